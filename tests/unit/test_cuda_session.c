@@ -12,13 +12,14 @@
 #include "tests/unit/micro.h"
 #include "tests/unit/with.h"
 
-/* As on the CPU: sums in another order; logits reach 20. */
+/* The same tolerance as on the CPU, since only the order of sums differs; logits reach 20. */
 static const double tol = 5e-4;
 static const struct device cuda = {.kind = DEVICE_CUDA};
 
-/* Emulated, a token of these models takes at least 0.1 s, so `make test` checks only the first few;
- * HONE_LONG=1 all of them and every batching. Windows of 8 keys are exceeded by then. A sanitizer
- * is four times slower and finds other errors: half as many tokens there. */
+/* Under the emulation a token of these models takes at least 0.1 s, so `make test` checks only the
+ * first few tokens, and HONE_LONG=1 all of them and every batching. The first few already exceed
+ * windows of 8 keys. Sanitizers are four times slower and find other errors, so they run half as
+ * many tokens. */
 enum { SLOWER = CHECK_SANITIZED ? 2 : 1 };
 static bool thorough(void) {
     return !emu_shuffle || getenv("HONE_LONG");
@@ -30,8 +31,8 @@ static double worst(const float *l, int64_t n, const struct golden *g, int64_t v
     return diff;
 }
 
-/* Logits of all tokens: n in pieces (0-terminated, the last repeats), then n_steps one by one with
- * logits of each, which a device captures and replays. */
+/* Returns the logits of all tokens: n in pieces (0-terminated; the last repeats), then n_steps one
+ * by one, which a device captures and replays. */
 static float *fed(const struct model *m, const struct session_opts *o, const int32_t *ids,
                   int64_t n, const int *pieces, int64_t n_steps) {
     struct err e = {0};
@@ -113,8 +114,8 @@ static void test_gemma4(void) {
     logits(golden_edited(d, moe, NULL), d, "gemma4dense");
 }
 
-/* Operations of further architectures: LayerNorms, also of each head; activations without a gate
- * and of one fused matrix; columns; partial rope; both halves of a block in parallel. */
+/* Tests operations of more architectures: LayerNorms, also per head; ungated activations and those
+ * of one fused matrix; columns; partial RoPE; parallel halves of a block. */
 static void micro(const char *name) {
     static const int pieces[] = {5, 1, 6, 0};
     char *dir = xasprintf("tests/golden/archs/%s", name);
@@ -138,38 +139,38 @@ static void test_micro(void) {
     micro("starcoder2");
     micro("stablelm12b");
     micro("phi3");
-    micro("gemma2");             /* a soft cap of scores */
+    micro("gemma2");             /* soft cap of scores */
     micro("gemma3n");            /* four residual streams */
-    micro("phimoe");             /* a sparse mixer, biases of logits */
-    micro("olmoe");              /* weights that are not divided by their sum */
+    micro("phimoe");             /* sparse mixer, logit biases */
+    micro("olmoe");              /* expert weights not divided by their sum */
     micro("deepseek-v2-groups"); /* latent attention; groups by their best expert */
     micro("deepseek-v3");        /* ... yarn that grows scores */
-    micro("mistral4");           /* ... queries that grow, a softmax router */
-    micro("glm4moe"); /* sigmoids, a bias of the choice, groups, shared experts, dense layers */
-    micro("afmoe");   /* a gate of its own on attention, norms everywhere */
-    micro("hunyuan"); /* norms of queries and keys after rope */
+    micro("mistral4");           /* ... queries scaled by position, softmax router */
+    micro("glm4moe"); /* sigmoid router, selection bias, groups, shared experts, dense layers */
+    micro("afmoe");   /* separate attention gate, norms everywhere */
+    micro("hunyuan"); /* norms of queries and keys after RoPE */
     micro("ernie45moe");
     micro("lfm2");           /* short convolutions */
-    micro("granitehybrid");  /* Mamba 2, norms of groups */
+    micro("granitehybrid");  /* Mamba 2, group norms */
     micro("falcon-h1");      /* ... and attention in one layer */
     micro("jamba");          /* Mamba 1 */
-    micro("nemotron_h_moe"); /* experts without a gate */
+    micro("nemotron_h_moe"); /* ungated experts */
     micro("falcon-mamba");   /* ... alone */
     micro("mamba2");
-    micro("qwen3next");   /* value heads by their key head */
+    micro("qwen3next");   /* value heads stored by key head */
     micro("kimi-linear"); /* Kimi delta attention */
     micro("apertus");
     micro("ministral3");
-    micro("llama4");       /* chunks, experts whose input is scaled */
+    micro("llama4");       /* chunked attention, experts with scaled input */
     micro("gptoss_mxfp4"); /* sinks, experts with biases and a clamped activation */
     micro("gptoss");
-    micro("step35"); /* a gate for each head, limits after silu, heads by layer */
+    micro("step35"); /* per-head gates, limits after SiLU, head counts per layer */
     micro("mimo2");  /* values narrower than keys */
-    micro("laguna"); /* gates by softplus */
+    micro("laguna"); /* softplus gates */
 }
 
-/* Experts that do not fit stay with the CPU: the same logits, whatever the limit, down to where
- * nothing is left to move. */
+/* Checks that experts that do not fit stay on the CPU, with the same logits, for all limits down to
+ * the one at which nothing more can be moved. */
 static void too_small(const char *folder) {
     static const int pieces[] = {3, 1, 1, 0};
     struct golden g;
@@ -181,7 +182,8 @@ static void too_small(const char *folder) {
     if (have) CHECK_OK(session_new(&s, m, &o, &e));
     uint64_t most = s ? session_bytes(s) : 0;
     session_free(s);
-    uint64_t limit[2] = {0}; /* the first that holds less than everything, the last that works */
+    uint64_t limit[2] = {0}; /* the largest limit that holds less than everything, the smallest
+                              * that works */
     int n_ok = 0;
     for (; have; most -= most / 5) {
         o.device.max_bytes = most - 1;
@@ -212,7 +214,7 @@ static void some_ids(int32_t *ids, int64_t n) {
     for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)((i * 7919 + 13) % 1000);
 }
 
-/* The order in which threads run between barriers must not matter. */
+/* Checks that the order in which threads run between barriers does not matter. */
 static void test_orders(void) {
     static const char *const name[] = {MODELS "qwen35moe", MODELS "gemma4moe"};
     static const int pieces[] = {1, 3, 1, 0};
@@ -240,7 +242,7 @@ static void test_orders(void) {
     }
 }
 
-/* A pass that starts at a block, with the residual of a whole pass there. */
+/* A pass that starts at a block, with the residual of a full pass at that block. */
 struct kept {
     float *x;
     int64_t d;
@@ -271,16 +273,17 @@ static void test_begin(void) {
     CHECK(session_can_begin(s, 2));
     const struct session_pass p = {.ids = ids, .n = 8, .begin = 2, .residual = k.x, .hidden = h[1]};
     CHECK_OK(session_pass(s, &p, &e));
-    CHECK(golden_diff(h[0], h[1], 8 * d) <= 1e-5); /* other launches, sums in another order */
+    CHECK(golden_diff(h[0], h[1], 8 * d) <= 1e-5); /* different launches, so sums in a different
+                                                    * order */
     for (int i = 0; i < 2; i++) free(h[i]);
     free(k.x);
     session_free(s);
     model_close(m);
 }
 
-/* The cache has the CPU's codes unless the last bit of a value moved it across the border of two
- * codes: then one value of a row is off by one step. Limits: a fifth of the type's own error
- * (test_session). */
+/* Checks that the cache has the CPU's codes, except where the last bit of a value moves it across
+ * the boundary between two codes: then one value of a row is off by one step. Limits: a fifth of
+ * the type's own error (test_session). */
 static void test_kv_types(void) {
     static const enum qtype kv[] = {QT_F16, QT_Q8_0, QT_Q4_0};
     static const double limit[] = {2e-3, 2e-2, 0.2};
@@ -320,7 +323,7 @@ static void test_kv_types(void) {
     model_close(m);
 }
 
-struct seen { /* sums over all that observers were shown */
+struct seen { /* sums over everything shown to observers */
     const struct model *m;
     double sum[512];
     int64_t rows[512], experts;
@@ -387,7 +390,7 @@ static void test_observers(void) {
     observe(MODELS "gemma4moe");
 }
 
-/* The MTP block on the same hidden rows as on the CPU, and a trunk that goes back to a mark. */
+/* Tests the MTP block on the same hidden rows as on the CPU, and a trunk that returns to a mark. */
 static void test_draft(void) {
     enum { N = 6 };
     struct err e = {0};
@@ -427,8 +430,8 @@ static void test_draft(void) {
     model_close(m);
 }
 
-/* Rewinding and restarting give the same bits, also for captured steps; a captured step sees a
- * replaced weight and its restoration. */
+/* Checks that rewinding and restarting give the same bits, also in captured steps, and that a
+ * captured step uses a replaced weight and, later, the restored one. */
 static void test_state(void) {
     struct err e = {0};
     int32_t ids[12];
@@ -477,11 +480,12 @@ static void test_state(void) {
     model_close(m);
 }
 
-/* Launches of one token: docs/design/cuda.md has the list. */
+/* Launches per token; docs/design/cuda.md lists them. */
 struct launches {
     int64_t per_delta, per_attn, rest;
 };
-/* As stepped(), counting: the first token as it is, the second recorded, then replayed. */
+/* Does the same as stepped() and counts launches: the first token runs directly, the second is
+ * recorded, the others are replayed. */
 static float *counted(const struct model *m, const struct session_opts *o, const int32_t *ids,
                       int64_t n, struct launches c) {
     struct err e = {0};
@@ -513,7 +517,7 @@ static void test_launches(void) {
     launches(MODELS "qwen3", 0, 12);
 }
 
-/* Whatever is one launch, the logits are the same bits. */
+/* Checks that fusing launches does not change the bits of logits. */
 static const struct launches all_fused = {9, 11, 4};
 static void check_fusions(const struct model *m, const int32_t *ids, const float *want) {
     static const struct {
@@ -534,7 +538,7 @@ static void check_fusions(const struct model *m, const int32_t *ids, const float
     }
 }
 
-/* Prompts by wgmma, where the device has it, without a mask and with bit 256 of one. */
+/* Tests prompts with wgmma, if the device has it, without a mask and with mask bit 256. */
 static void check_wgmma(const struct model *m) {
     static const struct {
         bool masked;
@@ -559,7 +563,7 @@ static int cmp_double(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-/* Relative error of each token's logits against those of f32 activations, in order. */
+/* Computes the relative error of each token's logits compared with f32 activations, in order. */
 static void errors(const float *l, const float *exact, int n, int64_t v, double *at) {
     for (int t = 0; t < n; t++) {
         double diff = 0, norm = 0;
@@ -572,7 +576,7 @@ static void errors(const float *l, const float *exact, int n, int64_t v, double 
     qsort(at, (size_t)n, sizeof *at, cmp_double);
 }
 
-/* Experts that stay with the CPU are packed rows there, and no other weight is. */
+/* Checks that experts that stay on the CPU, and no other weights, are packed there. */
 static void packed_offload(struct model *m, const int32_t *ids, const float *exact, int n,
                            double cpu_error) {
     struct err e = {0};
@@ -586,7 +590,7 @@ static void packed_offload(struct model *m, const int32_t *ids, const float *exa
     if (!s) return;
     uint64_t most = session_bytes(s);
     session_free(s);
-    for (;;) { /* until experts have to leave */
+    for (;;) { /* until experts have to be moved out */
         o.device.max_bytes = most -= most / 8;
         CHECK_OK(session_new(&s, m, &o, &e));
         if (!s) return;
@@ -611,8 +615,8 @@ static void packed_offload(struct model *m, const int32_t *ids, const float *exa
     free(l);
 }
 
-/* Attention of few tokens on tensor cores, one by one and several in a pass: as far from f32
- * activations as on CUDA cores, in as many launches. */
+/* Checks that attention for few tokens on tensor cores, one by one and several in a pass, is as
+ * close to f32 activations as on CUDA cores, with the same number of launches. */
 static void check_few(const struct model *m, const int32_t *ids) {
     enum { N = 5 - SLOWER };
     static const enum qtype kv[] = {QT_Q8_0, QT_F16, QT_Q4_0};
@@ -624,7 +628,7 @@ static void check_few(const struct model *m, const int32_t *ids) {
         double at[3][N];
         o.act = ACT_Q8;
         o.device = cuda;
-        for (int i = 0; i < 3; i++) { /* CUDA cores, tensor cores, several tokens on those */
+        for (int i = 0; i < 3; i++) { /* CUDA cores, tensor cores, several tokens on tensor cores */
             o.device.masked = i == 0;
             o.device.mask = CUDA_DEFAULT - CUDA_MMA_FEW;
             l[i] = i < 2 ? counted(m, &o, ids, N, all_fused)
@@ -641,9 +645,9 @@ static void check_few(const struct model *m, const int32_t *ids) {
     }
 }
 
-/* 8-bit activations on packed weights: as far from exact logits as the CPU's 8-bit path is, give or
- * take half, at most positions; a router's near tie that falls the other way costs one position
- * more. */
+/* Checks that 8-bit activations with packed weights are as close to exact logits as the CPU's 8-bit
+ * path, within 1.5x, at most positions; a near tie in a router that is decided differently costs
+ * one more position. */
 static void test_fast(void) {
     struct err e = {0};
     const char *path = tmp_path("q8.gguf");
@@ -682,7 +686,7 @@ static void test_fast(void) {
     CHECK(err[1] > 0 && err[1] <= 1.5 * err[0]);
     CHECK(err[2] > 0 && err[2] <= 1.5 * err[0]);
     const struct session_opts any = {.n_ctx = 4, .act = ACT_Q8, .device = cuda};
-    struct session *first = NULL; /* packs the weights, the others share them */
+    struct session *first = NULL; /* packs the weights, which the others share */
     CHECK_OK(session_new(&first, m, &any, &e));
     check_fusions(m, ids, l[2]);
     check_wgmma(m);
@@ -693,8 +697,9 @@ static void test_fast(void) {
     model_close(m);
 }
 
-/* As few launches whatever the type: files of mixed types without a packed form, and of bf16; the
- * same bits in many launches; as near to f32 activations as the CPU's path, and prompts too. */
+/* Checks that the number of launches is as small for every type: files of mixed types without a
+ * packed form, and bf16. Unfused launches give the same bits, and results, also of prompts, are as
+ * close to f32 activations as the CPU's. */
 static void any_type(const char *recipe, struct launches none, double *err8) {
     static const int prompt[] = {9, 0};
     struct err e = {0};
@@ -717,7 +722,7 @@ static void any_type(const char *recipe, struct launches none, double *err8) {
     const int64_t v = m->hp.d[HD_VOCAB];
     struct session_opts o = {.n_ctx = N, .act = ACT_Q8, .device = cuda};
     float *l = counted(m, &o, ids, n, all_fused);
-    if (SLOWER > 1) { /* numbers are not what a sanitizer looks for */
+    if (SLOWER > 1) { /* sanitizers do not check numbers */
         free(l);
         model_close(m);
         return;
@@ -747,7 +752,7 @@ static void any_type(const char *recipe, struct launches none, double *err8) {
     model_close(m);
 }
 static void test_any_type(void) {
-    double err8 = 0; /* of the CPU's 8-bit activations, where the type has them */
+    double err8 = 0; /* error of the CPU's 8-bit activations, if the type has them */
     any_type("IQ2_XXS", (struct launches){23, 23, 5}, &err8);
     if (SLOWER > 1) return;
     any_type("BF16", (struct launches){14, 15, 4}, &err8); /* nothing is quantized */

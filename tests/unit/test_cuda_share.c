@@ -43,7 +43,7 @@ static bool same(const struct rows *a, const struct rows *b) {
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Other weights for up_name; in main memory of its own. */
+/* Returns different weights for up_name, in newly allocated main memory. */
 static float *other_up(int turn) {
     float *x = xcalloc(UP_BYTES / 4, sizeof *x);
     for (int i = 0; i < UP_BYTES / 4; i++) x[i] = (float)((i * 7 + turn) % 23) * 0.02f - 0.2f;
@@ -102,12 +102,13 @@ static uint64_t n_free(void) {
     return i.mem_free;
 }
 
-/* Sharers take their own activations and caches only, the numbers are those of a session alone. */
+/* Checks that sharing sessions need only memory for activations and caches, and give the results of
+ * a session alone. */
 static void test_shared(void) {
     static const struct {
         int d;
         enum act_mode act;
-    } as[] = {{D, ACT_F32}, {256, ACT_Q8}}; /* as in the file; packed where that is possible */
+    } as[] = {{D, ACT_F32}, {256, ACT_Q8}}; /* in file order; packed if possible */
     for (int k = 0; k < 2; k++) {
         const uint64_t before = n_free();
         struct trio t = open_trio("Q8_0", as[k].d, as[k].act, 0);
@@ -117,7 +118,7 @@ static void test_shared(void) {
             const struct rows r = rows_of(t.s[i]);
             CHECK(same(&r, &want));
         }
-        CHECK(!counts_bytes() || n_free() == with_all); /* passes take nothing */
+        CHECK(!counts_bytes() || n_free() == with_all); /* passes allocate nothing */
         const uint64_t sharer = in_use(t.s[2]), base = in_use(t.s[0]) - 2 * sharer;
         CHECK(!counts_bytes() || base >= sharer + tensor_bytes(t.m));
         CHECK(!counts_bytes() || base <= sharer + tensor_bytes(t.m) * 3 / 2 + 65536);
@@ -126,7 +127,8 @@ static void test_shared(void) {
     }
 }
 
-/* Replaced in one, in two by the same object, restored in one, by other data. */
+/* Tests weights replaced in one session, in two by the same object, restored in one, and replaced
+ * by different data. */
 static void test_replaced(void) {
     static const unsigned late[] = {0, 1, 6}; /* whichever stream lags */
     for (int k = 0; k < (emu_defer ? 3 : 1); k++) {
@@ -146,7 +148,7 @@ static void test_replaced(void) {
         r = rows_with(t.s[2], a); /* is there already */
         CHECK(same(&r, &first));
         CHECK(!counts_bytes() || n0 - n_free() < UP_BYTES + 4096);
-        r = rows_with(t.s[1], b); /* of the same size: the other's copy stays */
+        r = rows_with(t.s[1], b); /* same size: the other session's copy stays */
         CHECK(same(&r, &second));
         r = rows_of(t.s[2]);
         CHECK(same(&r, &first));
@@ -158,11 +160,12 @@ static void test_replaced(void) {
         CHECK(!counts_bytes() || n0 - n_free() < UP_BYTES + 4096);
         model_close(a);
         struct err e = {0};
-        CHECK_OK(session_use(t.s[2], t.m, &e)); /* given back at once, not with the next pass */
+        CHECK_OK(session_use(t.s[2], t.m, &e)); /* freed at once, not at the next pass */
         if (counts_bytes()) CHECK_EQ_I64(n_free(), n0);
         r = rows_of(t.s[2]);
         CHECK(same(&r, &file));
-        /* the session that uploaded the weights gets others, then it ends: the rest continue */
+        /* the session that uploaded the weights gets different ones and then ends; the others
+         * continue */
         r = rows_with(t.s[0], b);
         CHECK(same(&r, &second));
         session_free(t.s[0]);
@@ -180,13 +183,14 @@ static void test_replaced(void) {
     lag(0);
 }
 
-/* Little memory: the base leaves room for the others, by computing experts on the CPU. */
+/* Checks that with little memory the base leaves room for the others by computing experts on the
+ * CPU. */
 static void test_little_memory(void) {
     struct err e = {0};
     struct model *m = synthetic("Q8_0", D, F, LAYERS);
     struct session *s = open_on(m, ACT_F32, 0, 0);
     const struct rows want = rows_of(s);
-    const uint64_t own = in_use(s) - tensor_bytes(m); /* about: what a sharer takes */
+    const uint64_t own = in_use(s) - tensor_bytes(m); /* approximate memory of a sharing session */
     const uint64_t all = in_use(s) + 2 * own;
     int n_opened = 0, n_refused = 0;
     session_free(s);

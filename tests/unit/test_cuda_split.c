@@ -45,7 +45,8 @@ static int count(const uint8_t *of, int n, int card) {
     return k;
 }
 
-/* By memory where cards are as fast as one another, else the fast ones first. */
+/* Checks that layers are split by memory if cards are equally fast, and otherwise fill fast cards
+ * first. */
 static void test_shares(void) {
     static const uint64_t have[3] = {8 << 20, 2 << 20, 6 << 20};
     struct split p = plain(3, 16, 1 << 16, have);
@@ -56,7 +57,7 @@ static void test_shares(void) {
     CHECK_EQ_I64(count(of, 16, 2), 6);
     for (int i = 1; i < 16; i++) CHECK(of[i] >= of[i - 1]);
     p.card[0].bandwidth = 1000;
-    p.card[1].bandwidth = 1100; /* within a quarter */
+    p.card[1].bandwidth = 1100; /* within 25 % */
     p.card[2].bandwidth = 900;
     CHECK(split_layers(&p, of));
     CHECK_EQ_I64(count(of, 16, 0), 8);
@@ -87,7 +88,7 @@ static void test_bounds(void) {
     CHECK_EQ_I64(count(of, 8, 1), 8);
     p.layer[1].joined = p.layer[2].joined = false;
     for (int i = 0; i < 8; i++) p.layer[i].joined = false;
-    p.layer[4].want = 0; /* another order than that of the cards: each as requested */
+    p.layer[4].want = 0; /* not in card order: each layer goes where requested */
     CHECK(split_layers(&p, of));
     for (int i = 0; i < 8; i++) CHECK_EQ_I64(of[i], i < 4);
     CHECK_EQ_I64(split_bytes(&p, of, 0), 4 << 17);
@@ -114,7 +115,7 @@ static void same(const struct pair *w, const char *what, const float *a, const f
         CHECK_FAIL("%s, %s: other bits on several devices", w->name, what);
 }
 
-/* A pass of rows of some sequences, in any order between them. */
+/* Runs a pass with rows of some sequences, interleaved at random. */
 static void batch(struct pair *w, int64_t n) {
     struct session_row row[2][MOST_ROWS];
     struct err e = {0};
@@ -142,7 +143,7 @@ static void batch(struct pair *w, int64_t n) {
     free(x[1]);
 }
 
-/* Tokens of a session's own sequence: the second is captured, later ones are replayed. */
+/* Runs tokens of a session's own sequence: the second is captured, later ones are replayed. */
 static void tokens(struct pair *w, int n) {
     struct err e = {0};
     float *x[2];
@@ -181,7 +182,7 @@ static void snapshot(struct pair *w) {
             CHECK_OK(seq_fork(&w->snap[j], w->q[j][of], &e));
 }
 
-/* Files are the same bytes, and each session reads the other's. */
+/* Checks that saved files are byte-identical and that each session can read the other's. */
 static void file(struct pair *w) {
     const int64_t of = below(w, N_SEQS), to = (of + 1) % N_SEQS;
     struct err e = {0};
@@ -216,7 +217,8 @@ static void schedule(struct pair *w, const char *plan) {
     }
 }
 
-/* A device has no less than the session counts there. The first is the other session's, too. */
+/* Checks that each device holds at least the memory that the session counts there. The other
+ * session uses the first device, too. */
 static void check_memory(const struct session *s) {
     const struct cuda_set *all = exec_cuda_all(s);
     for (int i = 0; i < all->n; i++) {
@@ -241,13 +243,13 @@ static uint64_t weights_of(const struct session *s) {
     return n;
 }
 
-/* Sessions on one device and on n: placed by p, or with so little memory on each that layers are on
- * all of them. */
+/* Opens sessions on one device and on n: placed by p, or with so little memory on each that all of
+ * them get layers. */
 static void open_both(struct pair *w, struct session_opts o, int n, const struct placement *p) {
     struct err e = {0};
     const struct device one = devices(1, NULL);
     o.device = one;
-    CHECK_OK(session_new(&w->s[0], w->m, &o, &e)); /* how much is it? */
+    CHECK_OK(session_new(&w->s[0], w->m, &o, &e)); /* measures the memory needed */
     const uint64_t all = session_bytes(w->s[0]), weights = weights_of(w->s[0]);
     session_free(w->s[0]);
     o.device = devices(n, p);
@@ -275,7 +277,7 @@ static void pair_of(const struct model *m, const char *name, struct session_opts
     }
     if (!p) CHECK_EQ_I64(n_parts(w.s[1]), n);
     if (!p) CHECK_EQ_I64(session_info(w.s[1]).offload_blocks, 0);
-    w.s[1]->cache.most[0] = 0; /* sequences may take what they need */
+    w.s[1]->cache.most[0] = 0; /* sequences are unlimited */
     for (int i = 1; i < n; i++) w.s[1]->cache.most[i] = 0;
     for (int i = 0; i < N_SEQS; i++)
         for (int j = 0; j < 2; j++)
@@ -289,7 +291,8 @@ static void pair_of(const struct model *m, const char *name, struct session_opts
     }
 }
 
-/* A map that alternates, except for blocks that read keys of earlier ones: these follow them. */
+/* Creates a placement that alternates between devices, except for blocks that read an earlier
+ * block's keys: they go with that block. */
 static void to_and_fro(struct placement *p, const struct graph *g, int n) {
     memset(p, 0, sizeof *p);
     for (int i = 0; i < PLACE_BLOCKS; i++) p->layer[i] = (int16_t)((i * 3 + 1) % n);
@@ -312,7 +315,7 @@ static struct model *open_folder(const char *src, const char *type) {
     return m;
 }
 
-static bool refused(const struct model *m) { /* by one device too */
+static bool refused(const struct model *m) { /* refused by a single device, too */
     const struct session_opts o = {.n_ctx = CTX, .device = devices(1, NULL)};
     const int32_t id = 1;
     struct session *s = NULL;
@@ -354,7 +357,7 @@ static void test_archs(void) {
     printf("%d small models\n", n_run);
 }
 
-/* Stored models, 8-bit activations, cache types; layers by memory. */
+/* Tests recorded models, 8-bit activations and cache types, with layers split by memory. */
 static void test_kinds(void) {
     static const struct {
         const char *name, *type;
@@ -374,8 +377,8 @@ static void test_kinds(void) {
     }
 }
 
-/* Sequences of any length, and their forks, fit the reported room; the device with the least memory
- * limits it. */
+/* Checks that sequences of any length, and their forks, fit the reported room, which the device
+ * with the least memory limits. */
 static void test_room(void) {
     struct model *m = open_folder(MODELS "qwen35moe", "f32");
     struct session_opts o = {.n_ctx = CTX, .n_ubatch = UBATCH, .guests = true};

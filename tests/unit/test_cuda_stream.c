@@ -16,7 +16,8 @@ static void lag(unsigned streams) {
     if (emu_defer) emu_defer(streams);
 }
 
-/* Bytes through two small pinned pieces, whichever stream lags and however the source is reused. */
+/* Uploads bytes through two small pinned chunks, whichever stream lags and however the source is
+ * reused. */
 static void test_feed(void) {
     enum { MOST = 1000 };
     struct err e = {0};
@@ -50,7 +51,7 @@ static void test_feed(void) {
     cu_close(c);
 }
 
-/* A copy on one stream of the other stream's output, whichever of them lags. */
+/* Copies one stream's output on the other stream, whichever of them lags. */
 static void test_events(void) {
     enum { N = 4096 };
     struct err e = {0};
@@ -72,7 +73,7 @@ static void test_events(void) {
     for (unsigned lags = 0; lags < (emu_defer ? 4 : 1); lags++) {
         lag(lags);
         for (int turn = 0; turn < 3; turn++) {
-            CHECK_OK(cu_event_sync(taken, &e)); /* the first time it is in the past */
+            CHECK_OK(cu_event_sync(taken, &e)); /* never recorded, so it counts as past */
             memset(pinned, 10 * turn + 1, N);
             CHECK_OK(cu_event_wait(taken, q[0], &e));
             CHECK_OK(cu_upload(q[0], cu_buf_ptr(b[0]), pinned, N, &e));
@@ -100,7 +101,7 @@ static void test_events(void) {
     cu_close(c);
 }
 
-/* Delayed operations have not happened: the emulation shows missing waits. */
+/* Checks that delayed operations have not happened yet, so the emulation reveals missing waits. */
 static void test_missing_wait(void) {
     struct err e = {0};
     struct cu_ctx *c = NULL;
@@ -125,8 +126,9 @@ static void test_missing_wait(void) {
 
 /* ---- experts ---- */
 
-/* Emulated, a token of the recorded models takes 0.1 s, and four times that under a sanitizer:
- * those models are for HONE_LONG=1 and devices, `make test` has a smaller one. */
+/* Returns whether to use the recorded models. Under the emulation a token of these takes 0.1 s, and
+ * four times as long with a sanitizer, so they run with HONE_LONG=1 and on devices; `make test`
+ * uses a smaller model. */
 static bool thorough(void) {
     return !emu_shuffle || getenv("HONE_LONG");
 }
@@ -174,8 +176,8 @@ static struct session *with_host(struct model *m, struct session_opts o, int n, 
     return NULL;
 }
 
-/* Passes with copied experts, whichever stream lags, and one computed by the CPU, whose rows differ
- * by rounding. Both begin with the same pass. */
+/* Compares passes with copied experts, whichever stream lags, and one with experts computed by the
+ * CPU, whose rows differ by rounding. Both begin with the same pass. */
 static void check_rows(struct session *s, const int *many, const float *want, const int *mixed,
                        const float *want_mixed, bool lags) {
     static const unsigned late[] = {0, 1, 6};
@@ -187,14 +189,14 @@ static void check_rows(struct session *s, const int *many, const float *want, co
         const uint64_t taken = in_use(s);
         float *h = rows(s, many);
         CHECK(d->in.turn > before);
-        CHECK(!counts_bytes() || in_use(s) == taken); /* nothing that was not planned */
+        CHECK(!counts_bytes() || in_use(s) == taken); /* no unplanned memory */
         if (memcmp(h, want, (size_t)n * sizeof *h) != 0)
             CHECK_FAIL("%d blocks, streams %#x late: off by %g", d->all->n_on_host, late[i],
                        golden_diff(h, want, n));
         free(h);
     }
     lag(0);
-    CHECK(!d->all->host_open && !s->packed); /* no pass has needed it */
+    CHECK(!d->all->host_open && !s->packed); /* no pass has needed the CPU's copy */
     float *h = rows(s, mixed);
     CHECK(d->all->host_open);
     CHECK(memcmp(h, want, (size_t)(mixed[0] * s->m->hp.d[HD_EMBD]) * sizeof *h) == 0);
@@ -202,7 +204,7 @@ static void check_rows(struct session *s, const int *many, const float *want, co
     free(h);
 }
 
-/* Every number of blocks that a limit can make. */
+/* Tests every number of blocks that a limit can produce. */
 static void same(struct model *m, enum act_mode act, const char *name) {
     static const int few[3][4] = {{2, 2, 0}, {2, 1, 0}}, fast[3][4] = {{9, 0}, {9, 1, 0}};
     const int(*passes)[4] = act == ACT_F32 ? few : fast;
@@ -214,7 +216,7 @@ static void same(struct model *m, enum act_mode act, const char *name) {
     CHECK_OK(session_new(&s, m, &o, &e));
     if (!s) return;
     float *want[2] = {rows(s, passes[0]), act == ACT_F32 ? rows(s, passes[1]) : NULL};
-    uint64_t limit = session_bytes(s); /* scratch may be where the trial of wgmma had its own */
+    uint64_t limit = session_bytes(s); /* scratch may reuse the memory of the wgmma trial */
     session_free(s);
     for (int n = 2; n <= n_moe(m); n++) {
         if (!thorough() && n < n_moe(m)) continue;
@@ -234,13 +236,13 @@ static void test_same(void) {
     same(m, ACT_F32, "Q8_0");
     model_close(m);
 }
-/* Layers on two devices, each of which brings the experts of its own. */
+/* Tests layers on two devices, each of which copies the experts of its own layers. */
 static void test_split(void) {
     static const int many[] = {2, 0};
     struct model *m = synthetic("Q8_0", 64, 32, 3);
     struct session_opts o = opts(ACT_F32, 2);
     struct placement map = {.experts = {PLACE_CPU, PLACE_CPU, PLACE_CPU},
-                            .layer = {0, 0, 1}}; /* the other blocks are not there */
+                            .layer = {0, 0, 1}}; /* there are no other blocks */
     struct session *s = NULL;
     struct err e = {0};
     if (!m || !emu_devices) return;
@@ -267,7 +269,7 @@ static void test_split(void) {
     free(want);
     emu_devices(1, NULL);
 }
-/* Gate and up are packed, the file's order serves down; then all are, of two types. */
+/* Tests packed gate and up with down in file order; then all packed, with two types. */
 static void test_packed(void) {
     struct model *m = synthetic("Q8_0", 256, 32, 2);
     same(m, ACT_Q8, "Q8_0, 32 values inside");
@@ -276,7 +278,7 @@ static void test_packed(void) {
     m = synthetic("Q8_0", 256, 24, 2); /* groups of 16 rows end within a matrix */
     same(m, ACT_Q8, "Q8_0, 24 values inside");
     model_close(m);
-    m = synthetic("IQ2_XXS", 256, 256, 3); /* nothing of experts is packed */
+    m = synthetic("IQ2_XXS", 256, 256, 3); /* no expert is packed */
     same(m, ACT_Q8, "IQ2_XXS");
     model_close(m);
     m = synthetic("Q4_K_M", 256, 256, 5);
@@ -284,8 +286,8 @@ static void test_packed(void) {
     same(m, ACT_Q8, "Q4_K_M");
     model_close(m);
 }
-/* Rows of experts that the CPU computes come from a cache that is there, with the same numbers; a
- * device makes none. */
+/* Checks that experts computed by the CPU use an existing pack cache, with the same results;
+ * sessions on a device do not create one. */
 static void test_cache(void) {
     static const int passes[] = {1, 1, 0};
     struct err e = {0};
@@ -320,7 +322,7 @@ static void test_cache(void) {
     model_close(m);
 }
 
-/* What observers are shown of a pass, in order. */
+/* Calls of an observer during a pass, in order. */
 struct shown {
     double sum[64];
     int64_t rows[64];
@@ -340,7 +342,8 @@ static void see_route(void *ud, const struct session_shown *s) {
 }
 static const char up_name[] = "blk.2.ffn_up_exps.weight";
 
-/* The observer sees the same; replaced weights are copied too, and larger ones go to the CPU. */
+/* Checks that observers receive the same rows, that replaced weights are copied, too, and that
+ * larger ones are computed by the CPU. */
 static void test_observed_and_replaced(void) {
     static const int passes[] = {2, 0};
     struct err e = {0};
@@ -414,8 +417,8 @@ static struct chosen chosen(const struct model *m, uint64_t limit, int64_t from,
     return c;
 }
 
-/* Room for copies is reserved if that displaces few more blocks, or on request; a session never
- * exceeds the limit. */
+/* Checks that room for copies is reserved on request or if it displaces only a few more blocks, and
+ * that a session never exceeds the limit. */
 static void test_choice(void) {
     enum { LAYERS = 8 };
     struct err e = {0};
@@ -437,7 +440,7 @@ static void test_choice(void) {
         const struct chosen never = chosen(m, limit, -1, 128), own = chosen(m, limit, 0, 128);
         CHECK_EQ_I64(never.n_on_host, n);
         CHECK_EQ_I64(never.from, 0);
-        CHECK_EQ_I64(chosen(m, limit, 0, 127).from, 0); /* no pass is as long */
+        CHECK_EQ_I64(chosen(m, limit, 0, 127).from, 0); /* no pass is that long */
         n_with += own.from == 128;
         n_without += own.from == 0;
         CHECK(own.from ? own.from == 128 && own.n_on_host <= n + n / 2 : own.n_on_host == n);
@@ -455,7 +458,7 @@ static void test_choice(void) {
     model_close(m);
 }
 
-/* Passes are as long as they can be without pushing experts out. */
+/* Checks that passes are as long as possible without displacing experts. */
 static void test_length(void) {
     struct err e = {0};
     struct model *m = synthetic("Q8_0", 64, 32, 3);
@@ -485,7 +488,8 @@ static void test_length(void) {
     model_close(m);
 }
 
-/* Logits of single tokens: as they are, recorded, replayed; with an observer nothing is. */
+/* Returns the logits of single tokens, which run directly, recorded and replayed; with an observer,
+ * all run directly. */
 static float *stepped(struct session *s, bool observed, int n) {
     static struct shown ignored;
     struct err e = {0};
@@ -503,7 +507,7 @@ static float *stepped(struct session *s, bool observed, int n) {
     return l;
 }
 
-/* The CPU's work in the middle of a step runs between captured pieces. */
+/* Checks that the CPU's work within a step runs between captured pieces. */
 static void pieces(enum act_mode act, int d, int layers, int n) {
     enum { STEPS = 3 };
     struct err e = {0};
@@ -531,7 +535,8 @@ static void test_pieces(void) {
     pieces(ACT_Q8, 256, 1, 1);
 }
 
-/* The file is cut while a session copies from it: the fault is in the file's map. */
+/* Truncates the file while a session copies from it: the fault address must be in the file's
+ * map. */
 static void on_bus(int sig, siginfo_t *si, void *ctx) {
     char msg[512];
     (void)sig;
@@ -557,7 +562,7 @@ static void test_cut(void) {
     struct session *s = NULL;
     struct session_opts o = opts(ACT_F32, 2);
     int status = 0;
-    if (!emu_shuffle || !m) return; /* a device does not follow into a child */
+    if (!emu_shuffle || !m) return; /* a device cannot be used in a child process */
     CHECK_OK(session_new(&s, m, &o, &e));
     const uint64_t limit = s ? in_use(s) : 0;
     session_free(s);

@@ -57,7 +57,7 @@ static void test_refused(void) {
     CHECK(!j && !doc_find("no", "such.json", 100));
 }
 
-/* Nesting: within the limit, beyond it, beyond what cJSON reads, and only opened. */
+/* Tests nesting: within the limit, beyond it, beyond cJSON's own limit, and unclosed. */
 static void test_depth(void) {
     static const int levels[] = {64, 65, 999, 100000};
     struct err e = {0};
@@ -86,7 +86,7 @@ static void prints(const char *text, const char *expect) {
     buf_release(&b);
 }
 
-/* Expected values: the layout that doc.h describes, numbers as Python's json reads them. */
+/* Expected values: the layout described in doc.h, with numbers as read by Python's json. */
 static void test_layout(void) {
     prints("{}", "{}");
     prints("{\"a\":[],\"b\":{}}", "{\n  \"a\": [],\n  \"b\": {}\n}");
@@ -147,7 +147,7 @@ static void *refusing(size_t n) {
     return NULL;
 }
 
-/* Parsing, building and printing report memory that runs out at any allocation. */
+/* Checks that parsing, building and printing report the failure of any allocation. */
 static void test_memory_refused(void) {
     cJSON_Hooks hooks = {refusing, free};
     struct err e = {0};

@@ -14,12 +14,12 @@ enum { N = 96, VOCAB = 5, MATRICES = 5 };
 static const struct {
     const char *name;
     int64_t rows, experts;
-    int norm; /* Which of the norms its input comes from. */
+    int norm; /* index of the norm that its input comes from */
     bool counts;
 } matrix[MATRICES] = {{"blk.0.attn_q.weight", 130, 1, 0, true},
                       {"blk.0.attn_v.weight", 7, 1, 0, true},
                       {"blk.0.ffn_up_exps.weight", 13, 3, 1, true},
-                      {"blk.0.attn_k.weight", 9, 1, 0, false}, /* Not finite, see main(). */
+                      {"blk.0.attn_k.weight", 9, 1, 0, false}, /* not finite, see main() */
                       {"blk.0.attn_output.weight", 11, 1, 0, false}};
 static const char *const norms[2] = {"blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"};
 static float norm[2][N], w[MATRICES][130 * N], embd[VOCAB * N];
@@ -54,8 +54,8 @@ static double norm_of(int k, int i, int n_norms) {
     return n_norms ? (double)norm[n_norms == 2 ? matrix[k].norm : 0][i] : 1;
 }
 
-/* Returns the products' error: the sum over matrices of its relative square, plus 10 % of the mean
- * square of err for each. */
+/* Returns the error of the products: the sum over matrices of the relative squared error, plus 10 %
+ * of the mean square of err for each. */
 static double products(const float *err, int n_norms) {
     double sum = 0, size = 0;
     for (int i = 0; i < N; i++) size += (double)err[i] * (double)err[i];
@@ -107,8 +107,8 @@ static void test_form(void) {
     pool_free(pool);
 }
 
-/* A file's own moments come first; other tensors have none, and neither has a model without
- * matrices. */
+/* Checks that a file's own moments take precedence, and that other tensors, and models without
+ * matrices, have none. */
 static void test_find(void) {
     struct err e;
     struct gram gram;
@@ -127,7 +127,7 @@ static void test_find(void) {
     CHECK(embd_moments_find(&m, &gram, "token_embd.weight") == &own);
     embd_moments_release(&m);
     gguf_close(g);
-    g = make("c.gguf", 3, 2); /* Only the matrices that do not count. */
+    g = make("c.gguf", 3, 2); /* only matrices that are left out */
     gram_init(&gram);
     CHECK_OK(embd_moments_make(&m, g, NULL, &e));
     CHECK_EQ_I64(m.in.n, 0);

@@ -112,7 +112,7 @@ static int longest_line(const struct buf *b, int *lines) {
     return longest;
 }
 
-/* Names are whole: numbers go below them when both do not fit in a line. */
+/* Checks that names are never truncated: numbers go below them if both do not fit on a line. */
 static void test_wide_table(void) {
     struct emit *m = emit_new();
     char name[91];
@@ -147,7 +147,8 @@ static void test_wide_table(void) {
     emit_free(m);
 }
 
-/* A long text at the end stays in its row; so does a table that has texts only. */
+/* Checks that a long text in the last column stays on its row, and that a table with only texts is
+ * not folded. */
 static void test_long_text_runs_on(void) {
     struct emit *m = emit_new();
     char text[301];

@@ -21,8 +21,8 @@ static struct kern ref;
 static const enum qtype all[] = {QT_F32,  QT_F16,  QT_BF16, QT_Q8_0,   QT_Q4_0,
                                  QT_Q4_1, QT_Q5_0, QT_Q5_1, QT_Q2_K,   QT_Q3_K,
                                  QT_Q4_K, QT_Q5_K, QT_Q6_K, QT_IQ4_NL, QT_IQ4_XS};
-/* Formats without a zero, of powers of two, or of one to two bits: coarser than the checks of
- * `all`. */
+/* Formats without a zero, with power-of-two scales, or of one to two bits, which are too coarse for
+ * the checks of `all`. */
 static const enum qtype coarse[] = {QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS, QT_IQ3_S,
                                     QT_IQ1_S,   QT_IQ1_M,  QT_MXFP4, QT_NVFP4,   QT_Q1_0,
                                     QT_Q2_0,    QT_TQ1_0,  QT_TQ2_0};
@@ -103,7 +103,7 @@ static double block_error(const struct wrule *rule, const float *x, const float 
     return e;
 }
 
-/* Run of the rule "rms + |x|". */
+/* Returns the run length for the rule "rms + |x|". */
 static int sub_of(enum qtype t) {
     static const struct {
         enum qtype type;
@@ -116,7 +116,7 @@ static int sub_of(enum qtype t) {
     return 32;
 }
 
-/* Searches from `first` on hold block by block. */
+/* Compares the searches of a row; from `first` on, the bound holds for every block. */
 static void compare_row(enum qtype t, const float *x, const float *imp, int first,
                         double total[3]) {
     static float y[3][N];
@@ -138,7 +138,7 @@ static void compare_row(enum qtype t, const float *x, const float *imp, int firs
     }
 }
 
-/* Values a format holds exactly come back exactly. */
+/* Checks that values that a format represents exactly are unchanged. */
 static void test_exact_values(void) {
     float x[QK], y[QK];
     for (int m = 0; m < 3; m++) {
@@ -215,7 +215,7 @@ static void test_coarse_blocks(void) {
                 CHECK(all_finite(y, QK));
             }
             fill(&r, x, QK, 0);
-            memset(imp, 0, sizeof imp); /* nothing is important */
+            memset(imp, 0, sizeof imp); /* all importance is zero */
             code(coarse[t], x, imp, QK, modes[m], y);
             for (int i = 0; i < QK; i++) {
                 double d = (double)y[i] - (double)x[i];
@@ -224,7 +224,7 @@ static void test_coarse_blocks(void) {
             }
             CHECK(e < s);
             for (int i = 0; i < QK; i++)
-                imp[i] = i == 77 ? 3e38f : 0; /* one column is everything */
+                imp[i] = i == 77 ? 3e38f : 0; /* one column has all the importance */
             code(coarse[t], x, imp, QK, modes[m], y);
             CHECK(all_finite(y, QK));
             if (modes[m] != SEARCH_CONVENTIONAL && fabsf(y[77] - x[77]) > 0.35f * fabsf(x[77]))
@@ -233,7 +233,7 @@ static void test_coarse_blocks(void) {
         }
 }
 
-/* Decoded blocks encode to nearly themselves. */
+/* Checks that decoded blocks encode to nearly the same values. */
 static void test_round_trip(void) {
     static float x[N], y[N], z[N];
     for (int t = 0; t < N_COARSE; t++)
@@ -249,13 +249,13 @@ static void test_round_trip(void) {
                 e += d * d;
                 s += (double)y[i] * (double)y[i];
             }
-            if (!(e <= 1e-3 * s)) /* two scales may explain a sub-block */
+            if (!(e <= 1e-3 * s)) /* two scales may fit a sub-block */
                 CHECK_FAIL("%s: relative error %g of its own values", qtype_name(coarse[t]), e / s);
         }
 }
 
-/* Grid entry by brute force: with one sub-block's worth of weights, no choice of entries and signs
- * at the scale found is better. */
+/* Checks the choice of grid entries by brute force: for one sub-block of weights, no other entries
+ * and signs are better at the scale found. */
 static void test_grid_choice_is_exact(void) {
     static float x[QK], y[QK], imp[QK];
     for (int t = 0; t < N_SIGNED; t++) {
@@ -267,7 +267,7 @@ static void test_grid_choice_is_exact(void) {
         code(coarse[t], x, imp, QK, SEARCH_BEST, y);
         for (int k = 0; k < QK / g->sub; k++) {
             float low =
-                INFINITY; /* the scale: smallest decoded magnitude over its smallest level */
+                INFINITY; /* the scale: smallest decoded magnitude divided by its smallest level */
             for (int i = k * g->sub; i < (k + 1) * g->sub; i++)
                 if (fabsf(y[i]) < low) low = fabsf(y[i]);
             float c = low / (float)grid_levels(g, 0)[0];
@@ -309,8 +309,8 @@ static void test_grid_choice_is_exact(void) {
     }
 }
 
-/* The same for IQ1, at the scales that the block says: per sub-block (IQ1_S) or group of 8 (IQ1_M)
- * no entry and shift is better. */
+/* Checks the same for IQ1, at the block's scales: no other entry and shift is better for a
+ * sub-block (IQ1_S) or group of 8 (IQ1_M). */
 static void test_iq1_choice_is_exact(void) {
     float x[QK], y[QK], imp[QK];
     for (int t = N_SIGNED; t < N_GRID; t++)
@@ -360,7 +360,8 @@ static void test_iq1_choice_is_exact(void) {
         }
 }
 
-/* Balanced rows keep their product with themselves, up to the rounding of d to f16 (2^-11). */
+/* Checks that balanced rows keep their product with themselves, up to rounding of d to f16
+ * (2^-11). */
 static void test_grid_balance(void) {
     static float x[N], y[N], imp[N];
     static uint8_t blk[N];
@@ -386,14 +387,14 @@ static void test_grid_balance(void) {
             if (!(share[0] < 0.995 && fabs(share[1] - 1) < 5e-4))
                 CHECK_FAIL("%s: %g, balanced %g", qtype_name(coarse[t]), share[0], share[1]);
         }
-    memset(x, 0, sizeof x); /* nothing to keep */
+    memset(x, 0, sizeof x); /* all zeros: nothing to preserve */
     enc_find(QT_IQ1_M)->row(x, NULL, N, blk, SEARCH_FAST);
     enc_grid_balance(QT_IQ1_M, x, NULL, N, blk);
     ref.op[QT_IQ1_M].decode(blk, y, N);
     for (int i = 0; i < N; i++) CHECK(y[i] == 0);
 }
 
-/* Wider vectors give the same bytes. */
+/* Checks that wider vectors give the same bytes. */
 static void test_same_bytes_without_vectors(void) {
     static float x[N], imp[N];
     static uint8_t a[N], b[N];
@@ -412,8 +413,8 @@ static void test_same_bytes_without_vectors(void) {
             }
 }
 
-/* Every instruction set of this machine, every type and search: the same bytes, with and without
- * importance, also where sub-blocks are constant or zero. */
+/* Checks that every instruction set of this machine gives the same bytes for every type and search,
+ * with and without importance, also for constant and zero sub-blocks. */
 static void test_same_bytes_with_every_instruction_set(void) {
     enum { M = 1024 };
     static float x[M], imp[M];
@@ -444,7 +445,7 @@ static void test_same_bytes_with_every_instruction_set(void) {
     enc_use(kern_isa_best());
 }
 
-/* Scales of eight blocks are rounded together: as base/fp.c rounds one. */
+/* Checks that rounding the scales of eight blocks at once equals base/fp.c's rounding of each. */
 static void test_scales_are_rounded_to_f16(void) {
     const int best = (int)kern_isa_best();
     for (int isa = KERN_REF; isa <= best; isa++) {
@@ -495,7 +496,7 @@ static void test_huge(void) {
             }
 }
 
-/* Products of both pass what f32 holds; a block comes out all the same. */
+/* Checks that blocks are valid even if products of weights and importance overflow f32. */
 static void test_huge_importance(void) {
     float x[QK], y[QK], imp[QK];
     for (int i = 0; i < QK; i++) imp[i] = i % 5 ? 3e38f : 1e-38f;
@@ -519,7 +520,7 @@ static void test_odd_importance(void) {
     for (int t = 3; t < N_ALL; t++)
         for (int m = 0; m < 3; m++) {
             double e = 0, s = 0;
-            memset(imp, 0, sizeof imp); /* no importance at all: still a sane block */
+            memset(imp, 0, sizeof imp); /* no importance at all: the block must still be sane */
             code(all[t], x, imp, QK, modes[m], y);
             for (int i = 0; i < QK; i++) {
                 double d = (double)y[i] - (double)x[i];
@@ -533,7 +534,7 @@ static void test_odd_importance(void) {
             code(all[t], x, imp, QK, modes[m], z);
             CHECK(memcmp(y, z, sizeof y) == 0);
             for (int i = 0; i < QK; i++)
-                imp[i] = i == 77 ? 3e38f : 0; /* one column is everything */
+                imp[i] = i == 77 ? 3e38f : 0; /* one column has all the importance */
             code(all[t], x, imp, QK, modes[m], y);
             CHECK(all_finite(y, QK));
             if (!(fabsf(y[77] - x[77]) < 0.02f * fabsf(x[77])) && modes[m] != SEARCH_CONVENTIONAL)
@@ -542,7 +543,7 @@ static void test_odd_importance(void) {
         }
 }
 
-/* Constant blocks, one outlier, one sign. */
+/* Tests constant blocks, blocks with one outlier, and blocks of one sign. */
 static void test_shapes_of_blocks(void) {
     float x[QK], y[QK];
     for (int t = 3; t < N_ALL; t++)

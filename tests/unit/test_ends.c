@@ -8,12 +8,12 @@
 #include "text/utf8.h"
 #include "tok/vocab.h"
 
-enum { FIRST = 256 }; /* id of the first added token; before it, the bytes */
+enum { FIRST = 256 }; /* id of the first added token; lower ids are the bytes */
 
 static struct err e;
 
-/* Makes a tokenizer of bytes and added tokens, texts separated by spaces; those in "plain" are
- * ordinary tokens of the vocabulary. Files are JSON texts; NULL: missing. */
+/* Creates a tokenizer of bytes and added tokens, with texts separated by spaces; those in "plain"
+ * are ordinary tokens of the vocabulary. Files are JSON texts; NULL: missing. */
 static struct tok *make(const char *added, const char *plain, const char *config, const char *model,
                         const char *generation) {
     struct buf b = {0};
@@ -48,7 +48,7 @@ static struct tok *make(const char *added, const char *plain, const char *config
     return t;
 }
 
-/* Returns all ends, texts separated by spaces, in the order of their ids. */
+/* Returns the texts of all end tokens, separated by spaces, in the order of their ids. */
 static const char *ends(const struct tok *t) {
     static char out[512];
     *out = 0;
@@ -83,7 +83,7 @@ static void test_lists(void) {
         /* all of them together */
         {"{\"eos_token\":\"<c>\"}", "{\"eos_token_id\":256}", "{\"eos_token_id\":[257]}",
          "<a> <b> <c>"},
-        /* lists in lists, ids as text, texts of tokens, what names none */
+        /* nested lists, ids as text, texts of tokens, values that name no token */
         {NULL, "{\"eos_token_id\":[[256,[258]]]}", NULL, "<a> <c>"},
         {NULL, "{\"eos_token_id\":\"257\"}", NULL, "<b>"},
         {NULL, NULL, "{\"eos_token_id\":[\"256\",257.0]}", "<a> <b>"},
@@ -95,7 +95,8 @@ static void test_lists(void) {
         {NULL, NULL, "{\"eos_token_id\":256,\"stop_strings\":[\"<c>\",\"2\",\"no token\"]}",
          "<a> <c>"},
         {NULL, NULL, "{\"stop_strings\":\"<c>\"}", "<c>"},
-        /* an ordinary token: a list means it, a single id of config.json is a class's default */
+        /* an ordinary token: valid in a list, but a single id in config.json is a class's
+         * default */
         {NULL, NULL, "{\"eos_token_id\":[50,256]}", "2 <a>"},
         {"{\"eos_token\":\"<a>\"}", "{\"eos_token_id\":35}", NULL, "<a>"},
         {NULL, "{\"eos_token_id\":35}", "{\"eos_token_id\":[257]}", "<b>"},
@@ -108,7 +109,7 @@ static void test_lists(void) {
     }
 }
 
-/* Texts that end answers without an explicit list, and places where they do not. */
+/* Tests texts that end answers without being listed, and cases in which they do not. */
 static void test_usual(void) {
     static const struct {
         const char *added, *plain, *want;
@@ -119,7 +120,7 @@ static void test_usual(void) {
         {"<|end|> <|flush|> <|calls|>", "", "<|flush|> <|calls|>"},
         {"<eos> <turn|> <|tool_response> </s>", "", "<eos> <turn|> <|tool_response>"},
         {"<s> </s> <|user|> [EOT] [e~[", "", "</s> [EOT] [e~["},
-        {"<x>", "</s> <|im_end|>", "<|im_end|>"}, /* HTML, and what can be nothing else */
+        {"<x>", "</s> <|im_end|>", "<|im_end|>"}, /* HTML, and texts that can only be end tokens */
         {"<|fim_pad|> <reponame> <|file_sep|>", "", "<|fim_pad|> <reponame> <|file_sep|>"},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) {
@@ -129,7 +130,8 @@ static void test_usual(void) {
     }
 }
 
-/* Keys as gguf-py's SpecialVocab and llama.cpp's converter write them for these families. */
+/* Compares keys with those that gguf-py's SpecialVocab and llama.cpp's converter write for these
+ * families. */
 static void test_families(void) {
     static const char glm[] =
         "<|endoftext|> [gMASK] <sop> <|system|> <|user|> <|assistant|> <|observation|>";
@@ -174,9 +176,10 @@ static void test_keys(void) {
         {"[256,257]", "<b>", "", 0},
         {"[256,258,257]", "<c>", "<b>", 0},
         {"[256,257,258,259]", "<b>", "<c>", 1},
-        {"[256,260,257]", "<|im_end|>", "<b>", 0},  /* a turn's usual end is the eot */
-        {"[256,261,257]", "<b>", "", 0},            /* readers know the text */
-        {"[256,261,257,258,259]", "<b>", "<c>", 1}, /* more than there are keys for */
+        {"[256,260,257]", "<|im_end|>", "<b>", 0},  /* the usual end of a turn becomes the eot
+                                                     * key */
+        {"[256,261,257]", "<b>", "", 0},            /* readers know this text */
+        {"[256,261,257,258,259]", "<b>", "<c>", 1}, /* more ends than there are keys for */
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         char list[64];
@@ -195,7 +198,7 @@ static void test_keys(void) {
     }
 }
 
-/* A list written by another program, with either name and either type. */
+/* Tests a list written by another program, with either name and either type. */
 static void test_foreign(void) {
     static const struct {
         const char *key;
@@ -228,51 +231,51 @@ static void test_foreign(void) {
 static const struct {
     const char *tmpl, *eot, *eom, *want;
 } templates[] = {
-    /* a mark of its own after every message */
+    /* a separate marker after every message */
     {EACH "<|im_start|>{{ m.role }}\n{{ m.content }}{{ m.tool_calls }}<|over|>\n" END INVITE
           "<|im_start|>assistant\n{% endif %}",
      "<|over|>", "", "<|over|> <|end|>"},
-    /* none: what begins the next turn ends the answer */
+    /* no marker: the token that begins the next turn ends the answer */
     {EACH "{% if m.role == 'tool' %}<|observation|>{% else %}<|{{ m.role }}|>{% endif %}\n"
           "{{ m.content }}{{ m.tool_calls }}" END INVITE "<|assistant|>{% endif %}",
      "<|user|>", "<|observation|>", "<|user|> <|observation|> <|end|>"},
-    /* a mark after the thinking is not the end, whatever its text */
+    /* a marker after the thinking is not the end, whatever its text */
     {EACH "{% if m.thinking %}<|start|>think:{{ m.thinking }}<|end|>{% endif %}<|start|>{{ m.role "
           "}}:{{ m.content }}{{ m.tool_calls }}<|over|>" END,
      "<|over|>", "", "<|over|>"},
-    /* no marks at all */
+    /* no markers at all */
     {EACH "{{ m.content }}" END, "", "", "<|end|>"},
     {EACH "### {{ m.role }}:\n{{ m.content }}\n\n" END, "", "", "<|end|>"},
-    /* an invitation that always comes is no end */
+    /* a generation prompt that is always written is not an end */
     {EACH "<|{{ m.role }}|>{{ m.content }}<|over|>" END "<|assistant|>", "<|over|>", "",
      "<|over|> <|end|>"},
-    /* two marks: the last */
+    /* two markers: the last one */
     {EACH "<|{{ m.role }}|>{{ m.content }}<|observation|><|over|>" END INVITE
           "<|assistant|>{% endif %}",
      "<|over|>", "", "<|over|> <|end|>"},
-    /* a known end among them */
+    /* one of them is a known end */
     {EACH "<|{{ m.role }}|>{{ m.content }}<|end|><|over|>" END, "<|end|>", "", "<|end|>"},
-    /* bos before every question is no end */
+    /* a BOS token before every question is not an end */
     {EACH "{% if m.role == 'user' %}<s><|user|>{% endif %}{{ m.content }}" END, "<|user|>", "",
      "<|user|> <|end|>"},
-    /* tools that must be there */
+    /* tools are required */
     {"{{ tools | length }}" EACH "{{ m.content }}{{ m.tool_calls }}<|over|>" END, "<|over|>", "",
      "<|over|> <|end|>"},
-    /* calls that end in another way than texts, once after all of them */
+    /* calls end with a different marker than texts, once after all of them */
     {EACH "{% if m.tool_calls %}{{ m.tool_calls }}<|observation|>{% else %}{{ m.content }}<|over|>"
           "{% endif %}" END INVITE "<|assistant|>{% endif %}",
      "<|over|>", "<|observation|>", "<|over|> <|observation|> <|end|>"},
-    /* a mark after each call is no end */
+    /* a marker after each call is not an end */
     {EACH "{% for c in m.tool_calls or [] %}{{ c.function }}<|observation|>{% endfor %}"
           "{% if not m.tool_calls %}{{ m.content }}<|over|>{% endif %}" END INVITE
           "<|assistant|>{% endif %}",
      "<|over|>", "", "<|over|> <|end|>"},
-    /* several calls are not written at all */
+    /* several calls are not rendered at all */
     {EACH "{% if m.tool_calls | length == 1 %}{{ m.tool_calls }}<|observation|>"
           "{% elif not m.tool_calls %}{{ m.content }}<|over|>{% endif %}" END INVITE
           "<|assistant|>{% endif %}",
      "<|over|>", "<|observation|>", "<|over|> <|observation|> <|end|>"},
-    /* a system message that must be there */
+    /* a system message is required */
     {"{%- if messages[0].role != 'system' -%}{{ raise_exception('no') }}{%- endif -%}" EACH
      "{{ m.content }}{{ m.tool_calls }}<|over|>" END,
      "<|over|>", "", "<|over|> <|end|>"},
@@ -299,7 +302,7 @@ static void test_templates(void) {
     }
 }
 
-/* Templates whose next mark the files list as an end: GLM's. */
+/* Tests templates whose next-turn marker is listed as an end in the files, as in GLM's. */
 static void test_listed_marks(void) {
 #define GLM(after)                                                                                 \
     "[gMASK]<sop>" EACH                                                                            \
@@ -336,8 +339,8 @@ static void test_listed_marks(void) {
 
 /* ---- grammars -------------------------------------------------------------------------------- */
 
-/* An end that the grammar wants in a text, as what closes a call, is text until the text may end
- * after it; where it is not wanted, it ends only complete texts. */
+/* Checks that an end token that the grammar requires within a text, for example to close a call, is
+ * text until the text may end after it; elsewhere, it ends only complete texts. */
 static void test_grammars(void) {
     enum { CALL = FIRST, PAD };
     static const struct {

@@ -100,7 +100,8 @@ static void test_small_allocations(void) {
     free(s), free(t), free(u), free(v);
 }
 
-/* The numbers are documented in docs/man/hone.1 and used by other programs: they never change. */
+/* Checks the statuses, which are documented in docs/man/hone.1, used by other programs, and must
+ * never change. */
 static void test_statuses(void) {
     static const int want[] = {ERR_OK, ERR_VERDICT, ERR_USAGE, ERR_DATA, ERR_SYS, ERR_INTR};
     static const int number[] = {0, 1, 2, 3, 4, 130};

@@ -14,7 +14,7 @@
 enum { N_IDS = 80, N_VOCAB = 1024 };
 static char dir[] = "/tmp/hone-test-eval-XXXXXX";
 static struct model *model;
-static struct ids ids; /* of the golden sequence */
+static struct ids ids; /* ids of the golden sequence */
 
 static char *path_of(const char *name) {
     return xasprintf("%s/%s", dir, name);
@@ -46,8 +46,9 @@ static struct session *open_session(int64_t n_ctx, struct pool *p) {
     return s;
 }
 
-/* Arrays by integer formulas; expected values: numpy 2.x of the same formulas (mean, corrcoef,
- * percentile with linear interpolation, and the definitions of docs/design/evaluation.md). */
+/* Tests statistics of arrays filled by integer formulas. Expected values: numpy 2.x with the same
+ * formulas (mean, corrcoef, percentile with linear interpolation, and the definitions of
+ * docs/design/evaluation.md). */
 static void test_statistics(void) {
     enum { N = 150 };
     static const struct {
@@ -100,7 +101,7 @@ static void test_statistics(void) {
         CHECK_CLOSE(v, expect[i].want, 1e-11 * (1 + fabs(expect[i].want)));
     }
     CHECK_EQ_I64(k.n_tokens, N);
-    p.n = 5; /* too few for errors; the rest is defined */
+    p.n = 5; /* too few for standard errors; all else is defined */
     kld_stats(&p, &k);
     CHECK(k.mean_kld_stderr == 0 && k.mean_kld > 0);
     p.n = 0;
@@ -109,7 +110,8 @@ static void test_statistics(void) {
     kld_pos_release(&p);
 }
 
-/* numpy, float64; the fifth entry has log p = -33 and is left out although q is large there. */
+/* Compares one position with numpy in float64; the fifth entry has log p = -33 and is left out,
+ * although q is large there. */
 static void test_one_position(void) {
     float logp[5] = {-1.38409174f, -4.38409185f, -2.88409162f, -0.384091705f, -33.3840904f};
     const float q[5] = {1.5f, -0.5f, 0.5f, 3.5f, 2.0f};
@@ -130,7 +132,8 @@ static void test_one_position(void) {
     CHECK_EQ_I64(logits_argmax((const float[]){1, 3, 3}, 3), 1);
 }
 
-/* nll[i] of token i + 1 in the window ids[begin .. begin + n). */
+/* Sets nll[i] to the negative log-likelihood of token i + 1 in the window ids[begin .. begin +
+ * n). */
 static void plain_nll(int64_t begin, int64_t n, double *nll) {
     struct err e = {0};
     struct session *s = open_session(n, NULL);
@@ -211,7 +214,7 @@ static void test_kld(void) {
     struct session *base = open_session(40, p), *same = open_session(40, p),
                    *one = open_session(40, NULL);
     struct session_opts o = {.n_ctx = 40, .isa = kern_isa_best(), .kv_type = QT_Q8_0, .pool = p};
-    struct session *rough = NULL; /* differs by its cache only */
+    struct session *rough = NULL; /* differs only in its cache */
     CHECK_OK(session_new(&rough, model, &o, &e));
     struct session *const cand[2] = {same, rough};
     struct eval_kld k[2], k1;
@@ -266,14 +269,14 @@ static struct session *open_for_rows(int64_t n_rows, enum qtype kv) {
     return s;
 }
 
-/* Windows that share passes have the numbers that each has alone, of perplexity and divergence, and
- * where one candidate can do with fewer windows to a pass than another. */
+/* Checks that windows that share passes have the same perplexity and divergence as alone, even if
+ * one candidate runs fewer windows per pass than another. */
 static void test_windows_together(void) {
     struct err e = {0};
     struct session *alone[2], *many[2];
     for (int i = 0; i < 2; i++) {
         alone[i] = open_for_rows(8, i ? QT_Q8_0 : QT_F32);
-        many[i] = open_for_rows(i ? 24 : 40, i ? QT_Q8_0 : QT_F32); /* of the base: five */
+        many[i] = open_for_rows(i ? 24 : 40, i ? QT_Q8_0 : QT_F32); /* the base runs five */
     }
     CHECK(session_get_opts(many[0])->n_ubatch == 40);
     struct eval_ppl a, b;
@@ -309,7 +312,7 @@ static void test_windows_as_clusters(void) {
     for (int i = 0; i < N; i++) {
         sum[i] = (i * i * 37 + 11) % 101 / 7.0;
         equal[i] = 20;
-        uneven[i] = i == 4 ? 0 : 10 + i * 5 % 7; /* 0: a window of another domain */
+        uneven[i] = i == 4 ? 0 : 10 + i * 5 % 7; /* 0: a window of a different domain */
     }
     eval_cluster(sum, equal, N, &c);
     CHECK_CLOSE(c.mean, 0.3410714285714286, 1e-14);
@@ -327,7 +330,8 @@ static void test_windows_as_clusters(void) {
     CHECK(c.mean == 0 && c.stderr_ == 0);
 }
 
-/* Positions with known values: window c, row r: KL of candidate 0 = r + 100 c, of 1 = 2. */
+/* Tests breakdowns with known values: at window c, row r, the KL of candidate 0 is r + 100 c, that
+ * of candidate 1 is 2. */
 static void test_breakdowns(void) {
     enum { CTX = 8, CHUNKS = 3, PER = CTX - 1 };
     int32_t tokens[CHUNKS * CTX], domain[CHUNKS] = {0, 1, 0};
@@ -384,7 +388,7 @@ static void test_breakdowns(void) {
     for (int k = 0; k < 3; k++) kld_pos_release(&pos[k]);
 }
 
-/* Domains, whole windows, routing: against plain runs. */
+/* Compares domains, whole windows and routing with plain runs. */
 static void test_domains_and_routing(void) {
     struct err e = {0};
     struct session *base = open_session(20, NULL), *same = open_session(20, NULL);
@@ -442,7 +446,8 @@ static void test_domains_and_routing(void) {
     session_free(rough);
 }
 
-/* A window longer than a piece, from its first row: the same as in one go. */
+/* Checks that a window longer than a piece gives, from its first row on, the same results as in a
+ * single piece. */
 static void test_long_window(void) {
     enum { CTX = WINDOWS_PIECE + 60 };
     struct err e = {0};
@@ -499,7 +504,7 @@ static void test_speed(void) {
     for (int i = 0; i < n; i++) CHECK(r[i].tok_per_s > 0);
     CHECK_CLOSE(r[1].gb_per_s, r[1].tok_per_s * r[1].bytes_per_token * 1e-9, 1e-9);
     CHECK_CLOSE(r[1].share_of_bandwidth, r[1].gb_per_s / 10.0, 1e-9);
-    /* one attention layer: 2 heads of 64, keys and values, 4 bytes: 40 tokens deeper */
+    /* one attention layer (2 heads of 64, keys and values, 4 bytes) with 40 more tokens */
     CHECK_CLOSE(r[3].bytes_per_token - r[1].bytes_per_token, 40 * 2 * 2 * 64 * 4.0, 1);
     CHECK(eval_bandwidth(p) > 0.1);
     CHECK_ERR(eval_speed(s, 16, 4, depths, 2, 0, 10.0, NULL, r, &n, &e), ERR_USAGE, "--reps");

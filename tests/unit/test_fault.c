@@ -41,7 +41,7 @@ static const char *with(const char *tensor, int64_t at, int64_t n, float value) 
     const struct gguf_tensor *t = g ? gguf_find_tensor(g, tensor) : NULL,
                              *first = g ? gguf_tensor_at(g, 0) : NULL;
     CHECK(t && first);
-    /* The file ends with the data of its last tensor, which begin where its first one's do. */
+    /* Find the start of the tensor data: the file ends with the last tensor's data. */
     size_t start = 0;
     for (size_t i = 0; first && i + 64 <= len && !start; i += 4)
         if (memcmp(data + i, first->data, 64) == 0) start = i;
@@ -90,7 +90,7 @@ static void test_faults(void) {
           "the output of block 1 is not, from token 0");
 }
 
-/* A weight used only by the tokens of the answer. */
+/* Tests a weight that only the tokens of the answer use. */
 static void test_later(void) {
     struct model *m = NULL;
     struct session *s = NULL;
@@ -98,7 +98,7 @@ static void test_later(void) {
     const struct session_opts o = {.n_ctx = CTX, .n_ubatch = CTX, .isa = KERN_REF};
     struct eval_gen gen = {0};
     const struct ids prompt = {.v = text, .n = 8};
-    folder = "tests/golden/models/mistral"; /* its head has weights of its own */
+    folder = "tests/golden/models/mistral"; /* its head has separate weights */
     for (int i = 0; i < N; i++) text[i] = 1;
     CHECK_OK(model_open(&m, intact(), &e));
     CHECK_OK(session_new(&s, m, &o, &e));

@@ -61,7 +61,7 @@ static bool load(void *ctx, int64_t row, float *to) {
 
 static struct factors *shared; /* for encode; NULL: each tensor has its own */
 
-/* Encodes both matrices and decodes them to `to`. Returns what fb_tensor_matrix returned last. */
+/* Encodes both matrices and decodes them to `to`. Returns the last result of fb_tensor_matrix. */
 static int encode(enum qtype type, const struct gram_input *grad, int threads, float *to) {
     struct err e;
     struct pool *pool;
@@ -137,7 +137,8 @@ static void test_less_loss(void) {
     }
 }
 
-/* Moments in blocks: rows compensate the errors of rows in their own block. */
+/* Checks that, with moments in blocks, rows compensate only for errors of rows in their own
+ * block. */
 static void test_blocks(void) {
     enum { BLOCK = 32 };
     float *part = calloc(MATS * ROWS * BLOCK, sizeof *part);
@@ -170,15 +171,16 @@ static void test_same(void) {
     free(one);
 }
 
-/* Types that share factors get the bytes of types that do not, and the factors are made once: four
- * shrinkages and the held-out half, both halves at the shrinkages chosen, and two of gradients. */
+/* Checks that types that share factors give the same bytes as types that do not, and that each
+ * factor is made once: for four shrinkages and the held-out half, for both halves with the chosen
+ * shrinkages, and two for gradients. */
 static void test_shared(void) {
     static const enum qtype types[] = {QT_Q4_0, QT_Q3_K, QT_IQ2_XS, QT_Q3_K};
     for (int little = 0; little < 2; little++) {
         struct ctx own;
         ctx_init(&own);
         struct ctx *mine = ctx_enter(&own);
-        if (little) mem_limit(8 << 20); /* an eighth is less than a pair of factors */
+        if (little) mem_limit(8 << 20); /* an eighth of that is less than two factors */
         struct factors *all = factors_new();
         for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
             CHECK_EQ_I64(encode(types[i], &out, 1, y[0]), 0);

@@ -21,7 +21,7 @@ static void fill(float *v, int64_t n, uint64_t seed, float scale) {
     for (int64_t i = 0; i < n; i++) v[i] = scale * rng_normal(&r);
 }
 
-/* Makes the factor of n correlated columns in blocks. */
+/* Computes the factor of n correlated columns in blocks. */
 static void make(struct factor *f, int64_t n, int64_t block) {
     const struct factor_opts o = {.halves = 3, .lambda = 0.01, .alpha = 0.1};
     const float count[] = {TOKENS};
@@ -43,7 +43,8 @@ static void make(struct factor *f, int64_t n, int64_t block) {
     free(sum);
 }
 
-/* Adds to[j] += M[c][j] * by, or R, for columns j of [from, end), which are in the block of c. */
+/* Adds by * M[c][j], or by * R[c][j], to to[j] for columns j in [from, end), which are in the block
+ * of c. */
 static void add(const struct factor *f, const float *m, float *to, int64_t c, float by,
                 int64_t from, int64_t end) {
     for (int64_t j = from; j < end; j++) to[j] += m[c * f->block + j % f->block] * by;
@@ -70,7 +71,7 @@ static void one_row(const struct feedback *fb, const float *row, uint8_t *dst) {
     for (int64_t c = 0; c < f->n; c++) add(f, f->r, g, c, u[c], c / f->block * f->block, END(c));
     for (int t = 0; t < fb->rounds; t++)
         for (int64_t c0 = 0; c0 < f->n; c0 += n) {
-            r.w0 = c0 / f->block * f->block; /* all that a change concerns */
+            r.w0 = c0 / f->block * f->block; /* all columns that a change affects */
             r.w1 = END(c0);
             r.n_steps = 0;
             fb->kind->descend(fb, &r, 1, BLOCK(c0), c0);
@@ -124,7 +125,8 @@ static void compare(enum qtype type, enum search search, const struct factor *f,
     free(got);
 }
 
-/* Few rows of every type in one block of moments, many of some; short blocks, odd columns. */
+/* Tests a few rows of every type in one block of moments, and many rows of some types; short
+ * blocks, odd numbers of columns. */
 static void test_rows(void) {
     static const int64_t shape[][2] = {{512, 512}, {768, 512}, {416, 416}, {32, 32}};
     static const int few[] = {1, 3, 0}, many[] = {1, 6, 63};
@@ -169,7 +171,7 @@ static void test_error(void) {
     factor_release(&f);
 }
 
-/* Products of all sizes around those of tiles and panels. */
+/* Tests products of all sizes around those of tiles and panels. */
 static void test_products(void) {
     static const int64_t size[] = {1, 3, 4, 5, 8, 23, 24, 25, 63, 64, 65, 256, 300};
     enum { LD = 301, N = sizeof size / sizeof *size };
@@ -238,7 +240,7 @@ static void test_steps(void) {
     enc_use(kern_isa_best());
 }
 
-/* One trial of integers as lanes_ints.h describes it, in plain loops: lane k of *o. */
+/* Computes one trial of integers, lane k of *o, with plain loops, as described in lanes_ints.h. */
 static void one_trial(struct enc_ints *o, int k) {
     const float *xr = o->x[k], *u = o->u[k], *g = o->g[k], step = o->step[k], base = o->base[k];
     float du[ENC_SUB], rdu[ENC_SUB] = {0};

@@ -21,7 +21,7 @@ static const enum qtype types[] = {QT_Q4_0,    QT_Q4_1,   QT_Q5_0,  QT_Q5_1,    
                                    QT_Q3_K,    QT_Q4_K,   QT_Q5_K,  QT_IQ4_NL,  QT_IQ4_XS, QT_Q6_K,
                                    QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS, QT_IQ3_S,  QT_IQ1_S,
                                    QT_IQ1_M,   QT_MXFP4,  QT_NVFP4};
-enum { N_OPEN = 12 }; /* of types: those that can be opened (enc/open.h) */
+enum { N_OPEN = 12 }; /* number of types that can be opened (enc/open.h) */
 static struct kern ref;
 static float x[ROWS * N], imp[N];
 static float *acts; /* [TOKENS][N], correlated */
@@ -45,7 +45,7 @@ static void fill(void) {
     free(mix);
 }
 
-/* Moments of the made-up activations in one half or both, blocks of `block`. */
+/* Computes the moments of the synthetic activations for one half or both, in blocks of `block`. */
 static void moments(struct gram_input *in, float *sum, float *count, int64_t block) {
     memset(sum, 0, sizeof *sum * 2 * N * (size_t)block);
     for (int t = 0; t < TOKENS; t++) {
@@ -62,7 +62,7 @@ static void moments(struct gram_input *in, float *sum, float *count, int64_t blo
     }
 }
 
-/* An inner product in the factor's order of sums: eight partial sums. */
+/* Returns an inner product in the factor's order of summation: eight partial sums. */
 static double plain_dot(const double *a, const double *b, int64_t n) {
     double acc[8] = {0}, s = 0;
     int64_t k = 0;
@@ -72,7 +72,7 @@ static double plain_dot(const double *a, const double *b, int64_t n) {
     for (int l = 0; l < 8; l++) s += acc[l];
     return s;
 }
-/* Factors f's last block again, one inner product at a time, 64 columns after 64, and expects
+/* Factors f's last block again, one inner product at a time, 64 columns at a time, and checks for
  * the same bits. */
 static void same_bits(const struct factor *f) {
     const int64_t n = f->block, b0 = f->n - n;
@@ -116,7 +116,7 @@ static void test_factor(void) {
         CHECK(memcmp(f.m, g.m, N * (size_t)block * sizeof *f.m) == 0);
         same_bits(&f);
         double worst = 0;
-        for (int64_t i = 0; i < N; i += 7) /* R = (1 + M) diag (1 + M)^T inside a block */
+        for (int64_t i = 0; i < N; i += 7) /* R = (1 + M) diag (1 + M)^T within a block */
             for (int64_t j = 0; j < block; j += 5) {
                 double s = 0;
                 int64_t b0 = i / block * block;
@@ -200,8 +200,8 @@ static void test_error_falls(void) {
     free(enc);
 }
 
-/* Nothing to feed back: the bytes of the plain encoder (Q4_0 to Q5_1 start from weights that know
- * the whole row there, and may differ). */
+/* Checks that without correlations the bytes are the plain encoder's (Q4_0 to Q5_1 may differ,
+ * because there the plain encoder's weights depend on the whole row). */
 static void test_diagonal_is_plain(void) {
     struct err e;
     struct gram_input in;
@@ -231,8 +231,8 @@ static void test_diagonal_is_plain(void) {
     free(enc);
 }
 
-/* Inputs have moved from z to x = z - d, d depending on x: rows aimed at x + x Delta H^-1 answer z
- * better than the rows themselves. */
+/* Checks that, if inputs have drifted from z to x = z - d with d depending on x, rows aimed at x +
+ * x Delta H^-1 approximate the products with z better than the rows themselves. */
 static void test_moved_inputs(void) {
     struct err e;
     struct gram_input in;
@@ -308,7 +308,8 @@ static void test_balance(void) {
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-/* Halves of whole texts, as long as either has a quarter of the chunks, and there are no experts.
+/* Checks that the halves consist of whole texts if each has at least a quarter of the chunks and
+ * there are no experts.
  */
 static void test_texts(struct pool *pool) {
     static const int64_t fair[] = {3, 9}, unfair[] = {8, 9};
@@ -336,8 +337,8 @@ static void test_texts(struct pool *pool) {
     }
 }
 
-/* Gives a collector too little memory. Moments of gradients are left out where only they do not
- * fit; where the others do not fit either, it is an error. */
+/* Gives a collector too little memory. Moments of gradients must be left out if only they do not
+ * fit; if the others do not fit either, it must fail. */
 static void test_short(struct pool *pool) {
     const struct gr_weight q = {.name = "blk.0.attn_q.weight", .ne = {N, 300, 1}};
     const struct gr_weight out = {.name = GRAM_OUT "blk.0.attn_q.weight", .ne = {300, 1, 1}};
@@ -442,8 +443,8 @@ static void test_collector(void) {
     pool_free(pool);
 }
 
-/* Two models' rows of the same tokens: dense ones, experts whose router changed its mind, and a
- * file of the differences. */
+/* Tests pairing of two models' rows for the same tokens: dense rows, experts whose router decided
+ * differently, and a file of the differences. */
 static void test_pair(void) {
     struct err e;
     struct gram_col *c = NULL;
@@ -483,10 +484,10 @@ static void test_pair(void) {
     CHECK_EQ_I64(pair_differences(p, &q, -1, other, 4, N, d), 4);
     for (int i = 0; i < 4 * N; i += 31) CHECK_CLOSE(d[i], 0.25f * acts[4 * N + i], 1e-5);
     CHECK_EQ_I64(pair_differences(p, &up, 0, got, 3, N, d),
-                 3); /* what enters gate and up is the token's */
+                 3); /* the input of gate and up belongs to the token */
     CHECK_CLOSE(d[N + 5], 0.25f * acts[5 * N + 5], 1e-5);
     CHECK_EQ_I64(pair_differences(p, &down, 0, got, 3, N, d),
-                 2); /* what enters down is the expert's */
+                 2); /* the input of down belongs to the expert */
     CHECK(d[N + 5] == 0);
     CHECK_CLOSE(d[2 * N + 5], 0.25f * acts[7 * N + 5], 1e-5);
     gram_init(&g);

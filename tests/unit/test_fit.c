@@ -11,10 +11,10 @@ enum { LAYERS = 10, MIB = 1 << 20 };
 
 /* A model whose layers all have the same sizes. Every layer has experts. */
 struct model {
-    uint64_t dense, experts; /* MiB of a layer */
-    uint64_t head;           /* MiB with the last layer */
-    uint64_t per_token;      /* KiB of a card for a token of a pass */
-    uint64_t copy;           /* MiB of a card for copies of experts */
+    uint64_t dense, experts; /* MiB per layer */
+    uint64_t head;           /* MiB, placed with the last layer */
+    uint64_t per_token;      /* KiB of card memory per token of a pass */
+    uint64_t copy;           /* MiB of card memory for copies of experts */
     uint8_t want[LAYERS];
     bool refuse;
     int n_cards, n_placed;
@@ -56,7 +56,7 @@ static struct model plain(int n_cards) {
     memset(m.want, SPLIT_FREE, sizeof m.want);
     return m;
 }
-/* Asks for cards of `have` MiB each. */
+/* Returns a request for cards of `have` MiB each. */
 static struct fit_ask ask(struct model *m, const uint64_t *have) {
     struct fit_ask a = {.sizes = {m, layers, cards},
                         .n_cards = m->n_cards,
@@ -85,7 +85,7 @@ static int count(int card) {
     return n;
 }
 
-/* All layers on one card: ten of 100 MiB. */
+/* Tests all layers on one card: ten of 100 MiB. */
 static void test_one_card(void) {
     struct model m = plain(1);
     struct fit_ask a = ask(&m, (const uint64_t[]){1000});
@@ -94,13 +94,15 @@ static void test_one_card(void) {
     CHECK_EQ_I64(f.way.n_left, 0);
     CHECK_EQ_I64(f.way.n_ubatch, 512);
     CHECK(f.need[0].bytes == 1000 * (uint64_t)MIB);
-    a.card[0].room--; /* allocations round up by 1 MiB: a block's experts go */
+    a.card[0].room--; /* rounding of allocations takes 1 MiB more: one block's experts are moved
+                       * out */
     f = decide(&a);
     CHECK_EQ_I64(f.way.n_left, 1);
     CHECK(f.need[0].bytes == 910 * (uint64_t)MIB);
 }
 
-/* Cards of unequal memory get layers in proportion; a head counts with the last layer. */
+/* Checks that cards of unequal memory get layers in proportion, and that the head counts with the
+ * last layer. */
 static void test_unequal_cards(void) {
     struct model m = plain(3);
     const struct fit_ask a = ask(&m, (const uint64_t[]){600, 200, 400});
@@ -109,12 +111,12 @@ static void test_unequal_cards(void) {
     CHECK_EQ_I64(f.way.n_left, 0);
     CHECK(count(0) == 5 && count(1) <= 2 && count(2) >= 3 && count(2) <= 4);
     for (int i = 1; i < LAYERS; i++) CHECK(of[i] >= of[i - 1]);
-    m.head = 150; /* leaves two layers to the last card */
+    m.head = 150; /* leaves two layers for the last card */
     f = decide(&a);
     CHECK_EQ_I64(f.short_of, -1);
     CHECK_EQ_I64(f.way.n_left, 0);
     CHECK_EQ_I64(count(2), 2);
-    /* A card three times as fast is filled first, the others take the rest. */
+    /* A card that is three times as fast is filled first; the others take the rest. */
     m.head = 0;
     m.bandwidth[0] = m.bandwidth[1] = 1000;
     m.bandwidth[2] = 3000;
@@ -123,7 +125,8 @@ static void test_unequal_cards(void) {
     CHECK_EQ_I64(count(2), 4);
 }
 
-/* 1000 MiB of layers on 600: experts of the last blocks leave, as few as possible. */
+/* Tests 1000 MiB of layers on a card of 600: experts of the last blocks are moved out, as few as
+ * possible. */
 static void test_larger_than_memory(void) {
     struct model m = plain(2);
     struct fit_ask a = ask(&m, (const uint64_t[]){300, 300});
@@ -131,13 +134,13 @@ static void test_larger_than_memory(void) {
     CHECK_EQ_I64(f.short_of, -1);
     CHECK_EQ_I64(f.way.n_left, 5); /* 3 layers; 2 and 5 without experts */
     CHECK_EQ_I64(count(0), 3);
-    /* Experts that are in main memory in any case are not counted again. */
+    /* Experts that are in main memory anyway are not counted again. */
     m.n_placed = 3;
     a.n_placed = 3;
     a.n_movable = LAYERS - 3;
     f = decide(&a);
     CHECK_EQ_I64(f.way.n_left, 2);
-    /* Without any expert the layers are still too large for cards of 40: one is named. */
+    /* Even without experts the layers are too large for cards of 40; the error names one. */
     m.n_placed = 0;
     a = ask(&m, (const uint64_t[]){40, 40});
     f = decide(&a);
@@ -145,8 +148,8 @@ static void test_larger_than_memory(void) {
     CHECK_EQ_I64(f.way.n_left, LAYERS);
 }
 
-/* Copies of experts need a buffer, which may displace at most half as many blocks more, or any
- * number if copies were requested. */
+/* Tests the buffer for copies of experts, which may displace at most half as many blocks again, or
+ * any number if copies were requested. */
 static void test_copies(void) {
     struct model m = plain(1);
     m.copy = 100;
@@ -182,7 +185,7 @@ static void test_copies(void) {
     CHECK_EQ_I64(f.way.from, 0);
 }
 
-/* Passes become longer where nothing else leaves the card for it. */
+/* Checks that passes become longer if that displaces nothing from the card. */
 static void test_length_of_passes(void) {
     struct model m = plain(1);
     m.per_token = 100; /* 512 tokens: 50 MiB; 1024: 100; 2048: 200 */
@@ -195,12 +198,13 @@ static void test_length_of_passes(void) {
     CHECK_EQ_I64(decide(&a).way.n_ubatch, 2048);
     a.n_ctx = 700; /* no longer than a context */
     CHECK_EQ_I64(decide(&a).way.n_ubatch, 700);
-    /* 2048 tokens of contexts of 256 requested: the largest number of whole contexts that fits. */
+    /* 2048 tokens in contexts of 256 are requested: the result is the largest number of whole
+     * contexts that fits. */
     a = ask(&m, (const uint64_t[]){1120});
     a.n_ctx = 256;
     a.wanted_ubatch = 2048;
     CHECK_EQ_I64(decide(&a).way.n_ubatch, 1024);
-    /* Copies fit next to passes of 1024 tokens but not of 2048: they are made. */
+    /* Copies fit alongside passes of 1024 tokens but not of 2048: copies win. */
     m.copy = 500;
     a = ask(&m, (const uint64_t[]){700});
     a.any_ubatch = true;

@@ -15,7 +15,7 @@
 typedef void (*edit_fn)(struct st_build *b, const struct st_tensor *t);
 
 static edit_fn editing;
-/* Makes a folder of a micro checkpoint, or of a model of tests/golden/models. */
+/* Creates a folder with a micro checkpoint or a model of tests/golden/models. */
 static const char *folder(const char *arch, const char *const *edit, edit_fn fn) {
     char *dir = xasprintf("tests/golden/archs/%s", arch);
     const bool micro = io_is_dir(dir);
@@ -61,8 +61,8 @@ static void same_files(const char *what) {
     free(b);
 }
 
-/* Converts a folder as it is, or with the edits `was` of its config, and changed, and compares the
- * files. */
+/* Converts a folder unchanged, or with the edits `was` in its config, and the changed one, and
+ * compares the files. */
 static void check_pair(const char *arch, const char *const *was, const char *const *edit,
                        edit_fn fn, const char *what) {
     struct err e = {0};
@@ -140,7 +140,7 @@ static void test_prefixes(void) {
     check_same("olmoe", NULL, compiled_layers, "_orig_mod inside");
 }
 
-/* A prefix of some tensors only, and one of the head only. */
+/* Adds a prefix to only some tensors, and one to only the head. */
 static void some_doubled(struct st_build *b, const struct st_tensor *t) {
     const bool is = strstr(t->name, "embed_tokens") || strstr(t->name, ".layers.1.");
     char *name = xasprintf("%s%s", is ? "base_model.model." : "", t->name);
@@ -166,7 +166,7 @@ static void with_buffers(struct st_build *b, const struct st_tensor *t) {
     st_add(b, "model.layers.0.self_attn.masked_bias", "F32", 1, one, zero, 64);
     st_add(b, "model.layers.0.mlp.router.bias", "F32", 1, one, zero, 64);
 }
-/* The same numbers as F64, which is read as F32. */
+/* Writes the same numbers as F64, which is read as F32. */
 static void as_double(struct st_build *b, const struct st_tensor *t) {
     double *v = xcalloc((size_t)t->n_elems, sizeof *v);
     float x;
@@ -186,7 +186,7 @@ static void as_float(struct st_build *b, const struct st_tensor *t) {
     free(v);
 }
 
-/* Files of MLX: plain weights, quantized ones. */
+/* Writes files like MLX: plain weights and quantized ones. */
 static void as_mlx(struct st_build *b, const struct st_tensor *t) {
     if (!b->header.len) buf_str(&b->header, "{\"__metadata__\":{\"format\":\"mlx\"}");
     st_copy(b, t->name, t);
@@ -220,7 +220,7 @@ static void test_left_over(void) {
     same_files("F64");
 }
 
-/* Names that no rule brings together are shown; adapters have a word of their own. */
+/* Tests names that no rule maps, which the error lists; adapters have a separate message. */
 static void some_layers(struct st_build *b, const struct st_tensor *t) {
     char *name = xasprintf("%s%s", strstr(t->name, ".layers.1.") ? "odd." : "", t->name);
     st_copy(b, name, t);
@@ -235,7 +235,7 @@ static void adapter(struct st_build *b, const struct st_tensor *t) {
     if (at) editing = adapter;
     free(name);
 }
-/* The last norm twice, once under a wrapper's name: with its values, with those of another. */
+/* Writes the last norm twice, once under a wrapper's name, with equal or different values. */
 static void twice(struct st_build *b, const struct st_tensor *t) {
     st_copy(b, t->name, t);
     if (strcmp(t->name, "model.norm.weight") == 0) st_copy(b, "module.model.norm.weight", t);
@@ -279,7 +279,7 @@ static void test_classes(void) {
         {"gpt2", "GPT2LMHeadModel", "GPT2Model"},
         {"gemma3", "Gemma3ForCausalLM", "Gemma3TextModel"},
         {"qwen3vl", "Qwen3VLForConditionalGeneration", "Qwen3VLModel"},
-        /* By model_type, as transformers reads models without code of their own. */
+        /* By model_type, as transformers does for models without custom code. */
         {"llamabias", "LlamaForCausalLM", "NobodyKnowsForCausalLM"},
         {"ernie45moe", "Ernie4_5_MoeForCausalLM", "NobodyKnowsForCausalLM"},
         {"gemma3", "Gemma3ForCausalLM", "NobodyKnowsForCausalLM"},
@@ -292,7 +292,7 @@ static void test_classes(void) {
     }
 }
 
-/* KORMo is a Qwen 2 without biases and with other names of norms. */
+/* Writes KORMo, a Qwen 2 without biases and with different names of norms. */
 static void kormo(struct st_build *b, const struct st_tensor *t) {
     static const char *const norm[][2] = {{"input_layernorm", "pre_attention_layernorm"},
                                           {"post_attention_layernorm", "pre_mlp_layernorm"}};
@@ -306,7 +306,7 @@ static void kormo(struct st_build *b, const struct st_tensor *t) {
     }
     st_copy(b, t->name, t);
 }
-/* Its vision tower is left out. */
+/* Adds a vision tower, which is left out. */
 static void with_tower(struct st_build *b, const struct st_tensor *t) {
     st_copy(b, t->name, t);
     if (strcmp(t->name, "model.norm.weight") == 0) st_copy(b, "vision_tower.patch_embed.weight", t);
@@ -334,7 +334,7 @@ static void test_other_heads(void) {
 
 /* ---- experts ---- */
 
-/* One matrix of several as a tensor of its own. */
+/* Adds one matrix of a stack as a separate tensor. */
 static void add_matrix(struct st_build *b, const char *name, const struct st_tensor *t, int64_t x,
                        int64_t first, int64_t rows) {
     const size_t row = (size_t)t->shape[2] * 2;
@@ -342,7 +342,7 @@ static void add_matrix(struct st_build *b, const char *name, const struct st_ten
     st_add(b, name, "BF16", 2, shape, t->data + (size_t)(x * t->shape[1] + first) * row,
            (size_t)rows * row);
 }
-/* Fused experts, [experts][rows][columns], one by one. */
+/* Splits fused experts, [experts][rows][columns], into separate tensors. */
 static void split(struct st_build *b, const struct st_tensor *t) {
     const char *at = strstr(t->name, "experts.");
     const bool both = at && strcmp(at, "experts.gate_up_proj") == 0;
@@ -363,7 +363,7 @@ static void split(struct st_build *b, const struct st_tensor *t) {
         }
 }
 
-/* Stacks a list of experts, or turns stacked ones over. */
+/* Stacks a list of experts, or transposes stacked ones. */
 static struct buf stack;
 static int64_t stacked;
 static void fuse_as(struct st_build *b, const struct st_tensor *t, const char *one,
@@ -377,7 +377,7 @@ static void fuse_as(struct st_build *b, const struct st_tensor *t, const char *o
     buf_add(&stack, t->data, (size_t)t->n_bytes);
     stacked++;
     const int64_t shape[3] = {stacked, t->shape[0], t->shape[1]};
-    if (stacked == 6) { /* experts of the checkpoints below */
+    if (stacked == 6) { /* number of experts in the checkpoints below */
         char *name = xasprintf("%.*sexperts.%s", (int)(at - t->name), t->name, as);
         st_add(b, name, "BF16", 3, shape, stack.data, stack.len);
         free(name);
@@ -403,7 +403,7 @@ static void turned(struct st_build *b, const struct st_tensor *t) {
     free(v);
 }
 
-/* gpt-oss's experts as Unsloth stores them: one by one, not transposed. */
+/* Writes gpt-oss's experts like Unsloth: one by one, not transposed. */
 static void unsloth(struct st_build *b, const struct st_tensor *t) {
     const char *at = strstr(t->name, "experts."), *router = strstr(t->name, "router.");
     char name[256];
@@ -430,7 +430,8 @@ static void unsloth(struct st_build *b, const struct st_tensor *t) {
     free(v);
 }
 
-/* The micro checkpoints have experts in one of the two ways; the other gives the same file. */
+/* Checks that both ways of storing experts give the same file; the micro checkpoints use one of
+ * them. */
 static void test_experts(void) {
     check_same("olmoe", NULL, fuse_down, "down fused");
     check_same("mixtral", NULL, fuse_down, "down fused");
@@ -447,7 +448,8 @@ static void test_experts(void) {
 
 /* ---- tying ---- */
 
-/* A head next to tied embeddings: a copy of them is left out, another one is written. */
+/* Adds a head to a model with tied embeddings: an identical copy is left out, a different one is
+ * written. */
 static void copied_head(struct st_build *b, const struct st_tensor *t) {
     st_copy(b, t->name, t);
     if (strcmp(t->name, "model.embed_tokens.weight") == 0) st_copy(b, "lm_head.weight", t);

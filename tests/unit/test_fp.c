@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "tests/check.h"
 
-/* By the definition, in double: exact for halves. */
+/* Returns the value by definition, in double, which is exact for halves. */
 static double half_value(unsigned h) {
     int exp = (int)(h >> 10 & 31), man = (int)(h & 1023);
     double v = exp ? ldexp(1024 + man, exp - 25) : ldexp(man, -24);
@@ -29,7 +29,7 @@ static void test_every_half(void) {
     }
 }
 
-/* Between any two neighbours: below, at and above the middle. */
+/* Tests values below, at and above the midpoint of any two neighbours. */
 static void test_half_rounding(void) {
     for (unsigned h = 0; h < 0x7c00; h++) {
         double lo = half_value(h), hi = h == 0x7bff ? 65536.0 : half_value(h + 1);
@@ -54,8 +54,8 @@ static void test_bf16(void) {
         unsigned want = isnan(f) ? h | 64 : h;
         if (fp_f32_to_bf16(f) != want) CHECK_FAIL("%04x", h);
     }
-    CHECK_EQ_I64(fp_f32_to_bf16(fp_from_bits(0x3f808000)), 0x3f80); /* tie, even stays */
-    CHECK_EQ_I64(fp_f32_to_bf16(fp_from_bits(0x3f818000)), 0x3f82); /* tie, odd goes up */
+    CHECK_EQ_I64(fp_f32_to_bf16(fp_from_bits(0x3f808000)), 0x3f80); /* tie: even is kept */
+    CHECK_EQ_I64(fp_f32_to_bf16(fp_from_bits(0x3f818000)), 0x3f82); /* tie: odd rounds up */
     CHECK_EQ_I64(fp_f32_to_bf16(fp_from_bits(0x3f808001)), 0x3f81);
     CHECK_EQ_I64(fp_f32_to_bf16(fp_from_bits(0x7f7fffff)), 0x7f80);
     CHECK_EQ_I64(fp_f32_to_bf16(fp_from_bits(0x7f800001)), 0x7fc0); /* NaN, not infinity */
@@ -84,7 +84,8 @@ static void test_fp8_fp4_e8m0(void) {
     CHECK(signbit(fp_e2m1_to_f32(8)));
 }
 
-static double exp_error(double x) { /* relative; in units of the smallest subnormal when tiny */
+static double exp_error(double x) { /* Returns the relative error or, for tiny values, the error
+                                     * in units of the smallest subnormal. */
     long double want = expl((long double)x);
     long double d = (long double)fp_exp(x) - want;
     if (want < 0x1p-1022L) return (double)(d / 0x1p-1074L) * 1e-15; /* one step: 1e-15 */

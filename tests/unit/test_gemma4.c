@@ -9,7 +9,7 @@
 #include "tests/unit/ref_compare.h"
 
 static const char folder[] = "tests/golden/models/gemma4moe";
-/* Both sides compute from the same weights, sums in another order; logits reach 20. */
+/* Both sides compute from the same weights, with sums in a different order; logits reach 20. */
 static const double tol = 5e-4;
 
 static void test_equals_reference(void) {
@@ -30,11 +30,11 @@ static void logits(const char *src, const char *of, const char *name) {
 static void test_logits(void) {
     logits(folder, folder, "gemma4moe");
 }
-/* Per-layer embeddings, shared keys and values, double-wide feed-forward. */
+/* Tests per-layer embeddings, shared keys and values, and double-wide feed-forwards. */
 static void test_e_form(void) {
     static const char src[] = "tests/golden/models/gemma4e";
     logits(golden_edited(src, folder, NULL), src, "gemma4e");
-    /* a block reads the tokens' per-layer embeddings besides the residual: no pass begins there */
+    /* blocks also read the tokens' per-layer embeddings, so no pass can begin at one */
     struct err e = {0};
     struct session *s = NULL;
     struct model *m = golden_open(golden_edited(src, folder, NULL), tmp_path("m.gguf"));
@@ -45,7 +45,8 @@ static void test_e_form(void) {
     session_free(s);
     model_close(m);
 }
-/* Re-saved config (per_layer_config), no layer_types, no experts, keys as values. */
+/* Tests a re-saved config (per_layer_config) without layer_types and experts, in which keys serve
+ * as values. */
 static void test_dense_form(void) {
     static const char d[] = "tests/golden/models/gemma4dense";
     logits(golden_edited(d, folder, NULL), d, "gemma4dense");
@@ -96,7 +97,8 @@ static void test_hidden_states(void) {
     model_close(m);
 }
 
-/* Weights and activations in 8 bits: close to f32, and the same bits for any number of threads. */
+/* Checks that 8-bit weights and activations are close to f32, and give the same bits for any number
+ * of threads. */
 static void test_quantized(void) {
     struct err e = {0};
     struct convert_opts o = {.src = folder, .out = tmp_path("q.gguf"), .type = "q8_0"};
@@ -121,8 +123,8 @@ static void test_quantized(void) {
             free(l);
             pool_free(p);
         }
-        /* Rounding turns some choices of experts, so only the mean is bounded; logits spread over
-         * 40, and rounded weights alone move them by 0.22. */
+        /* Rounding changes some choices of experts, so only the mean is bounded; logits have a
+         * range of 40, and rounding only the weights moves them by 0.22. */
         double sum = 0;
         for (int64_t i = 0; i < g.n_logits; i++)
             sum += fabs((double)first[(2 * (i / v) + 1) * v + i % v] - (double)g.logits[i]);
@@ -134,7 +136,8 @@ static void test_quantized(void) {
     model_close(m);
 }
 
-/* A full-attention run must differ once the window is passed: the test above can fail. */
+/* Checks that full attention gives different results beyond the window, so that the test above can
+ * fail. */
 static void test_window_matters(void) {
     static const char *const edit[] = {"\"sliding_window\": 16", "\"sliding_window\": 4000", NULL};
     struct golden g;
@@ -143,7 +146,7 @@ static void test_window_matters(void) {
         struct session_opts o = {.n_ctx = g.n_ids, .isa = kern_isa_best()};
         int64_t v = m->hp.d[HD_VOCAB];
         float *l = golden_run(m, &o, g.ids, g.n_ids, golden_all, NULL, NULL, NULL);
-        CHECK(golden_diff(l + 15 * v, g.logits + 7 * v, v) <= tol); /* 16 keys: all are seen */
+        CHECK(golden_diff(l + 15 * v, g.logits + 7 * v, v) <= tol); /* 16 keys: all are visible */
         CHECK(golden_diff(l + 17 * v, g.logits + 8 * v, v) > 100 * tol);
         free(l);
     }
@@ -214,8 +217,9 @@ static void test_counts_of_published_models(void) {
     CHECK(params > 4.4e9 && params < 5.4e9); /* 2.3 G of them per-layer embeddings */
 }
 
-/* Q4_K_M on the tensor list of 26B-A4B: 704 and 2112 are no multiples of 256 and fall back; the
- * tied embedding is typed as the head; what the loader reads as F32 stays. */
+/* Tests Q4_K_M on the tensor list of 26B-A4B: rows of 704 and 2112 are not multiples of 256 and use
+ * fallback types; the tied embedding gets the head's type; tensors that the loader reads as F32
+ * stay F32. */
 static void test_recipe(void) {
     struct err e;
     struct hparams h = base(30, 2816, 16, 8, 2, 2112, 6);
@@ -311,7 +315,7 @@ static void test_refuses_bad_configs(void) {
     refused_of(d, "\"head_dim\": 32", "\"head_dim\": 16", "same number in all layers");
 }
 
-/* Makes the converted file with one key replaced. */
+/* Replaces a key of the converted file and checks that it is refused. */
 static void file_refused(const char *key, const void *v, uint64_t n, const char *text) {
     struct err e = {0};
     struct gguf *g = NULL;

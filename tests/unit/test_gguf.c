@@ -315,7 +315,8 @@ static void test_every_truncation(void) {
     }
 }
 
-/* Any single byte changed: no crash (sanitizers watch); whatever opens can be walked. */
+/* Changes every single byte: there must be no crash (run under sanitizers), and every file that
+ * opens must be readable. */
 static void test_every_byte_changed(void) {
     static const unsigned char vals[] = {0x00, 0x01, 0x09, 0x7f, 0x80, 0xff};
     small_file();
@@ -335,7 +336,7 @@ static void test_every_byte_changed(void) {
     }
 }
 
-/* Linear in the number of keys: 200 000 take a moment, not minutes. */
+/* Checks that time is linear in the number of keys: 200 000 take a moment, not minutes. */
 static void test_many_keys(void) {
     char key[16];
     struct gguf *g;
@@ -435,7 +436,7 @@ static void test_tokenizer(void) {
     gguf_close(g);
 }
 
-/* One block of `type` holding `bytes` at `at`, zeros elsewhere. */
+/* Checks one block of `type` with `bytes` at offset `at` and zeros elsewhere. */
 static int check_block(enum qtype type, size_t at, const void *bytes, size_t n) {
     const struct qtype_info *qi = qtype_info((int64_t)type);
     struct gguf *g;
@@ -552,7 +553,7 @@ static struct gguf_w *sample_writer(void) {
     gguf_w_arr(w, "x.i32s", GV_I32, (const int32_t[]){1, -1}, 2);
     gguf_w_u32(w, "x.u32", 77);
     gguf_w_remove(w, "x.gone");
-    gguf_w_int(w, "split.no", GV_U16, 9); /* the writer's own */
+    gguf_w_int(w, "split.no", GV_U16, 9); /* written by the writer itself */
     return w;
 }
 static void bytes_of(uint8_t *p, int64_t n) {
@@ -609,9 +610,9 @@ static void test_write(void) {
     CHECK(system(cmd) != 0); /* no temporary file is left */
 }
 
-/* A killed process's leftovers, of another model too, are removed when the same output is written
- * again; files that are being written, belong to a running process, or to a user, stay. No process
- * has the number 4199999, which is above the largest one of Linux. */
+/* Checks that temporaries of killed processes, also for different models, are removed when the same
+ * output is written again, but not files that are being written or belong to a running process or a
+ * user. No process has the number 4199999, which exceeds the maximum on Linux. */
 static void test_old_temporaries(void) {
     char own[64];
     snprintf(own, sizeof own, "p.gguf.tmp-%ld-0", (long)getpid());
@@ -643,7 +644,7 @@ static void test_old_temporaries(void) {
     }
 }
 
-/* The exact bytes of a small file, composed manually. */
+/* Compares a small file with bytes composed manually. */
 static void test_written_bytes(void) {
     struct gguf_w *w = gguf_w_new();
     float v[8] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -691,7 +692,7 @@ static void test_writer_refuses(void) {
     gguf_w_free(NULL);
 }
 
-/* Keys of another file come over unchanged, whatever their type. */
+/* Checks that keys of another file are copied unchanged, whatever their type. */
 static void test_copy_kv(void) {
     struct gguf *a, *c;
     struct gguf_w *w = gguf_w_new();
@@ -764,7 +765,7 @@ static void test_split_set(void) {
     CHECK_EQ_I64(gguf_find_tensor(g, "a")->shard, 1);
     check_sample(g);
     gguf_close(g);
-    write_set("One.gguf", 1 << 20, false); /* fits: no set at all */
+    write_set("One.gguf", 1 << 20, false); /* fits into one file: no set */
     CHECK_OK(gguf_open(&g, tmp_path("One.gguf"), 0, &e));
     CHECK(gguf_find(g, "split.count") == NULL);
     gguf_close(g);
@@ -811,7 +812,7 @@ static void test_split_defects(void) {
               "P-00002-of-00002.gguf: shard 2 of 2");
     rename_tmp(first, "odd.gguf");
     CHECK_ERR(gguf_open(&g, tmp_path("odd.gguf"), 0, &e), ERR_DATA, "name");
-    head(&b, 0, 1); /* split.count of a wrong type */
+    head(&b, 0, 1); /* split.count has the wrong type */
     kv_str(&b, "split.count", "2");
     CHECK_ERR(open_bytes(&g, 0), ERR_DATA, "split.count");
 }

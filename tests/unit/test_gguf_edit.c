@@ -26,7 +26,8 @@ static char *text_of(char c, size_t n) {
     return s;
 }
 
-/* One tensor of n_rows * 32 F32; metadata around the key; `slack` bytes of padding. */
+/* Writes a file with one tensor of n_rows * 32 F32 values, keys before and after the edited one,
+ * and `slack` bytes of padding. */
 static void make(size_t n_text, size_t slack, uint32_t align) {
     struct gguf_w *w = gguf_w_new();
     char *t = text_of('a', n_text), *pad = text_of(' ', slack);
@@ -83,7 +84,7 @@ static void edit(size_t n_text, bool in_place) {
     size_t n;
     CHECK(stat(path, &before) == 0);
     CHECK_OK(gguf_edit_str(path, key, t, n_text, &how, &e));
-    /* A file system that can insert blocks makes room; others have the file written again. */
+    /* A file system that can insert blocks makes room; on others the file is rewritten. */
     CHECK_EQ_I64(how.in_place && !how.n_room, in_place);
     CHECK(stat(path, &after) == 0);
     CHECK_EQ_I64(before.st_ino == after.st_ino, how.in_place);
@@ -100,18 +101,19 @@ static void test_sizes(void) {
     edit(10000, true);
     edit(14990, true); /* nearly all of the slack */
     edit(3, true);
-    edit(15020, true); /* the padding's own record, too */
+    edit(15020, true); /* the padding's key record, too */
     edit(40000, false);
-    edit(40000 + 16000, true); /* a file written again has room */
+    edit(40000 + 16000, true); /* a rewritten file has room */
     make(6000, 0, 0);
-    edit(2000, true); /* shorter: what is left becomes padding */
+    edit(2000, true); /* shorter: the rest becomes padding */
     edit(6000, true);
     make(100, 0, 65536);
-    edit(60000, true); /* zeros up to the alignment are room, too */
+    edit(60000, true); /* zeros up to the alignment also count as room */
     edit(70000, false);
 }
 
-/* Without the key, and in the first file of a split set whose other keys must stay. */
+/* Tests a file without the key, and the first file of a split set, whose other keys must not
+ * change. */
 static void test_absent(void) {
     struct gguf_edit how;
     struct gguf_w *w = gguf_w_new();
@@ -140,7 +142,8 @@ static void test_absent(void) {
     CHECK_ERR(gguf_edit_str("/nowhere/m.gguf", key, "x", 1, &how, &e), ERR_SYS, "nowhere");
 }
 
-/* Processes that have the file open keep their bytes in place: the file is rewritten. */
+/* Checks that the file is rewritten if another process has it open, so that its offsets stay
+ * valid. */
 static void test_open_elsewhere(void) {
     struct gguf_edit how;
     struct gguf *g;
@@ -167,7 +170,7 @@ static void count_or_die(int step) {
     if (n_steps++ == kill_at) raise(SIGKILL);
 }
 
-/* Edits in a child that is killed before its i-th step; true when it came to the end. */
+/* Edits in a child process that is killed before its i-th step. Returns whether it finished. */
 static bool child_edit(int i, size_t n_text) {
     fflush(NULL);
     pid_t pid = fork();
@@ -205,7 +208,7 @@ static void killed(size_t n_old, size_t slack, size_t n_new, bool in_place) {
             CHECK(c == 'b');
             break;
         }
-        /* and the next attempt goes through */
+        /* the next attempt succeeds */
         CHECK(child_edit(-1, n_new));
         CHECK(look(&n) == 'b' && n == n_new);
     }
@@ -217,11 +220,11 @@ static void test_killed(void) {
     killed(6000, 20000, 20000, true);
     killed(20000, 0, 9000, true);
     killed(3000, 0, 9000, false);
-    killed(9000, 0, 40000, false); /* room is made where the file system can */
+    killed(9000, 0, 40000, false); /* the file system makes room if it can */
 }
 
-/* A crash while the file system moves extents leaves the hole further back: the tensor is moved
- * only afterwards. Recovery removes the hole. */
+/* Tests a crash while the file system moves extents, which leaves the hole further back, with only
+ * the data after it moved. Recovery must remove the hole. */
 static void test_half_moved(void) {
     struct gguf_edit how;
     struct stat st;
@@ -237,7 +240,7 @@ static void test_half_moved(void) {
         return;
     }
     make(9000, 0, 0);
-    CHECK(!child_edit(1, 40000)); /* announced, not begun */
+    CHECK(!child_edit(1, 40000)); /* announced but not begun */
     CHECK(access(journal, F_OK) == 0);
     CHECK_OK(io_read_file(&text, &len, journal, 1 << 20, &e));
     uint64_t at, room;
@@ -251,7 +254,7 @@ static void test_half_moved(void) {
     CHECK_OK(gguf_edit_str(path, key, t, 40000, &how, &e));
     CHECK(how.in_place && how.n_room == room);
     CHECK(stat(path, &st) == 0 && look(&n) == 'b' && n == 40000);
-    /* and one of another file is refused */
+    /* a journal of a different file is refused */
     text[70] ^= 1;
     CHECK_OK(out_write_file(journal, text, len, true, &e));
     struct gguf *g;
@@ -261,11 +264,11 @@ static void test_half_moved(void) {
     free(t);
 }
 
-/* A journal of another file is not replayed, and that is reported. */
+/* Checks that a journal of a different file is not replayed, and that this is reported. */
 static void test_foreign(void) {
     struct gguf *g;
     make(6000, 20000, 0);
-    CHECK(!child_edit(4, 20000)); /* in the midst of the pages */
+    CHECK(!child_edit(4, 20000)); /* in the middle of the pages */
     CHECK(access(journal, F_OK) == 0);
     char *text;
     size_t len, n;
@@ -288,7 +291,7 @@ static void test_foreign(void) {
     free(text);
 }
 
-/* 4 GiB, sparse: nothing but the header may be touched. */
+/* Checks on a sparse file of 4 GiB that only the header is accessed. */
 static void test_large(void) {
     char big[100];
     size_t len;

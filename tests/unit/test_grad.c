@@ -31,16 +31,16 @@ static struct model *open_model(const char *name, bool micro) {
     return m;
 }
 
-struct seen { /* what the gradients say of a weight */
+struct seen { /* derivative for a weight, from gradients */
     const struct gr_weight *w;
-    double by; /* derivative of the loss by a factor of the whole weight */
+    double by; /* derivative of the loss with respect to a factor of the whole weight */
 };
 struct world {
     struct model *m;
     struct session *s;
     int32_t ids[N], answer[N];
     int64_t d;
-    float *residual[MOST_BLOCKS], *grad[MOST_BLOCKS]; /* what enters each block; NULL: not known */
+    float *residual[MOST_BLOCKS], *grad[MOST_BLOCKS]; /* input of each block; NULL: not known */
     float *x, *hidden, *logits;
     struct seen seen[MOST_WEIGHTS];
     int n_seen;
@@ -51,7 +51,7 @@ static void see_residual(void *ud, int block, const float *g, int64_t n) {
     w->grad[block] = xcalloc((size_t)(n * w->d), sizeof *g);
     memcpy(w->grad[block], g, (size_t)(n * w->d) * sizeof *g);
 }
-/* Adds g . (W x): how the loss changes with a factor of W. */
+/* Adds g . (W x), the derivative of the loss with respect to a factor of W. */
 static void see_product(void *ud, const struct gr_weight *gw, int64_t expert, const float *x,
                         int64_t ld_x, const float *g, int64_t ld_g, int64_t n) {
     struct world *w = ud;
@@ -101,8 +101,8 @@ static double moved(struct world *w, int block, const float *v, float eps) {
     return loss_of(w, w->s, w->hidden);
 }
 
-/* Compares along a direction; the best of three sizes of steps counts, because a step may cross
- * the place where another expert is chosen. Returns the difference relative to |g| |v|. */
+/* Compares derivatives along a direction. The best of three step sizes counts, because a step may
+ * change the choice of experts. Returns the difference relative to |g| |v|. */
 static double along(struct world *w, int block, struct rng *r) {
     float *v = xcalloc((size_t)(N * w->d), sizeof *v);
     double want = 0, g2 = 0, v2 = 0, best = 1e300, x2 = 0;
@@ -146,8 +146,8 @@ static double larger(struct world *w, const char *name, float eps) {
     return loss;
 }
 
-/* Says how far the derivatives by weights are off; *at is the worst, or NULL where none is off by
- * more than may be. */
+/* Returns the largest error of the derivatives with respect to weights. *at: the worst weight;
+ * NULL: all are within tolerance. */
 static double check_weights(struct world *w, const char **at, int *n) {
     double worst = 0;
     *at = NULL;
@@ -179,8 +179,8 @@ static double check_blocks(struct world *w) {
     return worst;
 }
 
-/* Runs a text that belongs to `seed`. Returns whether all derivatives are right; `last` reports in
- * any case. The smallest step of a text may switch experts, so a few are tried. */
+/* Tests a text drawn with `seed`. Returns whether all derivatives are right; with `last`, reports
+ * failures. Even the smallest step may switch experts, so callers try a few texts. */
 static bool run(struct world *w, const char *name, uint64_t seed, bool last) {
     struct err e;
     struct grad *g;
@@ -243,9 +243,9 @@ static void one(const char *name, bool micro) {
     free(w);
 }
 
-/* Those that have among them every operation with a derivative, then the others, which an argument
- * asks for. The micro checkpoint of apertus has an activation with a step, so that differences say
- * nothing. */
+/* First the models that together cover every operation with a derivative, then the others, which
+ * run on request (an argument). apertus's micro checkpoint has a discontinuous activation, so
+ * finite differences mean nothing. */
 static bool all;
 static void test_models(void) {
     static const char *const models[] = {"qwen35moe", "gemma4moe"};
@@ -266,7 +266,7 @@ static void test_models(void) {
 
 /* ---- moments --------------------------------------------------------------------------------- */
 
-struct sums { /* of a weight, by plain loops */
+struct sums { /* sums of a weight, by plain loops */
     const char *name;
     int64_t n, m;
     double *in, *out;
@@ -277,7 +277,7 @@ static void sum_product(void *ud, const struct gr_weight *w, int64_t expert, con
     struct sums *s = ud;
     int k = 0;
     while (k < N_SUMS && strcmp(s[k].name, w->name) != 0) k++;
-    if (k == N_SUMS || expert > 0) return; /* Of experts the first one is compared. */
+    if (k == N_SUMS || expert > 0) return; /* Only the first expert is compared. */
     s += k;
     s->n = w->ne[0];
     s->m = w->ne[1];
@@ -312,7 +312,7 @@ static void same_sums(const struct gram *g, const char *name, const double *want
     if (!(top > 0 && off < 1e-4 * top)) CHECK_FAIL("%s: off by %g of %g", name, off, top);
 }
 
-/* imatrix_collect's output compared with sums of the same gradients. */
+/* Compares imatrix_collect's output with sums of the same gradients. */
 static void test_moments(void) {
     struct err e;
     struct model *m = open_model("qwen35moe", false);

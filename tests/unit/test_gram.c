@@ -12,7 +12,7 @@
 
 static struct err e;
 enum { TOKENS_MAX = 1024 };
-static struct gram_vocab *bytes; /* 256 bytes and the end */
+static struct gram_vocab *bytes; /* 256 bytes and the end token */
 
 struct vocab {
     char *text[TOKENS_MAX];
@@ -56,7 +56,7 @@ static struct grammar *of_schema(const struct gram_vocab *v, const char *text,
     return g;
 }
 
-static const struct gram_opts open_objects = {.open = true}; /* as the draft has it */
+static const struct gram_opts open_objects = {.open = true}; /* as the draft specifies */
 
 static bool takes(struct grammar *g, const char *text) {
     struct gram_state *s = gram_begin(g);
@@ -140,7 +140,7 @@ static void test_rules(void) {
     }
 }
 
-/* Beginnings that no valid text has: what could never be completed is not begun. */
+/* Checks that prefixes that cannot be completed are never allowed. */
 static void test_dead_ends(void) {
     static const struct {
         const char *schema, *begins;
@@ -175,7 +175,7 @@ static void test_dead_ends(void) {
     grammar_free(g);
 }
 
-/* Many members that may come, many alternatives, a long list of values. */
+/* Tests many optional members, many alternatives, and a long list of values. */
 static void test_many(void) {
     struct buf members = {0}, any = {0}, list = {0};
     for (int i = 0; i < 400; i++) {
@@ -273,7 +273,7 @@ static int choose(struct walk *w) {
     return -1;
 }
 
-/* Makes a text; false: it did not end soon. */
+/* Writes a random text; false: it did not end soon. */
 static bool walk(struct walk *w, struct grammar *g) {
     struct gram_state *s = gram_begin(g);
     const int end = w->v->n - 1;
@@ -321,7 +321,7 @@ static void test_walks(void) {
                 bool ok = false;
                 if (!walk(&w, g)) continue;
                 if (json_parse(&value, w.text.data, w.text.len, "text", &e)) {
-                    /* an object may say a name twice where names are free */
+                    /* an object may repeat a name if names are free */
                     if (!strstr(e.msg, "twice")) CHECK_FAIL("%s: '%s'", e.msg, w.text.data);
                     continue;
                 }
@@ -487,7 +487,7 @@ static void test_strict(void) {
     }
 }
 
-/* Memory stays bounded and the end is an error, whatever the pattern. */
+/* Checks that memory stays bounded and the result is an error, whatever the pattern. */
 static void test_harm(void) {
     static const char *const pattern[] = {"(a{1000}){1000}",   "(a|aa){0,1000}{0,9}b",
                                           "(a?){1000}a{1000}", ".*a.{20}",
@@ -512,7 +512,7 @@ static void test_harm(void) {
         gram_end(s);
         grammar_free(g);
     }
-    struct buf deep = {0}; /* as deep as JSON may be, each level a choice */
+    struct buf deep = {0}; /* as deep as JSON may be, with a choice at each level */
     for (int i = 0; i < 30; i++) buf_str(&deep, "{\"anyOf\":[{\"type\":\"null\"},");
     buf_str(&deep, "{\"type\":\"string\"}");
     for (int i = 0; i < 30; i++) buf_str(&deep, "]}");
@@ -527,7 +527,7 @@ static void test_harm(void) {
     buf_str(&deep, "]}");
     CHECK(!of_schema(bytes, deep.data, NULL) && strstr(e.msg, "combinations"));
     buf_release(&deep);
-    /* nested deeper than a stack may be */
+    /* nested deeper than the stack limit */
     g = of_schema(bytes, "{\"type\": \"array\", \"items\": {\"$ref\": \"#\"}}", NULL);
     struct gram_state *s = gram_begin(g);
     int depth = 0;
@@ -538,8 +538,8 @@ static void test_harm(void) {
     grammar_free(g);
 }
 
-/* Text that a reader might take for the bound itself follows it; references unaffected by the place
- * are references. */
+/* Tests numbers followed by text that resembles the bound itself, and references that work
+ * regardless of their position. */
 static void test_bounds_and_references(void) {
     static const char open[] = "{\"type\": \"number\", \"exclusiveMinimum\": 0.05, "
                                "\"exclusiveMaximum\": 1}";
@@ -560,8 +560,8 @@ static void test_bounds_and_references(void) {
     grammar_free(g);
 }
 
-/* Schemas with an $id, as a TypeScript library writes recursive ones; the core
- * specification, 8.2.1, says which names are read next to it. And types in capitals. */
+/* Tests schemas with an $id, as a TypeScript library writes for recursive types (the core
+ * specification, 8.2.1, defines which names are read next to it), and types in capitals. */
 static void test_names(void) {
     static const struct {
         const char *schema, *yes, *no;
@@ -593,8 +593,8 @@ static void test_names(void) {
     }
 }
 
-/* Objects that list properties are closed, unless a schema speaks of others; OpenAI's strict mode
- * wants every property, in its order. */
+/* Checks that objects that list properties are closed unless a schema mentions additional ones, and
+ * that OpenAI's strict mode requires every property, in order. */
 static void test_closed(void) {
     static const char ab[] = "'properties': {'a': {'type': 'integer'}, 'b': {'type': 'null'}}",
                       one[] = "{'a': 1}", more[] = "{'a': 1, 'x': 2}",
@@ -602,7 +602,7 @@ static void test_closed(void) {
     static const struct gram_opts closed = {.strict = false}, strict = {.complete = true},
                                   loose = {.complete = true, .any_order = true};
     static const struct {
-        const char *rest; /* after ab, or a schema of its own */
+        const char *rest; /* after ab, or a separate schema */
         const struct gram_opts *o;
         const char *takes, *refuses;
     } rows[] = {

@@ -17,7 +17,7 @@
 static struct gram_vocab *bytes;
 static struct err e;
 
-/* Appends s n times, each with its number in place of '#'. */
+/* Appends s n times, each time with '#' replaced by its number. */
 static void times(struct buf *b, const char *s, int n) {
     for (int i = 0; i < n; i++)
         for (const char *p = s; *p; p++)
@@ -134,7 +134,8 @@ static void test_linear(void) {
     }
 }
 
-/* Each kind is refused when the limit is too low for it, wherever that comes, and leaves nothing.
+/* Checks that every kind is refused if the limit is too low, wherever it is reached, and leaks
+ * nothing.
  */
 static void test_limit(void) {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -153,7 +154,8 @@ static void test_limit(void) {
     }
 }
 
-/* Returns the steps until a compilation ended that was told to stop before it began. */
+/* Returns the number of steps after which a compilation that was cancelled before it began has
+ * ended. */
 static uint64_t stopped(const atomic_bool *gone) {
     struct ctx_cost c = {.most = limit_of(LIM_GRAMMAR_STEPS), .gone = gone};
     struct grammar *g;
@@ -175,8 +177,8 @@ static void test_stopped(void) {
     progress_resume();
 }
 
-/* The search for the part of a schema that nothing satisfies compiles its parts again: all of it
- * shares one limit. */
+/* Returns the steps of a search for the unsatisfiable part of a schema, which compiles its parts
+ * again; all of it shares one limit. */
 static uint64_t search(uint64_t most) {
     struct ctx_cost c = {.most = most};
     struct grammar *g;
@@ -198,7 +200,7 @@ static void test_search_shares(void) {
     CHECK(search(all / 2) < 3 * all / 4);
 }
 
-/* A text with too many possible continuations is an error of the call, not a stall. */
+/* Checks that a text with too many possible continuations fails the call instead of stalling it. */
 static void test_calls(void) {
     struct grammar *g;
     struct buf b = {0};

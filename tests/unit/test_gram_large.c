@@ -27,7 +27,7 @@ static void check(struct grammar *g, const char *text, bool want) {
     gram_end(s);
 }
 
-/* A task is one of 200, and each of them has a branch for its other members: 40,000 pairs. */
+/* Tests 200 kinds of tasks, each with a branch for its other members: 40,000 pairs. */
 static void test_tasks(void) {
     enum { TASKS = 200 };
     struct buf b = {0};
@@ -53,8 +53,8 @@ static void test_tasks(void) {
     buf_release(&b);
 }
 
-/* 150 parts are the whole and say of 150 names once more what it says of them: 22,500 pairs, if
- * each reference were a condition of its own. */
+/* Tests 150 parts that together form the whole and repeat its conditions on 150 names: 22,500 pairs
+ * if each reference were a separate condition. */
 static void test_parts(void) {
     enum { PARTS = 150 };
     struct buf b = {0}, props = {0};
@@ -88,8 +88,8 @@ static size_t lines(const struct buf *b) {
     return n;
 }
 
-/* An omitted clause is noted once, with its path, however many places refer to it. At most 200 such
- * clauses are listed. */
+/* Checks that an ignored clause is listed once, with its path, however many places refer to it, and
+ * that at most 200 are listed. */
 static void test_notes(void) {
     static const char once[] =
         "{\"$defs\": {\"s\": {\"type\": \"array\", \"uniqueItems\": true, \"items\": {}}}, "

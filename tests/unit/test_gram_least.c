@@ -124,7 +124,7 @@ static int32_t choose(const struct gram_state *s, int64_t left) {
     return -1;
 }
 
-/* Writes at most n_max tokens by chance that can be completed. */
+/* Writes a random text of at most n_max tokens, which must stay completable. */
 static bool walk(struct grammar *g, int64_t n_max, struct buf *out) {
     struct gram_state *s = gram_begin(g);
     int64_t n = 0;
@@ -201,7 +201,7 @@ static void test_limits(void) {
             bool ok = false;
             CHECK(walk(g, least + k / WALKS, &text));
             const int rc = json_parse(&v, text.data, text.len, "text", &e);
-            /* a name that is not declared may come twice, which our reader refuses */
+            /* an undeclared name may be repeated, which our parser rejects */
             if (rc && strstr(e.msg, "twice")) ok = true;
             if (!rc) CHECK_OK(schema_check(s, v, &ok, &why, &e));
             CHECK(ok);

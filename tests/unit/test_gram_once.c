@@ -99,7 +99,7 @@ static int32_t pick(const struct gram_state *s, struct rng *rng) {
     return id;
 }
 
-/* Completes a copy of s by the shortest way and parses the text. */
+/* Completes a copy of s with the shortest completion and parses the text. */
 static void check_way(const struct gram_state *s, const struct buf *so_far) {
     struct gram_state *c = gram_copy(s);
     struct ids way = {0};

@@ -24,7 +24,7 @@ static bool takes(struct grammar *g, const char *text, size_t n) {
     return ok;
 }
 
-/* Calls with every text of at most 5 letters of "ab,". */
+/* Compares with PCRE2 on every text of at most 5 of the letters "ab,". */
 static void beside_pcre2(const char *pattern) {
     struct grammar *g = NULL;
     int code, n_taken = 0;
@@ -63,7 +63,7 @@ static void test_anchors(void) {
     for (size_t i = 0; i < COUNT_OF(pattern); i++) beside_pcre2(pattern[i]);
 }
 
-/* Anchors wherever chance puts them. */
+/* Tests anchors at random positions. */
 static void test_chance(void) {
     static const char *const part[] = {"a", "b", ",", "(^|a)",  "($|b)",  "(^|,|$)", "[ab]",
                                        ".", "^", "$", "(a$|b)", "(^b|,)", "(?:)"};
@@ -83,9 +83,9 @@ static void test_chance(void) {
     }
 }
 
-/* A deterministic automaton that knows where each '@' was has 2^43 states. Only the states that a
- * text reaches are built: walks stay small, and a pattern that no text satisfies is refused at
- * once, where a search through its states took minutes. */
+/* Tests a pattern whose deterministic automaton must remember the position of each '@' and has 2^43
+ * states. Only the states that a text reaches are built, so walks stay small, and a pattern that no
+ * text satisfies is refused at once; a search through all states would take minutes. */
 static void test_wide(void) {
     static const char *const wide[] = {
         ".*@.{43}s", "....+............................................@....................s",
@@ -112,8 +112,8 @@ static void test_wide(void) {
               "no text can satisfy");
 }
 
-/* \\s and \\S, \\d and \\D, \\w and \\W are complements: every character is in one of each pair,
- * and none in both. */
+/* Checks that \\s and \\S, \\d and \\D, \\w and \\W are complements: every character is in exactly
+ * one of each pair. */
 static void test_complements(void) {
     static const char letters[] = "sdw";
     for (const char *l = letters; *l; l++) {

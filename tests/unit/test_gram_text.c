@@ -8,7 +8,7 @@
 #include "tests/unit/byte_vocab.h"
 
 static struct err e;
-static struct gram_vocab *bytes; /* 256 bytes and the end */
+static struct gram_vocab *bytes; /* 256 bytes and the end token */
 
 typedef int (*reader)(struct grammar **, const struct gram_vocab *, const char *, size_t,
                       struct err *);
@@ -20,7 +20,7 @@ static bool takes(struct grammar *g, const char *text, size_t n) {
     return ok;
 }
 
-/* texts: those to be taken, NULL, those to be refused, NULL. */
+/* Checks a grammar. text: texts to accept, NULL, texts to reject, NULL. */
 static void check_texts(reader read, const char *grammar, const char *const *text) {
     struct grammar *g = NULL;
     CHECK_OK(read(&g, bytes, grammar, strlen(grammar), &e));
@@ -116,9 +116,9 @@ static void test_lark(void) {
                                       "f({})", "f(3)", NULL});
 }
 
-/* As published grammars are written: priorities, aliases of imports, comments with '#'. */
-/* Counts with blanks in them, and indented Lark, as in a program's source: accepted by llama.cpp
- * and PyPI's lark. */
+/* Features of published grammars: priorities, aliases of imports, comments with '#'. */
+/* Tests repetition counts with spaces, and indented Lark as embedded in source code, which
+ * llama.cpp and PyPI's lark accept. */
 static void test_blanks(void) {
     static const char *const counts[] = {
         "root ::= [a] { 2, 5 }", "root ::= [a]{2 ,5}", "root ::= [a]\t{\n2\n, 5 }",
@@ -147,8 +147,8 @@ static void test_lark_customs(void) {
                 (const char *const[]){"IF foo", "if", "ab 12", NULL, "12", "Foo", "a 1 b", NULL});
 }
 
-/* Rules that begin with themselves, as arithmetic is mostly written: what PyPI's lark (Earley)
- * takes and refuses of the same. */
+/* Tests left-recursive rules, which are common in arithmetic grammars; expected verdicts are those
+ * of PyPI's lark (Earley). */
 static void test_left_recursion(void) {
     check_texts(
         grammar_of_lark,
@@ -219,7 +219,7 @@ static void test_mistakes(void) {
     }
 }
 
-/* Nested and chained deeper than a stack of ours. */
+/* Tests grammars nested and chained deeper than our stack limit. */
 static void test_deep(void) {
     struct buf b = {0};
     struct grammar *g = NULL;

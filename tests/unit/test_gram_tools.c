@@ -15,7 +15,7 @@
 #include "tests/unit/byte_vocab.h"
 
 static struct err e;
-static struct gram_vocab *bytes; /* 256 bytes and the end */
+static struct gram_vocab *bytes; /* 256 bytes and the end token */
 enum { BYTE_WORDS = 9 };
 
 static const char tools_text[] =
@@ -36,8 +36,8 @@ static const char tools_text[] =
     "\"additionalProperties\": false}}}, "
     "{\"type\": \"function\", \"function\": {\"name\": \"now\"}}]";
 
-/* Parameters as classes of Python have them: what may be absent, references, one of several types;
- * and the same written out, for the judge. */
+/* Parameters like those of Python classes: optional ones, references, unions of types; and the same
+ * written out for the validator. */
 #define ORDER(count, note, color, size, pin)                                                       \
     "\"type\": \"object\", \"properties\": {\"count\": " count ", \"note\": " note                 \
     ", \"color\": " color ", \"size\": " size ", \"pin\": " pin                                    \
@@ -73,7 +73,8 @@ static const char judged_text[] =
     "[" TOOL("order", ORDER(MAYBE(COUNT), MAYBE(NOTE), COLOR, SIZE, PIN)) ", " //
     TOOL("again", ORDER(COUNT, NOTE, COLOR, MAYBE(SIZE), MAYBE(PIN))) "]";
 
-/* Writes a random text of the language; after 20 bytes it ends at one in four possible ends. */
+/* Writes a random text of the language; after 20 bytes it stops at each possible end with
+ * probability 1/4. */
 static bool walk(struct grammar *g, struct rng *rng, struct buf *out) {
     struct gram_state *s = gram_begin(g);
     uint32_t bits[BYTE_WORDS];
@@ -85,7 +86,7 @@ static bool walk(struct grammar *g, struct rng *rng, struct buf *out) {
         CHECK_OK(gram_mask(s, bits, &e));
         done = gram_may_end(s) && (gram_must_end(s) || rng_u64(rng) % 4 == 0);
         if (done) break;
-        for (int i = 0; i < 256 && n > 300 && id < 0; i++) /* soon to an end */
+        for (int i = 0; i < 256 && n > 300 && id < 0; i++) /* steer towards an end */
             if (strchr("<\"}])0", i) && i && bits[i / 32] >> i % 32 & 1) id = i;
         for (int i = 0; i < 256 && id < 0; i++) {
             const int k = (from + i) % 256;
@@ -112,7 +113,8 @@ static const struct json *schema_of(const struct json *tools, const char *name) 
     return NULL;
 }
 
-/* Reads the text back: calls, each of a tool with arguments that it takes. Returns their number. */
+/* Parses the text, which must consist of calls with arguments that their tools accept. Returns the
+ * number of calls. */
 static int read_back(const struct toolfmt *f, const char *offered, const struct json *tools,
                      const struct buf *text) {
     struct toolparse *p = NULL;
@@ -176,7 +178,8 @@ static void test_read_back(void) {
     buf_release(&text);
 }
 
-/* Reads calls of `offered` back, in every format; `judge` holds the same tools for the judge. */
+/* Generates and parses calls of `offered` in every format; `judge` has the same tools for the
+ * validator. */
 static void read_classes(const char *offered, const char *judge) {
     struct json *tools, *judged;
     struct buf text = {0};
@@ -207,7 +210,7 @@ static void test_classes(void) {
     read_classes(classes_text, judged_text);
 }
 
-/* Parameters spread over the parts of a schema. */
+/* Tests parameters spread over the parts of a schema. */
 static void test_spread(void) {
 #define OBJ(props, required)                                                                       \
     "\"type\": \"object\", \"properties\": {" props "}, \"required\": [" required "]"
@@ -240,8 +243,8 @@ static void test_spread(void) {
     }
 }
 
-/* 150 tools of 12 parameters each, as several servers of tools together offer them: what they share
- * is made once (one copy for each parameter was more than 64 MiB). */
+/* Tests 150 tools with 12 parameters each, as several tool servers together may offer. Shared parts
+ * are compiled once (a copy per parameter would take more than 64 MiB). */
 static void test_many(void) {
     static const char *const row[] = {"qwen-xml", "python-list", "hermes-json"};
     struct json *tools = NULL;
@@ -267,7 +270,8 @@ static void test_many(void) {
     buf_release(&b);
 }
 
-/* Text first, or alone; a tool of no offer, and calls where none may be. */
+/* Tests text before calls, text alone, a tool that was not offered, and calls where none are
+ * allowed. */
 static void test_choices(void) {
     struct json *tools;
     CHECK_OK(json_parse(&tools, tools_text, sizeof tools_text - 1, "tools", &e));
@@ -322,7 +326,8 @@ static void test_choices(void) {
     json_free(tools);
 }
 
-/* The prompt ends with the marker of the first call: the language begins after it. */
+/* Checks that, if the prompt ends with the marker of the first call, the language begins after
+ * it. */
 static void test_opened(void) {
     struct json *tools;
     CHECK_OK(json_parse(&tools, tools_text, sizeof tools_text - 1, "tools", &e));
@@ -364,7 +369,8 @@ static void test_opened(void) {
     json_free(tools);
 }
 
-/* A broken schema spoils neither the request nor the other tools; strict, it names the tool. */
+/* Checks that a broken schema affects neither the request nor the other tools; in strict mode, the
+ * error names the tool. */
 static void test_broken(void) {
     static const char text[] =
         "[{\"name\": \"bad\", \"parameters\": {\"type\": \"object\", \"properties\": {\"a\": "
