@@ -52,8 +52,8 @@ static void fit_table(const struct result *r, const struct release *rel, int kin
     }
 }
 
-/* For the kinds of memory that have no table, writes which size suffices for the best file. Returns
- * false if there is no such kind. */
+/* Writes which memory size suffices for the best file, for each kind of memory without a table.
+ * Returns false if there is no such kind. */
 static bool enough(const struct result *r, const struct release *rel, struct buf *out) {
     static const char *const name[RELEASE_MEMORIES] = {[RELEASE_GPU] = "on a GPU",
                                                        [RELEASE_UNIFIED] = "of unified memory",
