@@ -442,9 +442,9 @@ static void cut(char *turn) {
     memmove(turn, from, strlen(from) + 1);
 }
 
-/* Turns of 20 templates. Not let through are 17 whose value holds its own closing tag, which cannot
- * be told from the end, 2 with a blank in an undeclared name of Gemma's, and one that cut() cuts
- * too far. */
+/* Tests turns of 20 templates. Rejected are 17 whose value contains its own closing tag, which
+ * cannot be distinguished from the end, 2 with a space in an undeclared name in Gemma's syntax, and
+ * one that cut() truncates too much. */
 static void test_rendered(void) {
     struct json *root;
     int n = 0, n_ok = 0;
@@ -493,7 +493,7 @@ static void test_rendered(void) {
     json_free(root);
 }
 
-/* The families in `doctor --models` are rows of the table, for families whose templates
+/* Checks that the families in `doctor --models` are rows of the table, for families whose templates
  * (tests/golden/templates, their publishers' docs) need one. */
 static void test_families(void) {
     static const char *const said[][2] = {

@@ -41,7 +41,8 @@ static int count_op(const struct graph *g, enum gr_op op) {
     return n;
 }
 
-/* Weights = the table's tensors without the MTP block, each once, same shapes. */
+/* Checks that the weights are the table's tensors without the MTP block, each once, with the same
+ * shapes. */
 static void check_weights(const char *name, const struct hparams *h, const struct graph *g) {
     struct err e;
     struct tensor_inst *t = NULL;
@@ -62,7 +63,7 @@ static void check_weights(const char *name, const struct hparams *h, const struc
     free(t);
 }
 
-/* The expected producer of each source, by operation; -1: any. */
+/* Checks that each source was written by the expected operation; -1: any. */
 static void check_flow(const struct graph *g) {
     int writer[64];
     CHECK(g->n_regs <= 64);
@@ -173,8 +174,9 @@ static void test_qwen3(void) {
 static void test_qwen3moe(void) {
     check_arch("qwen3moe", true, 0);
 }
-/* The draft graph uses every tensor of the MTP block once, the trunk's embeddings, norm and head
- * only where the block's own are missing, and joins its two inputs embedding first. */
+/* Checks that the draft graph uses every tensor of the MTP block once, uses the trunk's embeddings,
+ * norm and head only if the block has none, and concatenates its two inputs with the embedding
+ * first. */
 static void check_draft(const char *name, bool moe) {
     struct hparams h = tiny(moe, 4);
     struct graph g;
@@ -224,7 +226,7 @@ static void test_draft(void) {
     CHECK(!arch_find("qwen3")->drafts);
 }
 
-/* The role given by a weight's name, compared with models/ops.def. */
+/* Returns the role that a weight's name implies, to compare with models/ops.def. */
 static enum gr_role role_by_name(const char *name) {
     static const struct {
         const char *part;
@@ -246,7 +248,7 @@ static enum gr_role role_by_name(const char *name) {
 }
 
 static void check_facts(const char *name, bool moe) {
-    struct hparams h = tiny(moe, 8); /* blocks 3 and 7 have attention, six have a delta net */
+    struct hparams h = tiny(moe, 8); /* blocks 3 and 7 have attention, the other six a delta net */
     struct graph g;
     make(name, &h, &g);
     const struct graph_facts *f = &g.facts;
@@ -258,7 +260,7 @@ static void check_facts(const char *name, bool moe) {
         of_ops += graph_count(&g, (enum gr_op)op);
     }
     CHECK_EQ_I64(of_ops, g.n_nodes);
-    CHECK_EQ_I64(f->n_uses, g.n_weights - 1); /* every weight once; the head is no node */
+    CHECK_EQ_I64(f->n_uses, g.n_weights - 1); /* every weight once; the head is not a node */
     for (int i = 0; i < f->n_uses; i++) {
         const struct gr_use *u = &f->use[i];
         CHECK(u->node >= last);

@@ -24,7 +24,7 @@ static void test_sha256_vectors(void) {
     memset(a, 'a', 1000000);
     CHECK_EQ_STR(sha_of(a, 1000000),
                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-    /* the same in every way of cutting it */
+    /* the same for every way of splitting it */
     for (size_t step = 1; step < 200; step += 7) {
         struct sha256 h;
         char hex[65];
@@ -41,7 +41,7 @@ static void test_sha256_file(void) {
     struct err e = {0};
     char hex[65];
     CHECK_ERR(sha256_file("no/such/file", hex, &e), ERR_USAGE, "no/such/file");
-    const char *path = "tests/golden/models/tokens.json"; /* streamed and mapped are the same */
+    const char *path = "tests/golden/models/tokens.json"; /* streaming and mapping agree */
     char *text;
     size_t len;
     CHECK_OK(io_read_file(&text, &len, path, 1 << 24, &e));
@@ -59,7 +59,7 @@ static void test_xxhash_vectors(void) {
     CHECK_EQ_STR(hex, "99aa06d3014798d86001c324468d497f");
 }
 
-/* Expected value: the Python package xxhash. */
+/* Tests input in pieces. Expected value: the Python package xxhash. */
 static void test_xxh128_pieces(void) {
     enum { N = 100000 };
     uint8_t *d = xmalloc(N);

@@ -12,7 +12,7 @@
 
 static struct err e;
 
-/* A folder d<n> with config.json {} ; each test gets a fresh one. */
+/* A folder d<n> with config.json {}, new for each test. */
 static char dir[80];
 static void fresh(void) {
     static int n;
@@ -24,7 +24,7 @@ static void put(const char *name, const char *text) {
     snprintf(rel, sizeof rel, "%s/%s", strrchr(dir, '/') + 1, name);
     tmp_write(rel, text, strlen(text));
 }
-/* One-byte tensors with the given names, NULL at the end. */
+/* Writes a shard of one-byte tensors with these names; NULL: no tensor. */
 static void shard(const char *file, const char *a, const char *c) {
     struct buf h = {0}, f = {0};
     char rel[160];
@@ -90,7 +90,7 @@ static void test_minimal(void) {
     CHECK(json_num(hfdir_hparam(h, "a"), 0) == 1);
     CHECK(json_num(hfdir_hparam(h, "b"), 0) == 3);
     CHECK(json_num(hfdir_hparam(h, "c1|c2|b"), 0) == 4);
-    CHECK(hfdir_hparam(h, "n") == NULL); /* null in text_config is an answer */
+    CHECK(hfdir_hparam(h, "n") == NULL); /* null in text_config counts as a value */
     CHECK(hfdir_hparam(h, "none|nada") == NULL);
     CHECK_OK(hfdir_text(h, "README.md", &text, &e));
     CHECK_EQ_STR(text, "# hello");
@@ -174,7 +174,7 @@ static void test_index(void) {
     CHECK_OK(try_open());
     put("model.safetensors.index.json",
         INDEX("\"a\":\"model-1.safetensors\",\"c\":\"model-2.safetensors\""));
-    CHECK_OK(try_open()); /* "b" is used where the model needs it */
+    CHECK_OK(try_open()); /* "b" is used if the model needs it */
     put("model.safetensors.index.json",
         INDEX("\"a\":\"model-1.safetensors\",\"b\":\"model-1.safetensors\",\"c\":\"model-2."
               "safetensors\","
@@ -212,7 +212,8 @@ static int byte_of(const char *name) {
     return v;
 }
 
-/* Of two copies of a tensor, the one named by the index is used, whichever file comes first. */
+/* Checks that of two copies of a tensor the one named by the index is used, whichever file comes
+ * first. */
 static void test_copies(void) {
     fresh();
     put("config.json", "{}");
@@ -238,7 +239,7 @@ static void test_copies(void) {
     CHECK_ERR(try_open(), ERR_DATA, "remove the index if model.safetensors is the whole model");
 }
 
-/* Without an index, names must tell which files belong together. */
+/* Checks that, without an index, file names show which files belong together. */
 static void test_sets(void) {
     fresh();
     put("config.json", "{}");
@@ -249,7 +250,7 @@ static void test_sets(void) {
     CHECK_EQ_I64(byte_of("b"), 2);
     CHECK_EQ_I64(byte_of("c"), 2);
     fresh();
-    put("config.json", "\xef\xbb\xbf{}"); /* as Windows programs save text */
+    put("config.json", "\xef\xbb\xbf{}"); /* as saved by Windows programs */
     shard("model-a.safetensors", "a", "b");
     CHECK_EQ_I64(byte_of("b"), 2);
     shard("model-b.safetensors", "b", NULL);
@@ -280,7 +281,7 @@ static void test_sets(void) {
     CHECK_EQ_I64(byte_of("c"), 1);
 }
 
-/* Layouts of the makers' own tools are refused by name. */
+/* Checks that the layouts of publishers' own tools are refused with an error that names them. */
 static void test_own_layouts(void) {
     fresh();
     put("params.json", "{}");

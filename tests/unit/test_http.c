@@ -44,7 +44,7 @@ static void test_refused(void) {
         {"G(T / HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET /\x7f HTTP/1.1\r\n" HOST "\r\n", 400},
         {"GET / HTTP/1.1\r\n" HOST "Expect: x\r\n\r\n", 417},
-        /* which of two decides would be a matter of the reader */
+        /* parsers may disagree about which of the two counts */
         {"GET / HTTP/1.1\r\n" HOST "Origin: http://localhost\r\norigin: http://evil\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\n" HOST "X-Api-Key: a\r\nX-Api-Key: b\r\n\r\n", 400},
     };

@@ -32,7 +32,7 @@ static void test_read_gguf(void) {
     imat_release(&m);
 }
 
-/* value = sum/count * ncall: the reader takes 512 tokens per call. */
+/* Tests reading of .dat: value = sum/count * ncall; the reader assumes 512 tokens per call. */
 static void test_read_dat(void) {
     struct imat m;
     CHECK_OK(imat_read(&m, py_dat, &e));
@@ -59,7 +59,8 @@ static char *slurp(const char *path, size_t *n) {
     return p;
 }
 
-/* Written files equal Python's, byte for byte (.dat), and read back equal (GGUF). */
+/* Checks that written .dat files equal Python's byte for byte, and that GGUF files read back
+ * equal. */
 static void test_write(void) {
     struct imat m, r;
     size_t n = 0, n2 = 0;
@@ -89,7 +90,7 @@ static void test_write(void) {
     }
     imat_release(&r);
     imat_release(&m);
-    struct gguf *g; /* the keys other programs ask for, with their types */
+    struct gguf *g; /* the keys that other programs require, with their types */
     CHECK_OK(gguf_open(&g, tmp_path("o.gguf"), 0, &e));
     CHECK_EQ_STR(gguf_str_or(g, "general.type", ""), "imatrix");
     CHECK_EQ_I64(gguf_find(g, "imatrix.chunk_count")->type, GV_U32);
@@ -99,7 +100,8 @@ static void test_write(void) {
     gguf_close(g);
 }
 
-/* An expert without tokens reads back from .dat as ones; an entry without any is left out. */
+/* Checks that an expert without tokens reads back from .dat as ones, and that an entry without any
+ * tokens is left out. */
 static void test_unseen(void) {
     struct imat m, r;
     float w[4];
@@ -130,8 +132,8 @@ static void test_unseen(void) {
     imat_release(&m);
 }
 
-/* Sums of zeros say nothing, whatever the count; such an expert takes the mean of the others, such
- * an entry is as good as missing. */
+/* Checks that sums of zero carry no information, whatever the count: such an expert gets the mean
+ * of the others, and such an entry counts as missing. */
 static void test_blind(void) {
     struct imat m;
     float w[6];
@@ -151,7 +153,7 @@ static void test_blind(void) {
     imat_release(&m);
 }
 
-/* n=10: (10*1 + 30*q)/40 with q = 310/110; n=100 likewise. */
+/* Tests shrinkage. n=10: (10*1 + 30*q)/40 with q = 310/110; n=100 likewise. */
 static void test_shrinkage(void) {
     struct imat m;
     float w[4];
@@ -172,10 +174,10 @@ static void test_merge(void) {
     CHECK(imat_find(&a, up)->sum2[3] == 1000 && imat_find(&a, up)->count[1] == 200);
     CHECK_EQ_I64(a.n_chunks, 4);
     CHECK_EQ_I64(a.n_datasets, 2);
-    CHECK_OK(imat_merge(&a, &d, &e)); /* one count goes to both experts */
+    CHECK_OK(imat_merge(&a, &d, &e)); /* the single count applies to both experts */
     CHECK(imat_find(&a, up)->count[0] == 20 + 512 && imat_find(&a, up)->count[1] == 200 + 512);
     CHECK(imat_find(&a, up)->sum2[0] == 20 + 512);
-    CHECK_OK(imat_merge(&d, &b, &e)); /* the other way round: takes the shape */
+    CHECK_OK(imat_merge(&d, &b, &e)); /* the other way round: adopts the shape */
     CHECK(imat_find(&d, up)->n_mat == 2 && imat_find(&d, up)->count[1] == 612);
     imat_release(&b);
     imat_init(&b);
@@ -275,8 +277,8 @@ static void test_truncations(void) {
     for (size_t f = 0; f < 2; f++) {
         size_t n = 0;
         char *p = slurp(files[f], &n);
-        /* without the trailer (2 numbers and 13 bytes), or with its first number alone, a .dat is
-         * whole; the GGUF form may lack its last padding (24 of 32 bytes) */
+        /* a .dat is complete without the trailer (2 numbers and 13 bytes) or with only its first
+         * number; a GGUF may lack the final padding (24 of 32 bytes) */
         for (size_t cut = 0; cut < n; cut++) {
             bool whole = f == 0 ? cut == n - 21 || cut == n - 17 : cut >= n - 24;
             if ((try_bytes(p, cut) == 0) != whole) CHECK_FAIL("%s cut at %zu", files[f], cut);

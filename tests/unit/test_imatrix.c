@@ -102,7 +102,7 @@ static void test_first_block_equals_direct_sums(void) {
     imat_release(&m);
 }
 
-/* The moments file holds the collected sums; the standard file has none of them. */
+/* Checks that the moments file has the collected sums and the standard file has none of them. */
 static void test_file_of_moments(void) {
     struct err e;
     struct imat m, plain;
@@ -150,14 +150,14 @@ static void test_counts_are_tokens(void) {
         const struct imat_entry *en = &m.entry[i];
         double n = 0;
         for (int64_t k = 0; k < en->n_mat; k++) n += en->count[k];
-        int block = atoi(en->name + 4), mtp = block >= model->hp.d[HD_LAYERS]; /* a row less */
+        int block = atoi(en->name + 4), mtp = block >= model->hp.d[HD_LAYERS]; /* one row less */
         int64_t want = (CTX - mtp) * CHUNKS * (en->n_mat > 1 ? n_used : 1);
         if ((int64_t)n != want)
             CHECK_FAIL("%s counts %lld tokens, expected %lld", en->name, (long long)n,
                        (long long)want);
         CHECK(strncmp(en->name, "blk.", 4) == 0);
     }
-    /* gate and up of an expert see the same rows */
+    /* gate and up of an expert have the same input rows */
     const struct imat_entry *g = imat_find(&m, "blk.1.ffn_gate_exps.weight"),
                             *u = imat_find(&m, "blk.1.ffn_up_exps.weight");
     CHECK(g && u && memcmp(g->sum2, u->sum2, (size_t)(g->ne0 * g->n_mat) * sizeof *g->sum2) == 0);
@@ -177,13 +177,14 @@ static void test_threads_do_not_matter(void) {
     imat_release(&b);
 }
 
-/* Interrupted when n tokens are done; at the chunk's end, or inside it. */
+/* Interrupts the run once n tokens are done, at the end of a chunk or within it. */
 static int stop_at(void *ud, const char *stage, uint64_t done, uint64_t total) {
     (void)stage, (void)total;
     return done >= *(const uint64_t *)ud;
 }
 
-/* One run: with second moments and snapshots; stop: tokens after which it is interrupted, 0 never.
+/* Makes one run with second moments and snapshots. stop: number of tokens after which it is
+ * interrupted; 0: never.
  */
 static int stored(const char *part, uint64_t stop, int n_threads, int64_t n_chunks, double every,
                   struct imat *m, int64_t *n_found, struct err *e) {
@@ -245,8 +246,8 @@ static void same_grams(void) {
     free(db);
 }
 
-/* However it is interrupted, and with any number of threads, it resumes to the bits of an
- * undisturbed run. */
+/* Checks that, however it is interrupted and with any number of threads, a resumed run gives the
+ * bits of an undisturbed one. */
 static void test_goes_on(void) {
     struct err e;
     struct imat whole, m;
@@ -267,11 +268,11 @@ static void test_goes_on(void) {
         n_runs++;
         if (n_runs == 2) CHECK_OK(io_read_file(&data, &len, part, 1 << 28, &e));
     }
-    CHECK_EQ_I64(n_runs, 3); /* the fourth is stopped when all is done */
+    CHECK_EQ_I64(n_runs, 3); /* the fourth is stopped when everything is done */
     same_sums(&whole, &m);
     same_grams();
     imat_release(&m);
-    /* killed: what the last snapshot of a chunk's end says */
+    /* killed: the last snapshot at the end of a chunk counts */
     remove(part);
     CHECK_EQ_I64(stored(part, 3 * CTX, 2, MANY, 1e-9, &m, &found, &e), ERR_INTR);
     imat_release(&m);
@@ -280,7 +281,7 @@ static void test_goes_on(void) {
     same_sums(&whole, &m);
     same_grams();
     imat_release(&m);
-    /* a shorter run cannot use it, a damaged one and one of another text are not used */
+    /* a shorter run cannot use it; a damaged snapshot and one of a different text are not used */
     CHECK_OK(out_write_file(part, data, len, true, &e));
     CHECK_OK(stored(part, 0, 2, 2, 0, &m, &found, &e));
     CHECK_EQ_I64(found, 0);
@@ -300,7 +301,7 @@ static void test_goes_on(void) {
     same_sums(&whole, &m);
     same_grams();
     imat_release(&m);
-    CHECK_OK(out_write_file(text, "other", 5, true, &e)); /* text of another run, then the first */
+    CHECK_OK(out_write_file(text, "other", 5, true, &e)); /* a different text, then the first */
     CHECK_OK(out_write_file(text, default_text_at(0)->data, 3999, true, &e));
     CHECK_OK(out_write_file(part, data, len, true, &e));
     CHECK_OK(stored(part, 0, 2, MANY, 0, &m, &found, &e));
@@ -311,7 +312,7 @@ static void test_goes_on(void) {
     imat_release(&whole);
 }
 
-/* mean, entropy, share of a hand-made entry: v = 1, 1, 1, 5 */
+/* Checks mean, entropy and share of a hand-made entry: v = 1, 1, 1, 5. */
 static void test_statistics_by_hand(void) {
     struct imat m;
     struct imat_stats s;
@@ -331,8 +332,8 @@ static void test_statistics_by_hand(void) {
     imat_release(&m);
 }
 
-/* Counts computed manually: 5 experts, one matrix saw fewer tokens of expert 3, blocks 2 and 10 in
- * order. */
+/* Checks counts computed manually: 5 experts, one matrix with fewer tokens for expert 3, blocks 2
+ * and 10 in order. */
 static void test_coverage_by_hand(void) {
     static const double up[] = {300, 0, 2000, 90, 1023}, down[] = {300, 0, 2000, 80, 1023};
     struct imat m;
@@ -341,10 +342,10 @@ static void test_coverage_by_hand(void) {
     memcpy(imat_add(&m, "blk.2.ffn_up_exps.weight", 4, 5)->count, up, sizeof up);
     memcpy(imat_add(&m, "blk.2.ffn_down_exps.weight", 4, 5)->count, down, sizeof down);
     imat_add(&m, "blk.2.attn_q.weight", 4, 1)->count[0] = 9;
-    imat_add(&m, "blk.2.attn_k_b.weight", 4, 4)->count[0] = 9; /* heads are no experts */
+    imat_add(&m, "blk.2.attn_k_b.weight", 4, 4)->count[0] = 9; /* heads are not experts */
     for (int i = 0; i < 2; i++)
         imat_add(&m, "blk.10.ffn_up_exps.weight", 4, 2)->count[i] = i ? 4096 : 1024;
-    imat_add(&m, "blk.10.odd_exps.weight", 4, 3)->count[1] = 7; /* skipped: other experts */
+    imat_add(&m, "blk.10.odd_exps.weight", 4, 3)->count[1] = 7; /* skipped: fewer experts */
     coverage_make(&m, &c);
     CHECK_EQ_I64(c.n_layers, 2);
     if (c.n_layers == 2) {
@@ -361,7 +362,7 @@ static void test_coverage_by_hand(void) {
     imat_release(&m);
 }
 
-/* Every layer's counts add up to the tokens times the experts that each takes. */
+/* Checks that every layer's counts add up to the number of tokens times experts per token. */
 static void test_coverage_of_a_model(void) {
     struct err e;
     struct imat m;
@@ -379,8 +380,9 @@ static void test_coverage_of_a_model(void) {
     imat_release(&m);
 }
 
-/* --select counts the same tokens per expert as collecting a document does, by independent code
- * (the inputs of the products, not the router's choices); pieces of a text make up the whole. */
+/* Checks that --select counts the same tokens per expert as collecting does with independent code
+ * (from the inputs of products, not the router's choices), and that the pieces of a text make up
+ * the whole. */
 static void test_documents_are_counted_as_collected(void) {
     struct err e;
     struct pool *pool = NULL;
@@ -416,14 +418,14 @@ static void test_documents_are_counted_as_collected(void) {
     CHECK_OK(candidates_have(&c, &m, want, &e));
     sel_count(&c.sel, 0, got);
     CHECK(memcmp(want, got, n * sizeof *got) == 0);
-    /* every token of the text takes its experts in every layer */
+    /* every token of the text uses its experts in every layer */
     double sum = 0;
     memset(got, 0, n * sizeof *got);
     sel_count(&c.sel, 1, got);
     sel_count(&c.sel, 2, got);
     for (size_t i = 0; i < n; i++) sum += got[i];
     CHECK_EQ_I64((int64_t)sum, (c.n_tokens - ids.n) * model->hp.d[HD_EXPERTS_USED] * c.n_layers);
-    /* the lines again, last pick first */
+    /* the lines, last pick first */
     const struct sel_pick pick[] = {{2, 0}, {1, 0}, {0, 0}};
     struct buf lines = {0};
     o.n_texts = 3;
@@ -431,12 +433,12 @@ static void test_documents_are_counted_as_collected(void) {
     const size_t len = lines.len;
     CHECK(len > sizeof doc && memcmp(lines.data + len - sizeof doc, doc, sizeof doc - 1) == 0);
     CHECK(strncmp(lines.data, "{\"text\": \"", 10) == 0);
-    /* the lines give the tokens again */
+    /* the lines give the same tokens */
     CHECK_OK(out_write_file(path, lines.data, len, true, &e));
     ids.n = 0;
     CHECK_OK(corpus_load(model, path, true, &ids, &e));
     CHECK_EQ_I64(ids.n, c.n_tokens);
-    /* and files that changed are noticed: other text, and less of it */
+    /* changed files are detected: different text, and less of it */
     CHECK_ERR(candidates_lines(&c, model, &o, pick, 3, &lines, &e), ERR_DATA, "changed");
     CHECK_OK(out_write_file(path, "", 0, true, &e));
     CHECK_ERR(candidates_lines(&c, model, &o, pick, 3, &lines, &e), ERR_DATA, "changed");
@@ -467,8 +469,8 @@ static int see_piece(void *ud, const struct corpus_doc *d, struct err *e) {
     return 0;
 }
 
-/* Pieces of a plain text end at blank lines, or else at newlines, or else inside a line, but never
- * inside a character; together they are the text. */
+/* Checks that pieces of a plain text end at blank lines, else at newlines, else within a line, but
+ * never within a character, and that together they are the text. */
 static void test_plain_text_is_cut(void) {
     struct err e;
     struct buf b = {0};
@@ -482,7 +484,7 @@ static void test_plain_text_is_cut(void) {
     CHECK_OK(corpus_each(model, path, true, see_piece, &p, &e));
     CHECK(p.n > 4 && p.longest <= 32768);
     CHECK(p.text.len == b.len && memcmp(p.text.data, b.data, b.len) == 0);
-    /* bytes that are no text */
+    /* bytes that are not text */
     struct pieces q = {0};
     CHECK_OK(out_write_file(path,
                             "some words\xff"
@@ -525,7 +527,8 @@ static void test_bad_texts(void) {
     ids_release(&ids);
 }
 
-/* Cards name the version of the built-in texts: raise it, and this hash, with each change. */
+/* Checks the hash of the built-in texts. Model cards give their version: increment it, and update
+ * this hash, with each change. */
 static void test_texts_version(void) {
     struct buf all = {0};
     char hex[33];

@@ -94,11 +94,12 @@ static void test_large_and_random_writes(void) {
     for (size_t i = 0; i < n; i++) want[i] = (uint8_t)(i * 31 >> 3);
     CHECK_OK(out_open(&o, p, false, &e));
     size_t at = 0;
-    for (size_t piece = 1; at < n; piece = piece * 3 + 1) { /* small ones and beyond the buffer */
+    for (size_t piece = 1; at < n; piece = piece * 3 + 1) { /* from 1 byte to more than the
+                                                             * buffer */
         size_t k = n - at < piece ? n - at : piece;
         CHECK_OK(out_write(o, want + at, k, &e));
         at += k;
-        if (at > 100) { /* over bytes that are still buffered */
+        if (at > 100) { /* overwrites bytes that are still buffered */
             memcpy(want + at - 50, "patched", 7);
             CHECK_OK(out_pwrite(o, "patched", 7, at - 50, &e));
         }
@@ -151,7 +152,7 @@ static void test_refused_targets(void) {
     CHECK_OK(out_write_file(file, "old", 3, false, &e));
     CHECK(symlink(file, link) == 0);
     CHECK_ERR(out_open(&o, link, false, &e), ERR_USAGE, "use -f");
-    CHECK_OK(out_write_file(link, "new", 3, true, &e)); /* the file under it is replaced */
+    CHECK_OK(out_write_file(link, "new", 3, true, &e)); /* the link's target is replaced */
     check_content(file, "new");
     struct stat st;
     CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
@@ -183,7 +184,7 @@ static void test_abort_all(void) {
     CHECK_OK(out_commit(o[1], &e));
     CHECK_EQ_I64(n_entries(dir), 3);
     out_abort_all();
-    CHECK_EQ_I64(n_entries(dir), 1); /* the committed one stays */
+    CHECK_EQ_I64(n_entries(dir), 1); /* the committed file stays */
     for (int i = 0; i < 3; i++) out_close(o[i]);
     unlink(in_dir("t1"));
     struct out *many[600];
@@ -199,7 +200,7 @@ static void test_abort_all(void) {
     CHECK_EQ_I64(n_entries(dir), 0);
 }
 
-/* In a child process, since limits cannot be raised again. */
+/* Runs in a child process, since limits cannot be raised again. */
 static void test_file_size_limit(void) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -238,7 +239,7 @@ static void test_full_disk(void) {
         CHECK(strstr(e.msg, "full/x") && strstr(e.msg, "choose another folder"));
         out_close(o);
         CHECK_OK(out_open(&o, in_dir("full/x"), false, &e));
-        CHECK_ERR(out_resize(o, n, &e), ERR_SYS, "no space left"); /* shows before any work */
+        CHECK_ERR(out_resize(o, n, &e), ERR_SYS, "no space left"); /* detected before any work */
         out_close(o);
         CHECK_EQ_I64(n_entries(d), 0);
         CHECK_ERR(io_need_space(in_dir("full/new/y"), n, &e), ERR_SYS, "not enough space");
@@ -287,7 +288,7 @@ static void test_inputs(void) {
     CHECK_ERR(io_read_file(&s, &len, p, 4, &e), ERR_DATA, "limit of 4 bytes");
     CHECK(s == NULL);
     CHECK_ERR(io_read_file(&s, &len, "/dev/zero", 100000, &e), ERR_DATA, "limit of 100000");
-    CHECK_OK(io_read_file(&s, &len, "/proc/self/status", 1 << 20, &e)); /* says size 0 */
+    CHECK_OK(io_read_file(&s, &len, "/proc/self/status", 1 << 20, &e)); /* reports size 0 */
     CHECK(len > 100);
     free(s);
     CHECK(io_exists(p) && !io_is_dir(p) && io_is_dir(dir) && !io_exists(in_dir("none")));

@@ -14,7 +14,8 @@ static void show(const char *title, struct jval v) {
     if (v.tag == JT_STR) fprintf(stderr, "  %s: %.*s\n", title, (int)v.len, v.u.s);
 }
 
-/* Texts must be equal; failures must fail, with the same message where the template raised it. */
+/* Returns whether texts are equal, or both renderings failed, with the same message if the template
+ * raised it. */
 static bool same(struct jval want, struct jval got) {
     if (want.tag == JT_STR) return got.tag == JT_STR && jv_eqs(want, got);
     if (got.tag != JT_DICT) return false;
@@ -92,7 +93,7 @@ static void test_values_from_json(void) {
     CHECK(strncmp(run("x", "[1]", NULL), "TypeError", 9) == 0);
 }
 
-/* Hand-computed, by Python's rules for integers of any size. */
+/* Tests values computed manually by Python's rules for integers of any size. */
 static void test_big_integers(void) {
     CHECK_EQ_STR(run("{{ 2 ** 100 }} {{ -(2 ** 64) // 3 }} {{ (2 ** 64) % -7 }} {{ 10 ** 20 - 10 "
                      "** 20 + 1 }}",
@@ -151,8 +152,8 @@ static void test_limits(void) {
            "RecursionError");
 }
 
-/* Cancelling a job stops its rendering. Refused memory does not: it must not look like a failing
- * template. */
+/* Checks that cancelling a job stops its rendering. A failed allocation does not, since it must not
+ * look like a failing template. */
 static void test_stopped(void) {
     static const char src[] =
         "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
@@ -172,8 +173,8 @@ static void test_stopped(void) {
     ctx_cost_enter(before);
 }
 
-/* The work inside one call is counted. Each of these would take minutes if it were not: it hits the
- * step limit, or takes few steps because the work is linear. */
+/* Checks that work within one call is counted. Otherwise each of these templates would take
+ * minutes; they reach the step limit, or need few steps because the work is linear. */
 static void test_cost(void) {
     static const struct {
         const char *src, *want;
@@ -227,7 +228,7 @@ static void test_cost(void) {
                  "\xca\xb0\xcf\x83"); /* as Python */
 }
 
-/* Deep nesting in the source must be refused, not crash. */
+/* Checks that deep nesting in the source is refused instead of crashing. */
 static void test_nesting(void) {
     static const struct {
         const char *head, *unit, *mid, *close, *tail;
@@ -270,8 +271,8 @@ static void test_nesting(void) {
     }
 }
 
-/* Every prefix and every deletion of one byte of a template that uses most of the language compiles
- * or is refused; what compiles renders or fails; nothing crashes. */
+/* Checks that every prefix and every one-byte deletion of a template that uses most of the language
+ * either compiles or is refused, then renders or fails, without crashes. */
 static void test_mutilated(void) {
     static const char src[] =
         "{#- c -#}{%- set ns = namespace(a=[1, 2.5, 'x\\u00e9'], b={'k': none}) -%}\n"

@@ -75,7 +75,8 @@ static void test_fit(void) {
     cJSON_Delete(golden);
 }
 
-/* Every role, everything, and blocks from outside to inside; not the draft block's group. */
+/* Tests the list: every role, everything, and blocks from the outside in, without the draft block's
+ * group. */
 static void test_list(void) {
     struct sens s = {.n_groups = 9, .model.n_blocks = 5, .model.n_mtp = 1};
     struct sens_joint *out = xcalloc(SENS_MAX_JOINT, sizeof *out);
@@ -104,7 +105,7 @@ static void test_list(void) {
     free(out);
 }
 
-/* A mixture of 40 blocks: 12 roles, 282 groups. */
+/* Tests the cost for a mixture of experts with 40 blocks: 12 roles, 282 groups. */
 static void test_cost(void) {
     const int layers[] = {1, 1, 10, 10, 10, 10, 30, 30, 30, 30, 40, 40, 40};
     struct probe_cost joint, all, none;

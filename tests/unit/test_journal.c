@@ -39,7 +39,8 @@ static void write_all(void) {
     journal_close(&j, false);
 }
 
-/* Returns the number of tensors read, all as written; -1: the journal is of another run. */
+/* Returns the number of tensors read, which must be as written; -1: the journal belongs to a
+ * different run. */
 static int64_t read_all(void) {
     struct journal j;
     struct err e;
@@ -58,7 +59,7 @@ static int64_t read_all(void) {
 }
 
 static void put_file(const char *p, size_t n) {
-    remove(file); /* ext4 syncs what is truncated and written again */
+    remove(file); /* avoids ext4's sync of truncated and rewritten files */
     FILE *f = fopen(file, "wb");
     CHECK(f && (n == 0 || fwrite(p, 1, n, f) == n) && fclose(f) == 0);
 }
@@ -106,8 +107,8 @@ static void test_one_owner(void) {
     CHECK_EQ_I64(read_all(), N);
 }
 
-/* Every length, and every byte changed (of the first lines, then every fifth): never more than the
- * lines before the damage. */
+/* Tests every length, and changes to every byte (of the first lines, then every fifth): at most the
+ * lines before the damage may be read. */
 static void test_damage(void) {
     char *text;
     size_t len;

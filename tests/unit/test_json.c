@@ -126,7 +126,7 @@ static void test_refuses(void) {
     CHECK_ERR(json_read(&j, "no/such.json", 100, &e), ERR_USAGE, "no/such.json");
 }
 
-/* Numbers and texts that Python's json.loads accepts, and those it refuses. */
+/* Tests numbers and texts that Python's json.loads accepts, and ones it rejects. */
 static void test_python(void) {
     static const char text[] = "{\"a\":[NaN,Infinity,-Infinity,-1],\"b\":1,\"c\":2,\"b\":3}";
     static const char *const no[] = {"nan",     "inf",        "+Infinity", "-NaN",
@@ -190,8 +190,9 @@ static void test_big_object_is_linear(void) {
     buf_release(&b);
 }
 
-/* Numbers are written as they came; with duplicate names the last value wins on request, at the
- * place of the first, as in Python; unpaired surrogates are three bytes. */
+/* Checks that numbers keep their spelling; that on request the last of several duplicate names
+ * wins, at the position of the first, as in Python; and that unpaired surrogates become three
+ * bytes. */
 static void test_values(void) {
     static const char text[] = "{\"a\": 1.0, \"b\": 12345678901234567890123, \"a\": [-1e-07], "
                                "\"s\": \"\\ud800\\u0000\"} x";
@@ -281,13 +282,13 @@ static void test_quote_repairs_utf8(void) {
     static const char bad[] = "a\xff\xe2\x82z\xc3\xa9\xed\xa0\x80\0b\xf0\x9f";
     struct buf b = {0};
     json_quote(&b, bad, sizeof bad - 1);
-    /* one replacement per broken piece, as Python's decode(errors="replace") gives */
+    /* one replacement per broken piece, like Python's decode(errors="replace") */
     CHECK_EQ_STR(b.data, "\"a\xef\xbf\xbd\xef\xbf\xbdz\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
                          "\\u0000b\xef\xbf\xbd\"");
     buf_release(&b);
 }
 
-/* Levels beyond what the writer has room for are left out; the text stays JSON. */
+/* Checks that levels beyond the writer's limit are left out and the text is still JSON. */
 static void test_deep_writer(void) {
     struct buf b = {0};
     struct jw w;

@@ -71,7 +71,7 @@ static void test_rows(void) {
         CHECK_CLOSE((double)load_f32(row.top_logp + 4 * k), log(prob[best]), 1e-6);
     }
     CHECK_CLOSE(exp((double)row.log_rest), rest, 1e-7);
-    /* frequencies of the sample: expected n * p, deviation at most sqrt(n p) */
+    /* frequencies in the sample: expected n * p, with a standard deviation of at most sqrt(n p) */
     int seen[N_VOCAB] = {0};
     for (int i = 0; i + 1 < N_CTX; i++) {
         CHECK_OK(kld_top_r_row(r, i, &row, &e));
@@ -91,7 +91,7 @@ static void test_rows(void) {
     kld_top_r_close(r);
 }
 
-/* numpy: p and q over six tokens, two kept, tokens 2 and 4 sampled. */
+/* Compares an estimate with numpy: p and q over six tokens, two kept, tokens 2 and 4 sampled. */
 static void test_estimate_of_numpy(void) {
     static const double p[6] = {.5, .2, .1, .1, .06, .04};
     float q[6] = {1.0f, 0.5f, -0.5f, 0.3f, -1.2f, -0.1f};
@@ -114,14 +114,14 @@ static void test_estimate_of_numpy(void) {
     CHECK_CLOSE((double)pos.noise[0], 0.00018226308879234666, 1e-8);
     CHECK_CLOSE(pos.nll_p[0], log(10), 1e-6);
     CHECK(pos.same[0] && pos.top_q[0] == 0 && fabs((double)pos.prob_p[0] - .5) < 1e-6);
-    CHECK(q[0] == 1.0f && q[1] == 0.5f);       /* given back as it was */
+    CHECK(q[0] == 1.0f && q[1] == 0.5f);       /* returned unchanged */
     kld_pos_top(&pos, 0, &row, 2, 0, q, 6, 3); /* one bin: the lower bound */
     CHECK_CLOSE(pos.kld[0], 0.043764185605688316, 1e-7);
     kld_pos_release(&pos);
 }
 
-/* Mean over many samples = the full sum, within four of its own standard errors; all tokens kept:
- * the full sum itself. */
+/* Checks that the mean over many samples equals the full sum within four standard errors, and that
+ * keeping all tokens gives the full sum. */
 static void test_unbiased(void) {
     struct kld_top_r *r = NULL;
     struct kld_top_row row;
@@ -210,7 +210,7 @@ static void test_damaged(void) {
     CHECK_ERR(kld_top_w_row(w, (const float[]){-INFINITY, -INFINITY, -INFINITY}, 0, &e), ERR_DATA,
               "all logits");
     CHECK_OK(kld_top_w_row(w, (const float[]){0, -INFINITY, 1}, 0, &e));
-    kld_top_w_close(w); /* not whole: leaves nothing */
+    kld_top_w_close(w); /* incomplete: leaves no file */
     CHECK(!io_exists(tmp_path("x")));
 }
 

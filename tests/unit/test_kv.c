@@ -15,7 +15,7 @@
 
 static struct kern kern;
 
-/* Box-Muller; rng_normal has light tails. */
+/* Fills x by Box-Muller, since rng_normal has light tails. */
 static void gauss(struct rng *r, float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         double u = 1 - rng_unit(r), v = rng_unit(r);
@@ -31,8 +31,8 @@ static double density(double x) {
     return exp(-0.5 * x * x) / sqrt(6.283185307179586);
 }
 
-/* Lloyd-Max: thresholds are midpoints (by construction of the encoder) and every centroid is the
- * mean of its cell; errors as published for N(0, 1). */
+/* Checks Lloyd-Max: thresholds are midpoints (by construction of the encoder), every centroid is
+ * the mean of its cell, and errors are those published for N(0, 1). */
 static void test_codebooks(void) {
     static const double want[5] = {0, 0.363380, 0.117482, 0.034548, 0.009501};
     for (int bits = 1; bits <= 4; bits++) {
@@ -80,7 +80,7 @@ static void test_rotation(void) {
     }
 }
 
-/* Round trip of type t; y, rotated if the type is, in and out. */
+/* Makes a round trip through type t; returns its input and output, rotated if the type is. */
 static void trip(const struct kv_type *t, const float *x, float *in, float *out, int64_t n,
                  bool is_value) {
     uint8_t *row = xmalloc((size_t)t->row_bytes(t, n) + 16);
@@ -93,10 +93,10 @@ static void trip(const struct kv_type *t, const float *x, float *in, float *out,
     free(row);
 }
 
-/* Relative squared error over Gaussian rows. Floats: step^2 / 12 with log-uniform mantissas, 2^-20
- * / 12 * 0.462 and 2^-14 / 12 * 0.462. Blocks: step^2 / 12 with the mean squares of the largest
- * magnitude (5.9) and of the range (17.6) of 32 Gaussians. tq: the codebook's; 3 % less because a
- * slice's own norm is used. */
+/* Tests the relative squared error over Gaussian rows. Floats: step^2 / 12 with log-uniform
+ * mantissas, 2^-20 / 12 * 0.462 and 2^-14 / 12 * 0.462. Blocks: step^2 / 12 with the mean squares
+ * of the largest magnitude (5.9) and of the range (17.6) of 32 Gaussians. tq: the codebook's; 3 %
+ * less because a slice's own norm is used. */
 static void test_errors(void) {
     static const struct {
         const char *name;
@@ -134,7 +134,7 @@ static void test_errors(void) {
     }
 }
 
-/* The property of each factor, for every head size; f16 rounding of the factor is 2^-11. */
+/* Checks the property of each factor for every head size; the factor's f16 rounding is 2^-11. */
 static void test_factors(void) {
     static const int64_t dims[] = {32, 64, 96, 128, 192, 256};
     struct rng r;
@@ -165,7 +165,8 @@ static void test_factors(void) {
                 trip(kv_type_find(name), x, in, out, n, false);
                 qjl += dot(out, in, n) / dot(in, in, n) / TRIALS;
             }
-            /* raw shrinks by the code's error; the residual's signs undo what b - 1 bits lose */
+            /* raw shrinks by the code's error; the residual's signs compensate for the loss of b -
+             * 1 bits */
             static const double mse[5] = {0, 0.3634, 0.1175, 0.0345, 0.0095};
             int64_t slice = n % 128 == 0  ? 128
                             : n % 64 == 0 ? 64
@@ -175,8 +176,9 @@ static void test_factors(void) {
         }
 }
 
-/* Over independent keys and queries at a fixed angle the QJL estimate of <q, k> is unbiased, and
- * its error is larger than the unbiased factor's at the same bits (the reason for tq3). */
+/* Checks that over independent keys and queries at a fixed angle the QJL estimate of <q, k> is
+ * unbiased, and that its error is larger than the unbiased factor's with the same number of bits
+ * (the reason for tq3). */
 static void test_qjl_estimator(void) {
     enum { N = 128, TRIALS = 4000 };
     struct rng r;
@@ -213,10 +215,10 @@ static void test_odd_rows(void) {
         CHECK(kv_type_find(t->name) == t);
         memset(x, 0, sizeof x);
         trip(t, x, in, out, N, false);
-        if (!strstr(t->name, "qjl")) /* its signs of nothing weigh nothing */
+        if (!strstr(t->name, "qjl")) /* signs of a zero residual have no weight */
             for (int k = 0; k < N; k++) CHECK(out[k] == 0);
         for (int k = 0; k < N; k++) CHECK(fabs((double)out[k]) == 0);
-        x[3] = NAN; /* defined, whatever it is: the sanitizers watch */
+        x[3] = NAN; /* any defined result is fine (sanitizers check) */
         trip(t, x, in, out, N, true);
         x[3] = INFINITY;
         trip(t, x, in, out, N, false);
@@ -261,8 +263,9 @@ static float *run(const struct model *m, struct session_opts o, int64_t piece, u
     return l;
 }
 
-/* Heads of 64: logits stay near those of an f32 cache, in one batch and token by token (which is
- * the other attention path); a rotation left out anywhere would give other logits altogether. */
+/* Checks with heads of 64 that logits are close to those of an f32 cache, in one batch and token by
+ * token (a different attention path); a missing rotation anywhere would give completely different
+ * logits. */
 static void test_sessions(void) {
     static const struct {
         const char *name;

@@ -19,7 +19,7 @@ static bool exists(const char *path) {
     return access(path, F_OK) == 0;
 }
 
-/* One call whose arguments end with NULL. */
+/* Makes one call with arguments that end with NULL. */
 static int call(const char *name, const struct hone_opts *o, struct result *r,
                 const char *const *args) {
     result_free(r);
@@ -43,7 +43,7 @@ static void test_results(void) {
     CHECK_EQ_I64(CALL("frobnicate", NULL, &r, "x"), HONE_USAGE);
     result_free(&r);
     CHECK_EQ_I64(command("doctor", NULL, NULL, &r), HONE_OK); /* no arguments at all */
-    /* the other forms, and text that is no JSON */
+    /* the other forms, and text that is not JSON */
     CHECK_EQ_I64(CALL("inspect", NULL, &r, base, "--csv"), HONE_OK);
     CHECK(r.text[0] != '{' && r.len > 0);
     CHECK_EQ_I64(CALL("quantize", NULL, &r, "--help"), HONE_OK);
@@ -73,7 +73,7 @@ static int on_progress(void *user, const char *stage, uint64_t done, uint64_t to
     struct seen *s = user;
     struct result r;
     CHECK(stage && stage[0] && (total == 0 || done <= total));
-    s->inner = command("recipes", NULL, NULL, &r); /* a call within a call is one of its own */
+    s->inner = command("recipes", NULL, NULL, &r); /* a call within a call is independent */
     result_free(&r);
     return ++s->n_progress == s->cancel_at;
 }
@@ -88,7 +88,7 @@ static void test_callbacks(void) {
     CHECK_EQ_I64(s.inner, HONE_OK);
     CHECK(!exists(out));
     CHECK(r.message[0]);
-    /* the cancellation ends with the call; messages arrive at the requested level */
+    /* cancellation affects only its call; messages arrive at the requested level */
     s = (struct seen){0};
     CHECK_EQ_I64(CALL("quantize", &o, &r, base, "-o", out, "--type", "Q4_K", "--trace"), HONE_OK);
     CHECK(s.n_log > 0 && s.n_progress > 2);
@@ -102,7 +102,7 @@ static void test_callbacks(void) {
     result_free(&r);
 }
 
-/* --max-memory and --untrusted of one call are not the next one's. */
+/* Checks that --max-memory and --untrusted of one call do not affect the next one. */
 static void test_limits(void) {
     struct result r = {0};
     const char *base = tmp_path("base.gguf");
@@ -114,7 +114,7 @@ static void test_limits(void) {
     result_free(&r);
 }
 
-/* A caller whose decimal point is a comma, where such a locale is installed. */
+/* Tests a caller whose decimal point is a comma, if such a locale is installed. */
 static void test_locale(void) {
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8"};
     struct result r = {0};
@@ -177,7 +177,7 @@ static char *without_times(const char *text) {
     return copy;
 }
 
-/* Runs the calls of a round, which write files of their own. round: "alone", "both" or "cancel". */
+/* Sets up the calls of a round, which write separate files. round: "alone", "both" or "cancel". */
 static void fill_calls(struct one_call c[N_CALLS], const char *round) {
     static char path[3][2][256], base[256], q[256];
     const int k = round[0] - 'a';
@@ -238,8 +238,8 @@ static void test_threads(void) {
     CHECK(alone[2].seen.n_log > 0 && alone[3].seen.n_log == 0); /* --trace and -q */
 }
 
-/* One of two calls is cancelled; the other neither notices nor is kept waiting. Quantization tells
- * of its progress after every tensor, so it hears of it in the middle. */
+/* Cancels one of two calls; the other must be neither affected nor delayed. Quantization reports
+ * progress after every tensor, so it is cancelled halfway. */
 static void test_cancel_one(void) {
     static struct one_call c[N_CALLS];
     pthread_t t[2];

@@ -11,12 +11,13 @@
 #include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"
 
-static const char tiny[] = "tests/golden/tiny-qwen35moe"; /* for what asks for a template */
+static const char tiny[] = "tests/golden/tiny-qwen35moe"; /* for calls that need a template */
 static const char micro[] = "tests/golden/models/qwen35moe";
 static const char text[] = "tests/golden/tiny-qwen35moe/self_eval.txt";
 static char model[256], small[256];
 
-/* Times, and what names the caller or a file that the two wrote each for itself. */
+/* Returns whether a member always differs: times, the caller's name, and files that each writes
+ * separately. */
 static bool differs_always(const char *name) {
     static const char *const part[] = {"second", "_s",        "per_s",  "ns_per", "threads",
                                        "first",  "rate",      "time",   "path",   "speed",
@@ -26,7 +27,7 @@ static bool differs_always(const char *name) {
     return false;
 }
 
-/* All of a document of the library is in that of the command. */
+/* Checks that everything in the library's document is also in the command's. */
 static void inside(const struct json *a, const struct json *b, const char *what) {
     if (json_type(a) != JSON_OBJ && json_type(a) != JSON_ARR) {
         if (!json_equal(a, b)) CHECK_FAIL("%s differs", what);

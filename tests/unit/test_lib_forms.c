@@ -12,7 +12,7 @@
 
 enum { MOST = 700 };
 struct known {
-    char command[40]; /* "" of one that all commands have */
+    char command[40]; /* "": an option of all commands */
     const char *name, *only_cli;
 };
 static struct known known[MOST];
@@ -57,7 +57,7 @@ static bool one_of(const char *list, const char *name) {
     }
 }
 
-/* Appends where an option is: `call`: field. Returns in how many places. */
+/* Appends the places of an option, `call`: field. Returns their number. */
 static int places(const struct known *o, struct buf *out) {
     int n = 0;
     for (int k = 0; form_list(k); k++)
@@ -86,7 +86,7 @@ static void test_options(void) {
     }
 }
 
-/* Fields have the size that their option's kind is copied with. */
+/* Checks that fields have the size with which their option's kind is copied. */
 static void test_rows(void) {
     for (int k = 0; form_list(k); k++)
         for (const struct form *f = form_list(k); f->call; f++)
@@ -107,7 +107,7 @@ static const struct form *form_of(const char *call) {
     return NULL;
 }
 
-/* Sentences have the words of the call they come from. */
+/* Checks that messages use the terms of the call that they come from. */
 static void test_words(void) {
     static const struct {
         const char *call, *text, *want;

@@ -298,8 +298,8 @@ static int tell(void *user, int64_t which, const char *text, size_t len) {
     return ++t->n == t->end_at;
 }
 
-/* A token that a folder lists as an end ends answers: this model repeats the last token of its
- * prompt. */
+/* Checks that a token that a folder lists as an end ends answers; this model repeats the last token
+ * of its prompt. */
 static void test_ends(void) {
     enum { I = 72 }; /* "i" */
     static const char list[] = "{\"eos_token_id\": [1012, 72]}";
@@ -344,7 +344,7 @@ static void test_generate(void) {
     }
     const int32_t *const list[] = {ids[0], ids[1], ids[2], ids[3]};
     OK(hone_generate_many(x.s, list, n, 4, 3, &o, many, &e));
-    /* the loop that anybody would write says the same */
+    /* the obvious loop gives the same answer */
     float *logits = malloc((size_t)x.info.n_vocab * sizeof *logits);
     for (int i = 0; i < 4; i++) {
         CHECK_EQ_STR(told.text[i], many[i].text);
@@ -364,7 +364,8 @@ static void test_generate(void) {
         hone_answer_free(&a);
     }
     free(logits);
-    /* sampled: the same seed, the same answers, alone or not; another seed, another */
+    /* sampled: the same seed gives the same answers, alone or not; a different seed gives different
+     * ones */
     o = (struct hone_generate_opts){
         .size = sizeof o, .max_tokens = 12, .temperature = 1.5, .seed = 7};
     for (int i = 0; i < 4; i++) hone_answer_free(&many[i]);
@@ -376,7 +377,7 @@ static void test_generate(void) {
     OK(hone_generate(x.s, ids[2], n[2], &o, &a, &e));
     CHECK(strcmp(a.text, many[2].text) != 0);
     hone_answer_free(&a);
-    /* a callback ends an answer; a stop text too; a language is kept to */
+    /* a callback or a stop text ends an answer; grammars are obeyed */
     told = (struct told){.end_at = 3};
     o = (struct hone_generate_opts){
         .size = sizeof o, .max_tokens = 40, .text = tell, .user = &told};
@@ -405,7 +406,7 @@ static void test_generate(void) {
     struct hone_answer one = {.size = sizeof one};
     NOT(hone_generate_many(x.s, list, n, 1, 0, &o, &one, &e), HONE_USAGE,
         "hone_generate_many supports");
-    /* a penalty that forbids what occurred: no token comes twice */
+    /* a penalty that forbids all tokens that have occurred: no token repeats */
     o = (struct hone_generate_opts){
         .size = sizeof o, .max_tokens = 30, .presence_penalty = 1e6, .repeat_last_n = 1000};
     OK(hone_generate(x.s, ids[0], n[0], &o, &a, &e));
@@ -423,7 +424,7 @@ static void test_generate(void) {
 
 /* ---- measuring and quantizing: against the commands ---- */
 
-#define NINE_DIGITS 1e-8 /* that many have numbers in JSON */
+#define NINE_DIGITS 1e-8 /* numbers in JSON have nine digits */
 
 static double member(const char *json, const char *name) {
     char key[64];
@@ -446,7 +447,7 @@ static void test_measure(void) {
     const char *args[] = {base, "-o", same, "--recipe", "Q4_K_M", "-q", NULL};
     CHECK_EQ_I64(command("quantize", args, NULL, &r), HONE_OK);
     result_free(&r);
-    /* rows alone are the bytes of the file */
+    /* separately encoded rows equal the bytes of the file */
     struct hone_gguf *g, *f;
     struct hone_tensor from = {.size = sizeof from}, to = {.size = sizeof to},
                        cmd = {.size = sizeof cmd};
@@ -487,7 +488,7 @@ static void test_measure(void) {
     CHECK(access(twice, F_OK) == 0 && rep.bits_per_weight < 4);
     hone_quantizer_free(q);
 
-    /* what hone eval says of the same tokens */
+    /* the result of hone eval for the same tokens */
     FILE *text = fopen("tests/golden/tiny-qwen35moe/self_eval.txt", "rb");
     static char buf[200000];
     const size_t len = fread(buf, 1, sizeof buf, text);
@@ -608,8 +609,8 @@ static void test_cancel(void) {
     hone_cancel_free(s.c);
 }
 
-/* Cancelled by the n-th call of the progress function, for growing n: each time it ends there,
- * reports it, and leaves no files; the handle stays usable. */
+/* Cancels in the n-th call of the progress function, for increasing n: each time the call must end
+ * there, report it and leave no files, and the handle must stay usable. */
 struct at {
     int n, end;
 };
@@ -641,7 +642,7 @@ static void test_cancel_everywhere(void) {
 }
 
 /* Drafted tokens do not change the text, and a model without the block is refused. */
-/* Mistakes of callers: NULL texts, senseless numbers, calls out of order. */
+/* Tests callers' mistakes: NULL texts, nonsensical numbers, calls out of order. */
 static void test_mistakes(void) {
     struct hone_error e;
     struct hone_gguf *g;

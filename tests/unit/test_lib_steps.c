@@ -158,7 +158,7 @@ static void test_questions(void) {
     same_number(json, r.text, "total_bytes");
     result_free(&r);
     hone_free(json);
-    /* a file that is not whole */
+    /* an incomplete file */
     const char *cut = tmp_path("cut.gguf");
     char *data;
     size_t n;

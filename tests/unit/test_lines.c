@@ -46,7 +46,8 @@ static void test_foreign(void) {
     }
 }
 
-/* A pipe whose reader stopped reading loses lines, and only the first of them after a wait. */
+/* Checks that a pipe whose reader has stopped reading loses lines, and that only the first loss
+ * waits. */
 static void test_pipe(void) {
     static char line[3001], got[1 << 20];
     struct lines *l = NULL;
@@ -63,7 +64,7 @@ static void test_pipe(void) {
     CHECK(lost > 0 && lost < 400);
     CHECK(progress_now_s() - from < 5);
     while (read(fd, got, sizeof got) > 0) continue;
-    CHECK(l && lines_put(l, "{}")); /* it is read again: on a line of its own */
+    CHECK(l && lines_put(l, "{}")); /* reading resumes: the next line is separate */
     const ssize_t n = read(fd, got, sizeof got - 1);
     CHECK(n >= 3 && n <= 4 && memcmp(got + n - 3, "{}\n", 3) == 0);
     close(fd);

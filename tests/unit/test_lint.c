@@ -98,7 +98,8 @@ static const struct lint_finding *finding(const struct lint_report *r, const cha
     return NULL;
 }
 
-/* A template without messages has one verdict, and no repair makes one of a mere refusal. */
+/* Checks that a template that ignores messages has one verdict, and that no repair pretends to fix
+ * a template that only raises an error. */
 static void test_nothing(void) {
     static const char *const texts[] = {"", "You are a model.",
                                         "{{ bos_token }}{{ messages | length }}"};
@@ -119,7 +120,7 @@ static void test_nothing(void) {
     repair_free(&fixed);
 }
 
-/* Rules that are not probes, on templates made to show and not to show them. */
+/* Tests rules that are not probes on templates that do and do not violate them. */
 static void test_rules(void) {
     static const char plain[] =
         "{% for m in messages %}{{ m.role + ': ' + m.content + '\\n' }}{% endfor %}";
@@ -171,14 +172,14 @@ static void test_rules(void) {
     lint_report_free(&r);
 }
 
-/* Faults seeded into a template; `at` is where the finding must point, the first such text in it.
+/* Faults seeded into a template; the finding must point at the first occurrence of `at`.
  */
 #define TOOLS "{% if tools %}{{ tools | tojson }}{% endif %}"
 static void test_places(void) {
     static const struct {
         const char *text, *rule, *outcome, *at;
     } faults[] = {
-        /* none printed as such, from within a macro */
+        /* none printed as text, from within a macro */
         {TOOLS "{%- macro raw(m) %}\n  [{{ m.content }}]{% endmacro %}\n{%- for m in messages %}{{ "
                "raw(m) }}"
                "{% endfor %}",
@@ -194,7 +195,7 @@ static void test_places(void) {
          "{{ c.function.name }}{%- if c.function.arguments is mapping %}{{ c.function.arguments | "
          "tojson }}{% endif %}{% endfor %}{% endfor %}",
          "TOOL-ARGS-DROPPED", NULL, "arguments is mapping"},
-        /* an unhandled role: the last test it went through */
+        /* an unhandled role: points at the last test that it reached */
         {"{%- for m in messages %}\n{%- if m.role == 'user' %}{{ m.content }}\n{%- elif m['role'] "
          "== "
          "'system' %}{{ m.content }}{% endif %}{% endfor %}",
@@ -238,7 +239,7 @@ static void test_places(void) {
     }
 }
 
-/* The severity of a failure is what it costs: what a template cannot do at all it cannot fail at, a
+/* Checks severities: a template cannot fail at something that it does not support at all, a
  * consequence names its cause, and thinking is judged with thinking switched on. */
 #define CALLS(args, more)                                                                          \
     TOOLS                                                                                          \
@@ -254,7 +255,7 @@ static void test_severity(void) {
         {CALLS("{{ c.function.arguments | tojson }}", ""), "args_mapping", -1, NULL},
         {CALLS("{{ c.function.arguments | tojson }}", ""), "args_missing", LINT_WARN, NULL},
         {CALLS("{{ c.function.arguments }}", ""), "args_literals", LINT_ERROR, NULL},
-        /* text is all that works: objects crash, and whatever holds them */
+        /* only text works: objects crash, and so does everything that contains them */
         {CALLS("{{ '' + c.function.arguments }}", ""), "args_mapping", LINT_ERROR, NULL},
         {CALLS("{{ '' + c.function.arguments }}", ""), "args_html", LINT_INFO, "TOOL-ARGS-MAPPING"},
         {CALLS("{{ '' + c.function.arguments }}", ""), "content_null", LINT_INFO,
@@ -269,7 +270,7 @@ static void test_severity(void) {
          LINT_INFO, "TOOL-CALLS-DROPPED"},
         {TOOLS "{%- for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", "content_null",
          LINT_ERROR, NULL},
-        /* tools crash: that counts, not the calls next to them */
+        /* tools crash: that counts, not the accompanying calls */
         {"{{ tools | map(attribute='x') | tojson if tools }}{%- for m in messages %}{{ m.content }}"
          "{% endfor %}",
          "tools_declared", LINT_ERROR, NULL},
@@ -318,7 +319,8 @@ static void test_severity(void) {
     }
 }
 
-/* Each construct alone is reported at its place, and its harmless neighbour is not. */
+/* Checks that each construct on its own is reported at its position, and that a similar harmless
+ * one is not. */
 static void test_portability(void) {
     static const struct {
         const char *text, *outcome; /* outcome NULL: nothing is reported */
@@ -359,7 +361,7 @@ static void test_portability(void) {
     }
 }
 
-/* The mode a template needs, and the cost of a broken prefix. */
+/* Tests the mode that a template needs, and the cost of a broken prefix. */
 static void test_mode(void) {
     static const char *const rows[][2] = {
         {"{% for m in messages %}{{ m.content }}{% endfor %}", "hf"},

@@ -26,7 +26,8 @@ static bool same(struct jval want, struct jval got) {
                                   jv_eqs(chat_member(want, "error"), chat_member(got, "error")));
 }
 
-/* Built-in templates, written from scratch, render as the manually repaired official ones. */
+/* Checks that built-in templates, written from scratch, render like the manually repaired official
+ * ones. */
 static void own(const char *path, const char *like) {
     size_t n_src, n_sc, n_want;
     char *src = NULL, *sc = read_text(".", "scenarios", ".json", &n_sc);
@@ -59,9 +60,9 @@ static void own(const char *path, const char *like) {
     free(want_text);
 }
 
-/* Built-in templates of families whose official ones were never repaired manually: equal to the
- * official rendering except in the scenarios listed, where the official one loses or garbles text.
- * No error where the official one renders. */
+/* Checks built-in templates of families whose official ones were never repaired manually: they must
+ * equal the official rendering except in the listed scenarios, in which the official one loses or
+ * garbles text, and must not fail where the official one renders. */
 static void other(const char *name, const char *like, int n_pass, int n_errors,
                   const char *differs) {
     size_t n_src, n_sc, n_want;
@@ -119,9 +120,9 @@ static void test_own_templates(void) {
     own("template/own/qwen3.5-small.jinja", "Qwen3.5-2B");
 }
 
-/* The repair of an official template renders as the manual repair does in transformers, except that
- * text arguments are parsed, a late system message is merged into the first one, and a history
- * without a user message gets no empty thinking block. */
+/* Checks that the repair of an official template renders like the manual repair in transformers,
+ * except that text arguments are parsed, a late system message is merged into the first one, and a
+ * history without a user message gets no empty thinking block. */
 static void official(const char *name, const char *like) {
     size_t n_src, n_sc, n_want;
     char *src = read_text("jinja", name, ".jinja", &n_src),

@@ -49,11 +49,11 @@ static void test_v2(void) {
     put("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
     put("sys/fs/cgroup/a/b/memory.max", "max\n");
     CHECK(look().n_quota == 0 && look().mem_left == UINT64_MAX);
-    put("sys/fs/cgroup/a/cpu.max", "250000 100000\n"); /* of the group above */
+    put("sys/fs/cgroup/a/cpu.max", "250000 100000\n"); /* limit of the parent group */
     CHECK_EQ_I64(look().n_quota, 3);
     put("sys/fs/cgroup/a/b/cpu.max", "150000 100000\n");
     CHECK_EQ_I64(look().n_quota, 2);
-    put("sys/fs/cgroup/cpu.max", "50000 100000\n"); /* of a container: the top */
+    put("sys/fs/cgroup/cpu.max", "50000 100000\n"); /* a container's limit: at the root */
     CHECK_EQ_I64(look().n_quota, 1);
     put("sys/fs/cgroup/a/memory.max", "1000000\n");
     put("sys/fs/cgroup/a/memory.current", "700000\n");
@@ -62,7 +62,7 @@ static void test_v2(void) {
         "anon 100\ninactive_file 50000\nactive_file 7\nfile 99999\n");
     CHECK_EQ_I64((int64_t)look().mem_left, 350007);
     put("sys/fs/cgroup/a/b/memory.max", "200000\n");
-    put("sys/fs/cgroup/a/b/memory.current", "300000\n"); /* over it: nothing left */
+    put("sys/fs/cgroup/a/b/memory.current", "300000\n"); /* above the limit: nothing left */
     CHECK(look().mem_left == 0);
     groups_are("0::/elsewhere\n");
     CHECK_EQ_I64(look().n_quota, 1);
@@ -88,7 +88,7 @@ static void test_v1(void) {
 static void test_cores(void) {
     const int n = look().n_cpus;
     char name[80];
-    for (int i = 0; i < 64; i++) { /* every two share a core */
+    for (int i = 0; i < 64; i++) { /* each pair shares a core */
         snprintf(name, sizeof name, "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
                  i);
         char text[32];
@@ -99,7 +99,7 @@ static void test_cores(void) {
     if (n == 2) CHECK_EQ_I64(look().n_cores, n / 2);
 }
 
-/* Cores of two kinds, as ARM's kernels tell them, and by their clocks. */
+/* Tests cores of two kinds, as reported by ARM kernels and by clock rates. */
 static void test_big_cores(void) {
     char name[80];
     const struct machine all = look();
@@ -125,7 +125,8 @@ static void test_big_cores(void) {
     }
 }
 
-/* Two nodes with interleaved numbers, one with memory alone, one that is off. */
+/* Tests two nodes with interleaved processor numbers, one with only memory, and one that is
+ * offline. */
 static void test_nodes(void) {
     struct numa m;
     numa_read(tmp_dir, &m);
@@ -139,7 +140,7 @@ static void test_nodes(void) {
     numa_read(tmp_dir, &m);
     cpu_set_t set;
     CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
-    /* elsewhere other processors are left of these nodes */
+    /* on other machines, different processors of these nodes are available */
     if (CPU_COUNT(&set) != 2 || !CPU_ISSET(0, &set) || !CPU_ISSET(1, &set)) return;
     CHECK_EQ_I64(m.n, 2);
     CHECK(m.node[0].id == 0 && m.node[0].n_cpus == 1 && m.node[0].cpus[0] == 1);
@@ -160,7 +161,8 @@ static void test_bad_nodes(void) {
     }
 }
 
-/* Any number of first workers is shared out by processors, to within one. */
+/* Checks that any number of first workers is divided among the nodes in proportion to processors,
+ * to within one. */
 static void test_spread_workers(void) {
     struct numa m = {.n = 3};
     const int cpus[3] = {4, 8, 4};
@@ -175,7 +177,7 @@ static void test_spread_workers(void) {
     }
 }
 
-/* On this machine: a thread stays where it is told, memory is given the policy. */
+/* Checks on this machine that a thread stays where it is pinned and memory gets the policy. */
 static void test_kernel(void) {
     struct numa m;
     cpu_set_t before, now;
@@ -198,11 +200,11 @@ static void test_kernel(void) {
     CHECK_OK(mem_alloc(&p, 16 << 20, "test", &e));
     const int rc = numa_spread(&m, p, 16 << 20);
     if (rc == 0) {
-        int policy = -1; /* of the address: flag 2 */
+        int policy = -1; /* policy of the address: flag 2 */
         CHECK(syscall(SYS_get_mempolicy, &policy, NULL, 0, (uint8_t *)p + (8 << 20), 2) == 0);
         CHECK_EQ_I64(policy, 3); /* interleaved */
     } else {
-        CHECK(rc == ENOSYS || rc == EPERM); /* a container's filter */
+        CHECK(rc == ENOSYS || rc == EPERM); /* blocked by a container's system-call filter */
     }
     memset(p, 7, 16 << 20);
     mem_free(p);

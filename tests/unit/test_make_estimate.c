@@ -5,7 +5,7 @@
 #include "tests/check.h"
 
 /* A dense matrix, 6144 columns in blocks of 2048, pooled experts, experts with their own moments,
- * and rows that only blocks of 32 fit. */
+ * and rows that fit only blocks of 32. */
 static struct recipe_item items[] = {
     {.name = "a", .role = ROLE_FFN_GATE, .quant = true, .ne = {2048, 1024, 1, 1}},
     {.name = "b", .role = ROLE_FFN_DOWN, .quant = true, .ne = {6144, 100, 1, 1}},
@@ -17,7 +17,8 @@ static struct recipe_item items[] = {
 static const struct shapes model = {
     .item = items, .n = COUNT_OF(items), .base_bytes = 6000000000, .active = 5e8};
 
-/* Every type takes 1 ns a weight, those with grids 100; errors fall with the type's bits. */
+/* Returns rates: every type takes 1 ns per weight, grid types 100; errors fall with the type's
+ * bits. */
 static struct rates rates(void) {
     struct rates r = {.window = 20,
                       .pass_token = .04,
@@ -34,7 +35,7 @@ static struct rates rates(void) {
     }
     r.speeds.bandwidth = 40e9;
     r.speeds.product = 2e11;
-    /* At 512 and 2048 columns: choices and factors quadratic or cubic, weights linear. */
+    /* At 512 and 2048 columns: choices and factors are quadratic or cubic, weights linear. */
     const struct fed_speed at[FED_KINDS][2] = {
         {{.choose = .01, .factors = .02, .factor = .005, .weight = 1e-6},
          {.choose = .16, .factors = 1.28, .factor = .32, .weight = 2.5e-6}},
@@ -83,7 +84,8 @@ static void test_parts(void) {
     CHECK_CLOSE(in.imatrix, 5 * 512 * .05, 1e-9);
 }
 
-/* Guessed rates: 1.3 passes of 2 operations per active weight; 4 GB are read again per window. */
+/* Tests guessed rates: 1.3 passes of 2 operations per active weight; 4 GB are read again per
+ * window. */
 static void test_guess(void) {
     struct rates r = rates();
     const struct estimate_opts o = {.calib_ctx = 512, .eval_ctx = 1024};
@@ -101,7 +103,8 @@ static void test_guess(void) {
     CHECK_CLOSE(r.window, 6.656, 1e-9);
 }
 
-/* The record of a machine's speeds: read as written, for the same set and threads only. */
+/* Checks that a machine's recorded speeds are read as written, and only for the same instruction
+ * set and threads. */
 static void test_record(void) {
     const struct rates r = rates();
     struct speeds s, half;
@@ -109,19 +112,20 @@ static void test_record(void) {
     CHECK(speeds_read(&s, text, "avx2", 2));
     CHECK(memcmp(&s, &r.speeds, sizeof s) == 0);
     CHECK(!speeds_read(&s, text, "avx512", 2) && !speeds_read(&s, text, "avx2", 16));
-    text[strlen(text) - 1] = '9'; /* more than there should be */
+    text[strlen(text) - 1] = '9'; /* more text than expected */
     CHECK(!speeds_read(&s, text, "avx2", 2));
     text[strlen(text) / 2] = 0;
     CHECK(!speeds_read(&s, text, "avx2", 2) && !speeds_read(&s, "", "avx2", 2));
     free(text);
-    half = speeds_scaled(&r.speeds, .5); /* a machine that is busy takes twice the time */
+    half = speeds_scaled(&r.speeds, .5); /* a busy machine takes twice as long */
     CHECK_CLOSE(half.product, 1e11, 1);
     CHECK_CLOSE(half.fed[FED_CODES][1].weight, 5e-6, 1e-15);
     CHECK_CLOSE(fed_factors(&half, 2048), 2.56, 1e-9);
     CHECK_CLOSE(half.error[0], r.speeds.error[0], 0);
 }
 
-/* A card runs passes of the weights it holds; feedback stays on the processor. */
+/* Checks that a card runs passes for the weights that it holds, and that feedback stays on the
+ * processor. */
 static void test_machines(void) {
     const struct machine_row m = {"card", 16, 3e9, 2e12, .5e-9, 4e9, 2e9};
     const struct estimate_opts o = {.calib_ctx = 512, .eval_ctx = 1024};
@@ -130,7 +134,7 @@ static void test_machines(void) {
     machine_rates(&m, &r, &r.speeds, 2, &model, &o, &out);
     CHECK_CLOSE(out.speeds.product, 1.6e12, 1);
     CHECK_CLOSE(fed_weight(&out.speeds, FED_CODES, 2048), 2.5e-6 / 8, 1e-15);
-    /* half of the base is on the card, 1.3e9 operations a token at 2e12; the other half takes
+    /* half of the base is on the card: 1.3e9 operations per token at 2e12; the other half takes
      * 1.3e9 / 1.6e12 on the processor, and 2 GB are read at 2 GB/s for every window */
     CHECK_CLOSE(out.window, 1024 * .5 * .00065 + .5 * (1024 * .0008125 + 1), 1e-9);
     CHECK_CLOSE(out.calib_token, .5 * .00065 + .5 * (.0008125 + 1. / 512), 1e-12);

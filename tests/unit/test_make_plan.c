@@ -54,7 +54,7 @@ static void test_sums(void) {
     CHECK_CLOSE(plan_total(&in, &p), 1000 + 160 + 10 + 500 + 850 + 150 + 11 + 11, 1e-9);
 }
 
-/* Makes the plan for a time limit, and checks that it stays within it if `held`. */
+/* Makes the plan for a time limit and, if `held`, checks that it stays within the limit. */
 static struct make_plan at(double limit, bool held) {
     struct plan_in in = numbers();
     struct make_plan p;
@@ -106,7 +106,8 @@ static void test_order(void) {
     CHECK_EQ_I64(p.eval_windows, 8);
 }
 
-/* The plans worth offering and their words; the time that the shortest one needs. */
+/* Tests the plans that are offered, their descriptions, and the time that the shortest one
+ * needs. */
 static void test_points(void) {
     static const double seconds[] = {194, 608, 737, 1107, 1301, 1879, 2146};
     struct plan_in in = numbers();
@@ -140,7 +141,7 @@ static void test_points(void) {
     CHECK_EQ_STR(s, "12h");
 }
 
-/* With gradients, whose windows take their own time, probes can be left out. */
+/* Checks that with gradients, whose windows have their own cost, probes can be left out. */
 static void test_gradients(void) {
     struct plan_in in = numbers();
     struct make_plan p;
@@ -151,19 +152,19 @@ static void test_gradients(void) {
     in.limit = 160 + 500 + 850 + 18 + 13 + 249 + 178 + 4;
     plan_fit(&in, &p);
     CHECK(p.probes == PROBES_JOINT && p.probe_windows == 8 && p.feedback);
-    in.limit = 160 + 500 + 17 * 16 + 18 + 13 + 8; /* gradients of 16 windows, no probe */
+    in.limit = 160 + 500 + 17 * 16 + 18 + 13 + 8; /* gradients of 16 windows, no probes */
     plan_fit(&in, &p);
     CHECK(p.probes == PROBES_SLOPES && plan_probes(&in, &p) == 0 && p.fed_files == 8);
     CHECK_CLOSE(plan_total(&in, &p), in.limit, 1e-9);
 }
 
-/* Making files block by block is dropped first, and that is reported. */
+/* Checks that block-by-block quantization is dropped first, and that this is reported. */
 static void test_sequential(void) {
     struct plan_in in = numbers();
     struct make_plan p;
     char s[512];
     in.sequential = true;
-    in.encode_sequential = 80; /* of each of 8 files, which are then compared with 8 more */
+    in.encode_sequential = 80; /* for each of 8 files, which are then compared with 8 more */
     plan_full(&in, &p);
     CHECK(p.sequential);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_LADDER), 8 * 135 + 60, 1e-9);
@@ -176,12 +177,12 @@ static void test_sequential(void) {
     in.limit = 5200;
     plan_fit(&in, &p);
     CHECK(p.sequential);
-    in.mixes = false; /* presets are made from one reading */
+    in.mixes = false; /* presets are made in one pass over the source */
     plan_full(&in, &p);
     CHECK(!p.sequential);
 }
 
-/* More time never leaves more out. */
+/* Checks that more time never leaves more out. */
 static void test_monotone(void) {
     struct make_plan a = at(1, false);
     for (double limit = 10; limit < 5000; limit *= 1.02) {
@@ -231,7 +232,7 @@ static void test_words(void) {
     CHECK_EQ_STR(t, "3.2 hours");
 }
 
-/* Memory is checked before time; each sentence names the size that is enough. */
+/* Checks that memory is considered before time, and that each message names a sufficient size. */
 static void test_memory(void) {
     struct plan_in in = numbers(), all;
     struct make_plan p;
@@ -269,14 +270,14 @@ static void test_memory(void) {
     CHECK_CLOSE(plan_bytes(&in, &p), 1e9, 1);
     CHECK(plan_no_memory(&in, 0, s, sizeof s) && strstr(s, "error feedback: needs 10.0 GB"));
     CHECK(strstr(s, "--max-memory allows 9.0 GB; --max-memory 10GiB"));
-    /* where time would leave it out too, time is the reason */
+    /* if time would leave it out too, time is the reason */
     in.limit = 400;
     plan_fit(&in, &p);
     CHECK(!plan_no_memory(&in, 0, s, sizeof s));
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s) && strstr(s, "they would take"));
 }
 
-/* A time that even presets exceed is reported. */
+/* Checks that a time limit that even presets exceed is reported. */
 static void test_too_long(void) {
     struct plan_in in = numbers();
     struct make_plan p;

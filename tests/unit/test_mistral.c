@@ -7,7 +7,7 @@
 #include "tests/unit/ref_compare.h"
 
 static const char folder[] = "tests/golden/models/mistral";
-/* Both sides compute in f32 from the same weights: sums in another order. */
+/* Both sides compute in f32 from the same weights, with sums in a different order. */
 static const double tol = 5e-4;
 
 static void test_equals_reference(void) {
@@ -25,7 +25,7 @@ static void test_logits(void) {
     model_close(m);
 }
 
-/* The multimodal class: numbers in text_config, the same tensors under the other name. */
+/* Tests the multimodal class: numbers in text_config, the same tensors under the other name. */
 static void test_multimodal_class(void) {
     static const char *const edit[] = {
         "\"MistralForCausalLM\"\n  ],",
@@ -68,8 +68,8 @@ static void test_multimodal_class(void) {
     model_close(m);
 }
 
-/* YaRN and Llama 3's scaling from config.json through the file to logits, against an implementation
- * in NumPy. */
+/* Tests YaRN and Llama 3's scaling from config.json through the file to logits, compared with an
+ * implementation in NumPy. */
 static void yarn(const char *rope, const char *which) {
     const char *edit[] = {"\"rope_type\": \"default\"", rope, NULL};
     struct err e = {0};
@@ -93,7 +93,7 @@ static void yarn(const char *rope, const char *which) {
                     plain = fmax(plain, golden_diff(l + pos[i] * v, g.logits + pos[i] / 2 * v, v));
                 }
                 CHECK(diff <= 1e-4);
-                CHECK(plain > 0.05); /* it does something */
+                CHECK(plain > 0.05); /* the scaling has an effect */
                 if (!isa && !b)
                     printf("yarn %s: %.3g, against plain rope %.3g\n", which, diff, plain);
                 free(l);
@@ -106,13 +106,13 @@ static void yarn(const char *rope, const char *which) {
 }
 static void test_yarn(void) {
     yarn("\"rope_type\": \"yarn\", \"factor\": 4.0",
-         "a"); /* original context: 4096 of the config */
+         "a"); /* original context: 4096, from the config */
     yarn("\"type\": \"yarn\", \"factor\": 8, \"original_max_position_embeddings\": 1024, "
          "\"attention_factor\": 1.5, \"beta_fast\": 16, \"beta_slow\": 2.0",
          "b");
 }
 
-/* Llama 3.x: the other class, rope divisors as a tensor. */
+/* Tests Llama 3.x: the other class, with RoPE divisors as a tensor. */
 static void test_llama3(void) {
     static const char scaling[] =
         "\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, "
@@ -128,7 +128,7 @@ static void test_llama3(void) {
     CHECK_OK(gguf_open(&g, tmp_path("l3.gguf"), 0, &e));
     const struct gguf_tensor *t = g ? gguf_find_tensor(g, "rope_freqs.weight") : NULL;
     CHECK(t && t->type == QT_F32 && t->ne[0] == 16 && t->n_dims == 1);
-    if (t) { /* 512 tokens hold 81, 22.3, 6.1 turns of pairs 0 to 2, 1.67 of pair 3, .46 of pair 4
+    if (t) { /* in 512 tokens, pairs 0 to 2 make 81, 22.3 and 6.1 turns, pair 3 1.67, pair 4 0.46
               */
         const float *f = (const float *)(const void *)t->data;
         for (int i = 0; i < 3; i++) CHECK(f[i] == 1.0f);
@@ -180,7 +180,7 @@ static void test_refuses_other_models(void) {
     refused("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4", "asks for");
 }
 
-/* Keys of other models that share the name `llama`. */
+/* Tests keys of other models that share the name `llama`. */
 static void test_refuses_other_files(void) {
     static const char *const key[] = {"llama.expert_count", "llama.attention.temperature_scale",
                                       "llama.rope.scaling.type"};

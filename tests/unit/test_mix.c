@@ -72,8 +72,8 @@ static void test_brute(void) {
     CHECK(solved == 200);
 }
 
-/* Sizes and losses like a model's: bits per weight of 12 types, losses that fall by 4 per bit with
- * 20 % of noise, sensitivities over three decades. */
+/* Tests sizes and losses like those of a model: bits per weight of 12 types, losses that fall by a
+ * factor of 4 per bit with 20 % noise, sensitivities over three decades. */
 static void test_large(void) {
     static const double bpw[MAX_O] = {2.0625, 2.5625, 2.625, 3.0625, 3.4375, 3.4375,
                                       4.25,   4.5,    5.5,   6.5625, 8.5,    16};

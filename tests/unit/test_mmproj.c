@@ -22,7 +22,7 @@ static void compare(const char *folder, const char *expected) {
     for (size_t i = 0; i < COUNT_OF(type) && want; i++) {
         const struct json *w = json_get(json_get(want, "types"), type[i]);
         const struct json *tensors = json_get(w, "tensors");
-        if (!w) continue; /* not every golden has all types */
+        if (!w) continue; /* not every golden file has all types */
         struct mmproj_report r;
         struct gguf *g = NULL;
         CHECK_OK(to_file(folder, type[i], &r, &e));
@@ -56,7 +56,7 @@ static void test_qwen(void) {
     compare(MODELS "qwen35", DIR "qwen35.json");
 }
 
-/* Each tower as the published converter writes it (tests/oracle/towers.py). */
+/* Compares each tower with the published converter's output (tests/oracle/towers.py). */
 static void test_towers(void) {
     static const char *const name[] = {
         "qwen2vl",  "qwen25vl", "qwen3vlmoe", "gemma3",      "mistral3", "pixtral", "smolvlm",

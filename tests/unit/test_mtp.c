@@ -37,7 +37,7 @@ static int32_t *golden_ids(const char *which, int64_t *n) {
     return ids;
 }
 
-/* Logits of the block for rows 0 .. n - 2, fed in pieces. */
+/* Returns the block's logits for rows 0 .. n - 2, fed in pieces. */
 static float *drafted(const struct model *m, struct session_opts *o, const int32_t *ids, int64_t n,
                       const int *pieces) {
     struct err e = {0};
@@ -53,7 +53,7 @@ static float *drafted(const struct model *m, struct session_opts *o, const int32
         k = min_i64(*pieces, n - 1 - i);
         struct session_pass p = {.ids = ids + i + 1, .n = k, .hidden_in = y + i * d};
         p.hidden = h + i * d;
-        p.logits = l + (i + k - 1) * v; /* the same by the head, below */
+        p.logits = l + (i + k - 1) * v; /* the same through the head, below */
         CHECK_OK(session_pass(s, &p, &e));
         if (pieces[1]) pieces++;
     }
@@ -108,8 +108,9 @@ static void test_logits(void) {
     }
 }
 
-/* Drafting compared with plain sessions: every token's logits are those of the trunk alone, whether
- * the guess was right, wrong, or wrong many times in a row, and right guesses are counted. */
+/* Compares drafting with plain sessions: every token's logits must be those of the trunk alone,
+ * whether the draft was right, wrong, or wrong many times in a row, and right drafts must be
+ * counted. */
 static void test_generation(void) {
     enum { N = 60 };
     for (int k = 0; k < 2; k++) {
@@ -128,7 +129,7 @@ static void test_generation(void) {
         int64_t w = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB], right = 0;
         float *y = xcalloc((size_t)w, sizeof *y), *h = xcalloc((size_t)w, sizeof *h);
         float *l = xcalloc((size_t)(3 * v), sizeof *l);
-        CHECK_OK(draft_feed(d, ids, 10, l, &e)); /* a prompt, then the block's pairs of it */
+        CHECK_OK(draft_feed(d, ids, 10, l, &e)); /* a prompt, then its pairs for the block */
         struct session_pass pairs = {.n = 1, .hidden_in = y, .logits = l + v};
         for (int64_t i = 0; i < 9; i++) {
             CHECK_OK(session_forward(plain, ids + i, 1, y, &e));
@@ -147,7 +148,7 @@ static void test_generation(void) {
             CHECK_OK(session_forward(plain, &id, 1, y, &e));
             CHECK_OK(session_head(plain, y, 1, l + 2 * v, &e));
             diff = fmax(diff, golden_diff(l, l + 2 * v, v));
-            bool follow = i % 7 < 4; /* the guess, or another token */
+            bool follow = i % 7 < 4; /* the draft, or a different token */
             right += follow;
             id = follow ? guess : (guess + 1 + (int32_t)i) % (int32_t)v;
         }
@@ -155,10 +156,10 @@ static void test_generation(void) {
         printf("%s: %lld of %lld drafted tokens accepted, max |logit difference| %.3g\n", name[k],
                (long long)st.n_accepted, (long long)st.n_drafted, diff);
         CHECK(diff <= 1e-4);
-        /* no guess right after a right one, nor after two wrong ones in a row */
+        /* no draft directly after a right one, nor after two wrong ones in a row */
         CHECK(st.n_accepted >= N / 7 && st.n_accepted <= right);
         CHECK(st.n_drafted > st.n_accepted && st.n_drafted < N);
-        /* another prompt after a guess, and from the start again */
+        /* a different prompt after a draft, and a restart */
         CHECK_OK(draft_feed(d, &id, 1, l, &e));
         CHECK_OK(session_step(plain, &id, 1, l + v, &e));
         CHECK(golden_diff(l, l + v, v) <= 1e-4);
@@ -182,7 +183,7 @@ static void test_generation(void) {
     }
 }
 
-/* Back to the mark: the same bits as if nothing had been fed since. */
+/* Checks that returning to the mark gives the same bits as if nothing had been fed since. */
 static void test_mark(void) {
     struct err e = {0};
     struct model *m = open_model("qwen35moe");
@@ -233,8 +234,9 @@ static void test_refusals(void) {
     model_close(m);
 }
 
-/* The input of eh_proj is (embedding | hidden row), normalised: its first half needs no forward
- * pass. Every matrix of the block is summed, with one row less per chunk than the trunk's. */
+/* Tests calibration. The input of eh_proj is (embedding | hidden row), normalised, so its first
+ * half needs no forward pass. Every matrix of the block is summed, with one row less per chunk than
+ * the trunk's. */
 static void test_calibration(void) {
     enum { CTX = 64, CHUNKS = 2 };
     static const char *const matrix[] = {"nextn.eh_proj", "attn_q",        "attn_output",
@@ -288,7 +290,7 @@ static void test_calibration(void) {
     model_close(m);
 }
 
-/* The rate against a count over the logits that test_logits checks. */
+/* Compares the rate with a count over the logits that test_logits checks. */
 static void test_acceptance(void) {
     enum { CTX = 40 };
     struct err e = {0};

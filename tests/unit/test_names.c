@@ -98,7 +98,7 @@ static void test_size_labels(void) {
     }
 }
 
-/* Lengths at the edges, bytes of any kind; sanitizers look. */
+/* Tests extreme lengths and arbitrary bytes, under sanitizers. */
 static void test_hostile(void) {
     char id[700];
     struct names n;

@@ -14,7 +14,7 @@
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
-/* The same functions under other names, without Linux's calls. */
+/* The same functions under different names, without Linux's calls. */
 #define os_pipe other_pipe
 #define os_socket other_socket
 #define os_accept other_accept
@@ -109,7 +109,7 @@ static void test_rename(int (*rename_new)(const char *, const char *), bool may_
 static void test_renames(void) {
     test_rename(os_rename_new, true);
     test_rename(other_rename_new, false);
-    CHECK(other_reserve(0, 1) == -1 && errno == ENOSYS); /* base/out.c then writes without */
+    CHECK(other_reserve(0, 1) == -1 && errno == ENOSYS); /* base/out.c ignores this */
     CHECK(other_insert_range(0, 0, 4096) == -1 && errno == ENOSYS);
     CHECK(other_remove_range(0, 0, 4096) == -1 && errno == ENOSYS);
     CHECK(other_next_hole(0, 0) == -1 && other_next_data(0, 0) == -1 && !other_lease(0));
@@ -142,7 +142,7 @@ static void test_way(const struct way *y) {
     CHECK((ev[0].what == fd[3] && ev[1].what == fd[17]) ||
           (ev[1].what == fd[3] && ev[0].what == fd[17]));
     CHECK(ev[0].is == WAIT_IN && ev[1].is == WAIT_IN);
-    void *first = NULL; /* room for one event: both take turns */
+    void *first = NULL; /* room for one event: both descriptors take turns */
     for (int i = 0; i < 2; i++) {
         CHECK_EQ_I64(y->get(w, ev, 1, 0), 1);
         CHECK(i == 0 || ev[0].what != first);

@@ -34,7 +34,7 @@ static void on_log(void *ud, enum log_level level, const char *text) {
 
 struct logits {
     float v[N_IDS * N_VOCAB];
-    uint64_t memory, mapped; /* bytes of packed rows */
+    uint64_t memory, mapped; /* bytes of packed rows, in memory and mapped */
     uint64_t session;        /* bytes of the session */
 };
 static struct logits compute(const struct model *m, const char *cache) {
@@ -77,7 +77,8 @@ static bool same(const struct logits *a, const struct logits *b) {
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Names in the folder that end so; path: NULL, or becomes that of the last but `except`. */
+/* Counts the names in the folder that end with `with`. path: NULL, or receives the path of the last
+ * one other than `except`. */
 static int find(const char *with, const char *except, char *path) {
     struct io_names l = {0};
     struct err e;
@@ -121,7 +122,7 @@ static void poke(const char *path, int64_t at, const void *p, size_t n) {
     CHECK(fd >= 0 && pwrite(fd, p, n, (off_t)at) == (ssize_t)n);
     close(fd);
 }
-/* Waits, since file times are coarse: a file compared right after it was written gets no seal. */
+/* Waits, because file times are coarse: a file compared right after it was written gets no seal. */
 static void rest(void) {
     const struct timespec t = {.tv_nsec = 120 * 1000 * 1000};
     nanosleep(&t, NULL);
@@ -147,9 +148,9 @@ static void test_made_once(void) {
     for (int i = 0; i < 2; i++) {
         const struct logits again = start(model_path, dir);
         CHECK(same(&want, &again) && again.memory == 0 && again.mapped == want.memory);
-        CHECK_EQ_STR(said, ""); /* neither made nor compared */
+        CHECK_EQ_STR(said, ""); /* neither created nor compared */
     }
-    unlink(seal_path()); /* asks for a comparison */
+    unlink(seal_path()); /* forces a comparison */
     const struct logits compared = start(model_path, dir);
     CHECK(same(&want, &compared) && strstr(said, "comparing"));
     (void)start(model_path, dir);
@@ -158,7 +159,8 @@ static void test_made_once(void) {
     CHECK(same_file(&made, &now));
 }
 
-/* The model under another name and time is compared once, and recorded along with the first. */
+/* Checks that the model under a different name and time is compared once, and recorded along with
+ * the first. */
 static void test_copies(void) {
     begin();
     char copy[NAME], cmd[3 * NAME];
@@ -175,7 +177,7 @@ static void test_copies(void) {
     unlink(copy);
 }
 
-/* A seal with other contents: the rows are compared, and found right. */
+/* Tests a seal with different contents: the rows are compared and found right. */
 static void test_seals(void) {
     static const char *const text[] = {"", "hone pack seal 1\n", "hone pack seal 1\nrows 1 2 3 4\n",
                                        "hone pack seal 1\nrows 1 2 3 4\nmodel x\ncheck y\n"};
@@ -198,7 +200,8 @@ static void test_seals(void) {
     free(whole);
 }
 
-/* Whatever was done to the file of rows: the numbers are right, and the next start has a good one.
+/* Checks that, whatever happened to the file of rows, results are right and the next start has a
+ * good file.
  */
 static void test_damaged(void) {
     begin();
@@ -212,7 +215,7 @@ static void test_damaged(void) {
         case 0:
             poke(path, was.st_size / 2, &byte, 1);
             break;
-        case 1: /* the time of its content set back */
+        case 1: /* modification time set back */
             poke(path, was.st_size / 3, &byte, 1);
             CHECK(utimensat(AT_FDCWD, path, then, 0) == 0);
             break;
@@ -248,7 +251,7 @@ static void test_damaged(void) {
     }
 }
 
-/* One byte of a weight is another, where the key's sample is not: the rows are not used. */
+/* Checks that rows are not used if one byte of a weight changed outside the key's sample. */
 static void test_changed_model(void) {
     begin();
     (void)start(model_path, dir);
@@ -265,7 +268,7 @@ static void test_changed_model(void) {
     CHECK(t->n_bytes > 16384);
     gguf_close(g);
     poke(model_path, at, &byte, 1);
-    CHECK(utimensat(AT_FDCWD, model_path, then, 0) == 0); /* as if nothing had been */
+    CHECK(utimensat(AT_FDCWD, model_path, then, 0) == 0); /* as if nothing had happened */
     rest();
     const struct logits want = start(model_path, NULL), l = start(model_path, dir);
     CHECK(strstr(said, "other weights") && strstr(said, "creating it again"));
@@ -273,7 +276,8 @@ static void test_changed_model(void) {
     CHECK_EQ_I64(count(".pack", NULL), 1);
 }
 
-/* Another model has its own file; the file of one under the name of the other is refused. */
+/* Checks that a different model has its own file, and that one model's file under the other's name
+ * is refused. */
 static void test_other_model(void) {
     begin();
     const struct logits want = start(model_path, dir);
@@ -297,10 +301,11 @@ static void test_other_model(void) {
     CHECK(same(&want, &l) && strstr(said, "another model") && strstr(said, "creating it again"));
 }
 
-/* A folder that others can write is not trusted; links are not followed for writing. */
+/* Checks that a folder that others can write is not trusted, and that links are not followed for
+ * writing. */
 static void test_strangers(void) {
     begin();
-    const mode_t mask = umask(0); /* a file that all could write is made so that they cannot */
+    const mode_t mask = umask(0); /* a file is created unwritable for others even with umask 0 */
     const struct logits want = start(model_path, dir);
     umask(mask);
     CHECK(!(look(rows_path()).st_mode & S_IWOTH));
@@ -325,7 +330,7 @@ static void test_strangers(void) {
     CHECK_EQ_STR(text, "do not touch");
     free(text);
     unlink(rows);
-    CHECK(mkdir(rows, 0700) == 0); /* nor is a folder in the way */
+    CHECK(mkdir(rows, 0700) == 0); /* a folder in place of the file is refused, too */
     l = start(model_path, dir);
     CHECK(same(&want, &l) && l.mapped == 0);
     free(rows);
@@ -338,7 +343,7 @@ static void test_strangers(void) {
     model_close(m);
 }
 
-/* Runs fn in a process of its own; it returns 0 when all was right. */
+/* Runs fn, which returns 0 on success, in a separate process. */
 static pid_t apart(int (*fn)(const struct logits *want), const struct logits *want) {
     fflush(stdout);
     pid_t pid = fork();
@@ -355,7 +360,7 @@ static int begin_at_once(const struct logits *want) {
     return same(want, &l) && l.mapped == want->memory && l.memory == 0 && !check_failed_here ? 0
                                                                                              : 1;
 }
-/* Several processes begin at the same time with an empty folder. */
+/* Tests several processes that start at the same time with an empty folder. */
 static void test_processes(void) {
     enum { N = 4 };
     begin();
@@ -371,7 +376,7 @@ static void test_processes(void) {
 }
 
 static int begin_small(const struct logits *want) {
-    const struct rlimit r = {1 << 20, 1 << 20}; /* as a disk with that much room */
+    const struct rlimit r = {1 << 20, 1 << 20}; /* simulates a disk with that much room */
     signal(SIGXFSZ, SIG_IGN);
     if (setrlimit(RLIMIT_FSIZE, &r) != 0) return 2;
     const struct logits l = start(model_path, dir);
@@ -380,8 +385,8 @@ static int begin_small(const struct logits *want) {
                ? 0
                : 1;
 }
-/* No room for the file: work continues in memory and no partial file is left. The next try removes
- * a killed process's leftovers. */
+/* Checks that without room for the file work continues in memory and no partial file is left, and
+ * that the next attempt removes a killed process's leftovers. */
 static void test_no_room(void) {
     begin();
     const struct logits want = start(model_path, NULL);
@@ -398,8 +403,8 @@ static void test_no_room(void) {
     CHECK(!io_exists(rest_of) && io_exists(rows_path()));
 }
 
-/* Mapped rows need no memory: less than they take is enough, for the same bits. A candidate has its
- * own rows in memory and all others from the file. */
+/* Checks that mapped rows need no memory: a limit below their size suffices and gives the same
+ * bits. A candidate has its own rows in memory and all others from the file. */
 static void test_little_memory(void) {
     begin();
     const struct logits want = start(model_path, NULL);

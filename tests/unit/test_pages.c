@@ -16,7 +16,7 @@
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
-/* Tells AddressSanitizer to do without a stack for signals, whose size it would ask sysconf for. */
+/* Disables AddressSanitizer's signal stack, for whose size it would call sysconf. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "use_sigaltstack=0";
@@ -66,9 +66,9 @@ static void test_drops(void) {
     drop_is(&m, 5 * KIB, 40 * KIB, 8 * KIB, 44 * KIB);
     page = 16 * KIB;
     drop_is(&m, 5 * KIB, 40 * KIB, 16 * KIB, 32 * KIB);
-    drop_is(&m, 1, 30 * KIB, 0, 0); /* no whole page inside */
+    drop_is(&m, 1, 30 * KIB, 0, 0); /* no whole page in the range */
     drop_is(&m, 16 * KIB, 16 * KIB, 16 * KIB, 32 * KIB);
-    drop_is(&m, 250 * KIB, 100 * KIB, 256 * KIB, FILE_BYTES); /* the end of the file is a page's */
+    drop_is(&m, 250 * KIB, 100 * KIB, 256 * KIB, FILE_BYTES); /* up to the end of the file */
     page = 64 * KIB;
     drop_is(&m, 5 * KIB, 40 * KIB, 0, 0);
     drop_is(&m, 5 * KIB, 200 * KIB, 64 * KIB, 192 * KIB);
@@ -76,7 +76,7 @@ static void test_drops(void) {
     map_close(&m);
 }
 
-/* mbind, which refuses an address inside a page. */
+/* Mocks mbind, which refuses an address within a page. */
 long syscall(long number, ...) {
     va_list v;
     va_start(v, number);
@@ -94,7 +94,7 @@ static void test_spread(void) {
         const int64_t one = page;
         last.n = 0;
         CHECK_EQ_I64(numa_spread(&m, p + 1, 2 * (uint64_t)one - 2), 0);
-        CHECK_EQ_I64(last.n, 0); /* no whole page inside */
+        CHECK_EQ_I64(last.n, 0); /* no whole page in the range */
         CHECK_EQ_I64(numa_spread(&m, p + 100, 400 * KIB), 0);
         CHECK(last.n == 1 && last.at == (uintptr_t)(p + one));
         CHECK_EQ_I64((int64_t)last.n_bytes, (400 * KIB + 100 - one) / one * one);

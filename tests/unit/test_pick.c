@@ -22,7 +22,7 @@ static struct result_file a_file(const char *file, const char *recipe, int64_t s
                                 .same_top1 = top1};
 }
 
-/* Of a 35B: presets as the field makes them. */
+/* Files of a 35B model: the usual presets. */
 static struct result_file ladder[6];
 static struct result a_ladder(void) {
     ladder[0] = a_file("m-BF16.gguf", "BF16", 70000000000, NO, NO);
@@ -107,16 +107,17 @@ static void test_recommends(void) {
     buf_release(&b);
 }
 
-/* An uncertain file is passed over for a certain one; two of one class go by their names. */
+/* Checks that a certain file is preferred to an uncertain one, and that two files of one class are
+ * ordered by name. */
 static void test_sure_and_labels(void) {
     struct result r = a_ladder();
     struct buf b = {0};
-    ladder[1].mean_kld = ladder[2].mean_kld = 0.009; /* all lose something */
+    ladder[1].mean_kld = ladder[2].mean_kld = 0.009; /* all have some loss */
     ladder[4] = a_file("m-IQ3_S.gguf", "IQ3_S", 14200000000, 0.0295, 0.95);
     ladder[4].mean_kld_stderr = 0.001;
     CHECK_EQ_I64(pick_file(&r), 3);
     ladder[4].mean_kld_stderr = 0.0001;
-    CHECK_EQ_I64(pick_file(&r), 3); /* surely slight, but not far enough from noticeable */
+    CHECK_EQ_I64(pick_file(&r), 3); /* certainly slight, but too close to noticeable */
     ladder[4].mean_kld = 0.0195;
     CHECK_EQ_I64(pick_file(&r), 4);
     ladder[4].mean_kld_stderr = 0.0003; /* 0.0195 + 1.96 * 0.0003 > 0.02 */
@@ -141,7 +142,7 @@ static void test_bad_ladders(void) {
                  "noticeable loss. Of these files it is the closest to the original, but not "
                  "close.") != NULL);
     r.file = ladder;
-    r.n_files = 1; /* nothing but the base */
+    r.n_files = 1; /* only the base */
     CHECK_EQ_I64(pick_file(&r), -1);
     CHECK_EQ_STR(text(&b, pick_head, &r), "");
     r.n_files = 0;

@@ -84,7 +84,7 @@ static void add_plain(void *ctx, int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end; i++) v[i] += i;
 }
 
-/* Plain memory written by workers is visible to the caller and to the next job. */
+/* Checks that ordinary memory written by workers is visible to the caller and to the next job. */
 static void test_results_are_visible(void) {
     struct err e = {0};
     struct pool *p;
@@ -100,8 +100,8 @@ struct meeting {
     atomic_int arrived, missed, done;
 };
 
-/* Two chunks that wait for each other: only two threads at once can do it. Then the caller is quick
- * and the worker is slow, so that the caller goes to sleep and must be woken. */
+/* Makes two chunks wait for each other, which only two simultaneous threads can do. Then the caller
+ * is quick and the worker slow, so that the caller goes to sleep and must be woken. */
 static void meet(void *ctx, int64_t begin, int64_t end, int worker) {
     (void)begin, (void)end;
     struct meeting *m = ctx;
@@ -118,7 +118,7 @@ static void test_sleepers_are_woken(void) {
     CHECK_OK(pool_new(&p, 2, &e));
     for (int i = 0; i < 10; i++) {
         struct meeting m = {0};
-        nap(i % 2 ? 1000 : 0); /* the worker sleeps, or still spins */
+        nap(i % 2 ? 1000 : 0); /* the worker sleeps or is still spinning */
         pool_for(p, 2, 1, meet, &m);
         CHECK_EQ_I64(m.missed, 0);
         CHECK_EQ_I64(m.done, 2);
@@ -137,7 +137,7 @@ static void note(void *ctx, int64_t begin, int64_t end, int worker) {
     nap(20);
 }
 
-/* Only the workers asked for take part, and all can again afterwards. */
+/* Checks that only the requested workers take part, and that all can again afterwards. */
 static void test_use(void) {
     struct err e = {0};
     struct pool *p;

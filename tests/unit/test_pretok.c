@@ -9,7 +9,7 @@
 
 enum { MAX = 1 << 20 };
 
-/* Cuts s with one run after another, and in the middle of another text: nothing may be left over.
+/* Splits s repeatedly, and within a longer text; the pieces must cover it.
  */
 static void check_string(struct pretok_run *run, const char *name, const char *s,
                          const struct json *want) {
@@ -90,7 +90,8 @@ static void test_names(void) {
     CHECK(!pretok_by_name(" "));
 }
 
-/* Rows share regexes: NFC and ignore_merges decide, and a row's list must fit as a whole. */
+/* Tests rows that share regexes: NFC and ignore_merges decide between them, and a row's whole list
+ * must match. */
 static void test_regexes(void) {
     const char *l3 = pretok_by_name("llama-bpe")->regex[0], *q2 = pretok_by_name("qwen2")->regex[0];
     const char *g2 = pretok_by_name("gpt-2")->regex[0];
@@ -121,8 +122,8 @@ static bool same_row(const struct pretok_row *a, const struct pretok_row *b) {
     return true;
 }
 
-/* The probe text distinguishes every two rows with different regexes, except for bailingmoe's,
- * which always splits like stablelm2's. */
+/* Checks that the probe text distinguishes any two rows with different regexes, except
+ * bailingmoe's, which always splits like stablelm2's. */
 static void test_behaviour(void) {
     const struct pretok_row *row;
     for (size_t i = 0; (row = pretok_at(i)) != NULL; i++) {
@@ -134,7 +135,7 @@ static void test_behaviour(void) {
     }
 }
 
-/* The same rules in other words, and others that only look like them. */
+/* Tests the same rules in different spellings, and different rules that only look similar. */
 static void test_rewritten(void) {
     static const struct {
         const char *regex, *name; /* NULL: none */
@@ -160,7 +161,7 @@ static void test_rewritten(void) {
     }
 }
 
-/* A regex of a file that explodes ends, and one that is no regex is refused. */
+/* Checks that a file's regex that explodes is stopped, and that an invalid one is refused. */
 static void test_own(void) {
     static const char *const bad[] = {"(", "", "[a-z&&b]", "\xff", "(?<=a*)b"};
     const char *slow = "(a|aa)+$|(a+)+b";

@@ -16,7 +16,7 @@
 
 /* ---- a target that can do everything, and its opposites ---- */
 
-static unsigned no_way = 0; /* 1 + a weight that few rows cannot meet */
+static unsigned no_way = 0; /* 1 + index of a weight that passes of few rows cannot use */
 static unsigned way(const void *ud, gr_w w) {
     (void)ud;
     return no_way == (unsigned)w + 1 ? 0 : WAY_BYTES | WAY_FLOATS;
@@ -45,7 +45,7 @@ static struct target all_of(enum batch b) {
 
 struct nodes {
     struct graph g;
-    gr_reg r[16]; /* all as wide; 0: the residual, 1: its norm */
+    gr_reg r[16]; /* registers of equal width; 0: the residual, 1: its norm */
 };
 static struct gr_node *add(struct nodes *n, enum gr_op op, int dst, int a, int b) {
     struct gr_node *x = graph_node(&n->g, op, 0);
@@ -147,7 +147,7 @@ static void delta(struct nodes *n) {
     n->g.node[2].src[1] = n->r[8];
 }
 
-/* Node k has something otherwise. */
+/* A change to one property of a node. */
 enum what { DST, DST2, SRC0, SRC1, OP, NUMBER, WEIGHT };
 struct change {
     int node;
@@ -172,7 +172,7 @@ static void change(struct nodes *n, const struct change *c) {
     case OP:
         x->op = (enum gr_op)c->to;
         return;
-    case NUMBER: /* whatever the operation's number is that the rule looks at */
+    case NUMBER: /* the operation's parameter that the rule checks */
         if (x->op == OP_ROPE) x->rope.base *= 2;
         if (x->op == OP_RMS_HEADS) x->norm.eps *= 2;
         if (x->op == OP_GATED_RMS) x->norm.head_dim *= 2;
@@ -181,20 +181,20 @@ static void change(struct nodes *n, const struct change *c) {
         if (x->op == OP_MOE) x->moe.limit = 7;
         if (x->op == OP_GEGLU) x->pick.offset = 8;
         return;
-    case WEIGHT: /* of a type that the kernels for few rows do not know */
+    case WEIGHT: /* of a type that the kernels for few rows do not support */
         no_way = (unsigned)gr_node_weight(x, c->to) + 1;
         return;
     }
 }
 
-/* `whole` nodes for the classes of batch in `classes`, otherwise not; and not with any one of the
- * changes. */
+/* A fusion that matches `whole` nodes for the batch classes in `classes` only, and not after any
+ * one of the changes. */
 static const struct pattern_case {
     void (*build)(struct nodes *n);
     enum fusion f;
     unsigned classes;
     int whole;
-    struct change not [14]; /* none of this fusion at all; ends at {0, DST, 0} */
+    struct change not [14]; /* changes that prevent the fusion; ends at {0, DST, 0} */
 } cases[] = {
     {add_rms,
      FUSE_ADD_RMS,
@@ -261,7 +261,7 @@ static void start(struct nodes *n, const struct pattern_case *c) {
     no_way = 0;
 }
 
-/* What begins at node 0, and its number of nodes. */
+/* Returns the fusion found at node 0, and its number of nodes. */
 static enum fusion found(const struct nodes *n, const struct target *t, int *n_nodes) {
     struct match m;
     const enum fusion f = fuse_at(&n->g, 0, n->g.n_nodes, t, &m);
@@ -294,7 +294,7 @@ static void test_patterns(void) {
             start(&n, c);
             change(&n, x);
             const struct target t = all_of(BATCH_ONE);
-            /* the first two of three products may still be one launch */
+            /* the first two of three products may still share a launch */
             if (found(&n, &t, &k) == c->f && !(c->build == products && x->node == 2 && k == 2))
                 CHECK_FAIL("%s with node %d changed (%d to %d): %d nodes", fuse_name(c->f), x->node,
                            (int)x->what, x->to, k);
@@ -305,8 +305,8 @@ static void test_patterns(void) {
         if (!seen[f]) CHECK_FAIL("no case for %s", fuse_name((enum fusion)f));
 }
 
-/* Experts that are brought: each matrix before the part that computes with it, and that is all of
- * the node; gate and up may be one tensor. */
+/* Tests experts that are copied: each matrix comes before the part that computes with it, and the
+ * node has no other steps; gate and up may be one tensor. */
 static void test_brought(void) {
     static const struct {
         enum step_kind kind;
@@ -337,7 +337,7 @@ static void test_brought(void) {
     graph_release(&n.g);
 }
 
-/* Parts that may be missing, and what the target lacks. */
+/* Tests optional parts, and fusions that the target lacks. */
 static void test_parts(void) {
     struct nodes n;
     struct target t = all_of(BATCH_ONE);
@@ -366,13 +366,13 @@ static void test_parts(void) {
     CHECK(found(&n, &t, &k) == FUSE_NONE);
     graph_release(&n.g);
 
-    start(&n, &cases[6]); /* each on its own where several are not taken */
+    start(&n, &cases[6]); /* each separately if several at once are not supported */
     t = all_of(BATCH_ONE);
     t.many = false;
     CHECK(found(&n, &t, &k) == FUSE_PRODUCTS && k == 1);
     graph_release(&n.g);
 
-    start(&n, &cases[2]); /* two types: exact only, as many rows and as few */
+    start(&n, &cases[2]); /* two types: only exact, for many rows and for few */
     no_joins = true;
     t = all_of(BATCH_MANY);
     CHECK(found(&n, &t, &k) == FUSE_NONE);
@@ -381,7 +381,7 @@ static void test_parts(void) {
     no_joins = false;
     graph_release(&n.g);
 
-    start(&n, &cases[3]); /* heads alone, after their products; queries without gates */
+    start(&n, &cases[3]); /* heads separately, after their products; queries without gates */
     t = all_of(BATCH_ONE);
     struct match m;
     n.g.node[9].dst = n.r[9];
@@ -411,7 +411,7 @@ static void hparams(struct hparams *h, bool is_moe) {
     h->d[HD_FF_SHEXP] = 20;
 }
 
-/* "name" of single nodes, "name:nodes" of fusions. */
+/* Writes a program as text: "name" for single nodes, "name:nodes" for fusions. */
 static void program_text(const struct program *p, const struct graph *g, char *out, size_t size) {
     size_t at = 0;
     int next = p->first;
@@ -429,7 +429,7 @@ static void program_text(const struct program *p, const struct graph *g, char *o
 }
 
 /* Derived manually from the operations of a layer. Nothing follows the last norm, so both layers
- * end alike. */
+ * end in the same way. */
 static const struct {
     const char *arch;
     bool moe;
@@ -477,7 +477,7 @@ static void test_models(void) {
             program_text(p, &g, text, sizeof text);
             CHECK_EQ_STR(text, want[b]);
             CHECK(programs_get(&all, &g, 0, &t) == p); /* not compiled again */
-            t.sees_all = true;                         /* another one in its place */
+            t.sees_all = true;                         /* replaced by a different program */
             CHECK_EQ_I64(programs_get(&all, &g, 0, &t)->n_steps, g.n_nodes);
             CHECK_EQ_I64(programs_get(&all, &g, g.hidden_nodes[0] + 1, &t)->n_steps,
                          g.n_nodes - g.hidden_nodes[0] - 1);

@@ -45,13 +45,13 @@ static const struct spec tensors[] = {
     {"output.weight", {256, 40, 1}, QT_BF16},
 };
 enum { N_T = sizeof tensors / sizeof tensors[0] };
-static float *values[N_T]; /* as the file holds them */
+static float *values[N_T]; /* values as stored in the file */
 
 static int64_t count(const struct spec *s) {
     return s->ne[0] * s->ne[1] * s->ne[2];
 }
 
-/* Writes the model; `bad` >= 0: tensor with a value put at element bad_at. */
+/* Writes the model. `bad` >= 0: index of a tensor that gets bad_value at element bad_at. */
 static void write_model(const char *file, int bad, int64_t bad_at, float bad_value) {
     struct err e;
     struct rng r;
@@ -153,7 +153,7 @@ static void test_types_keys_sizes(void) {
     quantize_report_release(&r);
 }
 
-/* Expert e must be encoded with its own slice: sum2/count when nothing is shrunk. */
+/* Checks that expert e is encoded with its own slice, which is sum2/count without shrinkage. */
 static void test_expert_slices(void) {
     static struct enc_raw open[16];
     struct err e;
@@ -248,8 +248,9 @@ static void test_refuses(void) {
     CHECK(!io_exists(path("x.gguf")));
 }
 
-/* A matrix of zeros is refused where a missing one is, for all of a tensor; an expert of zeros
- * takes the mean of the others. A matrix itself is no model. */
+/* Checks that an all-zero importance matrix is refused like a missing one if it concerns a whole
+ * tensor, that an expert of zeros gets the mean of the others, and that an importance matrix is not
+ * accepted as a model. */
 static void test_matrix_without_information(void) {
     struct err e = {0};
     struct quantize_report r;
@@ -297,7 +298,7 @@ static void test_not_finite(void) {
     write_model(path("bad.gguf"), 5, 512 * 13 + 77, NAN);
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA,
               "tensor blk.0.ffn_down_exps.weight holds NaN or infinity at row 13, column 77");
-    write_model(path("bad.gguf"), 1, 3, -INFINITY); /* copied, not quantized: found as well */
+    write_model(path("bad.gguf"), 1, 3, -INFINITY); /* found even in tensors that are copied */
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "blk.0.attn_norm.weight");
     static const struct {
         const char *recipe;
@@ -381,7 +382,8 @@ static void test_overrides_and_pure(void) {
     quantize_report_release(&r);
 }
 
-/* From a quantized source: decoded values go in; tensors whose type stays are copied. */
+/* Checks that a quantized source is decoded before encoding, and that tensors that keep their type
+ * are copied. */
 static void test_requantize(void) {
     struct err e;
     struct quantize_report r;

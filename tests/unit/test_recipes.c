@@ -142,12 +142,12 @@ static void test_rules_of_35b(void) {
     drop_35b();
 }
 
-/* Bytes computed independently, in GB, from the shapes of quantizable tensors, block sizes and the
- * documented rules. Ours take no more than the preset of their name. */
+/* Compares bytes with sizes computed independently, in GB, from the shapes of quantizable tensors,
+ * block sizes and the documented rules. Our recipes are no larger than the preset of their name. */
 static void test_named_recipes_of_35b(void) {
     static const struct {
         const char *recipe;
-        double gb, limit; /* of the preset's size; 0: none */
+        double gb, limit; /* limit: the preset's size; 0: none */
     } want[] = {{"hone-IQ2_M", 12.619049472, 0},
                 {"hone-Q3_K_XL", 16.676628992, 16.76},
                 {"hone-IQ4_XS", 18.039777792, 18.72},
@@ -170,7 +170,7 @@ static void test_named_recipes_of_35b(void) {
         if (want[i].limit > 0) CHECK(total_gb() <= want[i].limit);
     }
     recipe_apply("hone-Q3_K_XL", QT_F32, &model, item_list, n_items);
-    CHECK_EQ_I64(type_of("blk.6.ffn_down_exps.weight"), QT_IQ4_XS); /* 7 of 40 at either end */
+    CHECK_EQ_I64(type_of("blk.6.ffn_down_exps.weight"), QT_IQ4_XS); /* 7 of 40 at each end */
     CHECK_EQ_I64(type_of("blk.7.ffn_down_exps.weight"), QT_IQ3_S);
     CHECK_EQ_I64(type_of("blk.33.ffn_down_exps.weight"), QT_IQ4_XS);
     CHECK_EQ_I64(type_of("blk.4.ffn_up_exps.weight"), QT_IQ3_S);
@@ -185,7 +185,8 @@ static void test_named_recipes_of_35b(void) {
     drop_35b();
 }
 
-/* gate and up of a dense model are counted apart: n/8 <= i < 7n/8 of 8 layers is 1 to 6. */
+/* Checks that gate and up of a dense model are counted separately: n/8 <= i < 7n/8 of 8 layers is 1
+ * to 6. */
 static void test_dense_layers_are_counted(void) {
     static char name[16][32];
     struct recipe_item it[16];
@@ -201,7 +202,7 @@ static void test_dense_layers_are_counted(void) {
         CHECK_EQ_I64(it[i].type, i / 2 >= 1 && i / 2 < 7 ? QT_IQ3_XXS : QT_IQ3_S);
 }
 
-/* From the preset table: 16 / 2 heads >= 4, 256 experts. */
+/* Tests rules from the preset table: 16 / 2 heads >= 4, 256 experts. */
 static void test_low_bit_rules_of_35b(void) {
     static const struct {
         const char *recipe, *tensor;
@@ -260,13 +261,13 @@ static void test_low_bit_rules_of_35b(void) {
     drop_35b();
 }
 
-/* attn_v of models that llama.cpp calls 70B. Rule: llama_tensor_get_type of llama-quant.cpp.
+/* Tests attn_v of models that llama.cpp calls 70B (llama_tensor_get_type in llama-quant.cpp).
  */
 static void test_values_of_70b(void) {
     static const struct {
         const char *arch, *recipe;
         int64_t blocks, kv_heads;
-        enum qtype first, mid; /* of layers 0 and 11 */
+        enum qtype first, mid; /* types of layers 0 and 11 */
     } want[] = {
         {"llama", "Q2_K", 80, 8, QT_Q5_K, QT_Q5_K},
         {"llama", "Q2_K_S", 80, 8, QT_Q5_K, QT_Q5_K},
@@ -322,7 +323,7 @@ static void test_what_needs_importance(void) {
     CHECK(!recipe_needs_imatrix("IQ3_XXS", &it));
 }
 
-/* The MTP block must not shift the trunk's counters, only n. */
+/* Checks that the MTP block does not shift the trunk's counters, only n. */
 static void test_mtp_block(void) {
     struct err e;
     CHECK_OK(make_35b(1, &e));
@@ -406,7 +407,7 @@ static void test_names(void) {
     CHECK_EQ_I64(n, 31);
 }
 
-/* Exactly 8 experts: attn_v and attn_k at Q8_0. */
+/* Tests models with exactly 8 experts: attn_v and attn_k are Q8_0. */
 static void test_eight_experts(void) {
     struct recipe_item it[] = {
         {.name = "blk.0.attn_k.weight", .ne = {256, 64, 1, 1}, .from = QT_F16},
@@ -417,7 +418,7 @@ static void test_eight_experts(void) {
     recipe_apply("Q4_K_M", QT_F32, &m, it, 2);
     CHECK_EQ_I64(it[0].type, QT_Q8_0);
     CHECK_EQ_I64(it[1].type, QT_Q5_K);
-    recipe_apply("IQ2_M", QT_F32, &m, it, 2); /* low-bit files have rules of their own */
+    recipe_apply("IQ2_M", QT_F32, &m, it, 2); /* low-bit files have separate rules */
     CHECK_EQ_I64(it[0].type, QT_Q4_K);
     CHECK_EQ_I64(it[1].type, QT_Q5_K);
     m.experts = 16;
@@ -425,9 +426,9 @@ static void test_eight_experts(void) {
     CHECK_EQ_I64(it[0].type, QT_Q4_K);
 }
 
-/* Names of architectures without a table: the usual presets know only a few of their tensors and
- * give the rest their default type; named recipes and floors go by a tensor's role. Types from the
- * preset table. */
+/* Tests names of architectures without a table: llama.cpp's presets know only a few of their
+ * tensors and give the rest their default type; named recipes and floors use a tensor's role.
+ * Expected types are from the preset table. */
 static void test_names_without_a_table(void) {
     static const struct {
         const char *name;
@@ -477,7 +478,7 @@ static void test_names_without_a_table(void) {
         const char *recipe, *name;
         enum qtype type;
     } by_name[] = {
-        {"Q3_K_M", "blk.1.attn_kv_b.weight", QT_Q5_K}, /* the first that is like attn_v */
+        {"Q3_K_M", "blk.1.attn_kv_b.weight", QT_Q5_K}, /* the first one that counts as attn_v */
         {"Q3_K_M", "blk.1.attn_kv_a_mqa.weight", QT_Q3_K},
         {"Q3_K_M", "blk.1.attn_q_a.weight", QT_Q3_K},
         {"AA-Q4", "blk.1.attn_kv_a_mqa.weight", QT_Q8_0},

@@ -67,7 +67,7 @@ static void test_front_matter(void) {
     card_yaml_release(&f);
 }
 
-/* Every case of a real YAML parser: the same verdict, the same values (tests/oracle/card_yaml.py).
+/* Compares verdicts and values with those of a real YAML parser (tests/oracle/card_yaml.py).
  */
 static void test_front_golden(void) {
     struct json *root;
@@ -143,7 +143,7 @@ static void test_bad_front_matter(void) {
     }
 }
 
-/* Depth, values, keys, events and bytes have limits. */
+/* Checks the limits on depth, values, keys, events and bytes. */
 static void test_large_front_matter(void) {
     static const struct {
         const char *first, *more, *last, *want; /* NULL: accepted */
@@ -180,7 +180,8 @@ static void test_large_front_matter(void) {
     buf_release(&keys);
 }
 
-/* Keys and list items with a fault are left out of an untrusted card, the others are read. */
+/* Checks that invalid keys and list items of an untrusted card are left out and the others are
+ * read. */
 static void test_faults_left_out(void) {
     static const char text[] =
         "\xef\xbb\xbf---\nlicense: mit\nlicense_name: a: b\ntags:\n\t- x\n\t- y\n"
@@ -211,7 +212,7 @@ static void test_faults_left_out(void) {
     card_yaml_release(&c);
 }
 
-/* Every prefix of a text, in memory of its own. */
+/* Parses every prefix of a text, each in exactly sized memory. */
 static void test_cut_front_matter(void) {
     static const char text[] =
         "---\na: 'x'\nb: [c, \"d\"]\ne:\n- f\n-\n- g: h\n  i\n#\nj: |\n k\n---\n";

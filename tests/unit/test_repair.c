@@ -23,8 +23,8 @@ static bool has(const struct repair *r, const char *id) {
     return false;
 }
 
-/* Templates, the probes that still fail after the repair (no template here thinks), and repairs
- * that are needed. */
+/* Templates, the probes that still fail after the repair (none of these templates supports
+ * thinking), and the repairs needed. */
 static const struct {
     const char *name;
     const char *left;    /* probes, each followed by a space */
@@ -70,7 +70,7 @@ static void test_probes(void) {
     }
 }
 
-/* Renders one conversation; the error's text on failure. */
+/* Renders one conversation; on failure, writes the error's text. */
 static void render(const struct jinja *t, struct jval scenario, struct jval defaults,
                    struct buf *out) {
     struct chat_case k = chat_case_of(scenario, defaults);
@@ -122,7 +122,7 @@ static void test_pairs(void) {
     free(text);
 }
 
-/* Every expression knows its text in the source. */
+/* Checks that every expression knows its position in the source. */
 static void test_places(void) {
     static const char *const texts[] = {"a",
                                         "a.b[1:]['k'](c, d=1)",
@@ -150,7 +150,7 @@ static void test_places(void) {
     }
 }
 
-/* Templates that do not compile, unknown ids, and a repair limited to one id. */
+/* Tests templates that do not compile, unknown ids, and a repair limited to one id. */
 static void test_choices(void) {
     static const char broken[] = "{% if %}";
     static const char *const bad[] = {"nope"}, *const one[] = {"developer"};
@@ -168,7 +168,7 @@ static void test_choices(void) {
     free(src);
 }
 
-/* Objects printed whole become JSON, and the last newline is kept. */
+/* Checks that objects printed as a whole become JSON, and that the final newline is kept. */
 static void test_objects(void) {
     static const struct {
         const char *call, *want;

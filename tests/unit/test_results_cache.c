@@ -16,7 +16,7 @@
 enum { N = 9, MAX = 40 };
 static const char *file;
 
-/* Record i: i * 5 bytes, the first one empty. */
+/* Makes the value of record i: i * 5 bytes, so the first one is empty. */
 static size_t value(int i, uint8_t v[MAX]) {
     for (int k = 0; k < i * 5; k++) v[k] = (uint8_t)(i * 31 + k * 7);
     return (size_t)i * 5;
@@ -43,7 +43,7 @@ static void write_all(const char *what, int n) {
     results_cache_close(k, false);
 }
 
-/* How many records are there, each as written: all others are not there; -1: the file is refused.
+/* Returns the number of records found, which must be as written; -1: the file is refused.
  */
 static int read_all(const char *what) {
     struct results_cache *k = NULL;
@@ -118,8 +118,8 @@ static void test_one_owner(void) {
     results_cache_close(k, true);
 }
 
-/* Cut at every length, and every byte changed: records before the damage, and what is written then
- * is read. */
+/* Tests truncation at every length, and changes to every byte: records before the damage are read,
+ * and so are records written afterwards. */
 static void test_damage(void) {
     char *text;
     size_t len;
@@ -214,7 +214,7 @@ static void test_snapshot(void) {
     CHECK(!io_exists(file));
 }
 
-/* Writing that takes long is done less often. */
+/* Checks that checkpoints are written less often if writing takes long. */
 static void test_clock(void) {
     struct checkpoint_clock c = {.every = 1e-9};
     CHECK(!checkpoint_due(&c));

@@ -16,7 +16,7 @@ static const char tools[] =
     "\"parameters\":{\"type\":\"object\",\"properties\":{\"tag\":{\"type\":\"string\"},\"v\":%s},"
     "\"required\":[\"tag\",\"v\"]}}}]";
 
-/* The prompt of a question and a call, `call` being {"name", "arguments"}. */
+/* Renders the prompt of a question and a call; `call` is {"name", "arguments"}. */
 static void prompt(const struct chat *c, const char *decl, const char *call, struct buf *out) {
     struct buf conv = {0};
     buf_fmt(&conv,
@@ -107,7 +107,7 @@ static void json_of(struct jval v, struct buf *out) {
     struct jctx c = {.a = &arena, .err = &je, .max_out = 1 << 24, .max_steps = UINT64_MAX};
     arena_init(&arena);
     buf_reset(out);
-    if (v.tag == JT_DICT && chat_member(v, "times").tag == JT_INT) { /* a long text, told shortly */
+    if (v.tag == JT_DICT && chat_member(v, "times").tag == JT_INT) { /* a repeated text */
         struct jval piece = chat_member(v, "repeat");
         size_t m = jx_mark(&c);
         for (int64_t n = chat_member(v, "times").u.i; n > 0; n--) jx_add(&c, piece.u.s, piece.len);
@@ -119,7 +119,7 @@ static void json_of(struct jval v, struct buf *out) {
     arena_release(&arena);
 }
 
-/* Every case that the reference reads back, the 20 of 22 kB among them. */
+/* Tests every case that the reference parser reads back, among them the 20 of 22 kB. */
 static void test_golden_cases(void) {
     static const char path[] = "tests/golden/templates/toolcall_roundtrip.json";
     static const char dir[] = "../shared/golden/templates/jinja";

@@ -17,7 +17,7 @@
 
 enum { N_SEQS = 8, CTX = 600, MOST_ROWS = 48, N_STEPS = 24 };
 
-/* tok: NULL, or the model whose tokenizer it takes, or MICRO for one of tests/golden/archs. */
+/* tok: NULL, the model whose tokenizer to use, or MICRO for one of tests/golden/archs. */
 static const char MICRO[] = "micro";
 static struct model *open_model(const char *name, const char *tok, const char *type) {
     struct err e = {0};
@@ -39,11 +39,11 @@ static struct model *open_model(const char *name, const char *tok, const char *t
     return m;
 }
 
-struct sim { /* a sequence, and what is to be true of it */
+struct sim { /* a sequence and its expected state */
     struct seq *q;
     int64_t n;
     int32_t id[CTX];
-    float *hidden; /* [CTX][d] as rows came out */
+    float *hidden; /* [CTX][d] hidden rows as computed */
 };
 struct world {
     const struct model *m;
@@ -64,8 +64,7 @@ static void copy_sim(struct world *w, struct sim *to, const struct sim *from) {
     memcpy(to->hidden, from->hidden, (size_t)(CTX * w->d) * sizeof *to->hidden);
 }
 
-/* Sequences that get the past of another in the middle of a batch, with or without a sequence of
- * their own to get it into. */
+/* Sequences that fork from another within a batch, into an existing sequence or a new one. */
 struct forked {
     struct sim *to;
     const struct sim *from;
@@ -88,9 +87,9 @@ static void end_fork(struct world *w, const struct forked *f) {
     seq_free(f->q);
 }
 
-/* Rows of some sequences, in random order, now and then a long piece; the last few sequences may be
- * forked from others on the way. In every other batch only some rows' outputs are requested: the
- * others (all bits set) are checked only by their effect on the cache. */
+/* Feeds rows of some sequences in random order, sometimes in a long piece; the last few sequences
+ * may be forked from others within the pass. In every second batch only some rows' outputs are
+ * requested: the others (all bits set) are checked only through their effect on the cache. */
 static void step_batch(struct world *w) {
     struct session_row row[CTX];
     struct seq *fork[CTX] = {0};
@@ -167,7 +166,7 @@ static void step_snapshot(struct world *w) {
     copy_sim(w, &w->snap, x);
 }
 
-/* To a file and back, into the same sequence or another. */
+/* Saves a sequence to a file and loads it into the same or a different sequence. */
 static void step_file(struct world *w) {
     struct sim *from = &w->sim[below(w, N_SEQS)], *to = &w->sim[below(w, N_SEQS)];
     const char *path = tmp_path("seq");
@@ -225,7 +224,7 @@ static bool same_alone(struct world *w, const struct sim *x) {
 
 static int n_schedules;
 
-/* A cache type that needs wider heads than the model's is left out. */
+/* Runs a schedule. Skips cache types that need wider heads than the model's. */
 static void schedule(const struct model *m, const struct session_opts *o, uint64_t seed,
                      int n_steps, const char *name) {
     struct world w = {.m = m, .d = m->hp.d[HD_EMBD], .n_vocab = m->hp.d[HD_VOCAB]};
@@ -255,7 +254,7 @@ static void schedule(const struct model *m, const struct session_opts *o, uint64
     }
     seq_free(w.snap.q);
     free(w.snap.hidden);
-    CHECK_EQ_I64(session_bytes(w.s), empty); /* all that the sequences took is given back */
+    CHECK_EQ_I64(session_bytes(w.s), empty); /* all memory of the sequences has been released */
     session_free(w.s);
     session_free(w.alone);
 }
@@ -271,8 +270,8 @@ static const struct {
 
 static int times = 1; /* schedules of each kind; the first argument */
 
-/* Weights and activations in f32: every cache type with the two models that have most kinds of
- * layers, two of them with the others. */
+/* Tests f32 weights and activations: every cache type with the two models that have the most kinds
+ * of layers, and two cache types with the others. */
 static void test_f32(void) {
     for (size_t i = 0; i < COUNT_OF(models); i++) {
         struct model *m = open_model(models[i].name, models[i].tok, "f32");
@@ -289,7 +288,7 @@ static void test_f32(void) {
     CHECK(n_schedules >= 30 && n_compared > 10000);
 }
 
-/* Weights of 8 bits and rounded activations: as the file has them with every instruction set, and
+/* Tests 8-bit weights and rounded activations, in file order with every instruction set, and
  * packed. */
 static void test_q8(void) {
     for (size_t i = 0; i < COUNT_OF(models); i++) {
@@ -309,8 +308,8 @@ static void test_q8(void) {
     }
 }
 
-/* What plan computes for sequences is what they take, windows and recurrent states too; one that
- * does not fit any more is refused, and nothing has changed. */
+/* Checks that sequences take the memory that the plan computes, including windows and recurrent
+ * states, and that one that does not fit is refused without changing anything. */
 static void test_memory(void) {
     enum { N = 1500 };
     for (size_t i = 0; i < COUNT_OF(models); i++) {
@@ -333,7 +332,7 @@ static void test_memory(void) {
         for (int k = 0; k < N_SEQS; k++) CHECK_OK(session_new_seq(s, o.n_ctx, &q[k], &e));
         CHECK_EQ_I64(session_bytes(s) - before, all - one + N_SEQS * sizes_state(&z, 0));
         int32_t *ids = xcalloc(N, sizeof *ids);
-        CHECK_OK(session_forward(s, ids, N, NULL, &e)); /* takes nothing on top */
+        CHECK_OK(session_forward(s, ids, N, NULL, &e)); /* takes no additional memory */
         CHECK_EQ_I64(session_bytes(s) - before, all - one + N_SEQS * sizes_state(&z, 0));
         free(ids);
         for (int k = 0; k < N_SEQS; k++) seq_free(q[k]);
@@ -386,7 +385,8 @@ static void test_arguments(void) {
     model_close(m);
 }
 
-/* Changed bytes, cut files, other models and cache types are refused, and q stays as it is. */
+/* Checks that changed bytes, truncated files, different models and cache types are refused and that
+ * q is unchanged. */
 static void test_bad_files(void) {
     struct model *m = open_model("qwen35moe", NULL, "f32"),
                  *other = open_model("qwen3", NULL, "f32");

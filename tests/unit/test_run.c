@@ -41,7 +41,7 @@ static void test_settings(void) {
                                          {"nothing", "1", "known settings: temp, top-k"}};
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         CHECK_ERR(run_set(&s, "--", bad[i][0], bad[i][1], &e), ERR_USAGE, bad[i][2]);
-    CHECK_CLOSE(s.sample.temp, 1.5, 1e-6); /* what is refused changes nothing */
+    CHECK_CLOSE(s.sample.temp, 1.5, 1e-6); /* rejected values change nothing */
     CHECK(run_set_show(&s, "top-k", &b) && strstr(b.data, "7") && !run_set_show(&s, "x", &b));
     buf_release(&b);
     struct run_set other;
@@ -77,7 +77,7 @@ static void test_commands(void) {
         CHECK_EQ_I64(chat_parse(row[i].line, &command, &rest), row[i].kind);
         if (row[i].rest) CHECK_EQ_STR(rest, row[i].rest);
     }
-    for (const char *const *w = chat_words; *w; w++) { /* every word that Tab completes exists */
+    for (const char *const *w = chat_words; *w; w++) { /* every word that Tab completes is valid */
         int command;
         const char *rest;
         CHECK_EQ_I64(chat_parse(*w, &command, &rest), CHAT_COMMAND);
@@ -130,9 +130,9 @@ static void test_pieces(void) {
     o.ud = &shown;
     o.n_max = 13;
     answer(g, &o, &prompt, -1, &parts, &n_new);
-    CHECK_EQ_I64(n_new, prompt.n); /* nothing to go back to */
+    CHECK_EQ_I64(n_new, prompt.n); /* no mark to return to */
     answer(g, &o, &prompt, -1, &parts, &n_new);
-    CHECK_EQ_I64(n_new, 1); /* the token drawn last */
+    CHECK_EQ_I64(n_new, 1); /* the last token drawn */
     o.n_max = 14;
     answer(g, &o, &prompt, -1, &parts, &n_new);
     CHECK_EQ_STR(parts.text.data, whole.text.data);
@@ -145,7 +145,8 @@ static void test_pieces(void) {
     session_free(s);
 }
 
-/* Another end of the prompt costs only the tokens after the mark, and equals a fresh start. */
+/* Checks that a different end of the prompt costs only the tokens after the mark and equals a fresh
+ * start. */
 static void test_mark(void) {
     struct session *s = session(200);
     struct gen *g = NULL;
@@ -173,7 +174,8 @@ static void test_mark(void) {
     session_free(s);
 }
 
-/* A stop text is cut off wherever it comes, also across tokens, and no piece of it is shown. */
+/* Checks that a stop text is removed wherever it occurs, even across tokens, and that no part of it
+ * is shown. */
 static void test_stop(void) {
     struct session *s = session(100);
     struct gen *g = NULL;

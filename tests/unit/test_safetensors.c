@@ -10,7 +10,7 @@
 static struct buf b;
 static struct err e;
 
-/* Header text and n_data zero bytes. */
+/* Writes a file with this header text and n_data zero bytes. */
 static const char *make(const char *header, size_t n_data) {
     uint64_t n = strlen(header);
     buf_reset(&b);
@@ -64,7 +64,7 @@ static void test_python_file(void) {
     st_close(s);
 }
 
-/* Values by the definition of each small format. */
+/* Checks values by the definition of each small format. */
 static void test_small_floats(void) {
     static const struct {
         const char *dtype;
@@ -161,7 +161,7 @@ static void test_truncated_says_sizes(void) {
     CHECK_ERR(try_open(h, 10), ERR_DATA, want);
 }
 
-/* Lengths of headers whose bytes are those with which a pickle and a zip file begin. */
+/* Tests header lengths whose bytes equal the first bytes of a pickle or a zip file. */
 static void test_header_like_a_pickle(void) {
     static const int length[] = {0x280, 0x4b50};
     static char h[0x4b51];

@@ -38,7 +38,8 @@ static void test_impossible(void) {
     for (uint64_t seed = 0; seed < 20; seed++) CHECK_EQ_I64(pick(&neutral, one, 3, seed), 1);
 }
 
-/* Chi-square of n draws against p over the allowed ids; everything else must not appear. */
+/* Returns the chi-square of n draws compared with p over the allowed ids; other ids must not
+ * occur. */
 static double chi_square(const struct sample_opts *o, const float *l, int n_vocab, const double *p,
                          int64_t n) {
     int64_t count[16] = {0};
@@ -72,7 +73,7 @@ static void test_distribution(void) {
     o.temp = 0.7f;
     tempered(l, 10, 0.7, all, p);
     CHECK(chi_square(&o, l, 10, p, 50000) < 27.9);
-    tempered(l, 10, 1.0, all, p); /* the test can fail: another temperature is noticed */
+    tempered(l, 10, 1.0, all, p); /* the test can fail: a different temperature is detected */
     CHECK(chi_square(&o, l, 10, p, 50000) > 27.9);
 
     const int top4[10] = {0, 0, 1, 1, 0, 0, 1, 0, 1, 0};
@@ -100,23 +101,23 @@ static void test_penalty(void) {
     o.repeat_penalty = 1.2f;
     o.repeat_last_n = 5;
     struct sampler *s = sampler_new(&o, 4, 1);
-    CHECK_EQ_I64(sampler_pick(s, l, last, 5), 1); /* 2.0 / 1.2 < 1.9; once, though seen twice */
+    CHECK_EQ_I64(sampler_pick(s, l, last, 5), 1); /* 2.0 / 1.2 < 1.9; applied only once */
     CHECK_EQ_I64(sampler_pick(s, l, last, 0), 0);
     CHECK_EQ_I64(sampler_pick(s, l, last, 1), 0); /* only id 2 was seen */
     sampler_free(s);
-    const float neg[2] = {-1.0f, -1.1f}; /* negative logits go down, not up */
+    const float neg[2] = {-1.0f, -1.1f}; /* negative logits must decrease, too */
     const int32_t zero[1] = {0};
     s = sampler_new(&o, 2, 1);
     CHECK_EQ_I64(sampler_pick(s, neg, zero, 1), 1);
     sampler_free(s);
-    /* presence once, frequency for each time */
+    /* presence once, frequency per occurrence */
     const float f[3] = {5.0f, 4.9f, 3.5f};
     const int32_t said[3] = {1, 0, 1};
     o = (struct sample_opts){0, 0, 1, 0, 1, 3, 1.0f, 0.5f};
     s = sampler_new(&o, 3, 1);
     CHECK_EQ_I64(sampler_pick(s, f, said, 0), 0);
-    CHECK_EQ_I64(sampler_pick(s, f, said, 1), 0); /* 5 against 4.9 - 1.5 */
-    CHECK_EQ_I64(sampler_pick(s, f, said, 3), 0); /* 3.5 against 2.9 and 3.5: the lower id */
+    CHECK_EQ_I64(sampler_pick(s, f, said, 1), 0); /* 5 is larger than 4.9 - 1.5 */
+    CHECK_EQ_I64(sampler_pick(s, f, said, 3), 0); /* 3.5, 2.9 and 3.5: the lower id wins */
     o.presence_penalty = 1.5f;
     sampler_free(s);
     s = sampler_new(&o, 3, 1);
@@ -141,7 +142,8 @@ static void test_seed(void) {
     sampler_free(c);
 }
 
-/* The same draws from the best alone, for every step and their mixes; logits with ties. */
+/* Checks that draws from only the best logits are the same, for every step and combination, with
+ * ties. */
 static void test_best(void) {
     enum { N = 300, TOKENS = 60 };
     static const struct sample_opts how[] = {{0, 0, 1, 0, 1, 0, 0, 0},

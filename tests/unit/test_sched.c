@@ -28,11 +28,11 @@ struct request {
     struct ids prompt;
     int64_t n_out, head, turn; /* where snapshots are taken; 0: none */
     uint64_t seed;
-    struct ids answer; /* what came: the prompt and the answer */
+    struct ids answer; /* result: the prompt and the answer */
     uint64_t logits;   /* a hash of all rows that tokens were drawn from */
     int64_t n_cached;
     bool done, failed;
-    bool conv, exact; /* its prompt is the text of a conversation; but its tokens count */
+    bool conv, exact; /* conv: conversation text; exact: tokens must match */
 };
 
 static void see(void *ud, const float *logits, int64_t n_vocab) {
@@ -93,8 +93,8 @@ static void add_random(struct ids *to, struct rng *rng, int64_t n, int64_t n_voc
     while (n--) ids_add(to, (int32_t)(rng_u64(rng) % (uint64_t)n_vocab));
 }
 
-/* The next request of a conversation: the answer, sometimes without its last tokens (templates
- * change what they wrote), and new tokens. */
+/* Makes the next request of a conversation: the answer, sometimes without its last tokens (since
+ * templates change what they rendered), and new tokens. */
 static void next_turn(struct request *r, struct rng *rng, int64_t n_vocab) {
     const int64_t n = r->answer.n, lost = (int64_t)(rng_u64(rng) % 3);
     copy_ids(&r->prompt, &r->answer, max_i64(n - lost, r->head));
@@ -125,7 +125,7 @@ static void same_as_cold(const struct model *m, const struct session_opts *so, c
     CHECK_OK(session_new(&warm_s, m, &o, &e));
     const uint64_t empty = session_held_bytes(warm_s); /* the session's own states */
     struct sched_opts w = {3, 16, (uint64_t)1 << 40, .max_step_s = 1, .draft = true};
-    /* tight: one request fits, and little more */
+    /* tight: hardly more than one request fits */
     if (tight) w.n_bytes = session_seq_bytes(warm_s, CTX) + 3 * session_seq_bytes(warm_s, 1);
     CHECK_OK(sched_new(&warm, warm_s, &w, &e));
     CHECK_OK(sched_new(
@@ -139,7 +139,7 @@ static void same_as_cold(const struct model *m, const struct session_opts *so, c
     }
     for (int turn = 0; turn < n_turns; turn++) {
         for (int i = 0; i < N_TALKS; i++) next_turn(&talk[i], &rng, n_vocab);
-        /* the first one asked a second time, at the same time */
+        /* the first request repeated, at the same time */
         struct request *again = &talk[N_TALKS];
         *again = (struct request){
             .n_out = talk[0].n_out + 2, .seed = 7, .turn = talk[0].turn, .head = talk[0].head};
@@ -181,7 +181,7 @@ static void same_as_cold(const struct model *m, const struct session_opts *so, c
 
 /* ---- with guesses as without ---- */
 
-struct oracle { /* a draft that knows the answers, and gives wrong ones now and then */
+struct oracle { /* drafts from the known answers, some of them wrong */
     struct rng rng;
     const struct request *known;
     int n;
@@ -203,8 +203,8 @@ static int foretell(void *ud, const struct run *r, int32_t *out, int most) {
 
 static int64_t n_guessed_all, n_right_all, n_by_mtp;
 
-/* Two answers at once, equal to those alone without drafts; then their cached prefixes are
- * continued. by_mtp: drafts by the model's block, if it has one. */
+/* Checks that two simultaneous answers with drafts equal those alone without drafts; then continues
+ * their cached prefixes. by_mtp: drafts come from the model's block, if it has one. */
 static void same_as_unguessed(const struct model *m, const struct session_opts *so,
                               const char *name, uint64_t seed, bool by_mtp) {
     enum { N = 4, LONG = 16 };
@@ -280,8 +280,8 @@ static void same_as_unguessed(const struct model *m, const struct session_opts *
 
 static int64_t n_loaded_all;
 
-/* A restarted server continues with its predecessor's saved prefixes: the answer is that of the
- * first server, from its memory, which equals that without a cache (same_as_cold). */
+/* Checks that a restarted server continues from its predecessor's saved prefixes with the same
+ * answer as the first server from memory, which equals that without a cache (same_as_cold). */
 static void same_from_disk(const struct model *m, const struct session_opts *so, const char *name,
                            uint64_t seed) {
     enum { LONG = 515, MORE = 12 };
@@ -341,8 +341,7 @@ static void test_every_architecture(void) {
         if (access(file, R_OK) == 0) {
             struct model *m = open_model(micro_folder(src, NULL), "f32");
             n++;
-            /* Prefixes are cached in the same way past the number of keys that a model computes at
-             * most. */
+            /* Prefixes are cached in the same way beyond the model's maximum number of keys. */
             if (m) m->hp.d[HD_MOST_CTX] = 0;
             if (m) same_as_cold(m, &f32, f->d_name, (uint64_t)n, n % 3 == 0, 2);
             if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, false);
@@ -356,7 +355,7 @@ static void test_every_architecture(void) {
     if (d) closedir(d);
     CHECK(n >= 50);
     CHECK_EQ_I64(n_loaded_all, n);
-    /* as the server computes: weights of 8 bits in packed rows */
+    /* as in the server: 8-bit weights in packed rows */
     for (size_t i = 0; i < COUNT_OF(golden); i++) {
         const struct session_opts q8 = {.isa = kern_isa_best(), .act = ACT_Q8, .pack = true};
         char *src = i + 1 < COUNT_OF(golden) ? xasprintf("tests/golden/models/%s", golden[i])
@@ -390,8 +389,8 @@ static void test_guesses(void) {
     CHECK(n_by_mtp >= 2);
 }
 
-/* Two answers that both may begin and have not both room to their end: one loses its sequence, and
- * is computed again as if nothing had been. */
+/* Tests two answers that can both begin but cannot both finish in memory: one is preempted and
+ * recomputed, with the same result. */
 static void test_waiting_again(void) {
     struct model *m = open_model("tests/golden/models/qwen35moe", "q8_0");
     const struct session_opts so = {.isa = kern_isa_best(),
@@ -411,7 +410,7 @@ static void test_waiting_again(void) {
     for (int i = 0; i < 2; i++) add_random(&r[i].prompt, &rng, 30, m->hp.d[HD_VOCAB]);
     for (int tight = 0; tight < 2; tight++) {
         const uint64_t both = 2 * session_seq_bytes(s, 1150) + 2 * session_seq_bytes(s, 1);
-        /* a sixteenth may be that of states kept ready */
+        /* spare states may take a sixteenth */
         const uint64_t n_bytes = (session_held_bytes(s) + both) / 16 * 17;
         struct sched *c = NULL;
         CHECK_OK(sched_new(
@@ -451,8 +450,8 @@ static int64_t same(const struct listed *a, const struct listed *b) {
     return a->key == b->key ? i : 0;
 }
 
-/* The tree finds what a search through a list of all that is kept finds; what it drops is gone, and
- * nothing else is. can_trim: of the model. */
+/* Checks that the tree finds the same entries as a search through a list, and that exactly the
+ * dropped entries are gone. can_trim: of the model. */
 static void tree_like_list(const char *src, bool can_trim) {
     struct model *m = open_model(src, "f32");
     const struct session_opts so = {.guests = true, .n_ctx = 64};
@@ -517,8 +516,9 @@ static void test_tree(void) {
     tree_like_list("tests/golden/models/qwen3", true);
 }
 
-/* An answer that comes back as text is tokenized differently from the drawn tokens: its bytes find
- * the cached prefix, and the new answer is that of the drawn tokens followed by the new ones. */
+/* Tests an answer that comes back as text and is tokenized differently from the drawn tokens: its
+ * bytes find the cached prefix, and the next answer equals that for the drawn tokens followed by
+ * the new ones. */
 static void test_bytes(void) {
     struct model *m = open_model("tests/golden/tiny-qwen35moe", "q8_0");
     const struct session_opts so = {
@@ -535,7 +535,7 @@ static void test_bytes(void) {
     CHECK_OK(sched_new(
         &c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, .max_step_s = 1, .draft = true}, &e));
     CHECK_OK(tok_encode(m->tok, head, strlen(head), true, false, &drawn.prompt, &e));
-    for (size_t i = 0; i < strlen(said); i++) /* a token per letter */
+    for (size_t i = 0; i < strlen(said); i++) /* one token per letter */
         CHECK_OK(tok_encode(m->tok, said + i, 1, false, false, &drawn.prompt, &e));
     submit(c, &drawn, false, NULL);
     finish(c, &drawn, 1);
@@ -543,11 +543,11 @@ static void test_bytes(void) {
     CHECK_OK(tok_encode(m->tok, rest, strlen(rest), true, false, &want.prompt, &e));
     char *all = xasprintf("%s%s%s", head, said, rest);
     CHECK_OK(tok_encode(m->tok, all, strlen(all), true, false, &again.prompt, &e));
-    CHECK(again.prompt.n + 10 < want.prompt.n); /* these are other tokens */
+    CHECK(again.prompt.n + 10 < want.prompt.n); /* these are different tokens */
     want.seed = again.seed;
     submit(c, &want, true, NULL);
     finish(c, &want, 1);
-    for (int how = 0; how < 3; how++) { /* as text; as its own tokens; as tokens that were given */
+    for (int how = 0; how < 3; how++) { /* as text; as drawn tokens; as given tokens */
         again.conv = how < 2;
         again.exact = how == 1;
         submit(c, &again, false, NULL);
@@ -615,8 +615,8 @@ static void test_loop(void) {
 
 /* ---- who leaves ---- */
 
-/* Cancelled at any pass: in the queue, in the prompt, in the answer. All memory is returned except
- * cached prefixes, and the other request's answer equals that alone. */
+/* Cancels a request at any pass: in the queue, in the prompt, in the answer. All memory except
+ * cached prefixes must be released, and the other request's answer must be the same as alone. */
 static void test_leaving(void) {
     struct model *m = open_model("tests/golden/models/qwen35moe", "q8_0");
     const struct session_opts so = {.isa = kern_isa_best(),
@@ -674,7 +674,8 @@ static void test_leaving(void) {
 
 /* ---- weights that are not numbers ---- */
 
-/* The request fails and names the weight; the server keeps running. */
+/* Checks that the request fails with an error that names the weight, and that the server keeps
+ * running. */
 static void test_broken_weights(void) {
     struct model *m = open_model("tests/golden/models/mistral", "f32");
     const struct session_opts so = {
@@ -720,8 +721,9 @@ static void test_broken_weights(void) {
 
 /* ---- costly grammars ---- */
 
-/* An answer with a costly grammar rests while another runs, but not when it is alone; the answers
- * do not change. A token that exceeds the step limit fails its own answer and no other. */
+/* Checks that an answer with a costly grammar rests while another runs, but not when it is alone,
+ * without changing the answers. A token that exceeds the step limit must fail only its own
+ * answer. */
 static void test_costly(void) {
     struct model *m = open_model("tests/golden/models/qwen3", "q8_0");
     const struct session_opts so = {
@@ -738,7 +740,7 @@ static void test_costly(void) {
     buf_str(&text, "(.|\n)");
     for (int i = 0; i < 5000; i++) buf_fmt(&text, "%c?", 'a' + i % 26);
     CHECK_OK(grammar_of_regex(&ways, v, text.data, text.len, &e));
-    for (int how = 0; how < 3; how++) { /* alone; next to a costly one; next to one that fails */
+    for (int how = 0; how < 3; how++) { /* alone; with a costly one; with a failing one */
         struct sched *c = NULL;
         struct rng rng;
         struct request plain = {.n_out = 30, .seed = 3}, held = {.n_out = 30, .seed = 4};

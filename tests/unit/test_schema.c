@@ -91,7 +91,7 @@ static void test_expressions(void) {
     CHECK_OK(re_search("a$", "a\n", 2, &a, &e));
     CHECK_EQ_I64(a, RE_NO);
     CHECK_OK(re_search("^(a+)+$b", text, sizeof text, &a, &e));
-    CHECK_EQ_I64(a, RE_NO); /* refused by its end already */
+    CHECK_EQ_I64(a, RE_NO); /* already rejected by its end */
     text[63] = 'c';
     CHECK_OK(re_search("^(a|a?)+$", text, sizeof text, &a, &e));
     CHECK_EQ_I64(a, RE_GAVE_UP);

@@ -24,10 +24,10 @@ static void draw(struct sel *s, int trial) {
     const double density = uni(), most = trial % 4 ? 300 : 3e6; /* varints of several bytes */
     sel_init(s, n_cells);
     for (int64_t d = 0; d < n_docs; d++) {
-        n_tokens[d] = 1 + (int64_t)(uni() * (trial % 2 ? 500 : 3)); /* ties of cost, too */
+        n_tokens[d] = 1 + (int64_t)(uni() * (trial % 2 ? 500 : 3)); /* ties in cost, too */
         for (int64_t c = 0; c < n_cells; c++)
             count[d][c] = uni() < density ? (uint32_t)(uni() * most) : 0;
-        if (d > 0 && uni() < .2) { /* a twin of the one before */
+        if (d > 0 && uni() < .2) { /* a copy of the previous one */
             n_tokens[d] = n_tokens[d - 1];
             memcpy(count[d], count[d - 1], sizeof count[d]);
         }
@@ -35,7 +35,7 @@ static void draw(struct sel *s, int trial) {
     }
 }
 
-/* As the header defines it, over the dense counts. */
+/* Returns the worth as defined in the header, from the dense counts. */
 static double worth(const double *have, const bool *in) {
     double sum = 0;
     for (int64_t c = 0; c < n_cells; c++) {
@@ -65,7 +65,7 @@ static void check_order(const double *have, const struct sel_pick *pick, int64_t
             const double g = plain_gain(have, in, d) / (double)n_tokens[d];
             if (g > best) best = g;
         }
-        if (i == n_picks) { /* nothing that gains more than rounding was left out */
+        if (i == n_picks) { /* no document that gains more than rounding error was left out */
             CHECK(best <= 1e-9);
             break;
         }
@@ -77,7 +77,7 @@ static void check_order(const double *have, const struct sel_pick *pick, int64_t
         const double gain = plain_gain(have, in, p);
         CHECK_CLOSE(pick[i].gain, gain, 1e-9);
         CHECK(gain / (double)n_tokens[p] >= best - 1e-9);
-        for (int64_t d = 0; d < p; d++) /* of twins the first */
+        for (int64_t d = 0; d < p; d++) /* of equal documents, the first */
             CHECK(in[d] || n_tokens[d] != n_tokens[p] ||
                   memcmp(count[d], count[p], (size_t)n_cells * sizeof **count) != 0);
         in[p] = true;
@@ -98,7 +98,7 @@ static void test_equals_plain_greedy(void) {
         for (int64_t d = 0; d < n_docs; d++) sum += n_tokens[d];
         const int64_t budget = 1 + (int64_t)(uni() * 1.2 * (double)sum);
         const int64_t n = sel_greedy(&s, budget, tokens, &pick);
-        if (n != 1) check_order(have, pick, n, budget, t); /* 1: perhaps the single best */
+        if (n != 1) check_order(have, pick, n, budget, t); /* 1: may be the single best document */
         if (n > longest) longest = n;
         for (int64_t i = 0; i < n; i++)
             for (int64_t c = 0; c < n_cells; c++) have[c] += count[pick[i].doc][c];
@@ -109,8 +109,8 @@ static void test_equals_plain_greedy(void) {
     CHECK(longest > 20);
 }
 
-/* Never below (1 - 1/e)/2 of the best subset: the bound of Leskovec et al. for greedy per cost or
- * the best single one. In practice far above. */
+/* Checks that the result is at least (1 - 1/e)/2 of the best subset: the bound of Leskovec et al.
+ * for the better of cost-greedy and the best single document. In practice it is far above. */
 static void test_near_all_subsets(void) {
     double least = 1;
     for (int t = 0; t < 60; t++) {
@@ -144,7 +144,8 @@ static void test_near_all_subsets(void) {
     CHECK(least > .5 && least <= 1 + 1e-12);
 }
 
-/* One token for 1/257 keeps out a hundred for 25600/25856: the single document is worth more. */
+/* Tests one token worth 1/257 that keeps out a hundred worth 25600/25856: the single document must
+ * win. */
 static void test_single_document(void) {
     struct err e;
     struct sel s;
@@ -169,7 +170,7 @@ static void test_single_document(void) {
     sel_release(&s);
 }
 
-/* The largest counts and gaps, an empty document, more than a block of them. */
+/* Tests the largest counts and gaps, an empty document, and more than a block of counts. */
 static void test_extremes(void) {
     enum { CELLS = 30720, DOCS = 30 }; /* 512 experts, 60 layers */
     struct err e;

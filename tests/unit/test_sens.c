@@ -26,7 +26,7 @@ static const struct {
                {"blk.1.attn_q.weight", 2, {256, 64, 1, 1}},
                {"output.weight", 2, {256, 64, 1, 1}}};
 
-/* tied: without the last tensor, output.weight. */
+/* Writes the model. tied: without the last tensor, output.weight. */
 static void make_model(bool tied) {
     struct err e;
     struct gguf_w *w = gguf_w_new();
@@ -43,7 +43,7 @@ static void make_model(bool tied) {
         int64_t n = tensors[i].ne[0] * tensors[i].ne[1] * tensors[i].ne[2];
         float *x = xcalloc((size_t)n, sizeof *x);
         for (int64_t k = 0; k < n; k++) {
-            double sum = 0; /* near a normal distribution */
+            double sum = 0; /* close to a normal distribution */
             for (int j = 0; j < 4; j++) {
                 s = s * 6364136223846793005u + 1442695040888963407u;
                 sum += (double)(s >> 11) * 0x1p-53 - 0.5;
@@ -94,8 +94,8 @@ static void test_groups(void) {
     gguf_close(g);
 }
 
-/* Gate and up of widths that have no type in common (256: none but those of 256; 50: F16 alone) are
- * two groups: no file is refused for that. */
+/* Checks that gate and up with widths that have no type in common (256: only types with blocks of
+ * 256; 50: only F16) form two groups instead of being refused. */
 static void test_groups_of_odd_widths(void) {
     static const struct {
         const char *name;
@@ -131,16 +131,17 @@ static void test_errors(void) {
     struct sens s, t;
     open_measured(&g, &s);
     const struct sens_group *q = &s.group[find(&s, "blk.0.attn_q.weight")];
-    /* squares of published relative errors of normal weights; these tails are a little lighter */
+    /* squares of published relative errors for normal weights; the tails here are slightly
+     * lighter */
     CHECK(q->err[QT_Q2_K] > .03 && q->err[QT_Q2_K] < .07);
     CHECK(q->err[QT_Q4_K] > .002 && q->err[QT_Q4_K] < .005);
     CHECK(q->err[QT_Q6_K] > 1e-4 && q->err[QT_Q6_K] < 3e-4);
     CHECK_EQ_I64(sens_next(&s, find(&s, "output.weight"), QT_Q4_K, 1), QT_Q5_K);
     CHECK_EQ_I64(sens_next(&s, find(&s, "output.weight"), QT_Q8_0, 1), QT_Q8_0);
-    /* quantization refuses these without importance, except for embedding and output */
+    /* without importance, quantization refuses these except for embedding and output */
     CHECK(!q->can[QT_IQ2_XXS] && !q->can[QT_IQ3_XXS] && q->can[QT_Q2_K]);
     CHECK(s.group[find(&s, "output.weight")].can[QT_IQ2_XXS]);
-    /* one row of a tensor encoded whole: its error is in the same range */
+    /* one row of a completely encoded tensor: its error is in the same range */
     void *data = NULL;
     CHECK_OK(
         sens_encode(&(struct sens_source){.g = g}, q->item[0], QT_Q8_0, SEARCH_FAST, &data, &e));
@@ -152,7 +153,7 @@ static void test_errors(void) {
     CHECK_OK(sens_errors(&t, &(struct sens_source){.g = g, .pool = pool}, &e));
     for (int i = 0; i < s.n_groups; i++)
         CHECK(memcmp(s.group[i].err, t.group[i].err, sizeof s.group[i].err) == 0);
-    /* below 2.6 bits IQ1 is offered too, and nothing else changes */
+    /* below 2.6 bits, IQ1 is also offered, and nothing else changes */
     const int out = find(&s, "output.weight");
     CHECK(!s.group[out].can[QT_IQ1_S] && !s.group[out].can[QT_IQ1_M]);
     sens_release(&t);
@@ -164,8 +165,8 @@ static void test_errors(void) {
     CHECK(t.low);
     CHECK_OK(sens_errors(&t, &(struct sens_source){.g = g, .pool = pool}, &e));
     CHECK(t.group[out].can[QT_IQ1_S] && !t.group[find(&t, "blk.0.attn_q.weight")].can[QT_IQ1_S]);
-    /* of normal weights: at least 4^-bits per weight (rate-distortion bound), less than the best
-     * two levels leave (1 - 2/pi), in the order of their sizes */
+    /* errors for normal weights: at least 4^-bits per weight (rate-distortion bound), less than
+     * with the best two levels (1 - 2/pi), in order of size */
     const double *x = t.group[out].err;
     CHECK(x[QT_IQ1_S] > .114 && x[QT_IQ1_M] > .088 && x[QT_IQ1_S] < .363);
     CHECK(x[QT_IQ1_S] > x[QT_IQ1_M] && x[QT_IQ1_M] > x[QT_IQ2_XXS]);
@@ -196,7 +197,7 @@ static void test_solve(void) {
     CHECK(a.bytes <= budget && a.exact && a.gap >= 0 && a.gap <= a.loss);
     CHECK(qtype_bpw(a.type[find(&s, "output.weight")]) >= qtype_bpw(QT_Q6_K));
     CHECK_EQ_I64(a.type[find(&s, "blk.0.ssm_alpha.weight")], QT_Q8_0);
-    CHECK(qtype_bpw(a.type[q0]) >= qtype_bpw(QT_Q5_K)); /* the floor of a mixture's attention */
+    CHECK(qtype_bpw(a.type[q0]) >= qtype_bpw(QT_Q5_K)); /* floor for attention */
     sens_mix_release(&a);
 
     /* probes: layer 1 matters a thousand times more than layer 0 */
@@ -215,12 +216,12 @@ static void test_solve(void) {
     s.group[q1].step[s.group[q1].n_steps++] =
         (struct sens_step){budget, QT_Q4_K, QT_Q3_K, 2 * d, .01 * d};
     CHECK(sens_factor(&s, q1, budget) > 1.9 && sens_factor(&s, q1, budget) < 2);
-    CHECK_CLOSE(sens_factor(&s, q1, 2 * budget), 1, 1e-12); /* of another size */
+    CHECK_CLOSE(sens_factor(&s, q1, 2 * budget), 1, 1e-12); /* for a different size */
     sens_release(&s);
     gguf_close(g);
 }
 
-/* Both limits and the weight of time against every combination of three types per group. */
+/* Compares both limits and the weight of time with every combination of three types per group. */
 static void test_solve_against_all(void) {
     static const enum qtype keep[] = {QT_Q4_K, QT_Q6_K, QT_Q8_0, QT_IQ4_NL, QT_Q5_0};
     struct err e;
@@ -280,7 +281,7 @@ static void test_solve_against_all(void) {
         sens_mix_release(&m0);
         sens_mix_release(&m);
     }
-    /* a type to avoid is not used where there is another */
+    /* a type to avoid is not used if there is an alternative */
     struct sens_ask ask = {
         .tensor_bytes = UINT64_MAX, .budget = 1 << 20, .avoid = {[QT_Q8_0] = true}};
     struct sens_mix m;
@@ -292,7 +293,8 @@ static void test_solve_against_all(void) {
     gguf_close(g);
 }
 
-/* Two layers of a role, each predicted from the other: computed manually. */
+/* Tests two layers of a role, each predicted from the other; expected values were computed
+ * manually. */
 static void test_accuracy(void) {
     struct gguf *g;
     struct sens s;
@@ -313,7 +315,7 @@ static void test_accuracy(void) {
     CHECK_CLOSE(a.probed, sqrt((.01 + .09) / 2), 1e-9);
     CHECK(a.complete < a.mix && a.mix < .5);
     CHECK_EQ_I64(s.group[q[0]].n_probes, 1);
-    /* steps of one layer are taken over by the other; of two, between them */
+    /* steps of one layer apply to the other; with two, values are interpolated */
     uint64_t budget = 1 << 20;
     double d = sens_loss(&s, q[0], QT_Q3_K) - sens_loss(&s, q[0], QT_Q4_K);
     CHECK_CLOSE(sens_factor(&s, q[1], budget), 1, 1e-12);
@@ -324,7 +326,8 @@ static void test_accuracy(void) {
     gguf_close(g);
 }
 
-/* Slopes, and the effect of other layers' probes on them: computed manually. */
+/* Tests slopes, and the effect of other layers' probes on them; expected values were computed
+ * manually. */
 static void test_slopes(void) {
     struct gguf *g;
     struct sens s;
@@ -338,12 +341,12 @@ static void test_slopes(void) {
     CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .5 * err[1], 1e-12); /* the neighbouring layer */
     s.group[q[1]].slope = .2;
     CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .2 * err[1], 1e-12);
-    /* one probe says four times as much as gradients: all that have no better are moved */
+    /* a probe gives four times the gradients' value: all groups without better data are scaled */
     s.group[q[0]].probe[s.group[q[0]].n_probes++] = (struct sens_probe){QT_Q4_K, 2 * err[0], 0};
     CHECK_CLOSE(sens_loss(&s, q[0], QT_Q4_K), 2 * err[0], 1e-12);
     CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .8 * err[1], 1e-12);
     CHECK_CLOSE(sens_loss(&s, head, QT_Q6_K), 16 * s.group[head].err[QT_Q6_K], 1e-12);
-    /* a group without slope follows the measurements, too */
+    /* a group without a slope follows the measurements, too */
     const double before = sens_loss(&s, embd, QT_Q4_K);
     s.group[q[0]].probe[0].kld *= 3;
     CHECK_CLOSE(sens_loss(&s, embd, QT_Q4_K), 3 * before, 1e-9 * before);
@@ -384,7 +387,7 @@ static void test_file(void) {
     CHECK_CLOSE(t.group[2].step[0].diff, -.5, 0);
     CHECK_EQ_I64(t.group[2].step[0].budget, 1000);
 
-    /* every byte cut off: refused or, at the very end, still whole; never a crash */
+    /* truncated at every byte: refused or, at the very end, still complete; never a crash */
     char *text = NULL;
     size_t n = 0;
     CHECK_OK(io_read_file(&text, &n, file, 1 << 20, &e));
@@ -396,7 +399,7 @@ static void test_file(void) {
     CHECK(hash && err);
     if (hash && err) {
         const char was[2] = {err[8], err[9]};
-        err[8] = '-'; /* a negative error, and a number of JSON where a point came second */
+        err[8] = '-'; /* a negative error, still a valid JSON number */
         if (err[9] == '.') err[9] = '1';
         write_text(text, n);
         CHECK_ERR(sens_read(&t, file, &e), ERR_DATA, "error of Q4_K");
@@ -419,7 +422,8 @@ static void test_file(void) {
     gguf_close(g);
 }
 
-/* Embeddings that are the head too: on the device, read whole, and with the head's floor. */
+/* Tests embeddings that are also the head: on the device, read in full, and with the head's
+ * floor. */
 static void test_tied(void) {
     struct err e;
     struct gguf *g;
@@ -430,7 +434,7 @@ static void test_tied(void) {
     int embd = find(&s, "token_embd.weight");
     CHECK(!s.group[embd].host && s.model.tied);
     CHECK_CLOSE(s.group[embd].read, 1, 0);
-    uint64_t budget = (uint64_t)s.n_weights / 4; /* two bits: floors of low budgets */
+    uint64_t budget = (uint64_t)s.n_weights / 4; /* two bits: floors for low budgets */
     CHECK(!sens_allowed(&s, embd, QT_Q4_K, budget) && sens_allowed(&s, embd, QT_Q5_K, budget));
     sens_release(&s);
     gguf_close(g);

@@ -25,7 +25,7 @@ static const char shape[] =
     "\"sliding_window_pattern\":6,\"rope_theta\":1000000,\"rope_local_base_freq\":10000,"
     "\"max_position_embeddings\":8192,\"query_pre_attn_scalar\":64,\"tie_word_embeddings\":true}";
 
-/* Returns the bytes of main memory that this process holds. */
+/* Returns the resident size of this process in bytes. */
 static int64_t resident(void) {
     long all = 0, held = 0;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -64,7 +64,7 @@ static void test_resident(void) {
     CHECK(sizes_kv_paged(&z, 1, N_CTX, N_PASS, &rows, &one));
     CHECK(sizes_kv_paged(&z, 1 + N_SEQS, N_CTX, N_PASS, &rows, &all));
     CHECK_OK(session_new(&s, m, &o, &e));
-    feed(s, session_own_seq(s)); /* scratch of a pass is touched, and then stays */
+    feed(s, session_own_seq(s)); /* a pass touches its scratch memory, which then stays resident */
     const int64_t before = resident(), counted = (int64_t)session_bytes(s);
     for (int i = 0; i < N_SEQS; i++) CHECK_OK(session_new_seq(s, N_CTX, &q[i], &e));
     for (int i = 0; i < N_SEQS; i++) feed(s, q[i]);
@@ -72,7 +72,7 @@ static void test_resident(void) {
     CHECK_EQ_I64((int64_t)session_bytes(s) - counted, want);
     printf("computed %lld bytes, measured %lld; without windows %lld\n", (long long)want,
            (long long)grown, (long long)N_SEQS * N_CTX * 6 * 1024);
-    CHECK(want < INT64_C(8) * N_CTX * 6 * 1024 * 6 / 10); /* the windows are not kept whole */
+    CHECK(want < INT64_C(8) * N_CTX * 6 * 1024 * 6 / 10); /* windows do not keep all positions */
     CHECK(before > 0 && llabs(grown - want) < want / 50);
     for (int i = 0; i < N_SEQS; i++) seq_free(q[i]);
     session_free(s);

@@ -27,7 +27,7 @@ static int read_body(const struct api *api, const char *body, struct ask *a, str
 
 /* ---- conversations ---- */
 
-/* The same value without white space; members keep their order, numbers how they were written. */
+/* Returns the same value without white space; members keep their order, numbers their spelling. */
 static char *compact(const char *text) {
     struct json *j;
     struct buf b = {0};
@@ -42,7 +42,7 @@ static void test_conversations(void) {
         const struct api *api;
         const char *body, *conv;
     } rows[] = {
-        /* parts, roles, reasoning under its other name; a tool stays as it came: 1.0, big integers
+        /* parts, roles, reasoning under its other name; a tool is unchanged: 1.0, big integers
          */
         {&api_chat,
          "{\"messages\": [{\"role\": \"developer\", \"content\": [{\"type\": \"text\", \"text\": "
@@ -63,7 +63,7 @@ static void test_conversations(void) {
          "\"tool_call_id\":\"c1\"}],\"tools\":[{\"type\": \"function\", \"function\": {\"name\": "
          "\"f\", "
          "\"parameters\": {\"maximum\": 1.0, \"x\": 12345678901234567890}}}]}"},
-        /* results in the order of the calls, then the text; the line that changes is dropped */
+        /* results in the order of the calls, then the text; the billing line is dropped */
         {&api_messages,
          "{\"max_tokens\": 1, \"system\": [{\"type\": \"text\", \"text\": "
          "\"x-anthropic-billing-header: "
@@ -87,7 +87,7 @@ static void test_conversations(void) {
          "\"name\":\"f\",\"content\":\"ra\"},{\"role\":\"tool\",\"tool_call_id\":\"b\",\"name\":"
          "\"g\","
          "\"content\":\"rb\"},{\"role\":\"user\",\"content\":\"u\"}]}"},
-        /* reasoning, text and calls in a row are one turn */
+        /* consecutive reasoning, text and calls form one turn */
         {&api_responses,
          "{\"instructions\": \"s\", \"input\": [{\"role\": \"user\", \"content\": [{\"type\": "
          "\"input_text\", \"text\": \"u\"}]}, {\"type\": \"reasoning\", \"id\": \"rs\", "
@@ -230,7 +230,7 @@ static void test_refused(void) {
     }
 }
 
-/* Cache marks: the messages of the conversation that have them. */
+/* Checks which messages of the conversation have cache marks. */
 static void test_marks(void) {
     static const char mark
         [] = "\"cache_control\": {\"type\": \"ephemeral\"",
@@ -247,9 +247,9 @@ static void test_marks(void) {
     struct fault f;
     buf_fmt(&text, body, mark, mark, mark);
     CHECK_EQ_I64(read_body(&api_messages, text.data, &a, &f), 0);
-    CHECK_EQ_I64(a.n_marks, 2); /* those of tools and system are at one place */
+    CHECK_EQ_I64(a.n_marks, 2); /* marks of tools and system are at the same position */
     CHECK(a.mark[0].message == -1 && a.mark[0].hour);
-    /* s, x, the call, its result, y: results and texts of a message are kept together */
+    /* s, x, the call, its result, y: results and texts of a message stay together */
     CHECK(a.mark[1].message == 4 && !a.mark[1].hour);
     ask_release(&a);
     buf_release(&text);
@@ -279,7 +279,7 @@ static void test_fields(void) {
 /* ---- text to events ---- */
 
 struct heard {
-    struct buf all; /* "R:..." and so on, neighbours of a kind joined */
+    struct buf all; /* "R:..." and so on; adjacent events of a kind are merged */
     enum event_kind last;
 };
 static void hear(void *ud, const struct event *ev) {
@@ -342,7 +342,7 @@ static void test_speak(void) {
         }
 }
 
-/* What looks like a call is text for who offered no tools. */
+/* Checks that text that looks like a call stays text if no tools were offered. */
 static void test_no_tools(void) {
     static const char *const rows[][2] = {
         {"<think>hm</think>x <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
@@ -361,7 +361,7 @@ static void test_no_tools(void) {
 
 /* ---- events to streams ---- */
 
-/* An answer is noted when all of it is known, and before its client knows. */
+/* Checks that an answer is recorded when it is complete and before it is sent to the client. */
 static void not_told(struct task *t, const struct reply_choice *c) {
     static const char *const ends[] = {"\"finish_reason\":\"", "message_delta", "\"done\":true",
                                        "response.completed"};
@@ -401,7 +401,7 @@ static char *stream_of(const struct api *api, const char *body) {
     return out;
 }
 
-/* The words of a stream that tell its order: values of `member`, in order. */
+/* Checks the order of a stream: the values of `member`, in order. */
 static void order_is(const char *stream, const char *member, const char *want) {
     struct buf b = {0};
     for (const char *s = stream; (s = strstr(s, member));) {
@@ -431,14 +431,14 @@ static void test_streams(void) {
                     "\"total_tokens\":12,\"prompt_tokens_details\":{\"cached_tokens\":1}") != NULL);
     CHECK(strlen(s) > 14 && strcmp(s + strlen(s) - 14, "data: [DONE]\n\n") == 0);
     CHECK(!strstr(s, "prompt_progress"));
-    order_is(s, "\"timings\":{\"", "cache_n cache_n"); /* of the choice, and next to the usage */
+    order_is(s, "\"timings\":{\"", "cache_n cache_n"); /* in the choice, and next to the usage */
     CHECK(strstr(strstr(s, "\"choices\":[],\"usage\""), "\"timings\":{\"cache_n\"") != NULL);
     free(s);
     s = stream_of(&api_chat,
                   CHAT(TOOLS ", \"return_progress\": true, \"timings_per_token\": true"));
     order_is(s, "\"prompt_progress\":{\"", "total total");
     CHECK(strstr(s, "\"prompt_progress\":{\"total\":3,\"cache\":1,\"processed\":3,") != NULL);
-    order_is(s, "\"timings\":{\"", /* with the two reports, reasoning, content, call, arguments */
+    order_is(s, "\"timings\":{\"", /* in the two reports, reasoning, content, call, arguments */
              "cache_n cache_n cache_n cache_n cache_n cache_n cache_n");
     free(s);
     s = stream_of(&api_chat, CHAT(OLDER ", \"stream\": true"));
@@ -450,7 +450,7 @@ static void test_streams(void) {
     CHECK(strstr(s, "\"function_call\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}") &&
           strstr(s, "\"finish_reason\":\"function_call\"") && !strstr(s, "tool_calls"));
     free(s);
-    s = stream_of(&api_chat, CHAT(OLDER ", \"logprobs\": true")); /* no token of content */
+    s = stream_of(&api_chat, CHAT(OLDER ", \"logprobs\": true")); /* no content tokens */
     CHECK(strstr(s, "\"logprobs\":{\"content\": [], \"refusal\": null}") != NULL);
     free(s);
     s = stream_of(&api_messages,
@@ -475,7 +475,7 @@ static void test_streams(void) {
              "content_part.added output_text.delta output_text.done content_part.done "
              "output_item.done output_item.added function_call_arguments.delta "
              "function_call_arguments.done output_item.done completed");
-    order_is(s, "\"timings\":{\"", "cache_n"); /* of the last event */
+    order_is(s, "\"timings\":{\"", "cache_n"); /* in the last event */
     free(s);
     s = stream_of(&api_responses, "{\"input\": \"x\", \"stream\": true, \"return_progress\": true, "
                                   "\"timings_per_token\": true, \"tools\": [{\"type\": "
@@ -526,12 +526,12 @@ static void speak_calls(const char *format, const char *text, size_t n, size_t s
     ask_release(&a);
 }
 
-/* However a text is cut, a stream gives the calls of the whole text, in pieces; if a limit ends it,
- * the streamed part is a prefix of them. */
+/* Checks that, however a text is split, a stream gives the calls of the whole text, in pieces; if a
+ * limit ends it, the streamed part is a prefix of them. */
 static void test_parts(void) {
     static const struct {
         const char *format, *text;
-        int least; /* pieces, when it comes byte by byte */
+        int least; /* minimum number of pieces, if fed byte by byte */
     } rows[] = {
         {"qwen-xml",
          "Well.\n\n<tool_call>\n<function=write>\n<parameter=path>\na/\"b\".c\n</parameter>\n"
@@ -590,7 +590,7 @@ static void test_parts(void) {
         {"gemma4",
          "<|tool_call>call:write{path:<|\"|>a<|\"|>,n:12,list:[1,<|\"|>b<|\"|>]}<tool_call|>", 4},
 #undef ARGS
-/* members that come again: the first ones count, and what follows them is there */
+/* duplicate members: the first ones count, and the members after them are kept */
 #define TWICE                                                                                      \
     "{\"path\": \"a\", \"path\": {\"x\": [1, \"}\\\"\"], \"x\": 2, \"path\": 3}, \"n\": 1, "       \
     "\"p\\u0061th\": "                                                                             \
@@ -646,8 +646,8 @@ static void test_parts(void) {
     }
 }
 
-/* A call that is written as bare JSON, in a stream: nothing of it is content, unless calls are
- * strict or the answer has another form. */
+/* Checks that a call written as bare JSON is not streamed as content, unless calls are strict or
+ * the answer has a different form. */
 static void test_loose_calls(void) {
     static const char text[] = "```json\n{\"name\": \"write\", \"arguments\": {\"n\": 1}}\n```";
     static const char tools[] =

@@ -19,7 +19,7 @@ static const char *text_of(const char *s) {
     return s ? s : "-";
 }
 
-/* All that a request asks for, as text. */
+/* Writes all settings of a request as text. */
 static void put_ask(const struct ask *a, struct buf *out) {
     const struct sample_opts *o = &a->sample;
     buf_fmt(out, "%s %s %s %s %s %s|", text_of(a->model), text_of(a->conv), text_of(a->tools),
@@ -43,7 +43,7 @@ static void put_ask(const struct ask *a, struct buf *out) {
             text_of(a->repeat.data), a->api_flags, a->nothing);
 }
 
-/* The status, and the request or the error. */
+/* Parses a request. Returns the status; out receives the request or the error. */
 static int ask_text(const struct api *api, const char *base, const char *more, struct buf *out,
                     struct fault *f, bool *ignored) {
     struct json *j = NULL;
@@ -99,7 +99,7 @@ static void check(const struct api *api, const char *base, const struct row *r, 
 #define FN "{\"type\": \"function\", \"function\": {\"name\": \"f\"}}"
 #define SCHEMA "{\"type\": \"object\"}"
 
-/* Every field as null is as if it were not there. */
+/* Checks that a field set to null counts as absent. */
 static void check_null(const struct api *api, const char *base, const struct row *r, int n) {
     struct buf plain = {0};
     struct fault f;
@@ -286,7 +286,7 @@ static const struct row responses[] = {
     {REFUSED, "\"conversation\": \"c\""},
     {REFUSED, "\"prompt\": {\"id\": \"p\"}"},
     {LEFT, "\"store\": true"},
-    {USED, "\"metadata\": {\"a\": \"b\"}"}, /* it is repeated */
+    {USED, "\"metadata\": {\"a\": \"b\"}"}, /* the answer repeats it */
     {LEFT, "\"user\": \"x\""},
     {LEFT, "\"service_tier\": \"auto\""},
     {LEFT, "\"safety_identifier\": \"x\""},

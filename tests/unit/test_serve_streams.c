@@ -22,8 +22,8 @@ static const struct sample_opts usual = {.temp = 1, .top_p = 1, .repeat_penalty 
     "\"string\"}, \"yy\": {\"type\": \"integer\"}}}, \"nn\": {\"type\": \"integer\"}, \"cc\": "    \
     "{\"type\": \"string\"}}, \"required\": [\"aa\", \"cc\"]}"
 
-/* Arguments with and without a member; `from` is the member's value, `to` its value when it comes
- * again. */
+/* Arguments with and without a member; `from` is the member's value, `to` its value when
+ * repeated. */
 static const struct {
     const char *with, *without, *from, *to;
 } repeats[] = {
@@ -63,8 +63,8 @@ static char *turn_of(const struct chat *c, const char *args) {
     return turn;
 }
 
-/* Returns the text `with` in which what `without` lacks comes twice, the second time with `to` in
- * the place of `from`. NULL: the two differ in more. */
+/* Returns the text `with`, in which the part that `without` lacks is repeated with `to` in place of
+ * `from`. NULL: the two differ elsewhere, too. */
 static char *doubled(const char *with, const char *without, const char *from, const char *to) {
     const size_t n = strlen(with), m = strlen(without);
     size_t head = 0, tail = 0;
@@ -83,7 +83,7 @@ static char *doubled(const char *with, const char *without, const char *from, co
     return out.data ? buf_take(&out) : NULL;
 }
 
-/* Takes what ends a turn off: a server never sees it. */
+/* Removes the end of a turn, which a server never receives. */
 static void end_turn(char *s) {
     static const char *const ends[] = {"<|im_end|>", "<|eot_id|>", "</s>",          "<EOS>",
                                        "<|end|>",    "<|return|>", "<end_of_turn>", "<turn|>",
@@ -208,7 +208,7 @@ static const struct way {
     {&api_ollama_chat, SAYS ", \"tools\": [" FUNCTION "]", ollama_piece},
 };
 
-/* Reads a stream, events or lines of JSON, or a whole answer. */
+/* Parses a stream (events or JSON lines) or a whole answer. */
 static void hear(const struct way *w, char *out, bool stream, struct told *t) {
     for (char *line = out, *end; line && *line; line = end ? end + 1 : NULL) {
         struct json *j = NULL;
@@ -265,7 +265,7 @@ static void same(const char *what, const char *part, const struct buf *a, const 
         CHECK_FAIL("%s: %s of the stream is '%s', of the whole '%s'", what, part, s, w);
 }
 
-/* Streams in pieces of any size give the same as the whole answer. */
+/* Checks that streams in pieces of any size give the same as the whole answer. */
 static void check_streams(const struct way *w, const char *name, const struct toolfmt *f,
                           const char *text, const struct told *whole) {
     static const size_t steps[] = {1, 3, 7, 64, SIZE_MAX / 2};
@@ -305,7 +305,7 @@ static char *as_keywords(const char *object) {
     struct buf out = {0};
     int depth = 0;
     const size_t n = strlen(object);
-    bool name = true; /* a name is next */
+    bool name = true; /* a name comes next */
     for (size_t i = 1; i + 1 < n; i++) {
         const char c = object[i];
         depth += c == '{' ? 1 : c == '}' ? -1 : 0;
@@ -322,7 +322,7 @@ static char *as_keywords(const char *object) {
     return buf_take(&out);
 }
 
-/* Calls as formats have them, for templates that write none: their models do all the same. */
+/* Tests calls in each format, for templates that render none although their models make calls. */
 static bool check_format(const char *name, const struct toolfmt *f, size_t row) {
     static const char *const spelled[][3] = {
         {GENERIC_FORMAT, "<tool_call>\n{\"name\": \"write\", \"arguments\": ", "}\n</tool_call>"},
@@ -377,7 +377,7 @@ static bool check_format(const char *name, const struct toolfmt *f, size_t row) 
     return false;
 }
 
-/* Returns how many texts of a template were tried. */
+/* Returns the number of texts tested with a template. */
 static int check_template(const char *name, const char *src) {
     struct chat *c = NULL;
     int n = 0;
@@ -407,7 +407,7 @@ static int check_template(const char *name, const char *src) {
     return n;
 }
 
-/* Returns how many templates of a folder had texts that were tried; -1: there is no such folder. */
+/* Returns the number of templates in a folder for which texts were tested; -1: no such folder. */
 static int check_folder(const char *folder, int *n_texts) {
     DIR *d = opendir(folder);
     int n = 0;
@@ -465,8 +465,8 @@ static void offer_tools(const struct way *w, const struct json *tools, struct bu
     buf_str(out, messages ? "], \"max_tokens\": 9" : "]");
 }
 
-/* Loosely written calls (calls.jsonl). Texts cut off within a call are skipped: a stream has
- * already sent the beginning of that call. */
+/* Tests loosely written calls (calls.jsonl). Texts truncated within a call are skipped: a stream
+ * has already sent the beginning of that call. */
 static void check_loose(const struct json *tools, const struct json *j) {
     const char *name = json_str(json_get(j, "name")), *text = json_str(json_get(j, "text"));
     const struct toolfmt *f = toolfmt_find(json_str(json_get(j, "format")));
@@ -507,7 +507,8 @@ static void test_loose(void) {
     free(all);
 }
 
-/* Without tools, text that begins like a call is content, and a stream sends it at once. */
+/* Checks that without tools, text that begins like a call is content, which a stream sends at
+ * once. */
 static void test_no_tools(void) {
     static const char *const texts[][2] = {
         {"qwen-xml", "Hi\n<tool_call>\n<function=write>\n<para"},

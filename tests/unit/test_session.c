@@ -73,7 +73,7 @@ static double max_diff(const float *a, const float *b, int64_t n) {
     return m;
 }
 
-/* Feeds ids in pieces (0-terminated list, the last one repeats); all logits. */
+/* Feeds ids in pieces (0-terminated list; the last one repeats) and returns all logits. */
 static float *run(const struct model *m, const struct session_opts *o, const int32_t *ids,
                   int64_t n, const int *pieces, float *hidden) {
     struct err e = {0};
@@ -218,7 +218,8 @@ static void keep_residual(void *ud, const struct session_shown *s) {
                (size_t)(s->n_rows * r->d) * sizeof *s->x);
 }
 
-/* A pass that begins at a block gives the bits of the whole pass, in several internal passes. */
+/* Checks that a pass that begins at a block gives the bits of the full pass, in several internal
+ * passes. */
 static void test_begin_at_a_block(void) {
     static const char *const model[] = {"qwen35moe", "qwen35", "qwen3", "qwen3moe", "mistral"};
     for (size_t k = 0; k < COUNT_OF(model); k++) {
@@ -240,7 +241,7 @@ static void test_begin_at_a_block(void) {
         CHECK_OK(session_forward(a, ids, N_IDS, whole, &e));
         CHECK(!session_can_begin(b, 0) && !session_can_begin(b, n_blocks + 1));
         for (int i = 1; i <= n_blocks; i++) {
-            CHECK(session_can_begin(b, i)); /* blocks read nothing but the residual */
+            CHECK(session_can_begin(b, i)); /* blocks read only the residual */
             const float *in = r.v + (i - 1) * N_IDS * r.d;
             memset(part, 0, (size_t)(N_IDS * r.d) * sizeof *part);
             session_reset(b);
@@ -249,7 +250,7 @@ static void test_begin_at_a_block(void) {
             CHECK_OK(session_pass(b, &p, &e));
             CHECK(memcmp(whole, part, (size_t)(N_IDS * r.d) * sizeof *part) == 0);
         }
-        session_reset(b); /* and then a whole pass again */
+        session_reset(b); /* then a full pass again */
         CHECK_OK(session_forward(b, ids, N_IDS, part, &e));
         CHECK(memcmp(whole, part, (size_t)(N_IDS * r.d) * sizeof *part) == 0);
         session_free(a);
@@ -321,7 +322,7 @@ static int cmp_double(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-/* The same weights as 8-bit blocks, as what these decode to, and as they were. */
+/* Tests the same weights as 8-bit blocks, as their decoded values, and unchanged. */
 static void replaced(const char *model, const char *name) {
     struct err e = {0};
     int32_t ids[40];
@@ -357,7 +358,7 @@ static void replaced(const char *model, const char *name) {
     float *c = run(m, &o, ids, 40, ALL, NULL);
     model_close(as32);
     model_close(as8);
-    CHECK(memcmp(a, b, 40 * N_VOCAB * sizeof *a) == 0); /* decoding is exact, so is the rest */
+    CHECK(memcmp(a, b, 40 * N_VOCAB * sizeof *a) == 0); /* decoding is exact, and so is the rest */
     CHECK(memcmp(plain, c, 40 * N_VOCAB * sizeof *a) == 0);
     CHECK(memcmp(plain, a, 40 * N_VOCAB * sizeof *a) != 0);
     double d8[40], top = 0;
@@ -374,17 +375,17 @@ static void replaced(const char *model, const char *name) {
     model_close(m);
 }
 
-/* An 8-bit block is off by 1/254 of its largest value at most, a few thousandths of the vector's
- * length; one such product moves logits by less than 1 % of their range. The bound holds for most
- * positions: in a model with random routers a rounding error makes some token choose another
- * expert, which changes its logits by order 1. */
+/* Tests replaced weights. An 8-bit block is off by at most 1/254 of its largest value, a few
+ * thousandths of the vector's length; one such product moves logits by less than 1 % of their
+ * range. The bound holds for most positions: in a model with random routers, a rounding error makes
+ * some token choose a different expert, which changes its logits by about 1. */
 static void test_replaced(void) {
     replaced("qwen35moe", "blk.1.ffn_down_exps.weight");
     replaced("qwen35", "blk.1.ffn_down.weight");
 }
 
-/* Rounding of cached values: f16 2^-11 relative, q8_0 1/254 of the largest of 32. Logits are of
- * order 1 here and one of four layers has a cache. */
+/* Tests rounding of cached values: f16 2^-11 relative, q8_0 1/254 of the largest of 32. Logits are
+ * about 1 here, and one of four layers has a cache. */
 static void test_kv_types(void) {
     static const struct {
         enum qtype type;
@@ -499,8 +500,8 @@ static void test_observe(void) {
     model_close(m);
 }
 
-/* Trained model, bf16 weights run by transformers in f32: logits to 20, longer sums and 500
- * positions. */
+/* Tests the trained model, whose bf16 weights transformers ran in f32: logits up to 20, longer sums
+ * and 500 positions. */
 static void test_tiny_trained(void) {
     struct err e = {0};
     struct st *g = NULL;
@@ -540,7 +541,7 @@ static void test_tiny_trained(void) {
     model_close(m);
 }
 
-/* Copies a model: `drop` left out, `add` (with ne) put in, `type` of `add` F32 or I32. */
+/* Copies a model without tensor `drop` and with tensor `add` of shape ne; `type`: F32 or I32. */
 static void copy_model(const char *from, const char *to, const char *drop, const char *add,
                        enum qtype type, int64_t add_ne) {
     struct err e = {0};

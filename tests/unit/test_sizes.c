@@ -103,13 +103,13 @@ static void test_fit(void) {
     a.memory = need;
     CHECK(fit_find(&moe, &a, &f) && f.way == FIT_ALL);
     CHECK_EQ_I64(f.max_ctx, 32768);
-    a.memory = need - 1; /* one byte short: 256 tokens less, or one block's experts outside */
+    a.memory = need - 1; /* one byte short: 256 tokens fewer, or one block's experts outside */
     CHECK(fit_find(&moe, &a, &f) && f.way == FIT_EXPERTS && f.n == 1);
     CHECK_EQ_I64(f.max_ctx, 32768 - 256);
     CHECK_EQ_I64(f.use.weights, sizes_device(&moe) - moe.block[0].experts);
     a.memory = need + 10000 * MiB;
-    CHECK(fit_find(&moe, &a, &f) && f.max_ctx == 262144); /* never beyond the trained length */
-    a.memory = 24 * 1024 * MiB; /* BF16 on a 24 GiB card: most experts outside */
+    CHECK(fit_find(&moe, &a, &f) && f.max_ctx == 262144); /* never more than the trained length */
+    a.memory = 24 * 1024 * MiB; /* BF16 on a 24 GiB card: most experts in main memory */
     CHECK(fit_find(&moe, &a, &f) && f.way == FIT_EXPERTS && f.max_ctx == 0);
     CHECK(f.use.total + a.reserve <= a.memory);
     uint64_t one_more = f.use.total + moe.block[0].experts + a.reserve;

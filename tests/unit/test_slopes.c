@@ -11,7 +11,7 @@
 #include "tests/unit/micro.h"
 
 enum { CTX = 32, WINDOWS = 12, N = CTX * WINDOWS };
-static const double size = 1e-4; /* of the errors: relative, squared */
+static const double size = 1e-4; /* squared relative size of the errors */
 
 static struct model *open_model(const char *folder) {
     struct err e = {0};
@@ -85,8 +85,8 @@ static struct model *with_errors(const struct model *m, const struct sens_group 
     return now;
 }
 
-/* Compares all groups of a model. The least and most are of predicted over measured divergence:
- * both have the noise of some hundred tokens and one draw. */
+/* Compares all groups of a model. least and most bound the ratio of predicted to measured
+ * divergence; both have the noise of a few hundred tokens and one draw. */
 static void compare(const char *folder, double least, double most) {
     struct err e;
     struct sens s;
@@ -103,7 +103,7 @@ static void compare(const char *folder, double least, double most) {
     logits(m, ids, base);
     for (int i = 0; i < s.n_groups; i++) {
         double kld = 0;
-        if (!model_find_weight(m, s.group[i].name)) { /* It is of a block that guesses tokens. */
+        if (!model_find_weight(m, s.group[i].name)) { /* It belongs to a draft block. */
             CHECK(s.group[i].slope <= 0);
             continue;
         }

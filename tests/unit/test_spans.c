@@ -14,7 +14,7 @@
 
 static struct err e;
 
-/* The output with [ and ] around the bytes of inputs. */
+/* Writes the output with [ and ] around the bytes of inputs. */
 static void marked(const char *tmpl, const char *json, enum jinja_mode mode, struct buf *out) {
     struct jinja *t;
     struct jdoc d;
@@ -123,7 +123,7 @@ struct tagging {
     uint32_t next;
 };
 
-/* Only texts that no template compares with anything. */
+/* Returns whether no template compares the value of this key with anything. */
 static bool free_text(struct jval key) {
     static const char *const names[] = {"content",     "text",     "reasoning_content",
                                         "description", "location", "title"};
@@ -145,7 +145,7 @@ static void tag_all(struct tagging *g, struct jval *v, bool may) {
     *v = jx_take(&g->c, m);
 }
 
-/* The value at a path like "messages[1].content". */
+/* Returns the value at a path like "messages[1].content". */
 static struct jval at_path(struct jval v, const char *p) {
     while (*p && v.tag != JT_MISSING) {
         if (*p == '[') {
@@ -166,7 +166,7 @@ static struct jval at_path(struct jval v, const char *p) {
     return v;
 }
 
-/* Every tag in the output is in a span whose source ends with it. */
+/* Checks that every tag in the output is in a span whose source ends with it. */
 static int check_tags(const char *name, struct jval scenario, const struct buf *out,
                       const struct jinja_spans *s) {
     int n = 0, span = 0;
@@ -182,7 +182,7 @@ static int check_tags(const char *name, struct jval scenario, const struct buf *
         }
         const char *path = s->origin[s->v[span].origin].path;
         struct jval v = at_path(scenario, path);
-        if (v.tag == JT_MISSING) { /* the reasoning goes by three names */
+        if (v.tag == JT_MISSING) { /* the reasoning has three names */
             char alias[200];
             const char *dot = strrchr(path, '.');
             snprintf(alias, sizeof alias, "%.*s.reasoning_content", (int)(dot - path), path);

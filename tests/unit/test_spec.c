@@ -20,7 +20,7 @@ static struct hparams micro(void) {
     return h;
 }
 
-/* The answer to a decoder like Qwen3's with this spec, NULL: it is built. */
+/* Checks the error for a decoder like Qwen3's with this spec; what NULL: it must be built. */
 static void refused(const struct decoder_spec *dec, const struct hparams *h, const char *what) {
     struct arch a = *arch_find("qwen3");
     struct graph g;
@@ -89,7 +89,7 @@ static int read_file(struct hparams *h, struct err *e) {
     return rc;
 }
 
-/* Rows and columns of a weight of a layer in the graph. */
+/* Checks the shape of a layer's weight in the graph. */
 static void check_shape(const struct graph *g, const char *name, int layer, int64_t ne0,
                         int64_t ne1) {
     char full[64];
@@ -126,7 +126,7 @@ static void test_numbers_by_layer(void) {
     }
     graph_release(&g);
 
-    struct gguf_w *w = gguf_w_new(); /* and as arrays back into a file */
+    struct gguf_w *w = gguf_w_new(); /* written back to a file as arrays */
     static const float data[64];
     static const int64_t ne[2] = {64, 1};
     struct gguf *f = NULL;
@@ -174,7 +174,7 @@ static void test_windows(void) {
 
 /* ---- latent attention ---- */
 
-/* What reading a deepseek2 file with these numbers says; NULL: it is read. */
+/* Checks the error for a deepseek2 file with these numbers; NULL: it must be accepted. */
 static void latent(uint32_t kv_heads, uint32_t rank, uint32_t key, uint32_t key_mla,
                    const char *what) {
     static const float data[64];
@@ -224,7 +224,7 @@ static void latent(uint32_t kv_heads, uint32_t rank, uint32_t key, uint32_t key_
 static void test_latent(void) {
     latent(1, 32, 48, 40, NULL);
     latent(4, 32, 48, 40, "an older file"); /* keys and values of single heads ... */
-    latent(4, 32, 48, 0, "an older file");  /* ... whose writers knew no such key */
+    latent(4, 32, 48, 0, "an older file");  /* ... written by programs that did not know this key */
     latent(1, 32, 40, 40, "does not fit");  /* not rank + 16 */
     latent(1, 48, 64, 40, "does not fit");  /* the value is not the latent row */
     latent(1, 32, 48, 16, "does not fit");  /* nothing but what rope turns */

@@ -78,7 +78,7 @@ static void test_bad_json(void) {
 
 #define ADD(id, text, strip) "{\"id\":" id ",\"content\":\"" text "\",\"" strip "\":true}"
 #define SPACES "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\\u0120\":1,\"\\u010a\":2},\"merges\":[]"
-/* Tokens in the white space that another token takes. Ids: the tokenizers library 0.23.3. */
+/* Tests tokens within white space that another token strips. Ids: the tokenizers library 0.23.3. */
 static void test_taken_space(void) {
     static const struct {
         const char *text, *want[3];
@@ -113,7 +113,7 @@ static void test_merge_order(void) {
     check_ids(t, "abc", "3 2");
     check_ids(t, "bcab", "4 3");
     check_ids(t, "xaby", "3"); /* bytes without a token and no <unk>: */
-    check_ids(t, "axb", "3");  /* gone before merging */
+    check_ids(t, "axb", "3");  /* removed before merging */
     CHECK_EQ_STR(tok_merge(t, 2), "a bc");
     CHECK_EQ_I64(tok_n_merges(t), 3);
     CHECK_EQ_STR(tok_merge(t, 3), "");
@@ -136,7 +136,8 @@ static void test_merge_order(void) {
     tok_free(t);
 }
 
-/* Longest of those that start at the leftmost place; normalized tokens see the normalized text. */
+/* Checks that the longest of the leftmost matches wins, and that normalized tokens match normalized
+ * text. */
 static void test_added_tokens(void) {
     static const char text[] = TOY(
         ABC ",\"merges\":[\"a b\"]",
@@ -220,7 +221,7 @@ static void write_text(const char *name, const char *text) {
     (void)tmp_write(name, text, strlen(text));
 }
 
-/* A folder of vocab.json and merges.txt, as slow tokenizers save it. */
+/* Tests a folder with vocab.json and merges.txt, as saved by slow tokenizers. */
 static void test_vocab_json(void) {
     struct err e = {0};
     struct tok *t = NULL;
@@ -356,7 +357,8 @@ static void test_bad_keys(void) {
     tok_free(t);
 }
 
-/* Damaged versions of a real tokenizer.json: an error or a tokenizer, never worse. */
+/* Checks that damaged versions of a real tokenizer.json give an error or a tokenizer, never a
+ * crash. */
 static void test_damaged_file(void) {
     struct err e = {0};
     char *text = NULL;

@@ -82,7 +82,7 @@ static inline struct tok *tok_through_gguf(const struct tok *t) {
     return back;
 }
 
-/* The ids of a text, as "1 2 3". */
+/* Checks the ids of a text, given as "1 2 3". */
 static inline void check_ids(const struct tok *t, const char *text, const char *want) {
     struct err e = {0};
     struct ids ids = {0};

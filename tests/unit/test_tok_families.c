@@ -39,7 +39,8 @@ static bool has_unknown(const struct tok *t, const struct ids *ids) {
     return false;
 }
 
-/* The text of all ids, and that of one after the other, which may begin with more spaces. */
+/* Returns whether the ids decode to `want`, all at once and one by one; the latter may begin with
+ * more spaces. */
 static bool decodes(const struct tok *t, const struct ids *ids, const char *want, size_t n) {
     struct buf whole = {0}, stream = {0}, cut = {0}; /* cut: without the first token's spaces */
     size_t first = 0;
@@ -53,7 +54,7 @@ static bool decodes(const struct tok *t, const struct ids *ids, const char *want
     }
     tok_stream_put(s, false, stream.len, &stream);
     tok_stream_free(s);
-    for (size_t i = 0; i < whole.len; i++) /* the recorded texts cannot hold U+0000 */
+    for (size_t i = 0; i < whole.len; i++) /* recorded texts cannot contain U+0000 */
         if (!whole.data[i] && stream.len + i >= whole.len) {
             whole.data[i] = '?';
             stream.data[stream.len - whole.len + i] = '?';
@@ -72,7 +73,8 @@ static bool decodes(const struct tok *t, const struct ids *ids, const char *want
     return same;
 }
 
-/* The string itself where no other text is recorded, U+0000 as "?". */
+/* Returns whether the ids decode to the recorded text or, if there is none, to the string itself,
+ * with U+0000 as "?". */
 static bool decodes_to_recorded(const struct tok *t, const struct ids *ids, size_t i,
                                 const struct json *recorded) {
     const char *text = json_str(recorded);
@@ -113,10 +115,10 @@ static void compare(const struct family *f, const struct tok *t, const char *fro
     }
     if (n_bad) CHECK_FAIL("%s from %s: %d of %d strings differ", name, from, n_bad, n);
     CHECK(n >= MIN_STRINGS || (own && n == (int)strings.n));
-    CHECK(n_texts >= 50); /* others hold characters that have no token */
+    CHECK(n_texts >= 50); /* the others contain characters without a token */
 }
 
-/* Takes the family's own strings in place of the common ones; returns those. */
+/* Uses the family's own strings instead of the common ones, which are returned. */
 static struct strs swap_strings(const struct family *f) {
     struct strs common = strings, own = {0};
     const struct json *list = json_get(f->root, "strings");
@@ -170,8 +172,8 @@ static void test_families(void) {
     strs_release(&strings);
 }
 
-/* The file's lines as tiktoken's loader takes them too: a byte order mark, tabs, CRLF, empty lines,
- * ranks in any order. The ids are the golden ones. */
+/* Tests line formats that tiktoken's loader also accepts: a byte order mark, tabs, CRLF, empty
+ * lines, ranks in any order. Ids must be the golden ones. */
 static void test_tiktoken_lines(void) {
     static const struct {
         const char *mark, *head, *gap, *tail;
@@ -206,7 +208,7 @@ static void test_tiktoken_lines(void) {
     strs_release(&strings);
 }
 
-/* Names in llama.cpp's converter, and the families whose regexes they name. */
+/* Tests names in llama.cpp's converter, and the families whose regexes they denote. */
 static void test_names(void) {
     static const char *const list[][3] = {{"dbrx", "glm4_moe", "glm4"},
                                           {"dbrx", "olmo2", "dbrx"},

@@ -17,7 +17,7 @@ struct family {
     char *sp, *tiktoken;
 };
 
-/* Returns a file that is recorded as base64; NULL when it is not there. */
+/* Returns a file that is recorded as base64; NULL: missing. */
 static inline char *family_bytes(const struct json *files, const char *name, size_t *len) {
     const char *s = json_str(json_get(files, name));
     char *out = s ? xmalloc(strlen(s) + 4) : NULL;

@@ -9,7 +9,8 @@
 
 #define PREFIX "tokenizer.ggml."
 
-/* json.dumps of a string with its defaults: everything but printable ASCII escaped. */
+/* Writes a string like json.dumps with default options: everything except printable ASCII is
+ * escaped. */
 static void dump_str(struct buf *b, const char *s, size_t n) {
     static const char plain[] = "\"\\\n\r\t\b\f", letter[] = "\"\\nrtbf";
     buf_chr(b, '"');

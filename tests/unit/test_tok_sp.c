@@ -14,8 +14,8 @@ static struct tok *build(const struct tok_files *f, int64_t n_vocab) {
     return t;
 }
 
-/* Of the strings whose ids the family's library recorded: how many differ, of those that do not
- * begin with a space if so told. */
+/* Returns how many strings have ids that differ from those recorded by the family's library.
+ * no_space: only strings that do not begin with a space count. */
 static int n_other(const struct tok *t, const struct family *f, bool no_space) {
     struct err e = {0};
     const struct json *want = json_first(json_get(f->root, "ids"));
@@ -38,19 +38,18 @@ static void test_files(void) {
     family_open(&json, "tinyllama.json.gz");
     family_open(&other, "mixtral.json.gz");
     struct tok_files both = json.files;
-    both.sp = other.files.sp; /* other tokens: tokenizer.json is used */
+    both.sp = other.files.sp; /* different tokens: tokenizer.json is used */
     both.sp_len = other.files.sp_len;
     struct tok *t = build(&both, 0);
     if (t) CHECK_EQ_I64(n_other(t, &json, false), 0);
     tok_free(t);
-    both.sp = "IQ== 0\nIg== 1\n"; /* a tokenizer.model of another program */
+    both.sp = "IQ== 0\nIg== 1\n"; /* a tokenizer.model written by another program */
     both.sp_len = strlen(both.sp);
     t = build(&both, 0);
     if (t) CHECK_EQ_I64(n_other(t, &json, false), 0);
     tok_free(t);
     family_close(&json);
-    family_open(&json,
-                "qwen2.json.gz"); /* byte-level: SentencePiece's file is another tokenizer's */
+    family_open(&json, "qwen2.json.gz"); /* byte-level: the SentencePiece file is unrelated */
     both = json.files;
     both.sp = other.files.sp;
     both.sp_len = other.files.sp_len;
@@ -61,8 +60,8 @@ static void test_files(void) {
     family_close(&other);
 }
 
-/* "legacy": false puts the space only before the whole text, as Metaspace "first" does (which adds
- * none before a space). The pieces of the two families are the same. */
+/* Tests "legacy": false, which adds the space only before the whole text, like Metaspace "first"
+ * (which adds none before a space). The pieces of the two families are the same. */
 static void test_legacy(void) {
     struct err e = {0};
     struct family sp, first;
@@ -88,7 +87,8 @@ static void test_legacy(void) {
     family_close(&first);
 }
 
-/* Added tokens without tokenizer.json: types and scores by the rules of the field's converter. */
+/* Tests added tokens without tokenizer.json: types and scores follow the rules of llama.cpp's
+ * converter. */
 static void test_added(void) {
     struct err e = {0};
     struct family f;
@@ -133,7 +133,7 @@ static void test_added(void) {
     family_close(&f);
 }
 
-/* An empty bos_token means that there is no BOS token. */
+/* Checks that an empty bos_token means that the tokenizer has no BOS token. */
 static void test_no_bos(void) {
     struct err e = {0};
     struct family f;
@@ -171,7 +171,8 @@ static struct gguf *keys_of(const struct tok *t, char *path) {
     return g;
 }
 
-/* Tokens, scores and types as gguf-py makes them; it does not know user-defined pieces. */
+/* Hashes tokens, scores and types for comparison with gguf-py, which does not support user-defined
+ * pieces. */
 static void list_hash(const struct gguf *g, char hex[65]) {
     struct sha256 sha;
     const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
@@ -295,14 +296,14 @@ static void test_bad_files(void) {
     buf_release(&b);
 }
 
-/* Cut anywhere, a file is an error or a smaller tokenizer. */
+/* Checks that a file truncated anywhere gives an error or a smaller tokenizer. */
 static void test_cut_files(void) {
     struct family f;
     family_open(&f, "minicpm.json.gz");
     for (size_t n = 0; n < f.files.sp_len; n += 1 + f.files.sp_len / 257) {
         struct err e = {0};
         struct tok *t = NULL;
-        char *copy = xmalloc(n + 1); /* so that a sanitizer sees its end */
+        char *copy = xmalloc(n + 1); /* exactly sized for sanitizers */
         char *exact = realloc(copy, n ? n : 1);
         memcpy(exact, f.files.sp, n);
         const struct tok_files cut = {.sp = exact, .sp_len = n};
@@ -319,7 +320,7 @@ static void test_cut_files(void) {
 
 /* ---- long runs ------------------------------------------------------------------------------- */
 
-/* One word of a megabyte: a quadratic algorithm would take hours. */
+/* Tests a single word of one megabyte, for which a quadratic algorithm would take hours. */
 static void test_long_words(void) {
     static const char *const files[] = {"llama-2", "own-merges", "t5",
                                         "umt5",    "gemma-1",    "tiny_aya"};

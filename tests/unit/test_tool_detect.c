@@ -21,7 +21,7 @@ static struct err e;
 #define BAR "\xef\xbd\x9c"
 
 static const char *const own[][2] = {
-    /* markers that no text of the template holds whole */
+    /* markers that no text of the template contains as a whole */
     {"dsml-v4",
      "{%- set d = '" BAR "DSML" BAR "' -%}" USERS "{{- '<' + d + 'tool_calls>\\n' -}}" CALLS
      "{{- '<' + d + 'invoke name=\"' + f.name + '\">\\n' -}}{%- for k, v in "
@@ -86,7 +86,7 @@ static const char *const own[][2] = {
     {"python-list",
      "{%- if tools -%}{{- 'List of tools: [' -}}{%- for t in tools -%}{{- t | tojson "
      "-}}{%- endfor -%}{{- ']' -}}{%- endif -%}" USERS "{{- m.content -}}" END},
-    /* words that the template never writes for a call */
+    /* words that the template never writes in a call */
     {"hermes-json",
      "{#- <function=f> <parameter=p> [TOOL_CALLS] -#}" USERS CALLS
      "{{- '<tool_call>\\n' + ({'name': f.name, 'arguments': f.arguments} | tojson) + "

@@ -128,7 +128,7 @@ static void test_sections(void) {
     every_cut("deepseek-v31", TOOL_THINK_NONE, true, V3("", ""), RESULT("", "", BASH("a"), ""));
 }
 
-/* Several calls in one tag. */
+/* Tests several calls in one tag. */
 static void test_several(void) {
 #define A "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\"}}"
 #define B "{\"name\": \"bash\", \"arguments\": {\"command\": \"b\"}}"
@@ -299,7 +299,7 @@ static void test_loose(void) {
     buf_release(&want);
 }
 
-/* A stream shows an answer that cannot be a loose call while it comes. */
+/* Checks that a stream shows an answer as it arrives if it cannot be a loose call. */
 static void test_held(void) {
     static const char *const shown[] = {"{\"answer\": 1, \"", "```python\nimport os\n",
                                         "```json\n{\"a\"", "{\"name\": \"Ann\", \"", "[1"};
@@ -316,7 +316,7 @@ static void test_held(void) {
     }
 }
 
-/* Functionary's prompts end with the marker of the first call or text. */
+/* Tests Functionary's prompts, which end with the marker of the first call or text. */
 static void test_opened(void) {
     static const char one[] = "bash\n{\"command\": \"a\"}";
     char two[200];
@@ -329,7 +329,7 @@ static void test_opened(void) {
         every_cut("functionary-v32", TOOL_THINK_NONE, loose, two,
                   RESULT("Hi", "", BASH("a") ", " BASH("a"), ""));
         every_cut("functionary-v32", TOOL_THINK_NONE, loose, two + 6,
-                  RESULT("", "", BASH("a") ", " BASH("a"), "")); /* it wrote the marker, too */
+                  RESULT("", "", BASH("a") ", " BASH("a"), "")); /* the model repeated the marker */
         every_cut("functionary-v32", TOOL_THINK_NONE, loose, "all\nHi", RESULT("Hi", "", "", ""));
         every_cut("functionary-v32", TOOL_THINK_NONE, loose, "all\nHi>> there",
                   RESULT("Hi>> there", "", "", ""));
@@ -348,7 +348,7 @@ static void test_opened(void) {
               RESULT("bash\\n{\\\"command\\\": \\\"a\\\"}", "", "", ""));
 }
 
-/* Lists of calls that break off: the calls before that place stay. */
+/* Tests lists of calls that break off: the calls before the break are kept. */
 static void test_broken_lists(void) {
 #define OFF "\"the list of calls breaks off after 1\""
 #define REST "\"what follows a call in its tag is not one: "

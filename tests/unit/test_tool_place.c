@@ -115,7 +115,7 @@ static size_t shortest(const struct toolfmt *f, struct gram_vocab *bytes, const 
     return n;
 }
 
-/* Checks that each byte of the word is at that place of the first call. A member's name within the
+/* Checks that each byte of the word is in that part of the first call. A member's name within the
  * value of a tagged argument is part of that value. */
 static void all_at(const struct toolparse *p, const struct toolfmt *f, const char *text, size_t at,
                    const char *word, enum tool_place place) {

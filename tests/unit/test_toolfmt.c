@@ -11,7 +11,8 @@
 
 static struct err e;
 
-/* Deep equality with types: 1 is not 1.0, true is not 1; the order of keys is free. */
+/* Returns whether two values are deeply equal, including types: 1 is not 1.0, true is not 1. The
+ * order of keys does not matter. */
 static bool strict(struct jval a, struct jval b) {
     struct arena arena;
     struct jctx c = {.a = &arena, .max_out = 1 << 30, .max_steps = UINT64_MAX};
@@ -38,12 +39,12 @@ static bool strict(struct jval a, struct jval b) {
 
 /* Calls as toolparse_part gives them. */
 struct parts {
-    struct buf sure[16]; /* of the arguments of each */
+    struct buf sure[16]; /* certain part of each call's arguments */
     char *name[16];
     int n_done, n_pieces;
 };
 
-/* Takes what is certain of calls: of each it only grows, and what is complete has no more. */
+/* Reads the certain parts of calls, which may only grow, and not after the call is complete. */
 static void take_parts(const char *format, struct toolparse *p, struct parts *c) {
     struct buf name = {0}, args = {0};
     size_t n;
@@ -61,7 +62,7 @@ static void take_parts(const char *format, struct toolparse *p, struct parts *c)
         buf_reset(sure);
         buf_add(sure, args.data, n);
         if (done) CHECK_EQ_I64(n, args.len);
-        struct json *whole; /* at any time it is a value */
+        struct json *whole; /* always a valid value */
         CHECK_OK(json_parse(&whole, args.data, args.len, "parts", &e));
         json_free(whole);
         c->n_done += done;
@@ -70,7 +71,7 @@ static void take_parts(const char *format, struct toolparse *p, struct parts *c)
     buf_release(&args);
 }
 
-/* The final calls begin with the calls that were certain while streaming. */
+/* Checks that the final calls begin with the parts that were certain while streaming. */
 static void check_parts(const char *format, const struct json *calls, struct parts *c) {
     struct buf text = {0};
     int i = 0;
@@ -92,8 +93,8 @@ static void check_parts(const char *format, const struct json *calls, struct par
     buf_release(&text);
 }
 
-/* Feeds in pieces of `step` bytes; streamed content only grows and begins the final content, and so
- * do parts of calls. */
+/* Feeds text in pieces of `step` bytes. Streamed content may only grow and must be a prefix of the
+ * final content; the same holds for parts of calls. */
 static void parse(const char *format, const char *tools, const char *s, size_t n, size_t step,
                   enum tool_think think, struct buf *out) {
     struct toolparse *p;
@@ -262,7 +263,7 @@ static void test_other_formats(void) {
     buf_release(&bytes);
 }
 
-/* What models write around calls: reasoning in the family's tags, frames, several calls. */
+/* Tests text around calls: reasoning in the family's tags, frames, several calls. */
 static void test_families(void) {
 #define G "]<]minimax[>["
 #define M3_TOOLS                                                                                   \
@@ -307,7 +308,7 @@ static void test_families(void) {
          "{\"content\": \"\", \"reasoning\": \"\", \"tool_calls\": [{\"name\": \"f\", "
          "\"arguments\": "
          "{\"l\": [7], \"s\": \"7\", \"o\": {\"item\": \"7\"}, \"e\": []}}]"},
-        {"minimax-m3", NULL, /* closing tags without guard */
+        {"minimax-m3", NULL, /* closing tags without their guard */
          "So." G "<tool_call>\n" G "<invoke name=\"f\">" G "<q>a b</q>" G "<n>6</n>" G
          "</invoke>\n" G "</tool_call>",
          "{\"content\": \"So.\", \"reasoning\": \"\", \"tool_calls\": [{\"name\": \"f\", "
@@ -437,7 +438,8 @@ static void test_streamed_content(void) {
     toolparse_free(p);
 }
 
-/* Every prefix of every format's text, and cut in the middle: no crash, no endless loop. */
+/* Checks that no prefix of any format's text, also with the middle cut out, causes a crash or an
+ * endless loop. */
 static void test_hostile(void) {
     static const char *const texts[] = {
         "<think><tool_call><function=<parameter=</parameter></function></tool_call>",
@@ -483,7 +485,7 @@ static void test_detect(void) {
     free(text);
 }
 
-/* Templates that hold the words of two syntaxes. */
+/* Tests templates that contain the words of two syntaxes. */
 static void test_detect_first(void) {
     static const char *const t[][2] = {
         {"seed-xml", "<seed:tool_call>\n<function=f>\n<parameter=p>v</parameter>"},
@@ -495,7 +497,7 @@ static void test_detect_first(void) {
     }
 }
 
-/* The table of architectures names known syntaxes. */
+/* Checks that the table of architectures names known syntaxes. */
 static void test_of_models(void) {
     for (int i = 0; arch_at(i); i++) {
         char *list = arch_at(i)->tools ? xstrdup(arch_at(i)->tools) : NULL;

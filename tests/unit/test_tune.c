@@ -9,8 +9,8 @@
 enum { FEW = TUNE_MAX * TUNE_TOKENS };
 static struct rng rng;
 
-/* Seconds of a token when `cores` share a memory that `full` of them saturate, and a second thread
- * on a core costs `smt`; disturbed upwards by up to `noise`. */
+/* Returns the seconds per token on a machine with `cores` cores, `full` of which saturate memory,
+ * and on which a second thread per core costs `smt`; slowed down randomly by up to `noise`. */
 static double token(int threads, int cores, int full, double smt, double noise) {
     const int busy = threads < cores ? threads : cores;
     const double read = 1.0 / (busy < full ? busy : full), barriers = 0.0002 * threads;
@@ -18,8 +18,8 @@ static double token(int threads, int cores, int full, double smt, double noise) 
     return (read + barriers + crowd) * (1 + noise * rng_unit(&rng));
 }
 
-/* Seconds of a token on `big` cores and others of `speed` times theirs, each with the same part of
- * the work: the slowest of those that take part is waited for. */
+/* Returns the seconds per token on `big` fast cores and others with `speed` times their speed. Each
+ * does the same share of the work, so the slowest one determines the time. */
 static double token_big(int threads, int big, double speed) {
     return 1 / (threads * (threads > big ? speed : 1)) + 0.0002 * threads;
 }
@@ -32,7 +32,7 @@ static int settle_big(int cores, int big, double speed) {
 }
 static void test_big_and_little(void) {
     CHECK_EQ_I64(settle_big(8, 4, 0.35), 4); /* four of each */
-    CHECK_EQ_I64(settle_big(8, 6, 0.35), 6); /* halves alone would not find it */
+    CHECK_EQ_I64(settle_big(8, 6, 0.35), 6); /* trying only halves would not find it */
     CHECK_EQ_I64(settle_big(20, 8, 0.3), 8);
     CHECK_EQ_I64(settle_big(8, 2, 0.3), 8); /* six slow ones do more than two fast ones */
     CHECK_EQ_I64(settle_big(8, 2, 0.2), 2);
@@ -54,15 +54,16 @@ static void test_finds(void) {
     for (int noisy = 0; noisy < 2; noisy++) {
         const double noise = noisy ? 0.01 : 0;
         CHECK_EQ_I64(settle(1, 1, 1, 0, noise), 1);
-        CHECK_EQ_I64(settle(2, 2, 2, 0, noise), 2); /* all cores are of use */
+        CHECK_EQ_I64(settle(2, 2, 2, 0, noise), 2); /* all cores help */
         CHECK_EQ_I64(settle(16, 16, 16, 0, noise), 16);
         CHECK_EQ_I64(settle(32, 16, 16, 0.05, noise), 16); /* one thread per core */
-        CHECK_EQ_I64(settle(2, 1, 1, 0.2, noise), 2);      /* never below two of two */
+        CHECK_EQ_I64(settle(2, 1, 1, 0.2, noise), 2);      /* never fewer than two of two */
         CHECK_EQ_I64(settle(12, 6, 6, 0, noise), 12);      /* sharing a core is free here */
     }
 }
 
-/* On any such machine: hardly slower than all threads, and than one per core. */
+/* Checks that on any such machine the result is hardly slower than all threads and than one per
+ * core. */
 static void test_never_worse(void) {
     for (int i = 0; i < 300; i++) {
         const int cores = 1 + (int)(rng_unit(&rng) * 64), per = 1 + (int)(rng_unit(&rng) * 2);

@@ -56,8 +56,8 @@ static void test_nfc(void) {
         {"\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab", "\xed\x95\x9c"},       /* Hangul L V T */
         {"\xe0\xa4\x95\xe0\xa4\xbc", "\xe0\xa4\x95\xe0\xa4\xbc"},       /* excluded */
         {"\xe0\xa5\x98", "\xe0\xa4\x95\xe0\xa4\xbc"},                   /* and decomposed */
-        {"\xcc\x81x", "\xcc\x81x"},                                     /* mark without base */
-        {"x\xe2\x80\x9cy\xe2\x80\x9dz", "x\xe2\x80\x9cy\xe2\x80\x9dz"}, /* runs keep order */
+        {"\xcc\x81x", "\xcc\x81x"},                                     /* mark without a base */
+        {"x\xe2\x80\x9cy\xe2\x80\x9dz", "x\xe2\x80\x9cy\xe2\x80\x9dz"}, /* runs keep their order */
         {"a\xcc\x81\xe2\x84\xab"
          "b\xcc\x81",
          "\xc3\xa1\xc3\x85"
@@ -70,7 +70,7 @@ static void test_nfc(void) {
         buf_release(&b);
     }
     struct buf b = {0};
-    utf8_nfc(&b, "e\0\xcc\x81", 4); /* U+0000 is a character like others */
+    utf8_nfc(&b, "e\0\xcc\x81", 4); /* U+0000 is an ordinary character */
     CHECK(b.len == 4 && memcmp(b.data, "e\0\xcc\x81", 4) == 0);
     buf_release(&b);
 }

@@ -34,7 +34,8 @@ static float *some_up(const struct model *m, int turn) {
     return x;
 }
 
-/* A weight ends with the last model that has it, in whatever order they are closed. */
+/* Checks that a weight is freed with the last model that uses it, in whatever order they are
+ * closed. */
 static void test_counts(void) {
     struct err e = {0};
     struct model *m = synthetic("Q4_K_M", D, D, LAYERS), *a, *b, *both = NULL;
@@ -42,7 +43,7 @@ static void test_counts(void) {
     const int own = refs(m, up_name), other = refs(m, "output.weight");
     n_released = 0;
     a = with_weight(m, up_name, some_up(m, 1), QT_F32, release);
-    CHECK_EQ_I64(refs(m, up_name), own); /* the candidate does not hold what it replaced */
+    CHECK_EQ_I64(refs(m, up_name), own); /* not referenced by the candidate */
     CHECK_EQ_I64(refs(m, "output.weight"), other + 1);
     CHECK(
         weight_same(model_find_weight(m, "output.weight"), model_find_weight(a, "output.weight")));
@@ -85,7 +86,7 @@ static void test_first_change(void) {
 struct logits {
     float v[N_IDS * N_VOCAB];
 };
-/* A prompt, then tokens one by one. */
+/* Feeds a prompt, then tokens one by one. */
 static void feed(struct session *s, struct logits *l) {
     struct err e = {0};
     int32_t ids[N_IDS];
@@ -115,8 +116,8 @@ static bool same(const struct logits *a, const struct logits *b) {
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Every weight that a quantized file has in another type, put into the model it was made of:
- * that model computes what the file computes. */
+/* Replaces every weight of a model that its quantized file has in a different type; the model must
+ * then compute the same as the file. */
 static void test_candidate_is_the_file(void) {
     struct err e = {0};
     struct model *m = synthetic("BF16", D, D, LAYERS), *q = NULL, *cand = NULL;
@@ -142,12 +143,12 @@ static void test_candidate_is_the_file(void) {
             CHECK(same(&want, &got));
             CHECK(!same(&base, &got));
         }
-    model_close(cand); /* it holds weights of the file */
+    model_close(cand); /* it references weights of the file */
     model_close(q);
     model_close(m);
 }
 
-/* A session continues with another model, like one that began with it. */
+/* Checks that a session that switches to another model continues like one that began with it. */
 static void test_use(void) {
     struct err e = {0};
     struct model *m = synthetic("Q4_K_M", D, D, LAYERS), *n = NULL;
@@ -178,8 +179,8 @@ static void test_use(void) {
 
 /* ---- packed rows ----------------------------------------------------------------------------- */
 
-/* A missing card, or one that lacks a feature (a rotated cache), leaves the session as fast as one
- * made for the CPU. */
+/* Checks that without a card, or with one that lacks a feature (a rotated cache), the session is as
+ * fast as one created for the CPU. */
 static void test_fallback(void) {
     struct err e;
     struct model *m = synthetic("Q4_K_M", D, D, LAYERS);
@@ -195,8 +196,8 @@ static void test_fallback(void) {
     model_close(m);
 }
 
-/* Packed once: a second session, and a candidate's, have the same rows; the candidate packs what it
- * replaced. */
+/* Checks that rows are packed once: a second session and a candidate's share them, and the
+ * candidate packs only replaced weights. */
 static void test_packed_once(void) {
     struct err e = {0};
     struct model *m = synthetic("Q4_K_M", D, D, LAYERS), *other = NULL;
@@ -204,7 +205,7 @@ static void test_packed_once(void) {
     const struct session_opts o = opts(ACT_Q8, true);
     if (!m || kern_isa_best() == KERN_REF) return;
     CHECK_OK(model_open(&other, tmp_path("s.gguf"), &e));
-    /* the blocks of the same tensor of another opening: another object */
+    /* the same tensor from a second opening of the file: a different object */
     const struct model_change c = {up_name, model_find_weight(other, up_name)};
     struct model *cand = NULL;
     CHECK_OK(model_with(&cand, m, &c, 1, &e));
@@ -220,7 +221,7 @@ static void test_packed_once(void) {
         const uint8_t *p[3];
         for (int k = 0; k < 3; k++) p[k] = model_weight(s[k]->m, i)->packed;
         CHECK(p[0] == p[1] && !p[0] == !p[2]);
-        CHECK(!model_weight(m, i)->packed); /* the model itself is as it was */
+        CHECK(!model_weight(m, i)->packed); /* the model itself is unchanged */
         n_same += p[0] && p[0] == p[2];
         n_other += p[0] && p[0] != p[2];
     }
@@ -235,8 +236,8 @@ static void test_packed_once(void) {
     model_close(other);
 }
 
-/* With too little memory for packed rows the weights stay in the map: the numbers are those of a
- * session that does not pack. With enough they are packed. */
+/* Checks that with too little memory for packed rows the weights stay in the map, with the results
+ * of a session that does not pack; with enough memory they are packed. */
 static void test_larger_than_memory(void) {
     struct err e = {0};
     struct model *m = synthetic("Q4_K_M", D, D, LAYERS);
@@ -257,7 +258,7 @@ static void test_larger_than_memory(void) {
     mem_limit(4 * own + (16 << 20));
     const struct logits packed = run(m, ACT_Q8, true);
     CHECK(model_packed_bytes(m, false) > 1 << 20);
-    CHECK(!same(&plain, &packed)); /* they round otherwise */
+    CHECK(!same(&plain, &packed)); /* they round differently */
     model_close(m);
     ctx_enter(mine);
     ctx_release(&c);
@@ -274,7 +275,7 @@ struct worker {
     int rc;
 };
 
-/* Opens sessions with a team of its own, whatever the others do. */
+/* Opens sessions with a separate pool, independent of the other threads. */
 static void *work(void *arg) {
     struct worker *w = arg;
     struct ctx c;
@@ -295,8 +296,8 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* Sessions of a model and of its candidate are opened and run at the same time: each gives the bits
- * that it gives alone, and the rows are made once. */
+/* Checks that sessions of a model and of its candidate, opened and run at the same time, give the
+ * same bits as alone, and that rows are packed once. */
 static void test_threads(void) {
     static struct worker w[THREADS];
     pthread_t thread[THREADS];
@@ -328,7 +329,7 @@ static void test_threads(void) {
 
 /* ---- drafts ---------------------------------------------------------------------------------- */
 
-/* A draft has the trunk's embeddings and head, replaced ones too. */
+/* Checks that a draft model uses the trunk's embeddings and head, including replaced ones. */
 static void test_draft_shares(void) {
     struct err e = {0};
     struct model *m = golden_open("tests/golden/models/qwen35moe", tmp_path("g.gguf")), *d = NULL;
@@ -350,7 +351,7 @@ static void test_draft_shares(void) {
     CHECK_OK(model_open_draft(&d, cand, &e));
     CHECK(weight_same(model_find_weight(d, "output.weight"),
                       model_find_weight(cand, "output.weight")));
-    model_close(cand); /* the draft keeps its part of it */
+    model_close(cand); /* the draft still references its weights */
     CHECK(((const float *)model_find_weight(d, "output.weight")->data)[7] == 0.0f);
     model_close(d);
     model_close(m);

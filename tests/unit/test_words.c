@@ -162,7 +162,7 @@ static void test_peers(void) {
     CHECK_EQ_STR(peer("Max_Tokens", "run")->ours, "n-predict");
     CHECK_EQ_STR(peer("tensor-type", "quantize")->ours, "tensor");
     CHECK(strstr(peer("ngl", "run")->say, "--device cuda") != NULL);
-    CHECK(!peer("C", "run")); /* letters are not folded */
+    CHECK(!peer("C", "run")); /* single letters are case-sensitive */
     CHECK(!peer("tensor-type", "run"));
     CHECK(!peer("", "run") && !peer("no-such-thing", "run"));
     CHECK(strstr(peer_command("perplexity"), "hone eval ppl") != NULL);
@@ -175,7 +175,7 @@ static void test_wrap(void) {
     help_wrap(&b, "one two three\nfour", 0, 2, 9);
     CHECK_EQ_STR(b.data, "one two\n  three\n  four");
     buf_reset(&b);
-    help_wrap(&b, "a-word-that-is-too-long b", 4, 4, 10); /* is not cut */
+    help_wrap(&b, "a-word-that-is-too-long b", 4, 4, 10); /* is not truncated */
     CHECK_EQ_STR(b.data, "a-word-that-is-too-long\n    b");
     buf_reset(&b);
     help_wrap(&b, "  x  ", 0, 0, 10);
@@ -219,7 +219,7 @@ static void test_operands(void) {
     CHECK(!help_operand("[MODEL.gguf]", 0, &n) && !help_operand("", 0, &n));
 }
 
-static void test_examples(void) { /* on a line of 80 columns, two spaces in front */
+static void test_examples(void) { /* on a line of 80 columns, after two spaces */
     static const char *const commands[] = {
 #define COMMAND(name, id, summary) name,
 #include "cli/commands.def"

@@ -12,7 +12,7 @@ struct log {
     uint8_t first[N];
     uint64_t bytes[N];
     int n, fail_at;
-    atomic_int n_put; /* by the caller */
+    atomic_int n_put; /* buffers queued by the caller */
     int most_behind;
 };
 
@@ -68,7 +68,8 @@ static void test_free_writes_the_rest(void) {
     writer_free(NULL);
 }
 
-/* The error of a write shows at a later call, again and again, and nothing is written after it. */
+/* Checks that a write error is returned by a later call and by all calls after it, and that nothing
+ * more is written. */
 static void test_error(void) {
     static struct log l = {.fail_at = 7};
     struct err e;

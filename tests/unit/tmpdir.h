@@ -23,7 +23,7 @@ static inline void tmp_remove(void) {
     snprintf(cmd, sizeof cmd, "rm -rf '%s'", tmp_dir);
     if (system(cmd)) perror("rm");
 }
-/* Path of a file in the folder: a few static buffers, reused in turn. */
+/* Returns the path of a file in the folder, in one of a few static buffers used in turn. */
 static inline const char *tmp_path(const char *name) {
     static char buf[8][256];
     static int i;

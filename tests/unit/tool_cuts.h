@@ -27,7 +27,7 @@ static void take(struct toolparse *p, struct buf *done) {
 
 struct reading {
     struct buf json, content, thought,
-        calls; /* the result, and what a stream showed before the end */
+        calls; /* the result, and the parts that a stream showed before the end */
 };
 
 static void release(struct reading *r) {

@@ -6,7 +6,8 @@
 #include "runtime/engine/model.h"
 #include "tests/check.h"
 
-/* data is released with the last holder of the weight; release NULL: it is borrowed. */
+/* Returns a model with one weight replaced. `data` is released with the last reference to the
+ * weight; release NULL: it is borrowed. */
 static inline struct model *with_weight(const struct model *of, const char *name, void *data,
                                         enum qtype type, void (*release)(void *)) {
     struct err e = {0};
