@@ -3,8 +3,8 @@
 """bench/blas.py PROGRAM [OUT.json] - our float products compared with OpenBLAS's, on one thread, in GFLOP/s.
 
 PROGRAM is built by `make bench-blas` and times the libopenblas.so.0 that `hone doctor` tries in the same way. numpy's wheels
-from PyPI have another build, timed here with the same sizes: 2048 columns, second moments of 512 rows, and the factor of
-error feedback, for which hone never uses OpenBLAS."""
+from PyPI contain a different build, which is timed with the same sizes: 2048 columns, second moments of 512 rows, and the
+factorization for error feedback, for which hone never uses OpenBLAS."""
 import json
 import os
 import subprocess

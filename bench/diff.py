@@ -5,8 +5,8 @@ OUT.json
 
 Both files are sparse (20 GiB of holes, a few blocks of data) with the tensors of Qwen3.5-35B-A3B and a vocabulary of 248320
 entries. They differ in one byte of one tensor. `hone publish --manifest-only` makes the first manifest, which reads everything
-once; the second is a copy with another hash for that tensor, so 20 GiB are hashed only once. The comparison reads headers and
-manifests. Time is the best of five."""
+once; the second is a copy with a different hash for that tensor, so 20 GiB are hashed only once. The comparison reads headers
+and manifests. Time is the best of five."""
 import json
 import os
 import shutil

@@ -1,4 +1,4 @@
-# mk/check.mk - slow checks, and checks that need another compiler, Python or other programs
+# mk/check.mk - slow checks, and checks that need a different compiler, Python or other programs
 check-examples: $(OBJ)/stage.stamp ## the programs of docs/examples against the installed library; also with SAN=thread
 	$(Q)HONE=$(abspath $(BIN)) UNITS= SCRIPTS=tests/cli/library.sh CC='$(CC)' SANF='$(SANF)' sh tests/run.sh
 check-examples-memory: $(OBJ)/stage.stamp ## the same with each memory request refused in turn (15 minutes)

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Tests the web page of `hone serve` in headless Chromium: python3 tests/page.py CHROMIUM URL [FOLDER].
 
-Every view is used as a person would, with texts that would like to be markup; at 390 and 1280 pixels, light and dark, nothing
-is off the page, every control has a name, text has a contrast of at least 4.5 and 12 pixels. No request leaves the server, the
-console stays silent. Pictures are written to FOLDER. The browser is spoken to over its debugging pipe (texts that end with NUL)."""
+Uses every view like a person, with texts that contain markup. At 390 and 1280 pixels, in light and dark mode, nothing may
+overflow the page, every control must have a name, and text must have a contrast ratio of at least 4.5 and be at least 12
+pixels high. No request may go to other servers, and the console must stay empty. Screenshots are written to FOLDER. The
+browser is controlled through its debugging pipe (texts that end with NUL)."""
 import base64
 import json
 import os

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """tests/template-repair.py - measures `hone template fix` over a folder of templates.
 
-Renders with jinja2 as transformers configures it and, where it is installed, with minijinja; nothing here
-asks hone what is right. For each template it prints: errors and warnings before and after, failed renderings
-of the scenarios, right renderings that changed, pairs of the equivalence oracle, differences between engines,
-milliseconds that the repair adds to 200 messages, and whether a second repair changes anything.
+Renders with jinja2 as configured by transformers and, if installed, with minijinja; expected results never come from hone.
+Prints for each template: errors and warnings before and after, failed renderings of the scenarios, right renderings that
+changed, pairs of the equivalence oracle, differences between engines, milliseconds that the repair adds to 200 messages, and
+whether a second repair changes anything.
 
     tests/template-repair.py FOLDER [--hone build/hone] [--scenarios FILE] [--json] [-v]
 
-A rendering is right where the original rendered it, the probes on what it holds passed, and, where a message has
-an odd form (content null, arguments as text ...), it equals that of the normal form."""
+A rendering is right if the original template rendered it, the probes of its features passed and, if a message has an odd form
+(content null, arguments as text ...), it equals that of the normal form."""
 import argparse
 import collections
 import copy

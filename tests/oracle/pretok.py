@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/pretok/pieces.json: how the `tokenizers` library cuts strings into pre-tokens, as the published tokenizer.json of
-each family asks for it. The regexes are typed from those files' descriptions, in the library's own syntax.
+"""Makes tests/golden/pretok/pieces.json: how the `tokenizers` library splits strings into pre-tokens, as specified in the
+published tokenizer.json of each family. The regexes were copied from those files' descriptions, in the library's own syntax.
 
 Usage: python3 tests/oracle/pretok.py   (from the repository root; needs tokenizers 0.23)
 """

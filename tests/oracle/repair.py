@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""tests/oracle/repair.py - what repaired templates have to print: tests/golden/templates/repair.json.
+"""tests/oracle/repair.py - expected renderings of repaired templates: tests/golden/templates/repair.json.
 
 For each template of tests/golden/templates/repair, which are written here in the idioms of published ones, and for
-conversations in odd forms (content null, arguments as text ...): what jinja2, set up as transformers does it, prints
-with the template as it is for the same conversation in the normal form. test_repair.c compares."""
+conversations in odd forms (content null, arguments as text ...): the rendering by jinja2, configured as in transformers, of
+the same conversation in normal form with the original template. test_repair.c compares."""
 import importlib.util
 import json
 import os

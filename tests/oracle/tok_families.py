@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/golden/tok_families/: small tokenizers in the shape of published families, and what the libraries that define them make
-of hostile strings.
+"""Makes tests/golden/tok_families/: small tokenizers like those of published families, and the results of the libraries that
+define them for hostile strings.
 
-Vocabularies are trained here, on calib/text and lines below, by `tokenizers` (byte-level BPE, tokenizer.json) and by `sentencepiece`
-(tokenizer.model); normalizer, pre-tokenizer, added tokens and options are those of each family. A tokenizer.json beside a
-tokenizer.model gets its merges from the pieces: every way to put a piece together, best piece first.
+Vocabularies are trained here, on calib/text and lines below, by `tokenizers` (byte-level BPE, tokenizer.json) and by
+`sentencepiece` (tokenizer.model); normalizer, pre-tokenizer, added tokens and options are those of each family. A
+tokenizer.json next to a tokenizer.model gets its merges from the pieces: every way to compose a piece, best piece first.
 
-Ids and texts: of a family with tokenizer.model `sentencepiece`, of others `tokenizers`. One file per family, gzip'd JSON:
+Ids and texts come from `sentencepiece` for families with tokenizer.model, and from `tokenizers` for the others. One file per
+family, gzip'd JSON:
   name, oracle, files {name: object, or base64 for tokenizer.model}, ids [[...] per string; null where the library takes no such
   string], text [the decoded text where it is not the string itself, else null]
 strings.json.gz: the strings; the last ones are not UTF-8.

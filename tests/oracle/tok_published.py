@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Adds to tests/golden/tok_families/ tokenizers in forms that published folders have besides tokenizer.json and tokenizer.model:
-tiktoken files, added tokens that are normalized or single words, decoders that replace text, split regexes that are written otherwise.
+"""Adds to tests/golden/tok_families/ tokenizers in the other forms found in published folders: tiktoken files, added tokens
+that are normalized or single words, decoders that replace text, split regexes in different spellings.
 
-Oracles: tiktoken with the family's regex and special tokens; tokenizers. Strings: those of tok_families.py and, under "more", some that
-hold the added tokens.
+Oracles: tiktoken with the family's regex and special tokens; tokenizers. Strings: those of tok_families.py and, under "more",
+some that contain the added tokens.
 
 Usage: python3 tests/oracle/tok_published.py   (from the repository root; tiktoken 0.14.0, tokenizers 0.23.3)
 """

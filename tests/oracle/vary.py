@@ -6,7 +6,7 @@ nothing is kept.
 
 Usage: HONE=build/hone MICRO=.../tests/micro python3 tests/oracle/vary.py [--seed N] [--variants N] [NAME...] [KEY=JSON...]
 KEY=JSON: one variant with these entries of config.json. MICRO is built by `make interop`'s rule, or: make OBJ/tests/micro.
-A variant that hone refuses is printed with its reason; it is for the reader to judge. Exit 1: logits differ.
+A variant that hone refuses is printed with the reason, for a person to judge. Exit 1: logits differ.
 """
 import copy
 import json

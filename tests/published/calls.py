@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Tool calls in answers: the syntax that a template asks for, detected from its behaviour; loosely written answers; markers
-that must not leak. What is right is what the family's documented format says; a rendered call comes from jinja2."""
+that must not leak. Expected results follow the family's documented format; rendered calls come from jinja2."""
 import json
 import os
 import pathlib

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Calls written loosely, over all syntaxes: what models do that have learned several of them, or whose answer ends early. The reading is what
-the syntax's documentation says of the parts that are there; `problems` says whether something was missing or guessed."""
+"""Loosely written calls in all syntaxes, as from models that have learned several of them, or whose answer ends early.
+Expected results follow the syntax's documentation for the parts that are present; `problems` tells whether something was
+missing or guessed."""
 import json
 
 from calls import A, B, C, D, DC, DCE, DCS, DE, DSEP, EOS, G, H, K, LS, M, P, Q, S, answer, bash, d, g, inv, qwen, write_texts  # noqa: F401

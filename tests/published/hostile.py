@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Hostile input: files, folders, templates and requests mutated by a seeded generator. Nothing may crash or hang, an error is
-one line that names the input, and what is accepted means what the gguf and safetensors packages, jinja2 and json say of
-it."""
+one line that names the input, and accepted input must mean the same as to the gguf and safetensors packages, jinja2 and
+json."""
 import json
 import pathlib
 import random

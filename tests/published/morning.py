@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Folders as tools other than transformers write them, and unusual combinations of the cases in the other files.
 
-Right is what transformers, peft, tokenizers, tiktoken or Python's own reader make of the same files. A folder that these can use and hone
-refuses counts as refused here; run.py lists it.
+Expected results are those of transformers, peft, tokenizers, tiktoken or Python's own parser for the same files. A folder
+that these can use and hone refuses counts as refused; run.py lists it.
 """
 import base64
 import codecs

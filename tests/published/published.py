@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Helpers shared by this folder's trials of hone on folders, texts and requests as people publish and send them.
 
-A trial is a function with @trial(KIND): it changes a checkpoint or asks a server, and returns a verdict.
+A trial is a function with @trial(KIND) that changes a checkpoint or sends a request to a server, and returns a verdict.
   right            the output equals that of an independent library
-  refused          an error that names the reason and what to do
+  refused          an error that names the reason and the remedy
   wrong reason     an error whose text does not name the reason, or leaves no way out
   wrong            exit status 0 and a wrong output, without a warning that says so
   crashed          a signal, a hang, or a report of a sanitizer

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Requests to `hone serve` in odd shapes: duplicate members, contents without text, schemas that combine, chain and recurse,
-tools whose parameters are spread over a schema, grammars with left recursion, records on links and pipes, clients that leave.
-Judged by jsonschema, jinja2, Python's json and re."""
+tools whose parameters are spread over a schema, grammars with left recursion, records written to links and pipes, clients
+that disconnect. Judged by jsonschema, jinja2, Python's json and re."""
 import http.client
 import json
 import os

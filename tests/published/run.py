@@ -3,8 +3,8 @@
 """Runs the trials of this folder and prints a table by kind.
 
 Usage: HONE=build/hone python3 tests/published/run.py [--kind KIND] [--only NAME] [--json FILE] [-v]
-Exit status 1 where a trial is wrong, crashed or refused for the wrong reason, and where one is refused that the recorded
-results (docs/results/published.json) do not list as refused: what once converted must not be refused later.
+Exit status 1 if a trial is wrong, crashed or refused for the wrong reason, or if one is refused that the recorded results
+(docs/results/published.json) do not list as refused, because what once worked must keep working.
 """
 import argparse
 import importlib

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`hone serve` over HTTP: streams compared with whole answers, closed objects, strict tools, templates without tools or system
-messages, grammars, timings, counts, NUL and Origin. Judged by jsonschema, jinja2, tokenizers and Python's re. One server for
-each template, started where it is first used and ended at exit."""
+messages, grammars, timings, counts, NUL and Origin. Judged by jsonschema, jinja2, tokenizers and Python's re. One server per
+template, started on first use and ended at exit."""
 import atexit
 import http.client
 import json

@@ -73,8 +73,8 @@ static bool decodes(const struct tok *t, const struct ids *ids, const char *want
     return same;
 }
 
-/* Returns whether the ids decode to the recorded text or, if there is none, to the string itself,
- * with U+0000 as "?". */
+/* Returns whether the ids decode to the recorded text or, without one, to the string itself, with
+ * U+0000 as "?". */
 static bool decodes_to_recorded(const struct tok *t, const struct ids *ids, size_t i,
                                 const struct json *recorded) {
     const char *text = json_str(recorded);
