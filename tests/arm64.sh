@@ -15,7 +15,7 @@ bad=0
 begin=$(date +%s)
 note() { echo "$(($(date +%s) - begin)) s: $*"; }
 
-# what kernels choose by: none, FEAT_DotProd, and FEAT_I8MM as well
+# processors with none of the features that select kernels, with FEAT_DotProd, and with FEAT_I8MM as well
 cpus='cortex-a53 neoverse-n1 max'
 [ -z "${QUICK:-}" ] || cpus=max
 for cpu in $cpus; do

@@ -19,7 +19,7 @@ cd "$t/tree"
 files_of() { # first cell of the row; its second one names the files
     grep "^| $1 |" "$root/CONTRIBUTING.md" | cut -d '|' -f 3 | grep -oE '`[a-z_]+/[^`]*`' | tr -d '`' | sed "s/foo/$2/" | sort
 }
-# files that differ from the tree's or are new
+# files that differ from the tree or are new
 touched() {
     git -C "$root" ls-files | grep -E '^(base|containers|kernels|models|runtime|quantize)/' | while read -r f; do
         if [ -e "$f" ] && ! cmp -s "$f" "$root/$f"; then echo "$f"; fi

@@ -9,7 +9,7 @@ out=${1:-docs/results/interop.json}
 py=$(sh bench/peer-venv.sh) || exit $?
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
-# stderr of the engine's image code is a page long; its exit code and the printed line say what matters
+# the engine's image code prints a page to stderr; its exit code and the printed line suffice
 PYTHONDONTWRITEBYTECODE=1 "$py" tests/interop-vision.py "${HONE:-build/hone}" "$t" "$(dirname "$out")/mmproj.json" 2> "$t/log" || { tail -20 "$t/log"; exit 1; }
 PYTHONPATH=bench PYTHONDONTWRITEBYTECODE=1 "$py" tests/interop.py "${HONE:-build/hone}" "$t" "$out"
 PYTHONPATH=bench PYTHONDONTWRITEBYTECODE=1 "$py" tests/interop-archs.py "${HONE:-build/hone}" "$MICRO" "$t" "$(dirname "$out")/interop-archs.json"

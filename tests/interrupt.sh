@@ -36,7 +36,7 @@ random() { # of 10000, to $r
     seed=$(((seed * 1103515245 + 12345) % 2147483648))
     r=$((seed / 65536 % 10000))
 }
-# what an undisturbed run must have in common with any other
+# what all runs must have in common with an undisturbed one
 numbers() { grep -vE '"(seconds|date|time|[a-z_]*tok_per_s[a-z_]*|probe_seconds)"' "$1"; }
 fail() { echo "FAIL: $*"; [ ! -e "$t/err" ] || tail -n 5 "$t/err"; exit 1; }
 

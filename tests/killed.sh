@@ -24,7 +24,7 @@ for f in tests/golden/models/qwen3/*; do ln -s "$PWD/$f" "$t/small/"; done
 head -c 6000 "$src/self_calib.txt" > "$t/calib.txt"
 head -c 3000 "$src/self_eval.txt" > "$t/eval.txt"
 
-# the folder in which each works, and the command; -f only when it runs again
+# the folder in which each command works, and the command; -f only for the second run
 inputs() {
     case $1 in
     fix) cp "$t/base.gguf" m.gguf ;;
@@ -46,7 +46,7 @@ work() { # in the background with x=exec, so that the signal reaches the program
     fix) $x "$HONE" template fix m.gguf --replace qwen3.5 --in-place ;;
     esac
 }
-# what counts of a folder: every file, but of make only models (its numbers hold times)
+# the files to compare in a folder: all of them; for make, only models (its numbers contain times)
 files() { find . -type f ! -path './out.work/*' ! -path './out/*.json' ! -path './out/*.html' ! -path './out/*.md' ! -path './out/*SUMS' | sort; }
 
 kinds="convert shards quantize split publish fix make"

@@ -18,7 +18,7 @@ HONE=${HONE:-}
 export HONE
 
 if [ "${1:-}" = --one ]; then # one item: $2 result file, $3 the program or script
-    export XDG_CACHE_HOME="$2.cache" # nothing of the one who runs it is read or written
+    export XDG_CACHE_HOME="$2.cache" # no files of the user are read or written
     case $3 in
     *.sh) sh "$3" >"$2.log" 2>&1 ;;
     *) ${WRAP:-} "$3" >"$2.log" 2>&1 ;;
@@ -28,7 +28,7 @@ if [ "${1:-}" = --one ]; then # one item: $2 result file, $3 the program or scri
     case $rc in 0) word=ok ;; 77) word=skip ;; *) word=FAIL ;; esac
     done_items=$(find "${2%/*}" -name '*.rc' | wc -l)
     printf '%3d/%s %-4s %s\n' "$done_items" "$N_ITEMS" "$word" "$(basename "$3")"
-    times >"$2.times" # second line: the children's processor time, as 1m2.34s 0m0.56s
+    times >"$2.times" # second line: the children's processor time, such as 1m2.34s 0m0.56s
     awk -v name="$(basename "$3")" 'NR == 2 { gsub(/[ms]/, " "); print int($1 * 60 + $2 + $3 * 60 + $4), name }' "$2.times" >"$2.sec"
     exit 0
 fi

@@ -10,7 +10,7 @@ h=${HONE_GEN:-build/gen}/include/hone.h
 . tests/expect.sh
 sh tests/abi.sh "$h" "$t/now.so"
 abidiff --no-show-locs packaging/hone.abi "$t/now.so" > "$t/o" 2>&1 || say "the interface changed (see the head of this script): $(cat "$t/o")"
-# what is compared is all of it: a field, an argument, a function that differ are seen
+# the comparison is complete: it detects a different field, argument or function
 change() {
     sed "$1" "$h" > "$t/hone.h"
     cmp -s "$h" "$t/hone.h" && say "'$1' changes nothing"

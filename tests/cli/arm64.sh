@@ -12,7 +12,7 @@ trap 'rm -rf "$t"' EXIT
 packed='Q8_0 Q4_K'
 plain='F32 F16 BF16'
 mkdir "$t/kernels"
-# the table of kernels with these alone; all others are the scalar ones
+# the kernel table with only these; all others are scalar
 sed -n '/^KERN_\(OPS\|PACKED\)(\(neon\|dotprod\|i8mm\), /!p' kernels/ops.def > "$t/head"
 for type in $plain; do echo "KERN_OPS(neon, $type)"; done > "$t/rows"
 for type in $packed; do grep "^KERN_PACKED(\(neon\|dotprod\|i8mm\), $type," kernels/ops.def; done >> "$t/rows"
@@ -39,5 +39,5 @@ march=-march=armv8.2-a
     done
 } > "$t/log" 2>&1 || { cat "$t/log"; exit 1; }
 $cc -static -o "$t/check" "$t"/*.o -lm -lpthread
-# a processor with all of them: the checks go through every instruction set that it has
+# a processor with all of them: the checks run every instruction set that it has
 qemu-aarch64 -cpu max "$t/check" > "$t/log" 2>&1 || { cat "$t/log"; exit 1; }

@@ -47,7 +47,7 @@ fake() { # name, flags: makes a build in a folder of that name
     name=$1
     shift
     mkdir -p "$t/$name"
-    # a variable of the environment may name a compiler and its options
+    # an environment variable may hold a compiler and its options
     # shellcheck disable=SC2086
     ${CC:-cc} -O1 -w -shared -fPIC -Wl,-soname,libopenblas.so.0 -DMORE='""' "$@" -o "$t/$name/libopenblas.so.0" "$t/fake.c"
 }
@@ -88,7 +88,7 @@ grep -q '"openblas_not_used": *"the process uses it already' "$t/o" || say "one 
 (ulimit -v 8000000; use slow 0 doctor --json; exit $fail) || fail=1
 grep -q '"openblas_not_used": *"the memory of the process is limited' "$t/o" || say "used under ulimit -v: $(grep openblas "$t/o")"
 
-# a right one that is slow: tried, with one thread, and not used
+# correct but slow: tried with one thread, and not used
 use slow 0 doctor --json
 grep -q '"openblas": *"OpenBLAS 0.0.1 MAX_THREADS=64 Fake"' "$t/o" || say "doctor does not name it: $(grep openblas "$t/o")"
 grep -q openblas_not_used "$t/o" && say "a right one is refused: $(cat "$t/o")"
@@ -120,7 +120,7 @@ isa=$("$HONE" doctor "$m" --json | sed -n 's/.*"cpu_isa": *"\([a-z0-9]*\)".*/\1/
 moments slow named.gguf --isa "$isa"
 [ "$calls" = 0 ] || say "used with --isa"
 cmp "$t/ours.gguf" "$t/named.gguf" || say "other moments with --isa $isa"
-# the first million values differ by roundings only
+# the first million values differ only by rounding
 for x in ours theirs; do od -An -v -w4 -tf4 -N4000000 "$t/$x.gguf" > "$t/$x"; done
 paste "$t/ours" "$t/theirs" | awk '$1 != $2 { n++; d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; if ($1 > size) size = $1 }
     END { print n + 0, most + 0, size + 0; exit !(n && most <= 1e-5 * size) }' > "$t/o" || say "moments: differing values, largest difference, largest of them: $(cat "$t/o")"

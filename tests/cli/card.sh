@@ -71,7 +71,7 @@ for x in hf ollama lms llama-cli llama-server; do ln -s any "$t/bin/$x"; done
 HONE=$(cd "$(dirname "$HONE")" && pwd)/$(basename "$HONE")
 export HONE
 
-# folder, repo or "", number of blocks, commands that must be there
+# folder, repo or "", number of blocks, commands that must occur
 card() {
     d=$1 repo=$2 want=$3; shift 3
     rm -rf "$t"/block-*

@@ -18,12 +18,12 @@ set -- "$t"/cache/hone/isa-*
 kept=$1
 [ "$(cat "$kept")" = "$fastest" ] || say "kept $(cat "$kept"), measured $fastest"
 [ "$(isa)" = "$fastest" ] || say "$fastest is the fastest, but $(isa) is used"
-# another choice is obeyed, and --isa is stronger
+# a different choice is obeyed, and --isa overrides it
 echo ref > "$kept"
 [ "$(isa)" = ref ] || say "ref was kept, but $(isa) is used"
 [ "$(isa --isa auto)" = ref ] || say "auto is not what was kept"
 [ "$(isa --isa "$best")" = "$best" ] || say "--isa is weaker than what was kept"
-# what is no choice counts for nothing
+# an invalid choice is ignored
 other=neon
 [ "$(uname -m)" = x86_64 ] || other=avx2
 for text in auto nonsense '' "$other" 'ref and more'; do

@@ -14,7 +14,7 @@ done
 grep -q 'vision tensors are left out' "$t/e" || say "vision tensors are not mentioned"
 cp "$t/a.gguf" "$t/b.gguf"
 
-# refused without -f, replaced with it, the same bytes with any thread count
+# refused without -f, replaced with it; the same bytes for any thread count
 rc=0; "$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 2 ] && grep -q -- '-f' "$t/e" && [ ! -s "$t/o" ] || say "existing output: exit $rc"
 "$HONE" convert $m/qwen35moe -o "$t/a.gguf" --type bf16 -f --threads 3 > /dev/null 2>&1 || say "-f failed"
@@ -31,7 +31,7 @@ grep -q '"mmproj_n_tensors": *34' "$t/o" && grep -q '"mmproj_projector": *"qwen3
 "$HONE" convert $m/qwen3 -o "$t/dry.gguf" --dry-run > "$t/o" 2> /dev/null || say "dry run failed"
 grep -q 'blk.2.ffn_down.weight' "$t/o" && [ ! -e "$t/dry.gguf" ] || say "dry run"
 
-# each refusal: exit code, and one sentence on stderr that holds the text
+# each refusal: exit code, and one sentence on stderr that contains the text
 refuse() { # code, text, arguments
     code=$1 text=$2; shift 2
     rc=0; "$HONE" convert "$@" > "$t/o" 2> "$t/e" || rc=$?
@@ -75,7 +75,8 @@ left=$(find "$t" -mindepth 1 -name '*tmp*' | wc -l)
 "$HONE" convert $m/qwen3 -o "$t/s.gguf" --type f32 --split-max 1M > /dev/null 2>&1 || say "split failed"
 [ -e "$t"/s-00001-of-0000?.gguf ] || say "no first shard"
 
-# general.*: from the card, from where the folder was downloaded, from its name; the values are those that the field's converter writes
+# general.*: from the card, the download location or the folder's name; expected values are those that llama.cpp's
+# converter writes
 mkdir "$t/Meta-Qwen-3-8B-Instruct-v0.2"
 src=$t/Meta-Qwen-3-8B-Instruct-v0.2
 cp $m/qwen3/*.json $m/qwen3/model.safetensors "$src"
@@ -115,10 +116,11 @@ key general.dataset.0.name 'OpenHermes 2.5'
 "$HONE" convert "$src" -o "$t/k.gguf" -f --name "Mine" > /dev/null 2>&1 || say "--name: failed"
 "$HONE" inspect "$t/k.gguf" --keys all --json > "$t/o"
 key general.name Mine
-# an unreadable card costs its facts, not the conversion
+# an unreadable card loses its facts, but does not stop the conversion
 { echo ---; head -c 4000 /dev/urandom; printf '\n---\n'; } > "$src/README.md"
 "$HONE" convert "$src" -o "$t/k.gguf" -f > /dev/null 2>&1 || say "a broken card: failed"
-# special tokens that special_tokens_map.json alone names, as AutoTokenizer of transformers 5.24 reads this folder: <|im_start|> as padding, 1011
+# special tokens that only special_tokens_map.json names, as read by AutoTokenizer of transformers 5.24: <|im_start|> as
+# padding, 1011
 cp -r tests/golden/models/qwen3 "$t/map"
 sed -i 's/"pad_token": "[^"]*",//' "$t/map/tokenizer_config.json"
 ! grep -q '"pad_token":' "$t/map/tokenizer_config.json" || say "the config still names a padding token"

@@ -7,7 +7,7 @@ trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 cp -r tests/golden/tiny-qwen35moe "$t/m"
 chmod -R u+w "$t/m"
-# what only a conversation costs: probes have other words
+# costly only for conversations: probes use different words
 printf '%s' "{% if messages[0].content == 'slow' %}{% for i in range(100000) %}{% for k in range(100000) %}{% set x = [k, i] %}{% endfor %}{% endfor %}{% endif %}" > "$t/m/chat_template.jinja"
 cat tests/golden/tiny-qwen35moe/chat_template.jinja >> "$t/m/chat_template.jinja"
 echo '[{"role": "user", "content": "slow"}]' > "$t/slow"

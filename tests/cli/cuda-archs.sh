@@ -28,7 +28,7 @@ want() { # what is expected on stdout, a pattern of stderr (empty: nothing), WAN
     elif [ -s "$t/err" ]; then cat "$t/err"; exit 1; fi
     n=$((n + 1))
 }
-old="50 52 60 61 70 75 80 86 87 89 90" new="75 80 86 87 88 89 90 100 103 110 120 121" # as nvcc 12.4 and 13.0 list them
+old="50 52 60 61 70 75 80 86 87 89 90" new="75 80 86 87 88 89 90 100 103 110 120 121" # as listed by nvcc 12.4 and 13.0
 
 toolkit 13.0 "$new"
 smi 0 8.6
@@ -40,7 +40,7 @@ smi 0 9.0
 want 90a ''
 smi 0 12.1
 want 121 ''
-# a driver that does not fit, or does not answer: text in place of numbers, on stdout
+# a driver that does not match or respond: text in place of numbers, on stdout
 smi 18 "Failed to initialize NVML: Driver/library version mismatch
 NVML library version: 570.86"
 want 80 'no GPU answers'
@@ -56,7 +56,7 @@ smi 0 "8.6
 want 86 '7.5 is left out'
 smi 0 6.1
 want '' '6.1 is left out'
-# a card that the toolkit does not know
+# a card unknown to the toolkit
 toolkit 12.4 "$old"
 smi 0 "12.0
 8.9"
@@ -66,7 +66,7 @@ want '' 'first use'
 toolkit 12.8 "80 86 89 90 100 120"
 smi 0 12.1
 want 120 ''
-# a release: what the toolkit knows
+# a release: the architectures that the toolkit knows
 want "80 86 89 90a 100 120" '' all
 toolkit 12.4 "$old"
 want "80 86 89 90a" '' all
@@ -80,7 +80,7 @@ flags() { # variables...
 smi 18 "Failed to initialize NVML: Driver/library version mismatch"
 flags HAVE_CUDA=1 CI=false > "$t/flags"
 grep -q 'compute_80,code=sm_80 -gencode arch=compute_80,code=compute_80' "$t/flags" || { cat "$t/flags" "$t/err"; exit 1; }
-! grep -qE 'Driver|NVML|Werror' "$t/flags" || { cat "$t/flags"; exit 1; } # a warning of another compiler does not end a user's build
+! grep -qE 'Driver|NVML|Werror' "$t/flags" || { cat "$t/flags"; exit 1; } # not -Werror: warnings must not stop a build
 flags HAVE_CUDA=1 CI=true | grep -q 'Werror all-warnings'
 toolkit 11.5 "50 52 60 61 70 75 80 86"
 [ -z "$(flags HAVE_CUDA=1)" ] && grep -q 'CUDA 11; 12 is needed. HAVE_CUDA=0' "$t/err" || { cat "$t/err"; exit 1; }

@@ -30,12 +30,12 @@ for d in cpu cuda auto; do
     cmp "$t/cpu" "$t/$d"
 done
 
-# a server does not take guesses whose states could not go back
+# a server uses no drafts if states cannot be rolled back
 rc=0
 "$HONE_EMU" serve "$t/m.gguf" --port 0 --draft auto --device cuda > /dev/null 2> "$t/log" || rc=$?
 [ $rc = 2 ] && grep -q "draft: on a device .* a separate pass" "$t/log" || { cat "$t/log"; exit 1; }
 
-# the contexts of a server have what a device has left, more than main memory would give them
+# a server's contexts get the device's remaining memory, more than main memory would give them
 context_mib() { # MiB of the device
     CUDA_EMU_DEVICES=$1 "$HONE_EMU" serve "$t/m.gguf" --port 0 --parallel 256 --device cuda > /dev/null 2> "$t/log" &
     p=$! i=0
@@ -48,7 +48,7 @@ large=$(context_mib 65536) small=$(context_mib 4096)
 echo "context memory: $large MiB of 65536, $small MiB of 4096"
 [ "$large" -gt 16384 ] && [ "$small" -gt 2048 ] && [ "$small" -lt 4096 ]
 
-# a driver that is older than this build needs is named, wherever it is met; without one there is nothing to say
+# every command reports a driver that is too old for this build; without a driver nothing is reported
 old="driver of this machine supports CUDA 12.8 at most, but this hone was built with CUDA 13.0: update the driver to 580 or newer, or build with CUDA 12"
 CUDA_EMU_DRIVER=12080 "$HONE_EMU" doctor > /dev/null 2> "$t/log"
 grep -q "$old" "$t/log" || { cat "$t/log"; exit 1; }
@@ -63,17 +63,17 @@ if grep -q "the CPU" "$t/log"; then cat "$t/log"; exit 1; fi
 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda --max-vram 40M > "$t/less" 2> "$t/log"
 grep -q "the CPU computes them" "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu" "$t/less"
-# or where a map puts them
+# or placed by a map
 printf 'experts 1-2 cpu\nexperts 3 device\n' > "$t/map"
 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda --place "$t/map" > "$t/less" 2> "$t/log"
 grep -q "the experts of 2 blocks stay in main memory" "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu" "$t/less"
-# or copied to the device for the prompt
+# or are copied to the device for the prompt
 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda --max-vram 40M --stream-from 2 > "$t/less" 2> "$t/log"
 grep -q "passes of 2 tokens or more copy them" "$t/log" || { cat "$t/log"; exit 1; }
 cmp "$t/cpu" "$t/less"
 
-# layers over two devices as a map says: the bytes of one device
+# layers on two devices by a map: the bytes of one device
 export CUDA_EMU_DEVICES=2048,3072
 printf 'layers 0 cuda:1\nlayers 1-2 cuda:0\nlayers 3 cuda:1\nexperts 2 cpu\n' > "$t/map"
 "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --temp 0 --act f32 --kv-type f32 --device cuda:0,1 --place "$t/map" > "$t/less"
@@ -82,7 +82,7 @@ printf 'layers 0 cuda:7\n' > "$t/map"
 if "$HONE_EMU" run "$t/m.gguf" -p "The value of" -n 6 --device cuda:0,1 --place "$t/map" > "$t/less" 2> "$t/log"; then exit 1; fi
 grep -q "cuda:7, which --device does not name" "$t/log" || { cat "$t/log"; exit 1; }
 
-# importance summed on both: the bytes of one device; a draft's block goes where there is room
+# importance summed on both: the bytes of one device; a draft block goes to a device with room
 printf 'One two three four five six seven eight nine ten eleven twelve. %.0s' 1 2 3 > "$t/words"
 for d in cuda:0 cuda:0,1; do "$HONE_EMU" imatrix "$t/m.gguf" "$t/words" -o "$t/i-$d" --ctx 8 --chunks 3 --device $d -q > /dev/null; done
 cmp "$t/i-cuda:0" "$t/i-cuda:0,1"
@@ -91,7 +91,7 @@ for d in cpu cuda:0,1; do "$HONE_EMU" run "$t/d.gguf" -p "One two" -n 6 --temp 0
 cmp "$t/d-cpu" "$t/d-cuda:0,1"
 grep -q "drafted tokens accepted" "$t/log-cuda:0,1" || { cat "$t/log-cuda:0,1"; exit 1; }
 
-# a server with both: answers computed at once are the CPU's, and there is as much context memory as the devices have room for
+# a server on both: simultaneous answers equal the CPU's, and context memory is what the devices have room for
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
 served() { # device: two texts
     : > "$t/ready"
@@ -116,7 +116,7 @@ cmp "$t/cpu-texts" "$t/cuda-texts"
 awk '/context memory/ { for (i = 2; i <= NF; i++) if ($i == "MiB") m = $(i - 1) } END { print "room for " m " MiB on two devices"; exit !(m > 0 && m < 564) }' "$t/log"
 unset CUDA_EMU_DEVICES
 
-# a device that fails for good: commands say what to do, a server fails what runs and ends
+# a device that fails for good: commands report what to do; a server fails its requests and exits
 rc=0
 CUDA_EMU_LOST=6 "$HONE_EMU" eval ppl "$t/m.gguf" "$t/text" --ctx 16 --chunks 2 --device cuda > /dev/null 2> "$t/log" || rc=$?
 [ $rc = 4 ] && grep -q "has lost the device. Run the same command again" "$t/log" || { cat "$t/log"; exit 1; }

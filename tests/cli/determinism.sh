@@ -48,11 +48,11 @@ same merged imatrix --merge "$t/a.gguf" "$t/b.gguf" -o OUT
 same merged.dat imatrix --merge "$t/a.gguf" "$t/b.gguf" -o OUT --format dat
 types=$(sed -n 's/^QTYPE([A-Z0-9_]*, *[0-9]*, *"\([a-z0-9A-Z_]*\)".*/\1/p' containers/qtype.def)
 least=27 searched='q4_K q3_K iq2_xs iq3_s q4_0'
-# a sanitizer makes everything slow, and looks for other things
+# a sanitizer is slow and looks for different errors
 if grep -q __asan_init "$HONE"; then types='Q4_K IQ2_XS Q5_0' searched=q4_K least=3; fi
 written=0
 for type in $types; do
-    # types that cannot be written (activation formats), and the base's own, are refused before anything is read
+    # types that cannot be written (activation formats), and the base's own type, are refused before anything is read
     rc=0
     "$HONE" quantize "$base" -o "$t/none" --type "$type" --imatrix "$t/merged" --dry-run -q >/dev/null 2>&1 || rc=$?
     [ $rc = 0 ] || continue
@@ -67,8 +67,8 @@ for search in best conventional; do
     done
 done
 same recipe quantize "$t/convert-moe" -o OUT --recipe Q4_K_M
-# with error feedback: from given moments the bytes are the same; the moments themselves are sums of activations, which differ in their
-# last bits from one instruction set to another
+# with error feedback, given moments lead to the same bytes; the moments themselves are sums of activations, whose last
+# bits differ between instruction sets
 "$HONE" imatrix "$t/convert-moe" "$t/b.txt" -o "$t/m.gguf" --gram "$t/g.gguf" --ctx 128 --chunks 16 -q >/dev/null
 few='exps|^output.weight|^blk' # without most: matrices of one block
 head -c 13000 "$t/b.txt" > "$t/short.txt"

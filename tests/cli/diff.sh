@@ -15,7 +15,7 @@ run 0 split "$t/m.gguf" --max-size 500K
 run 0 diff "$t/m.gguf" "$(ls "$t"/m-00001-of-*)" --json
 has '"same": true'
 
-# one byte of data, known place: the tensor that covers it
+# one byte of data at a known offset: reports the tensor that contains it
 cp "$t/m.gguf" "$t/n.gguf"
 n=$(wc -c < "$t/n.gguf")
 printf 'x' | dd of="$t/n.gguf" bs=1 seek=$((n - 40)) conv=notrunc 2> "$t/e"
@@ -43,14 +43,14 @@ tr ',' '\n' < "$t/o" | sed -n 's/.*"rel_rms_error": \([0-9.e-]*\).*/\1/p' > "$t/
 [ -s "$t/err" ] || say "no errors listed"
 awk '{ if (!($1 > 0.003 && $1 < 0.007)) exit 1 }' "$t/err" || say "errors of Q8_0: $(sort -n "$t/err" | sed -n '1p;$p')"
 
-# another model: removed and added tensors, shapes
+# a different model: removed and added tensors, shapes
 run 0 convert tests/golden/models/qwen3 -o "$t/d.gguf"
 run 1 diff "$t/m.gguf" "$t/d.gguf" --json
 has '"change": "removed"'
 has '"change": "added"'
 has '"key": "general.architecture", "change": "value", "a": "\"qwen35moe\"", "b": "\"qwen3\""'
 
-# by manifests nothing is read, and the answer is the same; a manifest of another file is not believed
+# with manifests no data is read, and the result is the same; a manifest of a different file is not trusted
 if "$HONE" publish --help > /dev/null 2>&1; then
     mkdir "$t/a" "$t/b"
     cp "$t/m.gguf" "$t/a"; cp "$t/n.gguf" "$t/b/m.gguf"

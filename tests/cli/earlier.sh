@@ -24,7 +24,7 @@ for r in Q8_0 Q4_0 Q6_K Q5_0; do on_card $r "another recipe"; done
 [ "$(grep -c '"file": "Tiny-Q4_0.gguf"' "$t/out/results.json")" = 1 ] || say "a file is listed twice"
 run 0 publish --check "$t/out"
 
-# removed: gone; changed, or measured on another text: named
+# removed files are gone; changed ones, or ones measured on a different text, are listed
 rm "$t/out/Tiny-Q6_K.gguf"
 echo x >> "$t/out/Tiny-Q5_0.gguf"
 make --recipe Q8_0

@@ -48,14 +48,14 @@ run 0 convert "$t/b" -o "$t/b.gguf"
 run 0 inspect "$t/b.gguf" --json
 ! grep -q eos_token_ids "$t/o" || say "a list where keys hold all"
 
-# the template writes 1014 after answers, and 1016 before results of tools
+# the template writes 1014 after answers, and 1016 before tool results
 folder c null '{% for m in messages %}{% if m.role == "tool" %}<|image_pad|>{% else %}<|im_start|>{% endif %}{{ m.content }}{{
     m.tool_calls }}{% if not m.tool_calls %}<|vision_end|>{% endif %}{% endfor %}'
 run 0 convert "$t/c" -o "$t/c.gguf"
 keys "$t/c.gguf" 'eos_token_id=u32","value":"1012"' 'eot_token_id=u32","value":"1014"' 'eom_token_id=u32","value":"1016"'
 ends "$t/c.gguf" 1010,1012,1014,1016
 
-# each of them ends an answer, and no other
+# each of them ends an answer, and no other token does
 answers() { # id, finish_reason
     body="{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"max_tokens\": 3, \"logit_bias\": {\"$1\": 100}}"
     "$t/ask" "$port" -b "$body" POST /v1/chat/completions > "$t/raw" || say "the server does not answer"
@@ -88,7 +88,7 @@ run 0 convert "$t/i" -o "$t/i.gguf"
 says "$t/b.gguf" hi iiiiii length
 says "$t/i.gguf" hi '' end
 
-# a mark of ordinary tokens ends answers and is not part of them; a single word does not
+# a marker of ordinary tokens ends answers and is not part of them; a single word does not
 text_end() { # name, template
     folder "$1" null "$2"
     run 0 convert "$t/$1" -o "$t/$1.gguf"
@@ -112,7 +112,7 @@ kill -TERM $pid
 wait $pid || say "the server ends with $?"
 pid=
 
-# a template of one's own brings its own ends
+# a user's template brings its own end tokens
 printf '%s' '{% for m in messages %}{{ m.content }}<|video_pad|>{% endfor %}' > "$t/own.jinja"
 cp "$t/b.gguf" "$t/m.gguf"
 start --template "$t/own.jinja"

@@ -9,7 +9,7 @@ trap 'rm -rf "$t"' EXIT
 tiny=tests/golden/tiny-qwen35moe
 "$HONE" convert $tiny -o "$t/f32.gguf" --type f32 -q > /dev/null
 text=calib/text/eval.txt
-# a sanitizer makes everything slow, and looks for other things
+# a sanitizer is slow and looks for different errors
 if grep -q __asan_init "$HONE"; then TYPES=${TYPES:-Q4_K_M}; fi
 num() { sed -n "s/^ *\"$2\": \([-0-9.e+]*\),*$/\1/p" "$1" | head -1; }
 base() { "$HONE" eval kld "$t/q.gguf" $text --save-base "$t/base" -f "$@" -q > /dev/null; }

@@ -10,7 +10,7 @@ tiny=tests/golden/tiny-qwen35moe
 head -1 $tiny/tools.jsonl > "$t/one.jsonl"
 is() { grep -qE "\"$2\": $3,?\$" "$1" || { echo "$1: \"$2\" is not $3:"; cat "$1"; exit 1; }; }
 
-# the first case: a call is made, and the right one (transformers writes the same, suites/choices.json)
+# the first case: the right call is made (transformers generates the same, suites/choices.json)
 "$HONE" eval tools "$t/m.gguf" "$t/one.jsonl" --base "$t/m.gguf" --json -q > "$t/tools"
 for k in n_cases n_parsed n_valid n_named n_equal n_passed n_same_as_base; do is "$t/tools" $k 1; done
 is "$t/tools" n_lost 0

@@ -7,7 +7,7 @@ trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 tiny=tests/golden/tiny-qwen35moe
 ctx=512 n=6 n_parts=9
-# a sanitizer makes everything slow; it looks at the code, not at the numbers
+# a sanitizer is slow and checks the code, not the numbers
 if grep -q __asan_init "$HONE"; then ctx=256 n=3 n_parts=3; fi
 "$HONE" convert $tiny -o "$t/f32.gguf" --type f32 -q > /dev/null
 "$HONE" quantize "$t/f32.gguf" -o "$t/q4.gguf" --type Q4_K -q > /dev/null
@@ -27,15 +27,15 @@ has "$t/ppl" ppl ppl_stderr n_tokens ctx tok_per_s
 "$HONE" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --ctx $ctx --chunks $n --by-depth --plot "$t/depth.svg" --json > "$t/kld"
 [ "$(grep -o '<title>q4.gguf ' "$t/depth.svg" | wc -l)" = "$(grep -c '"from":' "$t/kld")" ] || { echo "the plot does not show the table"; exit 1; }
 has "$t/kld" ppl ppl_base mean_kld mean_kld_stderr median_kld kld_p90 kld_p95 kld_p99 kld_p999 max_kld rms_dp mean_dp same_top1 n_tokens by_depth
-# the base's log-probabilities are kept in f32: each is above -16, so 2^-20 at most is lost, on average too
+# the base's log-probabilities are stored in f32; each is above -16, so at most 2^-20 is lost, also on average
 holds "($(num "$t/kld" ppl_base) / $(num "$t/ppl" ppl) - 1) ^ 2 < 1e-12"
 holds "$(num "$t/kld" mean_kld) > 0.001 && $(num "$t/kld" mean_kld) < 0.05 && $(num "$t/kld" same_top1) > 0.8"
 
-# through the field's file: the same up to its 16-bit codes
+# through llama.cpp's file: the same up to its 16-bit codes
 "$HONE" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/base" --ctx $ctx --chunks $n > /dev/null
 "$HONE" eval kld "$t/q4.gguf" --base-file "$t/base" --json > "$t/kld2"
 holds "($(num "$t/kld" mean_kld) - $(num "$t/kld2" mean_kld))^2 < 1e-8"
-# through the compact one: unbiased, smaller
+# through the compact file: unbiased, smaller
 "$HONE" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/compact" --compact --top 64 --ctx $ctx --chunks $n > /dev/null
 [ "$(wc -c < "$t/compact")" -lt $(($(wc -c < "$t/base") / 5)) ]
 "$HONE" eval kld "$t/q4.gguf" --base-file "$t/compact" --json > "$t/kld3"
@@ -72,7 +72,7 @@ holds "$(num "$t/parts" same_set) > 0.5 && $(num "$t/parts" same_set) < 1"
 has "$t/speed" tests test depth tok_per_s tok_per_s_stddev gb_per_s share_of_bandwidth
 [ "$(grep -c '"test": ' "$t/speed")" = 4 ]
 
-# cache types without a model: fewer bits, more error; the rotation does no harm to f32-like types
+# cache types without a model: fewer bits mean more error; rotation does not harm types close to f32
 "$HONE" eval kv --head-dims 64,256 --depths 256 --kv-type f32,tq4,tq3,tq2 --json > "$t/types"
 has "$t/types" head_dim depth kv_type bits_per_value attention_kld output_error put_ns_per_value get_ns_per_value
 set -- $(sed -n 's/^ *"output_error": \([-0-9.e+]*\),*$/\1/p' "$t/types")

@@ -29,7 +29,7 @@ for command in "verify" "publish --check"; do
     done
     rm "$t/counts"
 done
-# a file of the model that cannot be looked at is neither missing nor there
+# a model file whose state is unknown counts neither as missing nor as present
 plan() { "$HONE_FAULTY" convert tests/golden/models/qwen3 -o "$t/x.gguf" --dry-run --csv -q 2>"$t/err" >"$t/all" && grep -v seconds "$t/all" >"$t/out"; }
 HONE_FAULT_LOG="$t/counts" plan
 cp "$t/out" "$t/want"
@@ -39,7 +39,7 @@ for n in $(seq "$(awk '$1 == "stat" {print $2}' "$t/counts")"); do
     { [ $rc = 0 ] && cmp -s "$t/out" "$t/want"; } || { [ $rc = 4 ] && grep -q 'Input/output error' "$t/err"; } ||
         { echo "convert, stat $n fails: exit $rc: $(cat "$t/err")"; exit 1; }
 done
-# nor is a file of the output that cannot be examined something else than a file
+# an output whose state is unknown must not be taken for something other than a file
 quantize() { "$HONE_FAULTY" quantize "$t/dir/m-f16.gguf" -o "$t/q.gguf" --recipe Q4_K_M -q >/dev/null 2>"$t/err"; }
 HONE_FAULT_LOG="$t/counts2" quantize
 cp "$t/q.gguf" "$t/want"

@@ -20,7 +20,7 @@ expect() { # expect CODE TEXT command...: exit status and a part of stderr
 }
 "$HONE" convert "$src" -o "$dir/in.gguf" --type bf16 -q >/dev/null || fail "convert"
 threads="1 3"
-# a sanitizer makes everything slow; it looks at the code, not at the numbers
+# a sanitizer is slow and checks the code, not the numbers
 grep -q __asan_init "$HONE" && threads="1 2"
 im="$HONE imatrix $dir/in.gguf $src/self_calib.txt -q --ctx 256"
 $im --chunks 9 -o "$dir/i.gguf" --gram "$dir/g.gguf" >/dev/null || fail "imatrix --gram"
@@ -37,7 +37,7 @@ expect 2 'use -f' $im -o "$dir/i2.gguf" --gram "$dir/g.gguf"
 expect 2 'multiple of 256' $im -o "$dir/i2.gguf" --gram "$dir/g2.gguf" --gram-block 100
 expect 2 'exclude each other' "$HONE" imatrix --stats "$dir/i.gguf" --gram "$dir/g2.gguf"
 
-# the dense matrices of one block only: quick, and their effect is not drowned by the rest
+# only the dense matrices of one block: quick, and the rest does not hide their effect
 q="$HONE quantize $dir/in.gguf --recipe Q3_K_M --imatrix $dir/i.gguf --tensor blk.[023]=BF16 --tensor exps|token_embd|output.weight=BF16 -q"
 $q -o "$dir/p.gguf" >/dev/null || fail "quantize"
 for j in $threads; do
@@ -49,7 +49,7 @@ done
 cmp -s "$dir/p.gguf" "$dir/f1.gguf" && fail "feedback changes nothing"
 "$HONE" verify "$dir/f1.gguf" >/dev/null || fail "verify"
 
-# on text of the same kind the divergence falls; the median, because a single token can outweigh the other thousand
+# on similar text the divergence falls; the median is used, because a single token can outweigh the other thousand
 "$HONE" eval kld "$dir/p.gguf" "$dir/f1.gguf" "$src/self_eval.txt" --base "$dir/in.gguf" --chunks 1 -q --csv >"$dir/kld" || fail "eval"
 kld() { # value of the column median_kld for a model
     awk -F, -v m="$1" 'NR > 1 && $1 ~ m { print $col } /median_kld/ { for (i = 1; i <= NF; i++) if ($i == "median_kld") col = i }' "$dir/kld"
@@ -67,7 +67,7 @@ done
 cmp -s "$dir/e1.gguf" "$dir/e3.gguf" || fail "threads change embeddings"
 cmp -s "$dir/e0.gguf" "$dir/e1.gguf" && fail "feedback does not change embeddings"
 
-# files that are not what they claim
+# invalid files
 expect 3 'general.type' $q -o "$dir/x.gguf" --gram "$dir/i.gguf"
 expect 2 'No such file' $q -o "$dir/x.gguf" --gram "$dir/none.gguf"
 head -c 100000 "$dir/g.gguf" >"$dir/cut.gguf"

@@ -10,26 +10,27 @@ t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 
-# object:variable, patterns of the shell: compilers put a number, or the function, to the name of a static variable in it
+# object:variable, as shell patterns: compilers append a number to the name of a function's static variable, or prepend
+# the function
 allowed() {
     case $1 in
-    # the context of the process, of threads that entered none; a thread's pointers to its own and to its cost, and the chunk it
-    # is in
+    # the process's context, for threads that have entered none; a thread's pointers to its context and cost budget, and
+    # its current chunk
     ctx.o:process | ctx.o:current | ctx.o:cost | pool.o:inside) ;;
     # filled once, by pthread_once, and only read afterwards
     grid.o:grid | grid.o:grid_once | grid_near.o:tables | grid_near.o:once | gridq.o:levels | gridq.o:lowest) ;;
     gridq.o:levels_once | kern.o:amx_once | kern.o:amx_agrees | blas.o:blas_once | blas.o:blas_lib) ;;
-    # what the machine can do, measured once, under a lock
+    # the machine's abilities, measured once under a lock
     speed.o:*known* | speed.o:*lock* | agree.o:*known* | agree.o:*lock*) ;;
-    # what a signal handler must find, which knows no context: temporaries to remove, maps that may be cut (under a lock)
+    # data for signal handlers, which have no context: temporaries to remove, maps that may be truncated (under a lock)
     out.o:temps | out.o:temp_count | map.o:live | map.o:n_live | map.o:lock | main.o:*busy*) ;;
-    # the terminal, of which a process has one
+    # the terminal; a process has only one
     chat_line.o:asked | chat_line.o:ended | line.o:tty | line.o:have_tty | line.o:resized | line.o:continued | line.o:wake_fd) ;;
-    # set by tests of interruption alone
+    # set only by interruption tests
     gguf_edit.o:gguf_edit_hook) ;;
-    # set once, atomically: the driver's context is the process's, and an error that stays ends it for everybody
+    # set once, atomically: the driver's context belongs to the process, and a permanent error ends it for all jobs
     ctx.o:_ZL4lost) ;;
-    # what nvcc adds to register its kernels
+    # added by nvcc to register kernels
     *:*__nv_* | *:*__fat* | *:*__cuda* | *:*__device_stub*) ;;
     *) return 1 ;;
     esac
@@ -43,7 +44,7 @@ while read -r v; do
     allowed "$v" || say "${v%%:*} has a variable '${v#*:}' that belongs to the process; put it into struct ctx (base/ctx.h) or into what its caller holds"
 done < "$t/all"
 
-# the search finds its patterns in all spellings
+# the search finds variables in all forms of declaration
 printf '%s\n' 'static int plain;' 'int shared = 1; static char *name = "x";' '_Thread_local int mine;' \
     'int *f(void) { static int inner; plain++; name++; return &inner + shared + plain + mine; }' \
     'static const int fixed = 3; const int *g(void) { return &fixed; } extern char **n; char **n = &name;' > "$t/x.c"

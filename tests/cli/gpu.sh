@@ -48,7 +48,7 @@ if [ -x "${HONE_EMU:-}" ] && ! grep -q __asan_init "$HONE_EMU"; then
     if grep -q "computing on" "$t/e"; then say "the CPU was asked for: $(cat "$t/e")"; fi
     run 0 inspect "$t/q.gguf"
     if grep -q "computing on" "$t/e"; then say "inspect computes: $(cat "$t/e")"; fi
-    # files have the bytes of the CPU where that is promised: conversion and quantization
+    # files are byte-identical to the CPU's where that is promised: conversion and quantization
     run 0 quantize "$t/m.gguf" -o "$t/card.gguf" --recipe Q4_0 -q
     run 0 quantize "$t/m.gguf" -o "$t/cpu.gguf" --recipe Q4_0 -q --device cpu
     cmp "$t/card.gguf" "$t/cpu.gguf" || say "quantization depends on the device"

@@ -26,7 +26,7 @@ done
 for g in docs/guides/*.md; do grep -q "guides/${g##*/}" docs/README.md || say "docs/README.md does not list $g"; done
 grep -q '(docs/README.md)' README.md || say "README.md does not name docs/README.md"
 
-# ---- programs of a guide: hone with options that make it quick, and others that are only listed ----
+# ---- programs used in guides: hone with options that make it quick, and others that are only listed ----
 bin=$t/bin
 mkdir "$bin"
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/ask.c -o "$t/ask"
@@ -57,7 +57,7 @@ stop() {
 case "$1 $*" in
 "make "*--dry-run*) set -- "$@" --time 1h ;;
 "make "*" -q"*) set -- "$@" --plain --recipe Q8_0,Q4_K_M,Q2_K --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools-cases 1 ;;
-"make "*) # as the guide has it, for one size
+"make "*) # as in the guide, for one size
     head -c 1200 "$TINY/self_calib.txt" > "$T/probe"
     case $* in *" --recipe "*) ;; *) set -- "$@" --recipe Q4_K_M ;; esac
     set -- "$@" --effort fast --time 0 --probe "$T/probe" --ctx 64 --chunks 4 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools none ;;
@@ -66,7 +66,7 @@ case "$1 $*" in
 *" eval tools "*) set -- "$@" --cases 2 ;;
 *" eval speed "*) set -- "$@" --pp 8 --tg 2 --reps 1 ;;
 *" eval suite "*) set -- "$@" --ctx 64 --chunks 4 --tools none ;;
-"eval eval traffic "*) stop ;; # as the guide says
+"eval eval traffic "*) stop ;; # as in the guide
 "serve "*)
     stop
     : > "$T/ready"
@@ -87,7 +87,7 @@ END
 chmod +x "$bin"/*
 export HONE T="$t" TINY="$tiny"
 
-# ---- what a reader has: the model, a finished folder of it, a downloaded file, a text ----
+# ---- the reader's files: the model, a finished folder of it, a downloaded file, a text ----
 have=$t/have
 mkdir "$have"
 cp -r "$tiny" "$have/Qwen3-4B"

@@ -43,7 +43,7 @@ while IFS='|' read -r name how want words; do
         input="$t/$name"
         mkdir "$input"
         for f in $model/*; do ln -s "$PWD/$f" "$input/"; done
-        # another set of weights takes the place of all of them
+        # a different set of weights replaces all of them
         [ ! -e "tests/hostile/$name/model.safetensors" ] || rm -f "$input"/model*.safetensors*
         for f in "tests/hostile/$name"/*; do cp --remove-destination "$f" "$input/"; done
         shown=$name ;;

@@ -9,7 +9,7 @@ trap 'rm -rf "$t"' EXIT
 base="$t/base.gguf"
 "$HONE" convert tests/golden/models/qwen35moe -o "$base" --type f32 -q > /dev/null
 head -c 1500 calib/text/calib.txt > "$t/calib.txt"
-# a pool: conversations, plain lines (one of them twice), a text that is cut, a compressed one
+# a pool: conversations, plain lines (one of them twice), a text that is split, a compressed one
 head -n 6 calib/text/calib.jsonl > "$t/pool.jsonl"
 for w in alpha '{}();' 0123456789 'été où'; do printf '{"text": "%s %s %s %s"}\n' "$w" "$w" "$w" "$w"; done >> "$t/pool.jsonl"
 echo '{"text": "alpha alpha alpha alpha", "note": 1}' >> "$t/pool.jsonl"
@@ -37,7 +37,7 @@ awk -v was="$(row before own_share)" -v is="$(row selected own_share)" -v drawn=
 lines=$(wc -l < "$t/a.jsonl")
 [ "$lines" = "$(sed -n 's/.*"n_selected": \([0-9]*\).*/\1/p' "$t/json")" ] || say "$lines lines"
 
-# collected and merged they add up
+# collected separately and merged, they add up
 run 0 imatrix "$base" "$t/a.jsonl" -o "$t/new.gguf" --ctx 64 -q
 run 0 imatrix --merge "$t/have.gguf" "$t/new.gguf" -o "$t/sum.gguf" -q
 run 0 imatrix --stats "$t/sum.gguf" --json

@@ -14,7 +14,7 @@ tail -c 16000 $src/self_calib.txt > "$t/probe.txt"
 probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 128 --chunks 4 -o "$t/$out.json" -q --json "$@" > "$t/$out.out"; }
 n() { grep -o "\"$1\": [0-9.e-]*" "$2" | head -1 | cut -d' ' -f2; }
 
-# 13 roles, everything, 4 blocks; then groups alone in rounds of 6, fewer than all 30
+# 13 roles, everything, 4 blocks; then single groups in rounds of 6, fewer than all 30
 probe joint
 found=$(n n_probes "$t/joint.out")
 [ "$found" -ge 24 ] && [ "$found" -lt 48 ] && [ $((found % 6)) = 0 ] || fail "$found probes"

@@ -41,7 +41,7 @@ run 0 $kld --chunks 70 --keep "$t/k"
 [ "$(n_before)" = 60 ] || say "60 windows should have been known: $(cat "$t/e")"
 numbers "$t/o" | cmp - "$t/more" || say "eval kld: more windows"
 
-# damage costs the records after it; another file of that name has none
+# damage loses the records after it; a different file of that name has none
 size=$(stat -c %s "$t/k")
 printf 'damage' | dd of="$t/k" bs=1 seek=$((size / 2)) conv=notrunc 2> "$t/dd"
 run 0 $kld --chunks 60 --keep "$t/k"
@@ -64,7 +64,7 @@ for how in "" "--stride 16"; do
     numbers "$t/o" | cmp - "$t/whole" || say "eval ppl $how: other numbers"
 done
 
-# answers are kept case by case; the suite keeps its own next to its output
+# answers are stored case by case; the suite stores its own next to its output
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/tiny.gguf" -q > /dev/null
 tools="eval tools $t/tiny.gguf --cases 4 --max-tokens 12 --json"
 run 0 $tools

@@ -27,10 +27,10 @@ cut() { # signal, share of the run's time in percent, options...
     timeout -s "$s" "$at" "$HONE" imatrix "$t/in.gguf" "$t/text" --ctx 64 -o "$t/$o.gguf" --gram "$t/$o.gram" --moments "$t/$o.mom" "$@" \
         > "$t/o" 2> "$t/e" || rc=$?
     case $rc in 0 | 124 | 137) ;; *) say "SIG$s: exit $rc: $(cat "$t/e")" ;; esac
-    # The signal may come between the last rename and the end: a file under the final name is whole then.
+    # The signal may arrive between the last rename and the end; then the file under the final name is complete.
     [ $rc = 0 ] || [ ! -e "$t/cut.gguf" ] || { rc=0; cmp "$t/whole.gguf" "$t/cut.gguf" || say "SIG$s: something unfinished stands under the final name"; }
     ! grep -q 'resuming after' "$t/e" || went_on=$((went_on + 1))
-    [ $rc != 0 ] || rm -f "$t/cut.gguf" "$t/cut.gram" "$t/cut.mom" # the machine was faster than before: it ended
+    [ $rc != 0 ] || rm -f "$t/cut.gguf" "$t/cut.gram" "$t/cut.mom" # it finished: a faster machine
 }
 for share in 40 20 10 5; do
     cut INT $share --threads 1

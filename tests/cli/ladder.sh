@@ -27,7 +27,7 @@ done
 [ "$(grep -c '"file": "qwen3moe-' "$t/dry.json")" = 8 ] || fail "--dry-run does not name the eight classes"
 grep -q '"file": "qwen3moe-IQ3_S.gguf"' "$t/dry.json" && grep -q '"step": "sensitivity probes"' "$t/dry.json" || fail "--dry-run: steps or files are missing"
 
-# presets: the sizes that the classes must keep to
+# presets: the maximum sizes of the classes
 job plain --plain --recipes Q5_K_M,Q2_K
 ! grep -q hone.mix "$t/plain/qwen3moe-Q5_K_M.gguf" || fail "--plain made a mix"
 [ "$(grep -c '"made": "preset"' "$t/plain/results.json")" = 2 ] || fail "--plain: results.json says otherwise"
@@ -72,13 +72,13 @@ tail -3 "$t/whole.out" | grep -q "^Take " || fail "the answer is missing: $(tail
 [ -z "$(ls "$t/whole.work" | grep -E '^(mix|plain|feedback)-.*gguf$')" ] || fail "candidates are left: $(ls "$t/whole.work")"
 "$HONE" replay "$t/whole/qwen3moe-Q5_K_M.gguf" --source "$t/whole.work/qwen3moe-BF16.gguf" --imatrix "$t/whole/imatrix.gguf" --gram "$t/whole.work/gram.gguf" -q > /dev/null || fail "the mix cannot be replayed"
 
-# again: nothing is made, the plan is the recorded one; a class more takes the sensitivities that are there
+# repeated: nothing is made, and the plan is the recorded one; an additional class uses the existing sensitivities
 before=$(stat -c '%n %Y %i' "$t/whole"/*.gguf)
 job whole --recipes q5_k_m,Q4_0
 [ "$before" = "$(stat -c '%n %Y %i' "$t/whole"/*.gguf)" ] || fail "a second run made files again"
 ! grep -qE "encoding|comparing|about .* in all" "$t/whole.err" || fail "a second run worked: $(cat "$t/whole.err")"
 
-# interrupted while it chooses, encodes or compares: the same files in the end
+# interrupted while it chooses, encodes or compares: the final files are the same
 for word in "choosing" "encoding .* mixes" "comparing"; do
     : > "$t/cut.err"
     "$HONE" make $src -o "$t/cut" $how --recipes q5_k_m,Q4_0 > "$t/cut.out" 2> "$t/cut.err" &
@@ -91,11 +91,12 @@ done
 job cut --recipes q5_k_m,Q4_0
 for f in "$t/whole"/*.gguf; do cmp "$f" "$t/cut/${f##*/}"; done
 
-# -f believes no record, and makes the same
+# -f ignores all records, and makes the same files
 job cut --recipes q5_k_m -f
 cmp "$t/whole/qwen3moe-Q5_K_M.gguf" "$t/cut/qwen3moe-Q5_K_M.gguf"
 
-# not enough time even for presets: refused before anything is written, with the time that is needed; the forecast reports it
+# not enough time even for presets: refused before anything is written, with the time needed; the forecast reports it,
+# too
 refused 4 "--time (0 seconds) cannot be met: even presets and the shortest measurements take about" make $src -o "$t/short" $how --recipes Q2_K --time 0.036s
 grep -qE 'use --time [1-9][0-9]*[smh], --time 0 \(no limit\)' "$t/e" || fail "--time: the time needed is missing: $(cat "$t/e")"
 [ ! -e "$t/short" ] && [ ! -e "$t/short.work" ] || fail "--time 0.036s wrote something"

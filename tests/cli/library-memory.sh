@@ -22,16 +22,16 @@ done
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/b.gguf" -q > /dev/null
 printf 'Yes.<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>' > "$t/in"
 
-# an output is missing or whole; a message about the early end may follow it
+# an output is missing or complete; a message about the early end may follow it
 whole() { [ ! -e "$t/out.gguf" ] || "$HONE" verify "$t/out.gguf" -q > /dev/null 2>&1 || say "$x, $1: half an output is there"; }
-# one failing request: N, program and arguments; standard input is the answer of a model
+# one failing request: N, program and arguments; standard input is a model's answer
 fails() {
     n=$1; x=$2; shift 2
     rc=0
     rm -f "$t/out.gguf"
     # LD_PRELOAD inside: the shell's own requests are not counted
     OOM_AT=$n LD_PRELOAD=$t/oom.so "$t/$x" "$@" < "$t/in" > "$t/o" 2> "$t/e" || rc=$?
-    # exit 2: the program's own fopen; without a buffer for standard output printf says nothing
+    # exit 2: the program's own fopen failed; without a buffer for standard output, printf prints nothing
     [ $rc = 2 ] && grep -q '^usage' "$t/e" && return 0
     { [ $rc = "$want" ] && { same || [ ! -s "$t/o" ]; }; } || { [ $rc = 4 ] && grep -q 'memory\|annot\|allocate' "$t/e" "$t/o"; } ||
         say "$x, request $n fails: exit $rc: $(tail -n 1 "$t/e")"
@@ -51,7 +51,7 @@ cancels() {
     [ $rc = "$want" ] || cancelled=$((cancelled + 1))
     return 0
 }
-# what a program says but times, rates and how many threads there was memory for
+# a program's output without times, rates and the number of threads that memory allowed
 words() { sed 's/[0-9.]* seconds*//; s/[0-9.]*\/s//; s/in [0-9.]* s//' "$1" | grep -v 'second\|threads' || true; }
 same() { words "$t/o" | cmp -s - "$t/want"; }
 # program, maximum number of points, exit status, arguments
@@ -69,10 +69,10 @@ sweep() {
     cancelled=0
     for i in $(seq 1 $step "$total"); do
         fails "$i" "$x" "$@"
-        [ "$x" = cancel ] || cancels "$i" "$x" "$@" # that one has a switch of its own
+        [ "$x" = cancel ] || cancels "$i" "$x" "$@" # this program has its own cancel switch
     done
     echo "$x: $total requests, every ${step}th refused in turn, $refused times an error; cancelled there, $cancelled times it ended early"
-    [ $refused -gt 0 ] || [ "$total" -gt 100 ] || say "$x: no error at all" # of few requests all were tried, or many
+    [ $refused -gt 0 ] || [ "$total" -gt 100 ] || say "$x: no error at all" # all if few, else many
 }
 sweep tensor 30 0 "$t/b.gguf" output_norm.weight
 sweep toolcall 20 0 "$t/b.gguf"
@@ -92,7 +92,7 @@ if [ -n "${EVERY:-}" ]; then
     sweep cancel 1 130 "$t/b.gguf" "$t/out.gguf" Q4_0 1
 fi
 
-# every request of more than 16 MiB is refused, and a text needs one
+# every request of more than 16 MiB fails, and a text needs one
 cat > "$t/whole.c" << 'END'
 #include <hone.h>
 #include <stdio.h>

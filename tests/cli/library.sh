@@ -46,7 +46,7 @@ done
 build docs/examples/steps.c "$t/steps-static" "$p/lib/libhone.a" $(pc --static --libs | sed 's/-lhone//') -lstdc++
 cp "$p/include/hone.h" "$t/cxx.cpp" && $cc -x c++ -Wall -Wextra -Werror -fsyntax-only "$t/cxx.cpp" 2> "$t/o" || say "as C++: $(cat "$t/o")"
 
-# ---- each does what it says ----
+# ---- each does what it promises ----
 run() { # program, arguments: into o and e; must succeed
     x=$1; shift
     "$t/$x" "$@" > "$t/o" 2> "$t/e" || say "$x: exit $?: $(cat "$t/e")"
@@ -96,10 +96,11 @@ run batch "$t/b.gguf" "$t/prompts" 4
 rc=0; "$t/cancel" "$t/b.gguf" "$t/late.gguf" IQ4_XS 1 > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 130 ] && [ ! -e "$t/late.gguf" ] && grep -q cancelled "$t/o" || say "cancel: exit $rc: $(cat "$t/o" "$t/e")"
 
-# ---- what README.md says after `make install PREFIX=$HOME/.local`: the program finds the library without more settings ----
+# ---- after `make install PREFIX=$HOME/.local`, as in README.md: the program finds the library without further settings
+# ----
 if [ -z "${SANF:-}" ]; then
     mkdir -p "$t/home" && cp -r "$p" "$t/home/.local"
-    sed -i "s|^prefix=.*|prefix=$t/home/.local|" "$t/home/.local/lib/pkgconfig/hone.pc" # as make install writes it
+    sed -i "s|^prefix=.*|prefix=$t/home/.local|" "$t/home/.local/lib/pkgconfig/hone.pc" # as written by make install
     sed -n '/^```sh$/,/^```$/p' README.md | grep -E '^(export PKG_CONFIG_PATH=|cc app\.c )' > "$t/lines"
     [ "$(wc -l < "$t/lines")" = 2 ] || say "README.md: lines to build with: $(cat "$t/lines")"
     cp docs/examples/template.c "$t/app.c"
@@ -109,7 +110,7 @@ if [ -z "${SANF:-}" ]; then
     [ $rc -lt 126 ] || say "README.md's program: exit $rc: $(cat "$t/o")"
 fi
 
-# ---- uninstall takes away what install put there ----
+# ---- uninstall removes what install has written ----
 n=$(find "$p" -type f | wc -l)
 [ "$n" -ge 35 ] || say "$n files installed"
 mkdir "$t/i" && cp -r "$stage/opt" "$t/i"

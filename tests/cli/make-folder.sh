@@ -7,7 +7,7 @@ trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 tiny=tests/golden/tiny-qwen35moe
 n=20000 chunks=4
-# a sanitizer makes everything slow; it looks at the code, not at the numbers
+# a sanitizer is slow and checks the code, not the numbers
 if grep -q __asan_init "$HONE"; then n=12500 chunks=1; fi
 head -c $n $tiny/self_calib.txt > "$t/calib.txt"
 head -c 12000 $tiny/self_eval.txt > "$t/eval.txt"
@@ -29,7 +29,7 @@ for k in 63 64 128 256; do
     [ "$(grep -c "\"n_tokens\": $((k * chunks)),\|\"n_tokens\":$((k * chunks))," "$t/out/results.json")" = 2 ] || { echo "by depth: no $k tokens"; cat "$t/out/results.json"; exit 1; }
 done
 [ "$(grep -c '"depth": 16' "$t/out/results.json")" = 6 ] || { echo "speed rows"; exit 1; }
-# our documents as another reader takes them: no name twice, nothing but numbers as numbers; sizes and sums are those of the files
+# our documents read by a different parser: no duplicate names, only numbers as numbers; sizes and sums match the files
 if command -v python3 > /dev/null; then
     python3 - "$t/out" "$t/out.work" <<'END'
 import hashlib, json, os, sys
@@ -52,11 +52,11 @@ grep -q '"tools_n": 2' "$t/out/results.json" && grep -q '<summary>Tool calls' "$
 if grep -qE "src=|<script|<link|url\\(|href='?[^'.]" "$t/out/report.html"; then echo "report.html is not self-contained"; exit 1; fi
 if grep -rqF "$t" "$t/out/README.md" "$t/out/report.html" "$t/out/results.json"; then echo "a local path leaked"; exit 1; fi
 
-# again: nothing is rebuilt
+# repeated: nothing is rebuilt
 before=$(stat -c '%n %Y %i' "$t/out"/*.gguf)
 job > /dev/null
 [ "$before" = "$(stat -c '%n %Y %i' "$t/out"/*.gguf)" ] || { echo "a second run wrote files again"; exit 1; }
-# a damaged output is noticed and made again
+# a damaged output is detected and made again
 cp "$t/out/tiny-qwen35moe-Q2_K.gguf" "$t/good"
 printf X | dd of="$t/out/tiny-qwen35moe-Q2_K.gguf" bs=1 seek=500000 conv=notrunc 2>/dev/null
 job > /dev/null

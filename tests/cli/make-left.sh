@@ -37,7 +37,7 @@ make out --recipe Q4_K_M,Q8_0 --dry-run --json
 [ "$(number seconds "$t/o")" = 0 ] || say "a finished job takes $(number seconds "$t/o") seconds"
 state out > "$t/after"
 cmp "$t/before" "$t/after" || say "the forecast changed the folder"
-# -f redoes everything, another option what depends on it
+# -f redoes everything; a different option redoes the steps that depend on it
 make out --recipe Q4_K_M,Q8_0 --dry-run --json -f
 more "$(number seconds "$t/o")" 0 "-f"
 make out --recipe Q4_K_M,Q8_0 --dry-run --json --tg 3

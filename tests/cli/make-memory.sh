@@ -11,7 +11,7 @@ make() { # folder, more
 }
 
 # ---- memory ----
-# too little for error feedback: forecast and run say so, name the size that is enough, and agree on the rest
+# too little for error feedback: forecast and run report it, name a sufficient size, and agree on the rest
 make x --time 0 --max-memory 20MiB --dry-run --json
 cp "$t/o" "$t/dry"
 [ "$(number feedback "$t/dry")" = false ] || say "feedback within 20 MiB: $(cat "$t/dry")"
@@ -22,7 +22,7 @@ grep -qF "left out: $what" "$t/e" || say "the run does not say '$what': $(cat "$
 grep -qF "$what" "$t/few/results.json" || say "results.json does not say '$what'"
 size=$(echo "$what" | sed -n 's/.*--max-memory \([0-9]*[MG]iB\) brings.*/\1/p')
 [ -n "$size" ] || say "no remedy in '$what'"
-# with that size both have it, and nothing is left out
+# with that size both include it, and nothing is left out
 make x --time 0 --max-memory "$size" --dry-run --json
 [ "$(number feedback "$t/o")" = true ] || say "$size does not bring it back: $(cat "$t/o")"
 limit=$(number buffer_bytes "$t/o") rest=$(grep -o 'output gradients in error feedback: needs [^"]*' "$t/o" || true)
@@ -31,17 +31,17 @@ grep -q "with error feedback" "$t/e" || say "no error feedback with $size: $(cat
 if grep -q '"error feedback: needs' "$t/few/results.json"; then say "results.json still leaves it out"; fi
 [ -z "$rest" ] || grep -qF "$rest" "$t/few/results.json" || say "results.json does not say '$rest'"
 [ "$limit" -gt 20971520 ] || say "buffers of $limit bytes"
-# the size decides, not free memory: far more than this machine has gives the full plan
+# the given size decides, not free memory: far more than this machine has gives the full plan
 make x --time 0 --max-memory 1000000GiB --dry-run --json
 [ "$(number feedback "$t/o")" = true ] || say "feedback with all memory: $(cat "$t/o")"
 if grep -q left_out "$t/o"; then say "left out with all memory: $(cat "$t/o")"; fi
-# short passes change no number
+# short passes change no results
 make a --plain --time 0 --max-memory 20MiB && make b --plain --time 0
 cmp "$t/a/Tiny-Q4_K_M.gguf" "$t/b/Tiny-Q4_K_M.gguf" || say "the file depends on --max-memory"
 for i in a b; do grep -o '"mean_kld": [0-9.e-]*' "$t/$i/results.json" > "$t/$i.kld"; done
 cmp "$t/a.kld" "$t/b.kld" || say "divergences depend on --max-memory"
 
-# the dry run says ok only where the run ends
+# the dry run prints ok only if the run completes
 for size in 1MiB 6MiB 14MiB 20MiB; do
     how="make $t/Tiny -o $t/least --calib $t/calib.txt --eval $t/eval.txt --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none
         --plain --recipe Q8_0 --time 0 --max-memory $size"

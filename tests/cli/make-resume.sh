@@ -8,7 +8,7 @@ trap 'rm -rf "$t"' EXIT
 src=tests/golden/tiny-qwen35moe
 head -c 24000 $src/self_calib.txt > "$t/calib.txt"
 head -c 12000 $src/self_eval.txt > "$t/eval.txt"
-# a sanitizer makes everything slow: a smaller model then
+# a sanitizer is slow, so it uses a smaller model
 grep -q __asan_init "$HONE" && src=tests/golden/models/qwen35moe
 job() { "$HONE" make $src -o "$1" -q --plain --recipes Q4_K_M,Q3_K_M --calib "$t/calib.txt" --eval "$t/eval.txt" --chunks 4 --pp 32 --tg 8 --reps 1 --tools-cases 1; }
 

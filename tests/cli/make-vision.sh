@@ -58,7 +58,7 @@ rm "$t/out/$bf16" "$t/out/$q8" "$t/out/SHA256SUMS" "$t/out/manifest.json"
 run 1 publish --check "$t/out" --json
 grep -q '"vision-mmproj"' "$t/o" || say "publish --check does not miss the file: $(cat "$t/o")"
 
-# ---- a tower that is not as its config says ----
+# ---- a tower that does not match its config ----
 cp -r "$t/Tiny" "$t/odd" && rm -r "$t/Tiny" && mv "$t/odd" "$t/Tiny"
 sed -i 's/"depth": 2/"depth": 1/' "$t/Tiny/config.json"
 run 0 make "$t/Tiny" -o "$t/u" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --dry-run

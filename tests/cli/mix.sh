@@ -28,7 +28,7 @@ done
 "$HONE" quantize "$t/base.gguf" -o "$t/m-{}.gguf" --budget 1250K --budget 1200K --imatrix "$t/im.gguf" -q > /dev/null
 [ -e "$t/m-1250K.gguf" ] && [ -e "$t/m-1200K.gguf" ] || fail "several budgets: files are missing"
 
-# a matrix that says nothing is missed here as with a recipe; a budget is a number
+# an uninformative matrix counts as missing, as with a recipe; a budget must be a number
 printf '\1\0\0\0\1\0\0\0x\1\0\0\0\1\0\0\0\0\0\200\77' > "$t/empty.dat"
 "$HONE" quantize "$t/base.gguf" -o "$t/none.gguf" --budget 1300K --imatrix "$t/empty.dat" > /dev/null 2> "$t/err"
 grep -q "empty.dat has no entry for" "$t/err" || fail "an empty importance matrix: $(cat "$t/err")"
@@ -41,7 +41,7 @@ done
 "$HONE" quantize "$t/base.gguf" -o "$t/c.gguf" --budget 1200K --imatrix "$t/im.gguf" --threads 1 -q > /dev/null
 cmp "$t/c.gguf" "$t/m-1200K.gguf" || fail "another number of threads, another file"
 
-# a card: what is chosen fits it by the planner's count, and a little more would not
+# a card: by the planner's count the choice fits it, and slightly more would not
 card="--vram 4500000 --reserve 100000B --ctx 512 --kv-type q8_0"
 "$HONE" quantize "$t/base.gguf" -o "$t/v.gguf" $card --imatrix "$t/im.gguf" -q --json > "$t/v.json"
 "$HONE" plan "$t/v.gguf" $card --json > "$t/plan.json"
@@ -51,7 +51,7 @@ used=$(grep -o '"vram_bytes": [0-9]*' "$t/v.json" | cut -d' ' -f2)
 "$HONE" quantize "$t/base.gguf" -o "$t/v2.gguf" $card --budget 1200K --imatrix "$t/im.gguf" -q > /dev/null
 [ "$(wc -c < "$t/v2.gguf")" -le 1200000 ] || fail "--vram with --budget: the file is too large"
 
-# quality and speed: less to read per token, more divergence; the front holds both ends; avoided types are not there
+# quality and speed: fewer bytes per token, more divergence; the front has both ends; avoided types do not occur
 ask() { "$HONE" quantize "$t/base.gguf" -o "$t/p.gguf" --budget 1250K --imatrix "$t/im.gguf" -f -q --json "$@" > "$t/p.json"; }
 field() { grep -o "\"$1\": [0-9.e+-]*" "$t/p.json" | head -1 | cut -d' ' -f2; }
 ask --prefer quality
@@ -63,7 +63,8 @@ grep -q "\"predicted_kld\": $q_kld" "$t/p.json" || fail "the front does not begi
 "$HONE" quantize "$t/base.gguf" -o "$t/p.gguf" --budget 1400K --avoid IQ4_NL,Q5_0 --imatrix "$t/im.gguf" -f -q > /dev/null
 ! grep -qE "IQ4_NL|Q5_0" "$t/p.gguf.plan.tsv" || fail "--avoid had no effect"
 
-# error feedback: the choice knows what it takes off each type, and the file is made with it; feedback.sh is there for the sanitizer
+# error feedback: the choice accounts for its gain per type, and the file is made with it; the sanitizer runs
+# feedback.sh
 if ! grep -q __asan_init "$HONE"; then
     "$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im2.gguf" --gram "$t/gram.gguf" -q > /dev/null
     "$HONE" quantize "$t/base.gguf" -o "$t/fb.gguf" --budget 1250K --imatrix "$t/im.gguf" --gram "$t/gram.gguf" -q --json > "$t/p.json"
@@ -72,9 +73,9 @@ if ! grep -q __asan_init "$HONE"; then
     "$HONE" quantize "$t/base.gguf" -o "$t/fb2.gguf" --recipe "$t/fb.gguf.plan.tsv" --imatrix "$t/im.gguf" -q > /dev/null
     cmp -s "$t/fb.gguf" "$t/fb2.gguf" && fail "--gram changes nothing"
 fi
-# that the divergence falls is not asked of random weights: feedback.sh asks it of a trained model
+# random weights need not have a lower divergence; feedback.sh checks that on a trained model
 
-# probes: cut short at once, then completed; the file of the whole run is the same
+# probes: stopped at once, then completed; an uninterrupted run gives the same file
 probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 --types 1 -o "$out" -q --json "$@"; }
 probe "$t/whole.json" > "$t/whole.out"
 probe "$t/cut.json" --time 0.0006s > "$t/cut.out"
@@ -93,7 +94,7 @@ cmp "$t/whole.json" "$t/cut.json" || fail "a resumed measurement is not the whol
 "$HONE" quantize "$t/base.gguf" -o "$t/d.gguf" --budget 1200K --imatrix "$t/im.gguf" --sensitivity "$t/whole.json" -q > /dev/null
 [ "$(wc -c < "$t/d.gguf")" -le 1200000 ] || fail "budget with probes"
 
-# the gate of quantize: with probes the mix wins; without, and where every type fits, a plain recipe takes its name
+# quantize's gate: with probes the mix wins; without them, or if every type fits, a plain recipe takes its place
 gate() { "$HONE" quantize "$t/base.gguf" -o "$t/g.gguf" --gate "$t/eval.txt" --imatrix "$t/im.gguf" -f -q --json "$@" > "$t/g.json" 2> "$t/err"; }
 gate --budget 1300K --sensitivity "$t/whole.json"
 grep -q '"shipped": "the mix"' "$t/g.json" && grep -q hone.mix.budget_bytes "$t/g.gguf" || fail "1300K: $(cat "$t/g.json")"

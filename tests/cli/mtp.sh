@@ -18,7 +18,7 @@ for m in qwen35moe qwen35; do
 done
 "$HONE" run "$t/qwen35.gguf" -p "The value of" -n 9 --temp 0 --draft mtp --json > "$t/json"
 for key in drafted_tokens accepted_tokens acceptance; do grep -q "\"$key\"" "$t/json"; done
-# a context that is full in the middle of it
+# a context that becomes full within an answer
 "$HONE" run "$t/qwen35.gguf" -p "The value of" -n 50 --ctx 12 --temp 0 --draft mtp --json > "$t/json"
 grep -q '"stop": "context"' "$t/json"
 

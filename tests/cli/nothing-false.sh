@@ -19,7 +19,7 @@ b=$t/b.gguf
 for i in 1 2 3 4 5 6 7 8 9; do echo "line $i of a text that a small model can be measured with, word by word"; done > "$t/text"
 "$HONE" imatrix "$b" "$t/text" -o "$t/im.gguf" --ctx 16 -q > /dev/null
 
-# ---- binary is no text ----
+# ---- binary files are not text ----
 printf 'PK\003\004\000\000' > "$t/x.zip"
 printf '%%PDF-1.4\n%%\342\343\317\323\n' > "$t/x.pdf"
 printf 'T\000e\000x\000t\000' > "$t/x.utf16"
@@ -67,7 +67,7 @@ says 2 "hone does not download" inspect https://example.com/x.gguf
 says 2 "the store of another program" run llama3.2:3b -p x
 says 2 "cannot open data/wiki.txt" eval ppl "$b" data/wiki.txt
 
-# ---- models that are not known: which are, and what works without a tokenizer ----
+# ---- unknown models: the message lists the known ones; what works without a tokenizer ----
 LC_ALL=C sed 's/tokenizer\.ggml\.pre\(........\)\(....\)qwen2/tokenizer.ggml.pre\1\2smoll/' "$b" > "$t/pre.gguf"
 cmp -s "$b" "$t/pre.gguf" && grep -c smoll "$t/pre.gguf" > /dev/null && say "no pre-tokenizer was replaced"
 LC_ALL=C sed 's/gpt2/spmx/' "$b" > "$t/spm.gguf"
@@ -121,7 +121,7 @@ says 3 "hone quantize start from $t/out/tiny-F32.gguf" convert "$t/out" -o "$t/q
 cp $m/qwen3/config.json "$t/out/"
 run 0 inspect "$t/out"
 says 3 "hone quantize start from $t/out/tiny-F32.gguf" convert "$t/out" -o "$t/q"
-# make suggests a file that it can start from, not the matrix or a quant, and the command that it prints works
+# make suggests a file that it can start from, not the matrix or a quantized file, and the printed command works
 cp tests/golden/containers/py-imatrix.gguf "$t/out/imatrix.gguf"
 run 0 quantize "$b" -o "$t/out/a-Q8_0.gguf" --recipe Q8_0 -q
 run 0 quantize "$b" -o "$t/out/b-Q4_K_M.gguf" --recipe Q4_K_M -q
@@ -146,7 +146,7 @@ says 2 "'hf download ORG/Qwen3-4B config.json --local-dir Qwen3-4B' does, which 
 says 2 "cannot open words" tokenize words x
 exit $fail) || fail=1
 
-# ---- a folder or a checkpoint in place of a GGUF file: what to name, or what makes one ----
+# ---- a folder or a checkpoint in place of a GGUF file: the message names the file to give, or how to make one ----
 mkdir "$t/gg" "$t/bare" && cp "$b" "$t/gg/imatrix.gguf" && cp "$b" "$t/gg/Model-Q8_0.gguf" && cp "$b" "$t/gg/Model-Q4_0.gguf"
 for c in run "eval speed" doctor split tokenize "template lint" "template show" "template fix" recipes replay; do
     # shellcheck disable=SC2086
@@ -175,7 +175,7 @@ echo '{"chat_template": "{{ messages[0].content }}"}' > "$t/chat_template.json"
 says 2 "hone convert $m/qwen35 -o model.gguf makes one" serve "$m/qwen35"
 says 2 "there is no GGUF model in this folder" serve "$t/bare"
 
-# ---- options that shared code names belong to the current command, or the message names their command ----
+# ---- options in messages of shared code belong to the current command, or the message names their command ----
 cp -r $m/qwen35 "$t/mtp"
 for f in "$t/mtp"/*.safetensors; do LC_ALL=C sed -i 's/mtp\.layers\.0\./mtp.layers.1./g' "$f"; done
 says 3 "use --no-mtp" convert "$t/mtp" -o "$t/q"

@@ -19,7 +19,7 @@ private() { # folder: the job's files are next to it, none in it
 make 0 "$t/out//"
 private "$t/out"
 base=$(stat -c '%i %Y' "$t/out.work/Tiny-BF16.gguf") file=$(stat -c '%i %Y' "$t/out/Tiny-Q8_0.gguf")
-# a folder of an earlier version is taken over, nothing is made again
+# a folder of an earlier version is migrated, and nothing is made again
 mv "$t/out.work" "$t/out/.hone"
 mv "$t/out/.hone/Tiny-BF16.gguf" "$t/out/"
 sed -i 's/"work:/"/' "$t/out/.hone/convert.json"
@@ -27,7 +27,7 @@ make 0 "$t/out"
 private "$t/out"
 [ "$base" = "$(stat -c '%i %Y' "$t/out.work/Tiny-BF16.gguf")" ] || say "the base was made again"
 [ "$file" = "$(stat -c '%i %Y' "$t/out/Tiny-Q8_0.gguf")" ] || say "the quant was made again"
-# one that is no longer as recorded stays where it is
+# a file that no longer matches its record stays where it is
 mkdir "$t/old" && mv "$t/out.work" "$t/old/.hone" && mv "$t/out/Tiny-Q8_0.gguf" "$t/old/"
 sed -i 's/"work:/"/' "$t/old/.hone/convert.json"
 echo "mine" > "$t/old/Tiny-BF16.gguf" && mv "$t/old/.hone/Tiny-BF16.gguf" "$t/base.gguf"
@@ -68,7 +68,7 @@ for f in README.md report.html Modelfile model.yaml SHA256SUMS config.json; do
     cmp -s "$d/$f" "$t/edited" || say "an edited $f was replaced"
     cp "$t/was" "$d/$f"
 done
-make 0 "$d" # nothing is edited any more
+make 0 "$d" # no edits are left
 cp "$d/results.json" "$t/was"
 sed -i '1s/{/{ /' "$d/results.json"
 make 2 "$d"
@@ -76,7 +76,7 @@ run 0 publish "$d" --repo me/other # what it must know is in the manifest too
 [ "$(head -c 2 "$d/results.json")" = "{ " ] || say "edited results.json was replaced"
 cp "$t/was" "$d/results.json"
 run 0 publish "$d" --repo ''
-# edited, with new checksums: still not ours
+# edited, with new checksums: still not hone's
 echo "my words" >> "$d/README.md"
 run 0 publish "$d" --manifest-only
 run 2 publish "$d"
@@ -92,7 +92,7 @@ printf 'X' | dd if="$t/good" of="$d/Tiny-Q8_0.gguf" bs=1 skip="$at" seek="$at" c
 printf 'XYZ' | dd of="$d/Tiny-Q8_0.gguf" bs=1 seek=500000 conv=notrunc 2> "$t/e"
 make 0 "$d"
 cmp -s "$d/Tiny-Q8_0.gguf" "$t/good" || say "a damaged model was not made again"
-# without its state the folder is still known to be of hone
+# without its state the folder is still recognized as hone's
 rm -r "$d.work"
 make 0 "$d"
 # an edit while a job runs: the card stays, the new one is written next to it
@@ -130,7 +130,7 @@ mv "$t/state" "$d.work"
 cp -r "$t/Tiny" "$t/moved" && mkdir "$t/place" && mv "$t/moved" "$t/place/Tiny"
 run 0 make "$t/place/Tiny" -o "$d" --plain --recipes Q8_0 --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none \
     --eval "$t/eval.txt" --calib "$t/calib.txt" # the same model in another place continues
-# other weights under the same path, in a folder and in a file; another card of the same weights resumes
+# different weights under the same path, in a folder and in a file; a different card with the same weights resumes
 cp -r "$t/Tiny" "$t/keep"
 "$HONE" convert "$t/Tiny" -o "$t/file.gguf" -q > "$t/o"
 small() { run "$1" make "$2" -o "$3" --plain --recipes Q8_0 --eval "$t/eval.txt" --calib "$t/calib.txt" --tools none --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1; }
@@ -153,7 +153,7 @@ for how in source names; do
 done
 mv "$t/state" "$d.work" && mv "$t/results" "$d/results.json"
 rm -r "$t/Tiny" && mv "$t/keep" "$t/Tiny" && make 0 "$d"
-# another model's source folder, and an unwritable place: the dry run reports what the run would
+# a different model's source folder, and an unwritable location: the dry run reports the same as the run
 echo 1 > "$t/plain"
 for o in "$t/Other" "$t/plain/out" "$t/plain" /proc/out; do
     for f in "" -f; do
@@ -192,7 +192,7 @@ small 2 "$t/with/x.gguf" "$t/with"
 grep -q "with/x.gguf is inside" "$t/e" && [ "$(ls -A "$t/with")" = x.gguf ] || say "a source in the folder: $(cat "$t/e")"
 # shellcheck disable=SC2031
 (cd "$t/with" && case $HONE in /*) ;; *) HONE=$OLDPWD/$HONE ;; esac; small 2 x.gguf .; exit $fail) || fail=1
-# above the source, which would be published too; inside the results or the state of another job
+# above the source, which would be published, too; within the results or the state of a different job
 was=$(find "$t" | sort)
 (cd "$t/Tiny" && run 2 make . -o .. --plain --recipes Q8_0)
 run 2 make "$t/Tiny" -o "$t/link/.." --plain --recipes Q8_0

@@ -10,7 +10,7 @@ job() { # folder, recipes
     run 0 make $tiny -o "$t/$1" --plain --recipe "$2" --chunks 4 --calib-chunks 8 --tools none --pp 8 --tg 2 --reps 1 --repo me/Tiny-GGUF --license mit
     cp "$t/o" "$t/$1.out"
 }
-# The answers, as recipes; each line: where, name.
+# The recommendations, as recipes; each line: where, name.
 answers() {
     d=$t/$1
     echo "terminal $(sed -n 's/^Take \([A-Z0-9_]*\),.*/\1/p' "$t/$1.out")"
@@ -27,7 +27,7 @@ for f in two small; do
     answers $f > "$t/answers"
     [ "$(cut -d' ' -f2 "$t/answers" | sort -u | wc -l)" = 1 ] && ! grep -q ' $' "$t/answers" || say "$f: $(cat "$t/answers")"
 done
-# plan agrees where everything fits: it takes the closest to the original, which is the largest of these
+# plan agrees if everything fits: it takes the file closest to the original, which is the largest of these
 run 0 plan "$t/two" --vram 24GiB
 head -1 "$t/o" | grep -q 'Take tiny-qwen35moe-Q8_0.gguf' || say "plan: $(head -1 "$t/o")"
 exit $fail

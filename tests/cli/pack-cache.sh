@@ -22,7 +22,7 @@ cmp "$t/want" "$t/one" && cmp "$t/want" "$t/two" || say "the text is another wit
 text "$HONE" > "$t/o" 2> "$t/e"
 cmp "$t/want" "$t/o" || say "the second start gives another text"
 if grep -q 'pack' "$t/e"; then say "the second start says: $(cat "$t/e")"; fi
-# packing is in `eval speed`, and says where rows are
+# `eval speed` packs, and reports where rows are
 run 0 eval speed "$t/m.gguf" --pp 1 --tg 1 --reps 1 --json -q --pack-cache "$t/c"
 packed=$(sed -n 's/.*"packed_bytes": \([0-9]*\).*/\1/p' "$t/o")
 grep -q "\"packed_mapped_bytes\": $packed," "$t/o" || say "not all of $packed bytes are mapped: $(grep packed "$t/o")"

@@ -16,7 +16,7 @@ piped() { # arguments: every row of a table is one line
     [ -s "$t/text" ] || say "hone $*: nothing: $(cat "$t/e")"
     tables=$(grep -c '^|[-:|]*$' "$t/md") || true
     want=$(($(grep -c . "$t/md") - tables)) got=$(grep -c . "$t/text")
-    [ "$1" != make ] || got=$((got - $(grep -cE "^(Take |The report is |To serve it: )" "$t/text" || true))) # said after its table
+    [ "$1" != make ] || got=$((got - $(grep -cE "^(Take |The report is |To serve it: )" "$t/text" || true))) # printed after its table
     [ "$tables" -gt 0 ] || say "hone $*: no table"
     [ "$want" = "$got" ] || { say "hone $*: $got lines, $want rows, titles and fields"; head -30 "$t/text"; }
     n=$((n + 1))

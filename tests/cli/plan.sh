@@ -14,7 +14,7 @@ is n_blocks 4
 is n_attn 1
 is n_recurrent 3
 is size_bytes "$(wc -c < "$t/m.gguf")"
-# config.json: 2 KV heads of 64, f16: 1 layer * 2 * 2 heads * 64 * 2 B = 512 B a token
+# config.json: 2 KV heads of 64, f16: 1 layer * 2 * 2 heads * 64 * 2 B = 512 B per token
 is kv_bytes $((512 * 1000 * 3))
 # 4 V heads of 32 x 32; conv over 2 * 2 * 32 + 4 * 32 channels, 3 inputs kept; 3 layers, 4 B, 3 slots
 is state_bytes $(((4 * 32 * 32 + (2 * 2 * 32 + 4 * 32) * 3) * 3 * 4 * 3))
@@ -43,14 +43,14 @@ grep -q 'no part of it fits' "$t/e" || say "nothing fits: $(cat "$t/e")"
 is fit none
 grep -q '"cmd_' "$t/o" && say "command lines for what does not fit: $(grep '"cmd_' "$t/o")"
 is max_ctx 0
-# beyond the context of training: said in one way everywhere
+# beyond the training context: the same message everywhere
 run 0 plan "$t/m.gguf" --vram 16GiB --ctx 1000000 --json
 is fit all
 grep -q '"answer": "Fits: 1000000 tokens, more than the 4096 it was trained for' "$t/o" || say "answer: $(grep answer "$t/o")"
 grep -q 'all of it' "$t/o" && say "all of it, beyond what it was trained for"
 grep -q 'more than the 4096 it was trained for' "$t/o" || say "beyond training: $(num fits)"
 is max_ctx 4096 # the trained context
-# every cache that hone runs with is planned, and the other way round: one table
+# plan and run support the same cache types, from one table
 "$HONE" eval kv --head-dims 32 --depths 16 --kv-type nope 2> "$t/e" && say "a cache type nope"
 for kv in $(sed 's/.*must be one of \(.*\), or two.*/\1/; s/,//g' "$t/e") q8_0/q4_0 Q5_0; do
     run 0 plan "$t/m.gguf" --kv-type "$kv" --json
@@ -80,14 +80,14 @@ is kv_hone_bytes $((256 * (2 * 391 * (64 + 64) * 2 + 4 * 4 * 2 * (32 + 32) * 2))
 run 0 convert tests/golden/models/qwen3 -o "$t/d.gguf"
 run 0 plan "$t/d.gguf" --vram 16GiB
 
-# a name that a shell would take apart
+# a name that a shell would split
 cp "$t/d.gguf" "$t/it's \$x.gguf"
 run 0 plan "$t/it's \$x.gguf" --csv
 run 0 plan "$t/it's \$x.gguf"
 words=$(sed -n 's/^hone  *hone run \(.*\) --ctx.*/\1/p' "$t/o")
 [ "$(eval "printf %s $words")" = "$t/it's \$x.gguf" ] || say "quoting: $words"
 
-# what is no model, and what is about one
+# files that are not models, and files about models
 run 0 convert tests/golden/tiny-qwen35moe -o "$t/tiny.gguf"
 "$HONE" imatrix "$t/tiny.gguf" tests/golden/tiny-qwen35moe/self_calib.txt -o "$t/imatrix.gguf" --ctx 64 --chunks 2 -q > /dev/null
 for c in plan serve; do refused 3 'is an importance matrix, not a model: pass the model' $c "$t/imatrix.gguf"; done
@@ -119,7 +119,8 @@ grep '"card"' "$t/rows" > "$t/rows.used"
 used=$(sed -n 's/.*"used_bytes": \([0-9]*\).*/\1/p' "$t/rows" | awk '{ s += $1 } END { print s }')
 want=$(($(num weights_bytes) + $(num host_bytes) + $(num kv_hone_bytes) + $(num state_bytes) + $(grep -vc '"used_bytes": 0' "$t/rows.used") * $(num activations_bytes)))
 [ "$used" = "$want" ] || say "used on cards: $used, expected $want"
-# several files or a folder: the largest that fits whole, the closest where losses are known, and a smaller cache before a file in parts
+# several files or a folder: the largest that fits completely, the closest if losses are known, and a smaller cache
+# before a partial file
 mkdir "$t/out"
 for r in Q8_0 Q4_K_M Q2_K; do mv "$t/$r.gguf" "$t/out/m-$r.gguf"; done
 : > "$t/out/mmproj-x.gguf"
@@ -147,7 +148,7 @@ printf '%s' '{"hone_version": "1", "model": {"name": "m"}, "files": [{"file": "m
 run 0 plan "$t/out" --vram 24GiB --ctx 512
 [ "$(head -1 "$t/o" | cut -d, -f1)" = "Take m-Q4_K_M.gguf: the closest to the original that fits" ] || say "$(cat "$t/o")"
 grep -q '0.30000' "$t/o" || say "no losses: $(cat "$t/o")"
-# a folder that is not converted: the files that hone make makes, to the byte within its metadata
+# an unconverted folder: the files that hone make would make, exact except for metadata
 run 0 plan tests/golden/models/qwen35moe --vram 24GiB --ctx 512 --csv
 for r in Q8_0 Q2_K; do
     n=$(sed -n "s/^$r,\([0-9]*\),.*/\1/p" "$t/o") have=$(wc -c < "$t/out/m-$r.gguf")
@@ -175,12 +176,12 @@ for c in "$t/out" "$t/out/m-Q2_K.gguf" "$t/one"; do
     run 0 plan "$c" --vram 1GiB
     grep -qE '(^|[ ,])0\.0+ (of|GiB|MiB)|^[^ ]+ +0\.0+ ' "$t/o" && say "plan $c: $(cat "$t/o")"
 done
-# what is kept free is more than there is
+# more memory is kept free than there is
 for c in "$t/out" "$t/out/m-Q2_K.gguf"; do
     run 2 plan "$c" --vram 1GiB --reserve 2GiB
     grep -q -- '--reserve keeps 2.0 GiB of each card free, and --vram has 1.0 GiB' "$t/e" || say "$(cat "$t/e")"
 done
-# a word that is no file
+# a word that is not a file
 for c in plan run serve; do
     run 2 $c Nope
     grep -q "there is no file or folder 'Nope'.*hf download ORG/Nope" "$t/e" || say "$c Nope: $(cat "$t/e")"
@@ -202,7 +203,7 @@ for c in "$t/out" "$t/out/m-Q8_0.gguf" "$t/out/m-Q8_0.gguf $t/d.gguf" tests/gold
 done
 run 1 plan "$t/out" --vram 1000B --ctx 512
 head -1 "$t/o" | grep -q '^None of 3 files fits: the smallest, m-Q2_K.gguf, takes' || say "$(head -1 "$t/o")"
-# what the answer recommends works
+# the recommended commands work
 run 1 plan "$t/out/m-Q2_K.gguf" "$t/d.gguf" --vram "$(($(used Q2_K f16) - 200000))B" --reserve 0B --ctx 4096
 ctx=$(sed -n 's/.*fits with --ctx \([0-9]*\).*/\1/p' "$t/e")
 [ -n "$ctx" ] && run 0 plan "$t/out/m-Q2_K.gguf" "$t/d.gguf" --vram "$(($(used Q2_K f16) - 200000))B" --reserve 0B --ctx "$ctx"
@@ -240,7 +241,7 @@ run 0 plan "$t/out" --vram 1GiB --csv
 grep -q 'Mixture-of-Experts-Q2_K' "$t/o" || say "a name with -of- is missing from the folder"
 run 2 plan "$t/out/imatrix.gguf" "$t/out/imatrix.gguf"
 run 2 plan "$t/absent.gguf"
-# a model in a folder that cannot be read is missing with a warning; a card without memory is a slip
+# an unreadable model in a folder is left out with a warning; a card without memory is a mistake
 mkdir "$t/broken" && cp "$t/out/m-Q2_K.gguf" "$t/broken/" && head -c 3000 "$t/out/m-Q2_K.gguf" > "$t/broken/m-Q8_0.gguf"
 run 0 plan "$t/broken" --vram 1GiB --csv
 grep -q 'warning: left out of the table: .*m-Q8_0.gguf' "$t/e" || say "no warning: $(cat "$t/e")"

@@ -27,7 +27,7 @@ grep -q '^RENDERER qwen3.5' "$d/Modelfile" || say "Modelfile: $(cat "$d/Modelfil
 grep -q '^PARAMETER temperature 0.7$' "$d/Modelfile" || say "Modelfile: $(cat "$d/Modelfile")"
 grep -qF "$t" "$d"/*.md "$d"/*.json "$d/Modelfile" "$d/model.yaml" && say "a local path leaked"
 
-# real parsers read what strangers' programs will read, also with texts that YAML would take apart
+# real parsers read the files as other programs will, also with texts that are special in YAML
 odd=$(printf 'm\303\251: "x" #1 \047y\047 \\n')
 if python3 -c 'import yaml' 2> "$t/e"; then
     cp -r "$d" "$t/odd"
@@ -36,7 +36,7 @@ if python3 -c 'import yaml' 2> "$t/e"; then
     rm -r "$t/odd"
 fi
 
-# the same again: nothing changes; a text of the manifest is what the tools say
+# repeated: nothing changes; checksums in the manifest equal those of the tools
 cp "$d/manifest.json" "$d/SHA256SUMS" "$t/"
 publish 0 "$d"
 cmp -s "$d/manifest.json" "$t/manifest.json" && cmp -s "$d/SHA256SUMS" "$t/SHA256SUMS" || say "a second run differs"
@@ -46,7 +46,7 @@ if command -v xxhsum > /dev/null 2>&1; then
     grep -q "$(xxhsum -H2 "$t/header" | grep -oE '^[0-9a-f]{32}')" "$d/manifest.json" || say "header hash"
 fi
 
-# edited files stay, unless -f; nothing is half done
+# edited files stay unless -f is given; nothing is half done
 echo '# my own' > "$d/Modelfile"
 cp "$d/README.md" "$t/readme"
 run 2 publish "$d" --repo you/Other-GGUF

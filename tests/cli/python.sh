@@ -14,7 +14,7 @@ gen=${HONE_GEN:-build/gen}
 python3 python/make_steps.py "$gen/include/hone.h" "$t/fields" > "$t/steps.py"
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/m.gguf" --type q8_0 -q > /dev/null
 cp python/hone_gguf/*.py "$t" && mkdir "$t/hone_gguf" && mv "$t"/*.py "$t/hone_gguf"
-# members of ctypes' structs are where hone.h has them
+# members of the ctypes structs have the offsets of hone.h
 cat > "$t/layout.py" << 'END'
 import re, hone_gguf.jobs, hone_gguf.steps
 from hone_gguf import _lib

@@ -55,7 +55,7 @@ q "$HONE" "$t/x.gguf" --recipe Q4_K_M -f || fail "the last run"
 cmp "$t/ref.gguf" "$t/x.gguf" || fail "the bytes differ"
 [ $gone_on -ge 3 ] || fail "only $gone_on of $job runs went on"
 
-# a part to play with: killed when about half was done
+# a partial file for experiments: killed when about half was done
 rm "$t/x.gguf"
 HONE_FAULT="write $((n_write / 2)) kill" q "$HONE_FAULTY" "$t/x.gguf" --recipe Q4_K_M || true
 mkdir "$t/half"
@@ -120,7 +120,7 @@ q "$HONE" "$t/z.gguf" --recipe Q4_K_M --split-max 300K || fail "split, again"
 [ "$(resumed)" -gt 40 ] || fail "split: $(resumed) tensors taken over"
 for f in "$t/split"/*; do cmp "$f" "$t/${f##*/}" || fail "split: other bytes"; done
 
-# nothing is kept of an input that is at fault, nor of a small output without --resume
+# nothing is kept of a faulty input, nor of a small output without --resume
 rc=0
 HONE_FAULT="write 90 touch" HONE_FAULT_FILE="$t/in.gguf" q "$HONE_FAULTY" "$t/x.gguf" --recipe Q4_K_M || rc=$?
 [ $rc = 3 ] && ! ls "$t"/x.gguf* >"$t/ls" 2>&1 || fail "changed input: exit $rc, $(cat "$t/ls")"

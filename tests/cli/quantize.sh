@@ -31,7 +31,7 @@ expect 2 'REGEX=TYPE' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --tenso
 expect 2 'same file' $q "$dir/in.gguf" -o "$dir/in.gguf" -f --recipe Q4_K_M
 [ -e "$dir/a.gguf" ] && fail "a refused run left a file"
 
-# --dry-run writes nothing and foretells the size
+# --dry-run writes nothing and predicts the size
 $q "$dir/in.gguf" --recipe Q4_K_M --dry-run --plan-out "$dir/plan.tsv" --json -q >"$dir/dry.json" || fail "dry run"
 $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --threads 1 -q >/dev/null || fail "quantize"
 size=$(wc -c <"$dir/a.gguf" | tr -d ' ')
@@ -47,7 +47,7 @@ sed 's/^output.weight.*/output.weight\tQ9_K/' "$dir/plan.tsv" >"$dir/bad.tsv"
 expect 3 'Q9_K is not a type' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe "$dir/bad.tsv"
 [ -e "$dir/c.gguf" ] && fail "a bad plan left a file"
 
-# several recipes from one reading: the same files as one by one; odd lists are refused
+# several recipes in one pass: the same files as one by one; invalid lists are refused
 mkdir "$dir/many"
 $q "$dir/in.gguf" -o "$dir/many" --recipe q4_k_m,Q6_K,IQ4_XS -q >/dev/null || fail "three recipes"
 cmp "$dir/a.gguf" "$dir/many/in-Q4_K_M.gguf" || fail "Q4_K_M differs among several"
@@ -68,7 +68,7 @@ expect 2 'more than' $q "$dir/in.gguf" -o "$dir/many" -f --recipe "$(i=0; while 
 expect 2 'neither' $q "$dir/in.gguf" -o "$dir/many" -f --recipe 'Q8_0,%s%n../..'
 expect 2 'plan-out' $q "$dir/in.gguf" -o "$dir/many" -f --recipe Q8_0,Q6_K --plan-out "$dir/p.tsv"
 
-# the coarsest types want importance
+# the coarsest types need importance
 expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ2_M
 expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --type IQ3_XXS
 expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ1_S

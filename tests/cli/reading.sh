@@ -32,7 +32,7 @@ awk -F, 'NR == 1 { n = NF } NF != n || n < 10 { bad = 1 } END { exit bad || NR !
 grep -q '^$' "$t/o" && say "recipes --csv: an empty line"
 grep -q '^recipe,' "$t/o" || say "recipes --csv: $(head -3 "$t/o")"
 
-# publish --check: the finding as it is, however long
+# publish --check: complete findings, however long
 mkdir "$t/d"
 mv "$t/$long-Q4_K_M.gguf" "$t/d/$long-wrong.gguf"
 rc=0; "$HONE" publish --check "$t/d" --quick > "$t/o" 2> "$t/e" || rc=$?

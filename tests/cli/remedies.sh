@@ -20,7 +20,7 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
 done
 cat "$t/has"/* | sort -u > "$t/all"
 [ "$(wc -l < "$t/all")" -ge 150 ] || say "only $(wc -l < "$t/all") options were found"
-# names of older versions, which still work (cli/peers.def), and options of other programs that texts of ours name
+# names from older versions, which still work (cli/peers.def), and options of other programs that our texts mention
 printf '%s\n' --recipes --help --version > "$t/old"
 sed -n 's/^PEER_OPTION("\([^"]*\)".*/--\1/p' cli/peers.def | sort -u > "$t/peers"
 printf '%s\n' --jinja --cpu-moe --n-cpu-moe --include --local-dir --dequantize --prefix --repo-type >> "$t/peers"

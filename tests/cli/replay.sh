@@ -27,7 +27,7 @@ for f in preset tensor named pure mix again set-00001-of-0000?; do
 done
 [ -z "$(ls "$t" | grep 'replay-')" ] || fail "replay left files: $(ls "$t")"
 
-# inputs by other names and in another folder
+# inputs with different names and in a different folder
 mv "$t/base.gguf" "$t/away/source.gguf"
 mv "$t/im.gguf" "$t/away/importance.gguf"
 refuse() { want=$1; shift; rc=0; "$HONE" replay "$@" -q > /dev/null 2> "$t/err" || rc=$?; [ $rc = "$want" ] || fail "status $rc, expected $want: replay $*: $(cat "$t/err")"; }

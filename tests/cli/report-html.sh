@@ -33,7 +33,7 @@ for x in '8.7x  closer to the original' '97.9 %  of the time the same most likel
     grep -qF "$x" "$t/text" || say "report.html: no '$x'"
 done
 grep -q '`' "$t/text" && say "report.html: literal back-ticks"
-# folded: what few need; the base is not a row where it is not in the folder
+# folded: details that few need; the base has no row if it is not in the folder
 for x in 'What the words mean' 'All numbers' Checksums; do grep -q "<summary>$x" "$t/d/report.html" || say "report.html: $x is not folded"; done
 sed -n '/<section id=files/,/<\/table>/p' "$t/d/report.html" | sed 's/<\/table>.*//' | grep -q BF16 && say "report.html: the base is in the table of files"
 # bands, chips and rings agree: each point has the colour of its chip, above it the preset

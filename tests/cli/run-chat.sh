@@ -199,8 +199,8 @@ X
 grep -qF '{"role": "tool", "content": "{\"page\": 7}", "name": "search_docs", "tool_call_id": "call00001"}' "$t/tools.json"
 if grep -q '<function=' "$t/tools"; then echo "a call was shown raw"; exit 1; fi
 
-# ---- the context is full: the oldest turns are left out, with a message; too long a turn is refused, and nothing is
-# lost ----
+# ---- the context is full: the oldest turns are left out, with a message; a turn that is too long is refused, and
+# nothing is lost ----
 long=$(i=0; while [ $i -lt 60 ]; do printf 'word%d ' $i; i=$((i + 1)); done)
 talk full "$t/m.gguf" --ctx 160 --temp 0 -n 20 --system 'Be brief.' --no-history << X
 < context 160 of

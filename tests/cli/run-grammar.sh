@@ -17,7 +17,7 @@ for seed in 1 2 3; do
     "$HONE" run "$t/m.gguf" -p 'The value of' --schema "$t/s.json" --temp 1 --seed $seed -n 120 -q > "$t/o"
     tr -d '\n' < "$t/o" | grep -Eq '^ ?\{ *"unit": *"(celsius|kelvin)", *"days": *([1-9]|1[0-4]), *"where": *"[^"]*" *\}$' || { cat "$t/o"; exit 1; }
 done
-# whatever the limit is, the object is complete where there is room for the shortest one
+# whatever the limit, the object is complete if there is room for the shortest one
 cat > "$t/l.json" << 'END'
 {"type": "object", "properties": {"name": {"type": "string", "pattern": "^[a-z]{5,30}$"}, "n": {"type": "integer", "minimum": 10},
  "tags": {"type": "array", "items": {"type": "string", "minLength": 3}, "minItems": 2}}, "required": ["name", "n", "tags"], "additionalProperties": false}

@@ -10,7 +10,7 @@ tiny=tests/golden/tiny-qwen35moe
 "$HONE" convert $tiny -o "$t/m.gguf" --type f32 -q > /dev/null
 head -1 $tiny/tools.jsonl > "$t/case.json"
 
-# what the unquantized model writes is known from its training report: a well-formed call of the expected function
+# the unquantized model's answer is known from its training report: a well-formed call of the expected function
 "$HONE" run "$t/m.gguf" --chat "$t/case.json" --temp 0 -n 150 > "$t/call"
 grep -q '<function=search_docs>' "$t/call" && grep -q '</tool_call>' "$t/call" || { cat "$t/call"; exit 1; }
 if grep -q '<|im_end|>' "$t/call"; then echo "the end token was printed"; exit 1; fi
@@ -31,7 +31,7 @@ grep -q '"generated_tokens": 7' "$t/json" && grep -q '"stop": "length"' "$t/json
 "$HONE" run "$t/m.gguf" -p "The value of" -n 50 --ctx 12 --seed 1 --json > "$t/json"
 grep -q '"stop": "context"' "$t/json"
 
-# ---- every run draws its own seed and says it: another text each time, the same again with it ----
+# ---- every run draws and prints a seed: each time a different text, and the same text with that seed ----
 for i in 1 2 3; do "$HONE" run "$t/m.gguf" -p Once -n 12 --temp 3 > "$t/s$i" 2> "$t/s$i.err"; done
 if cmp -s "$t/s1" "$t/s2" && cmp -s "$t/s2" "$t/s3"; then echo "three runs, one text"; exit 1; fi
 seed=$(sed -n 's/.*; seed \([0-9]*\)$/\1/p' "$t/s1.err")
@@ -75,7 +75,7 @@ printf 'first\n\n' > "$t/b.txt"
 "$HONE" run "$t/m.gguf" --chat "$t/hand.json" --temp 0 -n 5 --json > "$t/want"
 "$HONE" run "$t/m.gguf" --system 'Be brief.' --file "$t/head.txt" --file "$t/b.txt" 'Why?' --temp 0 -n 5 --json > "$t/got"
 for key in prompt_tokens text; do [ "$(grep "\"$key\"" "$t/want")" = "$(grep "\"$key\"" "$t/got")" ]; done
-# a loop of a shell keeps its input
+# a shell loop keeps its input
 printf 'one\ntwo\n' | while read -r x; do "$HONE" run "$t/m.gguf" "$x" -n 1 -q; echo "$x"; done > "$t/o"
 grep -q '^two$' "$t/o"
 
@@ -148,7 +148,7 @@ printf 'a\000b' > "$t/bin"
 refused 3 "bin" run "$t/m.gguf" --file "$t/bin"
 refused 2 "context of 3 tokens is full" run "$t/m.gguf" -p "one two three four five six seven" --ctx 3
 refused 2 "--kv-type" run "$t/m.gguf" -p x --kv-type q5_k
-# a prompt beyond the context of training is refused before it is computed; --ctx takes it, with a warning
+# a prompt longer than the training context is refused before it is computed; --ctx allows it, with a warning
 cp -r tests/golden/models/qwen3 "$t/short"
 sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 64/' "$t/short/config.json"
 "$HONE" convert "$t/short" -o "$t/short.gguf" -q > /dev/null

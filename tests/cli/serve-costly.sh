@@ -24,7 +24,7 @@ grep -q ' 400 ' "$t/o" && grep -q 'the grammar is too large' "$t/o" || say "a gr
 post long
 grep -q ' 200 ' "$t/o" || say "a long name: $(head -c 600 "$t/o")"
 
-# more of them than threads that compile: others are answered before they are, and a signal ends what is under way
+# more of them than compiler threads: other requests are answered first, and a signal ends work in progress
 for i in 1 2 3 4 5 6; do "$t/ask" "$port" -r "$t/costly.raw" > "$t/o$i" & all="${all:-} $!"; done
 "$t/ask" "$port" -b '{"prompt": "The cat", "max_tokens": 2}' POST /v1/completions > "$t/o" || say 'a request beside them'
 grep -q ' 200 ' "$t/o" || say "a request beside costly ones: $(head -c 600 "$t/o")"

@@ -54,7 +54,7 @@ start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
 [ "$said" = "$plain" ] || say "a flipped bit changes the answer"
 [ "$(metric hone_disk_cache_refused_total)" -ge 1 ] || say "a flipped bit is not seen"
 stop
-# another model's files are in another folder; copied into this one, they are refused
+# a different model's files are in a different folder; copied into this one, they are rejected
 "$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q4_0 -f -q > /dev/null
 rm -rf "$d"; cp -r "$t/good" "$d"
 start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
@@ -68,7 +68,7 @@ start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
 [ "$said" = "$mine" ] || say "another model's files change the answer"
 [ "$(metric hone_disk_cache_refused_total)" -ge 1 ] || say "another model's files are not refused"
 stop
-# nothing of one key is found by another
+# entries of one key are never found with another
 printf 'first-first-first-1\nsecond-second-second\n' > "$t/keys"
 rm -rf "$d"
 for step in 1 2; do

@@ -15,7 +15,7 @@ body() { # expected status, what, path, file of a body
     "$t/ask" "$port" -r "$t/r" > "$t/raw" || say "$2: nothing comes"
     [ "$(status_of)" = "$1" ] || say "$2: status $(status_of), expected $1: $(tail -c 300 "$t/raw")"
 }
-says() { printf '%b' "$4" > "$t/b"; body "$1" "$2" "$3" "$t/b"; } # the same, of a text
+says() { printf '%b' "$4" > "$t/b"; body "$1" "$2" "$3" "$t/b"; } # the same, for a text
 answer() { "$t/ask" "$port" -b '{"prompt": "The cat", "max_tokens": 12, "temperature": 0, "cache_prompt": false}' POST /v1/completions | grep -o '"text":"[^"]*"'; }
 
 c=/v1/chat/completions
@@ -25,7 +25,8 @@ first=$(answer)
 quiet 'the first answer'
 idle=$(metric hone_context_bytes)
 
-# ---- clients that leave: in the prompt, in the queue, in thinking, in an answer, in a call, before the body is there ----
+# ---- clients that disconnect: during the prompt, in the queue, during thinking, an answer or a call, before the body
+# has arrived ----
 long=$(printf 'word %.0s' $(seq 5000))
 go_on='"max_tokens": 4000, "ignore_eos": true, "temperature": 1, "cache_prompt": false'
 "$t/ask" "$port" -t 30 -b "{\"prompt\": \"$long\", $go_on}" POST /v1/completions > /dev/null; quiet 'left in the prompt'
@@ -38,11 +39,11 @@ talk="\"messages\": [{\"role\": \"user\", \"content\": \"What is the weather in 
 printf 'POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{"half' $c > "$t/r"
 "$t/ask" "$port" -t 30 -r "$t/r" > /dev/null; quiet 'left in the body'
 printf 'GET /heal' > "$t/r"; "$t/ask" "$port" -t 30 -r "$t/r" > /dev/null; quiet 'left in the head'
-# those that leave by the clock may have left before they were read: on a busy machine
+# on a busy machine, clients that disconnect after a time may have done so before their requests were read
 [ "$(metric hone_requests_cancelled_total)" -ge 2 ] || say "only $(metric hone_requests_cancelled_total) were seen to leave"
 [ "$(metric hone_context_bytes)" = "$idle" ] || say "memory is left behind: $(metric hone_context_bytes), at first $idle"
 
-# ---- a queue that is full ----
+# ---- a full queue ----
 w=
 for i in 1 2 3 4 5 6 7 8 9 10; do "$t/ask" "$port" -t 100000 -b "{\"prompt\": \"The $i\", $go_on}" POST /v1/completions > /dev/null & w="$w $!"; done
 i=0
@@ -58,7 +59,7 @@ kill $w
 wait $w 2> /dev/null || true
 quiet 'a full queue'
 
-# ---- what two readers could read in two ways ----
+# ---- requests that two parsers could read differently ----
 raw 400 'both lengths' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'
 raw 400 'chunks of no size' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n'
 raw 400 'a chunk of 2^64' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\n'
@@ -86,7 +87,7 @@ raw 403 'an address that is a name' 'GET /health HTTP/1.1\r\nHost: 127.0.0.1.evi
 raw 413 '33 MiB' 'POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 34603008\r\n\r\n'
 raw 404 'a path that goes up' 'GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
 
-# ---- what libraries of clients send ----
+# ---- requests that client libraries send ----
 x='{"prompt": "x", "max_tokens": 1}'
 post='POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n'
 raw 415 'a body that is packed' "${post}Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"
@@ -130,7 +131,7 @@ body 400 '513 tools' $c "$t/b"
 quiet 'wrong bodies'
 [ "$(answer)" = "$first" ] || say "after all that the answer is '$(answer)', not '$first'"
 
-# ---- the end comes in the middle of answers ----
+# ---- shutdown during answers ----
 for i in 1 2 3 4; do "$t/ask" "$port" -b "{\"prompt\": \"The $i\", $go_on, \"stream\": true}" POST /v1/completions > "$t/end.$i" & done
 sleep 0.3
 kill -TERM $pid; sleep 0.1; kill -TERM $pid 2> /dev/null || true
@@ -138,7 +139,7 @@ rc=0; wait $pid || rc=$?
 pid=
 [ $rc = 130 ] || say "a second signal: ends with $rc"
 
-# ---- a log without room ----
+# ---- a log on a full disk ----
 start --ctx 8192 --log /dev/full
 [ "$(answer)" = "$first" ] || say "a full disk changes the answer"
 kill -TERM $pid; rc=0; wait $pid || rc=$?; pid=

@@ -29,7 +29,7 @@ new=$((first + new - last))
 computed=$(metric hone_prompt_tokens_computed_total)
 [ $thought -ge 15 ] || say "only $thought of 20 answers thought: nothing was lost that had to be restored"
 [ $((computed * 100)) -le $((new * 105)) ] || say "$computed tokens computed for $new new ones"
-# a client's mark in the prompt is where another conversation continues; without a mark it is before the first message
+# another conversation continues at a client's mark in the prompt; without a mark, before the first message
 doc=
 for i in $(seq 60); do doc="$doc Rule $i: be kind."; done
 marked() { # mark, question: how many tokens were known

@@ -88,7 +88,7 @@ for i in 3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8 4; do
     [ "$(grep -o '"name"' "$t/o" | wc -l)" -le 2 ] || say "three files are loaded: $(cat "$t/o")"
 done
 [ "$(grep -o '"name"' "$t/o" | wc -l)" = 2 ] || say "not two files are loaded: $(cat "$t/o")"
-# clients that want different files at once, and one that leaves: every answer is complete
+# clients that request different files at once, and one that disconnects: every answer is complete
 w=
 for i in $(seq 12); do
     case $((i % 3)) in 0) r=Q8_0 ;; 1) r=Q4_0 ;; *) r=Q6_K ;; esac
@@ -104,7 +104,7 @@ done
 quiet 'many clients'
 stop
 
-# ---- a file that does not fit alone is refused; at the start where none does ----
+# ---- a file that does not fit on its own is refused; if no file fits, the server does not start ----
 least=$((need - $(wc -c < "$d/tiny-Q8_0.gguf") + $(wc -c < "$d/tiny-Q4_0.gguf")))
 refused 4 'none of the 2 files fits into memory: the smallest, tiny-Q4_0, takes' serve "$d/tiny-Q4_0.gguf" "$d/tiny-Q8_0.gguf" --port 0 --max-memory 1MiB
 refused 4 '(--max-memory)' serve "$d" --port 0 --max-memory 1MiB
@@ -114,7 +114,7 @@ for c in "$d" "$d/tiny-Q4_0.gguf $d/tiny-Q8_0.gguf" "$d/tiny-Q4_0.gguf"; do
     timeout 60 "$HONE" serve $c --port 0 --ctx 99999999 > "$t/o" 2> "$t/e" || rc=$?
     { [ $rc = 2 ] || [ $rc = 4 ]; } && [ ! -s "$t/o" ] && grep -q 'a context of 99999999 tokens takes [0-9.]* GiB.*(--context-memory)' "$t/e" || say "serve $c --ctx 99999999: exit $rc: $(cat "$t/o" "$t/e")"
 done
-# a small model keeps no more than its contexts can use
+# a small model reserves no more than its contexts can use
 "$HONE" serve "$d/tiny-Q8_0.gguf" --port 0 > "$t/o" 2> "$t/small" & small=$!
 i=0
 while ! grep -q 'open http' "$t/small" && [ $i -lt 200 ]; do sleep 0.05; i=$((i + 1)); done
@@ -125,7 +125,8 @@ begin "$d/tiny-Q4_0.gguf" "$d/tiny-Q8_0.gguf" --max-memory "$(((least + need) / 
 post /v1/completions '{"model": "Q8_0", "prompt": "x", "max_tokens": 2}'; is 500 "a file that is too large"; has max-memory; grep -qi 'x-should-retry: false' "$t/raw" || say "clients would retry"
 stop
 
-# ---- without results.json the default is what hone plan takes, the largest that fits; a file has the name of its recipe ----
+# ---- without results.json the default is hone plan's choice, the largest file that fits; a file is named by its recipe
+# ----
 mkdir "$t/two"
 for r in Q4_K_M Q6_K; do "$HONE" quantize "$t/base.gguf" -o "$t/two/tiny-$r.gguf" --recipe $r -q > /dev/null; done
 run 0 plan "$t/two" --vram 24GiB --ctx 1024

@@ -15,7 +15,7 @@ done
 grep -nE '(src|href)="?(https?:)?//|\son[a-z]+=|\beval\(|innerHTML|insertAdjacentHTML|document\.write' serve/page/* && say "the page asks elsewhere, or parses what it shows"
 "$t/ask" "$port" GET / > "$t/raw"
 grep -q '^Ollama is running' "$t/raw" || say "a client of Ollama's API gets: $(cat "$t/raw")"
-# the hash that the header tells is the script's
+# the hash in the header is the script's
 if command -v openssl > /dev/null; then
     "$t/ask" "$port" GET /index.html 'Accept: text/html' | tr -d '\r' > "$t/page"
     sum=$(cat serve/page/base.js serve/page/markdown.js serve/page/chat.js serve/page/tools.js serve/page/tokens.js serve/page/pair.js serve/page/server.js | openssl dgst -sha256 -binary | openssl base64)

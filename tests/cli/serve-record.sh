@@ -9,7 +9,7 @@ value() { sed -n "s/^ *\"$1\": *\"\{0,1\}\([^\",]*\).*/\1/p" "$t/o" | head -1; }
 is() { [ "$(value "$1")" = "$2" ] || say "$3: $1 is '$(value "$1")', expected $2: $(head -c 1500 "$t/o")"; }
 echo secret-of-sixteen > "$t/keys"
 
-# ---- of a loop the last line; settings by name ----
+# ---- of a tool loop, only the last line; settings by name ----
 echo '{"fixed": {"temperature": 0, "max_tokens": 3, "stop": ["zzz"], "kwargs": {"enable_thinking": false}}}' > "$t/presets"
 start --ctx 2048 --record "$t/last.jsonl" --record-last --preset "$t/presets" --strict
 hi='{"role": "user", "content": "Tell me something."}'
@@ -54,7 +54,8 @@ kill -TERM $pid; wait $pid || true; pid=
 [ "$(stat -c %a "$t/rec.jsonl")" = 600 ] || say "a record that others may read: $(ls -l "$t/rec.jsonl")"
 ! grep -q secret "$t/rec.jsonl" || say "a key is in the record"
 
-# a record that a killed server tore, and that others could read: the next line is one of its own, the rights are taken away
+# a record left incomplete by a killed server and readable by others: the next line is separate, and permissions are
+# restricted
 { head -n 1 "$t/greedy.jsonl"; printf '{"partial": tru'; } > "$t/torn.jsonl"
 chmod 644 "$t/torn.jsonl"
 start --ctx 2048 --record "$t/torn.jsonl"
@@ -75,7 +76,7 @@ is n_answers 5 'the same file'; is n_same_tokens 5 'the same file'; is n_kept 5 
 "$HONE" eval traffic "$t/m.gguf" "$t/rec.jsonl" --sampled --require 100 --json > "$t/o"
 is n_same_tokens 8 'with the recorded seeds'; is n_kept 8 'with the recorded seeds'
 
-# a different answer, constructed: other arguments, another tool, a missing call, an extra call
+# a constructed different answer: different arguments, a different tool, a missing call, an extra call
 ask='"messages": [{"role": "user", "content": "What is the weather in Oslo?"}, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "get_weather", "arguments": {"city": '
 grep -o '"tool_calls":\[{"name":"get_weather","arguments":{[^}]*}}\]' "$t/rec.jsonl" | head -1 | sed 's/.*"arguments"://; s/}]$//' > "$t/args"
 unit=$(sed 's/.*"city": "Oslo"//' "$t/args")

@@ -17,7 +17,7 @@ flat="[{\"type\": \"function\", \"name\": \"get_weather\", \"description\": \"D.
 claude='[{"role": "user", "content": "Zq7ask"}, {"role": "assistant", "content": [{"type": "tool_use", "id": "call_0001", "name": "get_weather", "input": {"city": "Zq7Oslo"}}, {"type": "tool_use", "id": "call_0002", "name": "ping", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_0001", "content": "Zq7rain"}, {"type": "tool_result", "tool_use_id": "call_0002", "content": "Zq7pong"}]}, {"role": "assistant", "content": "Zq7said"}, {"role": "user", "content": "Zq7more"}]'
 schemas="[{\"name\": \"get_weather\", \"description\": \"D.\", \"input_schema\": $weather}, {\"name\": \"ping\", \"description\": \"D.\", \"input_schema\": $none}]"
 
-# templates written here, and published ones of eight families where they are
+# templates written here, and published ones of eight families if present
 published=../shared/golden/templates/jinja
 families="Qwen-Qwen3-0.6B meta-llama-Llama-3.1-8B-Instruct Mistral-Small-3.2-24B-Instruct-2506 GLM-4.6 MiniMax-M2 Kimi-K2-Instruct openai-gpt-oss-120b deepseek-ai-DeepSeek-V3.1"
 [ -d $published ] || families=
@@ -45,7 +45,7 @@ for name in chatml tags headers turns pasted $families; do
     post /api/chat "{\"messages\": $ollama, \"tools\": $tools, \"stream\": false, \"options\": {\"num_predict\": 4}}"
     is 200 "$name: ollama"
     [ "$(number prompt_eval_count)" = "$n" ] || say "$name: ollama: $(number prompt_eval_count) tokens, chat $n"
-    # a call of the model's own, its result, and a second system message on the way
+    # a call made by the model, its result, and a second system message in between
     post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"Weather?\"}], \"tools\": $tools, \"tool_choice\": \"required\", \"seed\": 1, \"max_tokens\": 200}"
     is 200 "$name: a call"
     id=$(grep -o '"id": *"call_[^"]*"' "$t/o" | head -1 | cut -d'"' -f4)
@@ -62,7 +62,7 @@ serve "$t/own.gguf" --template fix --context-memory 64MiB
 post /v1/chat/completions '{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}'
 is 200 "--template fix"
 stop
-# eval tools: the calls of a file whose template was repaired in place are those of the file before
+# eval tools: a file gives the same calls before and after its template was repaired in place
 cp "$t/m.gguf" "$t/r.gguf"
 "$HONE" template fix "$t/r.gguf" --in-place > /dev/null 2>&1 || say "fix --in-place"
 head -1 tests/golden/tiny-qwen35moe/tools.jsonl > "$t/one.jsonl"

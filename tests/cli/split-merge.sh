@@ -23,7 +23,7 @@ for size in 300K 1M 100K; do
     done
 done
 
-# the limit holds, except for single tensors that are larger (token_embd and output: 262144 bytes)
+# the limit is obeyed, except for single tensors that are larger (token_embd and output: 262144 bytes)
 run 0 split "$t/m.gguf" --max-size 300K
 for f in "$t"/m-0*-of-*.gguf; do
     [ "$(wc -c < "$f")" -lt 330000 ] || say "$f is too large"
@@ -50,7 +50,7 @@ run 3 split "$t/cut.gguf" --max-size 10K
 run 2 split "$t/absent.gguf" --max-size 10K
 run 2 split "$t/m.gguf" -o "$t/no/such/x.gguf" --max-size 300K
 
-# a disk that is full in the middle: the size limit of a process gives the same kind of error
+# a disk that becomes full halfway: a process's file size limit gives the same kind of error
 rc=0; (ulimit -f 200; "$HONE" split "$t/m.gguf" -o "$t/full.gguf" --max-size 300K) > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 4 ] || say "size limit: exit $rc: $(cat "$t/e")"
 rc=0; (ulimit -f 200; "$HONE" merge "$first" -o "$t/full.gguf") > "$t/o" 2> "$t/e" || rc=$?

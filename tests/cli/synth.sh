@@ -59,7 +59,7 @@ run 0 tokenize "$t/v.gguf" "a cat"
 run 0 template show "$t/v.gguf"
 run 2 synth --arch-from $c --tokenizer "$t/none" -o "$t/x.gguf"
 
-# skew changes the routers and nothing else
+# skew changes only the routers
 run 0 synth --arch-from $c --recipe BF16 --skew 0.5 -o "$t/skew.gguf"
 run 1 diff "$t/bf16.gguf" "$t/skew.gguf" --json
 [ "$(grep -c 'ffn_gate_inp.weight' "$t/o")" -ge 4 ] && ! grep -q 'exps' "$t/o" || say "skew: $(cat "$t/o")"

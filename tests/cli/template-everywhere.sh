@@ -10,7 +10,7 @@ bad=tests/golden/templates/repair/chatml.jinja # content null crashes
 run() { "$HONE" "$@" > "$t/o" 2> "$t/e" || say "hone $*: exit $?: $(cat "$t/e")"; }
 lint() { rc=0; "$HONE" template lint "$@" > "$t/o" 2> "$t/e" || rc=$?; }
 
-# each error says who meets it and what happens; -v lists what is not an error one by one
+# each error names the affected clients and the consequence; -v lists the other findings one by one
 lint $bad --json
 grep -q '"client": "the OpenAI SDK' "$t/o" && grep -q '"consequence": "the second turn' "$t/o" || say "an error without a reason: $(head -c 600 "$t/o")"
 lint $bad
@@ -51,7 +51,7 @@ grep -q '"rule": "template-defects"' "$t/o" || say "publish --check does not tel
 grep -q '"rule": "template-defects"' "$t/o" && say "publish --check tells of defects that were repaired"
 run replay "$t/out/Tiny-Q8_0.gguf" --source "$t"/out.work/Tiny-*.gguf --imatrix "$t/out/imatrix.gguf"
 
-# tools for a template without them: never unasked, in a syntax that is read back, and without tools all is as before
+# tool support for a template without it: only on request, in a syntax that can be parsed; without tools nothing changes
 plain=tests/golden/templates/repair/plain.jinja
 run template fix $plain -o "$t/p.jinja"
 grep -q 'tool_call' "$t/p.jinja" && say "tools were added unasked"
@@ -65,7 +65,8 @@ echo '[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}
 "$HONE" template render "$t/tools.jinja" --chat "$t/talk" | cmp -s - "$t/x" || say "--add-tools changes a conversation without tools"
 refused 3 'already supports tools' template fix $bad --add-tools -q
 
-# a text that needs room, killed at 20 moments: the file opens, holds the old state or the new one, and its tensors are the same
+# a text that needs room, killed at 20 moments: the file opens, has the old or the new state, and its tensors are
+# unchanged
 bare=$t/kept/Tiny-Q8_0.gguf
 tensors=$("$HONE" inspect "$bare" --json --keys none | sed -n 's/^ *"tensor_bytes": \([0-9]*\).*/\1/p')
 sum() { tail -c "$tensors" "$1" | sha256sum; }

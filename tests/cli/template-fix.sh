@@ -16,7 +16,7 @@ want='{"content": "Hi.", "reasoning": "w", "tool_calls": [{"name": "f", "argumen
 [ "$("$HONE" template parse $tiny --format qwen-xml --tools "$t/tools" < "$t/a")" = "$want" ] || say "parse --format"
 rc=0; "$HONE" template parse $tiny --format nope < "$t/a" > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 2 ] && grep -q 'hermes-json' "$t/e" || say "parse --format nope: exit $rc"
-# a file without a template gets one by name, at first by writing it again, then in place
+# a file without a template gets one by name, first by rewriting the file, then in place
 "$HONE" synth --layers 1 --arch-from tests/golden/models/qwen3/config.json --recipe Q8_0 -o "$t/bare.gguf" -q > /dev/null
 rc=0; "$HONE" template fix "$t/bare.gguf" --in-place > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 3 ] && grep -q 'no chat template' "$t/e" || say "fix without a template: exit $rc"
@@ -31,7 +31,7 @@ echo '{"chat_template": [{"name": "default", "template": "{% for m in messages %
 "$HONE" template fix "$t/list" --in-place > /dev/null 2> "$t/e" || say "fix of a list of templates: $(cat "$t/e")"
 grep -q hone_repair "$t/list/chat_template.jinja" || say "the list's default is not repaired"
 [ "$("$HONE" template show "$t/list" --name rag)" = '{{ documents }}' ] || say "fix lost a template of the list"
-# one of several templates, by name: of a list, of files, of a GGUF
+# one of several templates, by name: from a list, from files, from a GGUF
 bad='{% for m in messages %}<{{ m.role }}>{{ m.content + m.role }}{% endfor %}'
 mkdir "$t/two"
 echo "{\"chat_template\": [{\"name\": \"default\", \"template\": \"Hi\"}, {\"name\": \"tool_use\", \"template\": \"$bad\"}]}" > "$t/two/tokenizer_config.json"
@@ -51,11 +51,11 @@ echo "$bad" > "$t/two/chat_template.jinja"
 "$HONE" template fix "$t/two.gguf" --name rag --in-place > /dev/null 2> "$t/e" || say "fix --name of a GGUF: $(cat "$t/e")"
 "$HONE" template show "$t/two.gguf" --name rag | grep -q hone_repair || say "fix --name of a GGUF: not repaired"
 [ "$("$HONE" template show "$t/two.gguf")" = "$bad" ] || say "fix --name of a GGUF changed the default"
-# broken syntax is an error with its place
+# broken syntax is an error with its position
 printf 'Hi\n{{ messages[0].content }' > "$t/broken.jinja"
 rc=0; "$HONE" template fix "$t/broken.jinja" -o "$t/no.jinja" > /dev/null 2> "$t/e" || rc=$?
 [ $rc = 3 ] && grep -q 'line 2, column 24' "$t/e" && [ ! -e "$t/no.jinja" ] || say "fix of broken syntax: exit $rc: $(cat "$t/e")"
-# line ends stay, and twice is once
+# line ends are kept, and repairing twice equals repairing once
 golden=tests/golden/templates/repair/tags.jinja
 sed 's/$/\r/' $golden > "$t/crlf.jinja"
 "$HONE" template fix "$t/crlf.jinja" -o "$t/crlf1.jinja" > /dev/null 2>&1
@@ -64,7 +64,7 @@ sed 's/$/\r/' $golden > "$t/crlf.jinja"
 cmp "$t/crlf1.jinja" "$t/crlf2.jinja" || say "fix twice is not fix once"
 tr -d '\r' < "$t/crlf1.jinja" | cmp - "$t/lf.jinja" || say "CRLF: another repair"
 [ "$(grep -vc "$(printf '\r')\$" "$t/crlf1.jinja")" = 0 ] || say "CRLF: some lines end with LF"
-# the mark: of an earlier version, of a changed body, of another program
+# the marker line: of an earlier version, of a changed body, of a different program
 sed "1s/= 'v2 [0-9a-f ]* /= 'v1 $(sed -n "1s/.*'v2 \([0-9]* [0-9a-f]* [0-9a-f]*\) .*/\1/p" "$t/lf.jinja") /" "$t/lf.jinja" > "$t/v1.jinja"
 "$HONE" template fix "$t/v1.jinja" -o "$t/v2.jinja" > /dev/null 2> "$t/e"
 grep -q 'replacing the repair of an earlier version' "$t/e" && grep -q "^{%- set hone_repair = 'v2 " "$t/v2.jinja" || say "an earlier repair stays: $(cat "$t/e")"

@@ -33,7 +33,7 @@ if "$HONE" --help | grep -q '^  convert '; then
     "$HONE" convert $m/qwen3 -o "$t/q.gguf" > /dev/null 2> "$t/e" || { cat "$t/e"; fail=1; }
     check "$t/q.gguf"
 fi
-# BOS only when asked for, only where texts begin with it
+# BOS only on request, and only if texts begin with it
 same "mistral" '[3]' "$(printf '[INST]' | "$HONE" tokenize $m/mistral)"
 same "mistral --bos" '[1, 3]' "$(printf '[INST]' | "$HONE" tokenize $m/mistral --bos)"
 # batches: U+0000, surrogate pairs, an empty text
@@ -44,7 +44,7 @@ same "batch size" 4 "$(wc -l < "$t/b.ids" | tr -d ' ')"
 same "batch U+0000" " $(cat "$t/nul")," "$(sed -n 2p "$t/b.ids")"
 printf '[[1012], [], [1022]]' > "$t/d.json"
 same "batch decode" '["<|im_end|>", "", "<think>"]' "$("$HONE" tokenize $m/qwen3 --decode --batch "$t/d.json" | tr -d '\n')"
-# SentencePiece's file alone: the folder and the GGUF made of it, the space in front comes and goes
+# only SentencePiece's file: the folder and the GGUF made from it; the leading space is added and removed
 if [ -x "$(command -v od)" ]; then
     cp -r $m/mistral "$t/sp"
     rm -f "$t"/sp/tokenizer* "$t"/sp/generation_config.json

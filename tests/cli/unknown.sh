@@ -21,11 +21,11 @@ m=tests/golden/models
 "$HONE" convert $m/qwen35moe -o "$t/known.gguf" -q > /dev/null
 for i in 1 2 3 4 5 6 7 8 9; do echo "line $i of a text for an importance matrix, word by word"; done > "$t/text"
 "$HONE" imatrix "$t/known.gguf" "$t/text" -o "$t/known-im.gguf" --ctx 16 -q > /dev/null
-# names of the same length keep the file whole. ssm_out has a known role, the others have none or another
+# names of the same length keep the file valid. ssm_out has a known role, the others have none or a different one
 rename() { LC_ALL=C sed 's/qwen35moe/zebra35mo/g; s/attn_gate\.weight/hc_stripe.weight/g; s/attn_output\.weight/attn_kv_mqa.weight/g; s/ffn_up_shexp/ffn_stripe_x/g; s/blk\.\(.\)\.attn_q\.weight/blk.\1.ssm_xx.weight/g' "$1" > "$2"; }
 rename "$t/known.gguf" "$t/zebra.gguf"
 rename "$t/known-im.gguf" "$t/zebra-im.gguf"
-# the same file under the name of another architecture of as many letters
+# the same file under the name of a different architecture with the same number of letters
 LC_ALL=C sed 's/qwen35moe/bailing_x/g' "$t/known.gguf" > "$t/other.gguf"
 # a known name with a tensor that its graph does not have
 LC_ALL=C sed 's/blk\.2\.attn_gate\.weight/blk.2.attn_gnat.weight/' "$t/known.gguf" > "$t/variant.gguf"
@@ -76,7 +76,7 @@ says 3 "use --budget" quantize "$t/zebra.gguf" -o "$t/v.gguf" --vram 2MiB
 run 0 sensitivity "$t/zebra.gguf" -o "$t/sens.json" --imatrix "$t/zebra-im.gguf"
 run 0 quantize "$t/zebra.gguf" -o "$t/mix3.gguf" --budget 1500000 --sensitivity "$t/sens.json" --imatrix "$t/zebra-im.gguf"
 run 0 replay "$t/mix.gguf" --source "$t/zebra.gguf" --imatrix "$t/zebra-im.gguf"
-# ---- a folder of them: the card states that nothing was measured, and does not offer hone run ----
+# ---- a folder of such files: the card states that nothing was measured, and does not suggest hone run ----
 mkdir "$t/pub"
 cp "$t/all-Q4_K_M.gguf" "$t/pub/Zebra-Q4_K_M.gguf"
 cp "$t/all-Q8_0.gguf" "$t/pub/Zebra-Q8_0.gguf"
@@ -97,7 +97,7 @@ says 3 "nearest is Qwen 3, which names 32 of its 35 tensors, but not model.layer
 [ ! -e "$t/z.gguf" ] || say "convert left a file"
 says 3 "Add a table of them" make "$t/src" -o "$t/d2"
 [ ! -e "$t/d2" ] && [ ! -e "$t/d2.work" ] || say "make of an unknown class left something"
-# ---- an unknown pre-tokenizer: commands that read no text ignore it; make takes --pre, and remembers it ----
+# ---- an unknown pre-tokenizer: commands that read no text ignore it; make accepts --pre and remembers it ----
 "$HONE" convert $m/qwen3 -o "$t/qwen2.gguf" -q > /dev/null
 LC_ALL=C sed 's/tokenizer.ggml.pre\(............\)qwen2/tokenizer.ggml.pre\1qwem2/' "$t/qwen2.gguf" > "$t/pre.gguf"
 for c in "inspect $t/pre.gguf" "verify $t/pre.gguf --deep" "plan $t/pre.gguf" "quantize $t/pre.gguf -o $t/p.gguf --recipe Q4_K_M" "eval speed $t/pre.gguf --pp 4 --tg 2 --reps 1" \

@@ -28,13 +28,13 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     rc=0; "$HONE" "$cmd" --jsno > "$t/o" 2> "$t/e" || rc=$?
     [ $rc = 2 ] && [ ! -s "$t/o" ] || say "hone $cmd --jsno: exit $rc, expected 2 and nothing on stdout"
 done
-# ---- pages of commands of a command ----
+# ---- man pages of subcommands ----
 "$HONE" eval kld --help --verbose > "$t/full"
 sed -n '/^options:/,/^$/p' "$t/full" | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u > "$t/opts"
 while read -r o; do
     sed 's/\\-/-/g' "$gen/man/hone-eval-kld.1" | grep -qF -- "$o" || say "docs/man/hone-eval-kld.1 does not describe $o"
 done < "$t/opts"
-# ---- exit statuses: the table base/status.def, one row each, is what --help and the man pages say ----
+# ---- exit statuses: --help and the man pages agree with the table base/status.def ----
 "$HONE" recipes --help --verbose | sed -n '/^exit status: /,$p' | tr -s '\n ' '  ' > "$t/help"
 awk '/^\.SH/ { on = /EXIT STATUS/; next } on' docs/man/hone.1 | tr '\n' ' ' > "$t/man"
 awk '/^STATUS\(/ { row = "" } { row = row " " $0 } /\)$/ { print row }' base/status.def |
@@ -52,7 +52,7 @@ for man in "$gen"/man/*.1; do
         grep -q "^$n|" "$t/statuses" || say "$man: exit status $n is not in base/status.def"
     done
 done
-# ---- answers to options of other programs name what hone has ----
+# ---- answers to options of other programs name options that hone has ----
 peer() { # text, arguments
     text=$1
     shift

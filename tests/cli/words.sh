@@ -22,7 +22,7 @@ out() { # text on stdout, arguments; exit 0, nothing on stderr
 }
 "$HONE" convert tests/golden/models/qwen3 -o "$t/m.gguf" -q > /dev/null
 
-# ---- help in every form that people try ----
+# ---- help in every form that users try ----
 out "hone make MODEL_FOLDER" help
 for c in quantize run 'eval kld' 'template lint'; do
     # shellcheck disable=SC2086
@@ -45,8 +45,7 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     subs=
     case $cmd in eval | template) subs=$("$HONE" $cmd --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p') ;; esac
     for sub in $subs ''; do
-        # a screen of 40 lines and 80 columns, with two examples that are commands of ours
-        # shellcheck disable=SC2086
+        # a screen of 40 lines and 80 columns, with two examples that are valid commands shellcheck disable=SC2086
         "$HONE" $cmd $sub --help > "$t/h"
         [ "$(wc -l < "$t/h")" -le 40 ] || say "$cmd $sub --help: $(wc -l < "$t/h") lines"
         [ "$(wc -L < "$t/h")" -le 80 ] || say "$cmd $sub --help: $(wc -L < "$t/h") columns"
@@ -61,7 +60,7 @@ done
 COLUMNS=60 "$HONE" quantize --help | sed '/^examples:/,/^$/d' > "$t/h"
 [ "$(wc -L < "$t/h")" -le 60 ] || say "quantize --help at 60 columns: $(wc -L < "$t/h")"
 
-# ---- commands: misspelt, of other programs, options in front ----
+# ---- commands: misspelt, of other programs, after options ----
 says 2 "did you mean 'hone quantize'" qauntize
 says 2 "did you mean 'hone inspect'" inpsect x
 says 2 "did you mean 'hone eval kld'" eval kdl
@@ -76,7 +75,7 @@ out '"arch"' --threads 1 --json plan "$t/m.gguf"
 out '"kv_type"' --json eval kv --head-dims 32 --depths 16 --kv-type f16
 says 2 "is in the place of a command" -m "$t/m.gguf"
 
-# ---- options of other programs: taken where they mean the same, else answered ----
+# ---- options of other programs: accepted if they mean the same, otherwise answered with advice ----
 run 0 plan -m "$t/m.gguf" -c 777 --json
 grep -q '"ctx": 777' "$t/o" || say "-c is not the context"
 run 0 plan "$t/m.gguf" --num_ctx=333 -np 2 -t 1 --json
@@ -121,7 +120,7 @@ for s in 2k 2K 2Ki 2048; do
 done
 grep -nE '"[a-z-]*ctx", ' cli/cmd_*.c commands/*.def | grep -v TOKENS && say "a --ctx that does not take 128K"
 
-# ---- times: one syntax everywhere; a number alone counts hours where a job is limited, and is refused elsewhere ----
+# ---- times: one syntax everywhere; a plain number means hours for job limits and is refused elsewhere ----
 prose=$t/time-text
 head -c 2000 tests/golden/tiny-qwen35moe/self_eval.txt > "$prose"
 limit() { sed -n 's/.*"time_limit_hours": \([0-9.]*\).*/\1/p' "$t/o"; }
@@ -137,7 +136,7 @@ done
 unit="30 has no unit; write 30s, 30m or 30h"
 for o in --drain --max-step; do says 2 "$o: $unit" serve "$t/m.gguf" $o 30; done
 run 0 make "$t/m.gguf" -o "$t/timed" --dry-run --plain --recipe Q8_0 --ctx 64 --calib-ctx 64 --calib "$prose" --eval "$prose" --probe-time 30m
-# every option that takes a time uses the same word, here and in the manual pages
+# every option that takes a time uses the same word, in the help and in the manual pages
 grep -nE '(^OPTION|ROW).*[ _](TIME|HOURS), ' cli/cmd_*.c commands/*.def | grep -v '"TIME"' && say "an option that takes a time without the word TIME"
 grep -nE '"(TIME|HOURS|MINUTES|SECONDS)"' cli/cmd_*.c commands/*.def | grep -vE '[ _](TIME|HOURS), |"now"' && say "an option that takes a time without the word TIME"
 
