@@ -22,7 +22,7 @@ struct image {
     int w, h;
     unsigned char *rgb; /* [h][w][3] */
 };
-enum { IMAGE_MAX_PIXELS = 1 << 26, IMAGE_MAX_BYTES = 1 << 28 };
+enum { IMAGE_MAX_SIDE = 1 << 16, IMAGE_MAX_PIXELS = 1 << 26, IMAGE_MAX_BYTES = 1 << 28 };
 
 /* Decodes a PNG or JPEG image, recognised by its content. Applies its EXIF orientation and puts
  * transparent pixels on white. ERR_DATA: another format, damaged or larger than the limits above;
@@ -77,7 +77,7 @@ struct pixels {
     struct view *view;
     int n_views;
     int rows, cols; /* of tiles; 0: not split */
-    int global;     /* view of the whole image */
+    int whole;      /* view of the whole image */
     float *data;    /* of all views */
 };
 
@@ -104,11 +104,13 @@ struct image_prompt {
 
 /* Lists the parts that replace an image's placeholder in the prompt. index: the number of images
  * before it in the conversation, which some models are told. */
-int image_prompt(const struct vision_params *p, const struct pixels *px, int index,
-                 struct image_prompt *out, struct err *e);
+void image_prompt(const struct vision_params *p, const struct pixels *px, int index,
+                  struct image_prompt *out);
 void image_prompt_release(struct image_prompt *pr);
-/* Returns the token that chat templates write for an image and that image_prompt() replaces:
- * "<|image_pad|>". */
+/* Return the token that chat templates write for an image, "<|image_pad|>", and the same with the
+ * text that they write around it, for templates that know no images. image_prompt() replaces only
+ * the token. */
 const char *image_placeholder(enum projector type);
+const char *image_surroundings(enum projector type);
 
 #endif

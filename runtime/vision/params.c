@@ -9,23 +9,24 @@
 #include "runtime/vision/image.h"
 
 static const struct row {
-    const char *name;      /* value of clip.projector_type */
-    const char *merge_key; /* key of `merge` after "clip.vision." */
-    int merge;             /* without that key */
-    int64_t min_pixels, max_pixels;
+    const char *name;               /* value of clip.projector_type */
+    const char *merge_key;          /* key of `merge` after "clip.vision." */
+    int merge;                      /* without that key */
+    int64_t min_tokens, max_tokens; /* of a view, without keys of its pixels; 0: not limited. GLM
+                                     * counts an image twice */
     int min_tiles, max_tiles;
 } rows[PROJ_COUNT] = {
-    [PROJ_QWEN2VL] = {"qwen2vl_merger", "spatial_merge_size", 2, 3136, 12845056, 0, 0},
-    [PROJ_QWEN25VL] = {"qwen2.5vl_merger", "spatial_merge_size", 2, 3136, 12845056, 0, 0},
-    [PROJ_QWEN3VL] = {"qwen3vl_merger", "spatial_merge_size", 2, 65536, 16777216, 0, 0},
+    [PROJ_QWEN2VL] = {"qwen2vl_merger", "spatial_merge_size", 2, 4, 16384, 0, 0},
+    [PROJ_QWEN25VL] = {"qwen2.5vl_merger", "spatial_merge_size", 2, 4, 16384, 0, 0},
+    [PROJ_QWEN3VL] = {"qwen3vl_merger", "spatial_merge_size", 2, 64, 16384, 0, 0},
     [PROJ_GEMMA3] = {"gemma3", "projector.scale_factor", 4, 0, 0, 0, 0},
-    [PROJ_GEMMA4] = {"gemma4v", "projector.scale_factor", 3, 0, 280 * 48 * 48, 0, 0},
+    [PROJ_GEMMA4] = {"gemma4v", "projector.scale_factor", 3, 0, 280, 0, 0},
     [PROJ_PIXTRAL] = {"pixtral", "spatial_merge_size", 1, 0, 0, 0, 0},
     [PROJ_IDEFICS3] = {"idefics3", "projector.scale_factor", 2, 0, 0, 0, 0},
     [PROJ_INTERNVL] = {"internvl", "projector.scale_factor", 2, 0, 0, 1, 12},
-    [PROJ_LFM2] = {"lfm2", "projector.scale_factor", 2, 64 * 32 * 32, 256 * 32 * 32, 2, 10},
-    [PROJ_GLM4V] = {"glm4v", "spatial_merge_size", 2, 12544, 9633792, 0, 0},
-    [PROJ_KIMIVL] = {"kimivl", "projector.scale_factor", 2, 0, 4096 * 14 * 14, 0, 0},
+    [PROJ_LFM2] = {"lfm2", "projector.scale_factor", 2, 64, 256, 2, 10},
+    [PROJ_GLM4V] = {"glm4v", "spatial_merge_size", 2, 16, 12288, 0, 0},
+    [PROJ_KIMIVL] = {"kimivl", "projector.scale_factor", 2, 0, 1024, 0, 0},
     [PROJ_MINICPMV] = {"minicpmv4_6", "projector.scale_factor", 4, 0, 0, 1, 9},
 };
 
@@ -92,8 +93,11 @@ int vision_params_read(const struct gguf *g, struct vision_params *p, struct err
     TRY(read_small(g, "preproc_image_size", 0, MAX_SIDE, &p->longest, e));
     TRY(read_small(g, "preproc_min_tiles", r->min_tiles, 256, &p->min_tiles, e));
     TRY(read_small(g, "preproc_max_tiles", r->max_tiles, 256, &p->max_tiles, e));
-    TRY(read_number(g, "image_min_pixels", r->min_pixels, IMAGE_MAX_PIXELS, &p->min_pixels, e));
-    TRY(read_number(g, "image_max_pixels", r->max_pixels, IMAGE_MAX_PIXELS, &p->max_pixels, e));
+    const int64_t token = (int64_t)p->patch * p->merge * p->patch * p->merge;
+    TRY(read_number(g, "image_min_pixels", r->min_tokens * token, IMAGE_MAX_PIXELS, &p->min_pixels,
+                    e));
+    TRY(read_number(g, "image_max_pixels", r->max_tokens * token, IMAGE_MAX_PIXELS, &p->max_pixels,
+                    e));
     TRY(read_colours(g, "clip.vision.image_mean", p->mean, e));
     TRY(read_colours(g, "clip.vision.image_std", p->std, e));
     for (int c = 0; c < 3; c++)

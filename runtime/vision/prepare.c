@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+/* runtime/vision/prepare.c - resizes an image, cuts it into tiles and normalises its colours. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "runtime/vision/decode.h"
+#include "runtime/vision/prepare.h"
+
+/* ---- views ---- */
+
+/* Writes the part of an image at (x, y) to a view, normalised. Beyond the image it is black. */
+static void fill(const struct vision_params *p, const struct image *im, int x, int y,
+                 const struct view *v) {
+    const size_t plane = (size_t)v->w * (size_t)v->h;
+    const int w = im->w - x < v->w ? im->w - x : v->w, h = im->h - y < v->h ? im->h - y : v->h;
+    for (int c = 0; c < 3; c++) {
+        const float mean = p->mean[c] * 255, std = p->std[c] * 255, black = (0 - mean) / std;
+        float *to = v->data + (size_t)c * plane;
+        for (int row = 0; row < v->h; row++, to += v->w) {
+            const int n = row < h ? w : 0;
+            const size_t at = n ? (size_t)(y + row) * (size_t)im->w + (size_t)x : 0;
+            for (int i = 0; i < n; i++)
+                to[i] = ((float)im->rgb[3 * (at + (size_t)i) + (size_t)c] - mean) / std;
+            for (int i = n; i < v->w; i++) to[i] = black;
+        }
+    }
+}
+
+static int check_sides(const struct vision_params *p, int w, int h, struct err *e) {
+    const int side = p->patch * p->merge;
+    if (w % side == 0 && h % side == 0) return 0;
+    return err_set(e, ERR_DATA,
+                   "the projector's keys do not fit together: views of %d x %d pixels are not "
+                   "multiples of %d, a token's side",
+                   w, h, side);
+}
+
+/* Allocates the views. */
+static int make_views(const struct vision_params *p, const struct view_plan *plan,
+                      struct pixels *out, struct err *e) {
+    const int tiles = plan->rows * plan->cols, tile_w = tiles ? plan->tiles_w / plan->cols : 0,
+              tile_h = tiles ? plan->tiles_h / plan->rows : 0,
+              whole_w = plan->padded_w ? plan->padded_w : plan->whole_w,
+              whole_h = plan->padded_h ? plan->padded_h : plan->whole_h;
+    const uint64_t n = 3 * ((uint64_t)tiles * (uint64_t)tile_w * (uint64_t)tile_h +
+                            (uint64_t)whole_w * (uint64_t)whole_h);
+    void *mem;
+    TRY(check_sides(p, whole_w, whole_h, e));
+    if (tiles) TRY(check_sides(p, tile_w, tile_h, e));
+    TRY(mem_alloc(&mem, n * sizeof(float), "the pixels of an image", e));
+    out->data = mem;
+    out->n_views = tiles + 1;
+    out->rows = plan->rows;
+    out->cols = plan->cols;
+    out->whole = plan->whole_first ? 0 : tiles;
+    out->view = xcalloc((size_t)out->n_views, sizeof *out->view);
+    float *at = out->data;
+    for (int i = 0; i < out->n_views; i++) {
+        const bool whole = i == out->whole;
+        out->view[i] = (struct view){whole ? whole_w : tile_w, whole ? whole_h : tile_h, at};
+        at += 3 * (size_t)out->view[i].w * (size_t)out->view[i].h;
+    }
+    return 0;
+}
+
+static void fill_tiles(const struct vision_params *p, const struct image *im,
+                       const struct pixels *px) {
+    const struct view *v = px->view + (px->whole == 0);
+    for (int row = 0; row < px->rows; row++)
+        for (int col = 0; col < px->cols; col++, v++) fill(p, im, col * v->w, row * v->h, v);
+}
+
+/* ---- resizing ---- */
+
+/* The image before each step; those that a plan leaves out are empty. */
+struct stages {
+    struct image first, tiles, whole;
+};
+
+static int resize(const struct vision_params *p, const struct image *im,
+                  const struct view_plan *plan, struct stages *s, struct pixels *out,
+                  struct err *e) {
+    const enum filter f = plan->filter;
+    if (plan->first_w) {
+        TRY(image_resize(im, plan->first_w, plan->first_h, f, &s->first, e));
+        im = &s->first;
+    }
+    if (plan->rows) {
+        TRY(image_resize(im, plan->tiles_w, plan->tiles_h, f, &s->tiles, e));
+        fill_tiles(p, &s->tiles, out);
+        if (plan->whole_of_tiles) im = &s->tiles;
+    }
+    TRY(image_resize(im, plan->whole_w, plan->whole_h, f, &s->whole, e));
+    fill(p, &s->whole, 0, 0, &out->view[out->whole]);
+    return 0;
+}
+
+int image_prepare(const struct vision_params *p, const struct image *im, struct pixels *out,
+                  struct err *e) {
+    struct view_plan plan;
+    struct stages s = {{0}, {0}, {0}};
+    memset(out, 0, sizeof *out);
+    TRY(view_plan_make(p, im->w, im->h, &plan, e));
+    int rc = make_views(p, &plan, out, e);
+    if (rc == 0) rc = resize(p, im, &plan, &s, out, e);
+    image_release(&s.first);
+    image_release(&s.tiles);
+    image_release(&s.whole);
+    if (rc) pixels_release(out);
+    return rc;
+}
+
+void pixels_release(struct pixels *px) {
+    free(px->view);
+    mem_free(px->data);
+    memset(px, 0, sizeof *px);
+}
+
+void view_grid(const struct vision_params *p, const struct view *v, int *w, int *h) {
+    *w = v->w / (p->patch * p->merge);
+    *h = v->h / (p->patch * p->merge);
+}
