@@ -73,8 +73,8 @@ MAN    := $(patsubst docs/man/%,$(GEN)/man/%,$(wildcard docs/man/*.1))
 ALL_CFLAGS += -I$(GEN)
 
 DIRS := base containers kernels kernels/ref models text tok template grammar chat convert calib quantize quantize/enc \
-        runtime/vision runtime/engine runtime/engine/cpu runtime/engine/cuda runtime/generate runtime/measure grad report \
-        serve work plan mix make jobs lib
+        runtime/vision runtime/engine runtime/engine/cpu runtime/engine/cuda runtime/generate runtime/measure grad \
+        report serve work plan mix make jobs lib
 X86_DIRS   := kernels/f32 kernels/avx2 kernels/avxvnni kernels/avx512 kernels/amx kernels/rows quantize/enc/avx2
 ARM64_DIRS := kernels/f32 kernels/neon kernels/dotprod kernels/i8mm kernels/rows
 ifeq ($(ARCH),x86_64)

@@ -2,14 +2,17 @@
 /* jobs/doctor.c - hone doctor: report on this machine and build. Includes third-party headers, for
  * their version numbers. */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <stdio.h>
+
 #include <cjson/cJSON.h>
+#include <jpeglib.h>
 #include <pcre2.h>
+#include <png.h>
 #include <utf8proc.h>
 #include <xxhash.h>
 #include <yaml.h>
 #include <zlib.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -30,6 +33,14 @@
 #include "models/arch.h"
 #include "runtime/measure/eval.h"
 
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#ifdef LIBJPEG_TURBO_VERSION
+#define JPEG_VERSION TEXT(LIBJPEG_TURBO_VERSION)
+#else
+#define JPEG_VERSION TEXT(JPEG_LIB_VERSION)
+#endif
+
 static void first_word(char out[64], const char *text) {
     snprintf(out, 64, "%.*s", (int)strcspn(text, " "), text);
 }
@@ -49,6 +60,8 @@ static void emit_libs(struct emit *m, const char *line_editor) {
                {"utf8proc", utf8proc_version()},
                {"libyaml", yaml_get_version_string()},
                {"cJSON", cJSON_Version()},
+               {"libpng", png_get_libpng_ver(NULL)},
+               {"libjpeg-turbo", JPEG_VERSION},
                {"libedit", line_editor}};
     emit_table(m, "libraries", "libraries");
     emit_col(m, "library", "library");

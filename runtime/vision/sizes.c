@@ -62,7 +62,7 @@ static int plan_qwen(const struct vision_params *p, int w, int h, struct view_pl
     return 0;
 }
 
-/* GLM: small images are first enlarged to a token, and an image counts as two frames. */
+/* Plans for GLM: small images are first enlarged to a token, and an image counts as two frames. */
 static int plan_glm(const struct vision_params *p, int w, int h, struct view_plan *out,
                     struct err *e) {
     const int side = p->patch * p->merge;
@@ -84,7 +84,8 @@ static int plan_square(const struct vision_params *p, int w, int h, struct view_
     return 0;
 }
 
-/* Gemma 4: the largest multiples of a token's side within the limit, also for small images. */
+/* Plans for Gemma 4: the largest multiples of a token's side within the limit, also for small
+ * images. */
 static int plan_gemma4(const struct vision_params *p, int w, int h, struct view_plan *out,
                        struct err *e) {
     const int side = p->patch * p->merge;
@@ -106,7 +107,7 @@ static int plan_gemma4(const struct vision_params *p, int w, int h, struct view_
     return 0;
 }
 
-/* Pixtral: shrunk to the longest side, then up to the next multiple of a token's side. */
+/* Plans for Pixtral: shrunk to the longest side, then up to the next multiple of a token's side. */
 static int plan_pixtral(const struct vision_params *p, int w, int h, struct view_plan *out,
                         struct err *e) {
     (void)e;
@@ -129,7 +130,8 @@ static void fit_longest(int longest, int *w, int *h) {
     *shorter = at_least(1, n + n % 2);
 }
 
-/* Idefics 3: scaled to the longest side, then to multiples of a tile's side, then split. */
+/* Plans for Idefics 3: scaled to the longest side, then to multiples of a tile's side, then
+ * split. */
 static int plan_idefics3(const struct vision_params *p, int w, int h, struct view_plan *out,
                          struct err *e) {
     enum { MAX_SIDE = 4096 };
@@ -179,7 +181,7 @@ static int plan_internvl(const struct vision_params *p, int w, int h, struct vie
     return 0;
 }
 
-/* LFM2-VL: an image with more than twice the pixels of the limit is split. */
+/* Plans for LFM2-VL: an image with more than twice the pixels of the limit is split. */
 static int plan_lfm2(const struct vision_params *p, int w, int h, struct view_plan *out,
                      struct err *e) {
     enum { TILE = 512 };
@@ -194,7 +196,8 @@ static int plan_lfm2(const struct vision_params *p, int w, int h, struct view_pl
     return 0;
 }
 
-/* Kimi-VL: never enlarged, shrunk to the limits and padded to multiples of a token's side. */
+/* Plans for Kimi-VL: never enlarged, shrunk to the limits and padded to multiples of a token's
+ * side. */
 static int plan_kimi(const struct vision_params *p, int w, int h, struct view_plan *out,
                      struct err *e) {
     enum { SIDE_PATCHES = 512 };
@@ -224,8 +227,8 @@ static void minicpm_fit(const struct vision_params *p, double w, double h, bool 
     *to_h = at_least(side, round_to(h, side));
 }
 
-/* Chooses MiniCPM-V's grid of slices: of about as many as the image has scale_resolution squares,
- * with the shape closest to the image's. 0: the image is not split. */
+/* Chooses MiniCPM-V's grid of slices: about one slice per square of scale_resolution pixels, in the
+ * shape closest to the image's. 0: the image is not split. */
 static struct tile_grid minicpm_grid(const struct vision_params *p, int w, int h) {
     const double log_ratio = log((double)w / h),
                  squares = ceil((double)w * h / ((double)p->image_size * p->image_size));

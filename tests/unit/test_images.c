@@ -64,7 +64,7 @@ static int decode_cut(const char *name, size_t n, struct err *e) {
     struct image im = {0};
     CHECK(io_read_file(&data, &all, path, 1 << 20, &file) == 0);
     CHECK(n < all);
-    /* a copy without the terminating NUL, so that a sanitizer finds reads behind it */
+    /* a copy without the terminating NUL, so that a sanitizer finds reads past the end */
     char *exact = xmalloc(n + !n);
     memcpy(exact, data, n);
     const int rc = image_decode(exact, n, &im, e);
