@@ -486,7 +486,7 @@ static const struct json *decides(const struct json *branch, const char *name) {
     return due && json_len(json_get(p, "enum")) == 1 ? json_first(json_get(p, "enum")) : NULL;
 }
 
-/* Returns the steps that decides() takes. */
+/* Returns the number of steps that decides() takes. */
 static uint64_t due_cost(const struct json *branch) {
     return (uint64_t)(json_len(json_get(branch, "properties")) +
                       json_len(json_get(branch, "required")));

@@ -25,7 +25,7 @@
 #include "quantize/record.h"
 #include "text/size.h"
 
-/* Errors near which to probe, in this order: about those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
+/* Relative errors near which to probe, in this order: roughly those of Q3_K, Q5_K, IQ4_XS, Q2_K. */
 static const double targets[] = {.016, .001, .0046, .05};
 /* Single probes end when the expected loss is below this fraction of a mix's divergence. */
 static const double RISK = .02;
