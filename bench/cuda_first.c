@@ -2,12 +2,12 @@
 /* bench/cuda_first.c - measures, within seconds on a GPU, whether the estimates of
  * docs/notebook/cuda-counts.md hold.
  *
- * For a token: a projection, the norm after it, the delta rule, the choice of experts and the best
- * tokens; for a prompt: the convolution, the router and the delta rule. Then exact products (f32
- * activations), the main work of evaluations. One JSON document; shapes of Qwen3.5-35B-A3B.
- * `tmacs`: 10^12 multiply-adds per second. `estimate_us`: the estimate of bench/sass_latency.py for
- * an H200, if it has one. Without a device, the exit status is 77. The argument `small` tests the
- * program itself on small sizes.
+ * Times, for a single token, a projection, the norm after it, the delta rule, the choice of experts
+ * and the best tokens; for a prompt, the convolution, the router and the delta rule; then exact
+ * products (f32 activations), the main work of evaluations. Prints one JSON document. Shapes are
+ * those of Qwen3.5-35B-A3B. `tmacs`: 10^12 multiply-adds per second. `estimate_us`: the estimate of
+ * bench/sass_latency.py for an H200, if it has one. Without a device, the exit status is 77. The
+ * argument `small` tests the program itself on small sizes.
  */
 #include <stdio.h>
 #include <stdlib.h>

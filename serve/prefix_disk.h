@@ -20,10 +20,10 @@ int prefix_disk_open(struct prefix_disk **out, struct session *s, const char *di
                      uint64_t max_bytes, struct err *e);
 void prefix_disk_free(struct prefix_disk *f);
 
-/* The best entry for a prompt: the first `use` of its tokens ids[0..n) are also the prompt's first.
- * `use` is greater than more_than and less than the prompt's length; it is n if sequences cannot be
- * trimmed. ids stay valid until a function other than prefix_disk_load() is called. n 0: no such
- * entry. */
+/* The best entry for a prompt. Its tokens are ids[0..n), and the first `use` of them are also the
+ * first of the prompt. `use` is greater than more_than and less than the prompt's length; it is n
+ * if sequences cannot be trimmed. ids stay valid until a function other than prefix_disk_load() is
+ * called. n 0: no such entry. */
 struct prefix_disk_found {
     const int32_t *ids;
     int64_t n, use;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* template/fix_diff.c - unified diffs: longest common subsequence of lines by dynamic programming,
- * without the common head and tail. Texts too long for the table are shown as replaced as a whole.
+ * without the common head and tail. Texts that are too long for the table are shown as completely
+ * replaced.
  */
 #include "template/fix_diff.h"
 

@@ -122,7 +122,7 @@ bool proof_listed(const char *list, const char *id) {
 }
 
 /* Returns whether the probes of a rule are used as checks. Those about the prompt cache and about
- * habits are not. */
+ * style are not. */
 static bool is_check(const char *rule) {
     static const char skip[] = "PREFIX THINK-HISTORY THINK-EMPTY CONTENT-TRIM "
                                "TOOLS-SCHEMA";

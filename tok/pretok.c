@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* tok/pretok.c - split regexes over PCRE2; the only tokenizer file that uses it.
  *
- * Each row of pretok.def takes time linear in the text. Regexes from a model file
- * run with a step limit, unless pretok_probe.c recognises one as another spelling of a built-in
- * row. They are compiled once with UTF|UCP, and with JIT if available; match data belong to the
- * caller, so threads share the compiled form. A row with several regexes applies them in turn: each
- * splits the pieces of the previous one. */
+ * Every row of pretok.def runs in time linear in the text. Regexes from a model file run with a
+ * step limit, unless pretok_probe.c recognises one as another spelling of a built-in row. They are
+ * compiled once with UTF|UCP, and with JIT if available; match data belong to the caller, so
+ * threads share the compiled form. A row with several regexes applies them in turn: each splits the
+ * pieces of the previous one. */
 #include "tok/pretok.h"
 
 #include <stdlib.h>

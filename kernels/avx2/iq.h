@@ -50,8 +50,8 @@ INLINE __m256i iq_odd(__m256i s) {
 INLINE __m256i iq_halves(__m128i first, __m128i second) {
     return iq_odd(_mm256_set_m128i(second, first));
 }
-/* Returns scales from eight bytes, one per chunk; its two nibbles belong to the halves of the
- * chunk. */
+/* Returns scales from eight bytes, one per chunk; the two nibbles of each belong to the halves of
+ * its chunk. */
 INLINE __m256i iq_nibble_scales(const uint8_t *p) {
     const __m128i v = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i_u *)(const void *)p));
     return iq_halves(_mm_and_si128(v, _mm_set1_epi16(15)), _mm_srli_epi16(v, 4));
