@@ -16,7 +16,7 @@ CLANG ?= clang
 THREADED := test_pool test_ctx test_lib test_lib_handles test_writer test_session test_imatrix test_quantize test_eval \
             test_feedback test_kv test_sens test_mtp test_weight test_pack_cache
 PARSERS  := test_gguf test_gguf_edit test_safetensors test_hfdir test_json test_imat_file test_kld_file \
-            test_kld_file_top test_tok_bad test_tok_sp test_tok_tekken test_jinja test_toolfmt test_schema test_images
+            test_kld_file_top test_tok_bad test_tok_sp test_tok_tekken test_jinja test_toolfmt test_schema test_pixels
 # these link only code compiled here: no zlib, PCRE2, utf8proc, libyaml, cJSON, libpng, libjpeg
 OURS     := test_gguf test_imat_file test_kld_file test_kld_file_top test_arena test_buf test_fp test_qtype test_pool \
             test_blocks test_enc test_select test_io test_journal test_graph test_sizes test_sample

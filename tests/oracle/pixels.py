@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Decoded and prepared images, and their places in the prompt.
 
-    images.py     writes tests/golden/images/
+    pixels.py     writes tests/golden/pixels/
 
 decode.json: small PNG and JPEG files of every kind (made here byte by byte, or by Pillow), and the SHA-256 of the pixels that Pillow and
 transformers make of them: ImageOps.exif_transpose(), then transformers' convert_to_rgb(), which puts transparent pixels on white. Three kinds
@@ -29,7 +29,7 @@ from PIL import Image, ImageOps
 from transformers.image_transforms import convert_to_rgb
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OUT = os.path.join(HERE, "..", "golden", "images")
+OUT = os.path.join(HERE, "..", "golden", "pixels")
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
 
@@ -140,7 +140,7 @@ def interlaced(a):
 # ---- preparing ----
 
 def pattern(w, h):
-    """tests/unit/test_images.c computes the same."""
+    """tests/unit/test_pixels.c computes the same."""
     y, x = np.mgrid[0:h, 0:w].astype(np.int64)
     waves = np.stack([(x * 7 + y * 3) >> 1, (x * 2 + y * 11 + 90) >> 1, 255 - (x * 5 - y * 4)], -1)
     return ((waves ^ ((x * y) // 37 % 2 * 96)[..., None]) & 255).astype(np.uint8)

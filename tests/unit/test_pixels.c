@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_images.c - images against Pillow and the image processors of transformers
- * (tests/oracle/images.py): decoded pixels, resized pixels, normalised values, and the texts and
+/* tests/unit/test_pixels.c - images against Pillow and the image processors of transformers
+ * (tests/oracle/pixels.py): decoded pixels, resized pixels, normalised values, and the texts and
  * numbers of tokens in the prompt. And files that are damaged or too large. */
 #include <math.h>
 
@@ -9,7 +9,7 @@
 #include "runtime/vision/image.h"
 #include "tests/unit/golden.h"
 
-#define DIR "tests/golden/images/"
+#define DIR "tests/golden/pixels/"
 
 static int64_t number(const struct json *j, const char *name) {
     int64_t n = 0;
@@ -106,7 +106,7 @@ static void test_refusals(void) {
 
 /* ---- preparing ---- */
 
-/* pattern() of tests/oracle/images.py. */
+/* pattern() of tests/oracle/pixels.py. */
 static struct image pattern(int w, int h) {
     struct image im = {w, h, xmalloc(3 * (size_t)w * (size_t)h)};
     unsigned char *p = im.rgb;
