@@ -212,7 +212,8 @@ static void say_unread(const struct run_cli *x) {
                           ? poll(&p, 1, 0) > 0 && (p.revents & POLLIN)
                           : S_ISREG(st.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) < st.st_size;
     if (text)
-        log_info("standard input is not read because a prompt was given: --file - prepends it");
+        log_info("standard input is not read because a prompt was given; --file - puts it before "
+                 "the prompt");
 }
 
 static int run_prompt(struct run_cli *x, struct err *e) {

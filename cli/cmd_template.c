@@ -183,10 +183,10 @@ int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
         {"render", cmd_render, "conversation to prompt"},
         {"eval", cmd_eval_units, "evaluate small templates in a batch"},
         {"diff", cmd_text_diff, "compare two templates"},
-        {"parse", cmd_parse, "an assistant's text to content, reasoning and tool calls"},
+        {"parse", cmd_parse, "split an assistant's text into content, reasoning and tool calls"},
         {"lint", cmd_lint, "find defects by behaviour"},
         {"check", cmd_lint, "the same as lint"},
-        {"fix", cmd_fix, "repair known defects, in a GGUF file too"},
+        {"fix", cmd_fix, "repair known defects, also in a GGUF file"},
     };
     return cli_sub(c, sub, (int)COUNT_OF(sub), "SRC ...", argc, argv, e);
 }

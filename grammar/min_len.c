@@ -43,7 +43,7 @@ static uint32_t measure_node(struct grammar *g, gnode n, bool search);
 
 /* Counts the members that an object still needs, and their bytes. */
 struct count {
-    uint64_t came, taken; /* rows written before; those and the rows added here */
+    uint64_t came, taken; /* rows written before; these plus the rows added here */
     uint32_t n, bytes;
 };
 

@@ -27,7 +27,8 @@
 #define PCT "%[0-9A-Fa-f]{2}"
 #define URI_CHAR "([A-Za-z0-9._~!$&'()*+,;=:@-]|" PCT ")"
 #define PARTS "[0-9]{1,9}"
-/* RFC 3339, 5321 (without quoted local parts), 1123, 4291, 4122, 3986 (without IPv6 hosts). */
+/* As in RFC 3339, 5321 (without quoted local parts), 1123, 4291, 4122, 3986 (without IPv6
+ * hosts). */
 static const struct {
     const char *name, *pattern;
 } formats[] = {

@@ -564,7 +564,8 @@ static void emit_result(struct emit *m, const struct result *r) {
         emit_i64(m, "n_base_kept", "kept by the base", n_kept(&r->base));
         emit_i64(m, "n_lost", "kept by the base only", lost);
         emit_i64(m, "n_gained", "kept by the model only", gained);
-        emit_num(m, "by_chance", "a split like that by chance", by_chance(lost, gained), 4);
+        emit_num(m, "by_chance", "probability of such a split by chance", by_chance(lost, gained),
+                 4);
     }
     emit_bool(m, "sampled", NULL, r->o->sampled);
     emit_i64(m, "prompt_tokens", NULL, r->model.n_prompt);

@@ -193,8 +193,8 @@ static void key_row(struct diff *d, struct emit *m, const char *key, const struc
             a->count == b->count) {
             uint64_t n = count_different(a, b, &first);
             buf_reset(&v);
-            buf_fmt(&v, "%llu of %llu elements differ, the first at %llu", (unsigned long long)n,
-                    (unsigned long long)a->count, (unsigned long long)first);
+            buf_fmt(&v, "%llu of %llu elements differ, the first at index %llu",
+                    (unsigned long long)n, (unsigned long long)a->count, (unsigned long long)first);
         }
         if (side[i])
             emit_cell_str(m, v.data);

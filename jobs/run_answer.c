@@ -305,7 +305,7 @@ static void emit_counts(const struct run *r, const struct run_answer *a, struct 
         emit_i64(m, "constrained_tokens", "constrained tokens", n.n_drawn);
         emit_i64(m, "overruled_tokens", "overruled tokens", n.n_overruled);
         emit_i64(m, "forced_tokens", "forced tokens", n.n_forced);
-        emit_i64(m, "ended_tokens", "taken to end in time", n.n_ended);
+        emit_i64(m, "ended_tokens", "tokens chosen to end in time", n.n_ended);
     }
     emit_num(m, "temp", "temp", (double)o->temp, 2);
     emit_i64(m, "top_k", "top k", o->top_k);

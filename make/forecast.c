@@ -346,7 +346,7 @@ static int check_judge(struct make *mk, struct err *e) {
                        "text used for neither importance nor probes",
                        same);
     log_warn("the files are presets: --eval %s was used for importance or probes too, and a mix "
-             "must be judged on text that no choice was based on",
+             "must be judged on text that was used for neither",
              same);
     make_note(mk, "no mixes were made: the evaluation text was also used for importance or probes");
     mk->plain = true;

@@ -314,7 +314,8 @@ bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap) {
         amount_text(in->need[row[k].need], need);
         amount_text(in->memory, have);
         size_text(in->need[row[k].need], size);
-        snprintf(out, cap, "%s: needs %s of memory, %s%s%s; %s--max-memory %s brings it back",
+        snprintf(out, cap,
+                 "%s: needs %s of memory, %s%s%s; %s--max-memory %s puts it back into the plan",
                  row[k].what, need, in->memory_given ? "--max-memory allows " : "", have,
                  in->memory_given ? "" : " are free",
                  in->memory_given ? "" : "more free memory or ", size);

@@ -57,7 +57,8 @@ static int measure_sens(const struct mix_probe_opts *o, struct step *s, struct m
     sens_release(&sens);
     if (rc) return rc;
     if (r.cut_short && o->seconds > 0)
-        make_left_out(mk, "%" PRId64 " of %" PRId64 " sensitivity probes: their time ran out",
+        make_left_out(mk,
+                      "%" PRId64 " of %" PRId64 " sensitivity probes, because their time ran out",
                       r.n_wanted - r.n_probes, r.n_wanted);
     cJSON *found = doc_new();
     doc_put_num(found, "seconds", r.seconds);

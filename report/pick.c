@@ -284,7 +284,7 @@ void pick_others(const struct result *r, struct buf *out) {
     }
     if (more >= 0 && more != pick && r->file[more].size_bytes > r->file[pick].size_bytes) {
         if (less >= 0) buf_chr(out, ' ');
-        buf_str(out, "Where nothing may be lost: ");
+        buf_str(out, "If nothing may be lost: ");
         name_and_size(r, more, out);
         buf_fmt(out, " (%s).", pick_bands[PICK_NONE].name);
     }
