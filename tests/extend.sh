@@ -94,18 +94,18 @@ static void negate_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t i = t0 * j->width; i < t1 * j->width; i++) j->s->reg[j->n->dst][i] = -j->s->reg[j->n->src[0]][i];
 }
 void exec_negate(struct session *s, const struct gr_node *n) {
-    run(s, n, 1, negate_range);
+    run_rows(s, n, 1, negate_range);
 }
 END
 cat > "$t/cuda" << 'END'
-static int op_negate(struct session *s, const struct gr_node *n, struct err *e) {
-    float **r = dev(s)->reg;
-    TRY(cu_copy_rows(dev(s)->q, r[n->src[0]], width(s, n->src[0]), r[n->dst], s->n_tok, width(s, n->dst), e));
-    return cu_scale(dev(s)->q, r[n->dst], total(s, n->dst), -1, NULL, 0, e);
+static int op_negate(struct cuda *d, const struct gr_node *n, struct err *e) {
+    float **r = d->reg;
+    TRY(cu_copy_rows(d->q, r[n->src[0]], width_of(d, n->src[0]), r[n->dst], d->s->n_tok, width_of(d, n->dst), e));
+    return cu_scale(d->q, r[n->dst], n_values(d, n->dst), -1, NULL, 1, e);
 }
 
 END
-awk -v part="$t/cuda" '/^static const cuda_fn table\[OP_COUNT\]/ && !done { while ((getline l < part) > 0) print l; done = 1 } { print }' "$root/runtime/engine/exec_cuda.c" > runtime/engine/cuda/exec.c
+awk -v part="$t/cuda" '/^static const cuda_fn table\[OP_COUNT\]/ && !done { while ((getline l < part) > 0) print l; done = 1 } { print }' "$root/runtime/engine/cuda/exec.c" > runtime/engine/cuda/exec.c
 compare operation operation negate
 
 # ---- built: the program, and a check of both through the generic machinery ----

@@ -13,7 +13,7 @@ case $out in /*) ;; *) out=$PWD/$out ;; esac
 HASHES=$out sh tests/cli/determinism.sh
 tiny=tests/golden/tiny-qwen35moe
 "$HONE" make $tiny -o "$t/demo" --recipes Q6_K,Q4_K_M,IQ4_XS,Q3_K_M,Q2_K --calib $tiny/calib.jsonl --calib-chunks 60 \
-    --probe $tiny/self_calib.txt --eval $tiny/eval.jsonl --eval $tiny/self_eval.txt --chunks 8 --tools-cases 2 -q > /dev/null
+    --probe $tiny/self_calib.txt --eval $tiny/eval.jsonl --eval $tiny/self_eval.txt --chunks 8 --tools-cases 2 --time 0 -q > /dev/null
 cd "$t/demo"
 find . -type f | LC_ALL=C sort > ../list
 while read -r f; do
