@@ -106,10 +106,14 @@ void emit_str(struct emit *m, const char *key, const char *title, const char *va
     add_field(m, key, title, str_cell(value));
 }
 
-void emit_json(struct emit *m, const char *key, const char *title, const char *json_text) {
+static struct cell raw_cell(const char *json_text) {
     struct cell c = str_cell(json_text);
     c.prec = 1;
-    add_field(m, key, title, c);
+    return c;
+}
+
+void emit_json(struct emit *m, const char *key, const char *title, const char *json_text) {
+    add_field(m, key, title, raw_cell(json_text));
 }
 
 void emit_i64(struct emit *m, const char *key, const char *title, int64_t value) {
@@ -157,6 +161,10 @@ void emit_row(struct emit *m) {
 
 void emit_cell_str(struct emit *m, const char *value) {
     add_cell(last_table(m), str_cell(value));
+}
+
+void emit_cell_json(struct emit *m, const char *json_text) {
+    add_cell(last_table(m), raw_cell(json_text));
 }
 
 void emit_cell_i64(struct emit *m, int64_t value) {

@@ -61,6 +61,7 @@ enum {
     CALL_inspect = 0,
     CALL_make = 2, /* 0 and 1 belong to publish, which shares the facts */
     CALL_merge = 0,
+    CALL_meta = 0,
     CALL_opts = 0,
     CALL_plan = 0,
     CALL_publish = 0,

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "containers/qtype.h"
 #include "base/map.h"
@@ -87,7 +88,6 @@ struct file_id;
 const struct file_id *gguf_shard_id(const struct gguf *g, int shard);
 /* Appends name, size, time stamp and header hash of every file: a cheap substitute for a hash of
  * the whole content. */
-struct buf;
 void gguf_stamp(const struct gguf *g, struct buf *out);
 int64_t gguf_n_kv(const struct gguf *g);
 int64_t gguf_n_tensors(const struct gguf *g);
@@ -194,7 +194,7 @@ int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e);
 int gguf_w_commit(struct gguf_w *w, struct err *e);
 
 /* ---- editing (gguf_edit.c) ---------------------------------------------------------------------
- * Sets a string key of an existing file (in a split set: of the named file). If the new header fits
+ * Changes keys of an existing file (in a split set: of the named file). If the new header fits
  * before the data, only the n_bytes header bytes that differ are written. Otherwise n_room bytes
  * are inserted before the data, if the file system supports that and no other process has the file
  * open; or else the whole file is rewritten. An interrupted edit leaves either the old or the new
@@ -204,10 +204,21 @@ struct gguf_edit {
     bool in_place;
     uint64_t n_bytes, n_room;
 };
+/* Examines the file as it would be after the edit; its tensor data must not be read. An error stops
+ * the edit before anything is written. */
+typedef int gguf_edit_check(struct gguf *edited, void *arg, struct err *e);
+/* Sets n keys; a key whose data are NULL is removed. Existing keys keep their places. `check` may
+ * be NULL; it sees all files of a split set. */
+int gguf_edit_keys(const char *path, const struct gguf_kv *set, int n, gguf_edit_check *check,
+                   void *arg, struct gguf_edit *how, struct err *e);
 int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
                   struct gguf_edit *how, struct err *e);
 int gguf_recover(const char *path, struct err *e);
 extern void (*gguf_edit_hook)(int step); /* for tests of interruption; NULL: none */
+/* Opens a file with a different header, which the caller keeps until close, and with `size` bytes.
+ * Its tensor data must not be read. */
+int gguf_open_edited(struct gguf **out, const char *path, const struct buf *header, uint64_t size,
+                     unsigned flags, struct err *e);
 
 /* Returns "M-00001-of-00003.gguf" for "M.gguf" (i starts at 0); the caller frees it. */
 char *gguf_split_name(const char *path, int i, int n);

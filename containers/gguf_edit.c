@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_edit.c - in-place edit of a string value in a GGUF file.
+/* containers/gguf_edit.c - in-place edit of metadata in a GGUF file.
  *
  * If the new header ends before the same data offset, only the differing bytes of the header are
  * written; tensors are neither read nor moved. A change in length is absorbed by the zeros before
@@ -33,7 +33,8 @@
 #include "base/num.h"
 
 enum {
-    FIXED = 24,         /* magic, version and two counts */
+    FIXED = 24, /* magic, version and two counts */
+    DEFAULT_ALIGN = 32,
     PAGE = 4096,        /* bytes of the header per write */
     SECTOR = 512,       /* bytes written atomically */
     RESERVE = 16 << 10, /* padding for a rewritten file */
@@ -61,22 +62,23 @@ static void add_u64(struct buf *b, uint64_t v) {
     store_u64(raw, v);
     buf_add(b, raw, 8);
 }
-static void add_str_kv(struct buf *b, const char *key, const char *text, uint64_t len) {
-    add_u64(b, strlen(key));
-    buf_str(b, key);
-    add_u32(b, GV_STR);
-    add_u64(b, len);
-    buf_add(b, text, len);
+static void add_kv(struct buf *b, const struct gguf_kv *kv) {
+    add_u64(b, strlen(kv->key));
+    buf_str(b, kv->key);
+    add_u32(b, kv->type);
+    if (kv->type == GV_ARR) add_u32(b, kv->elem);
+    if (kv->type == GV_ARR || kv->type == GV_STR) add_u64(b, kv->count);
+    buf_add(b, kv->data, kv->n_bytes);
 }
 
-/* An edit: the file, and the parts of its new header. */
+/* An edit: the file, the changes, and the parts of its new header. */
 struct edit {
     const struct gguf *g;
-    const char *key, *text;
-    uint64_t len;
-    /* head ends with the edited key; tail has the other keys and the tensor records. */
+    const struct gguf_kv *set;
+    int n_set;
+    /* head ends with the last changed key; tail has the other keys and the tensor records. */
     struct buf head, tail;
-    /* Number of keys without the padding key, and current offset of the data. */
+    /* Number of keys without those that will be padding, and current offset of the data. */
     uint64_t n_kv, old_off;
     uint64_t size, align;
 };
@@ -90,32 +92,67 @@ static uint64_t infos_bytes(const struct gguf *g) {
     return sum;
 }
 
-/* Splits the header of d->g after the edited key into d->head and d->tail, and drops the padding
- * key. */
+static const struct gguf_kv *change_of(const struct edit *d, const char *key) {
+    for (int i = 0; i < d->n_set; i++)
+        if (strcmp(d->set[i].key, key) == 0) return &d->set[i];
+    return NULL;
+}
+
+/* Returns the index of the last existing key that the edit changes; -1: it only adds keys. Sets
+ * *sized to whether all changes replace a value by one of the same size. */
+static int64_t last_change(const struct edit *d, bool *sized) {
+    int64_t last = -1;
+    int n_same = 0;
+    for (int64_t i = 0; i < gguf_n_kv(d->g); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(d->g, i), *c = change_of(d, kv->key);
+        if (!c) continue;
+        last = i;
+        n_same += c->data && (c->type == GV_ARR) == (kv->type == GV_ARR) &&
+                  (c->type == GV_STR) == (kv->type == GV_STR) && c->n_bytes == kv->n_bytes;
+    }
+    *sized = n_same == d->n_set;
+    return last;
+}
+
+/* Appends the new value of a change, if it has one. */
+static void apply_change(struct edit *d, const struct gguf_kv *c) {
+    if (!c->data) return;
+    add_kv(&d->head, c);
+    d->n_kv++;
+    if (strcmp(c->key, "general.alignment") == 0 && c->type == GV_U32) d->align = load_u32(c->data);
+}
+
+/* Appends the keys that the file lacks. */
+static void add_new_keys(struct edit *d) {
+    for (int k = 0; k < d->n_set; k++)
+        if (!gguf_find(d->g, d->set[k].key)) apply_change(d, &d->set[k]);
+}
+
+/* Splits the header of d->g after the last changed key into d->head and d->tail, and applies the
+ * changes. Drops the padding key, unless all sizes stay the same: then every byte keeps its
+ * place. */
 static void take_apart(struct edit *d) {
     uint64_t at = FIXED;
-    bool found = false;
+    bool sized;
     const uint8_t *raw = gguf_shard_header(d->g, 0, &d->old_off);
+    const int64_t last = last_change(d, &sized);
+    const struct gguf_kv *align = change_of(d, "general.alignment");
     d->size = gguf_shard_bytes(d->g, 0);
-    d->align = gguf_alignment(d->g);
+    d->align = align && !align->data ? DEFAULT_ALIGN : gguf_alignment(d->g);
     buf_add(&d->head, raw, FIXED);
     for (int64_t i = 0; i < gguf_n_kv(d->g); i++) {
-        const struct gguf_kv *kv = gguf_kv_at(d->g, i);
-        uint64_t end = (uint64_t)(kv->data - raw) + kv->n_bytes;
-        if (strcmp(kv->key, d->key) == 0) {
-            add_str_kv(&d->head, d->key, d->text, d->len);
-            found = true;
-            d->n_kv++;
-        } else if (strcmp(kv->key, pad_key) != 0) {
-            buf_add(found ? &d->tail : &d->head, raw + at, end - at);
+        const struct gguf_kv *kv = gguf_kv_at(d->g, i), *c = change_of(d, kv->key);
+        const uint64_t end = (uint64_t)(kv->data - raw) + kv->n_bytes;
+        if (c) {
+            apply_change(d, c);
+        } else if (sized || strcmp(kv->key, pad_key) != 0) {
+            buf_add(last >= 0 && i > last ? &d->tail : &d->head, raw + at, end - at);
             d->n_kv++;
         }
+        if (i == last) add_new_keys(d);
         at = end;
     }
-    if (!found) {
-        add_str_kv(&d->head, d->key, d->text, d->len);
-        d->n_kv++;
-    }
+    if (last < 0) add_new_keys(d);
     buf_add(&d->tail, raw + at, infos_bytes(d->g));
 }
 
@@ -127,9 +164,9 @@ static void assemble(struct edit *d, uint64_t n_pad, uint64_t off, struct buf *o
     buf_add(out, d->head.data, d->head.len);
     store_u64((uint8_t *)out->data + 16, d->n_kv + pad);
     if (pad) {
-        char *spaces = xmalloc(n_pad + 1);
+        uint8_t *spaces = xmalloc(n_pad + 1);
         memset(spaces, ' ', n_pad);
-        add_str_kv(out, pad_key, spaces, n_pad);
+        add_kv(out, &(struct gguf_kv){pad_key, GV_STR, GV_STR, n_pad, spaces, n_pad});
         free(spaces);
     }
     buf_add(out, d->tail.data, d->tail.len);
@@ -329,32 +366,62 @@ static int lock_file(const char *path, struct err *e) {
     return fd;
 }
 
-int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
-                  struct gguf_edit *how, struct err *e) {
-    struct gguf *g = NULL;
+/* Runs the caller's check on the file with its new header, without padding. */
+static int check_edit(const char *path, struct edit *d, gguf_edit_check *check, void *arg,
+                      struct err *e) {
     struct buf header = {0};
-    struct edit d = {.key = key, .text = text, .len = len};
+    struct gguf *g;
+    const uint64_t off = round_up(d->head.len + d->tail.len, d->align);
+    assemble(d, UINT64_MAX, off, &header);
+    /* The data must follow one another as packed by a new alignment. */
+    const unsigned flags = d->align == gguf_alignment(d->g) ? GGUF_TOLERANT : 0;
+    int rc = gguf_open_edited(&g, path, &header, d->size - d->old_off + off, flags, e);
+    if (!rc) rc = check(g, arg, e);
+    gguf_close(g);
+    buf_release(&header);
+    if (rc != ERR_DATA && rc != ERR_USAGE) return rc;
+    e->code = ERR_USAGE; /* the file is valid, the request is not */
+    return err_wrap(e, "the edit would break the file, which is unchanged");
+}
+
+/* Examines the edit and, if the new header fits before the data, writes it. */
+static int edit_open_file(const char *path, int fd, struct edit *d, gguf_edit_check *check,
+                          void *arg, struct gguf_edit *how, struct err *e) {
+    struct gguf *g;
+    struct buf header = {0};
+    TRY(gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, e));
+    d->g = g;
+    take_apart(d);
+    int rc = check ? check_edit(path, d, check, arg, e) : 0;
+    if (!rc) how->in_place = try_in_place(d, &header);
+    if (how->in_place) rc = write_in_place(path, fd, d, &header, &how->n_bytes, e);
+    buf_release(&header);
+    gguf_close(g); /* making room requires that no process, including this one, has the file open */
+    return rc;
+}
+
+int gguf_edit_keys(const char *path, const struct gguf_kv *set, int n, gguf_edit_check *check,
+                   void *arg, struct gguf_edit *how, struct err *e) {
+    struct edit d = {.set = set, .n_set = n};
     /* The journal is next to the file, not next to a link to it. */
     char *real = io_real(path);
     *how = (struct gguf_edit){0};
     if (!real) return err_sys(e, "cannot open %s", path);
     int fd = lock_file(real, e), rc = fd < 0 ? (int)e->code : 0;
-    if (!rc) rc = gguf_open(&g, real, GGUF_TOLERANT | GGUF_ONE_FILE, e);
-    if (!rc) {
-        d.g = g;
-        take_apart(&d);
-        how->in_place = try_in_place(&d, &header);
-        if (how->in_place) rc = write_in_place(real, fd, &d, &header, &how->n_bytes, e);
-    }
-    gguf_close(g); /* making room requires that no process, including this one, has the file open */
+    if (!rc) rc = edit_open_file(real, fd, &d, check, arg, how, e);
     if (!rc && !how->in_place) rc = make_room(real, fd, &d, how, e);
     if (!rc && !how->in_place) rc = rewrite_file(real, &d, e);
     buf_release(&d.head);
     buf_release(&d.tail);
-    buf_release(&header);
     if (fd >= 0) close(fd);
     free(real);
     return rc;
+}
+
+int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
+                  struct gguf_edit *how, struct err *e) {
+    const struct gguf_kv kv = {key, GV_STR, GV_STR, len, (const uint8_t *)(len ? text : ""), len};
+    return gguf_edit_keys(path, &kv, 1, NULL, NULL, how, e);
 }
 
 /* ---- recovery -------------------------------------------------------------------------------- */

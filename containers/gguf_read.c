@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/io.h"
@@ -53,6 +54,7 @@ struct gguf {
     struct gguf_tensor *tensor; /* tensors of all shards */
     int64_t n_tensors, cap_tensors;
     struct strmap *names;
+    bool has_new_header; /* shard 0's map is a header in memory (gguf_open_edited) */
 };
 
 static const struct {
@@ -419,12 +421,12 @@ static int read_align(struct shard *s, struct err *e) {
     return 0;
 }
 
-static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, struct err *e) {
+/* Reads the header of a mapped shard; it is in the first n_bytes. */
+static int read_header(struct gguf *g, int i, uint64_t n_bytes, unsigned flags, struct err *e) {
     struct shard *s = &g->shard[i];
+    const char *path = s->map.path;
     uint64_t n_tensors = 0, n_kv = 0;
-    TRY(gguf_recover(path, e));
-    TRY(map_open(&s->map, path, e)); /* map_open names the file itself */
-    struct cur c = {s->map.data, s->map.size, 0};
+    struct cur c = {s->map.data, n_bytes, 0};
     int rc;
     TRY_GOTO(fail, rc, gguf_no_file(path, c.data, c.size, e));
     TRY_GOTO(fail, rc, read_fixed_header(&c, s, &n_tensors, &n_kv, e));
@@ -437,6 +439,13 @@ static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, s
 fail:
     err_about(e, path, NULL);
     return err_wrap(e, "%s", path);
+}
+
+static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, struct err *e) {
+    struct map *m = &g->shard[i].map;
+    TRY(gguf_recover(path, e));
+    TRY(map_open(m, path, e)); /* map_open names the file itself */
+    return read_header(g, i, m->size, flags, e);
 }
 
 /* ---- split sets ------------------------------------------------------------------------------ */
@@ -519,17 +528,39 @@ fail:
     return err_wrap(e, "%s", g->path);
 }
 
-int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e) {
-    if (io_is_dir(path)) return gguf_no_folder(path, e);
+static struct gguf *new_gguf(const char *path) {
     struct gguf *g = xcalloc(1, sizeof *g);
-    int rc;
-    *out = NULL;
     g->path = xstrdup(path);
     g->shard = xcalloc(1, sizeof *g->shard);
     g->n_shards = 1;
     arena_init(&g->arena);
     g->names = strmap_new(256);
+    return g;
+}
+
+int gguf_open(struct gguf **out, const char *path, unsigned flags, struct err *e) {
+    *out = NULL;
+    if (io_is_dir(path)) return gguf_no_folder(path, e);
+    struct gguf *g = new_gguf(path);
+    int rc;
     TRY_GOTO(fail, rc, read_shard(g, 0, path, flags, e));
+    TRY_GOTO(fail, rc, open_set(g, flags, e));
+    *out = g;
+    return 0;
+fail:
+    gguf_close(g);
+    return rc;
+}
+
+int gguf_open_edited(struct gguf **out, const char *path, const struct buf *header, uint64_t size,
+                     unsigned flags, struct err *e) {
+    struct gguf *g = new_gguf(path);
+    int rc;
+    *out = NULL;
+    g->has_new_header = true;
+    g->shard[0].map =
+        (struct map){.data = (const uint8_t *)header->data, .size = size, .path = xstrdup(path)};
+    TRY_GOTO(fail, rc, read_header(g, 0, header->len, flags, e));
     TRY_GOTO(fail, rc, open_set(g, flags, e));
     *out = g;
     return 0;
@@ -540,6 +571,7 @@ fail:
 
 void gguf_close(struct gguf *g) {
     if (!g) return;
+    if (g->has_new_header) g->shard[0].map.data = NULL; /* the caller's */
     for (int i = 0; i < g->n_shards; i++) {
         struct shard *s = &g->shard[i];
         strmap_free(s->keys);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "jobs/meta_job.h"
 #include "jobs/template_defects.h"
 #include "jobs/template_prove.h"
 #include "base/hash.h"
@@ -372,19 +373,8 @@ static int store_fixed(const struct work *w, const struct fix_opts *o, const str
         char *key = xasprintf("tokenizer.chat_template%s%s", other ? "." : "", other ? name : "");
         const int rc = gguf_edit_str(o->src, key, fixed->data, fixed->len, &how, e);
         free(key);
-        if (rc) return rc;
-        if (how.n_room)
-            log_info("%s: inserted %llu bytes of room before the tensors, whose bytes stay "
-                     "unchanged",
-                     o->src, (unsigned long long)how.n_room);
-        else if (how.in_place)
-            log_info("%s: wrote %llu bytes of metadata in place; tensors are unchanged", o->src,
-                     (unsigned long long)how.n_bytes);
-        else
-            log_info("%s: the text did not fit before the tensors, so the whole file was "
-                     "written again, with room for later edits",
-                     o->src);
-        return 0;
+        if (!rc) meta_log_edit(o->src, &how);
+        return rc;
     }
     if (io_is_dir(o->src)) return store_in_folder(o->src, s, name, fixed, e);
     if (str_ends(o->src, ".json"))

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* lib/files.c - calls on existing files (plan, inspect, verify, diff, replay, recipes, publish,
- * split, merge), synth, doctor and bench-kernels. */
+/* lib/files.c - calls on existing files (plan, inspect, meta, verify, diff, replay, recipes,
+ * publish, split, merge), synth, doctor and bench-kernels. */
 #include <string.h>
 
 #include "jobs/bench_job.h"
 #include "jobs/doctor.h"
 #include "jobs/gguf_diff.h"
 #include "jobs/inspect.h"
+#include "jobs/meta_job.h"
 #include "plan/memory_plan.h"
 #include "jobs/publish_job.h"
 #include "jobs/recipes_job.h"
@@ -20,6 +21,7 @@
 enum {
     PLAN,
     INSPECT,
+    META,
     VERIFY,
     DIFF,
     REPLAY,
@@ -44,6 +46,11 @@ const struct option plan_options[] = {
 #define TO inspect_opts
 const struct option inspect_options[] = {
 #include "commands/inspect.def"
+    {0}};
+#undef TO
+#define TO meta_opts
+const struct option meta_options[] = {
+#include "commands/meta.def"
     {0}};
 #undef TO
 #define TO verify_opts
@@ -100,6 +107,7 @@ const struct option bench_kernels_options[] = {
 const struct form forms_files[] = {
     [PLAN] = FORM(plan, "plan", hone_plan_opts, plan_options),
     [INSPECT] = FORM_OF_ARGUMENTS(inspect, "inspect", inspect_options),
+    [META] = FORM(meta, "meta", hone_meta_opts, meta_options),
     [VERIFY] = FORM_OF_ARGUMENTS(verify, "verify", verify_options),
     [DIFF] = FORM_OF_ARGUMENTS(diff, "diff", diff_options),
     [REPLAY] = FORM(replay, "replay", hone_replay_opts, replay_options),
@@ -135,6 +143,18 @@ int hone_inspect(const char *path, int tensors, const struct hone_opts *o, char 
     const struct inspect_opts j = {.path = path, .keys = "all", .tensors = tensors != 0};
     int rc = task_begin(&t, o, json, e);
     return rc ? rc : task_end(&t, inspect_run(&j, t.m, &t.c.err), json, e);
+}
+
+int hone_meta(const char *path, const char *const *edits, const struct hone_meta_opts *opts,
+              const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(path, e);
+    struct hone_meta_opts mo;
+    struct meta_opts j = {.path = path, .in_full = true};
+    struct task t;
+    int rc = task_begin_form(&t, &forms_files[META], opts, &mo, &j, o, json, e);
+    if (rc) return rc;
+    j.set = task_list(&t, edits);
+    return task_end(&t, meta_run(&j, t.m, &t.c.err), json, e);
 }
 
 int hone_verify(const char *path, int deep, const char *manifest, const struct hone_opts *o,

@@ -15,10 +15,10 @@ extern const struct option common_options[], run_options[], serve_options[],
     eval_cases_options[], eval_choice_options[], eval_kld_options[], eval_kv_options[],
     eval_logits_options[], eval_mtp_options[], eval_needle_options[], eval_ppl_options[],
     eval_replay_options[], eval_speed_options[], eval_suite_options[], imatrix_options[],
-    inspect_options[], make_options[], merge_options[], plan_options[], publish_options[],
-    quantize_options[], recipes_options[], replay_options[], sensitivity_options[], split_options[],
-    synth_options[], template_eval_options[], template_fix_options[], template_lint_options[],
-    template_parse_options[], template_render_options[], template_show_options[],
-    tokenize_options[], verify_options[];
+    inspect_options[], make_options[], merge_options[], meta_options[], plan_options[],
+    publish_options[], quantize_options[], recipes_options[], replay_options[],
+    sensitivity_options[], split_options[], synth_options[], template_eval_options[],
+    template_fix_options[], template_lint_options[], template_parse_options[],
+    template_render_options[], template_show_options[], tokenize_options[], verify_options[];
 
 #endif

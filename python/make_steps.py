@@ -9,7 +9,7 @@ import sys
 NAMES = {"quantize": "quantize_files"}  # quantize() is taken: it handles one file
 OTHERS = {"diff", "serve"}  # written manually in jobs.py
 OPTIONAL = {"manifest", "name", "mode", "types", "seconds", "list", "suite", ("recipes", "model"), ("doctor", "model"),
-            ("merge", "path")}
+            ("merge", "path"), ("meta", "edits")}
 SIZES = {("plan", "vram"), ("make", "budget"), ("mix", "budget"), ("sensitivity", "budget")}  # texts that are memory sizes
 RENAMED = {"plan": {"ctx": "n_ctx", "slots": "n_slots"},  # keywords in the first releases
            "make": {"time": "seconds", "force": "overwrite", "ctx": "eval_ctx", "chunks": "eval_windows", "calib_chunks": "calib_windows"}}

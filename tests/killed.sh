@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/killed.sh N - kills convert, quantize, split, make, publish and template fix --in-place with SIGKILL at N random moments, in turn, each
-# time in a fresh folder, and runs the same command again. After the kill, every file with a final name must have the
+# tests/killed.sh N - kills convert, quantize, split, make, publish, meta and template fix --in-place with SIGKILL at N random moments, in
+# turn, each time in a fresh folder, and runs the same command again. After the kill, every file with a final name must have the
 # bytes from before the run or those of an undisturbed run; after the second run, the folder must hold exactly the files
 # of an undisturbed one. HONE is the binary, SEED the seed. (tests/interrupt.sh measures the time lost, for hone make
 # only.)
@@ -27,7 +27,7 @@ head -c 3000 "$src/self_eval.txt" > "$t/eval.txt"
 # the folder in which each command works, and the command; -f only for the second run
 inputs() {
     case $1 in
-    fix) cp "$t/base.gguf" m.gguf ;;
+    fix | meta) cp "$t/base.gguf" m.gguf ;;
     publish)
         cp "$t/base.gguf" Tiny-BF16.gguf
         "$HONE" publish . --repo me/Tiny-GGUF --base-model me/Tiny --license mit -q > /dev/null 2>&1
@@ -44,12 +44,13 @@ work() { # in the background with x=exec, so that the signal reaches the program
         --chunks 4 --pp 8 --tg 2 --reps 1 --tools none --threads 1 -q ;;
     publish) $x "$HONE" publish . --repo you/Tiny-GGUF --base-model you/Tiny --license apache-2.0 -q -f ;;
     fix) $x "$HONE" template fix m.gguf --replace qwen3.5 --in-place ;;
+    meta) $x "$HONE" meta m.gguf "tokenizer.chat_template=@$own/qwen3.5.jinja" general.name=Other --unset general.size_label ;;
     esac
 }
 # the files to compare in a folder: all of them; for make, only models (its numbers contain times)
 files() { find . -type f ! -path './out.work/*' ! -path './out/*.json' ! -path './out/*.html' ! -path './out/*.md' ! -path './out/*SUMS' | sort; }
 
-kinds="convert shards quantize split publish fix make"
+kinds="convert shards quantize split publish fix meta make"
 for k in $kinds; do
     mkdir "$t/$k" "$t/$k.before"
     (cd "$t/$k.before" && inputs $k)
@@ -61,7 +62,7 @@ done
 
 i=0 killed=0
 while [ $i -lt "$n" ]; do
-    k=$(echo $kinds | cut -d' ' -f$((i % 7 + 1)))
+    k=$(echo $kinds | cut -d' ' -f$((i % 8 + 1)))
     i=$((i + 1))
     rm -rf "$t/now"
     cp -r "$t/$k.before" "$t/now"
@@ -75,10 +76,13 @@ while [ $i -lt "$n" ]; do
     wait $pid 2> /dev/null || killed=$((killed + 1))
     sleep 0.02
     for f in $(cd "$t/$k" && files); do
-        [ ! -e "$f" ] || cmp -s "$f" "$t/$k/$f" || cmp -s "$f" "$t/$k.before/$f" || [ $k = fix ] || fail "$k killed after $at s: half of $f is there"
+        [ ! -e "$f" ] || cmp -s "$f" "$t/$k/$f" || cmp -s "$f" "$t/$k.before/$f" || [ $k = fix ] || [ $k = meta ] || fail "$k killed after $at s: half of $f is there"
     done
-    [ $k != fix ] || "$HONE" template show m.gguf > "$t/tmpl" 2> "$t/err" || fail "fix killed after $at s: the file does not open"
-    [ $k != fix ] || cmp -s "$t/tmpl" "$own/qwen3.jinja" || cmp -s "$t/tmpl" "$own/qwen3.5.jinja" || fail "fix killed after $at s: another template"
+    case $k in fix | meta) template=1 ;; *) template=0 ;; esac
+    [ $template = 0 ] || "$HONE" template show m.gguf > "$t/tmpl" 2> "$t/err" || fail "fix killed after $at s: the file does not open"
+    [ $template = 0 ] || cmp -s "$t/tmpl" "$own/qwen3.jinja" || cmp -s "$t/tmpl" "$own/qwen3.5.jinja" || fail "fix killed after $at s: another template"
+    [ $k != meta ] || case $("$HONE" meta m.gguf general.name | tail -n 1) in *'"Other"') cmp -s "$t/tmpl" "$own/qwen3.5.jinja" ;;
+    *) cmp -s "$t/tmpl" "$own/qwen3.jinja" ;; esac || fail "meta killed after $at s: some keys are old, others new"
     work $k -f > /dev/null 2> "$t/err" || fail "$k killed after $at s: it does not run again"
     files > "$t/list"
     (cd "$t/$k" && files) | diff - "$t/list" || fail "$k killed after $at s: other files"
@@ -87,5 +91,5 @@ while [ $i -lt "$n" ]; do
     while read -r f; do cmp "$f" "$t/$k/$f" || fail "$k killed after $at s: other bytes"; done < "$t/list"
     cd "$OLDPWD"
 done
-[ "$n" -lt 7 ] || [ $killed -gt 0 ] || fail "no run was killed before its end"
+[ "$n" -lt 8 ] || [ $killed -gt 0 ] || fail "no run was killed before its end"
 echo "$n runs, $killed of them killed: all bytes equal, nothing left behind"

@@ -142,6 +142,68 @@ static void test_absent(void) {
     CHECK_ERR(gguf_edit_str("/nowhere/m.gguf", key, "x", 1, &how, &e), ERR_SYS, "nowhere");
 }
 
+/* Several keys at once: replaced, added and removed in one write. */
+static void test_several(void) {
+    struct gguf_edit how;
+    struct gguf *g;
+    size_t n;
+    static const uint8_t seven[4] = {8}, ints[8] = {1, 0, 0, 0, 2};
+    char *t = text_of('b', 5000);
+    const struct gguf_kv set[] = {
+        {"after", GV_U32, GV_U32, 1, seven, 4},
+        {key, GV_STR, GV_STR, 5000, (const uint8_t *)t, 5000},
+        {"new", GV_ARR, GV_I32, 2, ints, 8},
+    };
+    const struct gguf_kv gone[] = {{.key = "new"}, {.key = "general.architecture"}};
+    make(6000, 9000, 0);
+    CHECK_OK(gguf_edit_keys(path, set, 1, NULL, NULL, &how, &e));
+    CHECK(how.in_place && how.n_bytes == 1); /* of the same size: the padding stays in its place */
+    make(6000, 9000, 0);
+    CHECK_OK(gguf_edit_keys(path, set, 3, NULL, NULL, &how, &e));
+    CHECK(how.in_place && !how.n_room);
+    CHECK_OK(gguf_open(&g, path, 0, &e));
+    if (g) {
+        const struct gguf_kv *arr = gguf_find(g, "new");
+        CHECK_EQ_I64((int64_t)gguf_u64_or(g, "after", 0), 8);
+        CHECK_EQ_I64((int64_t)strlen(gguf_str_or(g, key, "")), 5000);
+        CHECK(arr && arr->type == GV_ARR && arr->elem == GV_I32 && arr->count == 2);
+        CHECK(arr && gguf_kv_i64(arr, 1) == 2);
+        CHECK_EQ_I64(gguf_n_kv(g), 5);
+    }
+    gguf_close(g);
+    CHECK_OK(gguf_edit_keys(path, gone, 2, NULL, NULL, &how, &e));
+    CHECK(how.in_place);
+    CHECK_OK(gguf_open(&g, path, 0, &e));
+    if (g) CHECK(!gguf_find(g, "new") && !gguf_find(g, "general.architecture"));
+    if (g) CHECK_EQ_I64(gguf_n_kv(g), 3);
+    gguf_close(g);
+    make(6000, 9000, 0);
+    CHECK(look(&n) == 'a' && n == 6000);
+    free(t);
+}
+
+static int refuse(struct gguf *edited, void *arg, struct err *err) {
+    *(uint64_t *)arg = gguf_u64_or(edited, "after", 0);
+    return err_set(err, ERR_DATA, "no");
+}
+
+/* A check sees the file as it would be, and can stop the edit. */
+static void test_refused(void) {
+    struct gguf_edit how;
+    static const uint8_t value[4] = {9}, align[4] = {64};
+    const struct gguf_kv set = {"after", GV_U32, GV_U32, 1, value, 4},
+                         at64 = {"general.alignment", GV_U32, GV_U32, 1, align, 4};
+    uint64_t seen = 0;
+    make(6000, 0, 0);
+    CHECK_ERR(gguf_edit_keys(path, &set, 1, refuse, &seen, &how, &e), ERR_USAGE, "unchanged: no");
+    CHECK_EQ_I64((int64_t)seen, 9);
+    size_t n;
+    CHECK(look(&n) == 'a');
+    /* One tensor, at offset 0: any alignment agrees with it, and the data move to it. */
+    CHECK_OK(gguf_edit_keys(path, &at64, 1, NULL, NULL, &how, &e));
+    CHECK(look(&n) == 'a');
+}
+
 /* Checks that the file is rewritten if another process has it open, so that its offsets stay
  * valid. */
 static void test_open_elsewhere(void) {
@@ -337,6 +399,8 @@ int main(void) {
     snprintf(journal, sizeof journal, "%s.hone-journal", path);
     RUN(test_sizes);
     RUN(test_absent);
+    RUN(test_several);
+    RUN(test_refused);
     RUN(test_killed);
     RUN(test_open_elsewhere);
     RUN(test_half_moved);
