@@ -243,8 +243,8 @@ static const struct cmd_spec compare_spec = {
     .synopsis = "A.json B.json",
     .about =
         "Compares two results of 'hone eval suite': which is better, where, and whether the "
-        "difference is larger than its error. Pairs windows and cases of the same inputs; 95 % "
-        "intervals by resampling.",
+        "difference is larger than its error. Windows and cases with the same input are paired; "
+        "95 % intervals come from resampling.",
     .min_args = 2,
     .max_args = 2,
 };

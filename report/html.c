@@ -113,7 +113,7 @@ static void answer(const struct result *r, const struct release *rel, struct buf
             html_text(out, r->base_type);
             buf_chr(out, ')');
         }
-        buf_str(out, ": their loss is measured against it and adds to its own."
+        buf_str(out, ". Their loss is measured against it, and adds to the loss it already has."
                      "</p>");
     }
     buf_str(out, "</section>\n");
