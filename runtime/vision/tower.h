@@ -8,8 +8,8 @@
 #define HONE_RUNTIME_VISION_TOWER_H
 
 #include "base/pool.h"
-#include "containers/gguf.h"
 #include "kernels/kern.h"
+#include "runtime/vision/image.h"
 
 struct vision_tower;
 /* Embeddings of one view, in the order of the grid of tokens: row by row. */
@@ -25,8 +25,8 @@ struct vision_rows {
  * projector file, an unknown projector, or missing or unexpected tensors. */
 int vision_open(struct vision_tower **out, const char *path, struct pool *pool, enum kern_isa isa,
                 struct err *e);
-/* Returns the open file, for its keys; borrowed until close. */
-const struct gguf *vision_file(const struct vision_tower *v);
+/* Returns how images are prepared for the tower; borrowed until close. */
+const struct vision_params *vision_params(const struct vision_tower *v);
 /* Returns the width of the embeddings. */
 int64_t vision_width(const struct vision_tower *v);
 /* Computes the embeddings of the normalised colour planes [3][h][w], whose sides are multiples of

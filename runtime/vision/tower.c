@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+/* runtime/vision/tower.c - opens and closes projector files. */
+#include "runtime/vision/tower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "runtime/vision/tower_int.h"
+
+/* Reads a count after "clip.vision.". */
+static int read_count(const struct vision_tower *v, const char *key, uint64_t most, int64_t *out,
+                      struct err *e) {
+    uint64_t n = 0;
+    TRY(gguf_get_u64(v->file, key, &n, e));
+    if (n < 1 || n > most)
+        return err_set(e, ERR_DATA, "%s: %s is %llu, not a number from 1 to %llu",
+                       gguf_path(v->file), key, (unsigned long long)n, (unsigned long long)most);
+    *out = (int64_t)n;
+    return 0;
+}
+
+static int read_keys(struct vision_tower *v, struct err *e) {
+    int64_t n = 0, every = 0;
+    const char *pattern = "clip.vision.n_wa_pattern";
+    TRY(vision_params_read(v->file, &v->params, e));
+    v->type = &tower_types[v->params.type];
+    if (!v->type->embed)
+        return err_set(e, ERR_DATA, "%s: the towers of this projector type cannot be computed yet",
+                       gguf_path(v->file));
+    TRY(read_count(v, "clip.vision.block_count", TOWER_MAX_BLOCKS, &n, e));
+    v->n_blocks = (int)n;
+    TRY(read_count(v, "clip.vision.attention.head_count", 1024, &v->heads, e));
+    v->eps = (float)gguf_f64_or(v->file, "clip.vision.attention.layer_norm_epsilon", 1e-6);
+    if (!(v->eps > 0 && v->eps < 1))
+        return err_set(e, ERR_DATA, "%s: clip.vision.attention.layer_norm_epsilon is %g",
+                       gguf_path(v->file), (double)v->eps);
+    v->use_gelu = gguf_bool_or(v->file, "clip.use_gelu", false);
+    v->use_silu = gguf_bool_or(v->file, "clip.use_silu", false);
+    const int64_t square = (int64_t)v->params.merge * v->params.merge;
+    v->chunk = max_i64(TOWER_CHUNK / square, 1) * square;
+    v->panel = 1 << 16;
+    if (!v->type->window) return 0;
+    v->window = max_i64(v->type->window / v->params.merge / v->params.patch, 1);
+    if (gguf_find(v->file, pattern)) TRY(read_count(v, pattern, TOWER_MAX_BLOCKS, &every, e));
+    v->every = every ? every : v->type->every;
+    return 0;
+}
+
+/* Compares a key, if the file has it, with what the tensors say. */
+static int check_key(const struct vision_tower *v, const char *key, int64_t is, struct err *e) {
+    const uint64_t said = gguf_u64_or(v->file, key, (uint64_t)is);
+    if (said == (uint64_t)is) return 0;
+    return err_set(e, ERR_DATA, "%s: %s is %llu, but the tensors are %lld wide", gguf_path(v->file),
+                   key, (unsigned long long)said, (long long)is);
+}
+
+static int open_steps(struct vision_tower *v, const char *path, struct err *e) {
+    TRY(gguf_open(&v->file, path, 0, e));
+    TRY(read_keys(v, e));
+    TRY(tower_bind(v, e));
+    return check_key(v, "clip.vision.embedding_length", v->width, e);
+}
+
+int vision_open(struct vision_tower **out, const char *path, struct pool *pool, enum kern_isa isa,
+                struct err *e) {
+    struct vision_tower *v = xcalloc(1, sizeof *v);
+    v->pool = pool;
+    kern_init(&v->kern, isa);
+    const int rc = open_steps(v, path, e);
+    if (rc) {
+        vision_close(v);
+        v = NULL;
+    }
+    *out = v;
+    return rc;
+}
+
+const struct vision_params *vision_params(const struct vision_tower *v) {
+    return &v->params;
+}
+int64_t vision_width(const struct vision_tower *v) {
+    return v->text;
+}
+
+void vision_close(struct vision_tower *v) {
+    if (!v) return;
+    for (int i = 0; i < v->n_own; i++) mem_free(v->own[i]);
+    free(v->own);
+    free(v->used);
+    free(v->segment);
+    free(v->step);
+    gguf_close(v->file);
+    free(v);
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT
+/* runtime/vision/tower_run.c - runs a tower's steps: the segments between attentions in chunks of
+ * rows, each chunk on one worker with its own memory. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/progress.h"
+#include "runtime/vision/tower_int.h"
+
+struct run {
+    const struct vision_tower *v;
+    const float *planes; /* [3][h][w] */
+    int w, h;
+    struct tower_grid grid;
+    int64_t n_rows; /* patches and class row */
+    float *x;       /* residual stream [n_rows][width] */
+    struct tower_heads heads;
+    struct vision_rows *out;
+    int deep; /* deepstack rows computed so far */
+    const struct tower_segment *segment;
+    int64_t n; /* rows of the segment */
+    float *scratch;
+    int64_t scratch_each;
+    void *own[6];
+    int n_own;
+};
+/* A worker's chunk: `n` rows of `width` values in t, which began as rows [at, at + rows). */
+struct chunk {
+    int64_t at, rows, n, width;
+    float *t, *spare, *other, *panel;
+};
+
+static int64_t square_of(const struct vision_tower *v) {
+    return (int64_t)v->params.merge * v->params.merge;
+}
+
+static void swap(struct chunk *c) {
+    float *t = c->t;
+    c->t = c->spare;
+    c->spare = t;
+}
+
+/* Copies the pixels of patches into the chunk. */
+static void load_patches(const struct run *r, const struct tower_step *s, struct chunk *c) {
+    const int64_t p = r->v->params.patch;
+    for (int64_t i = 0; i < c->n; i++) {
+        const struct tower_spot at = r->grid.at[c->at + i];
+        for (int64_t ch = 0; ch < 3; ch++)
+            for (int64_t y = 0; y < p; y++) {
+                float *to = c->t + ((i * 3 + ch) * p + y) * p;
+                memcpy(to, r->planes + (ch * r->h + at.y * p + y) * r->w + at.x * p,
+                       (size_t)p * sizeof *to);
+                for (int64_t x = 0; s->kind && x < p; x++) to[x] = 2 * to[x] - 1;
+            }
+    }
+}
+
+static void product(const struct run *r, const struct tower_mat *m, struct chunk *c) {
+    tower_product(r->v, m, c->t, c->n, c->spare, m->out, c->panel, c->other);
+    swap(c);
+}
+
+/* ---- heads ---- */
+
+/* Copies one head of a row, rotated and scaled, to its place among the rows of its head. */
+static void place_head(const struct run *r, int64_t i, const float *from, float *to, bool rotate,
+                       float scale) {
+    const int64_t hd = r->v->head_dim;
+    memcpy(to, from, (size_t)hd * sizeof *to);
+    if (rotate) tower_rotate(r->v, &r->grid, i, to);
+    for (int64_t k = 0; scale < 1 && k < hd; k++) to[k] *= scale;
+}
+
+static void place_heads(const struct run *r, const struct tower_step *s, struct chunk *c) {
+    const struct vision_tower *v = r->v;
+    const int64_t hd = v->head_dim, q = v->heads * hd, kv = v->kv_heads * hd, ld = q + 2 * kv;
+    const float scale = v->type->unscaled ? 1 : (float)(1 / sqrt((double)hd));
+    for (int64_t i = 0; i < c->n; i++) {
+        float *row = c->spare + i * ld;
+        const int64_t at = c->at + i;
+        const bool rotate = r->grid.cs && at < r->grid.n;
+        if (s->w) {
+            tower_norm(v, NORM_RMS, row, q / s->n_w, s->n_w, s->w, NULL, v->eps);
+            tower_norm(v, NORM_RMS, row + q, kv / s->n_w, s->n_w, s->b, NULL, v->eps);
+        }
+        if (s->kind) tower_norm(v, NORM_RMS, row + q + kv, v->kv_heads, hd, NULL, NULL, v->eps);
+        for (int64_t h = 0; h < v->heads; h++)
+            place_head(r, at, row + h * hd, r->heads.q + (h * r->n_rows + at) * hd, rotate, scale);
+        for (int64_t h = 0; h < v->kv_heads; h++) {
+            const int64_t to = (h * r->n_rows + at) * hd;
+            place_head(r, at, row + q + h * hd, r->heads.k + to, rotate, 1);
+            place_head(r, at, row + q + kv + h * hd, r->heads.v + to, false, 1);
+        }
+    }
+}
+
+static void qkv(const struct run *r, const struct tower_step *s, struct chunk *c) {
+    const struct tower_mat *part[] = {&s->mat, &s->second, &s->third};
+    const int64_t ld = s->width;
+    float *to = c->spare;
+    for (int i = 0; i < 3 && part[i]->out; to += part[i]->out, i++)
+        tower_product(r->v, part[i], c->t, c->n, to, ld, c->panel, c->other);
+    place_heads(r, s, c);
+}
+
+/* ---- tokens ---- */
+
+/* Puts the channels of a token's patches outermost. */
+static void shuffle(const struct run *r, struct chunk *c) {
+    const int64_t m = square_of(r->v);
+    for (int64_t i = 0; i < c->n / m; i++)
+        for (int64_t k = 0; k < m; k++)
+            for (int64_t w = 0; w < c->width; w++)
+                c->spare[(i * c->width + w) * m + k] = c->t[(i * m + k) * c->width + w];
+    swap(c);
+}
+
+static void pool_squares(const struct run *r, struct chunk *c) {
+    const int64_t m = square_of(r->v);
+    for (int64_t i = 0; i < c->n / m; i++)
+        for (int64_t w = 0; w < c->width; w++) {
+            float sum = 0;
+            for (int64_t k = 0; k < m; k++) sum += c->t[(i * m + k) * c->width + w];
+            c->spare[i * c->width + w] = sum / (float)m;
+        }
+    swap(c);
+}
+
+/* Stores embeddings in the order of the grid. */
+static void store_tokens(const struct run *r, const struct chunk *c, float *to) {
+    const int64_t m = square_of(r->v), side = r->v->params.merge, wide = r->grid.w / side;
+    for (int64_t i = 0; i < c->n; i++) {
+        const struct tower_spot at = r->grid.at[c->at + i * m];
+        memcpy(to + (at.y / side * wide + at.x / side) * c->width, c->t + i * c->width,
+               (size_t)c->width * sizeof *to);
+    }
+}
+
+/* ---- steps ---- */
+
+static void act_rows(const struct run *r, const struct tower_step *s, struct chunk *c) {
+    const struct vision_tower *v = r->v;
+    const int64_t n = c->n * c->width;
+    float *t = c->t;
+    switch (s->row->op) {
+    case TOP_NORM:
+        tower_norm(v, s->kind, t, c->n, c->width, s->w, s->b,
+                   s->row->eps > 0 ? s->row->eps : v->eps);
+        break;
+    case TOP_ACT:
+        tower_act(v, s->kind, t, n);
+        break;
+    case TOP_POS:
+        for (int64_t i = 0; i < c->n; i++) tower_add_pos(v, &r->grid, c->at + i, t + i * c->width);
+        break;
+    case TOP_COLUMNS:
+        for (int64_t i = 0; i < n; i++) t[i] *= s->w[i % c->width];
+        break;
+    case TOP_WIDEN:
+        for (int64_t i = 0; i < n; i++) t[i] *= (float)sqrt((double)c->width);
+        break;
+    case TOP_CENTRE:
+        for (int64_t i = 0; i < n; i++) t[i] = (t[i] - s->w[i % c->width]) * s->b[i % c->width];
+        break;
+    default:
+        break;
+    }
+}
+
+static void gated(const struct run *r, const struct tower_step *s, struct chunk *c) {
+    float *gate = c->spare, *up = c->other;
+    /* A clipped product needs its own room for inputs; it follows the outputs. */
+    float *room = up + r->v->wide;
+    tower_product(r->v, &s->mat, c->t, c->n, gate, s->width, c->panel, room);
+    tower_product(r->v, &s->second, c->t, c->n, up, s->width, c->panel, room);
+    tower_act(r->v, s->kind, gate, c->n * s->width);
+    for (int64_t i = 0; i < c->n * s->width; i++) gate[i] *= up[i];
+    swap(c);
+}
+
+static void step(const struct run *r, const struct tower_step *s, struct chunk *c) {
+    float *x = r->x + c->at * r->v->width;
+    const int64_t stream = c->rows * r->v->width;
+    switch (s->row->op) {
+    case TOP_PATCH:
+        load_patches(r, s, c);
+        product(r, &s->mat, c);
+        break;
+    case TOP_LOAD:
+        memcpy(c->t, x, (size_t)stream * sizeof *x);
+        break;
+    case TOP_STORE:
+        memcpy(x, c->t, (size_t)stream * sizeof *x);
+        break;
+    case TOP_ADD:
+        r->v->kern.axpy(x, c->t, 1, stream);
+        break;
+    case TOP_ATTEND:
+        memcpy(c->t, r->heads.out + c->at * s->width, (size_t)(c->rows * s->width) * sizeof *x);
+        break;
+    case TOP_LINEAR:
+        product(r, &s->mat, c);
+        break;
+    case TOP_GATED:
+        gated(r, s, c);
+        break;
+    case TOP_QKV:
+        qkv(r, s, c);
+        break;
+    case TOP_SHUFFLE:
+        shuffle(r, c);
+        break;
+    case TOP_POOL:
+        pool_squares(r, c);
+        break;
+    case TOP_OUT:
+        store_tokens(r, c, r->out->data);
+        break;
+    case TOP_DEEP:
+        store_tokens(r, c, r->out->deep + (int64_t)r->deep * r->out->n * c->width);
+        break;
+    default:
+        act_rows(r, s, c);
+    }
+    c->width = s->width;
+    c->n = s->merged ? c->rows / square_of(r->v) : c->rows;
+}
+
+static void chunk_range(void *ctx, int64_t i0, int64_t i1, int worker) {
+    const struct run *r = ctx;
+    const struct vision_tower *v = r->v;
+    for (int64_t i = i0; i < i1; i++) {
+        struct chunk c = {.at = i * v->chunk, .panel = r->scratch + worker * r->scratch_each};
+        c.rows = c.n = min_i64(v->chunk, r->n - c.at);
+        c.t = c.panel + v->panel;
+        c.spare = c.t + v->wide;
+        c.other = c.spare + v->wide;
+        for (int k = 0; k < r->segment->n; k++) step(r, &v->step[r->segment->first + k], &c);
+    }
+}
+
+/* Adds the class row; the chunks of its segment hold only patches. */
+static void add_class(const struct run *r) {
+    const struct vision_tower *v = r->v;
+    float *x = r->x + r->grid.n * v->width;
+    memcpy(x, v->cls, (size_t)v->width * sizeof *x);
+    v->kern.axpy(x, v->pos, 1, v->width);
+}
+
+/* Computes the attention with which a segment begins, if it does. */
+static int attend(struct run *r, const struct tower_step *s, struct err *e) {
+    const struct vision_tower *v = r->v;
+    const int64_t whole[] = {0, r->n_rows};
+    if (s->row->op != TOP_ATTEND) return 0;
+    if (s->kind && v->window && (s->block + 1) % v->every != 0)
+        return tower_attend(v, &r->heads, r->grid.window, r->grid.n_windows, e);
+    return tower_attend(v, &r->heads, whole, 1, e);
+}
+
+static int run_segments(struct run *r, struct err *e) {
+    const struct vision_tower *v = r->v;
+    for (int i = 0; i < v->n_segments; i++) {
+        r->segment = &v->segment[i];
+        const struct tower_step *first = &v->step[r->segment->first];
+        const struct tower_step *last = first + r->segment->n - 1;
+        if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        TRY(attend(r, first, e));
+        r->n = r->segment->patches ? r->grid.n : r->n_rows;
+        pool_for(v->pool, div_up(r->n, v->chunk), 1, chunk_range, r);
+        if (i == 0 && v->cls) add_class(r);
+        r->deep += last->row->op == TOP_DEEP;
+    }
+    return 0;
+}
+
+/* ---- memory ---- */
+
+static int take(struct run *r, float **out, int64_t n, struct err *e) {
+    void *mem = NULL;
+    TRY(mem_alloc(&mem, (uint64_t)n * sizeof **out, "an image's rows", e));
+    r->own[r->n_own++] = mem;
+    *out = mem;
+    return 0;
+}
+
+static int allocate(struct run *r, struct err *e) {
+    const struct vision_tower *v = r->v;
+    const int64_t kv = v->kv_heads * v->head_dim, q = v->heads * v->head_dim;
+    r->scratch_each = v->panel + 4 * v->wide;
+    TRY(take(r, &r->x, r->n_rows * v->width, e));
+    TRY(take(r, &r->heads.q, r->n_rows * q, e));
+    TRY(take(r, &r->heads.k, r->n_rows * kv, e));
+    TRY(take(r, &r->heads.v, r->n_rows * kv, e));
+    TRY(take(r, &r->heads.out, r->n_rows * q, e));
+    return take(r, &r->scratch, pool_size(v->pool) * r->scratch_each, e);
+}
+
+static int check_size(const struct vision_tower *v, int w, int h, struct err *e) {
+    enum { MOST = 1 << 18 };
+    const int64_t side = (int64_t)v->params.patch * v->params.merge;
+    if (w < 1 || h < 1 || w % side || h % side)
+        return err_set(e, ERR_DATA, "an image of %d x %d pixels: sides must be multiples of %lld",
+                       w, h, (long long)side);
+    const int64_t n = (int64_t)(w / v->params.patch) * (h / v->params.patch);
+    if (n <= MOST) return 0;
+    return err_set(e, ERR_DATA, "an image of %d x %d pixels has %lld patches, more than %d", w, h,
+                   (long long)n, MOST);
+}
+
+int vision_encode(const struct vision_tower *v, const float *planes, int w, int h,
+                  struct vision_rows *out, struct err *e) {
+    const int p = v->params.patch;
+    struct run r = {.v = v, .planes = planes, .w = w, .h = h, .out = out};
+    void *data = NULL;
+    memset(out, 0, sizeof *out);
+    TRY(check_size(v, w, h, e));
+    *out = (struct vision_rows){.width = v->text,
+                                .w = w / p / v->params.merge,
+                                .h = h / p / v->params.merge,
+                                .n_deep = v->n_deep};
+    out->n = (int64_t)out->w * out->h;
+    int rc = tower_grid_make(&r.grid, v, w / p, h / p, e);
+    r.n_rows = r.heads.n = r.grid.n + (v->cls != NULL);
+    if (!rc)
+        rc = mem_alloc(&data, (uint64_t)(out->n * v->text * (1 + v->n_deep)) * sizeof(float),
+                       "an image's embeddings", e);
+    out->data = data;
+    if (data) out->deep = out->data + out->n * v->text;
+    if (!rc) rc = allocate(&r, e);
+    if (!rc) rc = run_segments(&r, e);
+    for (int i = 0; i < r.n_own; i++) mem_free(r.own[i]);
+    tower_grid_release(&r.grid);
+    if (rc) vision_rows_release(out);
+    return rc;
+}
+
+void vision_rows_release(struct vision_rows *r) {
+    mem_free(r->data);
+    memset(r, 0, sizeof *r);
+}

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Embeddings of images, for tests/unit/test_tower.c.
+
+    tower_embeddings.py [NAME...]    writes tests/golden/towers/embeddings.safetensors
+
+The vision towers of the golden folders, computed by transformers in float32 with eager attention. A tensor NAME.WxH holds the embeddings
+[tokens][width] of an image of W x H patches, NAME.WxH.deepI its deepstack rows. Pixels are a formula (pixels() below), so that none are
+stored. transformers computes towers with one image size only for that size; their other grids are computed from its modules, with the
+position table resized as it offers (interpolate_pos_encoding) and squares of patches merged here. Kimi-VL is not in transformers: its tower
+is written below from the behaviour of the code published with the model. Made with torch 2.15.0, transformers 5.24.0."""
+import json
+import os
+import sys
+
+import torch
+import torch.nn.functional as F
+import transformers as tf
+from safetensors.torch import load_file, save_file
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(HERE, "..", "golden")
+OUT = os.path.join(GOLDEN, "towers", "embeddings.safetensors")
+
+
+def folder(name):
+    return next(p for p in (os.path.join(GOLDEN, d, name) for d in ("towers", "mmproj", "models")) if os.path.isdir(p))
+
+
+def pixels(w, h):
+    c, y, x = torch.meshgrid(torch.arange(3), torch.arange(h), torch.arange(w), indexing="ij")
+    return ((c * 7919 + y * 31 + x * 17 + 3 * x * y) % 509).float() / 254 - 1
+
+
+def load(name, change=None, cls=None):
+    config = tf.AutoConfig.from_pretrained(folder(name))
+    if change:
+        change(config)
+    cls = cls or getattr(tf, config.architectures[0])
+    model, info = cls.from_pretrained(folder(name), config=config, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    seen = [k for k in info["missing_keys"] if any(s in k for s in ("visual", "vision", "projector", "connector", "merger"))]
+    assert not seen and not info["unexpected_keys"], (seen, info["unexpected_keys"])
+    return model.eval().model
+
+
+def blocks(x, m):
+    """[h][w][c] to [h/m][w/m][m * m * c]."""
+    h, w, c = x.shape
+    return x.reshape(h // m, m, w // m, m, c).transpose(1, 2).reshape(h // m * (w // m), m * m * c)
+
+
+def patches(image, p, last=False):
+    """[h][w][values of a patch]."""
+    _, h, w = image.shape
+    x = image.reshape(3, h // p, p, w // p, p)
+    return (x.permute(1, 3, 2, 4, 0) if last else x.permute(1, 3, 0, 2, 4)).reshape(h // p, w // p, -1)
+
+
+def qwen(name, w, h, p=4, m=2):
+    v = load(name).visual
+    x = patches(pixels(w * p, h * p), p).reshape(h, w, 3, 1, p, p).expand(-1, -1, -1, 2, -1, -1).reshape(h, w, -1)
+    out = v(blocks(x, m).reshape(h * w, -1), grid_thw=torch.tensor([[1, h, w]]))
+    return [out.pooler_output, *(getattr(out, "deepstack_features", None) or [])]
+
+
+def gemma3(name, w, h):
+    m = load(name)
+    x = m.vision_tower(pixels(w * 4, h * 4)[None], interpolate_pos_encoding=w != 4 or h != 4).last_hidden_state
+    x = F.avg_pool2d(x.reshape(h, w, -1).permute(2, 0, 1), 2).flatten(1).T
+    return [m.multi_modal_projector.mm_soft_emb_norm(x) @ m.multi_modal_projector.mm_input_projection_weight]
+
+
+def positions(w, h):
+    return torch.tensor([[[x, y] for y in range(h) for x in range(w)]])
+
+
+def gemma4moe(name, w, h):
+    return [load(name).get_image_features(patches(pixels(w * 4, h * 4), 4, last=True).reshape(1, w * h, -1), positions(w, h)).pooler_output[0]]
+
+
+def gemma4(name, w, h):
+    from transformers.models.gemma4 import modeling_gemma4 as g
+    c = json.load(open(os.path.join(folder(name), "config.json")))
+    vision = tf.Gemma4VisionConfig(**c["vision_config"])
+    vision._attn_implementation = "eager"
+    text = tf.Gemma4TextConfig(hidden_size=c["text_config"]["hidden_size"])
+    t = {k: v.float() for k, v in load_file(os.path.join(folder(name), "model.safetensors")).items()}
+    tower, embed = g.Gemma4VisionModel(vision).eval(), g.Gemma4MultimodalEmbedder(vision, text)
+    part = lambda s: {k.split(s)[1]: v for k, v in t.items() if s in k}
+    tower.load_state_dict(part("vision_tower."))
+    embed.load_state_dict(part("embed_vision."))
+    x = tower(patches(pixels(w * 4, h * 4), 4, last=True).reshape(1, w * h, -1), positions(w, h)).last_hidden_state
+    return [embed(x)]
+
+
+def pixtral(name, w, h):
+    def published(c):
+        c.text_config.rms_norm_eps = 1e-5
+        c.vision_feature_layer, c.vision_feature_select_strategy = -1, "full"
+    m = load(name, published)
+    kind = {} if name == "mistral3" else {"vision_feature_select_strategy": "full"}
+    return [m.get_image_features(pixels(w * 4, h * 4)[None], image_sizes=torch.tensor([[h * 4, w * 4]]), vision_feature_layer=-1, **kind).pooler_output[0]]
+
+
+def smolvlm(name, w, h):
+    m = load(name)
+    x = m.vision_model(pixel_values=pixels(w * 4, h * 4)[None], patch_attention_mask=torch.ones(1, h, w, dtype=torch.bool)).last_hidden_state
+    return [m.connector.modality_projection(blocks(x.reshape(h, w, -1), 2))]
+
+
+def internvl(name, w, h):
+    m = load("internvl-hf")
+    if w == h == 4:
+        return [m.get_image_features(pixels(16, 16)[None], vision_feature_layer=-1, vision_feature_select_strategy="default").pooler_output[0]]
+    x = m.vision_tower(pixels(w * 4, h * 4)[None]).last_hidden_state[:, 1:]
+    return [m.multi_modal_projector(blocks(x.reshape(h, w, -1), 2))]
+
+
+def lfm2vl(name, w, h):
+    x = patches(pixels(w * 16, h * 16), 16, last=True).reshape(1, w * h, -1)
+    return [load(name).get_image_features(x, torch.tensor([[h, w]]), torch.ones(1, w * h, dtype=torch.long)).pooler_output[0]]
+
+
+def kimivl(name, w, h):
+    t = {k: v.float() for k, v in load_file(os.path.join(folder(name), "model.safetensors")).items()}
+    c, heads, p = 16, 2, 14
+    lin = lambda x, n: F.linear(x, t[n + ".weight"], t.get(n + ".bias"))
+    norm = lambda x, n: F.layer_norm(x, (x.shape[-1],), t[n + ".weight"], t[n + ".bias"], 1e-5)
+    v = "vision_tower."
+    x = F.conv2d(pixels(w * p, h * p)[None], t[v + "patch_embed.proj.weight"], t[v + "patch_embed.proj.bias"], stride=p)[0].permute(1, 2, 0)
+    table = t[v + "patch_embed.pos_emb.weight"]
+    if (h, w) != table.shape[:2]:
+        table = F.interpolate(table.permute(2, 0, 1)[None], size=(h, w), mode="bicubic")[0].permute(1, 2, 0)
+    x = (x + table).reshape(h * w, c)
+    # complex rotations of neighbouring values: columns for the even pairs, rows for the odd ones
+    d = c // heads
+    freq = 1 / 10000 ** (torch.arange(0, d, 4)[: d // 4].float() / d)
+    y, z = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+    angle = torch.stack([z.flatten()[:, None] * freq, y.flatten()[:, None] * freq], -1).reshape(h * w, 1, d // 2)
+    turn = torch.polar(torch.ones_like(angle), angle)
+    rotate = lambda q: torch.view_as_real(torch.view_as_complex(q.reshape(h * w, heads, -1, 2)) * turn).flatten(2)
+    for i in range(3):
+        b = f"{v}encoder.blocks.{i}."
+        q, k, s = lin(norm(x, b + "norm0"), b + "wqkv").reshape(h * w, 3, heads, d).unbind(1)
+        q, k = rotate(q).transpose(0, 1), rotate(k).transpose(0, 1)
+        a = torch.softmax(q @ k.transpose(1, 2) / d ** .5, -1) @ s.transpose(0, 1)
+        x = x + lin(a.transpose(0, 1).reshape(h * w, c), b + "wo")
+        x = x + lin(F.gelu(lin(norm(x, b + "norm1"), b + "mlp.fc0"), approximate="tanh"), b + "mlp.fc1")
+    x = norm(norm(x, v + "encoder.final_layernorm"), "multi_modal_projector.pre_norm")
+    x = F.gelu(lin(blocks(x.reshape(h, w, c), 2), "multi_modal_projector.linear_1"))
+    return [lin(x, "multi_modal_projector.linear_2")]
+
+
+# name: function, grids of patches (columns, rows)
+TOWERS = {
+    "qwen35": (qwen, [(6, 4), (10, 14)]), "qwen3vlmoe": (qwen, [(6, 4), (10, 14)]), "qwen25vl": (qwen, [(6, 4), (34, 30)]),
+    "qwen2vl": (qwen, [(6, 4), (10, 14)]), "gemma3": (gemma3, [(4, 4), (6, 10)]), "gemma4moe": (gemma4moe, [(6, 9), (12, 3)]),
+    "gemma4": (gemma4, [(6, 9), (12, 3)]), "pixtral": (pixtral, [(6, 4), (5, 13)]), "mistral3": (pixtral, [(6, 4), (10, 14)]),
+    "smolvlm": (smolvlm, [(4, 4), (6, 2)]), "internvl": (internvl, [(4, 4), (6, 10)]), "lfm2vl": (lfm2vl, [(2, 6), (6, 4)]),
+    "glm4v": (qwen, [(6, 4), (10, 14)]), "kimivl": (kimivl, [(4, 4), (6, 10)]),
+}
+
+
+def main():
+    torch.set_num_threads(1)
+    out = load_file(OUT) if sys.argv[1:] else {}
+    for name, (f, grids) in TOWERS.items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
+        for w, h in grids:
+            with torch.no_grad():
+                rows = f(name, w, h)
+            for i, x in enumerate(rows):
+                assert torch.isfinite(x).all(), name
+                out[f"{name}.{w}x{h}" + (f".deep{i - 1}" if i else "")] = x.reshape(-1, x.shape[-1]).contiguous()
+            print(name, w, h, [list(x.shape) for x in rows], float(rows[0].pow(2).mean().sqrt()))
+    save_file(out, OUT)
+    os.chmod(OUT, 0o644)
+
+
+if __name__ == "__main__":
+    main()
