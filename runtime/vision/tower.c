@@ -48,7 +48,7 @@ static int read_keys(struct vision_tower *v, struct err *e) {
     return 0;
 }
 
-/* Compares a key, if the file has it, with what the tensors say. */
+/* Compares a key, if the file has it, with the width of the tensors. */
 static int check_key(const struct vision_tower *v, const char *key, int64_t is, struct err *e) {
     const uint64_t said = gguf_u64_or(v->file, key, (uint64_t)is);
     if (said == (uint64_t)is) return 0;

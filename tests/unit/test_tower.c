@@ -55,7 +55,7 @@ static struct vision_rows encode(const struct vision_tower *v, int w, int h) {
     return out;
 }
 
-/* Returns the largest difference over the root mean square of what is expected. */
+/* Returns the largest difference over the root mean square of the expected values. */
 static double apart(const float *x, const float *want, int64_t n) {
     double most = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) {
