@@ -1,8 +1,8 @@
 #!/bin/sh
 # bench/cuda.sh [PART...] - all GPU measurements, within TOTAL seconds (1200) besides building. Default parts: first,
 # check, launches, files, decode, prompt, on one model. Each writes OUT/cuda-PART.json. A measurement that exceeds
-# LIMIT, or the rest of TOTAL, is recorded as failed (124); parts after TOTAL are recorded as skipped. All parts:
-# TOTAL=36000 bench/cuda.sh first check kernels ... deep.
+# LIMIT, or the remaining part of TOTAL, is recorded as failed (124); parts after TOTAL are recorded as skipped. All
+# parts: TOTAL=36000 bench/cuda.sh first check kernels ... deep.
 #
 #  first     times that decide whether the estimates of docs/notebook/cuda-counts.md hold (make bench-cuda-first):
 #            seconds

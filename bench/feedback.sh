@@ -1,8 +1,9 @@
 #!/bin/sh
 # bench/feedback.sh [OUT.json] - effect of each step of the quantizer on the divergence of the bundled trained model,
 # compared with an independent engine's files of the same recipe and size. Needs ../shared/models/tiny-qwen35moe.
-# TEXT=eval.txt, CHUNKS=0 (all): the evaluation text; choose on probe.txt, report on eval.txt. VARIANTS: "RECIPE:VARIANT
-# ..." from the names below. IMAT, GRAM: existing files. Writes docs/results/feedback.json.
+# Environment: TEXT (eval.txt) is the evaluation text: make choices on probe.txt, report results on eval.txt. CHUNKS (0:
+# all) limits its windows. VARIANTS is "RECIPE:VARIANT ..." with the variants listed below. IMAT and GRAM are existing
+# files to use instead of new ones. Writes docs/results/feedback.json.
 set -eu
 HONE=${HONE:-build/hone}
 src=../shared/models/tiny-qwen35moe

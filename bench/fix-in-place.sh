@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/fix-in-place.sh [OUT.json] - `hone template fix --in-place` on a file of about 4 GiB: the time if the text fits
-# into the header's padding, a checksum of all tensors before and after, and CUTS (60) runs killed at random moments;
-# after each one the file must open with the old or the new template. Needs 9 GB of disk. LAYERS=1 for a quick look.
+# bench/fix-in-place.sh [OUT.json] - tests `hone template fix --in-place` on a file of about 4 GiB: measures the time
+# when the text fits into the header's padding, compares a checksum of all tensors before and after, and kills CUTS (60)
+# runs at random moments; after each one the file must open with either the old or the new template. Needs 9 GB of disk.
+# LAYERS=1 makes a quick run on a small file.
 set -eu
 hone=${HONE:-build/hone}
 out=${1:-docs/results/fix-in-place.json}

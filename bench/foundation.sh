@@ -1,7 +1,7 @@
 #!/bin/sh
 # bench/foundation.sh [OUT.json] - the basic measurements in one JSON: conversions compared with llama.cpp's converter,
-# logits with transformers, tokenizers, perplexity and divergence with an independent engine, and the demo's time. Needs
-# `make all unit`. The last part needs ../shared and is skipped without it.
+# logits compared with transformers, tokenizers, perplexity and divergence compared with an independent engine, and the
+# demo's time. Needs `make all unit`. The last part needs ../shared and is skipped without it.
 set -eu
 out=${1:-docs/results/foundation.json}
 HONE=${HONE:-build/hone}

@@ -39,7 +39,7 @@ KEPT = ["file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", 
 # hidden, layers, heads, kv heads, head size, feed-forward, vocabulary, tied head
 DENSE = {"0.5B": (896, 24, 14, 2, 64, 4864, 151936, True), "4B": (2560, 36, 32, 8, 128, 9728, 151936, True),
          "27B": (5120, 60, 40, 8, 128, 17408, 151936, False)}
-# targets of issue 51 for everything, in hours: two AVX2 threads; 16 threads; RTX 4090; H100 or H200
+# targets of issue 51 for the complete job, in hours: two AVX2 threads; 16 threads; RTX 4090; H100 or H200
 TARGETS = {"0.5B": [1.4, .2, .083, None], "4B": [11, 1.4, .25, .13], "27B": [60, 8, 1, .67], "35B": [28, 4.5, 1, .58],
            "397B": [240, 30, None, None]}
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/jinja.sh [OUT.json] - renderings per second of the Qwen3.5 template with tools and 20 turns, one core, compared
-# with Python's jinja2 in the same run. Needs python3 with jinja2 (PYTHON=...), the build folder (BUILD=build), and the
-# official template in ../shared; without it, measures our own. Writes docs/results/jinja.json. Twenty seconds.
+# bench/jinja.sh [OUT.json] - renderings per second of the Qwen3.5 template with tools and 20 turns on one core,
+# compared with Python's jinja2 in the same run. Needs python3 with jinja2 (PYTHON=...), the build folder (BUILD=build),
+# and the official template in ../shared; without that, measures our own template. Writes docs/results/jinja.json. Takes
+# twenty seconds.
 set -eu
 BUILD=${BUILD:-build}
 PYTHON=${PYTHON:-python3}

@@ -1,8 +1,9 @@
 #!/bin/sh
-# bench/kv.sh [OUT.json] - KV cache types: the bundled trained model (2 attention layers, head 256) by depth, and
-# synthetic attention with heads of 64, 128 and 256. Writes docs/results/kv-types.json and two plots next to it
-# (-model.svg, -head256.svg); the complete JSON of `hone` is kept, with the commands. Minutes on 2 cores. CHUNKS=N:
-# number of windows of 2048 tokens (3), and twice as many of 1024.
+# bench/kv.sh [OUT.json] - compares KV cache types on the bundled trained model (2 attention layers, head size 256) at
+# several depths, and on synthetic attention with head sizes 64, 128 and 256. Writes docs/results/kv-types.json, which
+# contains the complete JSON of `hone` and the commands, and two plots next to it (-model.svg, -head256.svg). Takes
+# minutes on 2 cores. CHUNKS=N sets the number of windows of 2048 tokens (3); twice as many windows of 1024 tokens are
+# used.
 set -eu
 HONE=${HONE:-build/hone}
 tiny=tests/golden/tiny-qwen35moe

@@ -1,10 +1,10 @@
 #!/bin/sh
-# bench/ladder.sh [OUT.json] - plain `hone make` on the trained tiny model. Per size class: bytes, mean KLD, the
-# independent engine's file of that name (peer-baseline.json) and the ratio; time, processor time and forecast. Runs
-# twice: with the model's texts and all windows of eval.txt, and with only the folder. HAND=hone-binary also makes the
-# mixes step by step with that program (imatrix --gram, sensitivity --probe, quantize --budget --gram --search best) at
-# the presets' sizes. Needs ../shared/models/tiny-qwen35moe. Writes docs/results/ladder.json. About 15 minutes on 2
-# cores.
+# bench/ladder.sh [OUT.json] - runs plain `hone make` on the trained tiny model. Records for each size class the bytes
+# and mean KLD, those of the independent engine's file of the same name (peer-baseline.json) and their ratio, and for
+# the run its time, processor time and forecast. Runs twice: with the model's texts and all windows of eval.txt, and
+# with only the folder. With HAND=hone-binary, also makes the mixes step by step with that program (imatrix --gram,
+# sensitivity --probe, quantize --budget --gram --search best) at the presets' sizes. Needs
+# ../shared/models/tiny-qwen35moe. Writes docs/results/ladder.json. Takes about 15 minutes on 2 cores.
 set -eu
 HONE=${HONE:-build/hone}
 src=${SRC:-../shared/models/tiny-qwen35moe}
@@ -12,7 +12,7 @@ out=${1:-docs/results/ladder.json}
 [ -e "$src/eval.txt" ] || { echo "SKIP: $src is not here"; exit 77; }
 t=${KEEP:-$(mktemp -d)}
 [ -n "${KEEP:-}" ] || trap 'rm -rf "$t"' EXIT
-# NAME COMMAND...: NAME.err gets the program's stderr and the times
+# timed NAME COMMAND...: writes the program's stderr and the times to NAME.err
 timed() { n=$1; shift; (time -p "$@") > "$t/$n.out" 2> "$t/$n.err"; }
 texts="--calib $src/calib.txt --calib $src/calib_chat.txt --probe $src/probe.txt --eval $src/eval.txt --chunks 0"
 # shellcheck disable=SC2086

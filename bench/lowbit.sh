@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/lowbit.sh [OUT.json] - recipes of IQ1 and IQ2 types on the bundled trained model, compared with
-# llama-cpp-python's own quantizer with the same importance matrix: size and mean KLD, with both files evaluated by hone
-# with f32 activations. Needs ../shared/models/tiny-qwen35moe. WINDOWS of eval.txt (163: all), RECIPES, IMATRIX
-# (default: made from calib.txt and calib_chat.txt). Minutes on 2 cores.
+# bench/lowbit.sh [OUT.json] - compares recipes of IQ1 and IQ2 types on the bundled trained model with
+# llama-cpp-python's own quantizer, given the same importance matrix: size and mean KLD. hone evaluates both files, with
+# f32 activations. Needs ../shared/models/tiny-qwen35moe. Environment: WINDOWS of eval.txt (163: all), RECIPES, IMATRIX
+# (default: made from calib.txt and calib_chat.txt). Takes minutes on 2 cores.
 set -eu
 HONE=${HONE:-build/hone}
 src=../shared/models/tiny-qwen35moe

@@ -127,7 +127,7 @@ def planned(hone, model):
 def use(hone, scratch, model, shape, n_layers):
     """The steps after convert: name, output bytes, results of run() and expected values."""
     h, _, _, _, _, experts, _, ff = SHAPES[shape]
-    # sums in double, one set for the chunk and one in all (docs/design/scale.md)
+    # sums in double: one set for the current chunk and one for the total (docs/design/scale.md)
     sums = n_layers * experts * (2 * h + ff) * 8 * 2
     text = os.path.join(os.path.dirname(__file__), "../tests/golden/tiny-qwen35moe/self_eval.txt")
     im, q = os.path.join(scratch, "im.gguf"), os.path.join(scratch, "q.gguf")

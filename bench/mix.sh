@@ -1,12 +1,13 @@
 #!/bin/sh
-# bench/mix.sh [OUT.json] - mixes under a budget on a trained model, at the exact sizes of an independent engine's files
-# (peer-baseline.json). Sensitivities from probe.txt, importance and second moments from calib.txt + calib_chat.txt,
-# numbers on eval.txt and on OTHER, a text that no choice here was ever based on. Per size: our mix; the same plan with
-# the conventional search (the effect of allocation alone) and with error feedback; the independent file's own numbers.
-# STEPS=1 also probes steps around the mixes. Needs ../shared/models/tiny-qwen35moe.
-# SRC=FOLDER (a checkpoint with calib.txt, probe.txt and eval.txt next to it) does the same for another model, compared
-# with our own files of the presets and always-active recipes at their sizes.
-# Writes docs/results/mix.json. About ten minutes on 2 cores.
+# bench/mix.sh [OUT.json] - compares mixes of a trained model with an independent engine's files at exactly their sizes
+# (peer-baseline.json). Sensitivities come from probe.txt, importance and second moments from calib.txt and
+# calib_chat.txt; results are for eval.txt and OTHER, a text that no choice in this project was ever based on. For each
+# size: our mix, the same plan with the conventional search (the effect of allocation alone), the same plan with error
+# feedback, and the numbers of the independent file. STEPS=1 also probes steps around the mixes. Needs
+# ../shared/models/tiny-qwen35moe.
+# SRC=FOLDER (a checkpoint with calib.txt, probe.txt and eval.txt next to it) does the same for a different model,
+# compared with our own files of the presets and of the always-active recipes, at their sizes.
+# Writes docs/results/mix.json. Takes about ten minutes on 2 cores.
 set -eu
 HONE=${HONE:-build/hone}
 src=${SRC:-../shared/models/tiny-qwen35moe}
@@ -25,7 +26,7 @@ calib=$texts/calib.txt
 "$HONE" imatrix "$t/base.gguf" $calib -o "$t/im.gguf" --gram "$t/gram.gguf" -q > /dev/null
 quantize() { "$HONE" quantize "$t/base.gguf" --imatrix "$t/im.gguf" -q "$@" > /dev/null; }
 
-# the sizes: of the independent files, otherwise of our own with the conventional search
+# the sizes: those of the independent files, otherwise those of our own files with the conventional search
 set --
 if [ -e "$src/peer-baseline.json" ]; then
     for n in $presets $always; do

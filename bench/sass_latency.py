@@ -19,13 +19,13 @@ import sys
 
 CLOCK = {"90a": 1.755e9, "89": 2.5e9}  # H200, RTX 4090
 NAME = {"90a": "H200", "89": "RTX 4090"}
-# first matching opcode; clocks until its result can be used
+# pattern of the opcode (the first match counts), clocks until its result can be used
 LATENCY = [
     (r"LDG|LD\.|LD$", 300), (r"ATOM|RED", 350), (r"MEMBAR\.SC", 500), (r"MEMBAR", 350), (r"CCTL", 50), (r"LDGDEPBAR|DEPBAR", 1), (r"LDGSTS", 1),
     (r"LDS|LDSM", 30), (r"LDC|ULDC|LDL", 35), (r"SHFL|REDUX|CREDUX|VOTE|MOVM", 25), (r"MUFU", 25), (r"BAR|WARPSYNC|BSYNC|BSSY", 20), (r"HMMA", 33),
     (r"I2F|F2I|F2F|FRND|POPC|FLO|BREV", 15), (r"DADD|DMUL|DFMA|DSETP", 16), (r"CALL", 40), (r"IMAD|IDP", 5), (r"ST|STG|STS|STL", 1), (r"", 4)]
-# kernel, file, pattern of its name, turns of its innermost loops (with "outer": of one that contains another): a
-# pattern of the loop's text, the instruction that is counted, and its total number
+# kernel, file, pattern of its name, iterations of its innermost loops (with "outer": of a loop that contains one),
+# given as a pattern of the loop's text, the counted instruction and its total number
 KERNELS = [
     ("a super of Q4_K by the GEMV, one turn", "gemv", r"gemv_kernelI8blk_Q4_K(Li1)?E", "turn"),
     ("a super of Q6_K", "gemv", r"gemv_kernelI8blk_Q6_K(Li1)?E", "turn"),

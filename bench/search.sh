@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/search.sh [OUT.json] - weighted error of the quantizer's searches, per type, on synthetic rows and, if ../shared
-# is present, on the trained tiny model with its importance matrix. Prints a table, writes docs/results/search.json.
-# Minutes on one core. BUILD: the build folder.
+# bench/search.sh [OUT.json] - measures the weighted error of the quantizer's searches, per type, on synthetic rows and,
+# if ../shared is present, on the trained tiny model with its importance matrix. Prints a table and writes
+# docs/results/search.json. Takes minutes on one core. BUILD is the build folder.
 set -eu
 BUILD=${BUILD:-build}
 HONE=${HONE:-$BUILD/hone}

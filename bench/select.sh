@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/select.sh [OUT.json] - gain of `imatrix --select` on the bundled trained model: a short calibration text plus
-# more text from a pool, selected for rare experts, at random, or in order. Reports the coverage and the divergence of
-# low-bit recipes. Needs ../shared/models/tiny-qwen35moe. Minutes on 2 cores. WINDOWS: windows of the evaluation text;
-# TOKENS: tokens to add.
+# bench/select.sh [OUT.json] - measures the gain of `imatrix --select` on the bundled trained model: a short calibration
+# text plus more text from a pool, selected for rare experts, at random, or in order. Reports the coverage and the
+# divergence of low-bit recipes. Needs ../shared/models/tiny-qwen35moe. Takes minutes on 2 cores. Environment: WINDOWS
+# of the evaluation text (40), TOKENS to add (4096).
 set -eu
 HONE=${HONE:-build/hone}
 src=../shared/models/tiny-qwen35moe
@@ -20,7 +20,7 @@ head -c 100000 $src/eval.txt > "$t/eval.txt"
 head -c 100000 $src/eval_chat.txt > "$t/eval_chat.txt"
 imatrix() { "$HONE" imatrix "$t/base.gguf" "$@" -q --json; }
 imatrix "$t/calib.txt" -o "$t/short.gguf" > /dev/null
-# the whole pool in the order of the choice: the selection is the part that fits into TOKENS
+# the whole pool in the order in which it is selected: the selection is the part that fits into TOKENS
 imatrix "$t/pool.txt" "$t/pool.jsonl" --have "$t/short.gguf" --select 1000000000 -o "$t/all.jsonl" > "$t/all.json"
 python3 - "$t" "$tokens" <<'PY'
 import json, random, sys

@@ -136,7 +136,7 @@ def parallel(fns):
     return out
 
 
-# ---- rows: each returns {name: number}, seconds or tokens per second ----
+# ---- rows: each returns {name: seconds or tokens per second} ----
 
 
 def row_decode(s, a, rng):

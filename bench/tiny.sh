@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# bench/tiny.sh [OUT.json] - quality of our files of the bundled trained model compared with an independent engine's,
-# with the same recipe and imatrix text. Needs ../shared/models/tiny-qwen35moe (its texts and peer-baseline.json).
-# Prints a table, writes docs/results/tiny.json. Minutes on 2 cores. SEARCH=fast|best|conventional.
+# bench/tiny.sh [OUT.json] - compares the quality of our files of the bundled trained model with an independent
+# engine's, made with the same recipe and imatrix text. Needs ../shared/models/tiny-qwen35moe (its texts and
+# peer-baseline.json). Prints a table and writes docs/results/tiny.json. Takes minutes on 2 cores.
+# SEARCH=fast|best|conventional selects the search.
 set -eu
 HONE=${HONE:-build/hone}
 src=../shared/models/tiny-qwen35moe

@@ -125,7 +125,8 @@ def device(nv, folder, source, stubs):
         open(out + ".ptx", "wb").write(ptx)
         r = subprocess.run([nv + "/cuda_nvcc/bin/ptxas", "-arch=sm_" + arch, "-c", out + ".ptx", "-o", out + ".cubin"],
                            capture_output=True, text=True)
-        # Code that is linked later (-rdc) serializes wgmma because of possible calls; nvcc compiles all of it.
+        # Code that is linked later (-rdc) serializes wgmma because it may contain calls; nvcc compiles the whole
+        # program.
         said = [line for line in r.stderr.splitlines() if line.strip() and "due to the presence of Extern calls" not in line]
         if r.returncode or said:
             remarks.append(f"ptxas for {arch}: " + ("\n".join(said) or f"exit {r.returncode}"))

@@ -49,7 +49,7 @@ MODELS = {
         vision_config=dict(VIT, patch_size=16, num_patches=16, vision_use_head=False), projector_hidden_size=64)),
     "glm4v": lambda: tf.Glm4vForConditionalGeneration(tf.Glm4vConfig(text_config={**TEXT, **MROPE}, vision_config=dict(QWEN, depth=3, image_size=56))),
 }
-# tokens that the engine looks up, instead of ones that it does not
+# tokens that the engine looks up; they replace tokens that it does not use
 TOKENS = {"mistral3": ["[IMG_BREAK]"], "pixtral": ["[IMG_BREAK]"],
           "smolvlm": ["<fake_token_around_image>", "<global-img>", "<row_1_col_1>", "<row_1_col_2>", "<row_2_col_1>", "<row_2_col_2>", "\n\n"]}
 

@@ -31,7 +31,8 @@ TOKENS_DIFFER = {"gemma4moe": 1}   # <|turn>: special, but not named in tokenize
 hone, scratch, out_path = sys.argv[1].split(), pathlib.Path(sys.argv[2]), sys.argv[3]
 tiny = pathlib.Path("tests/golden/tiny-qwen35moe")
 rng = np.random.default_rng(1)
-# The engine rounds more than activations there: products with BF16 to BF16, sums of a block to half precision (its Q8_1), GELU.
+# In these cases the engine rounds more than activations: operands of products with BF16 to BF16, sums of a block to
+# half precision (its Q8_1), GELU.
 COARSER = {"type BF16", "recipe BF16", "type Q4_1", "recipe Q4_1", "type Q5_1", "recipe Q5_1", "micro gemma4moe Q8_0"}
 failures = []
 

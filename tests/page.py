@@ -133,7 +133,8 @@ def use(b, faults):
     b.js("[...document.querySelectorAll('#talk button')].find(x => x.textContent === 'Regenerate').click()")
     b.wait("!chat.running && document.querySelectorAll('#talk article').length === 2")
     need(b.js("document.querySelector('#talk article:last-child .who').textContent").find("2/2") >= 0, "chat: no second branch")
-    # the view follows a long answer, with input and Stop in sight; a reader who scrolls up stays there; a reload keeps the conversation
+    # the view follows a long answer and keeps the input field and Stop visible; it stays where a reader scrolls up; a
+    # reload keeps the conversation
     set_value(b, "set-max_tokens", "7000")
     b.js("{ const plain = settings; settings = () => ({...plain(), reasoning_effort: 'none', guided_regex: '([a-z]{3,9} ){3000}'}); settings.plain = plain; }")
     for width in (390, 1280):
@@ -170,7 +171,7 @@ def use(b, faults):
     need(b.js("document.querySelectorAll('#talk td').length") == 2, "chat: no table")
     b.js("importChat(JSON.stringify({messages: JSON.parse(%s).messages.slice(0, 2)}))" % json.dumps(json.dumps(conv)))
     need(json.loads(b.js("JSON.stringify({messages: chatPath().map(n => n.message)})"))["messages"][0]["content"] == EVIL, "chat: import changed a text")
-    # tools: each API, a call whose arguments are hostile, a result that goes back
+    # tools: each API, a call with hostile arguments, a result that is sent back
     b.js("document.getElementById('tab-tools').click()")
     set_value(b, "tool-choice", "required")
     set_value(b, "set-max_tokens", "300")
@@ -204,7 +205,7 @@ def use(b, faults):
     need("The cat <|im_end|><img src=x" in b.js("[...document.querySelectorAll('#prompt-tokens .from')].map(x => x.textContent).join('')"), "tokens: the text is not whole")
     b.js("document.querySelector('#answer-tokens button').focus()")
     need(b.js("document.querySelectorAll('#token-detail tr').length") == 11, "tokens: not ten alternatives")
-    # side by side: the same and another answer
+    # side by side: the same answer and a different one
     b.js("document.getElementById('tab-pair').click()")
     set_value(b, "pair-ask", "Say something.")
     b.js("sides[0].more.value = JSON.stringify({guided_choice: [%s]}); sides[1].more.value = JSON.stringify({guided_choice: ['<img src=y>']})" % json.dumps("<img src=x onerror=window.hacked=4>"))
@@ -221,7 +222,7 @@ def use(b, faults):
     wrong = b.js("(() => { const s = readMetrics('t_bucket{le=\"0.1\"} 2\\nt_bucket{le=\"2\"} 3\\nt_bucket{le=\"+Inf\"} 4\\nt_sum 9\\nt_count 4').spread.t; return [within(s, 0.5), within(s, 0.75), within(s, 0.95), s.sum].join() })()")
     need(wrong == "≤ 100 ms,≤ 2 s,> 2 s,9", f"server: shares of times: {wrong}")
     need(b.js("!document.getElementById('counts').open && !/_bucket/.test(document.getElementById('server').textContent)"), "server: every bucket is listed")
-    # what is chosen has the focus: no ring stays on another tab; keys move between the tabs
+    # the chosen tab has the focus: no focus ring stays on another tab; keys move between the tabs
     b.js("document.getElementById('tab-chat').focus(); document.getElementById('tab-pair').click()")
     need(b.js("document.activeElement.id") == "tab-pair", "tabs: the focus stays behind")
     b.js("document.getElementById('tab-server').focus()")

@@ -266,7 +266,7 @@ def odd_developer(sc):
     sc["messages"][0]["role"] = "developer"
 
 
-# form: (what makes it odd, how the normal conversations are made)
+# form: (function that makes a conversation odd, properties of the normal conversations)
 FORMS = {
     "content absent": (odd_content(True), {"calls": True}),
     "content null": (odd_content(False), {"calls": True}),

@@ -47,7 +47,7 @@ def pages():
         raw = gzip.open(path).read()
         if len(raw) < 2000 or len(raw) > 300000:
             continue
-        # The text of a man page without typesetting requests, as its source reads.
+        # The text of a man page as in its source, without typesetting requests.
         lines = [ln for ln in raw.decode("utf-8", "replace").split("\n") if not ln.startswith((".\\\"", "'\\\""))]
         yield path, "\n".join(lines)
 
@@ -119,7 +119,8 @@ def main():
                       tie_word_embeddings=False, bos_token_id=VOCAB - 2, eos_token_id=VOCAB - 1, rms_norm_eps=1e-5)
     model = LlamaForCausalLM(cfg)
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.1f} M weights, {len(ids) / 1e6:.1f} M tokens", flush=True)
-    # Muon for the matrices inside the blocks, AdamW for embeddings, output and norms: fewer tokens to the same loss.
+    # Muon for the matrices inside the blocks, AdamW for embeddings, output and norms: reaches the same loss with fewer
+    # tokens.
     inner = [p for n, p in model.named_parameters() if p.dim() == 2 and ".layers." in n]
     outer = [p for n, p in model.named_parameters() if not (p.dim() == 2 and ".layers." in n)]
     halves = re.search("avx512_bf16|amx_bf16", open("/proc/cpuinfo").read()) is not None  # otherwise bf16 is emulated, in Muon too
@@ -127,8 +128,8 @@ def main():
     opts = [(torch.optim.Muon(inner, lr=0.015, momentum=0.95, weight_decay=0.02, adjust_lr_fn="original"), 0.015) if halves
             else (torch.optim.AdamW(inner, lr=1.5e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True), 1.5e-3),
             (torch.optim.AdamW(outer, lr=2e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True), 2e-3)]
-    # The schedule follows the share of wall time that has passed: a busy machine sees fewer steps and still ends on
-    # time.
+    # The schedule follows the fraction of wall time that has passed, so that a busy machine does fewer steps and still
+    # ends on time.
     start, step, log, i, kept = time.time(), 0, [], 0, time.time()
     while time.time() - start < a.minutes * 60:
         share = (time.time() - start) / (a.minutes * 60)

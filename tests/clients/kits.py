@@ -137,7 +137,7 @@ def check_pydantic_ai_stream(url):
 
     async def whole():
         return (await agent.run("Tell me something.")).output
-    # a client of its own for each loop
+    # each event loop needs its own client
     text = asyncio.run(say())
     m = pydantic_ai_models(url)[0]
     agent = Agent(m, model_settings={"temperature": 0, "max_tokens": 200})

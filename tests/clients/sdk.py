@@ -29,7 +29,7 @@ def check_openai_chat(url):
     args = json.loads(m.tool_calls[0].function.arguments)
     same(args["city"], "Oslo", "city")
     need(r.usage.total_tokens == r.usage.prompt_tokens + r.usage.completion_tokens, "usage")
-    # the stream says the same
+    # the stream contains the same message
     name, text, reasoning, finish, usage = "", "", "", None, None
     for chunk in c.chat.completions.create(model="m", messages=ASK, tools=TOOLS, temperature=0, max_tokens=80,
                                            stream=True, stream_options={"include_usage": True}):
@@ -44,7 +44,7 @@ def check_openai_chat(url):
     same((name, text, finish), ("get_weather", m.tool_calls[0].function.arguments, "tool_calls"), "stream")
     same(reasoning, m.reasoning_content, "reasoning")
     same(usage.completion_tokens, r.usage.completion_tokens, "usage of the stream")
-    # the answer goes back with a result
+    # send the answer back with a tool result
     loop = ASK + [m.model_dump(exclude_none=True),
                   {"role": "tool", "tool_call_id": m.tool_calls[0].id, "content": "{\"temp\": 12}"}]
     r2 = c.chat.completions.create(model="m", messages=loop, tools=TOOLS, temperature=0, max_tokens=40)

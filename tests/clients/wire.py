@@ -91,7 +91,7 @@ def check_wire_claude_code(url):
         ok(url, "POST", "/v1/messages", {**body, "stream": False, "max_tokens": 4, "tool_choice": choice}, **head)
     same(send(url, "HEAD", "/", **head)[0], 200, "HEAD /")
     need("claude" not in ok(url, "GET", "/v1/models?limit=1000", **head), "models")
-    # a key in either place will do, and words of another version are no fault
+    # a key in either place is accepted, and header values of a different version are no error
     status, fields, text = send(url, "POST", "/v1/messages", {"model": "m", "messages": []}, **head)
     need(status == 400 and json.loads(text)["error"]["type"] == "invalid_request_error" and fields["x-request-id"], f"{status} {text}")
 

@@ -138,7 +138,7 @@ def suite(ours, folder, differ):
     return dict(n)
 
 
-# ---- schemas by chance, instances by hypothesis ----
+# ---- random schemas, with instances from hypothesis ----
 
 def chance_schema(rng, deep=0):
     """A schema of the clauses that docs/design/constrained.md calls exact."""

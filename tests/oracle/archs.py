@@ -168,10 +168,10 @@ W123 = [("mlp.experts", "block_sparse_moe.experts"), ("mlp.", "block_sparse_moe.
 BAILING = [("model.embed_tokens", "model.word_embeddings"), ("self_attn.qkv_proj", "attention.query_key_value"),
            ("self_attn.o_proj", "attention.dense"), ("self_attn.q_norm", "attention.query_layernorm"),
            ("self_attn.k_norm", "attention.key_layernorm"), ("e_score_correction_bias", "expert_bias")]  # fmt: skip
-# Experts as DeepSeek V3 has them, and those who follow it.
+# Experts as in DeepSeek V3 and the architectures derived from it.
 LING = dict(num_experts_per_tok=3, moe_intermediate_size=24, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5)
 MOE = dict(n_routed_experts=8, n_shared_experts=2, scoring_func="sigmoid", **LING)
-# V2's configs say so: no bias, no sum.
+# As in V2's configs: no bias, and the weights of the chosen experts are not normalized.
 V2 = dict(config=dict(scoring_func="softmax", norm_topk_prob=False))
 
 MLA = dict(hidden_act="silu", rms_norm_eps=1e-6, rope_theta=10000.0, kv_lora_rank=32, qk_rope_head_dim=32, qk_nope_head_dim=16,
@@ -187,7 +187,7 @@ MISTRAL4 = cfg("Mistral4ForCausalLM", "mistral4", **{**{k: v for k, v in MLA.ite
                rope_parameters={"rope_type": "yarn", "type": "yarn", "rope_theta": 10000.0, "factor": 16.0, "original_max_position_embeddings": 32,
                                 "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1})  # fmt: skip
 
-# Factors of embeddings are exact in BF16, to which transformers rounds them.
+# transformers rounds the factors of embeddings to BF16; these sizes make them exact.
 GEMMA3N = cfg("Gemma3nForCausalLM", "gemma3n_text", head_dim=16, num_hidden_layers=6, intermediate_size=[96] * 6, hidden_activation="gelu_pytorch_tanh",
               rms_norm_eps=1e-6, sliding_window=16, layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2,
               rope_theta=1e6, rope_local_base_freq=1e4, final_logit_softcapping=8.0, activation_sparsity_pattern=[0.8, 0.8, 0.0, 0.0, 0.0, 0.0],
@@ -235,7 +235,8 @@ MODELS = {
     "phi3long": (cfg("Phi3ForCausalLM", "phi3", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=None,
                      original_max_position_embeddings=32,
                      rope_scaling={"type": "longrope", "long_factor": LONG, "short_factor": SHORT}), {}),
-    # Its code in transformers takes the divisors of short contexts always, the model's own those of its length: here short ones are long ones there.
+    # The code in transformers always uses the divisors for short contexts, the model's own code those for its length.
+    # So the reference gets the long ones as its short ones.
     "phimoe": (cfg("PhiMoEForCausalLM", "phimoe", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, attention_bias=True,
                    lm_head_bias=True, num_local_experts=6, num_experts_per_tok=2, router_jitter_noise=0.01, input_jitter_noise=0.01,
                    sliding_window=40, original_max_position_embeddings=32,
@@ -347,7 +348,7 @@ MODELS = {
     "glm4moe-lite": (cfg("Glm4MoeLiteForCausalLM", "glm4_moe_lite", **{**MLA, **MOE}, q_lora_rank=40, topk_method="noaux_tc",
                          n_group=1, topk_group=1, num_nextn_predict_layers=1), dict(drafts=True)),
     "youtu": (cfg("YoutuForCausalLM", "youtu", **{**MLA, "rope_theta": 1600000.0, "tie_word_embeddings": True}, q_lora_rank=40), {}),
-    # Its code is not in transformers; GLM-4.5 computes the same from tensors with other names.
+    # transformers has no code for this architecture; GLM-4.5 computes the same from tensors with different names.
     "bailingmoe2": (cfg("BailingMoeV2ForCausalLM", "bailing_moe_v2", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=6e5,
                         partial_rotary_factor=0.5, use_qk_norm=True, use_bias=False, use_qkv_bias=False, score_function="sigmoid",
                         num_experts=8, num_shared_experts=1, **LING, n_group=4, topk_group=2),
@@ -394,7 +395,7 @@ MODELS = {
     "qwen3vlmoe": (vl("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", "qwen3_vl_moe_text", QWEN3_TOWER, head_dim=16, num_experts=6,
                       num_experts_per_tok=3, moe_intermediate_size=40, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True,
                       **QWEN3_VL), dict(cls="Qwen3VLMoeForConditionalGeneration", turned=True)),
-    # The thinker of Omni: experts one by one, names below "thinker.". A talker is left out.
+    # The thinker of Omni: experts as individual tensors, names that start with "thinker.". The talker is left out.
     "qwen3omni": (OMNI, dict(cls="Qwen3OmniMoeThinkerForConditionalGeneration", names=[("model.language_model.", "thinker.model."), ("lm_head", "thinker.lm_head")],
                              oracle={"architectures": ["Qwen3OmniMoeThinkerForConditionalGeneration"], "model_type": "qwen3_omni_moe_thinker", **OMNI["thinker_config"]})),
     "glm4v": (vl("Glm4vForConditionalGeneration", "glm4v", "glm4v_text", GLM_TOWER, head_dim=16, rope_theta=10000.0, attention_bias=True,
@@ -410,7 +411,7 @@ MODELS = {
                     sliding_window_pattern="LLLG", layer_types=["sliding_attention"] * 3 + ["full_attention"]),
                  dict(cls="Exaone4_5_ForConditionalGeneration")),
     "gemma4unified": (UNIFIED, dict(cls="Gemma4UnifiedForConditionalGeneration", spread={"layer_scalar": (0.75, 0.25)})),
-    # Its code in transformers is that of GLM-4.5, with the names below renamed on loading.
+    # transformers runs this with the code of GLM-4.5 and renames the names below on loading.
     "sarvam": (cfg("SarvamMoEForCausalLM", "sarvam_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=8e6, use_qk_norm=True, use_bias=False,
                    use_qkv_bias=False, num_experts=8, num_shared_experts=1, moe_router_enable_expert_bias=True, score_function="sigmoid", **LING, n_group=1, topk_group=1),
                dict(names=BAILING, qkv="all",

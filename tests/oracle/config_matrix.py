@@ -21,11 +21,11 @@ import transformers
 from transformers import AutoConfig
 
 OUT = "tests/golden/configs/resaved.json"
-# Ids of tokens are the tokenizer's business: conversion takes them from its files first.
+# Token ids are left out because conversion takes them from the tokenizer's files first.
 NOT_READ = ("transformers_version", "vision_config", "audio_config", "dtype", "torch_dtype")
 
-# Settings that hone reads and transformers does not: a list of layers by its older name, and a context next to the rope
-# parameters.
+# Settings that hone reads and transformers does not: a list of layers under its older name, and a context length next
+# to the rope parameters.
 OTHER = {"archs/mimo2": [("absent", "num_hidden_layers")], "archs/phimoe": [("absent5", "original_max_position_embeddings")]}
 
 
@@ -136,7 +136,7 @@ def main():
         row[mode] = change(config, base)
         if mode == "v5":
             row["absent"] = variants(config, base, False)
-            # where the null is kept, both files have it: nothing to compare
+            # if transformers keeps the null, both files have it and there is nothing to compare
             row["null"] = {k: v for k, v in variants(config, base, True).items() if v != {"set": {k: None}}}
             row["absent5"] = rope_members(base)
             row["alias"] = aliases(config, base)

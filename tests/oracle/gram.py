@@ -145,7 +145,7 @@ class Wrapped:
 REGEXES = [("[a-c]+x", ["", "a", "abc", "abcx"]), ("(abc|ab|x9)*", ["", "ab", "x", "abx9"]), ("[^a]{2,3}b?", ["", "é", "日x", "zzz"]), ("(é|日|😀)+", ["", "é", "日é"]), ("[0-9]{1,3}(\\.[0-9]+)?", ["", "1", "123", "1.", "1.5"]),
            ("a{3,5}", ["", "aa", "aaaaa"]), ("[a-z0-9_]+(-[a-z]+){0,2}", ["", "ab", "ab-", "ab-c-d"]), ("\"[^\"\\\\]*\"", ["", "\"", "\"ab", "\"ab\""]), ("(a|b)*c[^c]*c", ["", "ab", "abc", "abcx"]), (".{0,4}", ["", "日", "abcd"]),
            ("[\\u00e0-\\u00ff]+|[^\\x00-\\x7f]x", ["", "é"]), ("((a|b){2}c){2}", ["", "ab", "abca", "abcbbc"])]
-# "-0" for a bounded integer is left out: ours writes 0 without a sign.
+# "-0" for a bounded integer is left out: our grammar allows 0 only without a sign.
 JSONS = [(obj({"a": INT, "ab": {"type": "boolean"}}, ["a"]), ["", "{", "{\"", "{\"a\"", "{\"a\":", "{\"a\":1", "{\"a\":1,", "{\"a\":1,\"ab\":", "{\"a\":1}"]), ({"enum": ["abc", "ab", 12, None]}, ["", "\"", "\"ab", "1"]),
          ({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}, ["", "[", "[true", "[true,", "[true,true"]), ({"type": "integer", "minimum": -5, "maximum": 120}, ["", "1", "12", "120"]),
          (obj({"x": {"type": "array", "items": {"type": "array", "items": {"type": "null"}}}}, ["x"]), ["{\"x\":", "{\"x\":[", "{\"x\":[[", "{\"x\":[[null", "{\"x\":[[null],"]), ({"anyOf": [{"const": "ab"}, {"type": "boolean"}]}, ["", "\"a", "t"])]
@@ -168,7 +168,7 @@ def masks():
         for p in prefixes:
             out.append({"regex": pattern, "prefix": p, "mask": mask_of(tok, LLMatcher.grammar_from_regex(pattern), p)})
     for schema, prefixes in JSONS:
-        # no_forcing: otherwise only the first token of forced text is allowed where several tokenizations are right
+        # no_forcing: otherwise only the first token of forced text is allowed, although several tokenizations are right
         form = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
         g = LLMatcher.grammar_from_lark("%llguidance {\"no_forcing\": true}\nstart: %json " + json.dumps({**schema, "x-guidance": form}))
         for p in prefixes:

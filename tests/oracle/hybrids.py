@@ -40,8 +40,8 @@ def alone(cls, model_type, **kw):
             "eos_token_id": 1012, "residual_in_fp32": True, "torch_dtype": "bfloat16", **kw}  # fmt: skip
 
 
-# name: (config as published, other names of its entries in transformers, rules (pattern of a tensor in transformers, published
-# names: a list to be stacked of lists to be joined by rows))
+# name: (config as published, entries that have different names in transformers, rules); a rule is (pattern of a
+# tensor's name in transformers, published names: a list of tensors to stack, each a list of parts to join by rows)
 MODELS = {
     "lfm2": (cfg("Lfm2ForCausalLM", "lfm2", **{**SSM, "num_hidden_layers": 5}, norm_eps=1e-5, rope_theta=1e6, conv_L_cache=3, conv_bias=False,
                  block_ff_dim=136, block_auto_adjust_ff_dim=True, block_ffn_dim_multiplier=1.0, block_multiple_of=32,

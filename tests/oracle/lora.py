@@ -28,30 +28,31 @@ index = json.load(open(f"{OUT}/cases.json")) if OLD else []
 if not OLD:
     shutil.rmtree(OUT, ignore_errors=True)
     os.makedirs(OUT)
-# sides of fused experts the other way round; gate_up is square, so in layer 0 only the version says it
+# A and B of fused experts are swapped; gate_up is square, so that in layer 0 only the version number shows it
 OLD_CASES = {
     "experts-0.18": ("qwen3moe", dict(r=1, lora_alpha=2, target_modules=[],
                                       target_parameters=["layers.0.mlp.experts.gate_up_proj", "layers.1.mlp.experts.gate_up_proj",
                                                          "layers.1.mlp.experts.down_proj"])),
 }
 CASES = {
-    # rank 4 with rslora: 8 / sqrt(4) = 4; layer 1's queries: rank 16, alpha 2: 2 / sqrt(16)
+    # scale with rslora: rank 4 gives 8 / sqrt(4) = 4; layer 1's queries have rank 16 and alpha 2, which gives 2 /
+    # sqrt(16)
     "experts": ("qwen3moe", dict(r=4, lora_alpha=8, use_rslora=True, target_modules=["q_proj", "o_proj"],
                                  layers_to_transform=[0, 1], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"],
                                  rank_pattern={"layers.1.self_attn.q_proj": 16}, alpha_pattern={"layers.1.self_attn.q_proj": 2})),
-    # alpha / r; rows are permuted by the conversion; a norm trained as a whole
+    # scale alpha / r; rows that the conversion permutes; a norm that is trained as a whole
     "mistral": ("mistral", dict(r=2, lora_alpha=4, target_modules=["q_proj", "k_proj", "down_proj"], modules_to_save=["input_layernorm"],
                                 exclude_modules=[f"model.layers.{i}.mlp.down_proj" for i in (0, 2)])),
     "embedding": ("qwen3", dict(r=1, lora_alpha=2, target_modules=["embed_tokens", "up_proj"])),
     "head": ("qwen3", dict(r=1, lora_alpha=2, target_modules=["lm_head"])),
-    # one key per rule: anchored, in the middle, a list of names, and one that matches the end only
+    # one key for each rule: anchored, in the middle, a list of names, and one that matches only the end
     "patterns": ("qwen3", dict(r=1, lora_alpha=2, target_modules=["q_proj", "k_proj", "up_proj"],
                                rank_pattern={r"layers\.1\.self_attn\.k_proj": 2},
                                alpha_pattern={r"^model\.layers\.0\.self_attn\.q_proj": 32, r"layers\.[12]\..*\.(k|v)_proj": 8,
                                               "proj": 64, "up_proj": 16, "self_attn.q_proj": 4})),
     "square": ("qwen3moe", dict(r=1, lora_alpha=2, target_modules=[], target_parameters=["layers.0.mlp.experts.gate_up_proj"])),
     "biases": ("qwen2", dict(r=1, lora_alpha=2, target_modules=["q_proj"], bias="all", layers_to_transform=[0])),
-    # without gate_up, whose sides turned round down's have
+    # without gate_up, whose shapes are those of down with A and B swapped
     "down": ("qwen3moe", dict(r=1, lora_alpha=2, target_modules=[], target_parameters=["layers.1.mlp.experts.down_proj"])),
 }
 if OLD:

@@ -48,8 +48,8 @@ RULES = {
     "deepseek-coder": cut(r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-\ud7ff]+", r"\p{N}"),
     "seed-coder": cut(SEED),
     "bailingmoe": cut(LING),
-    # in the published file Digits comes after ByteLevel and sees the byte alphabet; it would also split inside
-    # characters (the bytes of "\u00bd" are "\u00c2" and "\u00bd"), where no merge of such a vocabulary joins anything
+    # in the published file, Digits comes after ByteLevel and therefore sees the byte alphabet. It would also split
+    # inside characters (the bytes of "\u00bd" are "\u00c2" and "\u00bd"), where such a vocabulary has no merges
     "falcon": pt.Sequence([pt.Punctuation("contiguous")] + [pt.Split(Regex(r), "isolated") for r in (GPT2, "[0-9]+", "[0-9][0-9][0-9]")]),
 }
 STRINGS = [

@@ -242,7 +242,7 @@ def gptq():
             w = weight(module)
             linear = torch.nn.Linear(w.shape[1], w.shape[0], bias=False)
             scale, zero, g_idx = groups(w, bits, 64, torch.randperm(w.shape[1]) if order else None)
-            # codes must be in range, as a quantizer leaves them
+            # codes must be in the range that a quantizer writes
             q = torch.clamp(torch.round(w / scale[:, g_idx.long()]) + zero[:, g_idx.long()], 0, 2**bits - 1)
             linear.weight.data = (q - zero[:, g_idx.long()]) * scale[:, g_idx.long()]
             layer = tool.QuantLinear(bits, 64, w.shape[1], w.shape[0], False, weight_dtype=torch.float32)

@@ -25,7 +25,7 @@ def pairs():
             plain = measure.ordinary(rng, **how)
             if plain.get("tools"):
                 plain["tools"] = TOOLS
-            # what some of these templates lose is another defect than the odd form
+            # these parts are lost by some of the templates, which is a different defect than the odd form
             for m in plain["messages"]:
                 m.pop("reasoning_content", None)
                 if m.get("tool_calls"):

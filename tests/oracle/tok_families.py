@@ -355,7 +355,7 @@ def sp_family(name, options):
         ids.append(got)
         back = sp.decode(got)
         text.append(None if back == s else back)
-    # what is not a token to sentencepiece itself: texts of control tokens are plain text there
+    # special=False: sentencepiece itself treats the texts of control tokens as plain text
     out = dict(name=name, oracle="sentencepiece 0.2.3", files=files, special=False, ids=ids, text=text)
     return dict(out, gguf_list=listed) if listed else out
 
@@ -428,7 +428,7 @@ def unigram_json_families():
     always = pt.Metaspace(META, prepend_scheme="always", split=True)
     yield hf_family("xlm-roberta", build(always, None))
     yield hf_family("t5-json", build(always, normalizers.Sequence([normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), META)])))
-    # the library takes the text "<0x41>" for the byte's token, sentencepiece does not (mt5 above): not compared
+    # not compared: the library reads the text "<0x41>" as the byte's token, sentencepiece does not (mt5 above)
     yield hf_family("unigram-bytes", skip="<0x", tok=build(pt.Metaspace(META, prepend_scheme="first", split=False), None, True, [(f"<0x{b:02X}>", -20.0) for b in range(256)]))
 
 

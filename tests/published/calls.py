@@ -102,7 +102,7 @@ answer("tag of code inline", "qwen-xml", "Write `<tool_call>` to call.", [], "Wr
 answer("no end of the parameter", "qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</function>\n</tool_call>", [bash("ls")], problems=True)
 answer("no end of the function", "qwen-xml", "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</parameter>\n</tool_call>", [bash("ls")], problems=True)
 answer("call in open reasoning", "qwen-xml", "hm\n" + qwen(("command", "a"), fn="bash"), [bash("a")], reasoning="hm", think="open", problems=True)
-answer("indented", "qwen-xml", "<tool_call>\n  <function=bash>\n    <parameter=command>\nls\n    </parameter>\n  </function>\n</tool_call>", [bash("ls\n    ")])  # a value is what stands between one line break on each side
+answer("indented", "qwen-xml", "<tool_call>\n  <function=bash>\n    <parameter=command>\nls\n    </parameter>\n  </function>\n</tool_call>", [bash("ls\n    ")])  # one line break before and one after the value are dropped
 answer("end of turn", "qwen-xml", qwen(("command", "a"), fn="bash") + "<|im_end|>\n", [bash("a")])
 
 # ---- calls as JSON in tags ----
@@ -255,7 +255,7 @@ answer("JSON list", "python-list", P(f"[{A}]"), [bash("a")])
 answer("no arguments", "python-list", P("[now()]"), [("now", {})])
 answer("triple quotes", "python-list", P('[bash(command="""a\n"b"\n""")]'), [bash('a\n"b"\n')])
 
-# ---- the syntax, detected by rendering the template; a call rendered by jinja2 is read back ----
+# ---- detects the syntax by rendering the template; parses a call that jinja2 rendered ----
 HEAD = "{%- if tools %}[TOOLS]{% for t in tools %}{{ t | tojson }}{% endfor %}[/TOOLS]{% endif %}{% for m in messages %}{%- if m.role == 'assistant' %}"
 TAIL = "{%- else %}<|{{ m.role }}|>\n{{ m.content }}<|end|>\n{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 EACH = "{{ m.content or '' }}{% for c in m.tool_calls or [] %}{% set f = c.function %}%s{% endfor %}"
@@ -337,8 +337,8 @@ for fmt, body in BODIES.items():
 
 
 SHARED = ROOT.parent / "shared/golden/templates/jinja"
-# Templates with which jinja2 renders no call, or not the conversation of these trials, and what their models write according to their
-# documentation; None: the template knows no calls, so that a reader must be told the syntax.
+# Templates with which jinja2 renders no call, or not the conversation of these trials, and the syntax that their models
+# write according to their documentation. None: the template has no calls, so that the parser must be told the syntax.
 ACTION = """Action: ```json
 [
     {

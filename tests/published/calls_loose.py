@@ -152,7 +152,7 @@ answer("text before", "llama-json", "I look.\n" + AP, [bash("a")], "I look.")
 answer("list", "llama-json", f"[{AP}, {AP}]", [bash("a")] * 2, loose=2)
 answer("Python dictionary", "llama-json", "<|python_tag|>{'name': 'bash', 'parameters': {'command': 'a'}}", [bash("a")], problems=True)
 
-# ---- brackets that are missing before the closing tag ----
+# ---- missing brackets before the closing tag ----
 answer("two braces too few", "hermes-json", H % A[:-2], [bash("a")], problems=True)
 answer("no end of the list", "nemotron-list", f"<TOOLCALL>[{A}</TOOLCALL>", [bash("a")], problems=True)
 answer("no closing brace", "kimi", K("bash:0", '{"command": "a"'), [bash("a")], problems=True)

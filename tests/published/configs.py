@@ -10,7 +10,7 @@ from published import checkpoint, convert, edit, same_logits, trial
 
 MOE = dict(moe_intermediate_size=32, num_experts_per_tok=2)
 HYBRID = dict(num_hidden_layers=4, layer_types=["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"], sliding_window=8)
-# model type -> settings of the small checkpoint besides published.SMALL
+# model type -> settings of the small checkpoint in addition to published.SMALL
 ARCHES = {
     "llama": {},
     "qwen2": {},
@@ -140,7 +140,8 @@ for t in ("llama", "qwen2"):
     for n, r in SCALINGS.items():
         spelled = {"type" if k == "rope_type" else k: v for k, v in r.items()}
         add(n + ", 4.x, type", t, lambda c, r=spelled: (old(c), c.update(rope_scaling=r))[0], "rop")
-# Release 5 gives olmo3's rope_theta to the full layers only, release 4 to all: the default, which both give to all.
+# Release 5 of transformers gives olmo3's rope_theta to the full layers only, release 4 to all layers. So this uses the
+# default, which both give to all layers.
 add("4.x spelling", "olmo3", old)
 add("rope theta per layer type", "olmo3", lambda c: [r.update(rope_theta=777.0) for r in c["rope_parameters"].values()] and None)
 add("per layer type, local theta", "gemma3_text", lambda c: c["rope_parameters"]["sliding_attention"].update(rope_theta=555.0))
@@ -185,7 +186,7 @@ for t, a, o in (("mistral", "Mistral3ForConditionalGeneration", "mistral3"), ("g
         "text_config without type": ((), ("model_type",)),
     }.items():
         trial("configs", f"{t}: {n}")(lambda s, t=t, a=a, o=o, k=k: nested(s, t, a, o, *k))
-# The period of layers with a window, and bases of rope, that are not the usual ones.
+# Unusual periods of the layers with a window, and unusual rope bases.
 for t, period in (("gemma2", 3), ("gemma3_text", 3), ("cohere2", 2), ("cohere2", 4), ("gemma2", 1)):
     types = ["full_attention" if (i + 1) % period == 0 else "sliding_attention" for i in range(6)]
     add(f"layer_types with a period of {period}", t, lambda c: None, num_hidden_layers=6, layer_types=types)

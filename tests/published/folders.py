@@ -50,7 +50,7 @@ trial("folders", "a layer's tensor twice, by two prefixes")(
 )
 
 
-# Tying: what the tensors say against what the config says. Expected logits: transformers reading the folder.
+# Tied embeddings: the tensors and the config disagree. Expected logits: those of transformers for the folder.
 def tied(scratch, saved, said, change, *words):
     from transformers import AutoModelForCausalLM
 

@@ -48,7 +48,7 @@ def judged(p, name, accepted):
     return ("refused" if len(errors) == 1 and name in errors[0] and len(errors[0]) < 600 else "wrong reason"), p.err[:300]
 
 
-# ---- GGUF: what `verify --deep` takes, the gguf package reads, with the same tensors ----
+# ---- GGUF: the gguf package reads each file that `verify --deep` accepts, with the same tensors ----
 def gguf_names(path):
     import gguf
 
@@ -82,7 +82,7 @@ for i in range(60):
     trial("hostile", f"gguf {i}")(lambda s, i=i: gguf_mutant(s, i))
 
 
-# ---- safetensors: what convert takes, the safetensors package reads ----
+# ---- safetensors: the safetensors package reads each file that convert accepts ----
 def safetensors_mutant(scratch, n):
     rng = random.Random(SEED + 1000 + n)
     d = copy_of(MICRO, scratch)
@@ -138,7 +138,7 @@ for i in range(40):
     trial("hostile", f"folder {i}")(lambda s, i=i: json_mutant(s, i))
 
 
-# ---- templates: what jinja2 renders, as transformers configures it, or that both fail ----
+# ---- templates: the same output as jinja2 with the settings of transformers, or both fail ----
 def raise_exception(message):
     raise ValueError(message)
 
@@ -198,7 +198,7 @@ for i in range(60):
     trial("hostile", f"template {i}")(lambda s, i=i: template_mutant(s, i))
 
 
-# ---- requests: 200 with JSON, or 4xx with a message; the server answers the next one ----
+# ---- requests: 200 with JSON, or 4xx with a message; the server answers the next request ----
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
 BODIES = (
     (CHAT, {"messages": [{"role": "user", "content": "a"}], "max_tokens": 3, "tools": [TOOL], "temperature": 0, "stop": ["x"], "logit_bias": {"1": 1}}),

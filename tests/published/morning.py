@@ -173,7 +173,7 @@ release4("layer_types longer than the layers", put(layer_types=["full_attention"
 release4("model_type in capitals", put(model_type="Llama"))
 release4("rope_theta as text", lambda c: (c.pop("rope_parameters"), c.update(rope_theta="777.0"))[1], rope_type="default", rope_theta=777.0)
 
-# MTP: the counts of the config against the block that is there or not. transformers drops the block.
+# MTP: counts in the config, with and without the block in the file. transformers drops the block.
 MTP = {
     "glm4_moe": ("num_nextn_predict_layers", {}),
     "deepseek_v3": ("num_nextn_predict_layers", {}),
@@ -591,7 +591,7 @@ AD = {
 }
 for t, more in AD.items():
     ad(f"every linear layer of {t}", t, base={**ARCHES.get(t, {}), **more}, target_modules="all-linear")
-# peft refuses these layers of Mamba's, and transformers bypasses dt_proj's adapter.
+# Without the layers of Mamba that peft refuses, and without dt_proj, whose adapter transformers bypasses.
 for t, names in {"falcon_h1": ["in_proj", "q_proj", "gate_proj"], "nemotron_h": ["in_proj", "q_proj", "up_proj"], "jamba": ["in_proj", "x_proj", "out_proj", "q_proj"], "falcon_mamba": ["in_proj"]}.items():
     ad(f"layers of {t}", t, base=ARCHES[t], target_modules=names)
 for t in ("gemma2", "gemma3_text", "qwen3_5_text", "qwen3_next", "nemotron_h", "falcon_h1", "lfm2"):
@@ -771,7 +771,7 @@ for n, k in {"attention": dict(target_modules=["q_proj", "o_proj"]), "experts": 
     trial(ME, "adapters: gpt-oss in MXFP4, " + n)(lambda s, k=k: mxfp4_base(s, **k))
 
 
-# ---- the same folder twice, in other ways ----
+# ---- the same folder written in two ways ----
 def resharded(scratch, change):
     return sharded(scratch, change)
 

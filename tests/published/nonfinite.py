@@ -106,7 +106,7 @@ def ask(path, *requests, args=()):
     return out
 
 
-# ---- a NaN among the weights, by every command ----
+# ---- a NaN among the weights, with every command ----
 COMMANDS = {
     "eval ppl": lambda m, t: ("eval", "ppl", m, t, "--ctx", "64", "--chunks", "2"),
     "eval ppl in JSON": lambda m, t: ("eval", "ppl", m, t, "--ctx", "64", "--chunks", "2", "--json"),

@@ -26,7 +26,7 @@ def post(path, text, template=None):
     return out
 
 
-# ---- duplicate members, at any depth and in any spelling ----
+# ---- duplicate members, at any depth and with any escapes ----
 SAY = '"messages":[{"role":"user","content":"hi"}],"max_tokens":2'
 A, U = '{"type":"integer"}', "\\u0061"
 FORM = '{%s,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":%s}}}'

@@ -95,7 +95,7 @@ def fits(text, schema):
     return None
 
 
-# ---- streams against whole answers: ((text, calls, end) of both, and of calls (name, arguments as text)) ----
+# ---- streams compared with whole answers: (text, calls, end) of both; a call is (name, arguments as text) ----
 def chat_whole(a):
     c = a["choices"][0]
     m = c["message"]
@@ -310,7 +310,7 @@ for where, wrong, path in (
 
         trial("serving", f"param_{where}_{api.rsplit('/', 1)[1]}")(named)
 
-# ---- templates of one's own ----
+# ---- custom templates ----
 TURN = "{{ '<|im_start|>' ~ m.role ~ '\\n' ~ m.content ~ '<|im_end|>\\n' }}"
 NEXT = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 PLAIN = "{% for m in messages %}" + TURN + "{% endfor %}" + NEXT
@@ -321,7 +321,8 @@ LAST_SYSTEM = (
     "{% set ns = namespace(s='') %}{% for m in messages %}{% if m.role == 'system' %}{% set ns.s = m.content %}{% endif %}{% endfor %}"
     "{% if ns.s %}{{ '<|im_start|>system\\n' ~ ns.s ~ '<|im_end|>\\n' }}{% endif %}{% for m in messages if m.role != 'system' %}" + TURN + "{% endfor %}" + NEXT
 )
-# NULLS prints a text of its own for null, WORD_NULL the word "null"; LOOSE and LOOSE_JSON print what they get
+# NULLS prints a distinct text for null, WORD_NULL the word "null"; LOOSE prints contents as they are,
+# LOOSE_JSON as JSON
 NULLS = (
     "{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\\n' }}{% if m.content is none %}[nothing]{% elif m.content == '' %}[empty]{% else %}{{ m.content }}{% endif %}"
     "{% for c in m.tool_calls or [] %}{{ '<tool_call>\\n{\"name\": \"' ~ c.function.name ~ '\", \"arguments\": ' ~ (c.function.arguments | tojson) ~ '}\\n</tool_call>' }}{% endfor %}"
@@ -423,7 +424,7 @@ for name, template in (("plain", PLAIN), ("no_system", NO_SYSTEM), ("never_syste
     for path, tool in ((CHAT, "words"), (CHAT, "nested"), (MESSAGES, "numbers"), (RESPONSES, "odd_names")):
         trial("serving", f"tools_called_{name}_{tool}")(lambda scratch, template=template, path=path, tool=tool: both(path, TOOLS[tool], template))
 
-# ---- grammars: (field, text, what answers match) ----
+# ---- grammars: (field, text, pattern of the answers) ----
 GRAMMARS = {
     "lark_indented": ("grammar", '\n    start: WORD " " NUM\n    WORD: /[a-c]{2,4}/\n    NUM: /[0-9]{1,3}/\n', "[a-c]{2,4} [0-9]{1,3}"),
     "lark_tabs": ("guided_grammar", '\tstart: item ("," item)~1..2\n\titem: "x" | "y"\n', "[xy](,[xy]){1,2}"),
@@ -481,7 +482,7 @@ for name, path, body in (
 
     trial("serving", f"input_tokens_{name}")(counted)
 
-# ---- NUL: texts have it as they came; names and schemas with it are refused ----
+# ---- NUL: kept unchanged in texts; refused in names and schemas ----
 NUL = "a\0b"
 
 
@@ -546,7 +547,7 @@ def nul_in_completion(scratch):
     return ("right" if a.startswith(NUL) else "wrong"), repr(a)
 
 
-# ---- whose page asks ----
+# ---- origin of the requesting page ----
 def own():
     return f"http://127.0.0.1:{port_of()}"
 
