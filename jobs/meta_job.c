@@ -56,7 +56,7 @@ static int list_keys(const struct meta_opts *o, const struct gguf *g, struct emi
 
 /* ---- what an edit must keep ------------------------------------------------------------------ */
 
-/* Parts of a file that a reader needs; an edit may not break those that are whole. */
+/* Parts of a file that a reader needs; an edit may not break those that were intact. */
 struct whole {
     bool vocab, computes, blocks;
 };

@@ -48,7 +48,7 @@ int image_new(int64_t w, int64_t h, struct image *out, struct err *e) {
     return 0;
 }
 
-/* Turns the pixels as an EXIF orientation from 2 to 8 requires. */
+/* Turns or mirrors the pixels as an EXIF orientation from 2 to 8 requires. */
 static int turn(struct image *im, int orientation, struct err *e) {
     const bool swap = orientation >= 5;
     const bool from_right =

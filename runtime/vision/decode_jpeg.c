@@ -31,8 +31,8 @@ static void fail(j_common_ptr d) {
     longjmp(r->fault, 1);
 }
 
-/* Handles a warning (level -1). Faults in the data that libjpeg corrects are accepted, except for a
- * missing rest. */
+/* Handles a warning (level -1). Faults that libjpeg corrects are accepted, except for missing data
+ * at the end. */
 static void notice(j_common_ptr d, int level) {
     if (level < 0 && d->err->msg_code == JWRN_JPEG_EOF) fail(d);
 }
@@ -79,7 +79,7 @@ static int read_image(struct reader *r, struct err *e) {
     return read_rows(r, e);
 }
 
-/* Runs read_image(). Has no variable of its own, because a jump leaves those undefined. */
+/* Runs read_image(). It has no local variables, because a jump would leave them undefined. */
 static int read_guarded(struct reader *r, struct err *e) {
     if (setjmp(r->fault)) return err_set(e, ERR_DATA, "the JPEG image is damaged: %s", r->why);
     return read_image(r, e);

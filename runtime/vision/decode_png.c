@@ -76,7 +76,7 @@ static int read_image(struct reader *r, struct err *e) {
     return 0;
 }
 
-/* Runs read_image(). Has no variable of its own, because a jump leaves those undefined. */
+/* Runs read_image(). It has no local variables, because a jump would leave them undefined. */
 static int read_guarded(struct reader *r, struct err *e) {
     if (setjmp(png_jmpbuf(r->png)))
         return err_set(e, ERR_DATA, "the PNG image is damaged: %s", r->why);

@@ -107,8 +107,8 @@ struct image_prompt {
 void image_prompt(const struct vision_params *p, const struct pixels *px, int index,
                   struct image_prompt *out);
 void image_prompt_release(struct image_prompt *pr);
-/* Return the token that chat templates write for an image, "<|image_pad|>", and the same with the
- * text that they write around it, for templates that know no images. image_prompt() replaces only
+/* Return the token that chat templates write for an image, such as "<|image_pad|>", and that token
+ * with the text around it, for templates that do not support images. image_prompt() replaces only
  * the token. */
 const char *image_placeholder(enum projector type);
 const char *image_surroundings(enum projector type);

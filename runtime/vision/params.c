@@ -11,7 +11,7 @@
 static const struct row {
     const char *name;               /* value of clip.projector_type */
     const char *merge_key;          /* key of `merge` after "clip.vision." */
-    int merge;                      /* without that key */
+    int merge;                      /* if that key is missing */
     int64_t min_tokens, max_tokens; /* of a view, without keys of its pixels; 0: not limited. GLM
                                      * counts an image twice */
     int min_tiles, max_tiles;

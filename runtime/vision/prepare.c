@@ -73,7 +73,7 @@ static void fill_tiles(const struct vision_params *p, const struct image *im,
 
 /* ---- resizing ---- */
 
-/* The image before each step; those that a plan leaves out are empty. */
+/* The image before each step; empty for steps that a plan leaves out. */
 struct stages {
     struct image first, tiles, whole;
 };

@@ -20,7 +20,7 @@ struct view_plan {
     int tiles_w, tiles_h;   /* of the image that is split */
     int whole_w, whole_h;   /* of the view of the whole image */
     int padded_w, padded_h; /* of that view with black on the right and below; 0: not padded */
-    bool whole_of_tiles;    /* the whole image is made of the one that is split */
+    bool whole_of_tiles;    /* the whole image is made from the one that is split */
     bool whole_first;       /* the whole image comes before its tiles */
     enum filter filter;
 };

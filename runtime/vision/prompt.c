@@ -87,7 +87,7 @@ static struct image_part *add_part(struct writer *w) {
     return &out->part[out->n_parts++];
 }
 
-/* Appends a text; `first` of its part is its place in w->texts until the end. */
+/* Appends a text. Until the end, `first` of its part is the text's offset in w->texts. */
 static void add_text(struct writer *w, const char *text) {
     if (!text || !*text) return;
     if (w->open)

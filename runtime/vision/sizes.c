@@ -23,7 +23,7 @@ static int down_to(double x, int factor) {
 }
 
 /* Sets the size of the whole image to multiples of a token's side, with a number of pixels between
- * the limits. frames: as which the pixels count. */
+ * the limits. frames: number of frames that the image counts as. */
 static void fit_pixels(const struct vision_params *p, double w, double h, int frames,
                        struct view_plan *out) {
     const int side = p->patch * p->merge;

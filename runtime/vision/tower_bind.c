@@ -133,7 +133,7 @@ static int matrix(struct vision_tower *v, const char *base, int block, int64_t i
     return limits(v, base, block, m, e);
 }
 
-/* Replaces a matrix whose file form has inputs as rows by one of floats. */
+/* Replaces a matrix that the file stores transposed, with inputs as rows, by one of floats. */
 static int transpose(struct vision_tower *v, const char *base, int block, int64_t in,
                      struct tower_mat *m, struct err *e) {
     char name[NAME];
@@ -155,8 +155,8 @@ static int transpose(struct vision_tower *v, const char *base, int block, int64_
     return 0;
 }
 
-/* Binds the kernel of the patches. Of a kernel over two frames, which show the same image, the sum
- * is kept. */
+/* Binds the patch kernel. If it covers two frames, which show the same image here, keeps the
+ * sum. */
 static int kernel(struct vision_tower *v, struct tower_step *s, struct err *e) {
     const int64_t pixels = 3 * (int64_t)v->params.patch * v->params.patch;
     char name[NAME];
@@ -263,7 +263,7 @@ static int norm(struct vision_tower *v, struct tower_step *s, int64_t width, str
     return 0;
 }
 
-/* Binds two vectors that every value needs. */
+/* Binds the row's one or two vectors, which must be present. */
 static int columns(struct vision_tower *v, struct tower_step *s, int64_t width, struct err *e) {
     const struct tower_row *row = s->row;
     const char *end = row->second ? "" : ".weight";

@@ -53,7 +53,7 @@ enum tower_act {
 enum tower_pos {
     POS_NONE,
     POS_CORNERS,   /* bilinear, corners aligned */
-    POS_BICUBIC,   /* also the table itself, for a grid of its size */
+    POS_BICUBIC,   /* bicubic; for a grid of the table's size, the table itself */
     POS_ANTIALIAS, /* bilinear with a support that grows when the table is reduced */
     POS_NEAREST,   /* entry of the position as a fraction of the image */
     POS_AXES       /* the sum of two tables: columns, then rows */
