@@ -56,7 +56,7 @@ static double decode(struct session *s, int n, struct rng *r, float *logits) {
     for (int t = -2; t < N_TOKENS; t++) {
         if (t == 0) t0 = progress_now_s();
         for (int i = 0; i < n; i++)
-            row[i] = (struct session_row){random_id(r, m), q[i], WANT_LOGITS};
+            row[i] = (struct session_row){.id = random_id(r, m), .seq = q[i], .want = WANT_LOGITS};
         if (session_pass(s, &(struct session_pass){.row = row, .n = n, .logits = logits}, &e))
             stop_with(&e);
     }

@@ -265,6 +265,8 @@ int block_layer(struct build *b, struct err *e) {
 void block_rope_base(const struct arch *a, const struct hparams *h, struct graph *g) {
     g->rope_base = h->f[HF_ROPE_BASE];
     g->rope_m = h->f[HF_ROPE_M];
+    g->mixed_sections = a->decoder->sections == SECTIONS_MIXED;
+    for (int i = 0; i < 3 && a->decoder->sections; i++) g->section[i] = h->d[HD_ROPE_SEC0 + i];
     g->yarn = (struct gr_yarn){h->f[HF_YARN_FACTOR], h->f[HF_YARN_ATTN],        h->f[HF_YARN_FAST],
                                h->f[HF_YARN_SLOW],   (double)h->d[HD_YARN_CTX], a->yarn_smooth};
 }
@@ -293,6 +295,7 @@ int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g
     const gr_w embd = block_weight(&b, "token_embd.weight");
     const double logits = h->f[HF_LOGIT_SCALE];
     block_embed(&b, embd, g->residual, embd_scale(dec, h));
+    g->node[g->n_nodes - 1].embed.scales_images = dec->scales_images;
     if (h->d[HD_FREQS]) b.freqs = block_weight(&b, "rope_freqs.weight");
     if (h->d[HD_LONG]) {
         b.freqs = block_weight(&b, "rope_factors_short.weight");

@@ -151,6 +151,7 @@ gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
         .head_dim = l->head_dim,
         .window = l->window,
         .chunked = s->chunked && l->window > 0,
+        .whole = s->whole,
         .scale = (float)(s->scale > 0 ? s->scale : 1.0 / sqrt((double)l->head_dim)),
         .softcap = (float)s->softcap};
     block_give(b, r.q);

@@ -3,7 +3,7 @@
  * embeddings are tied and multiplied by sqrt(width); feed-forwards are gated by GELU. Gemma 2 has
  * norms before and after each half, soft caps for scores and logits, and a sliding window in every
  * other layer. Gemma 3 has norms of queries and keys instead of capped scores, and a window in five
- * of six layers, which have a separate RoPE base.
+ * of six layers, which have a separate RoPE base. The tokens of an image see each other.
  *
  * Files do not store the scale of attention scores: it is 1 / sqrt(head_dim), except in the 27B
  * models, recognised by their number of layers, where it is 1 / sqrt(width / heads). If a config
@@ -125,7 +125,9 @@ static const struct decoder_spec decoder2 = {
 };
 static const struct decoder_spec decoder3 = {
     .block = {PRE_NORMS, POST_NORMS,
-              .attn = {.rope = {.kind = ROPE_HALVES, .scaling = SCALING_FULL}, QK_NORMS},
+              .attn = {.rope = {.kind = ROPE_HALVES, .scaling = SCALING_FULL},
+                       .whole = true,
+                       QK_NORMS},
               .ffn = {.act = ACT_GEGLU}},
     .layer = gemma3_layer,
     .embd_sqrt = true,

@@ -229,6 +229,11 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
 }
 
 extern const struct arch arch_gemma4;
+/* Lets the tokens of an image see each other in layers with a window, if the model has no per-layer
+ * embeddings. No key of the file records that. */
+static void adjust_layer(const struct hparams *h, int layer, struct block_spec *s) {
+    s->attn.whole = h->layer[layer].window > 0 && !h->d[HD_PLE];
+}
 static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, POST_NORMS,
               .attn = {.rope = {.kind = ROPE_HALVES, .scaling = SCALING_FULL},
@@ -236,6 +241,7 @@ static const struct decoder_spec decoder = {
                        .value_norm = true,
                        QK_NORMS},
               .ffn = {.act = ACT_GEGLU}, .own_ffn = gemma4_ffn, .more = gemma4_more},
+    .layer = adjust_layer,
     .embd_sqrt = true,
     .start = gemma4_start,
 };

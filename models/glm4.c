@@ -47,6 +47,7 @@ static void layer(const struct hparams *h, int i, struct block_spec *s) {
 static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, POST_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}}},
     .layer = layer,
+    .sections = SECTIONS_BLOCKS,
 };
 
 extern const struct arch arch_glm4;

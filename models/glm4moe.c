@@ -65,6 +65,7 @@ static const struct decoder_spec decoder = {
               .before_ffn = {NORM_RMS, "post_attention_norm"},
               .attn = {.rope = {.kind = ROPE_HALVES}, QK_NORMS},
               .ffn = {.router = {.score = SCORE_SIGMOID, .norm_key = true}}},
+    .sections = SECTIONS_BLOCKS,
     .layer = layer,
 };
 

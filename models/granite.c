@@ -60,6 +60,7 @@ static int derive_moe(struct hparams *h, struct err *e) {
 static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}}},
     .logits_divided = true,
+    .scales_images = true,
 };
 
 extern const struct arch arch_granite, arch_granitemoe;

@@ -72,7 +72,8 @@ extern const struct gr_role_info gr_roles[USE_COUNT];
  * members. An absent weight is GR_NONE; a parameter of 0 is unused. */
 struct gr_embed {
     gr_w table;
-    bool position; /* the token's position, not its id, selects the row */
+    bool position;      /* the token's position, not its id, selects the row */
+    bool scales_images; /* `scale` also applies to the rows of images */
     float scale;
 };
 struct gr_norm { /* OP_RMS, OP_RMS_HEADS, OP_GATED_RMS, OP_LAYER_NORM */
@@ -105,6 +106,7 @@ struct gr_attn {
     int64_t latent; /* width of a latent row; 0: separate keys and values */
     float scale, softcap;
     bool chunked; /* the window is the query's aligned block of `window` positions */
+    bool whole;   /* a token of an image also sees the image's later tokens */
 };
 struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
     gr_w weight, bias;
@@ -241,6 +243,12 @@ struct graph {
     double rope_base;
     double rope_m; /* factor for cos and sin in every OP_ROPE; 0: 1 */
     struct gr_yarn yarn;
+    /* Models with three rotary positions per token (time, row and column in an image): the number
+     * of pairs that rotate by each; all 0: one position. The pairs of a section are adjacent or, if
+     * mixed, every third one: pair j belongs to section j mod 3 if j < 3 * section, else to the
+     * first. */
+    int64_t section[3];
+    bool mixed_sections;
     double softcap;   /* soft cap of the head: logits = softcap * tanh(logits / softcap); 0: none */
     gr_reg hidden_in; /* draft graphs: hidden states passed in with the tokens (session_pass) */
     gr_reg hidden_out; /* after the final norm: input of `output` */

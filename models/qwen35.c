@@ -114,6 +114,7 @@ static const struct decoder_spec decoder = {
     .block = {.before_mix = {NORM_RMS, "attn_norm"},
               .before_ffn = {NORM_RMS, "post_attention_norm"},
               .attn = {.rope = {.kind = ROPE_HALVES}, .gate = GATE_IN_Q, QK_NORMS}},
+    .sections = SECTIONS_MIXED,
 };
 
 extern const struct arch arch_qwen35, arch_qwen35moe;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/qwen_vl.c - language models of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: those of Qwen2 and Qwen3
- * with RoPE sections for the three positions of an image patch. For text the three positions are
- * equal, so sections have no effect. Qwen3-VL's vision tower adds rows to the output of the first
- * blocks; text has none. */
+ * with RoPE sections for the three positions of an image patch: adjacent pairs in Qwen2-VL, mixed
+ * pairs in Qwen3-VL. For text the three positions are equal, so sections have no effect. Qwen3-VL's
+ * vision tower adds rows to the output of the first blocks (session_image.deep). */
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -91,9 +91,11 @@ KEYS(moe, "qwen3vlmoe")
 
 static const struct decoder_spec qwen2_decoder = {
     .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_HALVES}}},
+    .sections = SECTIONS_BLOCKS,
 };
 static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_HALVES}, QK_NORMS}},
+    .sections = SECTIONS_MIXED,
 };
 
 extern const struct arch arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe;

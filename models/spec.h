@@ -69,6 +69,7 @@ struct attn_spec {
         /* Scores become softcap * tanh(scores / softcap); 0: HF_ATTN_SOFTCAP, or none. */
         softcap;
     bool chunked; /* the window is the query's aligned block of `window` positions */
+    bool whole;   /* a token of an image also sees the image's later tokens */
     /* Queries are scaled by the logarithm of their position (OP_TEMPER). scale 0: use HF_TEMPER and
      * HD_TEMPER_STEP, if set. */
     struct gr_temper temper;
@@ -135,6 +136,11 @@ struct block_spec {
     .after_mix = {NORM_RMS, "post_attention_norm"}, .after_ffn = {NORM_RMS, "post_ffw_norm"}
 #define QK_NORMS .q_norm = {NORM_RMS, "attn_q_norm"}, .k_norm = {NORM_RMS, "attn_k_norm"}
 
+enum rope_sections {
+    SECTIONS_NONE,   /* one position per token */
+    SECTIONS_BLOCKS, /* adjacent pairs */
+    SECTIONS_MIXED   /* every third pair */
+};
 struct decoder_spec {
     struct block_spec block;
     /* Adjusts the spec for one layer; NULL: none. */
@@ -142,6 +148,10 @@ struct decoder_spec {
     struct norm_spec norm; /* final norm; NORM_NONE means {NORM_RMS, "output_norm"} */
     bool embd_sqrt;        /* multiply embeddings by sqrt(embd), otherwise by HF_EMBD_SCALE */
     bool logits_divided;   /* divide logits by HF_LOGIT_SCALE, otherwise multiply */
+    bool scales_images;    /* the scale of embeddings also applies to rows of images */
+    /* How HD_ROPE_SEC0.. divides the rotary pairs among the three positions of an image's tokens.
+     */
+    enum rope_sections sections;
     /* Append nodes between the embeddings and the blocks, and after the blocks; NULL: none. */
     void (*start)(struct build *b);
     void (*end)(struct build *b);

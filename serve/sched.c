@@ -329,7 +329,7 @@ static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) 
     const int64_t pos = seq_pos(r->seq);
     for (int64_t i = 0; i < n; i++) {
         const bool want = pos + i + 1 == r->all.n || is_echoing(r);
-        s->row[p->n] = (struct session_row){r->all.v[pos + i], r->seq, 0};
+        s->row[p->n] = (struct session_row){.id = r->all.v[pos + i], .seq = r->seq};
         if (want) s->row[p->n].want = want_of(s, r, pos + i + 1);
         if (sched_wants_hidden(s, r, pos + i)) s->row[p->n].want |= WANT_HIDDEN;
         s->row_fork[p->n] = snapshot(s, r, pos + i + 1);
@@ -361,7 +361,8 @@ static void add_answers(struct sched *s, struct pass *p) {
             s->row_fork[p->n - 1] = r->draft.tap[k];
             const unsigned more = sched_wants_hidden(s, r, r->all.n) ? WANT_HIDDEN : 0;
             const unsigned out = want_of(s, r, r->all.n + k + 1);
-            s->row[p->n] = (struct session_row){r->draft.guess[k], r->seq, out | more};
+            s->row[p->n] =
+                (struct session_row){.id = r->draft.guess[k], .seq = r->seq, .want = out | more};
             s->row_fork[p->n] = NULL;
             s->row_run[p->n++] = r;
             p->n_out++;

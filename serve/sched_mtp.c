@@ -32,8 +32,8 @@ void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_
     for (int64_t i = 0; i < n; i++, p->n++) {
         const bool last = i + 1 == n;
         memmove(p->hidden + p->n * d, hidden + i * d, (size_t)d * sizeof *hidden);
-        p->row[p->n] =
-            (struct session_row){r->all.v[fed - n + i + 1], r->draft.mtp, last ? WANT_LOGITS : 0};
+        p->row[p->n] = (struct session_row){
+            .id = r->all.v[fed - n + i + 1], .seq = r->draft.mtp, .want = last ? WANT_LOGITS : 0};
     }
     r->draft.mtp_at = fed + 1;
     p->run[p->n_runs++] = r;

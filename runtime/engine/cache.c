@@ -363,6 +363,7 @@ void seq_free(struct seq *q) {
         free_mem(c, q->mem, c->n_places);
     for (int i = 0; i < c->kv.n_slots; i++) free(q->slot[i].v);
     free(q->slot);
+    free(q->shift);
     free(q);
 }
 
@@ -370,9 +371,37 @@ int64_t seq_pos(const struct seq *q) {
     return q->pos;
 }
 
+/* ---- rotary positions ---- */
+
+int64_t seq_shift_at(const struct seq *q, int64_t pos) {
+    for (int i = q->n_shifts; i-- > 0;)
+        if (q->shift[i].from <= pos) return q->shift[i].by;
+    return 0;
+}
+
+void seq_add_shift(struct seq *q, int64_t from, int64_t by) {
+    if (q->n_shifts == q->cap_shifts) {
+        q->cap_shifts = q->cap_shifts ? 2 * q->cap_shifts : 4;
+        q->shift = xreallocarray(q->shift, (size_t)q->cap_shifts, sizeof *q->shift);
+    }
+    q->shift[q->n_shifts++] = (struct seq_shift){from, by};
+}
+
+void seq_keep_shifts(struct seq *q, int64_t pos) {
+    while (q->n_shifts && q->shift[q->n_shifts - 1].from > pos) q->n_shifts--;
+}
+
+/* Gives q the rotary positions of the first `pos` tokens of `from`. */
+static void copy_shifts(struct seq *q, const struct seq *from, int64_t pos) {
+    if (q == from) return;
+    q->n_shifts = 0;
+    for (int i = 0; i < from->n_shifts && from->shift[i].from <= pos; i++)
+        seq_add_shift(q, from->shift[i].from, from->shift[i].by);
+}
+
 void seq_reset(struct seq *q) {
     drop_all(q);
-    q->pos = 0;
+    q->pos = q->n_shifts = 0;
     zero_states(q->cache, q->mem);
 }
 
@@ -407,6 +436,7 @@ static void share_pages(struct seq *q, const struct seq *from, int64_t pos) {
         for (int k = 0; k < old.n; k++) page_drop(&q->cache->pool[i], old.v[k]);
         free(old.v);
     }
+    copy_shifts(q, from, pos);
     q->pos = pos;
 }
 
@@ -429,6 +459,12 @@ void seq_take(struct seq *q, struct seq *from) {
         q->mem[i] = from->mem[i];
         from->mem[i] = old;
     }
+    const struct seq old = *q;
+    q->shift = from->shift;
+    q->n_shifts = from->n_shifts;
+    q->cap_shifts = from->cap_shifts;
+    from->shift = old.shift;
+    from->cap_shifts = old.cap_shifts;
     q->pos = from->pos;
     q->table_from = from->table_from; /* the tables have moved along with the states */
     seq_empty(from);
@@ -436,7 +472,7 @@ void seq_take(struct seq *q, struct seq *from) {
 
 void seq_empty(struct seq *q) {
     drop_all(q);
-    q->pos = 0;
+    q->pos = q->n_shifts = 0;
 }
 
 int seq_new_fork(struct seq **out, struct cache *c, struct err *e) {
@@ -484,6 +520,7 @@ int seq_trim(struct seq *q, int64_t pos, struct err *e) {
         drop_pages(q, i, keep, p->n);
         p->n = keep;
     }
+    seq_keep_shifts(q, pos);
     q->pos = pos;
     return 0;
 }

@@ -87,7 +87,13 @@ struct seq {
     struct seq_pages *slot; /* [cache->kv.n_slots] */
     struct seq_mem mem[CACHE_PLACES];
     int64_t table_from; /* first page whose table entry may be out of date */
-    int mark;           /* scratch for code that groups rows by sequence */
+    /* Rotary positions after images: the token at position p rotates by p + `by` of the last entry
+     * whose `from` is at most p. Entries after `pos` are left over from a failed pass. */
+    struct seq_shift {
+        int64_t from, by;
+    } * shift;
+    int n_shifts, cap_shifts;
+    int mark; /* scratch for code that groups rows by sequence */
 };
 
 /* Initializes the cache in main memory; a device replaces `mem` before the first sequence.
@@ -140,6 +146,12 @@ int seq_new_fork(struct seq **out, struct cache *c, struct err *e);
 /* Makes `fork` share the pages of q including n more tokens that are written but not yet counted.
  * The caller copies the states. */
 void seq_fork_ahead(struct seq *fork, const struct seq *q, int64_t n);
+/* Returns the difference between the rotary position and the position of the token at `pos`. */
+int64_t seq_shift_at(const struct seq *q, int64_t pos);
+/* Sets that difference for the tokens from `from` on, after those of all earlier calls.
+ * seq_keep_shifts drops the entries after position `pos`. */
+void seq_add_shift(struct seq *q, int64_t from, int64_t by);
+void seq_keep_shifts(struct seq *q, int64_t pos);
 /* Counts n more tokens and frees pages that a window has passed. */
 void seq_advance(struct seq *q, int64_t n);
 

@@ -45,6 +45,7 @@ struct att_row { /* running softmax of a row */
 struct att_tile { /* consecutive rows of one sequence whose keys are split into the same spans */
     const struct seq *seq;
     int64_t r0, n, pos; /* first row in the pass, number of rows, position of the first */
+    int64_t end;        /* position after the last visible key */
     int64_t span;       /* keys per span, a multiple of KEY_BLOCK */
     int64_t span0, n_spans;
     int64_t task0, part0; /* first task; first row of partial sums */
@@ -81,6 +82,15 @@ struct rope_tab { /* cos and sin of one kind of OP_ROPE node for the tokens of a
     float *cs;    /* [n_ubatch][n_rot / 2][cos, sin] */
     bool ready;
 };
+/* Images in a pass (runtime/engine/images.c). */
+struct images {
+    int64_t n_rows;                  /* rows of images in the pass */
+    int64_t n_deep;                  /* first blocks that add rows of images to the residual */
+    bool turned;                     /* rotary positions differ from row_pos */
+    int64_t (*turn)[3];              /* [n_ubatch], if turned: position by time, row and column */
+    const struct session_image **of; /* [n_ubatch], if n_rows > 0: the row's image, or NULL */
+    int64_t *at;                     /* row within the image */
+};
 struct act_buf { /* activations of packed products, and the rows they were rounded from */
     struct kern_act *act;
     const float *x; /* NULL: empty */
@@ -112,6 +122,7 @@ struct session {
     struct seg *seg; /* [n_ubatch] */
     int n_segs;
     int64_t *row_pos; /* [n_ubatch] */
+    struct images images;
     struct seq **row_seq;
     /* For session_pass.row: ids in segment order; the pass row of each given row. */
     int32_t *row_id, *row_from;
@@ -167,6 +178,24 @@ struct acts {
     const struct kern_act *p;
     int64_t p_ld;
 };
+
+/* Returns the image of row r, or NULL. */
+static inline const struct session_image *exec_image(const struct session *s, int64_t r) {
+    return s->images.n_rows ? s->images.of[r] : NULL;
+}
+/* Adds the images' rows for a block to the residual (session_image.deep). */
+void exec_add_deep(struct session *s, int block);
+void images_alloc(struct session *s);
+void images_free(struct session *s);
+/* Returns ERR_USAGE if one of n rows is not the row of an image that the model can take. */
+int images_check(const struct session *s, const struct session_row *row, int64_t n, struct err *e);
+/* Returns how many of the first k of n rows a pass takes, so that no image is cut where its tokens
+ * see each other; 0: an image does not fit. */
+int64_t images_cut(const struct session *s, const struct session_row *row, int64_t k, int64_t n);
+/* Prepare a pass: images_begin, then images_row for each row in order, after its row_pos is set.
+ * row: NULL for text. */
+void images_begin(struct session *s, const struct session_row *row, int64_t n);
+void images_row(struct session *s, int64_t r, const struct session_row *row);
 
 /* Returns the row at which code that walks a sequence's rows [r, end) must stop: after the first
  * row whose state a fork needs, or at `end`. The code then copies its part of the state to

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/seq_file.c - file format of a saved sequence.
  *
- *     char magic[8] "honeseq\n", u32 version 1, u32 slots, i64 tokens, u64 floats of states
+ *     char magic[8] "honeseq\n", u32 version 1 or 2, u32 slots, i64 tokens, u64 floats of states
  *     char model[32]: model_id of its model
+ *     version 2, after images: u64 n, then n times i64 from, i64 by (seq.shift)
  *     per slot: char key type[16], value type[16], i64 heads, key width, value width, first
  *     per slot and head: rows of keys, then of values, of the positions [first, tokens)
  *     states of recurrent layers
@@ -24,7 +25,14 @@
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
-enum { VERSION = 1, HEAD_BYTES = 64, SLOT_BYTES = 64, NAME_BYTES = 16 };
+enum {
+    VERSION = 1,
+    VERSION_SHIFTS = 2,
+    MAX_SHIFTS = 1 << 20,
+    HEAD_BYTES = 64,
+    SLOT_BYTES = 64,
+    NAME_BYTES = 16
+};
 static const char magic[8] = {'h', 'o', 'n', 'e', 's', 'e', 'q', '\n'};
 
 /* ---- sequential parts, to a file or from a map ---- */
@@ -75,7 +83,7 @@ static void describe_seq(const struct session *s, const struct seq *q, uint8_t h
     char id[33];
     memset(head, 0, HEAD_BYTES);
     memcpy(head, magic, sizeof magic);
-    store_u32(head + 8, VERSION);
+    store_u32(head + 8, q->n_shifts ? VERSION_SHIFTS : VERSION);
     store_u32(head + 12, (uint32_t)q->cache->kv.n_slots);
     store_u64(head + 16, (uint64_t)q->pos);
     store_u64(head + 24, (uint64_t)n_states(s));
@@ -155,6 +163,35 @@ static int transfer_contents(const struct session *s, struct stream *f, struct s
     return transfer_states(s, f, q, e);
 }
 
+/* Reads or writes the rotary positions after images. */
+static int transfer_shifts(const struct session *s, struct stream *f, struct seq *q,
+                           struct err *e) {
+    uint8_t b[16];
+    store_u64(b, (uint64_t)q->n_shifts);
+    TRY(read_or_write(f, b, 8, e));
+    const uint64_t n = load_u64(b);
+    if (f->map && s->be->on_device)
+        return err_set(e, ERR_USAGE, "%s contains images, which are computed on the CPU only",
+                       f->map->path);
+    if (f->map && (n < 1 || n > MAX_SHIFTS))
+        return err_set(e, ERR_DATA, "%s: %" PRIu64 " images: the file is damaged", f->map->path, n);
+    for (uint64_t i = 0; i < n; i++) {
+        if (f->out) {
+            store_u64(b, (uint64_t)q->shift[i].from);
+            store_u64(b + 8, (uint64_t)q->shift[i].by);
+        }
+        TRY(read_or_write(f, b, 16, e));
+        if (!f->map) continue;
+        const int64_t at = (int64_t)load_u64(b), by = (int64_t)load_u64(b + 8);
+        if (at <= (i ? q->shift[i - 1].from : 0) || at > s->o.n_ctx || by < -at || by > INT32_MAX)
+            return err_set(e, ERR_DATA,
+                           "%s: image %" PRIu64 " is out of place: the file is damaged",
+                           f->map->path, i);
+        seq_add_shift(q, at, by);
+    }
+    return 0;
+}
+
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e) {
     /* transfer_contents() does not modify the sequence when it writes a file. */
@@ -165,6 +202,7 @@ int session_save_seq(const struct session *s, const struct seq *q, const char *p
     int64_t *first = calloc((size_t)s->cache.kv.n_slots + 1, sizeof *first);
     describe_seq(s, from, head);
     int rc = first ? read_or_write(&f, head, sizeof head, e) : err_set(e, ERR_SYS, "out of memory");
+    if (from->n_shifts && !rc) rc = transfer_shifts(s, &f, from, e);
     for (int i = 0; i < s->cache.kv.n_slots && !rc; i++) {
         describe_slot(from, i, d);
         first[i] = from->slot[i].first * s->cache.page_tok;
@@ -189,10 +227,12 @@ static int check_head(const struct session *s, const uint8_t *have, int64_t *n_t
     struct seq like = *s->own;
     if (memcmp(have, magic, sizeof magic) != 0)
         return err_set(e, ERR_DATA, "%s is not a saved sequence", path);
-    if (load_u32(have + 8) != VERSION)
+    const uint32_t version = load_u32(have + 8);
+    if (version != VERSION && version != VERSION_SHIFTS)
         return err_set(e, ERR_DATA,
-                       "%s has version %" PRIu32 ", but hone reads version %d: save it again", path,
-                       load_u32(have + 8), VERSION);
+                       "%s has version %" PRIu32
+                       ", but hone reads versions up to %d: save it again",
+                       path, version, VERSION_SHIFTS);
     const uint64_t n = load_u64(have + 16);
     if (n > (uint64_t)s->o.n_ctx)
         return err_set(e, ERR_USAGE,
@@ -200,6 +240,7 @@ static int check_head(const struct session *s, const uint8_t *have, int64_t *n_t
                        ": use a larger --ctx",
                        path, n, s->o.n_ctx);
     *n_tok = like.pos = (int64_t)n;
+    like.n_shifts = version == VERSION_SHIFTS;
     describe_seq(s, &like, want);
     if (memcmp(have, want, HEAD_BYTES) == 0) return 0;
     return err_set(e, ERR_DATA, "%s was saved with a different model than %s: save it again", path,
@@ -237,6 +278,7 @@ static int load_seq(const struct session *s, struct seq *q, struct stream *f, in
     int64_t n_tok = 0;
     TRY(read_or_write(f, head, sizeof head, e));
     TRY(check_head(s, head, &n_tok, f->map->path, e));
+    if (load_u32(head + 8) == VERSION_SHIFTS) TRY(transfer_shifts(s, f, q, e));
     for (int i = 0; i < s->cache.kv.n_slots; i++) {
         TRY(read_or_write(f, d, sizeof d, e));
         TRY(check_slot(q, i, d, n_tok, &first[i], f->map->path, e));

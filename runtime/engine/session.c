@@ -160,6 +160,7 @@ static void alloc_rows(struct session *s) {
     s->kept = xcalloc(n, sizeof *s->kept);
     s->row_out = xcalloc(n, sizeof *s->row_out);
     s->head_row = xcalloc(n, sizeof *s->head_row);
+    images_alloc(s);
 }
 
 /* Switches the thread to the session's context and returns the previous one. */
@@ -204,6 +205,7 @@ void session_free(struct session *s) {
     free(s->row_seq);
     free(s->row_id);
     free(s->row_from);
+    images_free(s);
     free(s->row_fork);
     free(s->kept);
     free(s->row_out);
@@ -287,9 +289,11 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t
     s->n_forks = 0;
     s->n_kept = 0;
     s->seg[0] = (struct seg){s->own, 0, n};
+    images_begin(s, NULL, n);
     for (int64_t i = 0; i < n; i++) {
         s->row_pos[i] = s->own->pos + i;
         s->row_seq[i] = s->own;
+        images_row(s, i, NULL);
         keep_row(s, i, i >= n - n_kept);
     }
 }
@@ -391,7 +395,7 @@ static int check_rows(struct session *s, const struct session_row *row, struct s
     int rc = 0;
     for (int64_t i = 0; i < n && !rc; i++) {
         struct seq *q = seq_of(s, &row[i]);
-        rc = check_id(s, row[i].id, i, e);
+        rc = row[i].image ? 0 : check_id(s, row[i].id, i, e);
         if (!rc && (row[i].want & WANT_BEST) && !s->be->finds_best)
             rc = err_set(e, ERR_USAGE, "the best logits are available on a device only");
         if (rc) break;
@@ -425,6 +429,7 @@ static void gather(struct session *s, const struct session_row *row, struct seq 
         }
         s->seg[q->mark - 1].n++;
     }
+    images_begin(s, row, n);
     int64_t r0 = 0;
     for (int k = 0; k < s->n_segs; k++) {
         s->seg[k].r0 = r0;
@@ -438,6 +443,7 @@ static void gather(struct session *s, const struct session_row *row, struct seq 
         s->row_id[r] = row[i].id;
         s->row_pos[r] = q->pos + g->n++;
         s->row_seq[r] = q;
+        images_row(s, r, &row[i]);
         s->row_from[i] = (int32_t)r;
         s->row_fork[r] = fork ? fork[i] : NULL;
         s->n_forks += s->row_fork[r] != NULL;
@@ -512,8 +518,9 @@ static bool wants_outputs(const struct session_row *row, int64_t n, const struct
 }
 
 /* Returns how many of the next n rows the next pass takes. */
-static int64_t pass_rows(const struct session *s, struct seq *const *fork, int64_t n) {
-    n = min_i64(s->o.n_ubatch, n);
+static int64_t pass_rows(const struct session *s, const struct session_row *row,
+                         struct seq *const *fork, int64_t n) {
+    n = images_cut(s, row, min_i64(s->o.n_ubatch, n), n);
     for (int64_t i = 0; i < n && fork && s->be->on_device; i++)
         if (fork[i]) return i + 1;
     return n;
@@ -523,10 +530,11 @@ static int64_t pass_rows(const struct session *s, struct seq *const *fork, int64
 static int run_rows(struct session *s, const struct session_pass *p, struct err *e) {
     struct outputs out = {p->hidden, p->logits, p->best};
     TRY(check_rows(s, p->row, p->fork, p->n, e));
+    TRY(images_check(s, p->row, p->n, e));
     for (int64_t i = 0, k; i < p->n; i += k) {
         const struct session_row *row = p->row + i;
         struct seq *const *fork = p->fork ? p->fork + i : NULL;
-        k = pass_rows(s, fork, p->n - i);
+        k = pass_rows(s, row, fork, p->n - i);
         gather(s, row, fork, k);
         for (int64_t r = 0; r < k && (p->begin || p->hidden_in); r++)
             if (s->row_from[r] != r)

@@ -82,11 +82,26 @@ struct session_info {
 };
 struct session_info session_info(const struct session *s);
 
+/* Rows that replace the embeddings of an image's tokens (runtime/vision computes them). */
+struct session_image {
+    const float *rows; /* [n][n_embd] */
+    /* [n_deep][n][n_embd], added to the residual after the first n_deep blocks; NULL: none */
+    const float *deep;
+    int64_t n, n_deep;
+    /* Grid of the tokens, row by row: t * h * w = n. Models with three rotary positions per token
+     * rotate by it, and continue after the image at the largest position + 1. */
+    int64_t t, h, w;
+};
 /* A token of a sequence. */
 struct session_row {
     int32_t id;
     struct seq *seq; /* NULL: the session's own */
     unsigned want;   /* bits of enum session_want */
+    /* The token is row image_at of an image, and `id` is not used. NULL: text. Borrowed for the
+     * call. The rows of an image with a grid follow each other; models with two-way attention in
+     * images take all of them in one call, next to each other. CPU only. */
+    const struct session_image *image;
+    int64_t image_at;
 };
 enum session_want {
     WANT_HIDDEN = 1, /* input of the head */

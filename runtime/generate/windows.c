@@ -80,8 +80,9 @@ static int feed_windows(struct windows *w, const int32_t *const *window, int n, 
     for (int i = 0; i < n; i++) {
         seq_reset(w->seq[i]);
         for (int64_t t = 0; t < w->n_tok; t++)
-            *row++ = (struct session_row){t == 0 && w->bos >= 0 ? w->bos : window[i][t], w->seq[i],
-                                          hidden ? WANT_HIDDEN : 0};
+            *row++ = (struct session_row){.id = t == 0 && w->bos >= 0 ? w->bos : window[i][t],
+                                          .seq = w->seq[i],
+                                          .want = hidden ? WANT_HIDDEN : 0};
     }
     const struct session_pass p = {
         .row = w->row, .n = n * w->n_tok, .begin = block, .residual = residual, .hidden = hidden};

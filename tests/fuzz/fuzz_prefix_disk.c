@@ -80,7 +80,7 @@ static void start(struct kept *k, const char *src) {
     fuzz_need(session_new_seq(k->s, 0, &q, &e), &e);
     for (int i = 0; i < N_TOK; i++) {
         k->tok[i] = 3 * i + 5;
-        row[i] = (struct session_row){k->tok[i], q, 0};
+        row[i] = (struct session_row){.id = k->tok[i], .seq = q};
     }
     fuzz_need(session_pass(k->s, &(struct session_pass){.row = row, .n = N_TOK}, &e), &e);
     fuzz_need(prefix_disk_save(f, k->tok, N_TOK, KEY, q, &e), &e);

@@ -542,13 +542,9 @@ def mtp_logits(config, extra, made, hidden, ids):
     return (rms(x, get("shared_head.norm.weight")) @ get("shared_head.head.weight").T).reshape(t, -1).numpy()
 
 
-def make(config, extra, out, seed=20261123):
-    """Writes a folder; returns ids and all logits."""
+def micro(config, extra, out):
+    """Writes config.json and tensors.txt to `out`, unless that is None; returns the model and its published tensors."""
     config.update(extra.get("config", {}))
-    os.makedirs(out, exist_ok=True)
-    with open(out + "/config.json", "w") as f:
-        json.dump(config, f, indent=1)
-        f.write("\n")
     model = build(config, extra)
     tied = model.config.get_text_config().tie_word_embeddings
     sd = {k: tuple(v.shape) for k, v in model.state_dict().items() if not any(part in k for part in OTHER_PARTS)}
@@ -562,13 +558,26 @@ def make(config, extra, out, seed=20261123):
         mean, spread = spread_of(k, shape, extra)
         made[k] = weights(k, shape, dtype, mean, spread)
         lines.append(f"{k} {dtype} {'x'.join(map(str, shape)) or '-'} {mean} {spread}\n")
-    with open(out + "/tensors.txt", "w") as f:
-        f.writelines(lines)
+    if out:
+        os.makedirs(out, exist_ok=True)
+        with open(out + "/config.json", "w") as f:
+            json.dump(config, f, indent=1)
+            f.write("\n")
+        with open(out + "/tensors.txt", "w") as f:
+            f.writelines(lines)
     with torch.no_grad():
         new = {k: torch.from_numpy(fill(k, s, made, extra, sd).copy()) for k, s in sd.items()}
         model.load_state_dict(new, strict=False)
         if tied:
             model.tie_weights()
+    print(f"{config['architectures'][0]}: {len(lines)} tensors, {sum(v.size for v in made.values())} weights")
+    return model, made
+
+
+def make(config, extra, out, seed=20261123):
+    """Writes a folder; returns ids and all logits."""
+    model, made = micro(config, extra, out)
+    with torch.no_grad():
         rng = np.random.default_rng(seed)
         ids = rng.integers(0, 1000, N_IDS).astype(np.int32)
         res = model(torch.from_numpy(ids.astype(np.int64))[None], output_hidden_states=True)
@@ -577,7 +586,7 @@ def make(config, extra, out, seed=20261123):
         if extra.get("drafts"):
             d = mtp_logits(config, extra, made, res.hidden_states[-1], torch.from_numpy(ids.astype(np.int64)))
             golden["mtp"] = ("F32", np.ascontiguousarray(d[3::4, ::4]))
-    print(f"{os.path.basename(out)}: {len(lines)} tensors, {sum(v.size for v in made.values())} weights, largest logit {np.abs(l).max():.3g}")
+    print(f"  largest logit {np.abs(l).max():.3g}")
     write_st(out + "/golden.safetensors", golden)
     return ids, l
 

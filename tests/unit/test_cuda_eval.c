@@ -382,7 +382,7 @@ static void run_both(struct session *s, struct seq *q[2]) {
     struct err e;
     for (int i = 0; i < 2; i++) CHECK_OK(session_new_seq(s, 0, &q[i], &e));
     for (int i = 0; i < 11; i++) /* four rows of one and seven of the other, interleaved */
-        row[i] = (struct session_row){golden.ids[i], q[i % 3 != 0], 0};
+        row[i] = (struct session_row){.id = golden.ids[i], .seq = q[i % 3 != 0]};
     CHECK_OK(session_pass(s, &(struct session_pass){.row = row, .n = 11}, &e));
 }
 static void test_sums_of_two(void) {

@@ -115,7 +115,7 @@ static void test_forks(void) {
     CHECK_OK(session_step(s, ids, N, NULL, &e));
     int n = 0, rc = 0;
     while (n < MANY && !rc) {
-        struct session_row row = {4, NULL, 0};
+        struct session_row row = {.id = 4};
         rc = seq_fork(&q[n], session_own_seq(s), &e);
         if (rc) break;
         row.seq = q[n++]; /* has its own page from here on */

@@ -98,7 +98,7 @@ static void step_batch(struct world *w, int64_t n_rows) {
         struct sim *x = &w->sim[k];
         if (x->n == CTX || x->n_fed == (int64_t)COUNT_OF(x->fed)) continue;
         const int32_t id = (int32_t)below(w, w->n_vocab);
-        row[n] = (struct session_row){id, x->q, WANT_HIDDEN};
+        row[n] = (struct session_row){.id = id, .seq = x->q, .want = WANT_HIDDEN};
         at[n++] = x->hidden + x->n * w->d;
         x->id[x->n++] = x->fed[x->n_fed++] = id;
         n_in += !mine[k]++;
@@ -224,9 +224,9 @@ static void same_again(struct world *w, const struct session_opts *o, const stru
         }
         if (seq_pos(other) + n_more > CTX) seq_reset(other);
         for (int64_t k = 0; k < n_more; k++)
-            row[k] = (struct session_row){(int32_t)((7 * k + i) % w->n_vocab), other, 0};
+            row[k] = (struct session_row){.id = (int32_t)((7 * k + i) % w->n_vocab), .seq = other};
         for (int64_t k = 0; k < op->n; k++)
-            row[n_more + k] = (struct session_row){*id++, NULL, WANT_HIDDEN};
+            row[n_more + k] = (struct session_row){.id = *id++, .want = WANT_HIDDEN};
         const struct session_pass p = {
             .row = row, .n = n_more + op->n, .hidden = hidden + pos * w->d};
         CHECK_OK(session_pass(s, &p, &e));
@@ -425,7 +425,7 @@ static void test_captured(void) {
     for (int i = 0; i < 2; i++) CHECK_OK(session_new_seq(s, 0, &q[i], &e));
     const struct cuda *d = exec_cuda_head(s);
     for (int i = 0; i < 6; i++) { /* q[0]: 0 1 2, q[1]: the same three, interleaved */
-        const struct session_row row = {i / 2, q[i % 2], WANT_LOGITS};
+        const struct session_row row = {.id = i / 2, .seq = q[i % 2], .want = WANT_LOGITS};
         const int64_t before = cu_launches(d->q);
         const struct session_pass p = {.row = &row, .n = 1, .logits = l + i * v};
         CHECK_OK(session_pass(s, &p, &e));
@@ -435,12 +435,12 @@ static void test_captured(void) {
         CHECK(memcmp(l + i * v, l + (i + 1) * v, (size_t)v * sizeof *l) == 0);
     CHECK_OK(seq_fork(&q[2], q[0], &e));
     for (int i = 0; i < 3; i++) { /* the fork's page is copied when it is written */
-        const struct session_row row = {5, q[i], WANT_LOGITS};
+        const struct session_row row = {.id = 5, .seq = q[i], .want = WANT_LOGITS};
         const struct session_pass p = {.row = &row, .n = 1, .logits = l + i * v};
         CHECK_OK(session_pass(s, &p, &e));
         CHECK(memcmp(l, l + i * v, (size_t)v * sizeof *l) == 0);
     }
-    const struct session_row row = {6, q[0], WANT_LOGITS};
+    const struct session_row row = {.id = 6, .seq = q[0], .want = WANT_LOGITS};
     CHECK_OK(session_pass(s, &(struct session_pass){.row = &row, .n = 1, .logits = l}, &e));
     CHECK(memcmp(l, l + v, (size_t)v * sizeof *l) != 0);
     for (int i = 0; i < 3; i++) seq_free(q[i]);
@@ -568,7 +568,7 @@ static void want_outputs(struct session *s, const unsigned *want, bool pinned) {
     for (int i = 0; i < 2; i++) hidden[i] = xcalloc((size_t)(WANTS * d), sizeof **hidden);
     for (int i = 0; i < WANTS; i++) {
         CHECK_OK(session_new_seq(s, 0, &q[i], &e));
-        row[i] = (struct session_row){7 + 3 * i, q[i], WANT_HIDDEN};
+        row[i] = (struct session_row){.id = 7 + 3 * i, .seq = q[i], .want = WANT_HIDDEN};
     }
     CHECK_OK(
         session_pass(s, &(struct session_pass){.row = row, .n = WANTS, .hidden = hidden[0]}, &e));
@@ -652,7 +652,7 @@ static void test_outputs(void) {
     struct session_best best;
     struct err e = {0};
     CHECK_OK(session_new(&s, m, &o, &e));
-    const struct session_row one = {1, NULL, WANT_BEST};
+    const struct session_row one = {.id = 1, .want = WANT_BEST};
     CHECK_ERR(session_pass(s, &(struct session_pass){.row = &one, .n = 1, .best = &best}, &e),
               ERR_USAGE, "on a device only");
     session_free(s);

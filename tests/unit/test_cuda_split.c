@@ -127,7 +127,8 @@ static void batch(struct pair *w, int64_t n) {
         const int32_t id = (int32_t)below(w, w->v);
         if (left[of]-- <= 0) continue;
         for (int j = 0; j < 2; j++)
-            row[j][k] = (struct session_row){id, w->q[j][of], k ? WANT_HIDDEN : WANT_LOGITS};
+            row[j][k] = (struct session_row){
+                .id = id, .seq = w->q[j][of], .want = k ? WANT_HIDDEN : WANT_LOGITS};
         k++;
     }
     const int64_t all = (k - 1) * w->d + w->v;

@@ -105,7 +105,8 @@ static void step_batch(struct world *w) {
         struct sim *x = &w->sim[one ? which : below(w, n_fed)];
         if (x->n == CTX) continue;
         const int32_t id = (int32_t)below(w, w->n_vocab);
-        row[n] = (struct session_row){id, x->q, below(w, one_of) ? 0 : WANT_HIDDEN};
+        row[n] =
+            (struct session_row){.id = id, .seq = x->q, .want = below(w, one_of) ? 0 : WANT_HIDDEN};
         at[n++] = x->hidden + x->n * w->d;
         x->id[x->n++] = id;
         if (n_fed + n_forked == N_SEQS || below(w, want) > 3) continue;
@@ -354,7 +355,7 @@ static void test_arguments(void) {
     CHECK_OK(session_new_seq(s, 0, &q, &e));
     CHECK_OK(session_new_seq(other, 0, &foreign, &e));
     struct session_row row[33];
-    for (int i = 0; i < 33; i++) row[i] = (struct session_row){1, q, 0};
+    for (int i = 0; i < 33; i++) row[i] = (struct session_row){.id = 1, .seq = q};
     struct session_pass p = {.row = row, .n = 33};
     CHECK_ERR(session_pass(s, &p, &e), ERR_USAGE, "context of 32");
     p.n = 3;

@@ -38,7 +38,8 @@ static void feed(struct session *s, struct seq *q) {
     struct err e = {0};
     struct session_row row[N_PASS];
     for (int at = 0; at < N_CTX; at += N_PASS) {
-        for (int i = 0; i < N_PASS; i++) row[i] = (struct session_row){(at + i) % 256, q, 0};
+        for (int i = 0; i < N_PASS; i++)
+            row[i] = (struct session_row){.id = (at + i) % 256, .seq = q};
         CHECK_OK(session_pass(s, &(struct session_pass){.row = row, .n = N_PASS}, &e));
     }
 }

@@ -68,6 +68,12 @@ static int64_t span_keys(const struct gr_node *n, int64_t pos, int64_t *until) {
     return per_span * KEY_BLOCK;
 }
 
+/* Returns the position after the last key visible to row r of the pass, at position `pos`. */
+static int64_t keys_end(const struct job *j, int64_t r, int64_t pos) {
+    const struct session_image *im = j->n->attn.whole ? exec_image(j->s, r) : NULL;
+    return im ? pos - j->s->images.at[r] + im->n : pos + 1;
+}
+
 static void add_tiles(struct job *j, const struct seg *g) {
     struct session *s = j->s;
     const int64_t step = max_i64(1, ATTN_ROWS / j->group);
@@ -79,7 +85,9 @@ static void add_tiles(struct job *j, const struct seg *g) {
         x->span = span_keys(j->n, pos, &until);
         x->n = min_i64(min_i64(step, g->n - t), until - pos);
         x->span0 = first_key(j->n, pos) / x->span;
-        x->n_spans = (pos + x->n - 1) / x->span + 1 - x->span0;
+        for (int64_t i = 0; i < x->n; i++)
+            x->end = max_i64(x->end, keys_end(j, x->r0 + i, pos + i));
+        x->n_spans = (x->end - 1) / x->span + 1 - x->span0;
         t += x->n;
     }
 }
@@ -202,7 +210,8 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
     for (int64_t r = 0; r < w->rows; r++) {
         const int64_t pos = w->x->pos + r / j->group;
         const int64_t lo = min_i64(max_i64(first_key(j->n, pos) - k0, 0), nk);
-        const int64_t hi = max_i64(min_i64(pos + 1 - k0, nk), lo);
+        const int64_t end = keys_end(j, w->x->r0 + r / j->group, pos);
+        const int64_t hi = max_i64(min_i64(end - k0, nk), lo);
         float *p = w->score + r * KEY_BLOCK, *out = to->out + r * w->vd;
         const float less = s->kern.softmax_more(p + lo, hi - lo, &to->row[r].max, &to->row[r].sum);
         memset(p, 0, (size_t)lo * sizeof *p);
@@ -248,7 +257,7 @@ static const float *load_values(const struct job *j, const struct work *w, int64
 static void run_span(const struct job *j, const struct work *w, int64_t i, const struct sums *to) {
     const struct session *s = j->s;
     const struct att_tile *x = w->x;
-    const int64_t last = x->pos + x->n, begin = (x->span0 + i) * x->span;
+    const int64_t last = x->end, begin = (x->span0 + i) * x->span;
     const int64_t first = max_i64(begin, first_key(j->n, x->pos) / KEY_BLOCK * KEY_BLOCK);
     memset(to->out, 0, (size_t)(w->rows * w->vd) * sizeof *to->out);
     for (int64_t r = 0; r < w->rows; r++) to->row[r] = (struct att_row){.max = -INFINITY};

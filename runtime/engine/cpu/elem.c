@@ -25,13 +25,24 @@ static float *row_of(const struct session *s, gr_reg r, int64_t t) {
     return s->reg[r] + t * s->g->reg_width[r];
 }
 
+/* Copies row r of the pass from its image. */
+static void embed_image(const struct job *j, const struct session_image *im, int64_t r) {
+    float *d = row_of(j->s, j->n->dst, r), f = j->n->embed.scale;
+    memcpy(d, im->rows + j->s->images.at[r] * j->width, (size_t)j->width * sizeof *d);
+    for (int64_t i = 0; f != 0 && j->n->embed.scales_images && i < j->width; i++) d[i] *= f;
+}
 static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     const struct weight *w = model_weight(j->s->m, j->n->embed.table);
     for (int64_t t = t0; t < t1; t++) {
         float *d = row_of(j->s, j->n->dst, t), f = j->n->embed.scale;
-        const int64_t at = j->n->embed.position ? j->s->row_pos[t] : j->s->ids[t];
+        const struct session_image *im = j->n->embed.position ? NULL : exec_image(j->s, t);
+        if (im && j->n->dst == j->s->g->residual) {
+            embed_image(j, im, t);
+            continue;
+        }
+        const int64_t at = j->n->embed.position ? j->s->row_pos[t] : im ? 0 : j->s->ids[t];
         j->s->kern.op[w->type].decode((const uint8_t *)w->data + (uint64_t)at * w->row_bytes, d,
                                       w->ne[0]);
         for (int64_t i = 0; f != 0 && i < w->ne[0]; i++) d[i] *= f;

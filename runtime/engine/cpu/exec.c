@@ -154,14 +154,16 @@ void exec_pass(struct session *s) {
     exec_acts_stale(s, NULL);
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
     struct target t = exec_target(batch_of(s->n_tok));
-    t.sees_all = s->probe.product || s->probe.residual || s->probe.node;
+    const int64_t n_deep = s->images.n_deep;
+    t.sees_all = s->probe.product || s->probe.residual || s->probe.node || n_deep;
     const struct program *p = programs_get(&s->programs, s->g, first, &t);
-    const bool seen = t.sees_all || s->probe.route;
+    const bool seen = s->probe.product || s->probe.residual || s->probe.node || s->probe.route;
+    const int deep_node = n_deep ? s->g->hidden_nodes[n_deep - 1] : -1;
     const int64_t n_tok = s->n_tok;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *step = &p->step[k];
         const struct gr_node *n = &s->g->node[step->first];
-        const bool apart = step->first >= s->g->facts.apart;
+        const bool apart = step->first >= s->g->facts.apart && step->first > deep_node;
         if (apart && !seen && s->n_kept < s->n_tok) drop_rows(s, step->first);
         if (!s->n_tok) break;
         if (s->probe.node) s->probe.node(s->probe.ud, s, n, false);
@@ -171,8 +173,9 @@ void exec_pass(struct session *s) {
             exec_fused[step->fusion](s, &step->nodes);
         for (int i = 0; i < step->n_nodes; i++) mark_written(s, n + i);
         if (s->probe.node) s->probe.node(s->probe.ud, s, n, true);
-        /* With a probe of residuals nothing is fused, so each step is one node. */
-        if (!s->probe.residual) continue;
+        if (block < n_deep && s->g->hidden_nodes[block] == step->first) exec_add_deep(s, block);
+        /* With a probe of residuals or deep rows nothing is fused, so each step is one node. */
+        if (!s->probe.residual && !n_deep) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual)
             exec_show_hidden(s, -1, s->reg[s->g->residual]);
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == step->first)

@@ -41,15 +41,25 @@ double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *fr
     return tab->yarn ? m * y->attn * (0.1 * log(y->factor) + 1) : m;
 }
 
+/* Returns the section of pair j: the position it rotates by (graph.section). */
+static int section_of(const struct graph *g, int64_t j) {
+    if (g->mixed_sections) return j % 3 && j < 3 * g->section[j % 3] ? (int)(j % 3) : 0;
+    if (j < g->section[0] || !(g->section[1] + g->section[2])) return 0;
+    return j < g->section[0] + g->section[1] ? 1 : 2;
+}
+
 static void fill_table(struct session *s, struct rope_tab *tab) {
     int64_t half = tab->n_rot / 2;
     double m = exec_rope_freqs(s, tab, tab->freq);
-    for (int64_t i = 0; i < half; i++)
+    for (int64_t i = 0; i < half; i++) {
+        const int section = section_of(s->g, i);
         for (int64_t t = 0; t < s->n_tok; t++) {
-            double a = (double)s->row_pos[t] * tab->freq[i];
+            const int64_t pos = s->images.turned ? s->images.turn[t][section] : s->row_pos[t];
+            double a = (double)pos * tab->freq[i];
             tab->cs[(t * half + i) * 2] = (float)(m * cos(a));
             tab->cs[(t * half + i) * 2 + 1] = (float)(m * sin(a));
         }
+    }
     tab->ready = true;
 }
 
