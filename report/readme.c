@@ -81,8 +81,8 @@ static void answer(const struct result *r, struct buf *out) {
             md_text(out, r->base_type);
             buf_chr(out, ')');
         }
-        buf_str(out, ": the losses below are measured against it and add to its "
-                     "own.\n\n");
+        buf_str(out, ". The losses below are measured against it, and add to the loss "
+                     "it already has.\n\n");
     }
     buf_release(&text);
 }
