@@ -8,7 +8,7 @@ static const struct cmd_spec meta_spec = {
     .name = "meta",
     .synopsis = "FILE.gguf [KEY=VALUE | KEY:TYPE=VALUE | KEY=@FILE | --unset KEY | KEY]...",
     .about = "Edits metadata of a GGUF file in place, or lists it. Keys keep their type; tensors "
-             "are not touched. An interrupted edit leaves the old or the new file, whole.",
+             "are not touched. An interrupted edit leaves either the old or the new file intact.",
     .opts = meta_options,
     .min_args = 1,
     .max_args = -1,

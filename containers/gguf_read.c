@@ -88,7 +88,7 @@ static int need_bytes(const struct cur *c, uint64_t n, const char *what, struct 
     return err_set(
         e, ERR_DATA,
         "the file ends at byte %llu inside %s, which needs %llu bytes from byte %llu on; it "
-        "is truncated, download or write it again",
+        "is truncated: download or write it again",
         (unsigned long long)c->size, what, (unsigned long long)n, (unsigned long long)c->off);
 }
 static int take_u32(struct cur *c, uint32_t *v, const char *what, struct err *e) {
@@ -109,7 +109,7 @@ static int take_str(struct cur *c, uint64_t max, const char **s, uint64_t *len, 
     uint64_t at = c->off, n;
     TRY(take_u64(c, &n, what, e));
     if (n > max)
-        return err_set(e, ERR_DATA, "%s at byte %llu claims %llu bytes, the limit is %llu", what,
+        return err_set(e, ERR_DATA, "%s at byte %llu claims %llu bytes; the limit is %llu", what,
                        (unsigned long long)at, (unsigned long long)n, (unsigned long long)max);
     TRY(need_bytes(c, n, what, e));
     *s = (const char *)(c->data + c->off);
@@ -142,7 +142,7 @@ static int read_array(struct cur *c, struct gguf_kv *kv, struct err *e) {
     TRY(take_u64(c, &kv->count, "an array's length", e));
     if (kv->count > limit_of(LIM_GGUF_ARRAY))
         return err_set(e, ERR_DATA,
-                       "the array at byte %llu claims %llu elements, the limit is %llu",
+                       "the array at byte %llu claims %llu elements; the limit is %llu",
                        (unsigned long long)at, (unsigned long long)kv->count,
                        (unsigned long long)limit_of(LIM_GGUF_ARRAY));
     uint64_t size = elem == GV_STR ? 8 : (uint64_t)vtypes[elem].bytes;
@@ -251,14 +251,14 @@ static int read_shape(struct cur *c, struct gguf_tensor *t, struct err *e) {
     int64_t n_elems = 1;
     TRY(take_u32(c, &n_dims, "the number of dimensions", e));
     if (n_dims < 1 || n_dims > 4)
-        return err_set(e, ERR_DATA, "%u dimensions, 1 to 4 are allowed", n_dims);
+        return err_set(e, ERR_DATA, "%u dimensions; 1 to 4 are allowed", n_dims);
     t->n_dims = (int)n_dims;
     for (int d = 0; d < 4; d++) t->ne[d] = 1;
     for (uint32_t d = 0; d < n_dims; d++) {
         uint64_t ne;
         TRY(take_u64(c, &ne, "a dimension", e));
         if (ne < 1 || ne > INT64_MAX)
-            return err_set(e, ERR_DATA, "dimension %u is %lld, it must be at least 1", d,
+            return err_set(e, ERR_DATA, "dimension %u is %lld, but it must be at least 1", d,
                            (long long)ne);
         t->ne[d] = (int64_t)ne;
         if (!mul_ok_i64(n_elems, t->ne[d], &n_elems))
@@ -269,7 +269,7 @@ static int read_shape(struct cur *c, struct gguf_tensor *t, struct err *e) {
     t->type = (enum qtype)type;
     const struct qtype_info *qi = qtype_info(t->type);
     if (t->ne[0] % qi->block_elems)
-        return err_set(e, ERR_DATA, "rows of %lld elements are not whole %s blocks of %d",
+        return err_set(e, ERR_DATA, "rows of %lld elements cannot be divided into %s blocks of %d",
                        (long long)t->ne[0], qi->name, qi->block_elems);
     if (!mul_ok((uint64_t)(n_elems / qi->block_elems), (uint64_t)qi->block_bytes, &t->n_bytes))
         return err_set(e, ERR_DATA, "the size in bytes overflows");
@@ -350,7 +350,7 @@ static int check_place(const struct shard *s, const struct gguf_tensor *t, struc
         return err_set(e, ERR_DATA, "data offset %llu overflows", (unsigned long long)t->off);
     if (end > s->map.size)
         return err_set(e, ERR_DATA,
-                       "its data end at byte %llu but the file has only %llu; it is truncated, "
+                       "its data end at byte %llu but the file has only %llu; it is truncated: "
                        "download or write it again",
                        (unsigned long long)end, (unsigned long long)s->map.size);
     return 0;
@@ -392,7 +392,7 @@ static int read_fixed_header(struct cur *c, struct shard *s, uint64_t *n_tensors
     if ((s->version & 0xffffu) == 0 && s->version)
         return err_set(e, ERR_DATA, "a big-endian GGUF file; get the little-endian one");
     if (s->version != 2 && s->version != 3)
-        return err_set(e, ERR_DATA, "GGUF version %u, only 2 and 3 can be read", s->version);
+        return err_set(e, ERR_DATA, "GGUF version %u; only 2 and 3 can be read", s->version);
     *n_tensors = load_u64(c->data + 8);
     *n_kv = load_u64(c->data + 16);
     c->off = 24;
@@ -411,13 +411,14 @@ static int read_align(struct shard *s, struct err *e) {
     s->align = DEFAULT_ALIGN;
     if (!kv) return 0;
     if (kv->type != GV_U32)
-        return err_set(e, ERR_DATA, "key \"general.alignment\" is %s, it must be u32",
+        return err_set(e, ERR_DATA, "key \"general.alignment\" is %s, but it must be u32",
                        gguf_vtype_name(kv->type));
     s->align = load_u32(kv->data);
     if (s->align < MIN_ALIGN || s->align > MAX_ALIGN || (s->align & (s->align - 1)))
-        return err_set(e, ERR_DATA,
-                       "key \"general.alignment\" is %llu, it must be a power of two from %d to %d",
-                       (unsigned long long)s->align, MIN_ALIGN, MAX_ALIGN);
+        return err_set(
+            e, ERR_DATA,
+            "key \"general.alignment\" is %llu, but it must be a power of two from %d to %d",
+            (unsigned long long)s->align, MIN_ALIGN, MAX_ALIGN);
     return 0;
 }
 
@@ -468,7 +469,7 @@ static int check_shard(struct gguf *g, int i, int n, struct err *e) {
     TRY(split_key(s, "split.no", &no, e));
     TRY(split_key(s, "split.count", &count, e));
     if (count != (uint64_t)n)
-        return err_set(e, ERR_DATA, "claims a set of %llu files, the first shard claims %d",
+        return err_set(e, ERR_DATA, "claims a set of %llu files, but the first shard claims %d",
                        (unsigned long long)count, n);
     if (no == UINT64_MAX) return err_set(e, ERR_DATA, "key \"split.no\" is missing");
     if (no != (uint64_t)i)
@@ -496,8 +497,9 @@ static int open_others(struct gguf *g, int n, unsigned flags, struct err *e) {
     if (split_key(&g->shard[0], "split.tensors.count", &total, e))
         return err_wrap(e, "%s", g->path);
     if (total != (uint64_t)g->n_tensors)
-        return err_set(e, ERR_DATA, "%s: the set should have %llu tensors, its %d files have %lld",
-                       g->path, (unsigned long long)total, n, (long long)g->n_tensors);
+        return err_set(e, ERR_DATA,
+                       "%s: the set should have %llu tensors, but its %d files have %lld", g->path,
+                       (unsigned long long)total, n, (long long)g->n_tensors);
     return 0;
 }
 

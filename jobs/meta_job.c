@@ -75,7 +75,7 @@ static int check_blocks(const struct gguf *g, struct err *e) {
     }
     int rc = most < 0 ? 0 : gguf_get_u64(g, key, &n, e);
     if (!rc && most >= 0 && n != (uint64_t)most + 1)
-        rc = err_set(e, ERR_USAGE, "the tensors have %ld blocks, key \"%s\" is %llu", most + 1,
+        rc = err_set(e, ERR_USAGE, "the tensors have %ld blocks, but key \"%s\" is %llu", most + 1,
                      show_n(key, strlen(key)).s, (unsigned long long)n);
     free(key);
     return rc;
@@ -100,7 +100,8 @@ static int check_whole(struct gguf *edited, void *arg, struct err *e) {
 static int check_own(const struct gguf *g, const struct gguf_kv *kv, struct err *e) {
     const struct gguf_kv *old = gguf_find(g, kv->key);
     if (strcmp(kv->key, "hone.padding") == 0)
-        return err_set(e, ERR_USAGE, "key \"hone.padding\" is room for edits; leave it");
+        return err_set(e, ERR_USAGE,
+                       "key \"hone.padding\" is reserved as room for edits; leave it unchanged");
     if (strncmp(kv->key, "split.", 6) != 0) return 0;
     if (old && kv->data && kv->type != GV_STR && kv->type != GV_ARR && old->type != GV_STR &&
         old->type != GV_ARR && gguf_kv_i64(kv, 0) == gguf_kv_i64(old, 0))
@@ -131,7 +132,7 @@ static int add_change(struct changes *c, const struct gguf *g, const char *text,
                       struct err *e) {
     struct kv_new *v = &c->v[c->n];
     if (unset && !gguf_find(g, text)) {
-        log_warn("%s has no key \"%s\"; there is nothing to remove", gguf_path(g),
+        log_warn("%s has no key \"%s\"; nothing was removed", gguf_path(g),
                  show_n(text, strlen(text)).s);
         return 0;
     }
@@ -207,7 +208,7 @@ static void warn_sums(const char *path) {
     for (size_t i = 0; i < COUNT_OF(sums); i++) {
         char *name = xasprintf("%.*s%s", (int)n, path, sums[i]);
         if (io_exists(name))
-            log_warn("%s may list the file's old checksum; `hone publish` writes it again", name);
+            log_warn("%s may list the file's old checksum; `hone publish` updates it", name);
         free(name);
     }
 }

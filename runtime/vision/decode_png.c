@@ -54,7 +54,7 @@ static int make_rows(struct reader *r, struct err *e) {
     const size_t channels = png_get_channels(r->png, r->info), w = (size_t)r->out->w,
                  h = (size_t)r->out->h;
     if (png_get_bit_depth(r->png, r->info) != 8 || (channels != 3 && channels != 4))
-        return err_set(e, ERR_DATA, "the PNG image has an unknown type of pixels");
+        return err_set(e, ERR_DATA, "the PNG image has an unknown pixel type");
     if (channels == 4 && !(r->rgba = try_calloc(w * h, 4, "an image with transparency", e)))
         return e->code;
     if (!(r->row = try_calloc(h, sizeof *r->row, "the rows of an image", e))) return e->code;
