@@ -28,8 +28,8 @@ int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *v, struct err 
     if (!is_int(kv->type)) return wrong_type(g, kv, "an integer", e);
     int64_t x = gguf_kv_i64(kv, 0);
     if (x < 0 && kv->type != GV_U64)
-        return err_set(e, ERR_DATA, "%s: key \"%s\" is %lld, it must not be negative", gguf_path(g),
-                       key, (long long)x);
+        return err_set(e, ERR_DATA, "%s: key \"%s\" is %lld, but it must not be negative",
+                       gguf_path(g), key, (long long)x);
     *v = (uint64_t)x;
     return 0;
 }

@@ -433,7 +433,7 @@ static int check_keys(const struct gguf_w *w, struct err *e) {
     if (align < 8 || align > (uint64_t)MAX_ALIGN || (align & (align - 1)))
         return err_set(
             e, ERR_DATA,
-            "metadata key \"general.alignment\" is %llu, it must be a power of two from 8 "
+            "metadata key \"general.alignment\" is %llu, but it must be a power of two from 8 "
             "to %d",
             (unsigned long long)align, MAX_ALIGN);
     return 0;
@@ -451,7 +451,7 @@ static int begin_file(struct gguf_w *w, const char *path, bool overwrite, enum b
     w->path = xstrdup(path);
     plan_once(w);
     if (w->n_shards > MAX_SHARDS)
-        return err_set(e, ERR_USAGE, "%s: %d shards, the limit is %d; allow larger shards", path,
+        return err_set(e, ERR_USAGE, "%s: %d shards; the limit is %d; allow larger shards", path,
                        w->n_shards, MAX_SHARDS);
     w->out = xcalloc((size_t)w->n_shards, sizeof(struct out *));
     uint64_t need = plan_bytes(w->shard, w->n_shards), have = 0;

@@ -139,7 +139,7 @@ static int read_meta(struct st *s, const struct json *j, struct err *e) {
 static int read_members(struct st *s, struct err *e) {
     int64_t n = json_len(s->header);
     if ((uint64_t)n > limit_of(LIM_ST_TENSORS))
-        return err_set(e, ERR_DATA, "%lld tensors, the limit is %llu", (long long)n,
+        return err_set(e, ERR_DATA, "%lld tensors; the limit is %llu", (long long)n,
                        (unsigned long long)limit_of(LIM_ST_TENSORS));
     if (!(s->tensor = try_calloc((size_t)n + 1, sizeof *s->tensor, "the list of tensors", e)) ||
         !(s->names = strmap_try_new((size_t)n, "the list of tensors", e)))
@@ -231,7 +231,7 @@ static int check_start(const struct st *s, uint64_t *n_header, struct err *e) {
             (unsigned long long)n, (unsigned long long)limit_of(LIM_ST_HEADER));
     if (8 + n > m->size)
         return err_set(e, ERR_DATA,
-                       "truncated: %llu bytes, its header alone takes %llu; download it again",
+                       "truncated: %llu bytes, but its header alone takes %llu; download it again",
                        (unsigned long long)m->size, (unsigned long long)(8 + n));
     if (m->data[8] != '{')
         return err_set(e, ERR_DATA, "not a safetensors file: the header does not begin with '{'");

@@ -275,7 +275,7 @@ static void choose_type(struct kv_new *n, const struct gguf *g, const struct jso
 
 static int set_text(struct kv_new *n, const char *s, size_t len, struct err *e) {
     if (len > MAX_TEXT)
-        return err_set(e, ERR_USAGE, "the text has %zu bytes, the limit is %d", len, MAX_TEXT);
+        return err_set(e, ERR_USAGE, "the text has %zu bytes; the limit is %d", len, MAX_TEXT);
     TRY(str_no_nul(s, len, "the text", e));
     for (size_t i = 0; i < len;) {
         const int k = json_utf8((const unsigned char *)s + i, len - i);
