@@ -269,7 +269,7 @@ static int read_shape(struct cur *c, struct gguf_tensor *t, struct err *e) {
     t->type = (enum qtype)type;
     const struct qtype_info *qi = qtype_info(t->type);
     if (t->ne[0] % qi->block_elems)
-        return err_set(e, ERR_DATA, "rows of %lld elements cannot be divided into %s blocks of %d",
+        return err_set(e, ERR_DATA, "rows of %lld elements are not whole %s blocks of %d",
                        (long long)t->ne[0], qi->name, qi->block_elems);
     if (!mul_ok((uint64_t)(n_elems / qi->block_elems), (uint64_t)qi->block_bytes, &t->n_bytes))
         return err_set(e, ERR_DATA, "the size in bytes overflows");
