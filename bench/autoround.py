@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """AutoRound's GGUF export of a small model, for comparison with ours: bench/autoround.py FOLDER SCHEME OUT PRE TEXT...
 
-FOLDER: a checkpoint, for example from bench/models/third.py. SCHEME: gguf:q4_k_m. PRE: the pre-tokenizer's name as `hone inspect`
-prints it for our own conversion; the export identifies tokenizers by a hash. Needs auto-round, gguf, sentencepiece and torch
-(PyPI). ITERS: 0 (its advice for GGUF), 50 (its light recipe, the default here) or 200 (its default). SAMPLES: windows of 512
-tokens, the same number from each text (128 in all). THREADS: 1. The result is in a folder below OUT: hone eval kld OUT/*/*.gguf
-OURS.gguf eval.txt --base base.gguf"""
+FOLDER: a checkpoint, for example from bench/models/third.py. SCHEME: gguf:q4_k_m. PRE: the pre-tokenizer's name as `hone
+inspect` prints it for our own conversion; the export identifies tokenizers by a hash. Needs auto-round, gguf, sentencepiece
+and torch (PyPI). ITERS: 0 (its advice for GGUF), 50 (its light recipe, the default here) or 200 (its default). SAMPLES:
+windows of 512 tokens, the same number from each text (128 in all). THREADS: 1. The result is in a folder below OUT: hone eval
+kld OUT/*/*.gguf OURS.gguf eval.txt --base base.gguf"""
 import os
 import sys
 

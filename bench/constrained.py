@@ -49,7 +49,7 @@ def recipe(hone, d, name):
 
 
 def save(out, **new):
-    """Merges parts into OUT.json; recipes by name, in the order of the table."""
+    """Merges parts into OUT.json, with recipes in the table's order."""
     r = json.load(open(out)) if os.path.exists(out) else {}
     recipes = {x["recipe"]: x for x in r.pop("recipes", []) + new.pop("recipes", [])}
     r = {"command": "python3 bench/constrained.py build/hone docs/results/constrained.json recipes, then speed", **r, **new}
@@ -82,7 +82,7 @@ def form(d):
 
 
 def pairs(hone, model, schema, n_tokens, n_pairs, *flags):
-    """Free and constrained answers, alternating."""
+    """Alternates free and constrained answers."""
     common = ["-p", "Describe a car. ", "--temp", "0", "-n", str(n_tokens), "--json", *flags]
     free, held, a, b = [], [], {}, {}
     for _ in range(n_pairs):
@@ -103,7 +103,7 @@ def speed(hone, d):
 
 
 def jump(hone, d):
-    """Seconds after the prompts of 20 answers with tool calls, with and without jump-forward."""
+    """Decoding time in seconds, without prompts, of 20 answers with tool calls, with and without jump-forward."""
     model = f"{d}/speed.gguf"
     drawn, jumped, made, forced = [], [], 0, 0
     for _ in range(5):

@@ -224,7 +224,8 @@ def step_probes(d):
 
 
 def step_search(d):
-    """Each search on the gates of a block's experts (268 M weights), the rest in Q8_0; two of them also with all processors."""
+    """Runs each search on the gates of a block's experts (268 M weights), with the rest in Q8_0; two of the searches
+    also with all processors."""
     im = ("--imatrix", d.path("xim.gguf")) if os.path.exists(d.path("xim.gguf")) else ()
 
     def one(name, device, type, search):
@@ -240,7 +241,7 @@ def step_search(d):
 
 
 def step_blas(d):
-    """Float products compared with numpy's BLAS, one thread each. BLAS: the built bench/blas."""
+    """Compares float products with numpy's BLAS, each on one thread. BLAS is the path of the built bench/blas."""
     if os.environ.get("BLAS"):
         d.do("blas", 30, [sys.executable, "bench/blas.py", os.environ["BLAS"]])
 

@@ -6,10 +6,10 @@ divergence run compared with a perplexity run. Needs numpy; run from the root af
     python3 bench/eval-cost.py memory|time FILE.json [HONE]
 
 memory: the tiny model's first two layers (one with full attention), its embedding and head repeated to 248,320 rows, as bf16.
-`above_weights` is peak RSS less the tensor bytes of all models in the run: mapped pages count once touched, and all are touched.
-The run at 262,144 is stopped after two progress lines.
-time: tiny model; processor seconds per scored token of `eval kld` with 1 and 5 candidates over those of `eval ppl`, medians of 5
-interleaved rounds. All models are the same bf16 file, so every forward pass costs the same.
+`above_weights` is peak RSS less the tensor bytes of all models in the run: mapped pages count once touched, and all are
+touched. The run at 262,144 is stopped after two progress lines.
+time: tiny model; processor seconds per scored token of `eval kld` with 1 and 5 candidates over those of `eval ppl`, medians
+of 5 interleaved rounds. All models are the same bf16 file, so every forward pass costs the same.
 """
 import json
 import os
@@ -67,7 +67,7 @@ def big_vocabulary(folder):
 
 
 def peak(cmd):
-    """Runs a command: its peak RSS, output and seconds."""
+    """Runs a command and returns its peak RSS, output and seconds."""
     t = time.time()
     p = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out = p.stdout.read()

@@ -34,7 +34,7 @@ def vocabulary():
 
 
 def larger():
-    """Schemas as large as tools have."""
+    """Schemas of the size that tools use."""
     text = "Some longer text with UTF-8: été 日本語, and \"quotes\"."
     person = {"name": "Hello world, a test", "age": 42, "tags": ["alpha", "beta"], "nested": {"x": 1.5, "y": [True, False, None]}, "text": text}
     s = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0, "maximum": 150}, "tags": {"type": "array", "items": {"type": "string"}},
@@ -168,7 +168,7 @@ def ours(program, vocab, path):
 
 
 def least(runs):
-    """One run with the fastest time of each mask."""
+    """Merges runs into one with the fastest time of each mask."""
     out = runs[0]
     for r in runs[1:]:
         for a, b in zip(out["rows"], r["rows"]):

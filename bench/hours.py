@@ -5,14 +5,14 @@
     python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (0.5B, 4B, 27B, 35B, 397B)
 
 Sizes, disk and memory follow from the shapes; --max-memory exceeds what any of them needs, so this machine's memory limits
-nothing. Hours follow from the machine's speeds, which the first forecast measures on random rows, without its load. Each shape is
-forecast for presets alone and for mixes at each effort (everything: normal), with machines that have a card, and with the targets
-of issue 51 next to them.
+nothing. Hours follow from the machine's speeds, which the first forecast measures on random rows, without its load. Each
+shape is forecast for presets alone and for mixes at each effort (everything: normal), with machines that have a card, and
+with the targets of issue 51 next to them.
 
     python3 bench/hours.py --run build/hone SRC SCRATCH [OPTION...]
 
-forecasts the job of a small model, runs it, and prints forecast, run and their ratio by step; exit 1 if the total is off by more
-than 1.3. Run it on a quiet machine.
+forecasts the job of a small model, runs it, and prints forecast, run and their ratio by step; exit 1 if the total is off by
+more than 1.3. Run it on a quiet machine.
 
     python3 bench/hours.py --memory N build/hone SCRATCH docs/results/hours.json
 
@@ -90,7 +90,7 @@ def forecast(hone, src, out, asked):
 
 
 def run_once(hone, src, scratch, more):
-    """Forecast and run of one job; returns the ratio of the total."""
+    """Forecasts and runs one job; returns the ratio of the total times."""
     out = os.path.join(scratch, "run")
     for d in out, out + ".work":
         shutil.rmtree(d, ignore_errors=True)
@@ -106,7 +106,7 @@ def run_once(hone, src, scratch, more):
 
 
 def measured(hone, scratch, layers):
-    """Peak memory of two jobs and their forecasts."""
+    """Peak memory of two jobs, and the forecasts of it."""
     src, out, rows = os.path.join(scratch, "4B"), os.path.join(scratch, "out"), {}
     text = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/tiny-qwen35moe/self_eval.txt")
     small = ["--recipe", "Q4_K_M", "--eval", text, "--calib", text, "--chunks", "1", "--calib-chunks", "1", "--pp", "8", "--tg", "2", "--reps", "1",

@@ -31,7 +31,7 @@ def processor():
 
 
 def sets(flags):
-    """The instruction sets of this machine that have packed rows, the best first."""
+    """This machine's instruction sets with packed rows, best first."""
     return [s for s, f in (("amx", "amx_int8"), ("avx512", "avx512_vnni"), ("avxvnni", "avx_vnni"), ("avx2", "avx2")) if f in flags.split()]
 
 
@@ -53,7 +53,7 @@ def ours(model, isa, threads):
 
 
 def peer(model, threads):
-    """In a process of the peer's Python: this file with one argument more."""
+    """Runs this file in the peer's Python, with one more argument."""
     out = subprocess.run([os.environ["PEER"], __file__, "--peer", model, "--threads", str(threads)], check=True, capture_output=True, text=True)
     return json.loads(out.stdout.splitlines()[-1])
 

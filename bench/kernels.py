@@ -2,9 +2,9 @@
 """kernels.py BEFORE AFTER OUT.json - rates of all kernels of two programs, measured in turns; run by bench/kernels.sh.
 
 A rate is the best of the rounds. One token: the fastest way to compute a product with one token (dot products of blocks, or
-packed rows); 64 tokens: packed rows, or decoding and the f32 product. A ratio below 1 is a regression, but the earlier program's
-blocks are wherever malloc puts them, which changes dot products of F32 and F16 by a third. The f32 product did not change: its
-ratio shows how equal the conditions were."""
+packed rows); 64 tokens: packed rows, or decoding and the f32 product. A ratio below 1 is a regression, but the earlier
+program's blocks are wherever malloc puts them, which changes dot products of F32 and F16 by a third. The f32 product did not
+change: its ratio shows how equal the conditions were."""
 import argparse, json, os, shlex, subprocess
 
 

@@ -13,7 +13,7 @@ def load(name):
 
 
 def seconds(name):
-    """'real 12.3' lines of time -p, after the program's own output."""
+    """The times of `time -p` ('real 12.3'), which follow the program's own output."""
     with open(os.path.join(folder, name)) as f:
         t = dict(line.split() for line in f if line.startswith(("real ", "user ", "sys ")))
     return float(t["real"]), float(t["user"]) + float(t["sys"])

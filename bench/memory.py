@@ -6,12 +6,12 @@
     [--add] [--check]
 
 For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and a real convert of N layers, its size
-compared with the prediction. With --all also imatrix (one chunk), quantize to Q4_K_M, eval ppl and eval kld (two windows) on the
-result, compared with the plan of one pass (`hone plan`): activations, keys and values, recurrent state. --add: keep rows of other
-runs in OUT.json. --check: exit 1 unless every peak of convert is below 512 MiB, every dry run takes less than 2 processor
-seconds, and every prediction equals the output's size. A step whose output would exceed --max-gib is skipped, with a note. Peak
-is ru_maxrss of the process, including resident pages of mapped inputs; peak_anon_bytes excludes these (RssAnon, read every 20
-ms)."""
+compared with the prediction. With --all also imatrix (one chunk), quantize to Q4_K_M, eval ppl and eval kld (two windows) on
+the result, compared with the plan of one pass (`hone plan`): activations, keys and values, recurrent state. --add: keep rows
+of other runs in OUT.json. --check: exit 1 unless every peak of convert is below 512 MiB, every dry run takes less than 2
+processor seconds, and every prediction equals the output's size. A step whose output would exceed --max-gib is skipped, with
+a note. Peak is ru_maxrss of the process, including resident pages of mapped inputs; peak_anon_bytes excludes these (RssAnon,
+read every 20 ms)."""
 import argparse
 import json
 import os
@@ -55,7 +55,7 @@ def tensors(shape, n_layers):
 
 
 def folder(path, shape, n_layers):
-    """A sparse shard per layer and one for the rest."""
+    """Writes one sparse shard per layer and one for the other tensors."""
     h, _, heads, kv, vh, experts, used, ff = SHAPES[shape]
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)

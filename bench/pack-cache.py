@@ -6,10 +6,10 @@
 
 For each number of layers `hone synth` makes a Qwen3.5-35B-A3B of random weights (0.55 GiB a layer); the files are removed
 afterwards. Per size: seconds to open reported by `eval speed`, and seconds of the whole process, which reads one token, for:
-memory (packed each time), made (the cache is written and synced), mapped (it exists), compared (its seal was removed), cold (the
-cache's pages were dropped first: the first token reads those it needs). Then speeds of prompts and tokens from memory and mapped,
-in turn. gib_per_s: bytes of packed rows per second of opening. The load before each run is recorded, since a busy machine slows
-everything down."""
+memory (packed each time), made (the cache is written and synced), mapped (it exists), compared (its seal was removed), cold
+(the cache's pages were dropped first: the first token reads those it needs). Then speeds of prompts and tokens from memory
+and mapped, in turn. gib_per_s: bytes of packed rows per second of opening. The load before each run is recorded, since a busy
+machine slows everything down."""
 import argparse
 import glob
 import json

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Gain of `convert --pad`: a random Gemma-4-like mixture of experts of width 704 (dense branch 576), its experts in each type in
-turn, unpadded (rows of 704 take a fallback type) and padded to 768.
+"""Gain of `convert --pad`: a random Gemma-4-like mixture of experts of width 704 (dense branch 576), its experts in each type
+in turn, unpadded (rows of 704 take a fallback type) and padded to 768.
 
     python3 bench/pad.py build/hone SCRATCH OUT.json          (needs numpy)
 
 Everything except the experts is Q8_0. Bytes are those of the expert tensors; the divergence is from the unquantized model over
-the text shipped with hone, windows of 128 tokens. `at_equal_bytes`: the padded file's divergence over that of the unpadded files
-at its size, interpolated in log divergence between neighbours. Weights are normal with log-normal scales by column: the model is
-not trained, so differences between types count, not the values."""
+the text shipped with hone, windows of 128 tokens. `at_equal_bytes`: the padded file's divergence over that of the unpadded
+files at its size, interpolated in log divergence between neighbours. Weights are normal with log-normal scales by column: the
+model is not trained, so differences between types count, not the values."""
 import json
 import math
 import os

@@ -20,7 +20,7 @@ lc.llama_backend_init()
 
 
 def build():
-    """Instruction sets and options the package was compiled with."""
+    """Instruction sets and options with which the package was compiled."""
     return lc.llama_print_system_info().decode().strip(" |")
 
 
@@ -68,7 +68,7 @@ class Model:
         return lc.llama_state_set_data(self.ctx, raw, len(raw)) > 0
 
     def logits(self, ids):
-        """float32 [len(ids)][n_vocab], the sequence computed in one batch from an empty state."""
+        """Computes the sequence in one batch from an empty state; returns float32 [len(ids)][n_vocab]."""
         self.clear()
         n = len(ids)
         b = lc.llama_batch_init(n, 0, 1)
@@ -91,7 +91,7 @@ class Model:
         lc.llama_synchronize(self.ctx)
 
     def steps(self, ids):
-        """The result of logits(), computed a token at a time: other kernels of the engine, mathematically the same."""
+        """Like logits(), but one token at a time: mathematically the same, with different kernels of the engine."""
         self.clear()
         out = []
         for t in ids:
@@ -127,8 +127,8 @@ def read_dat(path):
 
 
 def quantize(src, dst, ftype, threads, pure=False, imatrix=None, types=None):
-    """Returns the seconds of the engine's quantizer. ftype: a name of its LLAMA_FTYPE_MOSTLY_ constants; imatrix: a .dat file;
-    types: the type of each tensor by name ({"output.weight": "Q6_K"}), which overrides ftype."""
+    """Runs the engine's quantizer and returns its seconds. ftype is the name of a LLAMA_FTYPE_MOSTLY_ constant, imatrix
+    a .dat file, types the type of each tensor by name ({"output.weight": "Q6_K"}), which overrides ftype."""
     p = lc.llama_model_quantize_default_params()
     p.nthread, p.ftype, p.pure, p.allow_requantize = threads, getattr(lc, "LLAMA_FTYPE_MOSTLY_" + ftype), pure, True
     means = read_dat(imatrix) if imatrix else {}

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Speed of llama.cpp's CUDA backend on one GGUF file, measured like llama-bench: peer_cuda.py --libs FOLDER MODEL.gguf [options]
+"""Speed of llama.cpp's CUDA backend on one GGUF file, measured like llama-bench: peer_cuda.py --libs FOLDER MODEL.gguf
+[options]
 
-FOLDER: libllama, libggml, libggml-base, libggml-cpu and libggml-cuda from PyPI's package cyllama-cuda12 0.7.0, and the libraries
-that libggml-cuda needs besides the driver: libcudart.so.12, libcublas.so.12, libcublasLt.so.12. Standard library only. All layers
-are on the first GPU with flash attention. Prints one JSON document on standard output, progress on standard error. With --out the
-document is also written to a file after every measurement, so an interrupted run keeps its results. Rates are in tokens per
-second.
+FOLDER: libllama, libggml, libggml-base, libggml-cpu and libggml-cuda from PyPI's package cyllama-cuda12 0.7.0, and the
+libraries that libggml-cuda needs besides the driver: libcudart.so.12, libcublas.so.12, libcublasLt.so.12. Standard library
+only. All layers are on the first GPU with flash attention. Prints one JSON document on standard output, progress on standard
+error. With --out the document is also written to a file after every measurement, so an interrupted run keeps its results.
+Rates are in tokens per second.
 
   pp      prompts of each length of --pp with each micro-batch of --ubatch; "pp": the best median per length, "pp_runs": all of
           them
-  tg      --n single tokens after each depth of --depths; "tg" reads the logits of every token (llama_get_logits_ith, as a sampler
+  tg      --n single tokens after each depth of --depths; "tg" reads the logits of every token (llama_get_logits_ith, as a
+sampler
           does), "tg_wait" only waits for every token, as llama-bench does
   --kv    type of the caches, f16 or q8_0        --reps  repetitions of each measurement (5); the median is reported
   --cpu   run on the CPU, to try the program without a GPU. --vocab: number of token ids, for files without a vocabulary.
@@ -188,7 +190,7 @@ class Model:
 
 
 def runs(reps, n, before, work):
-    """Median and rates of reps repetitions of work on n tokens, after an uncounted warm-up."""
+    """Repeats work on n tokens reps times after an uncounted warm-up; returns the median and the rates."""
     rates, first = [], 0
     for r in range(reps + 1):
         before()

@@ -11,7 +11,7 @@ import ik_llama_cpp._ctypes_api as lc
 
 
 def declared(name, args, result):
-    """A library function that the package does not declare."""
+    """Declares a library function that is missing in the package."""
     f = getattr(lc._lib, name)
     f.argtypes, f.restype = args, result
     return f
@@ -64,7 +64,7 @@ class Model:
         self.n += len(ids)
 
     def logits(self, ids):
-        """float32 [len(ids)][n_vocab], the sequence computed a token at a time from an empty state."""
+        """Computes the sequence one token at a time from an empty state; returns float32 [len(ids)][n_vocab]."""
         self.clear()
         out = []
         for t in ids:

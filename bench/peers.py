@@ -12,7 +12,8 @@ import argparse, json, os, shlex, statistics, subprocess, sys, time
 
 
 def load(engine, path, n_ctx, threads):
-    """A model in an engine with its usual best settings: KV f16, flash attention, batch 2048, micro-batch 512."""
+    """A model in an engine with the settings usually best for it: KV f16, flash attention, batch 2048, micro-batch
+    512."""
     if engine == "ik":
         import peer_ik
         return peer_ik, peer_ik.Model(path, n_ctx, threads, min(2048, n_ctx))
@@ -32,7 +33,7 @@ def child(engine, path, pp, tg, depths, threads, states):
             m.feed(ids[i:min(i + 2048, b)])
 
     def filled(d):
-        """Leaves the context's caches with d tokens in them."""
+        """Fills the context's caches with d tokens."""
         m.clear()
         kept = os.path.join(states, f"{engine}-{d}.state") if states and d else ""
         if kept and os.path.exists(kept):
@@ -88,7 +89,8 @@ def by_hone(a, path, pp, tg, depths):
 
 
 def by_bench(a, path, pp, tg, depths):
-    """Any llama-bench: ik_llama.cpp's sets depth with -gp, llama.cpp's with -d; uses the best settings that its help lists."""
+    """Any llama-bench, with the best settings that its help lists. That of ik_llama.cpp sets the depth with -gp, that
+    of llama.cpp with -d."""
     text = subprocess.run([a.bench, "--help"], capture_output=True, text=True)
     text = text.stdout + text.stderr
     base = [a.bench, "-m", path, "-t", str(a.threads), "-r", "1", "-o", "json"]
@@ -122,7 +124,7 @@ def middle(x, digits=2):
 
 
 def row_of(test, depth, runs):
-    """A test's row from its runs; runs: {engine: [row of each pair]}."""
+    """Makes a test's row from its runs ({engine: [row of each pair]})."""
     of = {who: [t for r in rows for t in r if (t["test"], t["depth"]) == (test, depth)] for who, rows in runs.items()}
     mine = of.pop("hone")
     r = dict(test=test, depth=depth, pairs=len(mine), hone_tok_per_s=middle(x["tok_per_s"] for x in mine))

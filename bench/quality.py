@@ -34,7 +34,7 @@ def make(path, *cmd):
 
 
 def remember(path, *cmd):
-    """A command's output, from an earlier part's file if there is one."""
+    """A command's output, read from the file of an earlier part if there is one."""
     if not os.path.exists(path):
         res = run(*cmd)
         json.dump(res, open(path + ".part", "w"))
@@ -70,7 +70,8 @@ class Model:
         return out
 
     def mix(self, hone, step, preset, budget):
-        """The file of a step: mix, feedback, block (the types of feedback, block by block), before (feedback by OLD)."""
+        """Makes the file of a step: mix, feedback, block (the types of feedback, block by block), before (feedback with
+        OLD)."""
         name = "before-" if step == "before" else ""
         imatrix, gram = self.moments(hone, name)
         file, sens = f"{self.work}/{step}-{preset}.gguf", f"{self.work}/{name}sens.json"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Times the quantizers for bench/quantize-speed.sh. Each run is a process of its own that reads in.gguf and writes one file: wall
-time and processor time of the quantizing call (hone: processor time of the whole process). The ratio of processor times
+"""Times the quantizers for bench/quantize-speed.sh. Each run is a process of its own that reads in.gguf and writes one file:
+wall time and processor time of the quantizing call (hone: processor time of the whole process). The ratio of processor times
 remains comparable while other programs run."""
 import argparse, json, os, resource, shlex, statistics, subprocess, sys, time
 
@@ -14,7 +14,7 @@ def child(src, dst, ftype, threads):
 
 
 def run(a, args):
-    """Its output, processor time and peak memory."""
+    """Runs a command and returns its output, processor time and peak memory."""
     p = subprocess.Popen(a.run + args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     out = p.stdout.read()
     _, status, use = os.wait4(p.pid, 0)

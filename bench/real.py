@@ -69,7 +69,7 @@ def piece(m, token):
 
 
 def continued(m, prompt, n):
-    """The text of n greedy tokens after a prompt, or fewer if the answer ends."""
+    """The text of n greedy tokens after a prompt; fewer if the answer ends earlier."""
     bos = [lc.llama_vocab_bos(m.vocab)] if lc.llama_vocab_get_add_bos(m.vocab) else []
     text = b""
     m.clear()
@@ -84,7 +84,8 @@ def continued(m, prompt, n):
 
 
 def greedy(name, m):
-    """Ours with f32 activations; theirs on the same file (activations rounded to 8 bits) and on its F16 version (to 16)."""
+    """Our result with f32 activations, and theirs on the same file (activations rounded to 8 bits) and on its F16
+    version (rounded to 16 bits)."""
     plain = peer.Model(path(name, "-F16.gguf"), n_ctx=CTX, threads=threads)
     rows = []
     for p in PROMPTS:
@@ -98,8 +99,8 @@ def greedy(name, m):
 
 
 def perplexity(name, m):
-    """By the published procedure: windows of CTX tokens, BOS in place of the first if the vocabulary adds one, the second half of
-    each scored."""
+    """Perplexity with the published procedure: windows of CTX tokens, with BOS in place of the first token if the
+    vocabulary adds one; the second half of each window is scored."""
     ours = run_json("eval", "ppl", path(name, ".gguf"), TEXT, "--ctx", CTX, "--chunks", chunks)
     bos = [lc.llama_vocab_bos(m.vocab)] if lc.llama_vocab_get_add_bos(m.vocab) else []
     ids = bos + m.tokenize(open(TEXT).read())
@@ -116,7 +117,7 @@ def perplexity(name, m):
 
 
 def tools(name):
-    """The built-in suite, if the template renders tools: rates of each check, and how the calls were written."""
+    """Runs the built-in suite if the template renders tools: the rate of each check, and the syntaxes of the calls."""
     if "tools" not in run_json("template", "lint", path(name, ".gguf"))["renders"]:
         return None
     found = run_json("eval", "tools", path(name, ".gguf"))

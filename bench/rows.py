@@ -5,16 +5,16 @@
     python3 bench/rows.py MODEL.gguf TEXT [OUT.json] [--base OLDHONE] [--threads 2] [--pairs 7] [--minutes 6] [--part NAME]...
     [--again]
 
-MODEL: for instance the output of `hone synth --layers 8 --recipe Q4_K_M --tokenizer tests/golden/tiny-qwen35moe`; TEXT: any plain
-text of at least 2048 tokens. Environment: HONE (build/hone), ROWS (built by `make bench-rows`). Parts:
+MODEL: for instance the output of `hone synth --layers 8 --recipe Q4_K_M --tokenizer tests/golden/tiny-qwen35moe`; TEXT: any
+plain text of at least 2048 tokens. Environment: HONE (build/hone), ROWS (built by `make bench-rows`). Parts:
 tokens, depth: prompts of 512 tokens and 64 generated ones, at depth 0 and after 4096 tokens
 imatrix, ppl, kld: importance, perplexity, divergence of the model against itself: four windows of 512
 sequences: 1, 4 and 16 sequences decoded together (bench/rows.c)
 windows: perplexity and divergence with windows one by one and together (bench/rows.c)
 The first five need --base, a build of an earlier version: both programs take turns, `pairs` times each, or fewer if the part
-would take longer than --minutes. A ratio is the later program's tokens per second over the earlier one's: the median over pairs,
-with the range. Parts already in OUT are skipped unless --again or --part names them. OUT is written after each part, so an
-interrupted run resumes."""
+would take longer than --minutes. A ratio is the later program's tokens per second over the earlier one's: the median over
+pairs, with the range. Parts already in OUT are skipped unless --again or --part names them. OUT is written after each part,
+so an interrupted run resumes."""
 import argparse
 import json
 import os
@@ -53,7 +53,7 @@ COMPARED = {
 
 
 def compare(part, new, a):
-    """Measures pairs until there are enough or the next one would end too late."""
+    """Measures pairs until there are enough or the next pair would end too late."""
     pairs, t0, longest = [], time.monotonic(), 0.0
     with tempfile.TemporaryDirectory() as scratch:
         while len(pairs) < a.pairs and (not pairs or time.monotonic() - t0 + longest < 60 * a.minutes):

@@ -31,7 +31,7 @@ def functions(lines):
 
 
 def edges(code):
-    """Successors of each instruction, by BRA only: calls and exits leave the kernel's code."""
+    """Successors of each instruction, through BRA only, since calls and exits leave the kernel's code."""
     at = {a: i for i, (a, _) in enumerate(code)}
     out = []
     for i, (_, op) in enumerate(code):

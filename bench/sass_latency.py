@@ -3,7 +3,8 @@
 """Time that a warp waits for its own results: dependency chains of kernels, found in nvcc's code without a GPU. Unlike
 instruction counts (bench/sass.py), it shows eight loads that wait for one another.
 
-    nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -cubin -o DIR/elem.90a.cubin kernels/cuda/elem.cu     (likewise route, delta,
+    nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -cubin -o DIR/elem.90a.cubin kernels/cuda/elem.cu     (likewise route,
+delta,
     best, gemm, matmul)
     NVDISASM=nvdisasm python3 bench/sass_latency.py 90a DIR/before DIR/after
 
@@ -68,7 +69,7 @@ def registers(text):
 
 
 def split(op):
-    """Opcode, registers written, registers read."""
+    """Parses an instruction into opcode, registers written and registers read."""
     guard = re.match(r"@!?(U?P\w+) +", op)
     rest = op[guard.end():] if guard else op
     word, _, args = rest.partition(" ")
@@ -92,7 +93,7 @@ def split(op):
 
 
 class Warp:
-    """The clock, and when each register is ready."""
+    """The clock, and the time at which each register is ready."""
 
     def __init__(self):
         self.now, self.ready = 0, {}
@@ -174,7 +175,7 @@ def clocks(code, turns, when):
 
 
 def of_turn(code):
-    """Clocks of one more turn of the loop that copies and multiplies; None if its jumps are not understood."""
+    """Clocks of one more iteration of the loop that copies and multiplies; None if its jumps are not understood."""
     loop = (r"^(?=.*IDP)(?=.*LDGSTS)", r"LDGDEPBAR")
     return clocks(code, [(*loop, 3)], "") - clocks(code, [(*loop, 2)], "") or None
 

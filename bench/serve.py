@@ -7,9 +7,9 @@
 
 --peer: a Python with llama-cpp-python[server]. --llama-server: the program. Without them their columns are missing. Results are
 added to FILE under NAME after each unit (one row of one server): median, minimum and maximum of the runs. Units already in FILE
-are skipped; a row that failed or exceeded --limit seconds is recorded with the reason, and retried with --again. --minutes: stops
-with status 75 if more is left than fits, so `while bench/serve.py ...; [ $? -eq 75 ]; do :; done` runs it in parts. Standard
-library only.
+are skipped; a row that failed or exceeded --limit seconds is recorded with the reason, and retried with --again. --minutes:
+stops with status 75 if more is left than fits, so `while bench/serve.py ...; [ $? -eq 75 ]; do :; done` runs it in parts.
+Standard library only.
 """
 import argparse, http.client, json, os, random, signal, socket, statistics, subprocess, sys, tempfile, threading, time
 
@@ -19,7 +19,7 @@ WORDS = "time year people way day man thing woman life child world school state 
 
 
 def text(rng, n):
-    """About n tokens."""
+    """A text of about n tokens."""
     return " ".join(rng.choice(WORDS) for _ in range(n))
 
 
@@ -158,7 +158,7 @@ def metric(s, name):
 
 
 def row_repeat(s, a, rng):
-    """A text repeats earlier text, as in edited code: hone drafts tokens from what followed before."""
+    """An answer that repeats earlier text, as in edited code, so that hone can draft the tokens that followed there."""
     said = text(rng, 40)
     before = [metric(s, f"hone_draft_{x}_total") for x in ("tokens", "right")] if s.kind == "hone" else []
     begin = time.monotonic()
@@ -171,7 +171,8 @@ def row_repeat(s, a, rng):
 
 
 def row_draft(s, a, rng):
-    """Drafts on and off: two servers at once, asked in turn, each text twelve times; one repetitive text and one random."""
+    """Compares drafts on and off: two servers at once get requests in turn, twelve for a repetitive text and twelve for
+    a random one."""
     if s.kind != "hone":
         return {}
     said, both = text(rng, 40), {}
@@ -216,7 +217,7 @@ def row_ttft(s, a, rng):
 
 
 def row_restart(s, a, rng):
-    """The first token after a 2000-word prefix that the server knew before it restarted."""
+    """Time to the first token after a 2000-word prefix that the server knew before it restarted."""
     head = [{"role": "system", "content": text(rng, 2000)}]
     chat(s, head + [{"role": "user", "content": text(rng, 12)}], 2)
     s.stop()
@@ -226,7 +227,7 @@ def row_restart(s, a, rng):
 
 
 def row_loop(s, a, rng):
-    """Twenty steps: the answer and 60 new tokens each time."""
+    """Twenty steps; each appends the last answer and 60 new tokens."""
     talk = [{"role": "system", "content": text(rng, 1000)}, {"role": "user", "content": text(rng, 40)}]
     begin = time.monotonic()
     for _ in range(20):
@@ -236,7 +237,7 @@ def row_loop(s, a, rng):
 
 
 def row_beside(s, a, rng):
-    """A long prompt arrives during four streams: their longest pause, and its own time."""
+    """A long prompt arrives during four streams: measures the streams' longest pause and the prompt's time."""
     came, go = [0], threading.Event()
 
     def first():
@@ -272,7 +273,7 @@ def row_rss(s, a, rng):
 
 
 def row_form(s, a, rng):
-    """A schema of 30 fields against free text: time per token."""
+    """Time per token with a schema of 30 fields, compared with free text."""
     props = {f"field_{i}": {"type": ["string", "integer", "boolean"][i % 3], **({"maxLength": 8} if i % 3 == 0 else {"maximum": 99} if i % 3 == 1 else {})} for i in range(30)}
     schema = {"type": "object", "properties": props, "required": list(props), "additionalProperties": False}
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}
@@ -310,7 +311,7 @@ def commands(a, kept):
 
 
 class Units:
-    """Results, one unit (one row of one server) at a time, saved after each, so that a later call resumes."""
+    """The results. They are saved after each unit (one row of one server), so that a later call can resume."""
 
     def __init__(self, a):
         self.a, self.all, self.begin = a, {}, time.monotonic()

@@ -21,7 +21,8 @@ REST_S = 3  # of each minute
 
 
 def request(rng, long):
-    """A path and a body; most are valid. long: half of the prompts start with one of sixty long prefixes."""
+    """The path and body of a random request; most requests are valid. long: half of the prompts start with one of sixty
+    long prefixes."""
     words = rng.randrange(200, 260, 4) if long and rng.random() < 0.5 else rng.randrange(60)
     head = f"You are number {rng.randrange(4)}. " + "Be brief. " * words
     say = rng.choice(["What is the weather in Oslo?", "Tell me about tables.", "Add two and two. " * rng.randrange(1, 40)])

@@ -23,7 +23,7 @@ def run(*cmd):
 
 
 def rank(at, n):
-    """The rank of a layer: first, last, middle, quarters..., as in mix/joint.c."""
+    """The rank of a layer in the order first, last, middle, quarters..., as in mix/joint.c."""
     if at in (0, n - 1):
         return min(at, 1)
     step, r = 2, 2

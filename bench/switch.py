@@ -4,7 +4,8 @@
 each answer equals that of a server with only that file, memory does not grow (last quarter of the requests against the
 second), and at most two files are loaded at a time. Measures the time of a request whose file is or is not loaded.
 
-    bench/switch.py A.gguf B.gguf C.gguf [--requests 200] [--context-memory 256MiB] [--threads N] [--out docs/results/switch.json]
+    bench/switch.py A.gguf B.gguf C.gguf [--requests 200] [--context-memory 256MiB] [--threads N] [--out
+docs/results/switch.json]
 
 --out adds the run to a list, replacing one with the same command. cold: the file is not loaded and its pages were dropped from
 the page cache; warm: not loaded, pages cached; resident: loaded. HONE: the binary (default build/hone).
@@ -44,7 +45,7 @@ class Server:
         return a["response"] if api == "ollama" else [(x["type"], x.get("text"), x.get("thinking")) for x in a["content"]]
 
     def rss(self):
-        """KiB of anonymous memory, and of mapped files."""
+        """KiB of anonymous memory and of mapped files."""
         own = {l.split(":")[0]: int(l.split()[1]) for l in open(f"/proc/{self.p.pid}/status") if l.startswith(("RssAnon", "RssFile"))}
         return own["RssAnon"], own["RssFile"]
 

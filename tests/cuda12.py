@@ -68,7 +68,8 @@ def install(folder):
 
 
 def copy(folder, launch, early):
-    """A copy of the sources whose two ways to launch read as given."""
+    """Copies the sources and replaces the launch in CU_LAUNCH with `launch`; early: CU_LAUNCH_EARLY becomes the
+    same."""
     shutil.rmtree(folder, ignore_errors=True)
     for room in ("kernels", "core", "models", "quantize"):
         shutil.copytree(room, folder + "/" + room)
@@ -85,7 +86,7 @@ def copy(folder, launch, early):
 
 
 def without_asm(folder):
-    """The host compiler knows no PTX."""
+    """Removes inline PTX, which the host compiler does not know."""
     inner = r'(?:[^()"]|"[^"]*"|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*'
     for path in glob.glob(folder + "/**/*.cu*", recursive=True):
         text = open(path).read()
@@ -93,7 +94,7 @@ def without_asm(folder):
 
 
 def nvrtc(lib, path, options):
-    """(PTX or None, log)"""
+    """Compiles a source; returns (PTX or None, log)."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     lib.nvrtcCreateProgram(ctypes.byref(program), open(path, "rb").read(), path.encode(), 0, None, None)
     words = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])

@@ -47,7 +47,7 @@ def ours(path, ids, act):
 
 
 def difference(path, act):
-    """Largest difference of a logit."""
+    """The largest difference between logits."""
     m = peer.Model(path, n_ctx=256)
     ids = np.random.default_rng(4).integers(0, m.n_vocab, 40)
     theirs = m.logits(ids)

@@ -26,7 +26,7 @@ def log_probabilities(x):
 
 
 def check(how, name, base, imat):
-    """A row of the result."""
+    """Compares one file; returns a row of the result."""
     path = scratch / "f.gguf"
     run("quantize", base, "-o", path, "--" + how, name, "--imatrix", imat, "-q", "-f")
     row = dict(file=f"{how} {name}", size_bytes=os.path.getsize(path))

@@ -83,7 +83,7 @@ IMAGES = [png(lambda x, y: (x * 2, y * 2, x * y % 256)), png(lambda x, y: (255 -
 
 
 def ask(text, tower):
-    """Log probabilities of the first token's candidates, per image."""
+    """Log probabilities of the candidates for the first token, for each image."""
     p = xllamacpp.CommonParams()
     p.model.path, p.mmproj.path, p.n_ctx, p.warmup, p.n_gpu_layers, p.cpuparams.n_threads = str(text), str(tower), 2048, False, 0, 1
     server, out = xllamacpp.Server(p), []
@@ -98,7 +98,7 @@ def ask(text, tower):
 
 
 def apart(a, b):
-    """Largest difference of probabilities of tokens that both name; 1 if there is no common one."""
+    """The largest difference between probabilities of tokens that both list; 1 if they have no token in common."""
     return max((abs(a[t] - b[t]) for t in a if t in b), default=1.0)
 
 

@@ -51,7 +51,7 @@ def ours(path, ids, act="f32"):
 
 
 def compare(a, b):
-    """b against a: differences of logits, and of the distributions they stand for."""
+    """Compares b with a: differences of the logits and of their distributions."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     la = a - a.max(-1, keepdims=True); la -= np.log(np.exp(la).sum(-1, keepdims=True))
     lb = b - b.max(-1, keepdims=True); lb -= np.log(np.exp(lb).sum(-1, keepdims=True))
@@ -68,13 +68,13 @@ def theirs(path, ids):
 
 
 def windows(a, b):
-    """Of two lists of logits, a pair per sequence."""
+    """Compares two lists of logits, which have one entry per sequence."""
     worst = sorted(float(abs(x - y).max()) for x, y in zip(a, b))
     return dict(windows=len(worst), within=sum(w <= BOUND for w in worst), median=worst[len(worst) // 2], max=worst[-1])
 
 
 def check(name, path, exact_copy=True, bound=BOUND):
-    """One file through all comparisons; a row of the result."""
+    """Runs all comparisons on one file; returns a row of the result."""
     row = dict(file=name, size_bytes=os.path.getsize(path))
     try:
         m = peer.Model(path, n_ctx=256)
@@ -109,7 +109,8 @@ def show(r):
 
 
 def tokens(path, family):
-    """The committed strings and what an independent tokenizer made of them: the engine reading our vocabulary."""
+    """Compares the engine's tokens with our vocabulary to those of an independent tokenizer, for the committed
+    strings."""
     d = json.load(open("tests/golden/models/tokens.json"))
     m = peer.Model(path, n_ctx=64)
     norm = (lambda s: unicodedata.normalize("NFC", s)) if family.startswith("qwen") else str  # which the engine leaves out
@@ -121,7 +122,7 @@ def tokens(path, family):
 
 
 def templates(path):
-    """Prompts rendered by the engine's own jinja2 from the template in the file, and by hone."""
+    """Compares prompts that hone renders with those of the engine's own jinja2, from the template in the file."""
     m = peer.Model(path, n_ctx=64)
     f = llama_chat_format.Jinja2ChatFormatter(peer.meta(m.model, "tokenizer.chat_template"), eos_token="", bos_token="")
     m.close()

@@ -109,7 +109,7 @@ FOLDER = sys.argv[3] if len(sys.argv) > 3 else None
 
 
 def shot(b, name):
-    """A picture of what is in sight."""
+    """Saves a screenshot of the visible part."""
     with open(os.path.join(FOLDER, name), "wb") as f:
         f.write(base64.b64decode(b.call("Page.captureScreenshot", format="png")["data"]))
 
@@ -119,7 +119,7 @@ def set_value(b, name, text):
 
 
 def use(b, faults):
-    """Each view once; faults gets what is wrong."""
+    """Tests each view once and appends what is wrong to faults."""
     need = lambda ok, what: ok or faults.append(what)
     b.wait("document.getElementById('model-name').textContent !== ''")
     for n, v in (("temperature", "0"), ("max_tokens", "48"), ("seed", "1")):
@@ -266,7 +266,8 @@ PAIR, SENTENCE = "What does the timer do?", {"guided_regex": r"The ([a-z]{2,9} )
 
 
 def pictures(b):
-    """The page while an answer streams (a grammar holds a small model to ANSWER), and two files side by side, where the server has two."""
+    """Screenshots of the page while an answer streams (a grammar makes a small model write ANSWER), and of two files
+    side by side if the server has two."""
     def device(width, height, dark):
         b.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         b.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])

@@ -137,7 +137,7 @@ def engine(kind, text):
 
 # ---- conversations ---------------------------------------------------------------------------------------------
 def normal(sc):
-    """The same conversation in the normal form, as a server would make it before it renders."""
+    """The same conversation in the normal form, as a server would convert it before rendering."""
     sc = copy.deepcopy(sc)
     out = []
     for m in sc["messages"]:
@@ -293,7 +293,7 @@ def pairs():
 
 
 def holds(sc):
-    """The probes that tell whether a conversation like this one is rendered rightly."""
+    """The probes that show whether a conversation of this kind is rendered correctly."""
     want = set()
     tools, roles = sc.get("tools"), [m.get("role") for m in sc["messages"]]
     if tools:
@@ -389,7 +389,7 @@ def milliseconds(template, sc):
 
 
 def costs(old, new):
-    """Milliseconds that the repair adds to 200 messages, and those that arguments as text add to that."""
+    """Milliseconds that the repair adds for 200 messages, and the additional ones for arguments as text."""
     a, b = milliseconds(old, long_conversation(False)), milliseconds(new, long_conversation(False))
     c = milliseconds(new, long_conversation(True))
     return [None if x is None or y is None else round(y - x, 2) for x, y in ((a, b), (b, c))]

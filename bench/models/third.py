@@ -53,7 +53,7 @@ def pages():
 
 
 def split(docs, names):
-    """The training documents, and those of each name in names."""
+    """The training documents, and the documents of each set in names."""
     parts = {n: [] for n in names}
     learned, seen = [], set()
     for path, text in docs:

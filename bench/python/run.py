@@ -49,7 +49,7 @@ def processor():
 
 
 def one(folder, python, library, task):
-    """Best seconds and peak MiB of a task in its own process, or why it failed."""
+    """Runs a task in its own process; returns the best seconds and peak MiB, or the reason of its failure."""
     best, out = None, os.path.join(folder, "out.gguf")
     for _ in range(RUNS):
         if os.path.exists(out):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tasks that transformers can do, on the folder the files were converted from."""
+"""The tasks that transformers can do, on the folder from which the files were converted."""
 from run import D, TALK, TEXT
 
 

@@ -185,7 +185,7 @@ def check_agents_tools(url):
 
 
 def check_agents_forms(url):
-    """An answer of a form, beside tools: the model may call or answer."""
+    """Structured output together with tools: the model may call a tool or answer."""
     import asyncio
     from agents import Agent, MaxTurnsExceeded, ModelSettings, Runner
     Person = person()
@@ -240,7 +240,7 @@ def check_smolagents_model(url):
 
 
 def check_smolagents_agent(url):
-    """Steps, each a call that the library demands (tool_choice required), to the answer or the third."""
+    """Up to three steps, each a call that the library requires (tool_choice required), until the answer."""
     from smolagents import ToolCallingAgent
     for stream in (False, True):
         asked = []
@@ -321,7 +321,7 @@ EDIT = "\n".join(["hello.py", "```python", "<" * 7 + " SEARCH", 'print("hello")'
 
 
 def check_aider(url):
-    """An edit of a file; its answer is the only one that the form of the request has."""
+    """An edit of a file; the format of the request allows only one answer."""
     with tempfile.TemporaryDirectory() as d:
         with open(f"{d}/hello.py", "w", encoding="utf-8") as f:
             f.write('print("hello")\n')

@@ -104,7 +104,7 @@ def check_outlines(url):
 
 
 def check_llm(url):
-    """Simon Willison's llm, whose models are named in a file."""
+    """Simon Willison's llm, which reads its models from a file."""
     with tempfile.TemporaryDirectory() as d:
         with open(f"{d}/extra-openai-models.yaml", "w", encoding="utf-8") as f:
             f.write(f'- model_id: h\n  model_name: m\n  api_base: "{url}/v1"\n  supports_tools: true\n  supports_schema: true\n'
@@ -117,7 +117,7 @@ def check_llm(url):
 
 
 def check_ag2(url):
-    """A loop of its agent, by both of OpenAI's APIs."""
+    """A loop of its agent, through both of OpenAI's APIs."""
     import asyncio
     from ag2 import Agent, tool
     from ag2.config import OpenAIConfig, OpenAIResponsesConfig
@@ -138,7 +138,7 @@ def check_ag2(url):
 
 
 def check_dspy(url):
-    """Its model alone, an answer of a form, and a program whose fields come as JSON."""
+    """Its model alone, structured output, and a program whose fields arrive as JSON."""
     import dspy
     lm = dspy.LM("openai/m", api_base=url + "/v1", api_key="none", temperature=0, max_tokens=300, cache=False,
                  extra_body={"chat_template_kwargs": {"enable_thinking": False}})

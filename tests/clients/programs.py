@@ -12,13 +12,13 @@ from kits import OSLO
 
 
 def package(name, *path):
-    """A file in a package of this environment."""
+    """The path of a file in a package of this environment."""
     found = subprocess.run([sys.executable, "-c", f"import {name}; print({name}.__path__[0])"], capture_output=True, text=True, check=True)
     return os.path.join(found.stdout.strip(), *path)
 
 
 def lines(command, home, **env):
-    """What a program prints, JSON in lines."""
+    """The output of a program, which is one JSON value per line."""
     p = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
                        env={**os.environ, "HOME": home, **env})
     need(p.returncode == 0, f"{p.returncode}: {p.stdout[-800:]}{p.stderr[-800:]}")

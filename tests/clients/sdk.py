@@ -118,7 +118,7 @@ def check_openai_forms(url):
 
 
 def check_openai_progress(url):
-    """Members that only servers like this one know."""
+    """Members that are not part of OpenAI's API but that local servers accept."""
     c = openai_client(url)
     seen = []
     for chunk in c.chat.completions.create(model="m", messages=[{"role": "user", "content": "word " * 3000}], max_tokens=4, stream=True,
@@ -229,7 +229,7 @@ def check_openai_responses(url):
 
 
 def check_openai_custom(url):
-    """Tools that take a text, held to a grammar; what was called goes back with a result."""
+    """Tools whose input is a text constrained by a grammar; the call is sent back with a result."""
     c = openai_client(url)
     forms = (("lark", 'start: "SELECT " COL (", " COL)~0..2 "\\n FROM \\"t\\\\\\""\nCOL: /[a-c"]{1,3}/\n',
               r'SELECT [a-c"]{1,3}(, [a-c"]{1,3}){0,2}\n FROM "t\\"'),
@@ -274,7 +274,7 @@ PIECES = 20 # of 60 characters and 20 more
 
 
 def pieces_openai(url):
-    """Arguments come in pieces while they are written; put together they are those of the whole answer."""
+    """Arguments arrive in pieces while they are generated; joined, they equal those of the whole answer."""
     c = openai_client(url)
     ask = dict(model="m", messages=[{"role": "user", "content": "Note it."}], tools=[{"type": "function", "function": NOTE}], seed=3,
                tool_choice="required", parallel_tool_calls=False, max_tokens=900)

@@ -15,7 +15,7 @@ FLAT = {"type": "function", "name": "get_weather", "strict": False, "description
 
 
 def send(url, method, path, body=None, **headers):
-    """The status, the fields and the body of an answer."""
+    """Sends a request; returns the status, headers and body of the answer."""
     at = urllib.parse.urlsplit(url)
     c = http.client.HTTPConnection(at.hostname, at.port, timeout=60)
     text = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
@@ -36,7 +36,7 @@ def ok(url, method, path, body=None, **headers):
 
 
 def events(text):
-    """(event, data) of each event of a stream; data: as it was parsed."""
+    """(event, parsed data) of each event of a stream."""
     out = []
     for part in text.split("\n\n"):
         lines = dict(x.split(": ", 1) for x in part.split("\n") if ": " in x and not x.startswith(":"))
@@ -46,7 +46,8 @@ def events(text):
 
 
 def check_wire_claude_code(url):
-    """A first line that changes, marks for caches, thinking given back, results with pictures, betas in the path."""
+    """Requests of Claude Code: a first line that changes, cache marks, thinking sent back, results with images, betas
+    in the path."""
     head = dict(anthropic_version="2023-06-01", x_app="cli", authorization="Bearer none", user_agent="claude-cli/2.1.0 (external, cli)",
                 anthropic_beta="claude-code-20250219,interleaved-thinking-2025-05-14,fine-grained-tool-streaming-2025-05-14")
     mark = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -97,7 +98,7 @@ def check_wire_claude_code(url):
 
 
 def check_wire_codex(url):
-    """Items as Codex keeps them: messages of the developer, reasoning that is wrapped, its grammar for patches, results as parts."""
+    """Requests of Codex: developer messages, wrapped reasoning, its grammar for patches, results as parts."""
     patch = "start: begin hunk+ end\nbegin: \"*** Begin Patch\" LF\nend: \"*** End Patch\" LF?\nhunk: \"*** Add File: \" /[a-z.]{1,9}/ LF (\"+\" /[a-z]{0,5}/ LF)~1..2\n%import common.LF\n"
     tools = [FLAT, {"type": "custom", "name": "apply_patch", "description": "Edits files.", "format": {
         "type": "grammar", "syntax": "lark", "definition": patch}}, {"type": "web_search", "external_web_access": False},
@@ -133,7 +134,8 @@ def check_wire_codex(url):
 
 
 def check_wire_chat(url):
-    """The AI SDK's, Open WebUI's, Continue's, Cline's chat: parts, nulls, members of their own, tool results without names."""
+    """Chat requests of the AI SDK, Open WebUI, Continue and Cline: parts, nulls, their own members, tool results
+    without names."""
     path = "/v1/chat/completions"
     call = {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\":\"Oslo\"}"}}
     loop = [{"role": "system", "content": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]},
@@ -176,7 +178,7 @@ def check_wire_chat(url):
 
 
 def check_wire_ollama(url):
-    """Ollama's command line and the editors that speak to it."""
+    """Requests of Ollama's command line and of the editors that use its API."""
     same(ok(url, "GET", "/"), "Ollama is running", "GET /")
     same(send(url, "HEAD", "/")[0], 200, "HEAD /")
     need("version" in json.loads(ok(url, "GET", "/api/version")), "version")
@@ -208,7 +210,7 @@ def check_wire_ollama(url):
 
 
 class Line:
-    """A connection that sends what it is told to, and says what comes when."""
+    """A connection that sends given bytes and records what arrives and when."""
     def __init__(self, url):
         at = urllib.parse.urlsplit(url)
         self.s = socket.create_connection((at.hostname, at.port), timeout=120)
@@ -223,7 +225,7 @@ class Line:
         return self.send(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(b)}\r\n\r\n", b)
 
     def after(self, least, most, word):
-        """Something with this word comes so many seconds after what was sent; "": the connection ends."""
+        """Requires data with this word after this many seconds from the last send; "": the end of the connection."""
         try:
             got = self.s.recv(9999).decode()
         except ConnectionResetError:
@@ -234,7 +236,8 @@ class Line:
 
 
 def check_times(url):
-    """Each limit of time strikes, and not before; who waits in a queue for long gets signs of life that its library can read."""
+    """Each time limit takes effect when it should and not earlier; a client that waits in a queue for long gets
+    keep-alive data that its library can read."""
     failed = []
 
     def head():

@@ -41,13 +41,14 @@ class Ours:
 
 
 def other_digits(schema, v):
-    """ECMAScript's \\d is ASCII; that of Python, with which jsonschema judges, is not."""
+    """Whether jsonschema may judge a value differently because \\d matches only ASCII digits in ECMAScript but not in
+    Python."""
     text = json.dumps(v, ensure_ascii=False)
     return "\\\\d" in json.dumps(schema) and any(c.isdigit() or c.isdecimal() for c in text if not c.isascii())
 
 
 def texts_of(v):
-    """Ways to write a value that an answer may have: the usual one, and without blanks."""
+    """The forms in which an answer may write a value: the usual one, and the one without blanks."""
     out = []
     for seps in (None, (",", ":")):
         t = json.dumps(v, ensure_ascii=False, separators=seps)
@@ -57,7 +58,7 @@ def texts_of(v):
 
 
 def writable(v):
-    """What is read from JSON as text by any reader: no lone surrogates, no NUL, finite numbers."""
+    """Whether any reader of JSON can read the value: no lone surrogates, no NUL, finite numbers."""
     t = json.dumps(v)
     try:
         json.dumps(v, ensure_ascii=False).encode()
@@ -67,7 +68,8 @@ def writable(v):
 
 
 def odd_number(v):
-    """A number in a form that bounded numbers do not have (docs/design/constrained.md): an exponent, 1.0, many digits."""
+    """Whether a number is written in a form that bounded numbers do not have (docs/design/constrained.md): an exponent,
+    1.0, many digits."""
     if isinstance(v, bool) or v is None or isinstance(v, str):
         return False
     if isinstance(v, int):
@@ -141,7 +143,7 @@ def suite(ours, folder, differ):
 # ---- random schemas, with instances from hypothesis ----
 
 def chance_schema(rng, deep=0):
-    """A schema of the clauses that docs/design/constrained.md calls exact."""
+    """A random schema with only the clauses that docs/design/constrained.md calls exact."""
     kind = rng.choice(["string", "string", "integer", "number", "boolean", "null", "enum", "const", "types"] + ["array", "object", "object", "anyOf", "allOf"] * (deep < 3))
     if kind == "string":
         s = {"type": "string"}
@@ -236,7 +238,8 @@ def instances(ours, n_schemas, differ):
 
 
 def takes_or_why(n, schema, judge, v, takes, order):
-    """Counts an instance: let through, or why not. `order` is the reason that its members' order would be, or None. False: there is no reason."""
+    """Counts an instance as accepted or by the reason of its rejection. `order` is the reason to count if the order of
+    its members is wrong, or None. Returns False for a rejection without a known reason."""
     if takes:
         why = "let_through"
     elif odd_number(v):
@@ -398,7 +401,7 @@ def dense(text):
 
 
 def completes(judge, prefix, byte):
-    """Does a valid text go on with this byte? Tried are the ends of a few values; None: not known."""
+    """Whether some valid text continues with this byte, found by trying the ends of a few values; None if unknown."""
     head = prefix + bytes([byte])
     for end in ("", '"', "0", "1", "}", "]", '"}', '"]', "0}", "0]", "rue", "alse", "ull", 'a"', 'aa"', '":0}', '":"a"}', '":null}', "null}", '""}', "[]", "{}", "00", ".5", "true}", '"a"]', '"a"}'):
         try:
@@ -466,7 +469,8 @@ def masks(ours, n_schemas, differ):
 
 
 def grouped(differ):
-    """A line per engine and language: how many masks differ, what was judged of the bytes, and the first of them."""
+    """One line per engine and language: the number of different masks, the verdicts on their bytes, and the first
+    difference."""
     rows, at = [], {}
     for d in differ:
         if d["part"] != "masks":
@@ -483,7 +487,7 @@ def grouped(differ):
 
 
 def judge_of(schema, name):
-    """The judge of the draft that a schema is of."""
+    """The validator for the draft in which a schema is written."""
     first = json.dumps(schema)[:200] if isinstance(schema, dict) else ""
     for word, draft in (("draft-04", jsonschema.Draft4Validator), ("draft 4", jsonschema.Draft4Validator), ("draft-07", jsonschema.Draft7Validator), ("draft 7", jsonschema.Draft7Validator)):
         if word in first or word in name:
@@ -492,7 +496,8 @@ def judge_of(schema, name):
 
 
 def reals(ours, differ):
-    """Schemas as programs make them (real.py): values that hypothesis-jsonschema invents, texts that a walk writes."""
+    """Tests schemas as programs write them (real.py), with values from hypothesis-jsonschema and texts from random
+    walks through the grammar."""
     n = collections.Counter()
     for name, schema in real.SCHEMAS.items():
         rows = [(v, t) for v in invented(schema, 25) if writable(v) and depth(v) < 30 for t in texts_of(v)]
@@ -521,7 +526,7 @@ def reals(ours, differ):
 
 
 def main():
-    """With names of parts behind OUT.json, those alone are measured anew and the others stay."""
+    """With names of parts after OUT.json, only those are measured again; the results of the others stay."""
     program, folder, out = sys.argv[1:4]
     differ, t, only = [], time.time(), sys.argv[4:]
     ours = Ours(program)

@@ -54,7 +54,8 @@ def weights(name, shape, dtype, mean, spread):
 
 
 def spread_of(name, shape, extra):
-    """Mean and spread: norms around 1 (0 where 1 is added), matrices that keep the size of their input."""
+    """Mean and spread of random weights: norms around 1 (0 if the model adds 1), matrices that keep the size of their
+    input."""
     plus_one = extra.get("plus_one", False)
     for part, said in extra.get("spread", {}).items():
         if part in name:
@@ -432,7 +433,7 @@ MODELS = {
 
 
 def attention(name):
-    """Name and matrix, of q, k and v."""
+    """(name, matrix) of q, k and v."""
     at, part = name[: -len("q_proj.weight")], name[-len("q_proj.weight") :]
     return (at, part[0]) if part[1:] == "_proj.weight" and part[0] in "qkv" else (None, None)
 
@@ -441,7 +442,8 @@ OTHER_PARTS = (".visual.", "visual.", ".vision_model.", ".multi_modal_projector.
 
 
 def sources(name, shape, extra, sd):
-    """The published tensors (name, shape, dtype) that make up one of transformers', which fuses experts and renames."""
+    """The published tensors (name, shape, dtype) that make up one tensor of transformers, which fuses experts and
+    renames tensors."""
     out = [(name, shape, "BF16")]
     at, part = attention(name)
     if part and "qkv" in extra:
@@ -466,7 +468,7 @@ def sources(name, shape, extra, sd):
 
 
 def renamed(name, extra):
-    """The published name of a tensor: extra["names"] has what is to be replaced."""
+    """The published name of a tensor; extra["names"] lists the replacements."""
     for a, b in extra.get("names", []):
         name = name.replace(a, b)
     return name
@@ -505,7 +507,7 @@ def fill(name, shape, made, extra, sd):
 
 
 def build(config, extra):
-    """The model as transformers has it; `oracle`: its own configuration, or what that says otherwise."""
+    """The model in transformers; `oracle` is its configuration there, or the keys that differ."""
     oracle = extra.get("oracle", {})
     config = oracle if "architectures" in oracle else {**config, **oracle}
     config = AutoConfig.for_model(**{k: v for k, v in config.items() if k != "quantization_config"})
@@ -514,7 +516,7 @@ def build(config, extra):
 
 
 def mtp_block(every, config, extra):
-    """Tensors of an MTP block as published: one more layer like the last, behind the trunk."""
+    """Tensors of an MTP block as published: one more layer like the last one, after the trunk."""
     n, d, v = config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]
     head = f"model.layers.{n - 1}."
     out = {(k.replace(head, f"model.layers.{n}."), s, t) for k, s, t in every if k.startswith(head)}
@@ -524,7 +526,8 @@ def mtp_block(every, config, extra):
 
 
 def mtp_logits(config, extra, made, hidden, ids):
-    """Logits for the token after next: eh_proj(rms(embedding of the next) | rms(hidden row)), one more layer, norm and head."""
+    """Logits for the token after the next one: eh_proj(rms(embedding of the next token) | rms(hidden row)), one more
+    layer, norm and head."""
     n, eps = config["num_hidden_layers"], config["rms_norm_eps"]
     more = build({**config, "num_hidden_layers": n + 1}, extra).model
     layer, at = more.layers[n], f"model.layers.{n}."

@@ -31,7 +31,7 @@ def half(rng):
 
 
 def every_grid_entry(name, b):
-    """Lets the blocks from the third on run through all indices of the grid."""
+    """Makes the blocks from the third on use all indices of the grid."""
     for i, row in enumerate(b[2:66]):
         h = np.arange(64)
         if name == "IQ2_XXS" and i < 8:

@@ -52,7 +52,7 @@ def entry(cls):
 
 
 def plain(rope, types=True):
-    """Without members that say nothing."""
+    """Removes members that have no information."""
     rope = {k: plain(v, types) if isinstance(v, dict) else v for k, v in rope.items()}
     no = ("type", "max_position_embeddings") + (() if types and rope.get("rope_type") != "default" else ("rope_type",))
     return {k: v for k, v in rope.items() if k not in no}

@@ -34,7 +34,7 @@ def is_read(key):
 
 
 def saved(config):
-    """What is saved of a config; None where transformers refuses it."""
+    """The config that transformers saves after reading this one; None if it refuses it."""
     with tempfile.TemporaryDirectory() as d:
         try:
             with open(d + "/config.json", "w") as f:
@@ -63,7 +63,7 @@ def text(config):
 
 
 def variants(config, base, null):
-    """What leaving a key out, or a null in its place, makes of `base`."""
+    """The differences from `base` after each key in turn is removed, or with null set to null."""
     out = {}
     for k in text(config):
         if k in ("architectures", "model_type", "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id"):
@@ -83,7 +83,7 @@ def variants(config, base, null):
 
 
 def aliases(config, base):
-    """What other names of keys make of `base`."""
+    """The differences from `base` after keys get alternative names."""
     out = {}
     cls = getattr(transformers, config["architectures"][0], None)
     for name, key in type(cls.config_class().get_text_config(decoder=True)).attribute_map.items() if cls else ():

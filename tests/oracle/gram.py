@@ -69,7 +69,7 @@ SEEDS = ["", "a", "ab", "abc", "foo", "xfoo\n", "b", "\"c", "\"a\\b\"", "ab-12",
 
 
 def ordered(schema, v):
-    """Properties in the order of the schema; where it is not at hand, as they are."""
+    """Puts properties into the order of the schema; leaves them as they are if the schema is not available."""
     if isinstance(v, dict):
         names = []
         for s in [schema] + schema.get("allOf", []) if isinstance(schema, dict) else []:
@@ -79,7 +79,7 @@ def ordered(schema, v):
 
 
 def told_apart(v):
-    """Numbers that JSON may write in a way that a bounded number does not use."""
+    """Whether a value has numbers that JSON may write in a form that bounded numbers do not have."""
     if isinstance(v, float):
         return not v.is_integer() and 1e-4 < abs(v) < 1e17
     if isinstance(v, int):

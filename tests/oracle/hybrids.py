@@ -20,7 +20,7 @@ SSM = dict(num_hidden_layers=4, tie_word_embeddings=True, hidden_act="silu")
 
 
 def experts(gate, up, down):
-    """Fused experts of transformers, published one by one."""
+    """Rules for experts that transformers fuses and that are published individually."""
     return [(r"(.*)experts\.gate_up_proj", lambda m, s: [[f"{m[1]}experts.{x}.{p}.weight" for p in (gate, up)] for x in range(s[0])],
             ),
             (r"(.*)experts\.down_proj", lambda m, s: [[f"{m[1]}experts.{x}.{down}.weight"] for x in range(s[0])])]  # fmt: skip
@@ -127,7 +127,7 @@ def spread(name, shape, extra):
 
 
 def sources(name, shape, rules):
-    """[(published name, shape)] in an array of stacks of joined rows."""
+    """Splits an array of stacks of joined rows into [(published name, shape)]."""
     for pattern, names in rules:
         m = re.fullmatch(pattern, name)
         if m:
@@ -139,7 +139,7 @@ def sources(name, shape, rules):
 
 
 def make(config, rules, extra, out, seed=20261123):
-    """Writes a folder; returns ids and all logits."""
+    """Writes a model folder; returns ids and all logits."""
     os.makedirs(out, exist_ok=True)
     with open(out + "/config.json", "w") as f:
         json.dump(config, f, indent=1)

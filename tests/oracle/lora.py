@@ -66,7 +66,7 @@ def sha(t):
 
 
 def pairs(w, heads):
-    """Rows of each head as the llama layout orders them: new[2i + b] = old[i + b * n/2]."""
+    """The rows of each head in the order of the llama layout: new[2i + b] = old[i + b * n/2]."""
     n = w.shape[0] // heads
     return w.reshape(heads, 2, n // 2, -1).transpose(1, 2).reshape(w.shape)
 

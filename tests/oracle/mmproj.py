@@ -115,7 +115,7 @@ def gemma_tensors(folder, vc):
 
 
 def stored(name, v, kind):
-    """The tensor's type, and its bytes."""
+    """The tensor's type and bytes."""
     x = v.contiguous().float().numpy()
     want = TYPES[kind][0]
     if name.startswith("v.patch_embd.weight"):
@@ -189,7 +189,7 @@ def expect(name, folder):
 
 
 def images():
-    """Sizes that neither preprocessor would change."""
+    """Images of sizes that neither preprocessor changes."""
     from PIL import Image
     from transformers.models.gemma4.image_processing_pil_gemma4 import Gemma4ImageProcessorPil
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil

@@ -57,7 +57,7 @@ def softmax(x):
 
 
 def rope(x, n_rot, base):
-    """x [T, heads, dim]: the first n_rot dimensions turn, pairs (j, j + n_rot/2)."""
+    """Rotates the first n_rot dimensions of x [T, heads, dim], in pairs (j, j + n_rot/2)."""
     half = n_rot // 2
     angle = np.arange(len(x))[:, None] * base ** (-np.arange(half) * 2.0 / n_rot)
     c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
@@ -117,7 +117,7 @@ def draft(w, y, ids, c):
 
 
 def layer_of_transformers(model, w, x):
-    """The last layer of the trunk (full attention) with the MTP layer's weights, on rows x."""
+    """Computes the trunk's last layer (full attention) on rows x, with the MTP layer's weights."""
     text = model.model.language_model
     layer = text.layers[-1]
     sd = {k: torch.from_numpy(w["mtp.layers.0." + k]).float() for k in layer.state_dict()}

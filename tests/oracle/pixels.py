@@ -127,7 +127,7 @@ def decoding():
 
 
 def interlaced(a):
-    """Adam7, which Pillow does not write."""
+    """Writes a PNG with Adam7, which Pillow cannot write."""
     h, w = a.shape[:2]
     raw = b""
     for x0, y0, dx, dy in [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]:
@@ -140,7 +140,7 @@ def interlaced(a):
 # ---- preparing ----
 
 def pattern(w, h):
-    """tests/unit/test_pixels.c computes the same."""
+    """A test image; tests/unit/test_pixels.c computes the same one."""
     y, x = np.mgrid[0:h, 0:w].astype(np.int64)
     waves = np.stack([(x * 7 + y * 3) >> 1, (x * 2 + y * 11 + 90) >> 1, 255 - (x * 5 - y * 4)], -1)
     return ((waves ^ ((x * y) // 37 % 2 * 96)[..., None]) & 255).astype(np.uint8)
@@ -249,7 +249,7 @@ def minicpm(proc, image, c):
 
 
 def parts(text):
-    """Texts and numbers of image tokens in turn."""
+    """Alternates texts and numbers of image tokens."""
     out = []
     for i, s in enumerate(text.replace("@", "\0@\0").split("\0")):
         if s == "@":

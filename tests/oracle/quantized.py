@@ -36,7 +36,7 @@ BASE = load_file(f"{SRC}/qwen3/model.safetensors")
 
 
 def weight(module):
-    """f32, with some rows and groups far larger than others."""
+    """Random f32 weights, with some rows and groups far larger than others."""
     w = BASE[f"{module}.weight"].float()
     w = w * torch.exp2(torch.randint(-2, 3, (w.shape[0], 1)).float())
     return w
@@ -47,7 +47,8 @@ def sha(t):
 
 
 def add(name, config, stored, want, base="qwen3", remove=None):
-    """want: GGUF name -> the tool's dequantization, f32 (both hashes) or bf16 (one)."""
+    """Writes a case. want: GGUF name -> the weights as the tool dequantizes them, f32 (both hashes) or bf16 (one
+    hash)."""
     save_file({k: v.contiguous() for k, v in stored.items()}, f"{OUT}/{name}.safetensors")
     exp = {}
     for k, v in want.items():
@@ -201,7 +202,7 @@ def modelopt_nvfp4():
 
 # ---- GPTQ, AWQ ----
 def old_imports():
-    """Names that these tools import and do not need here."""
+    """Provides names that these tools import but do not need here."""
     import transformers.modeling_utils as mu
 
     for name in ("no_init_weights",):

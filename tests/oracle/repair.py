@@ -38,7 +38,7 @@ def pairs():
 
 
 def texts():
-    """Arguments as text that the repair has to parse, as objects and texts of json.dumps or other writers."""
+    """Arguments as text that the repair has to parse: objects, and texts from json.dumps and other writers."""
     objects = [{"a": 0.5, "b": -1.25, "c": 1e3, "d": 1e-7, "e": -3, "f": 2000000000},
                {"s": "caf\u00e9 \u00c0\u017f", "g": "\u03a9\u03bb \u043f\u0440\u0438 \u2013 \u201cq\u201d \u20ac"},
                {"x": "\\u00e9 \n \\\\ \"q\" 'z' {{ }}"},

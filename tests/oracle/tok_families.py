@@ -220,7 +220,8 @@ def train_sp(**kw):
 
 
 def rules(fold):
-    """A table of normalization for the characters of the strings: NFKC (with folded cases), blanks as spaces, some characters gone."""
+    """A normalization table for the characters of the test strings: NFKC (with case folding), blanks as spaces, some
+    characters removed."""
     out = {}
     for c in sorted(set("".join(STRINGS))):
         to = unicodedata.normalize("NFKC", c)
@@ -252,7 +253,7 @@ def kind_of(sp, i):
 
 
 def merges_of(sp):
-    """All ways to put a normal piece together from two others, best piece first."""
+    """All ways to form a normal piece from two others, best piece first."""
     ids = {sp.id_to_piece(i): i for i in range(sp.get_piece_size()) if kind_of(sp, i) == "normal"}
     out = []
     for piece, i in sorted(ids.items(), key=lambda x: -sp.get_score(x[1])):
@@ -316,7 +317,8 @@ SP = {  # name: options of the trainer
 
 
 def with_unused(model):
-    """Every fourth piece of three characters and more becomes unused: it may come about on the way, and is taken apart again."""
+    """Makes every fourth piece of three or more characters unused: such a piece may appear during merging and is split
+    again."""
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(model)
     long = [p for p in proto.pieces if p.type == p.NORMAL and len(p.piece) >= 3]
@@ -326,7 +328,7 @@ def with_unused(model):
 
 
 def field_list(model):
-    """SHA-256 of the tokens, scores and types that the field's library makes of a tokenizer.model (gguf 0.19)."""
+    """SHA-256 of the tokens, scores and types that gguf-py (0.19) reads from a tokenizer.model."""
     with tempfile.TemporaryDirectory() as d:
         pathlib.Path(d, "tokenizer.model").write_bytes(model)
         sha = hashlib.sha256()

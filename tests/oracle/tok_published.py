@@ -22,7 +22,8 @@ import tok_families as tf  # noqa: E402
 
 # ---- tiktoken -------------------------------------------------------------------------------------------------------------------
 def ranks_of(regex, norm, vocab):
-    """Byte strings in rank order: the bytes, then what training merges, from an ordinary byte-level BPE."""
+    """Byte strings in rank order, from an ordinary byte-level BPE: the single bytes, then the merges of its
+    training."""
     tok = tf.byte_level("ranks", tf.cut(regex), norm, False, vocab=vocab)
     alphabet = {c: b for b, c in zip(list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256)), [chr(c) for c in list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))])}
     for n, b in enumerate(b for b in range(256) if chr(b) not in alphabet):
@@ -69,7 +70,7 @@ def tiktoken_families():
 
 
 def tiktoken_names():
-    """GLM-4's file, called tokenizer.model, and a file of another name whose class is known."""
+    """GLM-4's file, which is called tokenizer.model, and a file of a different name whose class is known."""
     ranks = ranks_of(tf.LLAMA3, None, 512)
     names = ["<|endoftext|>", "[MASK]", "[gMASK]", "[sMASK]", "<sop>", "<eop>", "<|system|>", "<|user|>"]
     special = {t: len(ranks) + i for i, t in enumerate(names)}
@@ -90,7 +91,7 @@ MORE = [a + b + c + d + e for a in ("", "x", " ", "a ", "\n", "é") for b in ("<
 
 
 def own_strings(name, tok, strip=(), where=None, **kw):
-    """A family with strings of its own. `where`: takes these ids out of tokenizer.json and puts them elsewhere."""
+    """A family with its own test strings. `where` moves these ids from tokenizer.json to a different file."""
     ids = [tok.encode(s, add_special_tokens=False).ids for s in MORE]
     text = [tok.decode(i, skip_special_tokens=False) for i in ids]
     j = json.loads(tok.to_str())
@@ -148,7 +149,7 @@ def decoder_families():
 
 # ---- split regexes --------------------------------------------------------------------------------------------------------------
 def no_strip_families():
-    """Decoders that leave the added space, or write by regexes."""
+    """Decoders that keep the added space, or replace by regexes."""
     base = tf.train_sp(**tf.SP_SPECIALS)
     marks = tf.special("<unk>", "<s>", "</s>")
     legacy = normalizers.Sequence([normalizers.Prepend(tf.META), normalizers.Replace(" ", tf.META)])
@@ -163,7 +164,7 @@ def no_strip_families():
 
 # ---- normal forms, spaces, flags ------------------------------------------------------------------------------------------------
 def unigram(norm=None, **flags):
-    """A unigram vocabulary behind Metaspace; `flags` of two added tokens."""
+    """A unigram vocabulary after Metaspace, with two added tokens that have these `flags`."""
     tok = Tokenizer(models.Unigram())
     tok.pre_tokenizer = pt.Metaspace(tf.META, prepend_scheme="always", split=False)
     marks = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)]

@@ -44,13 +44,13 @@ def load(name, change=None, cls=None):
 
 
 def blocks(x, m):
-    """[h][w][c] to [h/m][w/m][m * m * c]."""
+    """Reorders [h][w][c] to [h/m][w/m][m * m * c]."""
     h, w, c = x.shape
     return x.reshape(h // m, m, w // m, m, c).transpose(1, 2).reshape(h // m * (w // m), m * m * c)
 
 
 def patches(image, p, last=False):
-    """[h][w][values of a patch]."""
+    """Splits an image into [h][w][values of a patch]."""
     _, h, w = image.shape
     x = image.reshape(3, h // p, p, w // p, p)
     return (x.permute(1, 3, 2, 4, 0) if last else x.permute(1, 3, 0, 2, 4)).reshape(h // p, w // p, -1)

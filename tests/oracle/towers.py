@@ -113,7 +113,7 @@ def kimivl():
 
 
 def original_internvl(tensors, config):
-    """The layout of OpenGVLab's own code, from that of transformers."""
+    """Changes the layout of transformers into that of OpenGVLab's own code."""
     out = {}
     for k, v in tensors.items():
         k = k.replace("vision_tower.encoder.layer.", "vision_model.encoder.layers.").replace("vision_tower.embeddings.", "vision_model.embeddings.")
@@ -184,7 +184,7 @@ def published(converter, folder):
 
 
 def stored(name, x, kind):
-    """Type and bytes of a tensor in a file of a kind, by the rules of our files (docs/formats/convert.md)."""
+    """Type and bytes of a tensor in a file of a given kind, by the rules for our files (docs/formats/convert.md)."""
     want = Q.F32 if kind == "f32" else Q.Q8_0
     if x.ndim < 2 or "position_embd" in name or "patch_embd" in name or "patch_merger" in name or "class_embd" in name:
         want = Q.F32

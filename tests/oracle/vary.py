@@ -31,7 +31,7 @@ LINEAR = {"rope_type": "linear", "factor": 4.0}
 
 
 def places(config):
-    """The dictionaries that hold hyperparameters."""
+    """The dictionaries that contain hyperparameters."""
     return [config] + [config[k] for k in ("text_config",) if k in config]
 
 
@@ -102,7 +102,7 @@ CHOICES = {
 
 
 def variant(config, rng):
-    """A config with up to four changes: what was changed."""
+    """Draws up to four changes for a config."""
     keys = [k for k in CHOICES if any(k in c for c in places(config))]
     changes = {}
     for k in rng.sample(keys, min(len(keys), rng.randint(1, 4))):
@@ -117,7 +117,7 @@ def run(*args):
 
 
 def compare(make, scratch, seed):
-    """Largest difference of a logit, or why there is none."""
+    """The largest difference between logits, or the reason why there are none."""
     try:
         ids, want = make(scratch + "/model", seed)
     except Exception as e:  # transformers refuses this combination

@@ -11,7 +11,7 @@ from published import checkpoint, convert, edit, keys, same_logits, tensors, tri
 
 
 def apart(model):
-    """Gives a head that shares its weights with the embeddings a copy of its own, as the adapter in use computes it."""
+    """Gives a tied head its own copy of the weights, since the model with the adapter computes it separately."""
     import torch
 
     head = model.get_output_embeddings()
@@ -20,7 +20,7 @@ def apart(model):
 
 
 def trained(model, **config):
-    """A peft model around a base, everything that peft trains filled with random numbers."""
+    """A peft model around a base, with random numbers in everything that peft trains."""
     import torch
     from peft import LoraConfig, get_peft_model
 
@@ -49,7 +49,7 @@ def rewrite(d, change):
 
 
 def lora(base, d, model, *words, bound=1e-4):
-    """Converts base and adapter: the logits are the model's, or the refusal has the words."""
+    """Converts base and adapter: the logits must be the model's, or the refusal must contain the words."""
     p = convert(base, "--lora", d)
     return p.refusal(*words) or same_logits(p.path, model, bound=bound)
 
@@ -113,7 +113,7 @@ case("trained norms", modules_to_save=["norm", "input_layernorm", "post_attentio
 
 
 def tied(name, model_type="llama", base={}, **cfg):
-    """The same with a tied base: the adapter in use has two matrices where it changes one of them."""
+    """The same with a tied base, whose head and embeddings differ once the adapter changes one of them."""
 
     @trial("adapters", name + ", tied " + model_type)
     def _(scratch):
@@ -140,7 +140,8 @@ def weight_tying(scratch):
 
 
 def grown(name, base, by, tokenizer, **cfg):
-    """An adapter with rows for new tokens, whose tokenizer has them, as trl's setup_chat_format makes it."""
+    """An adapter with embedding rows for new tokens and a tokenizer with these tokens, as made by trl's
+    setup_chat_format."""
 
     @trial("adapters", name)
     def _(scratch):
@@ -212,7 +213,8 @@ for only in (FUSED, FUSED[:1], FUSED[1:]):
 
 
 def one_by_one(name, module, parts):
-    """An adapter of transformers 4, whose experts were modules of their own: random matrices, merged into the folder by numpy."""
+    """An adapter for transformers 4, in which each expert was a separate module: random matrices, which numpy merges
+    into the folder."""
 
     @trial("adapters", name)
     def _(scratch):
@@ -457,7 +459,7 @@ def _(d, folder):
 
 
 def other(name, peft_config, **cfg):
-    """Registers an adapter of another kind than LoRA: refused by its name."""
+    """Registers an adapter that is not LoRA and must be refused by its name."""
 
     @trial("adapters", name)
     def _(scratch):

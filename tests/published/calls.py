@@ -61,7 +61,7 @@ def answer(name, fmt, text, calls=(), content="", reasoning="", problems=False, 
 
 
 def write_texts(path):
-    """Writes what the trials read as lines of JSON, for tests/unit/test_tool_texts.c: the tools first."""
+    """Writes the inputs of the trials as lines of JSON for tests/unit/test_tool_texts.c, with the tools first."""
     with open(path, "w") as f:
         for line in [TOOLS] + TEXTS:
             f.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -369,7 +369,7 @@ BY_HAND = {
 
 
 def by_hand(scratch, path, text):
-    """A call as the model's documentation has it, alone and after text; or a refusal that names the way out."""
+    """A call as in the model's documentation, alone and after text; or a refusal whose message gives the solution."""
     template = path.read_text()
     if text is None:
         p = read(scratch, template, f"<tool_call>\n{OBJECT}\n</tool_call>")
@@ -388,7 +388,8 @@ def by_hand(scratch, path, text):
 
 
 def shared(scratch, path):
-    """A shared template: some call that jinja2 can render with it is read back, whatever it wants of the arguments."""
+    """A shared template: a call that jinja2 renders with it is parsed correctly. Tries several forms of arguments,
+    since templates require different ones."""
     template, tried = path.read_text(), 0
     for name, args in VALUES[:2]:
         for form in (args, json.dumps(args, ensure_ascii=False)):

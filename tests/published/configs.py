@@ -53,7 +53,7 @@ ARCHES = {
 
 
 def judged(scratch, model_type, change, *words, n=24, **config):
-    """Changes config.json, then compares hone's reading of the folder with transformers' reading of the same folder."""
+    """Changes config.json, then compares the logits of hone and transformers for the same folder."""
     from huggingface_hub.errors import StrictDataclassFieldValidationError
     from transformers import AutoModelForCausalLM
 
@@ -83,7 +83,7 @@ def lean(c):
 
 
 def old(c):
-    """Spells the rotation and the type as transformers 4.x does."""
+    """Writes the rope parameters and the dtype as transformers 4.x does."""
     rope = c.pop("rope_parameters", None) or {}
     c["torch_dtype"] = c.pop("dtype", "float32")
     if "rope_theta" in rope:
@@ -97,7 +97,8 @@ def old(c):
 
 
 def nested(scratch, model_type, architecture, outer_type, outer, inner=()):
-    """A text model inside a multimodal folder: its config under text_config, without `inner` keys; keys `outer` stand outside it."""
+    """A text model inside a multimodal folder: its config is under text_config, without the keys `inner`; the keys
+    `outer` are outside it."""
     d, model = checkpoint(scratch, model_type, **{**ARCHES[model_type], "tie_word_embeddings": False})
     f = d / "model.safetensors"
     save_file({"language_model." + k: v for k, v in load_file(f).items()}, f, {"format": "pt"})
@@ -196,7 +197,7 @@ add("rope theta 4.x", "gemma2", lambda c: (c["rope_parameters"].update(rope_thet
 
 
 def release4(c):
-    """As transformers 4.4x saves a config: keys of release 5 dropped."""
+    """Writes a config as transformers 4.4x does, without keys of release 5."""
     old(c)
     for k in ("layer_types", "dtype"):
         c.pop(k, None)
@@ -222,7 +223,8 @@ for t in MORE:
 
 @trial("configs", "olmo3: 4.x spelling, another rope theta")
 def olmo3_old(scratch):
-    """Release 4 gives the one rope_theta to all layers; release 5, reading the same file, to the full ones only. The file is release 4's."""
+    """A file of release 4, which applies its single rope_theta to all layers; release 5 applies it only to the layers
+    with full attention when it reads the same file."""
     bases = {k: dict(rope_type="default", rope_theta=777.0) for k in ("full_attention", "sliding_attention")}
     d, model = checkpoint(scratch, "olmo3", **ARCHES["olmo3"], rope_parameters=bases)
     edit(d, "config.json", lambda c: (c.pop("rope_parameters"), c.update(rope_theta=777.0, rope_scaling=None, transformers_version="4.57.0"))[1])

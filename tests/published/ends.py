@@ -18,7 +18,8 @@ MADE = []  # the one micro model, made once
 
 
 def folder(scratch, specials, template=None, eos=None, config=None, generation=None, text=None, tokens=None):
-    """A Qwen3 folder with special tokens of its own. config, generation: value of eos_token_id, or ... for a key that is missing."""
+    """A Qwen3 folder with the given special tokens. config and generation are the values of eos_token_id there (...:
+    the key is missing)."""
     if not MADE:
         MADE.append(tempfile.TemporaryDirectory())
         checkpoint(MADE[0].name, "qwen3", vocab_size=400)
@@ -43,7 +44,7 @@ def stops(path):
 
 
 def judge(p, t, want, never=()):
-    """want, never: texts of tokens that must end an answer, and must not."""
+    """Compares the tokens that end an answer; want and never are the texts of tokens that must and must not."""
     if p.rc:
         return ("crashed" if p.crashed else "wrong"), p.err[-300:]
     size = t.get_vocab_size()
@@ -135,7 +136,7 @@ for s in SHAPES:
 
 
 def foreign(name, texts, want, template=None, **ids):
-    """A file by gguf-py with texts of control tokens and ids of some keys."""
+    """A file written by gguf-py with given texts of control tokens, and token ids under some keys."""
     @trial("ends", "file: " + name)
     def _(scratch):
         import gguf

@@ -10,7 +10,8 @@ from published import checkpoint, convert, edit, same_logits, trial
 
 
 def tensors_changed(scratch, change, *words, model_type="llama", **config):
-    """Converts a checkpoint whose tensors `change` replaces, and compares its logits with those of the saved model."""
+    """Converts a checkpoint after `change` has replaced tensors, and compares its logits with those of the saved
+    model."""
     d, model = checkpoint(scratch, model_type, **{**ARCHES[model_type], **config})
     f = d / "model.safetensors"
     save_file({k: np.ascontiguousarray(v) for k, v in change(load_file(f)).items()}, f, {"format": "pt"})
@@ -71,7 +72,8 @@ trial("folders", "said not tied, the same head present")(lambda s: tied(s, True,
 
 @trial("folders", "said not tied, no head")
 def no_head(scratch):
-    """transformers draws a random head: only a refusal, or the tied head with a warning, is right."""
+    """A head is missing, for which transformers draws random weights: the right result is a refusal, or a tied head
+    with a warning."""
     d, model = checkpoint(scratch, "llama", tie_word_embeddings=True)
     edit(d, "config.json", lambda c: c.update(tie_word_embeddings=False))
     p = convert(d)
@@ -81,7 +83,7 @@ def no_head(scratch):
 
 
 def sharded(scratch, change, *words, **config):
-    """Converts a folder of several shards after `change` of (folder, index)."""
+    """Converts a folder of several shards after calling change(folder, index)."""
     d, model = checkpoint(scratch, "llama", **config)
     (d / "model.safetensors").unlink()
     model.save_pretrained(d, max_shard_size="60KB")
@@ -98,17 +100,17 @@ def shards(d):
 
 
 def doubled(src, dst):
-    """Writes the tensors of a shard times two under another name: wrong values, should anyone read them."""
+    """Writes the tensors of a shard times two to a different file, so that a reader of it would get wrong values."""
     save_file({k: 2 * v for k, v in load_file(src).items()}, dst)
 
 
 def merge(d, name):
-    """All tensors times two in one file."""
+    """Writes all tensors times two to one file."""
     save_file({k: 2 * v for f in shards(d) for k, v in load_file(f).items()}, d / name)
 
 
 def moved(d, index):
-    """Moves a tensor to another shard; the index follows."""
+    """Moves a tensor to a different shard and updates the index."""
     first, second = load_file(shards(d)[0]), load_file(shards(d)[1])
     name = sorted(first)[0]
     second[name] = first.pop(name)
@@ -118,14 +120,14 @@ def moved(d, index):
 
 
 def stale(d, index):
-    """A stale copy of a tensor, times two, in a shard which the index does not name for it."""
+    """Writes an outdated copy of a tensor, times two, to a shard that the index does not give for it."""
     first, second = load_file(shards(d)[0]), load_file(shards(d)[1])
     name = sorted(first)[0]
     save_file({**second, name: 2 * first[name]}, shards(d)[1])
 
 
 def lie(d, index):
-    """The index names the wrong shard for a tensor."""
+    """Makes the index give the wrong shard for a tensor."""
     first = sorted(load_file(shards(d)[0]))[0]
     index["weight_map"][first] = shards(d)[1].name
 
@@ -162,7 +164,7 @@ trial("folders", "sharded, tied")(lambda s: sharded(s, lambda d, i: None, tie_wo
 
 
 def other(scratch, change, *words):
-    """Converts a folder after `change` of it."""
+    """Converts a folder after calling change(folder)."""
     d, model = checkpoint(scratch, "llama")
     change(d)
     p = convert(d)
@@ -170,7 +172,7 @@ def other(scratch, change, *words):
 
 
 def consolidated(d):
-    """Mistral's own layout: params.json and consolidated.safetensors, no config.json."""
+    """Changes a folder to Mistral's own layout: params.json and consolidated.safetensors, no config.json."""
     (d / "config.json").unlink()
     (d / "params.json").write_text(json.dumps(dict(dim=64, n_layers=2, head_dim=16, hidden_dim=96, n_heads=4, n_kv_heads=2, norm_eps=1e-5, vocab_size=323)))
     (d / "model.safetensors").rename(d / "consolidated.safetensors")
@@ -193,7 +195,7 @@ trial("folders", "no config.json")(lambda s: other(s, lambda d: (d / "config.jso
 
 
 def fused(scratch, model_type):
-    """Experts fused as transformers 5 holds them in memory."""
+    """Experts fused as in transformers 5's memory."""
     d, model = checkpoint(scratch, model_type, **ARCHES[model_type])
     save_file({k: np.ascontiguousarray(v.numpy()) for k, v in model.state_dict().items()}, d / "model.safetensors", {"format": "pt"})
     p = convert(d)
@@ -205,7 +207,8 @@ for t in ("mixtral", "qwen3_moe", "glm4_moe", "deepseek_v3", "gpt_oss", "granite
 
 
 def bare(scratch, model_type, tie=True, change=lambda c: None):
-    """A folder that the class without a head saved. A tied one is a whole language model; one not tied has lost its head."""
+    """A folder saved by the class without a head. With tied embeddings it is a complete language model; otherwise its
+    head is lost."""
     d, model = checkpoint(scratch, model_type, **{**ARCHES[model_type], "tie_word_embeddings": tie})
     model.model.config.architectures = None
     model.model.save_pretrained(d)
@@ -223,7 +226,7 @@ for t in ("llama", "qwen3", "gemma2", "lfm2"):
 
 
 def named(scratch, model_type, names):
-    """A checkpoint under another name of its class."""
+    """A checkpoint with an alternative name of its class."""
     d, model = checkpoint(scratch, model_type, **ARCHES[model_type])
     edit(d, "config.json", lambda c: c.update(architectures=names) if names is not None else c.pop("architectures") and None)
     p = convert(d)
@@ -239,7 +242,7 @@ for t, a in (
 
 
 def unsloth(t):
-    """gpt-oss with experts one by one, as Unsloth's training saves them."""
+    """gpt-oss with experts as individual tensors, as saved by Unsloth's training."""
     out = {}
     for k, v in t.items():
         head, _, name = k.partition("experts.")

@@ -16,7 +16,7 @@ U64 = (0, 1, 7, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**64 - 1)
 
 
 def mutated(data, rng, head):
-    """Bytes with one to four changes, most of them in the first `head` bytes."""
+    """The data with one to four changed places, mostly in the first `head` bytes."""
     b = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         if not b:
@@ -39,7 +39,7 @@ def mutated(data, rng, head):
 
 
 def judged(p, name, accepted):
-    """The verdict on a command: its refusal, or what `accepted` says of what it took."""
+    """The verdict on a command: its refusal, or the result of `accepted` if it accepted the input."""
     if p.crashed:
         return "crashed", p.err[-300:]
     if p.rc == 0:
@@ -115,7 +115,7 @@ def json_mutant(scratch, n):
     value = json.loads((d / name).read_text())
 
     def change(v):
-        """Replaces one value somewhere in v."""
+        """Replaces one random value in v."""
         odd = (None, True, -1, 0, 2**31, 2**63, 1e308, float("nan"), "", "x" * 5000, [], {}, [[]], {"a": []})
         k = rng.choice(list(v)) if isinstance(v, dict) and v else rng.randrange(len(v)) if isinstance(v, list) and v else None
         if k is None:

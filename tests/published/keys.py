@@ -10,7 +10,7 @@ PLAIN, CONTROL, USER = 1, 3, 4
 
 
 def special(d, n, merges=False):
-    """The keys of special tokens as the gguf package reads them from a folder."""
+    """The keys of special tokens that the gguf package derives from a folder."""
     import gguf
 
     v = gguf.SpecialVocab(d, load_merges=merges, n_vocab=n)
@@ -20,7 +20,8 @@ def special(d, n, merges=False):
 
 
 def listed(config, pieces):
-    """Types and scores of a SentencePiece vocabulary. Entries of added_tokens_decoder: special ones are control tokens, others user-defined; -1000."""
+    """Types and scores of a SentencePiece vocabulary. Of the entries of added_tokens_decoder, special ones are control
+    tokens and others user-defined, all with score -1000."""
     import sentencepiece as sp
 
     p = sp.SentencePieceProcessor(model_proto=pieces)
@@ -97,7 +98,8 @@ for name, parts in {"$A": ["$A"], "bos $A": ["<|sp|>", "$A"], "$A eos": ["$A", "
 
 
 def glm(scratch, model_type, bos, **config):
-    """The converter gives these tokens by their text where config.json names none; eom for the mixtures only, here for both (docs/interop.md)."""
+    """llama.cpp's converter finds these tokens by their text if config.json has none. It sets eom only for mixtures of
+    experts, hone for both kinds (docs/interop.md)."""
     d, _ = checkpoint(scratch, model_type, **config)
     t = tokenizer(["<|endoftext|>", "[gMASK]", "<sop>", "<|user|>", "<|assistant|>", "<|observation|>"], size=317)
     assert json.loads((d / "config.json").read_text())["vocab_size"] == t.get_vocab_size()

@@ -30,7 +30,8 @@ def mine(name):
 
 # ---- ends ---------------------------------------------------------------------------------------------------------------------------
 def ended(name, want, warns=None, after=None, never=(), **files):
-    """Registers a folder whose ends are `want` (texts); warns: a word of the warning that makes up for a missing one."""
+    """Registers a folder whose end tokens are `want` (texts); warns: a word of the warning that is accepted instead of
+    a missing one."""
 
     @mine("ends: " + name)
     def _(scratch):
@@ -45,7 +46,7 @@ def ended(name, want, warns=None, after=None, never=(), **files):
 
 
 def raw(name, value):
-    """Sets eos_token_id of a file to JSON text in which <|a|> stands for the token's id."""
+    """Sets eos_token_id of a file to JSON text, in which <|a|> is replaced by the token's id."""
 
     def f(d, t):
         text = value
@@ -101,7 +102,8 @@ ended("named templates without a default", "<|a|> <|b|>", "template", lambda d, 
 
 # ---- configs ------------------------------------------------------------------------------------------------------------------------
 def text_of(scratch, name, change, *words, model_type="llama", **config):
-    """Changes the text of a JSON file of a folder; transformers' answer is that of the unchanged folder."""
+    """Changes the text of a JSON file of a folder; the logits must stay those of transformers for the unchanged
+    folder."""
     d, model = checkpoint(scratch, model_type, **{**ARCHES[model_type], **config})
     f = d / name
     f.write_bytes(change(f.read_bytes()))
@@ -158,7 +160,7 @@ for m in ({"quant_method": None}, {}, None, {"quant_method": "bitsandbytes", "lo
 
 
 def release4(name, change, **rope):
-    """A config that release 5 refuses to read and release 4 read: the logits are those of the model that was saved."""
+    """A config that release 4 reads and release 5 refuses: the logits must be those of the saved model."""
 
     @mine("configs: " + name)
     def _(scratch):
@@ -186,7 +188,8 @@ for t, (k, more) in MTP.items():
 
 
 def with_block(scratch, count):
-    """GLM-4.5 with the block that drafts a token, made of the last layer's tensors: the trunk's logits stay those of transformers."""
+    """GLM-4.5 with an MTP block made of the last layer's tensors: the trunk's logits must stay those of
+    transformers."""
     d, model = checkpoint(scratch, "glm4_moe", **ARCHES["glm4_moe"])
     f = d / "model.safetensors"
     t = load_file(f)
@@ -204,7 +207,7 @@ for n in (0, None, 1, 2, "absent"):
 
 # ---- folders ------------------------------------------------------------------------------------------------------------------------
 def some(scratch, rename, *words, model_type="llama", **config):
-    """Renames tensors of one shard only; the index follows."""
+    """Renames tensors in one shard only and updates the index."""
 
     def change(d, index):
         f = shards(d)[0]
@@ -226,7 +229,7 @@ trial(ME, "folders: the head as model.lm_head")(lambda s: tensors_changed(s, lam
 
 
 def linked(d):
-    """As the Hub's cache lays files out: every one a link to a blob."""
+    """Changes a folder to the layout of the Hub's cache, in which every file is a link to a blob."""
     blobs = d.parent / "blobs"
     blobs.mkdir()
     for i, f in enumerate(sorted(d.iterdir())):
@@ -246,7 +249,8 @@ trial(ME, "folders: the link of one shard dangles")(lambda s: sharded(s, lambda 
 
 
 def whole_beside(d, index):
-    """A merged model saved over an old one: transformers reads model.safetensors before it looks for an index."""
+    """A merged model saved over an old one, of which transformers reads model.safetensors without looking for an
+    index."""
     save_file({k: v for f in shards(d) for k, v in load_file(f).items()}, d / "model.safetensors", {"format": "pt"})
     for f in shards(d):
         doubled(f, f)
@@ -275,7 +279,8 @@ for n, k in {"in bytes after the header's end": lambda b: b + b"\0" * 64}.items(
 
 
 def named(scratch, path, *words):
-    """Names something else than the folder on the command line: refused with what to name, or understood."""
+    """Gives a path that is not the folder on the command line: hone must either use it or refuse it and say which path
+    to give."""
     d, model = checkpoint(scratch, "llama")
     where = path(d)
     out = pathlib.Path(scratch, "out.gguf")
@@ -284,7 +289,7 @@ def named(scratch, path, *words):
 
 
 def cache(d):
-    """The folder of a repository in the Hub's cache."""
+    """Changes a folder to that of a repository in the Hub's cache."""
     root = d.parent / "models--a--b"
     (root / "snapshots").mkdir(parents=True)
     (root / "refs").mkdir()
@@ -309,7 +314,7 @@ def cast(t, name, dtype):
 
 
 def head_cast(scratch, tie, exact, dtype="bfloat16"):
-    """A head that equals the embeddings, in another dtype."""
+    """A head that equals the embeddings but has a different dtype."""
     import torch
     from safetensors.torch import save_file as save
 
@@ -335,7 +340,7 @@ for tie in (True, False):
 
 
 def fused_some(scratch, model_type, layers):
-    """Experts fused in some layers, one by one in the others."""
+    """Experts fused in some layers and as individual tensors in the others."""
     d, model = checkpoint(scratch, model_type, **{**ARCHES[model_type], "num_hidden_layers": 3})
     one, whole = load_file(d / "model.safetensors"), {k: np.ascontiguousarray(v.numpy()) for k, v in model.state_dict().items()}
     of = lambda k: any(f"layers.{i}." in k for i in layers)
@@ -350,7 +355,7 @@ for t in ("mixtral", "qwen3_moe", "deepseek_v3"):
 
 
 def half_fused(t):
-    """gate_up_proj fused, down_proj one by one."""
+    """gate_up_proj fused, down_proj as individual tensors."""
     out = {k: v for k, v in t.items() if ".experts." not in k or "down_proj" in k}
     for k in [k for k in t if ".experts.0.gate_proj" in k]:
         stem = k.split("experts.0.")[0]
@@ -362,7 +367,7 @@ trial(ME, "folders: qwen3_moe, gate_up fused, down one by one")(lambda s: tensor
 
 
 def stacked(t):
-    """Experts in one tensor for each of gate, up and down, as MLX's switch_mlp has them."""
+    """Experts as one tensor each for gate, up and down, as in MLX's switch_mlp."""
     out = {k: v for k, v in t.items() if ".experts." not in k}
     for k in [k for k in t if ".experts.0." in k]:
         stem, leaf = k.split("experts.0.")
@@ -459,7 +464,7 @@ mine("tokenizers: overlapping tokens of all kinds")(mixed)
 
 
 def disagree(name, decoder, old):
-    """added_tokens.json against added_tokens_decoder, as AutoTokenizer reads them."""
+    """added_tokens.json and added_tokens_decoder disagree; AutoTokenizer gives the expected result."""
 
     @mine("tokenizers: " + name)
     def _(s):
@@ -505,7 +510,7 @@ tik("blanks at ends", lambda l: joined(l, b" \n"))
 
 
 def written(name, change, make=byte_bpe, **files):
-    """tokenizer.json with other text that the library reads the same."""
+    """tokenizer.json with a different text that means the same to the library."""
 
     @mine("tokenizers: " + name)
     def _(s):
@@ -532,7 +537,7 @@ written("truncation and padding", lambda j: json.dumps({**j, "truncation": dict(
 
 
 def nul(s):
-    """A vocabulary of characters with NUL, as one that was trained on binary text."""
+    """A vocabulary of characters that contains NUL, like one trained on binary text."""
     from tokenizers import Tokenizer
 
     j = json.loads(char_bpe("meta", "first").to_str())
@@ -659,7 +664,7 @@ def two(scratch):
 
 # ---- numbers ------------------------------------------------------------------------------------------------------------------------
 def bad_row(scratch, change, *words, model_type="llama", **config):
-    """Weights with NaN in `change`: the conversion warns of the tensor, or refuses it by name."""
+    """`change` writes NaN into weights: the conversion must warn of the tensor or refuse it, with its name."""
     d, _ = checkpoint(scratch, model_type, **{**ARCHES[model_type], **config})
     f = d / "model.safetensors"
     t = load_file(f)
@@ -716,7 +721,7 @@ def rope_freqs(scratch):
 
 # ---- adapters over quantized bases ----
 def fp8_base(scratch, scales, **cfg):
-    """A base in FP8, by torch; the adapter is added to what the base computes with."""
+    """A base in FP8, written by torch; the adapter is added to the decoded weights."""
     import torch
     from safetensors.torch import load_file as load
     from safetensors.torch import save_file as save
@@ -743,7 +748,8 @@ for scales in ("tensor", "rows"):
 
 
 def mxfp4_base(scratch, **cfg):
-    """gpt-oss as it is published, experts in MXFP4 blocks, with an adapter: experts with a change are no longer MXFP4."""
+    """gpt-oss as published, with experts in MXFP4 blocks, and an adapter; experts that it changes are no longer
+    MXFP4."""
     import torch
 
     d, model = checkpoint(scratch, "gpt_oss", **{**ARCHES["gpt_oss"], "num_hidden_layers": 2})

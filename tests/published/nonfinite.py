@@ -28,7 +28,7 @@ def text(scratch, n=400):
 
 
 def model(scratch, kind="llama", to=None, **config):
-    """A GGUF of a random model; to: a type of `hone quantize`."""
+    """A GGUF of a random model, quantized to the type `to` if given."""
     folder, _ = checkpoint(scratch, kind, template=CHATML, **{**WIDE, **config})
     p = convert(folder, "--type", "f32")
     if p.rc:
@@ -43,7 +43,7 @@ def model(scratch, kind="llama", to=None, **config):
 
 
 def poison(path, name, value, at=300, count=1, dtype="<f4"):
-    """Writes `value` into the data of a tensor, element `at` on, as `dtype`."""
+    """Writes `value` as `dtype` into a tensor's data, from element `at` on."""
     import gguf
 
     t = next(t for t in gguf.GGUFReader(path).tensors if t.name == name)
@@ -54,7 +54,7 @@ def poison(path, name, value, at=300, count=1, dtype="<f4"):
 
 
 def set_key(path, key, value):
-    """Writes a float of the metadata."""
+    """Overwrites a float in the metadata."""
     import gguf
 
     f = gguf.GGUFReader(path).fields[key]
@@ -66,12 +66,13 @@ def set_key(path, key, value):
 
 
 def clean(p, *words):
-    """The verdict on a command that has to fail, and print no NaN as a result."""
+    """The verdict on a command that must fail and print no NaN as a result."""
     return p.refusal(*words) or ("wrong", f"exit status 0: {p.out.strip()[:150]} {p.err.strip()[-150:]}")
 
 
 def ask(path, *requests, args=()):
-    """Starts hone serve and posts bodies (texts). Returns [(status, text)]; the server's refusal as Outcome when it does not start."""
+    """Starts hone serve and posts bodies (texts). Returns [(status, text)], or the server's refusal as an Outcome if it
+    does not start."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -277,7 +278,7 @@ for key, value in {
 
 
 def config_value(name, change, *words, kind="llama", config={}):
-    """Registers a number of config.json that no model has: refused at conversion by its key."""
+    """Registers a value of config.json that no model has: the conversion must refuse it and give its key."""
 
     @trial("numbers", "config.json: " + name)
     def _(scratch):
@@ -287,7 +288,7 @@ def config_value(name, change, *words, kind="llama", config={}):
 
 
 def warned(p, *words):
-    """right where the command succeeded with a warning that has the words, else as clean."""
+    """The verdict `right` if the command succeeded with a warning that contains the words, otherwise like clean()."""
     return ("right", p.err.strip()[-200:]) if p.rc == 0 and all(w in p.err for w in words) else clean(p, *words)
 
 
@@ -322,7 +323,7 @@ def importance(scratch, m):
 
 
 def every(path, part, value, at=0, count=None, dtype="<f4"):
-    """Poisons all tensors of an importance matrix whose name has `part`."""
+    """Poisons all tensors of an importance matrix whose names contain `part`."""
     import gguf
 
     for t in gguf.GGUFReader(path).tensors:
@@ -332,7 +333,8 @@ def every(path, part, value, at=0, count=None, dtype="<f4"):
 
 
 def with_importance(name, change, *words, kind="llama", config={}, warns=False, recipe="IQ2_XXS", dat=False, command=None):
-    """Registers a quantization with a changed importance matrix: refused, or with warns=True a warning with the words."""
+    """Registers a quantization with a changed importance matrix, which must be refused, or with warns=True succeed with
+    a warning that contains the words."""
 
     @trial("numbers", "importance: " + name)
     def _(scratch):

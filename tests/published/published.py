@@ -34,7 +34,8 @@ def trial(kind, name=None):
 
 
 class Outcome:
-    """How a command of hone ended: status, both outputs as text, and for convert the file it wrote (None where it failed)."""
+    """The result of a command of hone: status, both outputs as text, and for convert the file that it wrote (None if it
+    failed)."""
 
     def __init__(self, process, path=None):
         self.rc, self.path = process.returncode, path if process.returncode == 0 else None
@@ -43,7 +44,7 @@ class Outcome:
         self.crashed = self.rc < 0 or "Sanitizer" in self.err or "runtime error:" in self.err
 
     def refusal(self, *words):
-        """The verdict on a refusal: `refused` where every word is in the message. None where the command succeeded."""
+        """The verdict on a refusal: `refused` if the message contains every word. None if the command succeeded."""
         if self.crashed:
             return "crashed", self.err[-300:]
         if self.rc == 0:
@@ -60,7 +61,7 @@ def hone(*args, data=None, timeout=120):
 
 
 def convert(folder, *args, timeout=120):
-    """`hone convert FOLDER`; the file is beside the folder."""
+    """Runs `hone convert FOLDER`; writes the file next to the folder."""
     path = pathlib.Path(str(folder).rstrip("/") + ".gguf")
     p = hone("convert", folder, "-o", path, "-f", *args, timeout=timeout)
     p.path = path if p.rc == 0 else None
@@ -68,7 +69,7 @@ def convert(folder, *args, timeout=120):
 
 
 def keys(path):
-    """The metadata of a GGUF file, as the gguf package reads it."""
+    """The metadata of a GGUF file, read by the gguf package."""
     import gguf
 
     return {k: f.contents() for k, f in gguf.GGUFReader(path).fields.items() if not k.startswith("GGUF.")}
@@ -82,7 +83,7 @@ def tensors(path):
 
 
 def same_file(a, b, but=()):
-    """What differs between two GGUF files: names of tensors and keys. `but`: keys that may."""
+    """The names of tensors and keys that differ between two GGUF files, except the keys in `but`."""
     ka, kb, ta, tb = keys(a), keys(b), tensors(a), tensors(b)
     odd = [k for k in sorted(ka.keys() | kb.keys()) if k not in but and not k.startswith("general.") and ka.get(k) != kb.get(k)]
     odd += [n for n in sorted(ta.keys() | tb.keys()) if n not in ta or n not in tb or ta[n].tobytes() != tb[n].tobytes()]
@@ -90,7 +91,7 @@ def same_file(a, b, but=()):
 
 
 def logits(path, ids, *args):
-    """Logits [len(ids)][vocabulary] by `hone eval logits`, with activations in f32."""
+    """Logits [len(ids)][vocabulary] from `hone eval logits`, with f32 activations."""
     import numpy as np
 
     with tempfile.TemporaryDirectory() as d:
@@ -102,7 +103,7 @@ def logits(path, ids, *args):
 
 
 def ids_of(model, text):
-    """Token ids by `hone tokenize` of a folder or a file, without added beginnings and ends."""
+    """Token ids from `hone tokenize` with a folder or a file, without added beginning and end tokens."""
     p = hone("tokenize", model, data=text.encode())
     return json.loads(p.out) if p.rc == 0 else None
 
@@ -147,7 +148,8 @@ QWEN2 = (
 
 
 def checkpoint(scratch, model_type, name="model", template=None, **config):
-    """A folder by transformers: random weights for AutoConfig.for_model(model_type), small sizes, a tokenizer. Returns (path, model)."""
+    """Saves a small model with random weights for AutoConfig.for_model(model_type) and a tokenizer, using transformers.
+    Returns (path, model)."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -164,7 +166,8 @@ def checkpoint(scratch, model_type, name="model", template=None, **config):
 
 
 def same_logits(path, model, n=24, bound=1e-4):
-    """right where the file's logits are those of the transformers model for n ids, else wrong with the difference."""
+    """The verdict `right` if the file's logits for n ids equal those of the transformers model, otherwise `wrong` with
+    the difference."""
     import numpy as np
     import torch
 

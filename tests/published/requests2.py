@@ -17,7 +17,7 @@ from serving import CHAT, COUNT, HERMES, HOME, MESSAGES, NULLS, OLLAMA, PLAIN, R
 
 
 def post(path, text, template=None):
-    """(status, text) of a POST whose body is sent as it is."""
+    """Posts a body without changes; returns (status, text)."""
     c = http.client.HTTPConnection("127.0.0.1", port_of(template), timeout=60)
     c.request("POST", path, text.encode(), {"Content-Type": "application/json"})
     r = c.getresponse()
@@ -51,7 +51,7 @@ for name, path, body, member in (
 
 @trial("requests", "twice: in arguments given as text")
 def _(scratch):
-    """The text is a model's: the template gets what Python's json makes of it."""
+    """The arguments are text from a model: the template gets the values that Python's json parses."""
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1, "b": 2, "\\u0061": 3}'}}
     messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": "r"}]
     have, want = prompt(HERMES, messages), rendered(HERMES, messages)
@@ -192,7 +192,7 @@ for name, grammar, *words in (
 
 # ---- records on links and pipes ----
 def recorded(path, n=1, length=3):
-    """(answers, exit status, stderr) of a server that records into the file."""
+    """Runs a server that records into the file; returns (answers, exit status, stderr)."""
     port_of()
     args = [HONE, "serve", pathlib.Path(HOME.name, "model.gguf"), "--port", "0", "--threads", "1", "--context-memory", "64MiB", "--ctx", "2048", "--record", path]
     p = subprocess.Popen([str(a) for a in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -18,7 +18,7 @@ CHAT, MESSAGES, RESPONSES, OLLAMA = "/v1/chat/completions", "/v1/messages", "/v1
 
 
 def port_of(template=None):
-    """The port of the server with this template (the model's own: None)."""
+    """The port of the server with this template (None: the model's own)."""
     if template not in SERVERS:
         model = pathlib.Path(HOME.name, "model.gguf")
         if not model.exists():
@@ -39,7 +39,7 @@ def port_of(template=None):
 
 
 def ask(path, body, template=None, headers=()):
-    """(status, text) of a POST. Headers: pairs, so that one may stand twice."""
+    """Posts a request; returns (status, text). headers are pairs, so that a header can occur twice."""
     c = http.client.HTTPConnection("127.0.0.1", port_of(template), timeout=60)
     data = json.dumps(body).encode()
     c.putrequest("POST", path)
@@ -53,7 +53,7 @@ def ask(path, body, template=None, headers=()):
 
 
 def got(path, body, template=None):
-    """The JSON of an answer of status 200."""
+    """The JSON of an answer, which must have status 200."""
     status, text = ask(path, body, template)
     if status != 200:
         raise RuntimeError(f"{status}: {text[:300]}")
@@ -61,7 +61,7 @@ def got(path, body, template=None):
 
 
 def events(path, body, template=None):
-    """The objects of a stream: of SSE or of lines."""
+    """The objects of a stream, which is SSE or lines of JSON."""
     status, text = ask(path, {**body, "stream": True}, template)
     if status != 200:
         raise RuntimeError(f"{status}: {text[:300]}")
@@ -70,7 +70,7 @@ def events(path, body, template=None):
 
 
 def refused(status, text, *words):
-    """The verdict on a status that has to be 400 or 403 with these words."""
+    """The verdict on an answer that must have status 400 or 403 and contain these words."""
     if status == 200:
         return "wrong", text[:200]
     missing = [w for w in words if w.lower() not in text.lower()]
@@ -85,7 +85,7 @@ def pairs(members):
 
 
 def fits(text, schema):
-    """None where the text is JSON of the schema without repeated members, else what is wrong."""
+    """None if the text is JSON that matches the schema and has no repeated members, otherwise the fault."""
     import jsonschema
 
     try:
@@ -173,7 +173,7 @@ TOOLS = {
 
 
 def request(path, schema, name="probe"):
-    """A request of the API at the path in which the tool of this schema has to be called."""
+    """A request for the API at this path that requires a call of a tool with this schema."""
     asked = [{"role": "user", "content": "Call the tool, please."}]
     f = {"name": name, "description": "answers what is asked", "parameters": schema}
     common = {"model": "m", "temperature": 0, "seed": 7}
@@ -199,7 +199,8 @@ READ = {
 
 
 def both(path, schema, template=None):
-    """The verdict on one request, whole and as a stream: equal, and one call with arguments of the schema (Ollama has no tool_choice)."""
+    """The verdict on one request, sent normally and as a stream: both answers must be equal and contain one call with
+    arguments that match the schema (Ollama has no tool_choice)."""
     body = request(path, schema)
     whole = READ[path][0](got(path, {**body, "stream": False}, template))
     stream = READ[path][1](events(path, body, template))
@@ -235,7 +236,7 @@ FORMS = {  # name: (schema as sent, schema that answers must satisfy)
 
 
 def close(s):
-    """The schema with every object that lists properties closed."""
+    """Closes every object of the schema that lists properties."""
     if isinstance(s, list):
         return [close(x) for x in s]
     if not isinstance(s, dict):
@@ -346,7 +347,7 @@ CALLED = {"id": "call_1", "type": "function", "function": {"name": "probe", "arg
 
 
 def rendered(template, messages):
-    """The prompt by jinja2, with arguments of calls as objects, as transformers renders it."""
+    """The prompt that jinja2 renders with arguments of calls as objects, as in transformers."""
     from jinja2.sandbox import SandboxedEnvironment
 
     env = SandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
@@ -380,7 +381,7 @@ for name, template, messages in (
 for name, template in (("value", LOOSE), ("json", LOOSE_JSON)):
 
     def not_written(scratch, template=template):
-        """A template that writes content out without a look at it gets an empty text, not a word for nothing."""
+        """A template that prints the content without checking it gets an empty text, not a word for null."""
         messages = [TALK[0], {"role": "assistant", "content": None, "tool_calls": [CALLED]}, {"role": "tool", "tool_call_id": "call_1", "content": "5"}]
         have = prompt(template, messages)
         want = rendered(template, [{**m, "content": m["content"] or ""} for m in messages])
@@ -533,7 +534,7 @@ for name, path, body, where in (
 ):
 
     def nul_counted(scratch, path=path, body=body, where=where):
-        """A NUL is a byte: the count is that of the same text with another byte that is a token."""
+        """A NUL counts as a byte: the count must be that of the same text with a different byte that is a token."""
         other = json.loads(json.dumps(body).replace("\\u0000", "\\u0001"))
         have, want = got(path, body)["input_tokens"], got(path, other)["input_tokens"]
         return ("right" if have == want else "wrong"), f"{have}, {want}"

@@ -77,7 +77,7 @@ def batch(model, items, *args):
 
 
 def judged(d, encode, decode=None, texts=NASTY, gguf=True):
-    """Compares the folder, and the file made of it, with the library."""
+    """Compares the folder, and the file converted from it, with the library."""
     want = [encode(t) for t in texts]
     back = decode and [decode(w) for w in want]
     models = [d]
@@ -99,7 +99,7 @@ def judged(d, encode, decode=None, texts=NASTY, gguf=True):
 
 
 def like(tok, scratch, texts=NASTY, **files):
-    """Judges a tokenizer of the tokenizers library."""
+    """Compares hone with the tokenizers library for one of its tokenizers."""
     d = folder(scratch, tok, **files)
     return judged(d, lambda t: tok.encode(t, add_special_tokens=False).ids, lambda i: tok.decode(i, skip_special_tokens=False), texts)
 
@@ -136,7 +136,7 @@ for norm in (True, False):
 
 
 def char_bpe(legacy="prepend", scheme="always"):
-    """A Llama 2 kind of tokenizer.json: legacy with a normalizer, or Metaspace with a scheme."""
+    """A tokenizer.json like that of Llama 2: the legacy form with a normalizer, or Metaspace with a scheme."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     first = Tokenizer(models.BPE())
@@ -254,7 +254,7 @@ def own_name(scratch):
 
 
 def special(want, config=None, tok=None, **files):
-    """A trial of the keys that a file gets: want maps the end of tokenizer.ggml.* to a value (None: absent)."""
+    """A trial of a file's keys: want maps the part after tokenizer.ggml. to a value (None: absent)."""
 
     def f(scratch):
         t = tok() if tok else byte_bpe()

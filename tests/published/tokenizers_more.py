@@ -83,7 +83,7 @@ norm("Nmt", lambda n, R: n.Nmt())
 
 
 def changed(name, change, make=byte_bpe, **files):
-    """Edits tokenizer.json as text and lets the library read the same."""
+    """Edits tokenizer.json as text; the library reads the same file."""
 
     def f(s):
         from tokenizers import Tokenizer
@@ -214,7 +214,7 @@ for name, norm_of in {
 
 # ---- tokenizer_config.json --------------------------------------------------------------------------------------------------------
 def by_transformers(name, config, make=byte_bpe, texts=NASTY, **files):
-    """The folder as AutoTokenizer reads it."""
+    """Compares a folder with AutoTokenizer."""
 
     def f(s):
         from transformers import AutoTokenizer
@@ -245,7 +245,7 @@ by_transformers("pad_token new", dict(FAST, pad_token="<pad>"))
 
 @trial("tokenizers", "config: pad_token a piece")
 def ordinary_pad(scratch):
-    """transformers drops this word from answers and cuts it out of words; here it stays text, with a warning."""
+    """transformers drops this token's text from answers, even inside words; hone keeps it as text and warns."""
     p = convert(folder(scratch, byte_bpe(), config=dict(FAST, pad_token="the")))
     return "right" if p.rc == 0 and '"the" is an ordinary piece' in p.err else ("wrong", p.err)
 
@@ -269,7 +269,7 @@ by_transformers("model_max_length huge", dict(FAST, model_max_length=10000000000
 
 # ---- vocab.json and merges.txt alone ------------------------------------------------------------------------------------------------
 def slow(name, make, config, words=(), texts=NASTY, **files):
-    """The two files that slow tokenizers save, as AutoTokenizer reads them."""
+    """Compares the two files that slow tokenizers save with AutoTokenizer."""
 
     def f(s):
         from transformers import AutoTokenizer
