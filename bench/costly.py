@@ -20,7 +20,7 @@ seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 10
 serial = [0]
 
 
-def ways(n):  # one character, then n optional ones: n continuations
+def ways(n):  # one character, then n optional characters: n continuations
     return 'root ::= [a-z] ' + " ".join('"%c"?' % (97 + i % 26) for i in range(n))
 
 

@@ -60,7 +60,7 @@ def child(engine, path, pp, tg, depths, threads, states):
             timed("pp", pp, lambda: prompt(d, d + pp))
         m.restore(state)
         if tg:
-            m.feed(ids[d:d + 1])  # the first token finds its caches cold
+            m.feed(ids[d:d + 1])  # caches are cold for the first token
             m.restore(state)
             timed("tg", tg, lambda: [m.feed(ids[d + i:d + i + 1]) for i in range(tg)])
     print(json.dumps(dict(tests=out, build=module.build())))

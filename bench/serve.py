@@ -189,7 +189,7 @@ def row_draft(s, a, rng):
                 for how in rng.sample(list(both), 2):
                     body = {"prompt": prompt, "max_tokens": 64, "temperature": 0 if what == "repeat" else 1, "seed": turn, "stream": True, "ignore_eos": True}
                     r = ask(both[how].port, "/v1/completions", body)
-                    if turn > 1:  # before that the cost of passes is not known
+                    if turn > 1:  # before that, the cost of passes is not known
                         took[how, what].append((r.total - r.first) / 63)
     finally:
         for x in both.values():
@@ -267,7 +267,7 @@ def row_rss(s, a, rng):
     for _ in range(100):
         ask(s.port, "/v1/chat/completions", {"messages": [{"role": "user", "content": text(rng, 60)}], "max_tokens": 8, "temperature": 0})
     out = {"rss_mib": s.rss() / 2**20, "rss_growth_100_conversations_mib": (s.rss() - before) / 2**20}
-    if s.kind == "hone":  # its cached share is limited by --context-memory
+    if s.kind == "hone":  # --context-memory limits the part of it that is cached
         out["rss_growth_beyond_context_memory_mib"] = out["rss_growth_100_conversations_mib"] - (held() - held_before)
     return out
 
@@ -283,7 +283,7 @@ def row_form(s, a, rng):
     for name, more in (("free", {}), ("form", {"response_format": form})):
         body = {"messages": talk, "max_tokens": a.n_out, "temperature": 0, **more}
         if s.kind == "hone":
-            body["reasoning_budget_tokens"] = 0  # the other servers do not reason under a schema
+            body["reasoning_budget_tokens"] = 0  # the other servers do not reason if there is a schema
         begin = time.monotonic()
         r = ask(s.port, "/v1/chat/completions", body)
         out[f"{name}_tokens_per_s"] = r.n_out / (time.monotonic() - begin)

@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 PACKAGES = ["nvidia-cuda-nvrtc-cu12==12.4.127", "nvidia-cuda-nvcc-cu12==12.4.131", "nvidia-cuda-runtime-cu12==12.4.127"]
-HOST_ONLY = ("ctx.cu", "streams.cu")  # no kernel is in them
+HOST_ONLY = ("ctx.cu", "streams.cu")  # they contain no kernels
 ALL_H = """#pragma once
 typedef signed char int8_t; typedef unsigned char uint8_t; typedef short int16_t; typedef unsigned short uint16_t;
 typedef int int32_t; typedef unsigned uint32_t; typedef long int64_t; typedef unsigned long uint64_t;

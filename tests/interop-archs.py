@@ -11,7 +11,7 @@ import peer
 
 BOUND = 1e-2
 YARN = "the engine rounds the ends of YaRN's ramp; config.json says truncate false. Without YaRN logits agree to 1e-5"
-KNOWN = {  # why logits differ, or why the engine refuses
+KNOWN = {  # the reason why logits differ or the engine refuses the file
     "exaone4": "the engine knows windows at 64 layers only; without them logits agree to 3e-6",
     "gptoss": YARN,
     "gptoss_mxfp4": YARN,

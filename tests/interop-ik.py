@@ -54,7 +54,7 @@ def main():
     return bool(wrong)
 
 
-if sys.argv[1] == "--child":  # a process of its own: a file that it cannot load may end it
+if sys.argv[1] == "--child":  # in its own process, which a file that cannot be loaded may end
     m = peer_ik.Model(sys.argv[2], 64, 2, 64)
     m.logits(np.fromfile(pathlib.Path(sys.argv[3]).parent / "ids", "<i4")).astype("<f4").tofile(sys.argv[3])
 else:

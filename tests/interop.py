@@ -18,7 +18,7 @@ import numpy as np
 import peer
 from llama_cpp import llama_chat_format
 
-BOUND = 1e-2     # largest difference of a logit, exact comparison
+BOUND = 1e-2     # largest difference between logits, exact comparison
 WINDOWS = 16
 MISREAD = 0.1    # mean KLD of the direct comparison; unrelated distributions are above 1
 TYPES = ("F16 BF16 Q8_0 Q6_K Q5_K Q4_K Q3_K Q2_K Q5_1 Q5_0 Q4_1 Q4_0 IQ4_NL IQ4_XS IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS IQ1_M IQ1_S MXFP4 "
@@ -27,7 +27,7 @@ RECIPES = ("IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M Q2_K_S IQ3_XXS Q2_K IQ3_XS Q3
            "Q4_K_S Q4_K_M Q4_1 Q5_0 Q5_K_S Q5_K_M Q5_1 Q6_K Q8_0 BF16 F16 F32").split()
 MICRO = "qwen35moe qwen35 qwen3moe qwen3 mistral gemma4moe".split()
 MICRO_BOUND = {"gemma4moe": 3e-2}  # the engine takes GELU from a half-precision table (docs/interop.md)
-TOKENS_DIFFER = {"gemma4moe": 1}   # <|turn>: special, but not named in tokenizer_config.json; written NORMAL, as the field does
+TOKENS_DIFFER = {"gemma4moe": 1}   # <|turn>: special but missing in tokenizer_config.json; written as NORMAL, as llama.cpp's converter does
 hone, scratch, out_path = sys.argv[1].split(), pathlib.Path(sys.argv[2]), sys.argv[3]
 tiny = pathlib.Path("tests/golden/tiny-qwen35moe")
 rng = np.random.default_rng(1)
@@ -113,7 +113,8 @@ def tokens(path, family):
     strings."""
     d = json.load(open("tests/golden/models/tokens.json"))
     m = peer.Model(path, n_ctx=64)
-    norm = (lambda s: unicodedata.normalize("NFC", s)) if family.startswith("qwen") else str  # which the engine leaves out
+    norm = (lambda s: unicodedata.normalize("NFC", s)) if family.startswith("qwen") else str # the engine does not
+    normalize
     bad = [c for c, want in zip(d["cases"], d["ids"][family]) if m.tokenize(norm(c)) != want]
     m.close()
     if len(bad) > TOKENS_DIFFER.get(family, 0):

@@ -87,7 +87,7 @@ class Jinja2:
     def render(self, sc):
         try:
             return self.template.render(**variables(sc))
-        except Exception as e:  # any failure is the template's
+        except Exception as e:  # any failure is the template's fault
             return Failure(e)
 
 
@@ -442,7 +442,7 @@ def measure(hone, path, scenarios, verbose):
                  if m.get("role") == "user" and isinstance(m.get("content"), str)]
         right = not isinstance(a, Failure) and not holds(sc) & failed
         right = right and not ("args_literals" in failed and "{'" in a)  # Python's repr of arguments
-        right = right and all(x in a for x in texts)  # templates that read lists of parts only lose them
+        right = right and all(x in a for x in texts)  # templates that accept only lists of parts lose them
         if right and plain["messages"] != sc["messages"]:
             right = old.render(plain) == a
         row["right"] += right

@@ -124,7 +124,7 @@ def main():
     inner = [p for n, p in model.named_parameters() if p.dim() == 2 and ".layers." in n]
     outer = [p for n, p in model.named_parameters() if not (p.dim() == 2 and ".layers." in n)]
     halves = re.search("avx512_bf16|amx_bf16", open("/proc/cpuinfo").read()) is not None  # otherwise bf16 is emulated, in Muon too
-    batch = 8 if halves else 2  # windows per step: a slow machine sees fewer in the time
+    batch = 8 if halves else 2  # windows per step: a slow machine does fewer in the time
     opts = [(torch.optim.Muon(inner, lr=0.015, momentum=0.95, weight_decay=0.02, adjust_lr_fn="original"), 0.015) if halves
             else (torch.optim.AdamW(inner, lr=1.5e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True), 1.5e-3),
             (torch.optim.AdamW(outer, lr=2e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True), 2e-3)]

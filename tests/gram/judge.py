@@ -92,7 +92,7 @@ def valid(judge, text):
         return False, "no JSON: " + str(e)
     try:
         err = next(judge.iter_errors(v), None)
-    except Exception as e:  # it cannot judge: a reference that is not there, a broken pattern
+    except Exception as e:  # it cannot judge: a missing reference, an invalid pattern
         return True, str(e)
     return err is None, err.message[:200] if err else ""
 

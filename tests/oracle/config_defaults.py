@@ -39,9 +39,9 @@ def entry(cls):
     if rope:
         given = rope_of(cls, rope_parameters={"rope_type": "default"})
         fill = {k: v for k, v in given.items() if k not in ("rope_type", "type")} or rope
-        out["fill"] = plain(fill, types=False)  # what other parameters leave out
+        out["fill"] = plain(fill, types=False)  # for keys that are missing in other parameters
         if plain(rope) != out["fill"]:
-            out["rope"] = plain(rope)  # of a file without any
+            out["rope"] = plain(rope)  # for a file without rope parameters
     keys = {k: v for k, v in fields.items() if k not in base and type(v) in PLAIN}
     keys.update({partner[k]: v for k, v in keys.items() if k in partner})
     dense = getattr(cls(), "mlp_layer_types", None) or []  # a list that follows from the number of layers

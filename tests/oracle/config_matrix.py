@@ -69,7 +69,7 @@ def variants(config, base, null):
         if k in ("architectures", "model_type", "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id"):
             continue
         if k == "tie_word_embeddings" and text(config) is not config:
-            continue  # the root's decides
+            continue  # the value at the root decides
         c = copy.deepcopy(config)
         if null and text(c)[k] is None:
             continue
@@ -126,7 +126,7 @@ def main():
         name = d.rstrip("/").removeprefix("tests/golden/")
         with open(d + "config.json") as f:
             config = json.load(f)
-        new = "rope_parameters" in text(config)  # which transformers 4 does not read
+        new = "rope_parameters" in text(config)  # a config that transformers 4 does not read
         base = None if new and mode == "v4" else saved(config)
         row = table.setdefault(name, {})
         row.pop(mode, None)

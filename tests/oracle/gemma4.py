@@ -72,7 +72,7 @@ class Model:
             self.new(a + "q_proj.weight", (c["heads"] * hd, d))
             self.new(a + "o_proj.weight", (d, c["heads"] * hd))
             self.new(a + "q_norm.weight", (hd,), 0.1, 0.5)  # scores of order 1: rounding is not amplified
-            if not self.shared(i) or i == L - c["shared"]:  # unused ones may be there
+            if not self.shared(i) or i == L - c["shared"]:  # unused tensors are allowed
                 self.new(a + "k_proj.weight", (kv * hd, d))
                 self.new(a + "k_norm.weight", (hd,), 0.1, 0.5)
                 if self.kind(i) == "sliding" or not c["k_eq_v"]:

@@ -131,7 +131,7 @@ def vocabulary():
         t = "".join(rng.choice('abcxyz019-_:,.{}[]"é日 T') for _ in range(rng.randint(2, 6))).encode()
         if t not in toks:
             toks.append(t)
-    return toks + [b""]  # the last ends the text
+    return toks + [b""]  # the last token ends the text
 
 
 class Wrapped:

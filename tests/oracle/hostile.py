@@ -271,7 +271,7 @@ put("template-doubling.jinja", "{% set ns = namespace(s='x') %}{% for i in range
 put("template-depth.jinja", "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}")
 put("template-attribute.jinja", "{{ messages.__class__.__mro__ }}")
 BIG = "{% set a = 'x' * 1000000 %}{% set b = 'x' * 1000000 %}"
-for name, text in {  # what costs much in few bytes: each is refused by its steps
+for name, text in {  # costly inputs of few bytes: each is refused because of its number of steps
     "equal": BIG + "{% for i in range(10000) %}{% if a == b %}{% endif %}{% endfor %}",
     "in": BIG + "{% for i in range(10000) %}{% if 'y' in a %}{% endif %}{% endfor %}",
     "method": BIG + "{% for i in range(10000) %}{% if a.count('y') %}{% endif %}{% endfor %}",

@@ -3,7 +3,8 @@
 """Makes LoRA adapters saved by peft, and hashes of the weights that peft merged in float32.
 
     python tests/oracle/lora.py tests/golden/models tests/golden/lora
-    PYTHONPATH=peft-0.18.0 python tests/oracle/lora.py tests/golden/models tests/golden/lora    # adds what that version writes
+    PYTHONPATH=peft-0.18.0 python tests/oracle/lora.py tests/golden/models tests/golden/lora # adds the files that this
+    version writes
 
 Where the base ties its head to the embeddings, both are taken apart before merging: merging one of two modules that share a
 weight changes both, which the adapter in use does not.

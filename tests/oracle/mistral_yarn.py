@@ -55,7 +55,7 @@ def angles(factor, orig, fast, slow):
     out = []
     for j in range(HD // 2):
         f = THETA ** (-2 * j / HD)
-        keep = 1 - min(1, max(0, (j - low) / max(0.001, high - low)))  # 1: the pair turns as trained
+        keep = 1 - min(1, max(0, (j - low) / max(0.001, high - low)))  # 1: the pair rotates as in training
         out.append(f * (keep + (1 - keep) / factor))
     return out
 
@@ -64,7 +64,7 @@ def llama3(factor, low, high, orig):
     out = []
     for j in range(HD // 2):
         f = THETA ** (-2 * j / HD)
-        turns = orig * f / (2 * math.pi)  # of the pair within the original context
+        turns = orig * f / (2 * math.pi)  # rotations of the pair within the original context
         smooth = min(1, max(0, (turns - low) / (high - low)))
         out.append(f * ((1 - smooth) / factor + smooth))
     return out

@@ -220,7 +220,7 @@ def groups(w, bits, group, order=None):
     """Scales, zero points [out, groups] and the group of each column."""
     n = w.shape[1] // group
     idx = torch.arange(w.shape[1]) // group
-    if order is not None:  # activation order: columns belong to groups in another order
+    if order is not None:  # activation order: columns belong to groups in a different order
         g = torch.empty_like(idx)
         g[order] = idx
         idx = g
@@ -252,7 +252,7 @@ def gptq():
             want[gguf] = layer(torch.eye(w.shape[1])).T.contiguous()
             assert torch.equal(want[gguf], linear.weight.data)
             qzeros = layer.qzeros
-            if v2:  # GPTQModel: the zero points as they are; here every one is at least 1
+            if v2:  # GPTQModel: unchanged zero points, all of which are at least 1 here
                 qzeros = torch.from_numpy((qzeros.numpy().view(np.uint32) + np.uint32(add_one[bits])).view(np.int32))
             stored.update({f"{module}.qweight": layer.qweight, f"{module}.qzeros": qzeros, f"{module}.scales": layer.scales.half()})
             if order:

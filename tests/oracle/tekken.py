@@ -30,7 +30,7 @@ for m in tok["model"]["merges"]:
     t = bytes(alphabet[c] for c in "".join(m))
     if t not in texts:
         texts.append(t)
-special = 24  # 20 that the format names, 4 fillers
+special = 24  # 20 tokens that the format defines, 4 fillers
 texts = texts[: 1024 - special]
 pattern = tok["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]
 

@@ -215,7 +215,7 @@ def train_sp(**kw):
     spm.SentencePieceTrainer.train(sentence_iterator=iter(CORPUS), model_writer=out, **args)
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(out.getvalue())
-    proto.normalizer_spec.ClearField("normalization_rule_tsv")  # names a file of this machine
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")  # the path of a file on this machine
     return proto.SerializeToString()
 
 
@@ -345,7 +345,7 @@ def sp_family(name, options):
         model = with_unused(model)
     sp = spm.SentencePieceProcessor(model_proto=model)
     files = {"tokenizer.model": base64.b64encode(model).decode()}
-    if name == "phi-3":  # with a tokenizer.json whose added tokens take the following white space
+    if name == "phi-3":  # with a tokenizer.json whose added tokens include the white space after them
         tok = json_of(model, normalizers.Sequence([normalizers.Prepend(META), normalizers.Replace(" ", META)]), None, special("<unk>", "<s>", "</s>"))
         files["tokenizer.json"] = json.loads(tok.to_str())
     if name == "gemma-2":

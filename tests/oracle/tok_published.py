@@ -59,7 +59,7 @@ def tiktoken_families():
               "added_tokens_decoder": {str(i): {"content": c, "special": True} for i, c in names.items()}}
     yield tiktoken_family("tiktoken-kimi", "tiktoken.model", tf.KIMI, ranks, special, {"tokenizer_config.json": config})
     ranks = ranks_of(tf.QWEN2, normalizers.NFC(), 512)
-    ranks.append(b" user@exa")  # that no two others make: found only as a whole
+    ranks.append(b" user@exa")  # no two other tokens merge to it, so that it is found only as a whole
     ranks.append("\u00c5ngstr\u00f6m".encode())
     hy = ["<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>", "<|pad|>"] + [f"<|extra_{i}|>" for i in range(205)]
     special = {t: len(ranks) + i for i, t in enumerate(hy)}

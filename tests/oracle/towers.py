@@ -177,7 +177,7 @@ def published(converter, folder):
         tensors = {t.name: (list(map(int, t.shape)), np.array(t.data).astype(np.float32)) for t in r.tensors}
         keys = {f.name: {"type": [t.name for t in f.types], "value": f.contents()} for f in r.fields.values()
                 if f.name.startswith("clip.") or f.name in ("general.architecture", "general.type")}
-    keys.setdefault("clip.has_audio_encoder", {"type": ["BOOL"], "value": False})  # ours are written always
+    keys.setdefault("clip.has_audio_encoder", {"type": ["BOOL"], "value": False})  # hone always writes this key
     keys["general.file_type"] = {"type": ["UINT32"], "value": 0}
     keys["general.quantization_version"] = {"type": ["UINT32"], "value": 2}
     return tensors, keys

@@ -50,7 +50,7 @@ def lookup(config, key):
 
 # key -> values to choose from, given the config; only keys that a config has are changed.
 CHOICES = {
-    "hidden_size": [64, 144],  # roots are exact in BF16, to which transformers rounds factors of embeddings
+    "hidden_size": [64, 144],  # transformers rounds factors of embeddings to BF16; the roots of these sizes are exact
     "intermediate_size": [40, 96, 136],
     "num_attention_heads": [2, 4, 8],
     "num_key_value_heads": [1, 2, "heads"],

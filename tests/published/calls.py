@@ -29,7 +29,7 @@ def read(scratch, template, text, *args, tools=TOOLS):
     return hone("template", "parse", t, "--tools", f, *args, data=text.encode())
 
 
-TEXTS = []  # what the trials read
+TEXTS = []  # the inputs of the trials
 
 
 def bash(x, name="bash"):
@@ -262,7 +262,7 @@ EACH = "{{ m.content or '' }}{% for c in m.tool_calls or [] %}{% set f = c.funct
 J = "{{ f.arguments | tojson }}"
 items = lambda x: "{% for k, v in f.arguments.items() %}" + x + "{% endfor %}"
 V = "{{ v if v is string else v | tojson }}"
-part = lambda a, b: "{{ '" + a + "' ~ '" + b + "' }}"  # markers that are in no one place of the template's text
+part = lambda a, b: "{{ '" + a + "' ~ '" + b + "' }}"  # a marker in two parts, so that it is not contiguous in the template's text
 PY = "{% set q = namespace(a=[]) %}{% for k, v in f.arguments.items() %}{{ k }}={{ v | tojson }}{{ ', ' if not loop.last }}{% endfor %}"
 BODIES = {
     "qwen-xml": "\n" + part("<tool", "_call>") + "\n" + part("<func", "tion=") + "{{ f.name }}>\n" + items("<parameter={{ k }}>\n" + V + "\n</parameter>\n") + "</function>\n</tool_call>",
@@ -311,7 +311,7 @@ def rendered(template, name, args, content=""):
     plain = re.sub(r"(\{%-? *)(end)?generation( *-?%\})", lambda m: m[1] + ("endif" if m[2] else "if true") + m[3], template)
     show = lambda messages, gen: environment().from_string(plain).render(messages=messages, tools=TOOLS, add_generation_prompt=gen, bos_token="", eos_token="")
     text = show([user, call], False)
-    try:  # what the prompt holds is no answer
+    try:  # the prompt's part is not part of the answer
         prompt = show([user], True)
         same = os.path.commonprefix([text, prompt])
         start = len(same) if same == prompt else max(same.rfind(c) for c in ">]\n") + 1

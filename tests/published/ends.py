@@ -14,7 +14,7 @@ from published import checkpoint, convert, edit, hone, keys, tokenizer, trial
 
 USUAL = set("<|fim_pad|> <fim-pad> <fim_pad> <PAD> [PAD] <|fim_repo|> <|repo_name|> <fim-repo> <REPO> <reponame> <|file_sep|> <|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> <|endoftext|> </s> <|eom_id|> <EOT> _<EOT> [EOT] [EOS] "
             "<|end_of_text|> <end_of_utterance> <eos> <turn|> <|tool_response> <｜end▁of▁sentence｜> [e~[".split())
-MADE = []  # the one micro model, made once
+MADE = []  # the micro model, made only once
 
 
 def folder(scratch, specials, template=None, eos=None, config=None, generation=None, text=None, tokens=None):

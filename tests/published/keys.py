@@ -50,7 +50,7 @@ def entry(text, special=True):
 
 
 UNK, BOS, EOS = {"0": entry("<unk>")}, {"1": entry("<s>")}, {"2": entry("</s>")}
-CASES = {  # in the shape of the families' tokenizer_config.json
+CASES = {  # in the form of the families' tokenizer_config.json
     "ernie": dict(tokenizer_class="Ernie4_5_Tokenizer", bos_token="<s>", eos_token="</s>", unk_token="<unk>", add_bos_token=False, add_eos_token=False, added_tokens_decoder=UNK | BOS | EOS),
     "ernie without flags": dict(tokenizer_class="Ernie4_5_Tokenizer", bos_token="<s>", eos_token="</s>", unk_token="<unk>"),
     "phi3": dict(tokenizer_class="LlamaTokenizer", add_bos_token=False, add_eos_token=False, bos_token="<s>", eos_token="</s>", unk_token="<unk>", added_tokens_decoder=UNK | BOS | {"2": entry("</s>", False)}),

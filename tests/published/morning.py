@@ -152,7 +152,7 @@ cfg("head_dim absent, not hidden_size / heads", "qwen3", lambda c: c.pop("head_d
 for m in ({"quant_method": None}, {}, None, {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, {"quant_method": "gptq", "bits": 4, "group_size": 32}, {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm"}, {"quant_method": "fp8", "weight_block_size": [128, 128], "activation_scheme": "dynamic"}, {"quant_method": "mxfp4"}, {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {}, "quantization_status": "compressed"}, {"quant_method": "torchao"}):
 
     @mine(f"configs: quantization_config {(m or {}).get('quant_method', m)} over plain weights")
-    def _(scratch, m=m):  # a model that was merged or dequantized, whose config kept the section
+    def _(scratch, m=m):  # a merged or dequantized model whose config still has the section
         d, model = checkpoint(scratch, "llama")
         edit(d, "config.json", put(quantization_config=m))
         p = convert(d)

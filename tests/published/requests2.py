@@ -117,7 +117,7 @@ for name, schema, strict in (
 ):
     trial("requests", "schema: " + name)(lambda scratch, schema=schema, strict=strict: filled(schema, strict))
 
-DOUBLED = REFS(40, lambda i: {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2})  # jsonschema takes 2^40 steps for it: the judge gets what it means
+DOUBLED = REFS(40, lambda i: {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2})  # jsonschema would need 2^40 steps, so that it gets an equivalent schema
 trial("requests", "schema: doubled 40 times by allOf")(lambda scratch: filled(DOUBLED, want=YES))
 
 for name, schema, *words in (
