@@ -27,8 +27,8 @@ static const char about_held[] =
     "Held: valid calls when a grammar holds them to the tools' schemas, as servers do on request. "
     "Overruled: tokens in 1000 that the grammar did not let the file choose. The next columns give "
     "this rate by place: the name of the tool, names of arguments, their values, the syntax "
-    "between "
-    "them, and text outside of complete calls. tools_overruled in results.json has it by tool.";
+    "between them, and text outside of complete calls. tools_overruled in results.json has it by "
+    "tool.";
 static const char held_title[] = "With a grammar, as in --constrained";
 
 static const char *const places[] = {"name", "key", "value", "structure", "text"};
