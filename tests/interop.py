@@ -113,8 +113,7 @@ def tokens(path, family):
     strings."""
     d = json.load(open("tests/golden/models/tokens.json"))
     m = peer.Model(path, n_ctx=64)
-    norm = (lambda s: unicodedata.normalize("NFC", s)) if family.startswith("qwen") else str # the engine does not
-    normalize
+    norm = (lambda s: unicodedata.normalize("NFC", s)) if family.startswith("qwen") else str  # the engine does not normalize
     bad = [c for c, want in zip(d["cases"], d["ids"][family]) if m.tokenize(norm(c)) != want]
     m.close()
     if len(bad) > TOKENS_DIFFER.get(family, 0):

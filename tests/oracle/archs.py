@@ -512,8 +512,7 @@ def build(config, extra):
     config = oracle if "architectures" in oracle else {**config, **oracle}
     config = AutoConfig.for_model(**{k: v for k, v in config.items() if k != "quantization_config"})
     cls = getattr(transformers, extra["cls"])._from_config if "cls" in extra else AutoModelForCausalLM.from_config
-    return cls(config, attn_implementation="eager", dtype=torch.float32).float().eval() # constants of the model are f32
-    as well
+    return cls(config, attn_implementation="eager", dtype=torch.float32).float().eval()  # constants of the model are f32 as well
 
 
 def mtp_block(every, config, extra):

@@ -3,11 +3,10 @@
 """Makes LoRA adapters saved by peft, and hashes of the weights that peft merged in float32.
 
     python tests/oracle/lora.py tests/golden/models tests/golden/lora
-    PYTHONPATH=peft-0.18.0 python tests/oracle/lora.py tests/golden/models tests/golden/lora # adds the files that this
-    version writes
+    PYTHONPATH=peft-0.18.0 python tests/oracle/lora.py tests/golden/models tests/golden/lora    # adds this version's files
 
-Where the base ties its head to the embeddings, both are taken apart before merging: merging one of two modules that share a
-weight changes both, which the adapter in use does not.
+If the base ties its head to the embeddings, they are separated before merging: merging one of two modules that share a weight
+changes both, unlike running the model with the adapter.
 
 Adapter values are small multiples of 1/64 and the scales powers of two, so every sum is exact in f32 and the
 merged weights have one right answer in any order of summation. peft 0.21.2 and 0.18.0, transformers 5.23.0, torch 2.15.0."""
