@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Instructions per weight of the ARM64 kernels, counted by QEMU (bench/insns.c, bench/product.c) -> docs/results/arm64.json.
 
-usage: arm64.py PRODUCT RUN [OUT.json [TYPE...]]: with types, OUT.json keeps the rows of all others, and its other members
+usage: arm64.py PRODUCT RUN [OUT.json [TYPE...]]: with types, OUT.json keeps the rows of all other types, and its other members
 ("other_engine", "check"). PRODUCT is build/arm64's bench/product; RUN runs it (tests/arm64-run.sh in the environment of `make
 bench-arm64`). A product of 16 rows of 2048 weights is computed once and three times; half the difference is the kernel's count.
 These are instruction counts, not times: no processor was measured."""

@@ -5,8 +5,8 @@
 FOLDER: a checkpoint, for example from bench/models/third.py. SCHEME: gguf:q4_k_m. PRE: the pre-tokenizer's name as `hone
 inspect` prints it for our own conversion; the export identifies tokenizers by a hash. Needs auto-round, gguf, sentencepiece
 and torch (PyPI). ITERS: 0 (its advice for GGUF), 50 (its light recipe, the default here) or 200 (its default). SAMPLES:
-windows of 512 tokens, the same number from each text (128 in all). THREADS: 1. The result is in a folder below OUT: hone eval
-kld OUT/*/*.gguf OURS.gguf eval.txt --base base.gguf"""
+windows of 512 tokens, the same number from each text (128 in all). THREADS: 1. The result is written to a folder below OUT and
+can be compared with: hone eval kld OUT/*/*.gguf OURS.gguf eval.txt --base base.gguf"""
 import os
 import sys
 

@@ -8,7 +8,7 @@ constrained to the tools' schemas. Reports well-formed calls and the tokens per 
 written to OUT.json one by one; without names, only recipes missing from OUT.json are measured, so an interrupted run resumes.
 speed (a quiet machine, a minute): decoding with a schema of 30 fields compared with free decoding, and tool calls with and
 without jump-forward; temperature 0, one thread, alternating.
-model FILE (a quiet machine, a minute): the first of these two for another file with all threads, for the cost at realistic step
+model FILE (a quiet machine, a minute): the first of these two for FILE with all threads, to see the cost at realistic step
 times.
 --dir DIR: keeps the model and its importance matrix there for the next part
 """

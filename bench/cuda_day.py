@@ -4,11 +4,11 @@
 
     bench/cuda_day.py [STEP...] [--total 540] [--out DIR]          (bench/cuda.sh day)
 
-A step that exceeds its limit, or the rest of --total, is ended and recorded. OUT/cuda-day.json is rewritten after each step:
-command, seconds, exit status, busy processors, mean GPU use, peak GPU memory, and the JSON it printed. OUT/cuda-day.log: other
-output. Without arguments all steps run, in order. HONE: the program (build/hone). FIRST: the built bench/cuda_first. BLAS:
-bench/blas. DIR: scratch folder for about 20 GB (default /dev/shm if it exists). The steps kld and probes are left out if exact
-products are below 1000 tokens/s. Standard library only.
+A step that exceeds its limit, or the remaining part of --total, is ended and recorded. OUT/cuda-day.json is rewritten after
+each step: command, seconds, exit status, busy processors, mean GPU use, peak GPU memory, and the JSON it printed.
+OUT/cuda-day.log: other output. Without arguments all steps run, in order. HONE: the program (build/hone). FIRST: the built
+bench/cuda_first. BLAS: bench/blas. DIR: scratch folder for about 20 GB (default /dev/shm if it exists). The steps kld and
+probes are left out if exact products are below 1000 tokens/s. Standard library only.
 """
 import argparse, json, os, re, shutil, subprocess, sys, tempfile, threading, time
 from http.client import HTTPConnection

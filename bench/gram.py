@@ -5,8 +5,8 @@ texts.
     python bench/gram.py BENCH_PROGRAM OUT.json       (BENCH_PROGRAM: built by `make bench-gram`, which prints its path)
 
 Needs PyPI's llguidance, xgrammar, numpy; a vocabulary of 228,712 tokens is the union of those in the packages dashscope (Qwen)
-and mistral-common (Tekken). Each engine runs in a process of its own, one after the other, on the same token ids: JSON Schemas
-with valid texts from tests/golden/gram/texts.json and larger ones made here. Each engine runs three times and the fastest
+and mistral-common (Tekken). Each engine runs in its own process, one after the other, on the same token ids: JSON Schemas with
+valid texts from tests/golden/gram/texts.json and larger ones made here. Each engine runs three times and the fastest
 time of each mask counts, since the machine may be busy. Ours is timed in C, the others around the Python call, including its
 cost of about 1 us.
 """

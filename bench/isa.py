@@ -7,8 +7,8 @@ engine.
 
 Environment: HONE (build/hone); PEER, a Python with llama-cpp-python (bench/peer-venv.sh). --kernels: `hone bench-kernels`, each
 packed type with each set: GB/s with one and four tokens, 10^9 multiply-adds per second with 64. MODEL: tokens per second of
-prompts of 512 and 64 generated tokens, every set and the peer in turns, best of the rounds. OUT keeps results that are not
-measured again."""
+prompts of 512 tokens and of 64 generated tokens, for every set and the peer in turns; the best of the rounds counts. Results
+that are not measured again stay in OUT."""
 import argparse
 import json
 import os

@@ -5,8 +5,8 @@
     python3 bench/memory.py build/hone SCRATCH OUT.json [--layers N] [--shapes 35B,397B] [--type bf16] [--max-gib 40] [--all]
     [--add] [--check]
 
-For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and a real convert of N layers, its size
-compared with the prediction. With --all also imatrix (one chunk), quantize to Q4_K_M, eval ppl and eval kld (two windows) on
+For every shape: `convert --dry-run` over all layers (time, predicted bytes, peak), and a real convert of N layers, whose size
+is compared with the prediction. With --all also imatrix (one chunk), quantize to Q4_K_M, eval ppl and eval kld (two windows) on
 the result, compared with the plan of one pass (`hone plan`): activations, keys and values, recurrent state. --add: keep rows
 of other runs in OUT.json. --check: exit 1 unless every peak of convert is below 512 MiB, every dry run takes less than 2
 processor seconds, and every prediction equals the output's size. A step whose output would exceed --max-gib is skipped, with

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Gain of `convert --pad`: a random Gemma-4-like mixture of experts of width 704 (dense branch 576), its experts in each type
-in turn, unpadded (rows of 704 take a fallback type) and padded to 768.
+"""Gain of `convert --pad`: a random Gemma-4-like mixture of experts of width 704 (dense branch 576), with its experts in each
+type in turn, both unpadded (rows of 704 get a fallback type) and padded to 768.
 
     python3 bench/pad.py build/hone SCRATCH OUT.json          (needs numpy)
 

@@ -12,14 +12,14 @@ Rates are in tokens per second.
   pp      prompts of each length of --pp with each micro-batch of --ubatch; "pp": the best median per length, "pp_runs": all of
           them
   tg      --n single tokens after each depth of --depths; "tg" reads the logits of every token (llama_get_logits_ith, as a
-sampler
-          does), "tg_wait" only waits for every token, as llama-bench does
+  sampler does), "tg_wait" only waits for every token, as llama-bench does
   --kv    type of the caches, f16 or q8_0        --reps  repetitions of each measurement (5); the median is reported
   --cpu   run on the CPU, to try the program without a GPU. --vocab: number of token ids, for files without a vocabulary.
 
 Tokens are random ids, so files without a vocabulary (hone synth) will do. An uncounted warm-up precedes each measurement; in it
-the driver compiles kernels that the library has only as PTX. That takes long the first time; CUDA_CACHE_PATH and
-CUDA_CACHE_MAXSIZE keep the result. The depth is filled once; its state is kept in memory and restored before every repetition.
+the driver compiles kernels that the library has only as PTX. That takes long the first time; with CUDA_CACHE_PATH and
+CUDA_CACHE_MAXSIZE the result is kept. The depth is filled once; its state is kept in memory and restored before every
+repetition.
 """
 import argparse, ctypes, glob, json, os, random, statistics, sys, time
 

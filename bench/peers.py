@@ -3,11 +3,11 @@
 
 A group is PP:TG:DEPTHS:PAIRS: a prompt of PP tokens and TG single tokens (0: none), each after every depth of DEPTHS tokens,
 measured PAIRS times. A run is one process that loads the file, warms up and measures a group once. For PyPI's packages
-(llama-cpp-python; ik-llama-cpp-python with --ik) it is this file with --child; for a llama-bench named by --bench, one process
-per test. Runs alternate and ratios are of neighbours, so a disturbance longer than a run affects both. Groups already in OUT
-are skipped unless --again. ratio_at_full_bandwidth: the ratio if hone read at the measured bandwidth, which is that of plain
-loads and not the machine's maximum. --states keeps a package's caches at each depth and reuses them for all files of the same
-shape: filling them takes long, their content costs no time."""
+(llama-cpp-python; ik-llama-cpp-python with --ik) this process is this file with --child; a llama-bench given by --bench runs
+once per test. Runs alternate and each ratio is of two neighbouring runs, so that a disturbance longer than a run affects both.
+Groups already in OUT are skipped unless --again. ratio_at_full_bandwidth: the ratio if hone read at the measured bandwidth,
+which is that of plain loads and not the machine's maximum. --states keeps a package's caches at each depth and reuses them for
+all files of the same shape: filling them takes long, and the time of a token does not depend on their content."""
 import argparse, json, os, shlex, statistics, subprocess, sys, time
 
 

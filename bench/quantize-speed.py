@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Times the quantizers for bench/quantize-speed.sh. Each run is a process of its own that reads in.gguf and writes one file:
-wall time and processor time of the quantizing call (hone: processor time of the whole process). The ratio of processor times
-remains comparable while other programs run."""
+"""Times the quantizers for bench/quantize-speed.sh. Each run is a separate process that reads in.gguf and writes one file.
+Records wall time and processor time of the quantizing call (hone: processor time of the whole process). The ratio of processor
+times remains comparable while other programs run."""
 import argparse, json, os, resource, shlex, statistics, subprocess, sys, time
 
 

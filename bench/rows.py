@@ -8,7 +8,7 @@
 MODEL: for instance the output of `hone synth --layers 8 --recipe Q4_K_M --tokenizer tests/golden/tiny-qwen35moe`; TEXT: any
 plain text of at least 2048 tokens. Environment: HONE (build/hone), ROWS (built by `make bench-rows`). Parts:
 tokens, depth: prompts of 512 tokens and 64 generated ones, at depth 0 and after 4096 tokens
-imatrix, ppl, kld: importance, perplexity, divergence of the model against itself: four windows of 512
+imatrix, ppl, kld: importance, perplexity, divergence of the model from itself, with four windows of 512
 sequences: 1, 4 and 16 sequences decoded together (bench/rows.c)
 windows: perplexity and divergence with windows one by one and together (bench/rows.c)
 The first five need --base, a build of an earlier version: both programs take turns, `pairs` times each, or fewer if the part

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Checks nvcc's code for kernels/cuda/gemm_sm90.cu without a GPU: instructions between products of each width, and whether a
-register of a running product is written before the wait that covers it (exit 1). The code is read in straight order; loops go
-back to code that looks the same.
+register of a running product is written before the wait that covers it (exit 1). The code is read linearly, without following
+jumps, since loops jump back to code that looks the same.
 
     nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -Xptxas -v -cubin -o x.cubin kernels/cuda/gemm_sm90.cu
     nvdisasm -c x.cubin | python3 bench/sass.py

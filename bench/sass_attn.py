@@ -5,11 +5,11 @@
     nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -cubin -o x.cubin kernels/cuda/attn.cu
     cuobjdump -sass x.cubin | python3 bench/sass_attn.py
 
-Tensor cores (attend_few, bytes of keys and values as in the template's name): the shortest path through the loop over tiles
-of 16 keys that copies a whole tile and passes all products, and the same with a new maximum in every tile (the longest path
-after the first whole tile). CUDA cores (attend_part, heads of 256 values): the loops of scores and of values, one key each,
-and the softmax's, 32 keys of a head each, for 8 heads. Budget: an H200 at 4.3 TB/s, 132 multiprocessors, 1.755 GHz, four
-instructions issued per clock."""
+Tensor cores (attend_few, bytes of keys and values as in the template's name): the shortest path through the loop over tiles of
+16 keys that copies a whole tile and passes all products, and the same with a new maximum in every tile (the longest path after
+the first whole tile). CUDA cores (attend_part, heads of 256 values), for 8 heads: the loops of scores and of values, one key
+per iteration, and the loop of the softmax, 32 keys of a head per iteration. Budget: an H200 at 4.3 TB/s, 132 multiprocessors,
+1.755 GHz, four instructions issued per clock."""
 import re
 import sys
 

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Time that a warp waits for its own results: dependency chains of kernels, found in nvcc's code without a GPU. Unlike
-instruction counts (bench/sass.py), it shows eight loads that wait for one another.
+instruction counts (bench/sass.py), these show, for example, eight loads each of which waits for the previous one.
 
-    nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -cubin -o DIR/elem.90a.cubin kernels/cuda/elem.cu     (likewise route,
-delta,
-    best, gemm, matmul)
+    nvcc -std=c++17 -O3 -I. -fmad=false -arch=sm_90a -cubin -o DIR/elem.90a.cubin kernels/cuda/elem.cu
+    (the same for route, delta, best, gemm, matmul)
     NVDISASM=nvdisasm python3 bench/sass_latency.py 90a DIR/before DIR/after
 
 The model: a warp issues in program order, each instruction once its registers and predicates are ready, at most one per
 clock; it has the multiprocessor to itself. Code is walked once from the first instruction to the last exit, past branches; a
-loop costs its body's steady state times the number of turns in the table below. Latencies in clocks are assumptions, not
+loop costs its body's steady state times the number of iterations in the table below. Latencies in clocks are assumptions, not
 measurements: the numbers show which chain is long and how a code change affects it, in units of the assumption.
 """
 import os

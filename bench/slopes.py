@@ -5,9 +5,9 @@
     python3 bench/slopes.py build/hone BASE.gguf IMATRIX PROBE.txt EVAL.txt WORK OUT.json SIZE...
 
 Measures all probes of one type per group. From that file, probes, slopes or both are removed as with `--bands` (all: nothing;
-4, 2, 1: layers per role; 0: none; "bare": without slopes). The mixes then chosen at the sizes (bytes) are made (search fast)
-and compared with the base on EVAL: divergences relative to "all". WORK keeps the files, so the same command resumes. CHUNKS:
-windows of EVAL (16), PROBES: windows of PROBE (16)."""
+4, 2, 1: layers per role; 0: none; "bare": without slopes). The mixes that are then chosen for the sizes (bytes) are made
+(search fast) and compared with the base on EVAL; divergences are relative to "all". WORK keeps the files, so the same command
+resumes. CHUNKS: windows of EVAL (16), PROBES: windows of PROBE (16)."""
 import json
 import math
 import os

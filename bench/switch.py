@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Serves three files with one `hone serve` that has memory for two: requests in random order through three APIs. Fails unless
-each answer equals that of a server with only that file, memory does not grow (last quarter of the requests against the
+each answer equals that of a server with only that file, memory does not grow (last quarter of the requests compared with the
 second), and at most two files are loaded at a time. Measures the time of a request whose file is or is not loaded.
 
-    bench/switch.py A.gguf B.gguf C.gguf [--requests 200] [--context-memory 256MiB] [--threads N] [--out
-docs/results/switch.json]
+    bench/switch.py A.gguf B.gguf C.gguf [--requests 200] [--context-memory 256MiB] [--threads N]
+        [--out docs/results/switch.json]
 
 --out adds the run to a list, replacing one with the same command. cold: the file is not loaded and its pages were dropped from
 the page cache; warm: not loaded, pages cached; resident: loaded. HONE: the binary (default build/hone).

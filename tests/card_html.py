@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Renders a model card as the Hub shows it, for screenshots: python3 tests/card_html.py FOLDER/README.md > FOLDER/card.html
+"""Renders a model card as shown on the Hub, for screenshots: python3 tests/card_html.py FOLDER/README.md > FOLDER/card.html
 (needs markdown-it-py).
 
 The text column is 760 px wide, as on the Hub; letters, tables and code have about the same size. No test depends on this."""

@@ -4,15 +4,15 @@
 
     python3 tests/cuda12.py BUILD_FOLDER [SOURCE...]        (make check-cuda12; about four minutes)
 
-PyPI has the three parts of that toolkit that read a source: NVRTC, ptxas and the headers. They are installed into
-BUILD_FOLDER. Two readings of each source, in copies in which the launches are calls:
+PyPI has the three parts of that toolkit that process a source: NVRTC, ptxas and the headers. They are installed into
+BUILD_FOLDER. Each source is compiled twice, in copies in which the launches are calls:
 
-  device   NVRTC 12.4 makes PTX for 8.0 and 9.0a, ptxas 12.4 makes machine code of it. NVRTC takes no host code, so
-           launchers are compiled as device code, and <stdint.h> and its like are the few lines below.
-  host     The host compiler reads launchers and runtime calls against the headers of 12.4. Their declarations of abs()
-           contradict those of newer C++ libraries, so remarks count that stand in our files.
+  device   NVRTC 12.4 compiles to PTX for 8.0 and 9.0a, and ptxas 12.4 to machine code. NVRTC accepts no host code, so that
+           launchers are compiled as device code, and the few lines below replace <stdint.h> and similar headers.
+  host     The host compiler compiles launchers and runtime calls with the headers of 12.4. Their declarations of abs()
+           contradict those of newer C++ libraries, so that only remarks about our files count.
 
-Prints each remark and fails if there is one.
+Prints each remark, and fails if there is any.
 """
 import ctypes
 import glob

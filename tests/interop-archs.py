@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The micro checkpoints of tests/golden/archs in another engine; run by tests/interop.sh.
+"""Tests the micro checkpoints of tests/golden/archs in llama.cpp; run by tests/interop.sh.
 interop-archs.py HONE MICRO SCRATCH OUT.json [NAME...]
 
-Each is converted to F32, loaded there, and its logits for 40 tokens are compared with ours; then the same with a Q8_0 file that the engine
-reads against our 8-bit activations. `tests/unit/test_archs.c` shows that ours are those of transformers; so a difference is the engine's or the
-file's, and every one above the bound must be in KNOWN, with its reason, as must every refusal but that of an architecture that it does not have."""
+Each is converted to F32 and loaded in the engine, whose logits for 40 tokens are compared with ours; then the same with a Q8_0
+file and, in hone, 8-bit activations. Since tests/unit/test_archs.c tests that our logits are those of transformers, any
+difference is due to the engine or the file. Every difference above the bound must be in KNOWN with its reason, and so must
+every refusal, except that of an architecture that the engine does not have."""
 import json, os, pathlib, shutil, subprocess, sys
 import numpy as np
 import peer

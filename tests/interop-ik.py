@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""tests/interop.sh's program for ik_llama.cpp, the package ik-llama-cpp-python: interop-ik.py HONE SCRATCH OUT.json. The bundled model in
-the types and recipes of FILES is loaded there, and its logits of 32 tokens are compared with ours. Both round activations to 8 bits in their own
-ways, so a file that is read as it should be differs by little, and one that is misread by the order of the logits themselves."""
+"""Tests hone's files in ik_llama.cpp (the package ik-llama-cpp-python); run by tests/interop.sh: interop-ik.py HONE SCRATCH
+OUT.json. The bundled model in the types and recipes of FILES is loaded there, and its logits for 32 tokens are compared with
+ours. Both engines round activations to 8 bits, but differently: a file that is read correctly differs by little, a misread one
+by about the size of the logits themselves."""
 import json, os, pathlib, subprocess, sys
 import numpy as np
 import peer_ik

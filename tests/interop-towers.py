@@ -2,11 +2,11 @@
 """Tests vision models in another engine: interop-towers.py HONE SCRATCH OUT.json.
 
 Small random vision models of each family, made by transformers with the tokenizer of tests/golden/models/qwen3, go through
-plain `hone make`. The folder's Q8_0 file with its BF16 and with its Q8_0 projector file, and the BF16 conversion, are loaded
-in llama.cpp's server (PyPI: xllamacpp, which has a wheel) and asked about two images at temperature 0. Every pair must load;
-the answers to the two images must differ in their probabilities, which says that the image is seen; the largest difference
-between probabilities of quantized and BF16 files is recorded. Needs transformers and xllamacpp, so it is not a part of `make
-interop`."""
+plain `hone make`. The folder's Q8_0 file with its BF16 and with its Q8_0 projector file, and the BF16 conversion, are loaded in
+llama.cpp's server (PyPI: xllamacpp, which has a wheel) and asked about two images at temperature 0. Every pair must load; the
+answers to the two images must differ in their probabilities, which shows that the image has an effect; the largest difference
+between the probabilities of quantized and BF16 files is recorded. Needs transformers and xllamacpp, so it is not a part of
+`make interop`."""
 import base64
 import json
 import math

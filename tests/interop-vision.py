@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Tests projector files in another engine: interop-vision.py HONE SCRATCH OUT.json, run by tests/interop.sh.
 
-`hone convert --mmproj` of the golden models with a vision tower, loaded by llama-cpp-python's mtmd beside their language
-models; the embeddings it makes of an image against those of transformers (tests/oracle/mmproj.py). The engine computes
-parts of it in half precision: BOUND is the largest difference over the largest value. The same image with red and blue
-exchanged must be further off than BOUND, which says that the comparison sees the order of the kernels."""
+Converts the golden models with a vision tower with `hone convert --mmproj`, loads the files with llama-cpp-python's mtmd next
+to their language models, and compares the embeddings of an image with those of transformers (tests/oracle/mmproj.py). The
+engine computes parts of the tower in half precision; BOUND limits the largest difference, divided by the largest value. The
+same image with red and blue exchanged must differ by more than BOUND, which shows that the comparison detects a wrong order of
+the kernels."""
 import ctypes
 import json
 import pathlib

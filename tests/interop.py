@@ -2,17 +2,18 @@
 """Tests hone's files in another engine; run by tests/interop.sh. interop.py HONE SCRATCH OUT.json
 
 Four comparisons per quantized file F, on 16 random tokens and on 64:
-  exact   the engine on F's weights dequantized to F32 (hone quantize --type F32) against ours on F, both with f32
-          activations: what the bytes of F mean. Must agree within BOUND.
-  direct  the engine on F itself against ours on F, f32 activations here, its own 8-bit (f16, bf16) activations there: what
-          a user sees. The difference is the rounding of activations, not of the file; reported per type.
-  act8    the engine on F against ours with --act q8, which rounds activations as it does, on WINDOWS sequences of 8 tokens:
-one batch
-          of ours. Logits agree to 1e-5 unless a rounding of some activation falls the other way, and then choose other experts;
-          `within`: in how many of the sequences no logit differs by more than BOUND. None at all would be another meaning of F.
-  self    the same of the engine token by token against the engine in one batch: how often it agrees with itself.
-A file that is misread shows as a direct difference of the order of the logits themselves: MISREAD is the limit for the
-divergence between the two distributions, far above what activation rounding does and far below garbage."""
+  exact   the engine on F's weights dequantized to F32 (hone quantize --type F32) compared with hone on F, both with f32
+          activations: tests the meaning of F's bytes. Must agree within BOUND.
+  direct  the engine on F compared with hone on F, with the engine's own 8-bit (f16, bf16) activations and hone's f32
+          activations, as a user would see it. The difference comes from the rounding of activations, not from the file; it is
+          reported per type.
+  act8    the engine on F compared with hone with --act q8, which rounds activations in the same way, on WINDOWS sequences of 8
+          tokens, which hone computes in one batch. Logits agree to 1e-5 unless some activation is rounded in the other
+          direction, which can select different experts. `within` is the number of sequences in which no logit differs by more
+          than BOUND; zero would mean that F is read differently.
+  self    the same for the engine token by token compared with the engine in one batch: how often it agrees with itself.
+A misread file shows as a direct difference of about the size of the logits themselves: MISREAD limits the divergence between
+the two distributions, far above the effect of activation rounding and far below that of garbage."""
 import json, os, pathlib, subprocess, sys, unicodedata
 import numpy as np
 import peer

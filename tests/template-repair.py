@@ -8,8 +8,8 @@ whether a second repair changes anything.
 
     tests/template-repair.py FOLDER [--hone build/hone] [--scenarios FILE] [--json] [-v]
 
-A rendering is right if the original template rendered it, the probes of its features passed and, if a message has an odd form
-(content null, arguments as text ...), it equals that of the normal form."""
+A rendering is right if the original template rendered it, the probes of its features passed, and, if a message has an odd form
+(content null, arguments as text ...), it equals the rendering of the normal form."""
 import argparse
 import collections
 import copy

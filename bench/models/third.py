@@ -3,7 +3,7 @@
 
     python3 bench/models/third.py OUT_FOLDER [--minutes 78] [--threads 2]
 
-The texts are on every Debian machine with this script's venv: the sources of the Python package transformers and the manual
+The texts exist on every Debian machine with this script's venv: the sources of the Python package transformers and the manual
 pages. A hash of each document's path assigns it: 2 in 100 each become calib.txt, probe.txt and eval.txt (sources) and
 man_calib.txt and man_eval.txt (pages); the rest is for training. OUT_FOLDER gets a checkpoint in the published layout, the five
 texts, and train.json with the loss by step. Needs torch, transformers, tokenizers.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Libraries built on those of sdk.py: each with plain requests, streams, tools and structured output, as far as it does
-that. The small model is no clever caller, so what must come is forced by forms: the wire is looked at, not the mind."""
+"""Libraries built on those of sdk.py: each with plain requests, streams, tools and structured output, as far as it has these.
+The small model does not call tools reliably, so that schemas force the required answers: the checks are about the protocol, not
+about the model."""
 import json
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""More kits: each requests a call, returns its result if the kit does so itself, and requests a structured answer."""
+"""More kits: each requests a tool call, sends back its result if the kit does that itself, and requests a structured answer."""
 import os
 import subprocess
 import sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """tests/clients/run.py HONE MODEL.gguf LIBRARY...: client libraries against hone serve. Each check is a function
-check_LIBRARY_WHAT(url); those of the libraries named are run. A check with a member `template` has a server whose
-conversations are written by that file."""
+check_LIBRARY_WHAT(url); those of the given libraries are run. A check with a member `template` gets a server that uses this
+template file."""
 import json
 import os
 import subprocess

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The libraries of OpenAI, Anthropic and Ollama. They parse answers strictly; the checks compare that their own ways of
-asking give the same text, and that errors become their exceptions."""
+"""The libraries of OpenAI, Anthropic and Ollama. They parse answers strictly. The checks test that their different methods of
+requesting give the same text, and that errors become their exceptions."""
 import json
 import re
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Requests of the kind that programs are known to send which are no Python libraries: Claude Code, Codex, the AI SDK,
-Open WebUI, Continue, Cline, Ollama's command line. Bytes over http.client; what comes back must have what they read."""
+"""Requests like those of programs that are not Python libraries: Claude Code, Codex, the AI SDK, Open WebUI, Continue, Cline,
+Ollama's command line. They are sent with http.client; the answers must contain what these programs read."""
 import http.client
 import json
 import socket

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Checks constrained decoding with other libraries: python tests/gram/judge.py PROGRAM SUITE OUT.json (run by make check-gram)
 
-PROGRAM is build/.../bench/gram_texts, SUITE the folder draft2020-12 of the official JSON Schema test suite, as jsonschema's source
-package carries it. Four parts; every difference is listed in OUT.json with what it is due to:
+PROGRAM is build/.../bench/gram_texts, SUITE the folder draft2020-12 of the official JSON Schema test suite, from jsonschema's
+source package. There are four parts; OUT.json lists every difference with its cause:
 
-suite       every instance of the suite: a valid one is let through, an invalid one is not, unless a clause was left out (noted)
-instances   values that hypothesis-jsonschema invents for schemas made here by chance: let through; texts that a random walk writes:
-            valid by jsonschema
-real        the same for schemas in the shapes that programs make (real.py)
-masks       bit by bit beside llguidance, xgrammar and outlines-core, behind every byte of valid and invalid texts; where a byte
-            differs, jsonschema judges: is there a valid text that goes on so?
+suite       every instance of the suite: a valid one must be accepted and an invalid one rejected, unless a clause was left out
+            (which is noted)
+instances   values from hypothesis-jsonschema for random schemas must be accepted; texts from a random walk through the grammar
+            must be valid according to jsonschema
+real        the same for schemas as programs write them (real.py)
+masks       bit by bit compared with llguidance, xgrammar and outlines-core, after every byte of valid and invalid texts; if a
+            byte differs, jsonschema decides whether a valid text continues with it
 """
 import collections
 import json

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Schemas in the shapes that programs make: classes of Python, tools of servers and of coding agents, OpenAPI documents, older
-drafts, and sizes beyond what anybody plans for. tests/gram/judge.py asks about each. No test data but the shape comes from elsewhere."""
+"""Schemas in the forms that programs write: Python classes, tools of servers and of coding agents, OpenAPI documents, older
+drafts, and unusually large ones. tests/gram/judge.py tests each of them. Only the forms were taken from real programs; all data
+was written for this project."""
 
 
 def obj(required=None, extra=None, /, **props):

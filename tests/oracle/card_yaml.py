@@ -3,8 +3,9 @@
 """A YAML parser's results for front matters: python3 tests/oracle/card_yaml.py > tests/golden/card_yaml/cases.json
 
 PyYAML 6. Scalars are kept as text (BaseLoader); duplicate keys are refused, as the Hub's parser refuses them and PyYAML
-does not; tabs between words are left out here, as PyYAML alone refuses them. `read` is null where a value is neither a scalar nor a list of scalars: containers/card_yaml.c leaves those unread. STRICT cases
-are YAML that is refused: aliases on purpose (card_yaml.h says why), and pairs without a key in a list, where libyaml 0.2.5 skips a token.
+does not; tabs between words are left out here, as PyYAML alone refuses them. `read` is null if a value is neither a scalar nor
+a list of scalars, which containers/card_yaml.c does not read. STRICT cases are valid YAML that it refuses: aliases on purpose
+(see card_yaml.h for the reason), and pairs without a key in a list, where libyaml 0.2.5 skips a token.
 """
 import json
 import yaml

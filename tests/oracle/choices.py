@@ -3,10 +3,10 @@
 
     python tests/oracle/choices.py tests/golden/tiny-qwen35moe tests/golden/suites
 
-reads hellaswag.txt, winogrande.csv and mmlu.csv there (our own texts), writes choice.bin (the same questions as
-mmlu.csv in the field's binary format) and choices.json: per task the score of every choice, and the model's greedy
-answers to the first 12 cases of tools.jsonl. One sequence at a time, no cache, so nothing is shared with our code's
-branching. Scores as the field defines them (docs/formats/choices.md)."""
+Reads hellaswag.txt, winogrande.csv and mmlu.csv in that folder (our own texts) and writes choice.bin (the same questions as
+mmlu.csv in llama.cpp's binary format) and choices.json: per task the score of every choice, and the model's greedy answers to
+the first 12 cases of tools.jsonl. Computes one sequence at a time without a cache, unlike our code, which branches. docs/formats/choices.md
+defines the scores."""
 import csv
 import json
 import struct
@@ -93,8 +93,9 @@ def binary():
 
 @torch.no_grad()
 def answers():
-    """Greedy: the expected call is a draft, one pass shows where the model's own choice leaves it; that choice is
-    kept, the rest of the draft follows it. A pass per wrong token, and the same text as token by token."""
+    """Greedy generation with the expected call as a draft: one pass shows where the model's own choice first differs. That
+    choice is kept and the rest of the draft is put after it. Takes one pass per wrong token and gives the same text as token by
+    token."""
     end = tok.convert_tokens_to_ids("<|im_end|>")
     for line in list(open(f"{MODEL}/tools.jsonl"))[:12]:
         c = json.loads(line)

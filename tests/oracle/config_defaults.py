@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Makes models/defaults.json: the defaults of transformers' configuration classes for keys missing in config.json.
 
-An entry per model type of a text model: the class's name, other names of keys ("also", attribute_map), what its rope parameters
-have when a file leaves it out ("fill") and those of a file without any ("rope"), and the value of each key that has one. Types of
-folders that hold such a model in their text_config, and class names of models, refer to the text model's type. Only keys that occur in models/*.[ch] are stored; run it again when an architecture begins to read another key, or a class is added.
+There is one entry per model type of a text model: the class's name, alternative names of keys ("also", attribute_map), the rope
+parameters that are added if a file lacks some ("fill") or all of them ("rope"), and the default value of each key that has one.
+Types of folders that hold such a model in their text_config, and class names of models, refer to the text model's type. Only
+keys that occur in models/*.[ch] are stored; run it again when an architecture begins to read another key, or a class is added.
 
 Usage: python3 tests/oracle/config_defaults.py   (from the repository root; transformers 5.24)
 """

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Makes tests/golden/configs/resaved.json: config.json of every micro checkpoint in tests/golden as transformers saves it again.
 
-A line per checkpoint. "v5" and "v4" turn its config.json into the one that transformers 5 and 4 save again. "absent" has, for each
-key that transformers can do without, what turns "v5" into what is saved when config.json leaves the key out; "null" the same where
-it is null and not kept; "absent5" where a member of "v5"'s own rope_parameters is left out; "alias" where a key has another name
-of the class's attribute_map, as in "old=new". A change is {"set": members, "drop": names, "in": changes of members}. So conversion of a file without a key must equal conversion of the file that transformers makes of it.
+One line per checkpoint. "v5" and "v4" are the changes from its config.json to the one that transformers 5 and 4 save after
+reading it. The others are changes from "v5" to the config that is saved after an edit of config.json: "absent", for each key
+that transformers does not require, if the key is missing; "null", if it is null and not kept; "absent5", if a member of the
+rope_parameters in "v5" is missing; "alias", if a key has an alternative name of the class's attribute_map, as in "old=new". A
+change is {"set": members, "drop": names, "in": changes of members}. Conversion of the edited file must equal conversion of the
+file that transformers saves for it.
 
 Usage: python3 tests/oracle/config_matrix.py v4; python3 tests/oracle/config_matrix.py v5   (from the repository root;
        each with its own release: transformers 4.57 and 5.24. The second keeps what the first wrote.)

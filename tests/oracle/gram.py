@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Tokens that constrained decoding must allow, computed by independent tools (PyPI; versions in the output).
 
-texts.json: JSON Schemas with texts that jsonschema finds valid or not. Values are invented by hypothesis-jsonschema
-and by changing those; they are written with the properties in declared order, since that is the order of an answer.
-masks.json: a vocabulary of tokens that cut words, escapes and characters anywhere; regular expressions and schemas
-with prefixes, and which tokens llguidance allows behind each (hexadecimal, token 0 is the lowest bit of the first
-digit pair). Differences that are meant are left out here, where the reason stands.
+texts.json: JSON Schemas with texts and jsonschema's verdicts. Values come from hypothesis-jsonschema, some of them changed
+afterwards; they are written with the properties in declared order, since that is the order of an answer.
+masks.json: a vocabulary whose tokens cut words, escapes and characters anywhere; regular expressions and schemas with prefixes,
+and the tokens that llguidance allows after each (hexadecimal; token 0 is the lowest bit of the first digit pair). Intended
+differences are left out; comments below give the reasons.
 Run: python tests/oracle/gram.py tests/golden/gram
 """
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Makes tests/golden/archs/NAME for architectures with mixers besides attention, as archs.py does for the others: random micro
-checkpoints with the tensor names that such models are published with, and logits of transformers for them.
+checkpoints with the tensor names of published models, and the logits of transformers for them.
 
 Usage: python3 tests/oracle/hybrids.py [NAME...]   (from the repository root; torch 2.15, transformers 5.23, numpy)
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""tests/oracle/make_meta.py FOLDER - writes base.gguf and edited.gguf with the gguf package: the same tensor, and metadata before and after the
-edits of tests/cli/meta.sh."""
+"""tests/oracle/make_meta.py FOLDER - writes base.gguf and edited.gguf with the gguf package: both have the same tensor, and the
+metadata before and after the edits of tests/cli/meta.sh."""
 
 import sys
 

@@ -4,14 +4,14 @@
 
     mmproj.py     writes tests/golden/mmproj/
 
-Folders gemma4/ and qwen3vl/: random small towers made by transformers (Gemma 4 with clipped linear
-layers and standardisation; the Qwen3-VL tower, which Qwen3.5's is without its deepstack mergers), with
-the names of published checkpoints and nothing of a language model. <folder>.json, also for
+Folders gemma4/ and qwen3vl/: random small towers made by transformers (Gemma 4 with clipped linear layers and standardisation;
+the Qwen3-VL tower, which is that of Qwen3.5 with deepstack mergers), with the names of published checkpoints and without a
+language model. <folder>.json, also for
 tests/golden/models/{qwen35,gemma4moe}: metadata and, per output type, every tensor's shape, type and
 SHA-256. Names come from the gguf package's map of tensor names (mergers and deepstack, which it does
 not map, from its table of names), keys from its writer's methods, types f16 and bf16 from torch,
-q8_0 from gguf.quants. image-<model>.safetensors: a random image and what transformers' towers of the two
-golden models make of it (float32), for tests/interop-vision.py. Made with gguf 0.19.0, torch 2.15.0, transformers 5.23.0, numpy 2.4.6."""
+q8_0 from gguf.quants. image-<model>.safetensors: a random image and its embeddings from transformers' towers of the two golden
+models (float32), for tests/interop-vision.py. Made with gguf 0.19.0, torch 2.15.0, transformers 5.23.0, numpy 2.4.6."""
 import hashlib
 import json
 import os

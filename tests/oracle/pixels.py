@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Decoded and prepared images, and their places in the prompt.
+"""Makes expected results for decoding and preparing images, and for their places in the prompt.
 
     pixels.py     writes tests/golden/pixels/
 
-decode.json: small PNG and JPEG files of every kind (made here byte by byte, or by Pillow), and the SHA-256 of the pixels that Pillow and
-transformers make of them: ImageOps.exif_transpose(), then transformers' convert_to_rgb(), which puts transparent pixels on white. Three kinds
-are expected otherwise, because Pillow does not read them as PNG defines them: 16-bit grey (Pillow clips at 255 instead of dividing by 256),
-and transparent colours of 16 or fewer than 8 bits, which it compares with 8-bit values.
+decode.json: small PNG and JPEG files of every kind (made here byte by byte, or by Pillow), and the SHA-256 of the pixels that
+Pillow and transformers decode: ImageOps.exif_transpose(), then transformers' convert_to_rgb(), which puts transparent pixels on
+white. Three kinds have different expected results, because Pillow does not follow the PNG specification there: 16-bit grey
+(Pillow clips at 255 instead of dividing by 256), and transparent colours of 16 or fewer than 8 bits, which it compares with
+8-bit values.
 
 prepare.json: images of many shapes through transformers' image processors, in their default form (torchvision's functions on 8-bit tensors):
 per view its size, the SHA-256 of the resized 8-bit pixels (recovered from the normalised ones) and some normalised values; and what the

@@ -10,7 +10,7 @@ dequantization as f32 (where the tool computes in f32) and as bf16. Scales that 
 before it dequantizes, since it rounds to the dtype of the scale.
 
 From PyPI: compressed-tensors 0.20.0, transformers 5.23.0, torch 2.15.0, bitsandbytes 0.50.2 (its CPU path), auto-gptq 0.7.1,
-autoawq 0.2.7.post3, nvidia-modelopt 0.47.0. auto-gptq and autoawq need what newer libraries removed: see old_imports().
+autoawq 0.2.7.post3, nvidia-modelopt 0.47.0. auto-gptq and autoawq need names that newer libraries removed: see old_imports().
 The gptq_v2 layout is that of GPTQModel, which could not be run here: its rule (zero points stored without the -1) is applied to
 auto-gptq's output by hand."""
 import hashlib

@@ -4,8 +4,8 @@
 tokenizer files are copies of ../qwen3's), and golden.safetensors with logits at odd positions.
 
 The forward pass is a plain decoder in NumPy, float64, from the description of the architecture: biases of q, k and v, rope over halves of
-heads, grouped keys and values, SwiGLU. tests/oracle/mistral_yarn.py, which has the same steps but the biases, agrees with transformers
-within 4e-6.
+heads, grouped keys and values, SwiGLU. tests/oracle/mistral_yarn.py, which has the same steps except the biases, agrees with
+transformers within 4e-6.
 
 Usage: python3 tests/oracle/qwen2.py   (from the repository root; needs numpy)
 """

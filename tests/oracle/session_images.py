@@ -3,8 +3,8 @@
 """Makes tests/golden/session_images/NAME: logits of transformers' vision-language models for prompts with images.
 
 The models are micro checkpoints as in archs.py: folders of tests/golden/archs, or folders here with config.json and tensors.txt.
-The tower is not run: get_image_features() returns made rows, so that transformers itself merges them with the text, computes
-positions and masks, and adds deepstack rows. Row values are archs.uniform() times 0.75, from names "image.I.rows" and
+The tower is not run: get_image_features() returns generated rows, so that transformers itself merges them with the text,
+computes positions and masks, and adds deepstack rows. Row values are archs.uniform() times 0.75, from names "image.I.rows" and
 "image.I.deep.K". golden.safetensors: ids (image tokens are the image token), grids (per image: first token, t, h, w in tokens)
 and logits at positions 3, 7, 11, ... of vocabulary entries 0, 8, 16, ...
 

@@ -40,8 +40,8 @@ EMPTY = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
 
 def answer(name, fmt, text, calls=(), content="", reasoning="", problems=False, think="none", more=(), loose=0):
-    """A trial: text, read in the syntax fmt, gives these. problems: whether there are any, because the call was written in another way than
-    the syntax has it and a reading was guessed, or because what begins like a call is none."""
+    """A trial: text, parsed in the syntax fmt, must give these results. problems: whether any are reported, because the call
+    deviates from the syntax and its meaning was guessed, or because something begins like a call but is none."""
 
     @trial("calls", fmt + ": " + name)
     def run(scratch):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """config.json files as published: keys with default values left out, both spellings, null, scaled RoPE, nested text configs.
 
-Expected logits come from transformers reading the same edited folder, or from the model that was saved where release 5 no
-longer takes a null that release 4 took.
+Expected logits come from transformers reading the same edited folder, or from the saved model if release 5 no longer accepts a
+null that release 4 accepted.
 """
 from safetensors.numpy import load_file, save_file
 

@@ -2,8 +2,8 @@
 """End tokens: lists in config files, templates in published styles, files from other programs.
 
 Right: the ends are exactly the ids at which transformers' generate() stops (GenerationConfig, eos_token), the marker that a
-template writes after an answer (determined manually, in the table), and the texts at which llama.cpp stops: special_eog_ids
-of llama-vocab.cpp, which begin with what pads and separates files for fill-in-the-middle (special_fim_pad_id, _rep_id,
+template writes after an answer (determined manually, in the table), and the texts at which llama.cpp stops: special_eog_ids of
+llama-vocab.cpp, which begin with the tokens that pad and separate files for fill-in-the-middle (special_fim_pad_id, _rep_id,
 _sep_id)."""
 import json
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Folders as tools other than transformers write them, and unusual combinations of the cases in the other files.
+"""Folders as written by tools other than transformers, and unusual combinations of the cases in the other files.
 
 Expected results are those of transformers, peft, tokenizers, tiktoken or Python's own parser for the same files. A folder
 that these can use and hone refuses counts as refused; run.py lists it.

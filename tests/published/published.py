@@ -4,7 +4,7 @@
 A trial is a function with @trial(KIND) that changes a checkpoint or sends a request to a server, and returns a verdict.
   right            the output equals that of an independent library
   refused          an error that names the reason and the remedy
-  wrong reason     an error whose text does not name the reason, or leaves no way out
+  wrong reason     an error whose text does not name the reason or gives no remedy
   wrong            exit status 0 and a wrong output, without a warning that says so
   crashed          a signal, a hang, or a report of a sanitizer
 run.py runs them and counts. Packages: numpy, gguf, tokenizers, transformers, torch, peft, jinja2, jsonschema, tiktoken,
