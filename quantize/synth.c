@@ -185,7 +185,7 @@ struct job {
     const struct tensor_inst *t;
     const struct special *sp;
     enum qtype type;
-    uint64_t seed; /* the tensor's own */
+    uint64_t seed; /* each tensor has its own */
     double skew;
     int64_t first;    /* first chunk of the current batch */
     int64_t n_blocks; /* blocks in the batch */

@@ -133,9 +133,9 @@ struct field { /* a member of a request's body */
     int (*read)(struct ask *a, const struct json *v, const char *path, struct fault *f);
     const char *why;
 };
-/* Reads each member of obj as its row in one of the tables says. A member that is null counts as
- * absent; names without a row are recorded in a->ignored. prefix: the start of paths in errors, ""
- * or "options.". */
+/* Reads each member of obj as specified by its row in one of the tables. A member that is null
+ * counts as absent; names without a row are recorded in a->ignored. prefix: the start of paths in
+ * errors, "" or "options.". */
 int fields_read(struct ask *a, const struct json *obj, const char *prefix,
                 const struct field *const *table, const int *n, int n_tables, struct fault *f);
 #define FIELD(kind, member, least, most) kind, least, most, offsetof(struct ask, member), NULL, NULL

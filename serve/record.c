@@ -65,7 +65,7 @@ static void put_conv(struct jw *w, const struct json *conv, const struct reply_c
                      const char *begun) {
     jw_arr(w, "messages");
     for (const struct json *m = json_first(json_get(conv, "messages")); m; m = json_next(m)) {
-        if (begun && !json_next(m)) break; /* the answer includes it */
+        if (begun && !json_next(m)) break; /* the answer includes the last one */
         ask_put(w, NULL, m);
     }
     put_answer(w, c, begun);

@@ -35,9 +35,9 @@ struct reply_choice {
     const char *stop; /* stop text found, if END_STOP; borrowed from the ask */
     int64_t n_out, n_think;
     struct constrain_counts held; /* what the constraint did; zeros if unconstrained */
-    struct tool_tally
-        overruled;  /* where the constraint overruled the model, in answers with tools */
-    struct buf ids; /* token ids if requested: "1, 2, 3" */
+    struct tool_tally overruled;  /* tokens at which the constraint overruled the model, by place;
+                                   * only in  answers with tools */
+    struct buf ids;               /* token ids if requested: "1, 2, 3" */
 };
 struct reply {
     const struct ask *ask;
@@ -49,7 +49,7 @@ struct reply {
     int n_choices;
     int64_t n_prompt, n_cached, n_known, n_drafted, n_accepted;
     uint64_t seed;
-    double queue_s, prompt_s, first_s, generate_s, total_s; /* all since arrival */
+    double queue_s, prompt_s, first_s, generate_s, total_s; /* all measured since arrival */
     /* Private to the API's writer. */
     int block, block_kind, seq;
     char item[REPLY_ID]; /* id of the current item */
@@ -97,7 +97,7 @@ struct api {
 extern const struct api api_chat, api_text, api_messages, api_count, api_ollama_chat,
     api_ollama_text, api_responses;
 
-/* Helpers that several APIs share. */
+/* Helpers shared by several APIs. Appends a server-sent event. */
 void reply_sse(struct buf *out, const char *event,
                const struct buf *data); /* event NULL: no event line */
 /* Appends the part of a custom tool's input text that an event adds. */

@@ -120,7 +120,7 @@ static bool begins_with(const struct buf *text, const struct buf *with) {
     return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
 }
 
-/* Emits what is new of a call. args: its arguments so far, of which n bytes are certain. */
+/* Emits the new part of a call. args: its arguments so far, of which n bytes are certain. */
 static void show_call(struct parser *s, const char *name, const struct buf *args, size_t n,
                       bool done) {
     if (!s->call_open) emit_event(s, EV_CALL_BEGIN, s->n_calls, name, strlen(name));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/grid_merge.h - merging of the chains of grid entries (grid_hull.h): the chains of
- * two entries that share a sign group, and all chains of a sub-block, which gives its error at
- * every scale. */
+/* quantize/enc/grid_merge.h - merges chains of grid entries (grid_hull.h): those of two entries
+ * that share a sign group, and all chains of a sub-block, which yields its error at every scale. */
 #ifndef HONE_QUANTIZE_ENC_GRID_MERGE_H
 #define HONE_QUANTIZE_ENC_GRID_MERGE_H
 

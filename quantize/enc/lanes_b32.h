@@ -137,7 +137,7 @@ LANE_FN void b32_write(const struct b32_job *j, const struct b32_state *b, int n
                        struct enc_raw *o) {
     codes_at(&j->s->lv, &j->t, B32, b->d, b->m, o->l, (int)sizeof *o, n);
     for (int k = 0; k < n; k++) {
-        struct enc_raw *e = &o[k]; /* set field by field: most of it would be zeros */
+        struct enc_raw *e = &o[k]; /* set field by field: an initializer would mostly store zeros */
         e->n = e->sub = B32;
         e->lv = j->s->lv;
         e->d = lane_get(b->d, k);
