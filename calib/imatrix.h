@@ -14,7 +14,7 @@
 int corpus_load(const struct model *m, const char *path, bool parse_special, struct ids *out,
                 struct err *e);
 
-/* Returns whether the name of a file says that it contains one document per line. */
+/* Returns whether a file's name indicates one document per line. */
 bool corpus_is_lines(const char *path);
 
 /* A document passed by corpus_each, which cuts plain text at blank lines into pieces of at least 2

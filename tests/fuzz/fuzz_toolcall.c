@@ -46,7 +46,7 @@ static void check_given(const struct json *result, const struct buf *given) {
     buf_release(&all);
 }
 
-/* Text shown while streaming must be a prefix of the final content. */
+/* Checks that text shown while streaming is a prefix of the final content. */
 static void check_shown(const struct json *result, const struct buf *shown) {
     size_t n;
     const char *c = json_strn(json_get(result, "content"), &n);

@@ -508,7 +508,7 @@ static void gemm_case(struct rng *r, const struct kern *k, int64_t m, int64_t n,
     for (int i = 0; i < 3; i++) munmap(g[i].map, g[i].size);
 }
 
-/* C += A B, and the same bits for one row alone. */
+/* Tests C += A B, and that one row alone gives the same bits. */
 static void gemm_nn_case(struct rng *r, const struct kern *k, int64_t m, int64_t n, int64_t kk) {
     const int64_t lda = kk + 3, ldb = n + 2, ldc = n + 2;
     struct guarded g[3];

@@ -118,8 +118,9 @@ static void check_packed(const struct kern *k, enum qtype t, int64_t n_k, struct
     packed_free(&c);
 }
 
-/* Codes, scales and activations at their extremes: nothing saturates or wraps. A few roundings of
- * 2^-24 per block, on terms up to three times the largest weight (codes before their offset). */
+/* Checks that nothing saturates or wraps if codes, scales and activations are at their extremes.
+ * Allows a few roundings of 2^-24 per block, on terms up to three times the largest weight (codes
+ * before their offset). */
 static void check_packed_extremes(const struct kern *k, enum qtype t, struct rng *r) {
     enum { TOKENS = 40 };
     for (int fill = 0; fill < 2; fill++) {
@@ -202,9 +203,9 @@ static void check_packed_groups(const struct kern *k, enum qtype t, struct rng *
     for (int g = 0; g < GROUPS; g++) packed_free(&c[g]);
 }
 
-/* The definition of the types whose weights are d * u times an integer, u a power of 2: the
- * products of a block are summed exactly, and meet d * u * dx in one step per block. The integers
- * come from decoding with d = 1. */
+/* Compares with the definition of the types whose weights are d * u times an integer, with u a
+ * power of 2: the products of a block are summed exactly, then multiplied by d * u * dx in one step
+ * per block. The integers come from decoding with d = 1. */
 static void check_packed_bits(const struct kern *k, enum qtype t, float u, struct rng *r) {
     enum { K = 768, TOKENS = 19 };
     struct packed_case c;
@@ -240,10 +241,11 @@ static void check_packed_bits(const struct kern *k, enum qtype t, float u, struc
     packed_free(&c);
 }
 
-/* The definition of the types of 4-bit floats, whose weights are a scale times an integer: the
- * products that share a scale are summed exactly, and meet scale * dx in one step. Every byte is a
- * scale of some NVFP4 block, every one up to 159 of some MXFP4 block. MXFP4's scales below 2^-126
- * count as 0; the first rows have those alone, and the smallest that do count. */
+/* Compares with the definition of the types of 4-bit floats, whose weights are a scale times an
+ * integer: the products that share a scale are summed exactly, then multiplied by scale * dx in one
+ * step. Every byte is the scale of some NVFP4 block, every byte up to 159 that of some MXFP4 block.
+ * MXFP4's scales below 2^-126 count as 0; the first rows have only such scales, and the smallest
+ * that do not. */
 static void check_packed_fp4(const struct kern *k, enum qtype t, struct rng *r) {
     enum { K = 768, TOKENS = 19 };
     struct packed_case c;
@@ -332,8 +334,8 @@ static inline void test_packed_timed(void) {
     }
 }
 
-/* Products of the same rows in every ISA: sums inside a block are integers, and the few float steps
- * are the same ones in the same order, so the bits are, too. */
+/* Checks that products of the same rows are the same bits in every ISA: sums inside a block are
+ * integers, and the few float steps are the same in the same order. */
 static void test_packed_same(void) {
     enum { ROWS = 16, K = 3 * QK, TOKENS = 21 };
     struct rng r;

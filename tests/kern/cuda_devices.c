@@ -40,7 +40,7 @@ static void close_all(struct card *d) {
     }
 }
 
-/* Memory taken on one device does not reduce another's. */
+/* Checks that memory allocated on one device does not reduce that of a different device. */
 static void test_memory(void) {
     struct card d[N];
     struct cu_info before[N], after;
@@ -64,8 +64,8 @@ static void test_memory(void) {
     close_all(d);
 }
 
-/* Numbers go around: each device doubles those of the previous one. Whichever stream lags, a copy
- * gets the finished values. */
+/* Passes numbers around: each device doubles those of the previous one. Whichever stream lags, a
+ * copy must get the finished values. */
 static void test_round(void) {
     float x[WORDS], y[WORDS];
     struct card d[N];

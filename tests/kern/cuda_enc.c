@@ -153,8 +153,8 @@ static void test_weights(struct dev *d) {
     }
 }
 
-/* Grid types; some with few super-blocks at a time. The conventional search is part of best; the
- * largest grids take their turn with fast in grid_weights. */
+/* Tests grid types, some with few super-blocks at a time. The conventional search is part of best;
+ * grid_weights tests the largest grids with fast. */
 static void test_grids(struct dev *d) {
     for (int t = 0; t < N_GRIDS; t++) {
         const bool large = grid_spec_of(grids[t])->n > 1024;
@@ -169,8 +169,8 @@ static void test_grids(struct dev *d) {
     }
 }
 
-/* Columns without importance: hundreds of entries above the polyline, more than a device lists. And
- * an almost zero row after one that left its chains. */
+/* Tests columns without importance, which have hundreds of entries above the polyline, more than a
+ * device lists; and an almost zero row after one that left its chains. */
 static void test_long_lists(struct dev *d) {
     static const enum qtype some[] = {QT_IQ3_S, QT_IQ2_S, QT_IQ1_M};
     static float x[ROWS * 256], imp[ROWS * 256];

@@ -5,8 +5,8 @@
 #include "tests/kern/cuda_pages.h"
 #include "tests/kern/cuda_vec.h"
 
-/* Groups far from 0, whose mean is much larger than their spread; weights that span one group or
- * several. */
+/* Tests groups far from 0, whose mean is much larger than their spread, and weights that span one
+ * group or several. */
 static void test_layer_norms(struct dev *d) {
     static const struct {
         int64_t rows, n, per; /* groups of n, `per` of them to a row of weights */

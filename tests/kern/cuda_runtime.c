@@ -97,8 +97,8 @@ static void test_upload(struct dev *d) {
     dev_open(d);
 }
 
-/* Products of two types share a kernel, whose shared memory is the larger of both. A captured
- * launch must still run after a later one requested less. */
+/* Tests products of two types that share a kernel, whose shared memory is the larger of both. A
+ * captured launch must still run after a later launch that requests less. */
 static void test_shared_memory(struct dev *d) {
     enum { K = 1024, ROWS = 128 };
     static const enum qtype type[] = {QT_Q8_0, QT_Q6_K, QT_Q4_K};
@@ -136,8 +136,8 @@ static void test_shared_memory(struct dev *d) {
     cu_graph_free(g);
 }
 
-/* If the driver compiled PTX of 80, no kernel waits for the preceding launch, so none may begin
- * early, whatever the card supports. */
+/* Checks that no kernel begins early if the driver compiled PTX of 80, whatever the card supports,
+ * because in such code no kernel waits for the preceding launch. */
 static void test_code(struct dev *d) {
     enum { N = 256 };
     struct err e;

@@ -489,8 +489,9 @@ static void test_down(struct dev *d) {
     }
 }
 
-/* Hopper's products of many tokens, under the same bounds: every width of the product and more than
- * one task, a part of a warpgroup and several blocks of rows, rows of k that wrap the rings. */
+/* Tests Hopper's products of many tokens with the same bounds: every width of the product, more
+ * than one task, a part of a warpgroup, several blocks of rows, and rows of k that wrap the
+ * rings. */
 static void test_wgmma(struct dev *d) {
     static const int64_t tokens[] = {16, 17, 33, 65, 97, 129, 300};
     struct err e;

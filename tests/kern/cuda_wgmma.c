@@ -86,7 +86,8 @@ static void take_warning(void *ctx, enum log_level level, const char *text) {
     if (level == LOG_WARN) snprintf(warned, sizeof warned, "%s", text);
 }
 
-/* Tensor cores with wrong results are not used, and this is logged. The verdict is cached. */
+/* Checks that tensor cores with wrong results are not used, that this is logged, and that the
+ * verdict is cached. */
 static void test_trial(struct dev *d) {
     struct err e;
     log_set_sink(take_warning, NULL);

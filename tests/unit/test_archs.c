@@ -622,8 +622,8 @@ static void test_released(void) {
     model_close(m);
 }
 
-/* Contexts longer than the graph supports are refused: by the choice of keys, and by a table of
- * positions. Without an explicit limit, the maximum is used. */
+/* Checks that contexts longer than the graph supports are refused because of the choice of keys or
+ * a table of positions, and that the maximum is used without an explicit limit. */
 static void test_most_context(void) {
     static const struct {
         const char *name;

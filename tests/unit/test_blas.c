@@ -132,7 +132,7 @@ static void test_moments(void) {
     moments(256, 0);
 }
 
-/* OpenBLAS is used only if it is at least 10 % faster. */
+/* Checks that OpenBLAS is used only if it is at least 10 % faster. */
 static void test_faster(void) {
     const double a[BLAS_USES] = {100, 100, 100, 0, 100}, b[BLAS_USES] = {109, 111, 50, 0, 200};
     CHECK_EQ_I64(blas_faster(a, b), 1u << BLAS_ROWS_64 | 1u << BLAS_MOMENTS);

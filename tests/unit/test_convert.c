@@ -406,7 +406,8 @@ static void test_refuses_damaged_folders(void) {
     refused("tokenizer.json", "\\\\s+(", "(\\\\s+(", "--pre");
 }
 
-/* Raw Qwen3.5 norms are around 0. If 1 was already added, the folder is an export of another kind.
+/* Checks that Qwen3.5 norms around 1 are refused. Raw norms are around 0; if 1 was already added,
+ * the folder is an export in a different form.
  */
 static void test_refuses_shifted_norms(void) {
     struct err e;

@@ -70,8 +70,9 @@ static void test_sizes(void) {
     emu_devices(1, NULL);
 }
 
-/* Another program takes memory after the plan: a session tolerates that down to the reserve that is
- * always kept free; then it plans again and reports too little memory. */
+/* Tests a different program that allocates memory after the plan: a session tolerates that down to
+ * the reserve that is always kept free; beyond that it plans again and reports too little
+ * memory. */
 static void test_others(void) {
     struct model *m = golden_open("tests/golden/models/qwen35moe", tmp_path("m.gguf"));
     const struct session_opts o = {.n_ctx = 256,

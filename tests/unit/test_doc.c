@@ -86,7 +86,7 @@ static void prints(const char *text, const char *expect) {
     buf_release(&b);
 }
 
-/* Expected values: the layout described in doc.h, with numbers as read by Python's json. */
+/* Tests the layout described in doc.h; expected numbers are those of Python's json. */
 static void test_layout(void) {
     prints("{}", "{}");
     prints("{\"a\":[],\"b\":{}}", "{\n  \"a\": [],\n  \"b\": {}\n}");

@@ -190,7 +190,7 @@ static void test_never_worse_than_conventional(void) {
     never_worse(coarse, N_COARSE, 0, 1);
 }
 
-/* Grid, power-of-two and low-bit formats. */
+/* Tests grid, power-of-two and low-bit formats. */
 static void test_coarse_blocks(void) {
     float x[QK], y[QK], imp[QK];
     for (int t = 0; t < N_COARSE; t++)

@@ -302,8 +302,8 @@ static void test_windows_together(void) {
     }
 }
 
-/* numpy and integer arithmetic in Python: clustered error, and the same splitmix64 resamples of
- * whole windows. */
+/* Tests clustered errors and resamples of whole windows. Expected values: numpy and integer
+ * arithmetic in Python with the same splitmix64. */
 static void test_windows_as_clusters(void) {
     enum { N = 12 };
     double sum[N];

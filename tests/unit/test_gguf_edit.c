@@ -142,7 +142,7 @@ static void test_absent(void) {
     CHECK_ERR(gguf_edit_str("/nowhere/m.gguf", key, "x", 1, &how, &e), ERR_SYS, "nowhere");
 }
 
-/* Several keys at once: replaced, added and removed in one write. */
+/* Tests several keys that are replaced, added and removed in one write. */
 static void test_several(void) {
     struct gguf_edit how;
     struct gguf *g;
@@ -187,7 +187,8 @@ static int refuse(struct gguf *edited, void *arg, struct err *err) {
     return err_set(err, ERR_DATA, "no");
 }
 
-/* A check sees the file as it would be, and can stop the edit. */
+/* Checks that a check function sees the file as it would be after the edit, and can stop the
+ * edit. */
 static void test_refused(void) {
     struct gguf_edit how;
     static const uint8_t value[4] = {9}, align[4] = {64};

@@ -287,7 +287,7 @@ static void test_templates(void) {
     hone_free(json);
 }
 
-/* The options common to all calls. */
+/* Tests the options common to all calls. */
 static void test_common(void) {
     struct hone_error e;
     struct hone_opts o = {.size = sizeof o, .isa = "sse9"};

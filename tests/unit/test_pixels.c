@@ -229,7 +229,7 @@ static void test_prepare(void) {
     json_free(list);
 }
 
-/* The projector files that hone writes. */
+/* Tests the projector files that hone writes. */
 static void test_own_files(void) {
     static const struct {
         const char *folder;

@@ -171,8 +171,8 @@ static void test_logits_equal_those_of_transformers(void) {
     }
 }
 
-/* After an image, sequences that were forked, restored, trimmed or saved continue at the same
- * rotary positions. */
+/* Checks that after an image, sequences that were forked, restored, trimmed or saved continue at
+ * the same rotary positions. */
 static void test_sequences_keep_positions_after_images(void) {
     static const int which[] = {0, 1, 3}; /* one is hybrid and cannot be trimmed */
     for (size_t k = 0; k < COUNT_OF(which); k++) {
@@ -216,7 +216,7 @@ static void test_sequences_keep_positions_after_images(void) {
     }
 }
 
-/* Text is not affected by images of other sequences in the same pass. */
+/* Checks that text is not affected by images of other sequences in the same pass. */
 static void test_text_in_the_same_pass_keeps_its_bits(void) {
     struct scene c;
     struct err e = {0};

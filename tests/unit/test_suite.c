@@ -116,7 +116,8 @@ static void test_calls(void) {
     }
 }
 
-/* The prompt opened the reasoning: what comes before the closing tag is no content. */
+/* Checks that if the prompt opened the reasoning, the text before the closing tag is not
+ * content. */
 static void test_reasoning(void) {
     struct verdict v;
     const char *line = "{\"prompt\": \"x\", \"checks\": {\"exact\": \"b\"}}";

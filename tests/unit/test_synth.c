@@ -12,8 +12,9 @@
 
 enum { BLOCKS = 2000 };
 
-/* Every weight is finite, and their root mean square 0.02: within 4 %, since scales vary by a
- * quarter (1 %), few of them are drawn (1 %), and FP4 exponents are powers of two (5 %). */
+/* Checks that every weight is finite and that their root mean square is 0.02 within 4 %, since
+ * scales vary by a quarter (1 %), few of them are drawn (1 %), and FP4 exponents are powers of two
+ * (5 %). */
 static void check_type(const struct kern *k, enum qtype t) {
     const struct qtype_info *info = qtype_info(t);
     int64_t n = (int64_t)BLOCKS * info->block_elems;

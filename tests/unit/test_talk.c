@@ -23,7 +23,7 @@ static int parse(struct talk *t, const char *text) {
     return talk_parse(t, text, strlen(text), "x.json", &e);
 }
 
-/* Numbers, escapes and members of other names come back byte for byte. */
+/* Checks that numbers, escapes and members with other names are returned byte for byte. */
 static void test_read_write(void) {
     struct talk t = {0};
     CHECK_OK(parse(&t,
@@ -110,7 +110,8 @@ static int count_messages(void *ud, int skip, int64_t *n, struct err *err) {
     return 0;
 }
 
-/* System messages stay, whole turns go, the last one stays. */
+/* Checks that system messages and the last turn stay, and that other turns are removed as a
+ * whole. */
 static void test_fit(void) {
     static const char *const roles[] = {"system",    "user", "assistant", "user",
                                         "assistant", "tool", "assistant", "user",
@@ -182,7 +183,8 @@ static void test_visible(void) {
     buf_release(&part);
 }
 
-/* In pieces of any size reasoning only grows, is never a piece of a tag, and ends as it should. */
+/* Checks that in pieces of any size, the reasoning only grows, never contains a part of a tag, and
+ * ends as expected. */
 static void test_reasoning_streams(void) {
     static const struct {
         const char *format, *text, *reasoning;

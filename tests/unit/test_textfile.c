@@ -38,7 +38,7 @@ static void test_formats(void) {
     CHECK_OK(text_check_file("-", &e)); /* can be read only once, so not now */
 }
 
-/* Random bytes without a NUL: nearly none begins a character. */
+/* Tests random bytes without NUL, nearly none of which begins a character. */
 static void test_random(void) {
     char b[4000];
     struct rng r;

@@ -139,7 +139,7 @@ static void test_special_tokens(void) {
     tok_free(m);
 }
 
-/* Every byte string that is not UTF-8 comes back byte for byte from byte-level tokenizers. */
+/* Checks that byte-level tokenizers return every byte string that is not UTF-8 byte for byte. */
 static void test_invalid_utf8(void) {
     static const char *const models[] = {"mistral", "gemma4moe"};
     for (size_t k = 0; k < 2; k++) {
@@ -168,7 +168,8 @@ static void test_invalid_utf8(void) {
     }
 }
 
-/* A megabyte in one piece must not take quadratic time; ids decode to the text. */
+/* Checks that a megabyte in one piece does not take quadratic time and that its ids decode to the
+ * text. */
 static void test_long_runs(void) {
     static const char *const models[] = {"qwen35moe", "mistral", "gemma4moe"};
     static const char *const unit[] = {"a", "abcde", "\xe6\x97\xa5", " ", "\n", "thein", "A", "."};

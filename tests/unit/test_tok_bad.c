@@ -104,8 +104,8 @@ static void test_taken_space(void) {
     }
 }
 
-/* Expected ids: the tokenizers library 0.23.3 on the same files. abc: "a b" has the lower rank, so
- * "ab c" would be needed for 5, and only "a bc" is there. */
+/* Tests the order of merges. Expected ids: the tokenizers library 0.23.3 with the same files. abc:
+ * "a b" has the lower rank, so that "ab c" would be needed for 5, but only "a bc" exists. */
 static void test_merge_order(void) {
     struct err e = {0};
     struct tok *t = NULL;
@@ -167,8 +167,8 @@ static void test_added_tokens(void) {
     tok_free(t);
 }
 
-/* add_bos_token of tokenizer_config.json overrides the post-processor's template, also after a
- * round trip through GGUF. The expected ids are those of transformers for such folders. */
+/* Checks that add_bos_token of tokenizer_config.json overrides the post-processor's template, also
+ * after a round trip through GGUF. Expected ids are those of transformers for such folders. */
 static void test_add_bos(void) {
     static const struct {
         const char *config, *begins;
