@@ -13,13 +13,13 @@
 #  files     writes the synthetic files of the parts below (tens of GB)
 #  decode    generation at DEPTHS and cache types
 #  prompt    prompts of 512 and 2048 tokens
-#  fusions   generation with each fusion step, prompts with and without chunks, tensor cores and wgmma, on the first
-#            file
-#  offload   prompts of the first file with memory for half of it: the length from which copying its experts beats the CPU
-#  deep      generation and prompts at DEEP, one depth after the other; generation again with attention on CUDA cores
-#            (DEEP_MASKS)
-#  quantize  searches on the CPU (all threads) and on the device, one full-width layer in BF16: seconds, and whether the
-#            bytes agree
+#  fusions   on the first file: generation with each fusion step, prompts with and without chunks, tensor cores and wgmma
+#  offload   prompts on the first file with memory for half of it, to find the length from which copying its experts is
+#            faster than the CPU
+#  deep      generation and prompts at the depths of DEEP, one after the other; then generation with attention on CUDA
+#            cores (DEEP_MASKS)
+#  quantize  the searches on the CPU (all threads) and on the device, with one full-width layer in BF16: seconds, and
+#            whether the bytes agree
 #  day       first measurements on a GPU lent for minutes: bench/cuda_day.py, TOTAL seconds (540)
 #
 #  HONE     the binary (build/hone)          DIR      folder of the synthetic files (a scratch folder)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # usage: arm64-root.sh FOLDER [PACKAGE...] : unpacks ARM64 libraries from the distribution's packages into FOLDER.
-# Without PACKAGE: the libraries that hone links, with their headers. The C library is that of the cross compiler
+# Without PACKAGE, unpacks the libraries that hone links, with their headers; the C library is that of the cross compiler
 # (gcc-aarch64-linux-gnu). Each shared library is also unpacked under FOLDER/packages with the metadata that packaging
-# tools read; libc6 is only there, since those tools look for it. With PACKAGE: these packages and all their
-# dependencies, with a C library.
+# tools read, and so is libc6, for which those tools look. With PACKAGE, unpacks these packages and all their
+# dependencies, including a C library.
 # Needs apt-get and its sources, not root; does not touch this machine's packages. Does nothing if this version of the
 # script has already completed FOLDER.
 set -eu

@@ -130,8 +130,8 @@ rc=0
 wait $pid || rc=$?
 [ $rc = 4 ] && grep -q "503" "$t/o" && grep -q "the server is shutting down: .*has lost the device" "$t/log" || { cat "$t/o" "$t/log"; exit 1; }
 
-# the whole job on a device, equal to the CPU's up to rounding; its matrix and quantization repeated on both: the same
-# file
+# the whole job on a device equals the CPU's up to rounding; its importance matrix and quantization, repeated on both,
+# give the same file
 job() { # program, folder, arguments...
     hone=$1 out=$2
     shift 2

@@ -57,7 +57,7 @@ refused 3 "a window of needles needs 4096" eval needle "$t/m.gguf" "$t/mine.json
 refused 2 "--depths" eval needle "$t/m.gguf" "$t/mine.jsonl" --depths 0
 
 # again with calls constrained to the tools' schemas: correct calls stay correct, a model that calls a missing tool is
-# overruled; counts of both
+# overruled; both are counted
 "$HONE" eval tools "$t/m.gguf" "$t/one.jsonl" --constrained --json -q > "$t/tools"
 for k in n_valid n_passed n_passed_constrained; do is "$t/tools" $k 1; done
 is "$t/tools" overruled_tokens 0

@@ -1,5 +1,5 @@
 #!/bin/sh
-# docs/limits.md matches the program's output; --untrusted lowers a limit; --max-memory is obeyed, and a refused job
+# docs/limits.md matches the program's output, --untrusted lowers a limit, --max-memory is obeyed, and a refused job
 # leaves no files.
 set -eu
 t=$(mktemp -d)
@@ -15,7 +15,7 @@ grep -q 'list of strings' "$t/e" || { cat "$t/e"; exit 1; }
 "$HONE" tokenize "$t/m.gguf" --batch "$t/deep.json" --untrusted 2>"$t/e" && exit 1
 grep -qE 'deep|nested' "$t/e" || { cat "$t/e"; exit 1; }
 
-# schemas and grammars: what is long compiles, in a small stack; what costs too much is refused, by steps and not by time
+# long schemas and grammars compile with a small stack; costly ones are refused, after a number of steps and not a time
 run() { # option, file, options
     (ulimit -s 1024; "$HONE" run "$t/m.gguf" -p hi "$1" "$2" -n 2 --threads 1 ${3:-}) >/dev/null 2>"$t/e"
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone meta: values of every type against a file that the gguf package wrote with the edited metadata (tests/oracle/make_meta.py), in place and
-# rewritten; edits that are refused and leave the bytes alone; permissions; split sets. Kills: tests/killed.sh, tests/unit/test_gguf_edit.c.
+# hone meta: values of every type are compared with a file that the gguf package wrote with the edited metadata
+# (tests/oracle/make_meta.py), both in place and rewritten; refused edits leave the bytes unchanged; permissions; split
+# sets. tests/killed.sh and tests/unit/test_gguf_edit.c test interrupted edits.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -91,7 +92,7 @@ f=$second
 grep -q 'name the first one' "$t/err" || fail "a later file of a set: another message"
 "$HONE" verify "$first" -q > /dev/null || fail "the set"
 
-# without room, on a file that another process has open: written again
+# a file without room for the edit that another process has open is rewritten
 cp $g/base.gguf "$t/m.gguf"
 "$HONE" meta "$t/m.gguf" "general.description=$(head -c 9000 /dev/zero | tr '\000' y)" > "$t/out" 2> "$t/err" 3< "$t/m.gguf" || fail "rewritten"
 grep -q 'written again' "$t/err" || fail "rewritten: another message"
