@@ -7,13 +7,14 @@
 #  first     times that decide whether the estimates of docs/notebook/cuda-counts.md hold (make bench-cuda-first):
 #            seconds
 #  check     the kernel tests on the device (make check-cuda)
-#  kernels   individual kernels at full size, copy bandwidth, cost of an empty launch in a captured chain (make bench-cuda)
+#  kernels   individual kernels at full size, copy bandwidth, cost of an empty launch in a captured chain
+#            (make bench-cuda)
 #  launches  launch overhead: the layers and launches of Qwen3.5-35B-A3B with the widths of the bundled tiny model, so
 #            that nothing else costs time; with each fusion step switched off (--device cuda/MASK, docs/design/cuda.md)
 #  files     writes the synthetic files of the parts below (tens of GB)
 #  decode    generation at DEPTHS and cache types
 #  prompt    prompts of 512 and 2048 tokens
-#  fusions   on the first file: generation with each fusion step, prompts with and without chunks, tensor cores and wgmma
+#  fusions   on the first file: generation with each fusion step; prompts with and without chunks, tensor cores, wgmma
 #  offload   prompts on the first file with memory for half of it, to find the length from which copying its experts is
 #            faster than the CPU
 #  deep      generation and prompts at the depths of DEEP, one after the other; then generation with attention on CUDA

@@ -1,6 +1,6 @@
 #!/bin/sh
 # usage: arm64-root.sh FOLDER [PACKAGE...] : unpacks ARM64 libraries from the distribution's packages into FOLDER.
-# Without PACKAGE, unpacks the libraries that hone links, with their headers; the C library is that of the cross compiler
+# Without PACKAGE, unpacks the libraries that hone links, with their headers; the C library is the cross compiler's
 # (gcc-aarch64-linux-gnu). Each shared library is also unpacked under FOLDER/packages with the metadata that packaging
 # tools read, and so is libc6, for which those tools look. With PACKAGE, unpacks these packages and all their
 # dependencies, including a C library.

@@ -1,10 +1,13 @@
 #!/bin/sh
-# The table of models in docs/models.md, from the registry (hone doctor --models) and the tests. Run from the root with $HONE:
-#   tests/models.sh            prints it         tests/models.sh --check   is docs/models.md's the same?
-#   tests/models.sh --write    puts it there
-# A model is "run, measured" when a test compares its logits with an independent implementation: a folder of tests/golden, or an
-# edited one, names its class, or a row of test_archs its architecture. "CUDA" is "whole" when test_cuda_session runs such a folder on the emulated
-# device, and "by operation" otherwise: its operations are tested there one by one (cuda_ops, cuda_more).
+# The table of models in docs/models.md, from the registry (hone doctor --models) and the tests. Run from the root with
+# $HONE:
+#   tests/models.sh            prints it
+#   tests/models.sh --check    checks that docs/models.md contains it
+#   tests/models.sh --write    writes it to docs/models.md
+# A model is "run, measured" if a test compares its logits with an independent implementation: a folder of tests/golden,
+# or an edited one, names its class, or a row of test_archs its architecture. "CUDA" is "whole" if test_cuda_session
+# runs such a folder on the emulated device. Otherwise it is "by operation", because its operations are tested there one
+# by one (cuda_ops, cuda_more).
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

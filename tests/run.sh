@@ -3,7 +3,7 @@
 # tests/run.sh - runs every unit program and every tests/cli script from the repository root.
 #
 #  UNITS    unit programs, separated by spaces     HONE  the binary that tests/cli/*.sh run
-#  SCRIPTS  other scripts than tests/cli/*.sh; empty: none
+#  SCRIPTS  scripts to run instead of tests/cli/*.sh; empty: none
 #  SLOWEST  number of the slowest items to list, with their processor seconds
 #  WRAP     prefix of unit programs, e.g. 'valgrind -q --error-exitcode=9'
 #  JOBS     default: one per processor, at most 8

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A server for scripts in tests/cli that ask one; sourced: `. tests/serving.sh`. It makes the scratch folder t, a client in $t/ask and
-# the bundled model in Q8_0 as $t/m.gguf, and kills a server that still runs when the script ends.
+# A server for scripts in tests/cli that need one; sourced: `. tests/serving.sh`. It makes the scratch folder t, a
+# client in $t/ask and the bundled model in Q8_0 as $t/m.gguf, and kills a server that still runs when the script ends.
 t=$(mktemp -d)
 pid=
 trap '[ -z "$pid" ] || kill "$pid" 2> /dev/null || true; rm -rf "$t"' EXIT

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A build without CUDA logs once, when it first runs a model, that the machine has a GPU; never without a GPU, with
-# --device cpu, or in commands that run no model. A build with CUDA ($HONE_EMU) uses the GPU by default and logs that in
-# one line.
+# A build without CUDA logs once, when it first runs a model, that the machine has a GPU. It does not log this without a
+# GPU, with --device cpu, or in commands that run no model. A build with CUDA ($HONE_EMU) uses the GPU by default and
+# logs that in one line.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT

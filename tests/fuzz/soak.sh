@@ -4,7 +4,7 @@
 # that much processor time, and writes OUT_DIR/TARGET.json: executions, coverage, findings. The corpus is kept in
 # OUT_DIR/corpus/TARGET, failing inputs in OUT_DIR/TARGET-crash-*. Seconds and executions of earlier runs count: the
 # next run completes an interrupted one. Remove OUT_DIR/*.json to start over.
-# TARGET:KIND is one kind of a target that has several (fuzz_grammar.c), with the corpus of the whole.
+# TARGET:KIND is one kind of a target that has several (fuzz_grammar.c), with the corpus of the whole target.
 # An input may take 120 s, or FUZZ_TIMEOUT: libFuzzer counts wall time, and a process may be suspended for long on a
 # busy machine.
 set -eu

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # tests/lint/cli.sh - cli/ only parses, calls and prints: it is small, its functions are short, and it calls the same
-# functions as lib/. of the rest it knows sizes, text for a screen, names to complete, and who watches an answer
-# (jobs/run.h)
+# functions as lib/. Of the other modules it uses only sizes, text for a screen, names to complete, and observers of an
+# answer (jobs/run.h).
 grep -Hn '#include "' cli/*.[ch] | grep -vE '"(cli|commands|base|containers|work|plan|runtime/measure|mix|make|jobs)/' |
     grep -vE '"(include/hone|lib/(call|options)|text/(size|visible|textfile)|quantize/(quantize|recipe))\.h"' |
     grep -vE '"(runtime/generate/run_set|chat/toolfmt)\.h"' &&

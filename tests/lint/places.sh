@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/lint/places.sh - third-party headers, jumps and walks over a graph stay in their files. Arguments: the C files.
+# tests/lint/places.sh - third-party headers, longjmp and walks over a graph are used only in certain files. Arguments:
+# the C files.
 bad=$(grep -lE '(setjmp|longjmp)\(' "$@" | grep -vE '^(template/jinja|runtime/vision/decode_(png|jpeg))\.c$')
 [ -z "$bad" ] || echo "setjmp or longjmp outside template/jinja.c and the decoders of images:" $bad
 
