@@ -2,9 +2,9 @@
 /* jobs/meta_job.c - hone meta: lists or edits the metadata of a GGUF file.
  *
  * All changes of a command are written together (containers/gguf_edit.c). Before the first byte is
- * written, the file is opened with its new header: what could be read before must still be
- * readable. So an edit cannot contradict the tensors: their alignment, the number of blocks, the
- * sizes of an architecture that hone computes, or the arrays of the vocabulary. */
+ * written, the file is opened with its new header, and everything that could be read before must
+ * still be readable. So an edit cannot contradict the tensors, namely their alignment, the number
+ * of blocks, the sizes of an architecture that hone supports, or the arrays of the vocabulary. */
 #include "jobs/meta_job.h"
 
 #include <stdlib.h>

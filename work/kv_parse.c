@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* work/kv_parse.c - GGUF metadata values from text.
  *
- * Readers ask for a key with one type and refuse, or abort, on another: general.name must be str
- * even if the name is "7", and rope.freq_base f32 even if it is 10000. `expected` lists the types
- * that readers use where a guess from the value would be wrong. */
+ * Programs that read a key expect one type and refuse a different one, or abort: general.name must
+ * be str even if the name is "7", and rope.freq_base f32 even if it is 10000. `expected` lists the
+ * expected types of keys for which a guess from the value could be wrong. */
 #include "work/kv_parse.h"
 
 #include <errno.h>

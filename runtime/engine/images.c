@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/images.c - tokens of images in a pass (session_row.image): their checks, their
- * rotary positions, and the rows added to the residual after the first blocks.
+/* runtime/engine/images.c - image tokens in a pass (session_row.image): checks, rotary positions,
+ * and the rows added to the residual after the first blocks.
  *
  * A model with RoPE sections gives each token three rotary positions. Those of a text token are
- * equal. Those of an image's token are its place in the image's grid, counted from the position
- * where the image starts. The text after an image continues at the largest of them + 1, so its
+ * equal. Those of an image token are its place in the image's grid, counted from the position at
+ * which the image starts. The text after an image continues at the largest of these + 1, so its
  * rotary positions differ from its positions in the cache by a shift that the sequence keeps
  * (seq.shift). */
 #include <inttypes.h>

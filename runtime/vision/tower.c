@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/vision/tower.c - opens and closes projector files. */
+/* runtime/vision/tower.c - opening and closing of projector files. */
 #include "runtime/vision/tower.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/vision/tower_types.c - the towers' tables. They follow the code published with each
- * model, as transformers has it; names of tensors are those of convert/tower_*.c. A number next to
- * a norm is a constant of that code, for which projector files have no key. */
+ * model, in the version of transformers; tensor names are those of convert/tower_*.c. A number next
+ * to a norm is a constant of that code for which projector files have no key. */
 #include "runtime/vision/tower_int.h"
 
 // clang-format off

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Embeddings of images, for tests/unit/test_tower.c.
+"""Makes embeddings of images for tests/unit/test_tower.c.
 
     tower_embeddings.py [NAME...]    writes tests/golden/towers/embeddings.safetensors
 
-The vision towers of the golden folders, computed by transformers in float32 with eager attention. A tensor NAME.WxH holds the embeddings
-[tokens][width] of an image of W x H patches, NAME.WxH.deepI its deepstack rows. Pixels are a formula (pixels() below), so that none are
-stored. transformers computes towers with one image size only for that size; their other grids are computed from its modules, with the
-position table resized as it offers (interpolate_pos_encoding) and squares of patches merged here. Kimi-VL is not in transformers: its tower
-is written below from the behaviour of the code published with the model. Made with torch 2.15.0, transformers 5.24.0."""
+The vision towers of the golden folders are computed by transformers in float32 with eager attention. A tensor NAME.WxH contains
+the embeddings [tokens][width] of an image of W x H patches, NAME.WxH.deepI its deepstack rows. Pixels are computed by a formula
+(pixels() below), so that none are stored. transformers computes towers with one image size only for that size; other grids of
+these towers are computed from its modules here, with the position table resized by its own function (interpolate_pos_encoding)
+and with squares of patches merged. Kimi-VL is not in transformers: its tower is implemented below from the behaviour of the
+code published with the model. Made with torch 2.15.0, transformers 5.24.0."""
 import json
 import os
 import sys

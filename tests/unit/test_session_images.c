@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Prompts with images against transformers (tests/oracle/session_images.py): logits in every
- * batching, on every kernel set; forks, trimmed and saved sequences after an image; what a session
- * refuses. */
+/* Tests prompts with images. Logits are compared with those of transformers
+ * (tests/oracle/session_images.py) in every batching and on every kernel set; sequences are forked,
+ * trimmed and saved after an image; invalid images are refused. */
 #include "tests/unit/micro.h"
 #include "base/log.h"
 #include "runtime/engine/seq.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_tower.c - embeddings of vision towers against transformers
- * (tests/oracle/tower_embeddings.py): every golden tower converted as F32 by our converter, two
- * grids each, on every kernel set, and the same bits for 1 and 3 threads. Then other weight types,
- * and files with missing, foreign or wrong tensors and keys. */
+/* tests/unit/test_tower.c - embeddings of vision towers compared with those of transformers
+ * (tests/oracle/tower_embeddings.py): every golden tower is converted to F32 by our converter and
+ * run for two grids, on every kernel set, with the same bits for 1 and 3 threads. Then tests
+ * different weight types, and files with missing, foreign or wrong tensors and keys. */
 #include "runtime/vision/tower.h"
 
 #include <ctype.h>
