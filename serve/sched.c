@@ -43,7 +43,7 @@ enum {
 #define REST_S 0.25
 #define SPARE_SHARE 16
 
-/* Sets the number of spare states: as many as fit into a small share of the context memory, or
+/* Sets the number of spare states: all that fit into a small share of the context memory, or
  * none. */
 static void keep_spares(struct sched *s) {
     const uint64_t state = session_seq_bytes(s->s, 0),
