@@ -45,7 +45,7 @@ static gnode schema_value(struct gcalls *c, const struct gcall *t, const struct 
     o.complete = o.complete && t->strict;
     o.any_order = o.any_order && !o.complete;
     if (form && form->bare_names) o.space = GRAM_SPACE_NONE;
-    if (o.spot) *o.spot->path = 0; /* an earlier schema, since accepted, may have set it */
+    if (o.spot) *o.spot->path = 0; /* an earlier schema that was accepted may have set it */
     if (gn_schema(c->g, t->schema, at, &o, form, &out, &e) == 0) return out;
     if (o.strict || c->g->full) {
         set_tool_error(c, t, &e);
@@ -185,8 +185,8 @@ static struct raw raw_parts(struct gcalls *c, const struct gcall *t, const struc
     return out;
 }
 
-/* Texts that the parser reads as a value of each JSON type, if the schema allows that type. A
- * string must not look like one of them. */
+/* Regex of the texts that the parser reads as each JSON type if the schema allows that type. A
+ * string must not match one of them. */
 static const char *const read_as[] = {[JSON_NULL] = "\\s*null\\s*",
                                       [JSON_BOOL] = "\\s*(true|false)\\s*",
                                       [JSON_NUM] = "\\s*-?[0-9]+(\\.[0-9]*)?([eE][+-]?[0-9]*)?\\s*",

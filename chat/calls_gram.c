@@ -50,7 +50,7 @@ static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json 
     return out;
 }
 
-/* Returns the language of all calls from the name in the first one on. */
+/* Returns the language of all calls, beginning with the name in the first one. */
 static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
     const struct tool_written *w = &c->f->written;
     struct grammar *g = c->g;

@@ -153,7 +153,7 @@ static bool next_value(struct toolparse *p, struct tool_flow *f) {
     const size_t n_text = f->names.len, n_out = f->out.len;
     const bool again = ok && name_n && has_name(f, lead.data + name_at, name_n);
     if (ok && name_n && !again && !add_name(f, lead.data + name_at, name_n)) ok = give_up(f);
-    if (ok && !begin_value(p, f, k, &lead)) { /* try again later, from its name on */
+    if (ok && !begin_value(p, f, k, &lead)) { /* retry later, from the name */
         ok = false;
         f->depth = depth;
         f->n_names = n_names;

@@ -12,7 +12,7 @@
 enum {
     TOOL_MARKERS = 5,
     TOOL_FRAMES = 10,
-    TOOL_ALL_FRAMES = 32, /* more than the frames common to all families plus those of one family */
+    TOOL_ALL_FRAMES = 32, /* upper bound: common frames plus those of one family */
     /* Limit on the nesting of arguments. Together with the conversation around them it stays within
      * json_depth. */
     TOOL_DEPTH = 48
@@ -235,8 +235,8 @@ bool tool_is_ws(char ch); /* a space, tab or line end */
  * closed. */
 size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after);
 /* Collects text in `first` while it is unknown whether the answer continues the prompt's marker;
- * last: end of the text. Returns true once that is known; if it does, the marker has been added to
- * `in`. The caller then feeds all of `first`. */
+ * last: end of the text. Returns true once that is known; the marker has been added to `in` if the
+ * answer continues it. The caller then feeds all of `first`. */
 bool tool_opened_feed(struct toolparse *p, const char *s, size_t n, bool last);
 /* Decides at the end of the text whether it continues the marker, and feeds the text that was held
  * back. */

@@ -296,7 +296,7 @@ size_t tool_marker(struct toolparse *p, size_t i) {
     return best;
 }
 
-/* Returns whether i begins a line, apart from spaces, or follows a tag. */
+/* Returns whether i is at the start of a line or follows a tag, ignoring blanks before i. */
 static bool line_start(const struct toolparse *p, size_t i) {
     while (i > 0 && (p->in.data[i - 1] == ' ' || p->in.data[i - 1] == '\t')) i--;
     return i == 0 || p->in.data[i - 1] == '\n' || p->in.data[i - 1] == '>';

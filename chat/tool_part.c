@@ -9,7 +9,7 @@
 #include "chat/tool_int.h"
 #include "text/utf8.h"
 
-/* A call is parsed again when it has grown by 1/GROWTH of its length. It usually ends soon after
+/* An incomplete call is parsed again once it is 1/GROWTH longer. It usually ends soon after
  * its JSON arguments, so in the TRIES bytes after them it is parsed again with every piece of
  * text. */
 enum { GROWTH = 32, TRIES = 256 };

@@ -41,8 +41,8 @@ static void conv_range(void *ctx, int64_t c0, int64_t c1, int worker) {
                 j->g->reg[j->n->dst][(t - j->width + 1 + i) * j->n_ch + c] += du * w[i];
         }
 }
-/* Computes the backward pass of silu of a causal convolution per channel; weights get no
- * gradient. */
+/* Computes the backward pass of silu(c), where c is a causal convolution of each channel; weights
+ * get no gradient. */
 void back_conv_silu(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct conv j = {.g = g, .n = n, .k = k, .n_ch = grad_width(g, n->dst)};
     j.w = exec_vec(g->s, n->conv.weight);
@@ -151,7 +151,7 @@ static void read_token(const struct delta *j, int64_t h, int64_t kh, int64_t t, 
     o->decay = expf(j->a[h] * softplus(o->alpha));
 }
 
-/* Computes S' from S, which may share memory. d [dv] is scratch. */
+/* Computes the state S' after token o from the state s before it; `to` may be s. */
 static void forward(const struct delta *j, const struct token *o, const float *s, float *to) {
     const struct kern *kern = &j->g->s->kern;
     for (int64_t r = 0; r < j->dv; r++) {

@@ -252,7 +252,7 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 /* Computes the backward pass of dst += sigmoid(w . src1) * src0. */
 void back_gate_add(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = job_of(g, n, k);
-    j.dy = g->reg[n->dst]; /* also the gradient of the addend of the gated rows */
+    j.dy = g->reg[n->dst]; /* also the gradient of dst's previous value */
     j.w = exec_vec(g->s, n->gate.row);
     grad_tokens(g, gate_add_range, &j);
 }

@@ -119,7 +119,7 @@ static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m
 static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, float *scratch) {
     const struct grad_moe *b = j->b;
     const float *all = j->g->taken[0];
-    float *dh = b->y; /* the weights have their gradients: reuse the rows of y */
+    float *dh = b->y; /* y is no longer needed: reuse its rows */
     for (int64_t r = r0; r < r0 + m; r++) {
         const float *dy = all + b->token[r] * j->d;
         b->dweight[r] = j->g->s->kern.dot_f32(dy, b->y + r * j->d, j->d);

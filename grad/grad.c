@@ -21,7 +21,7 @@
 
 /* Most and fewest rows of W per OpenBLAS product. */
 enum { BACK_PANEL = 512, BACK_LEAST = 128 };
-/* The head's rows are passed on SEEN_ROWS at a time; the bits of moments depend on that number. */
+/* The callback gets SEEN_ROWS rows of the head at a time; the number affects the moments' bits. */
 enum { TOKEN_CHUNK = 16, HEAD_ROWS = 128, SEEN_ROWS = 32 };
 
 /* ---- inputs of the derivatives --------------------------------------------------------------- */
@@ -325,7 +325,7 @@ int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t
     return 0;
 }
 
-/* ---- making one ------------------------------------------------------------------------------ */
+/* ---- construction ---------------------------------------------------------------------------- */
 
 bool grad_can(const struct model *m, const char **missing) {
     return grad_can_graph(&m->graph, missing);

@@ -76,7 +76,7 @@ int hone_gguf_find_key(const struct hone_gguf *g, const char *name, struct hone_
               : lib_error(e, HONE_USAGE, "the file has no key '%.200s'", name);
 }
 
-/* Fills kv for number i of a key. Returns false if the key has no such number. */
+/* Fills kv with the whole key. Returns false if it has no element i or holds texts or arrays. */
 static bool number_of(const struct hone_key *k, uint64_t i, struct gguf_kv *kv) {
     *kv = (struct gguf_kv){.key = k->name,
                            .type = (enum gguf_vtype)k->type,

@@ -353,7 +353,7 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     buf_str(b, "hone run ");
     shell_word(b, p->path);
     buf_fmt(b, " --ctx %lld --kv-type %s", (long long)p->ask.n_ctx, kv);
-    /* hone supports every other model on CUDA. */
+    /* CUDA supports every model, but not every cache type. */
     if (fits && has_flag(p->k, KV_ON_CUDA) && has_flag(p->v, KV_ON_CUDA)) {
         buf_str(b, p->split.n_cards > 1 ? " --device cuda:0" : " --device auto");
         for (int i = 1; i < p->split.n_cards; i++) buf_fmt(b, ",%d", i);
@@ -378,7 +378,7 @@ static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
     emit_command(m, "cmd_llama_server", "llama-server", b);
 }
 
-/* Writes commands for Ollama, which has three cache types and decides by itself where blocks go. */
+/* Writes commands for Ollama, which has three cache types and places the blocks itself. */
 static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b) {
     if (p->k != p->v || !has_flag(p->k, KV_SHOWN)) return;
     buf_fmt(b,

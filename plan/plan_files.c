@@ -50,7 +50,7 @@ bool plan_is_choice(const struct memory_plan_opts *o) {
     return o->n_paths > 1 || io_is_dir(o->path[0]) || str_ends(o->path[0], ".json");
 }
 
-/* Returns the position among the size classes of the recipe whose name ends `name`. */
+/* Returns the position, among the size classes, of the recipe that `name` ends with. */
 static int class_order(const char *name) {
     const size_t n = strlen(name) - (str_ends(name, ".gguf") ? 5 : 0);
     int i = 0;

@@ -77,7 +77,7 @@ struct value_type {
     enum gguf_vtype type, elem;
 };
 
-/* Returns whether readers expect a certain type of a key, and sets *t to it. */
+/* Returns whether readers expect a particular type for this key, and sets *t to it. */
 static bool expected_type(const char *key, struct value_type *t) {
     for (size_t i = 0; i < COUNT_OF(expected); i++) {
         if (fnmatch(expected[i].keys, key, 0) != 0) continue;
@@ -179,7 +179,7 @@ static const char *scalar_text(const struct json *j) {
     return json_num_text(j);
 }
 
-/* Returns the type of elements that holds all of an array: i32, u32, i64, u64, f32, bool or str. */
+/* Returns the element type that can hold all values of arr: i32, u32, i64, u64, f32, bool, str. */
 static enum gguf_vtype guess_elem(const struct json *arr) {
     static const enum gguf_vtype order[] = {GV_I32, GV_U32, GV_I64, GV_U64, GV_F32};
     const enum json_type first = json_type(json_first(arr));

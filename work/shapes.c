@@ -266,15 +266,15 @@ static bool leads(enum role r) {
            r == ROLE_SHEXP_DOWN;
 }
 
-/* Returns whether a weight's gradients have moments: those of the matrices in blocks do. */
+/* Returns whether moments of a weight's gradients are kept: true for matrices in blocks. */
 static bool has_gradients(const struct recipe_item *it) {
     return it->quant && it->ne[1] > 1 && it->role != ROLE_TOKEN_EMBD && it->role != ROLE_OUTPUT &&
            it->role != ROLE_PLE_EMBD;
 }
 
-/* The shapes of calib/moments.c: up to how many columns a block is whole, columns per block above
- * that, and columns per block if every matrix has its own moments, which then take at most
- * OWN_BYTES. */
+/* Block shapes of calib/moments.c. Inputs (outputs) of up to IN_FULL (OUT_FULL) columns are one
+ * block, wider ones have blocks of IN_BLOCK (OUT_BLOCK). If every matrix has its own moments, which
+ * then take at most own_bytes, blocks have OWN_BLOCK columns. */
 enum { IN_FULL = 4096, IN_BLOCK = 2048, OUT_FULL = 2048, OUT_BLOCK = 1024, OWN_BLOCK = 256 };
 static const double own_bytes = 0x1p27;
 
