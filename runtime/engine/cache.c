@@ -24,6 +24,7 @@ struct extent {
 
 /* ---- main memory ---- */
 
+/* Allocates n bytes of main memory: *at is the address, *own what main_free() takes. */
 static int main_alloc(void *of, int place, uint64_t n, const char *what, void **own, void **at,
                       struct err *e) {
     (void)of, (void)place;
@@ -155,6 +156,7 @@ static int check_most(const struct cache *c, int place, uint64_t n, struct err *
                    (all - most + ((UINT64_C(1) << 20) - 1)) >> 20);
 }
 
+/* Adds n pages to a pool in one allocation; reserved: they count as part of its base. */
 static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool reserved,
                        struct err *e) {
     uint64_t bytes;
@@ -206,6 +208,7 @@ static void pool_shrink(struct cache *c, int slot) {
     }
 }
 
+/* Takes a free page, which must exist, with one reference and `writer` as its writer. */
 static struct page *page_take(struct page_pool *p, uint64_t writer) {
     struct page *page = p->free;
     p->free = page->next;
@@ -218,6 +221,7 @@ static struct page *page_take(struct page_pool *p, uint64_t writer) {
     return page;
 }
 
+/* Drops a reference; the last one returns the page to the pool's free list. */
 static void page_drop(struct page_pool *p, struct page *page) {
     if (--page->refs) return;
     page->extent->n_held--;
@@ -228,6 +232,7 @@ static void page_drop(struct page_pool *p, struct page *page) {
 
 /* ---- sequences ---- */
 
+/* Reserves pages for n_tok tokens in every slot; on failure reserves nothing. */
 static int reserve_pages(struct cache *c, int64_t n_tok, struct err *e) {
     for (int i = 0; i < c->kv.n_slots; i++) {
         struct page_pool *p = &c->pool[i];
@@ -255,9 +260,11 @@ static void unreserve_pages(struct cache *c, int64_t n_tok) {
     }
 }
 
+/* Returns the bytes that every sequence takes at a place, in addition to its pages. */
 static uint64_t fixed_bytes(const struct cache *c, int place) {
     return c->state_bytes[place] + c->table_bytes;
 }
+/* Frees a sequence's fixed memory at the first n_places places and subtracts its bytes. */
 static void free_mem(struct cache *c, const struct seq_mem *m, int n_places) {
     for (int i = 0; i < n_places; i++) {
         if (!m[i].own) continue;
@@ -340,11 +347,13 @@ int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e)
     return 0;
 }
 
+/* Drops the references to pages [from, to) of a slot; the slot's list stays as it is. */
 static void drop_pages(struct seq *q, int slot, int from, int to) {
     struct seq_pages *p = &q->slot[slot];
     for (int i = from; i < to; i++) page_drop(&q->cache->pool[slot], p->v[i]);
 }
 
+/* Drops all pages of a sequence and empties its page lists. */
 static void drop_all(struct seq *q) {
     for (int i = 0; i < q->cache->kv.n_slots; i++) {
         drop_pages(q, i, 0, q->slot[i].n);

@@ -151,6 +151,7 @@ int64_t seq_shift_at(const struct seq *q, int64_t pos);
 /* Sets that difference for the tokens from `from` on, after those of all earlier calls.
  * seq_keep_shifts drops the entries after position `pos`. */
 void seq_add_shift(struct seq *q, int64_t from, int64_t by);
+/* Forgets the position shifts that begin after pos. */
 void seq_keep_shifts(struct seq *q, int64_t pos);
 /* Counts n more tokens and frees pages that a window has passed. */
 void seq_advance(struct seq *q, int64_t n);

@@ -7,6 +7,7 @@
 
 enum { SCAN_FLOP = 7 };
 
+/* Returns the bytes of register r in a pass of c->n_rows rows. */
 static uint64_t reg_bytes(const struct cost_of *c, gr_reg r) {
     return (uint64_t)(c->g->reg_width[r] * c->n_rows) * sizeof(float);
 }
@@ -18,6 +19,7 @@ static double chosen(const struct cost_of *c, const struct gr_node *n) {
     const int64_t all = c->g->weight[n->moe.router].ne[1];
     return (double)min_i64(all, c->n_rows * n->moe.n_used) / (double)all;
 }
+/* Adds to *o the bytes read and the FLOP of weight w, used by node n in the given role. */
 static void add_weight(const struct cost_of *c, const struct gr_node *n, gr_w w, enum gr_role role,
                        struct cost *o) {
     const int64_t *ne = c->g->weight[w].ne;
@@ -36,6 +38,7 @@ static void add_weight(const struct cost_of *c, const struct gr_node *n, gr_w w,
 
 /* ---- states ---- */
 
+/* Adds to *o the bytes and FLOP of the node's keys and values or recurrent state, if any. */
 static void add_state(const struct cost_of *c, const struct gr_node *n, struct cost *o) {
     const struct graph *g = c->g;
     const double rows = (double)c->n_rows;
@@ -89,6 +92,7 @@ static void add_registers(const struct cost_of *c, int first, int n_nodes, enum 
     }
 }
 
+/* Returns the cost of one part (PART_ALL: everything) of n_nodes nodes, beginning at `first`. */
 static struct cost cost_of_part(const struct cost_of *c, int first, int n_nodes,
                                 enum step_part part) {
     struct cost o = {0};

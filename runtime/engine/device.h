@@ -33,6 +33,7 @@ struct device {
 /* Returns the CUDA index of the i-th device, i <= n_more. device_most returns the memory limit of
  * that device in bytes. */
 int device_index(const struct device *d, int i);
+/* Returns the memory limit of the i-th device in bytes; 0: no explicit limit. */
 uint64_t device_most(const struct device *d, int i);
 /* Parses "cpu", "cuda", "cuda:N", "cuda:N,M,..." (layers are split over these devices) or "auto"
  * (CUDA if there is a device). "/MASK" after a CUDA device selects the fused launches

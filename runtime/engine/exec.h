@@ -195,6 +195,7 @@ int64_t images_cut(const struct session *s, const struct session_row *row, int64
 /* Prepare a pass: images_begin, then images_row for each row in order, after its row_pos is set.
  * row: NULL for text. */
 void images_begin(struct session *s, const struct session_row *row, int64_t n);
+/* Records the image of row r, if it has one, and the row's rope positions. */
 void images_row(struct session *s, int64_t r, const struct session_row *row);
 
 /* Returns the row at which code that walks a sequence's rows [r, end) must stop: after the first
@@ -234,6 +235,7 @@ const float *exec_vec(struct session *s, gr_w w);
 /* Packs weights if the session's options request it (o.pack): all of them, or those flagged in
  * `only`. session_new calls it before memory is planned. exec_unpack undoes it. */
 int exec_pack(struct session *s, const bool *only, struct err *e);
+/* Returns to the model given by the caller and closes the packed one. */
 void exec_unpack(struct session *s);
 
 /* Calls fn like pool_for, but in the calling thread if there is too little work to share. `work` is
@@ -280,8 +282,11 @@ void exec_rows_packed(const struct session *s, const struct weight *w, uint64_t 
  * rows x [n_tok][ld] of a dense product, and n sorted rows of an expert, where row r is token[r] of
  * the pass and gate is [n] or NULL. */
 void exec_show_rows(const struct session *s, const struct session_shown *r);
+/* Passes the n input rows of the output head to the observer. */
 void exec_show_head(const struct session *s, const float *hidden, int64_t n);
+/* Passes the input rows x of weight w to the observer, segment by segment; ld: values per row. */
 void exec_show(const struct session *s, gr_w w, const float *x, int64_t ld);
+/* Passes n input rows of one expert to the observer. token [n]: their tokens; gate: NULL or [n]. */
 void exec_show_expert(const struct session *s, gr_w w, int64_t expert, const float *x, int64_t n,
                       int64_t ld, const int32_t *token, const float *gate);
 /* Passes x [n_tok][heads][in] to the probe, where each head has its own matrix. */
@@ -289,7 +294,9 @@ void exec_show_heads(const struct session *s, gr_w w, const float *x, int64_t in
 /* Pass the residual x [n_tok][width], or a node's chosen experts [n_tok][n_used], to the probe, in
  * one call per sequence of the pass. */
 bool exec_wants_hidden(const struct session *s, int block);
+/* Passes the residual x after `block` to the observer; x NULL: it is not in main memory. */
 void exec_show_hidden(const struct session *s, int block, const float *x);
+/* Passes the chosen experts [n_tok][n_used] of an OP_MOE node to the observer. */
 void exec_show_route(const struct session *s, const struct gr_node *n, const int32_t *expert);
 
 /* Runs one operation as specified in models/ops.def; each has an exec_<name> function. */
@@ -319,6 +326,7 @@ void exec_softcap(struct session *s, float *logits, int64_t n, double cap);
 /* Returns the maximum number of query rows of an attention task. exec_attn_scratch returns the
  * scratch that a worker needs for it, in floats. */
 int64_t exec_attn_rows(const struct gr_node *n);
+/* Returns the floats of scratch that one worker needs for the node. */
 int64_t exec_attn_scratch(const struct gr_node *n);
 
 #endif

@@ -20,6 +20,7 @@ bool fault_in_logits(const float *x, int64_t n) {
     return false;
 }
 
+/* Returns the index of the first NaN or infinity in x [n], or -1. */
 static int64_t first_not_finite(const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(x[i])) return i;
@@ -64,6 +65,7 @@ struct first { /* first output that is not finite */
     int64_t pos; /* position of the token */
 };
 
+/* Records in ud, a struct first, the first block and position that are not finite. */
 static void check_block(void *ud, const struct session_shown *r) {
     struct first *f = ud;
     const int64_t at = f->found ? -1 : first_not_finite(r->x, r->n_rows * f->width);

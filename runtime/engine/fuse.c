@@ -90,6 +90,7 @@ bool fuse_begins(enum gr_op op, const struct target *t) {
 
 /* ---- predicates of the rules ---- */
 
+/* Returns the kernels (WAY_...) that the product's matrix has. */
 static unsigned way_of(const struct rule_for *r, const struct gr_node *product) {
     return r->t->way(r->t->ud, product->product.matrix);
 }
@@ -106,11 +107,13 @@ static bool is_glu(const struct graph *g, const struct gr_node *n, const struct 
         return false;
     return g->reg_width[n[2].dst] == g->reg_width[n[2].src[1]];
 }
+/* Returns whether gate and up have kernels for few rows and can run as one product. */
 static bool is_quick_glu(const struct rule_for *r, const struct gr_node *n) {
     return is_glu(r->g, n, r->end) && way_of(r, &n[0]) && way_of(r, &n[1]) &&
            r->t->joins(r->t->ud, n[0].product.matrix, n[1].product.matrix);
 }
 
+/* Returns whether a equals b; avoids the compiler's warning about comparing floats. */
 static bool same_number(double a, double b) {
     return !(a < b) && !(a > b);
 }
@@ -122,12 +125,14 @@ static bool same_angles(const struct gr_rope *a, const struct gr_rope *b) {
 
 /* ---- rules ---- */
 
+/* Returns the number of nodes in the match, a sum and its RMS norm; 0: not fusible. */
 static int rule_add_rms(const struct rule_for *r, struct match *m) {
     const struct gr_node *sum = m->add_rms.sum, *norm = m->add_rms.norm;
     (void)r;
     return norm->src[0] == sum->dst && norm->dst != sum->dst ? 2 : 0;
 }
 
+/* Returns the number of nodes in the match, a gated sum and its RMS norm; 0: not fusible. */
 static int rule_gate_add_rms(const struct rule_for *r, struct match *m) {
     const struct gr_node *gate = m->gate_add_rms.gate, *sum = m->gate_add_rms.sum,
                          *norm = m->gate_add_rms.norm;
@@ -138,6 +143,7 @@ static int rule_gate_add_rms(const struct rule_for *r, struct match *m) {
                : 0;
 }
 
+/* Returns the number of nodes in the match, gate, up and activation; 0: not fusible. */
 static int rule_glu(const struct rule_for *r, struct match *m) {
     const struct gr_node *gate = m->glu.gate, *up = m->glu.up;
     if (!is_glu(r->g, gate, r->end)) return 0;
@@ -162,6 +168,7 @@ static bool qkv_products(const struct match *m) {
     return k->dst != split->src[0] && v->dst != split->src[0] &&
            split->dst == m->qkv.attn->src[0] && m->qkv.gate;
 }
+/* Returns the number of nodes in the match, products to ropes before attention; 0: not fusible. */
 static int rule_qkv(const struct rule_for *r, struct match *m) {
     const struct gr_node *attn = m->qkv.attn, *q = m->qkv.q_rope, *k = m->qkv.k_rope;
     (void)r;
@@ -177,6 +184,7 @@ static int rule_qkv(const struct rule_for *r, struct match *m) {
     return m->qkv.split && m->qkv.gate->src[0] != m->qkv.split->dst2 ? 0 : m->n_nodes;
 }
 
+/* Returns the number of nodes in the match, attention and its gate; 0: not fusible. */
 static int rule_attn_gate(const struct rule_for *r, struct match *m) {
     (void)r;
     const struct gr_node *attn = m->attn_gate.attn;
@@ -200,6 +208,7 @@ static bool quick_experts(const struct rule_for *r, const struct gr_node *n) {
            t->way(t->ud, e->gate) && t->way(t->ud, e->down) &&
            (e->joined || t->way(t->ud, e->up)) && n->dst != n->src[0];
 }
+/* Returns the number of nodes in the match, with a shared expert or without; 0: not fusible. */
 static int rule_moe(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->moe.moe;
     if (!r->t->few || r->t->sees_routes || !gr_moe_is_plain(&n->moe)) return 0;
@@ -216,6 +225,7 @@ static bool goes_along(const struct rule_for *r, const struct gr_node *n, int k)
            /* Gate and up of a feed-forward are a separate launch. */
            !is_glu(r->g, n + k, r->end);
 }
+/* Returns how many products of the same input run as one; 0: not fusible. */
 static int rule_products(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->products.a;
     /* A single product of several f32 rows has its own kernel. */
@@ -234,6 +244,7 @@ static int rule_products(const struct rule_for *r, struct match *m) {
     return k;
 }
 
+/* Returns the number of nodes in the match, convolution to norm; 0: not fusible. */
 static int rule_delta(const struct rule_for *r, struct match *m) {
     const struct gr_node *conv = m->delta.conv, *delta = m->delta.delta, *norm = m->delta.norm;
     (void)r;

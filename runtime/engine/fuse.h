@@ -62,6 +62,7 @@ struct match {
     };
 };
 
+/* Returns the name of a fusion; "" for FUSE_NONE and values out of range. */
 const char *fuse_name(enum fusion f);
 /* Returns the fusion that starts at node `at` and ends before `end`, with its nodes in m;
  * FUSE_NONE: the node runs alone. */

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 
+/* Sets *out to the bytes of n values of type t. ERR_USAGE: n is not a multiple of its block. */
 static int row_bytes(const struct kv_type *t, int64_t n, uint64_t *out, struct err *e) {
     *out = n % t->block == 0 ? t->row_bytes(t, n) : 0;
     if (*out) return 0;
@@ -18,6 +19,7 @@ static int row_bytes(const struct kv_type *t, int64_t n, uint64_t *out, struct e
                    t->name, t->block, n);
 }
 
+/* Sets the shape and row sizes of a slot and adds the bytes of n_ctx tokens to c. */
 static int slot_shape(struct kv *c, struct kv_slot *s, const struct gr_kv *shape, struct err *e) {
     s->n_heads = shape->n_heads;
     s->k_dim = shape->k_dim;

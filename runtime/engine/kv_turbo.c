@@ -49,6 +49,7 @@ static uint64_t sign_word(uint64_t seed, int64_t i) {
     return z ^ (z >> 31);
 }
 enum { SEED_ROTATE = 1, SEED_QJL = 2 };
+/* Flips signs by a pseudo-random sequence; a second call with this seed undoes it. */
 static void flip_signs(float *x, int64_t n, uint64_t seed) {
     for (int64_t i = 0; i < n; i += 64) {
         uint64_t w = sign_word(seed, i);
@@ -68,6 +69,7 @@ static void hadamard(float *x, int64_t d) {
     float f = 1.0f / sqrtf((float)d);
     for (int64_t i = 0; i < d; i++) x[i] *= f;
 }
+/* Returns the largest power of two that divides n. */
 static int64_t power_of_two_in(int64_t n) {
     return n & -n;
 }
@@ -84,21 +86,25 @@ void kv_rotate_back(float *x, int64_t n) {
 
 /* ---- scales ---- */
 
+/* Returns the scale at which codes of unit variance have the norm of y; yy: y . y, d: values. */
 static float scale_for_norm(double yy, double yc, double cc, int64_t d) {
     (void)yc;
     (void)cc;
     return (float)sqrt(yy / (double)d);
 }
+/* Returns the scale s at which s * c has the norm of y; yy: y . y, cc: c . c. */
 static float scale_keeping_norm(double yy, double yc, double cc, int64_t d) {
     (void)yc;
     (void)d;
     return (float)sqrt(yy / cc);
 }
+/* Returns the scale s at which s * c has the product y . y with y; yc: y . c, yy: y . y. */
 static float scale_unbiased(double yy, double yc, double cc, int64_t d) {
     (void)cc;
     (void)d;
     return yc > 0 ? (float)(yy / yc) : 0;
 }
+/* Returns the scale s that minimizes |y - s * c|; yc: y . c, cc: c . c. */
 static float scale_least_squares(double yy, double yc, double cc, int64_t d) {
     (void)yy;
     (void)d;
@@ -122,6 +128,7 @@ struct plane {
 static const struct plane planes[5][2] = {
     {{0, 0}, {0, 0}}, {{1, 0}, {0, 0}}, {{2, 0}, {0, 0}}, {{2, 0}, {1, 2}}, {{4, 0}, {0, 0}}};
 
+/* Packs d codes of `bits` bits each into bit planes at `to`; returns the end. */
 static uint8_t *pack_codes(int bits, const uint8_t *code, int64_t d, uint8_t *to) {
     for (int p = 0; p < 2 && planes[bits][p].bits; p++) {
         const struct plane *l = &planes[bits][p];
@@ -138,9 +145,11 @@ static uint8_t *pack_codes(int bits, const uint8_t *code, int64_t d, uint8_t *to
 }
 /* ---- slices ---- */
 
+/* Returns the values per slice of a row of n values: 128, 64 or 32. */
 static int64_t slice_len(int64_t n) {
     return n % 128 == 0 ? 128 : n % 64 == 0 ? 64 : 32;
 }
+/* Returns the bytes of an encoded slice of d values. */
 static uint64_t slice_bytes(const struct tq_code *c, int64_t d) {
     return 2 + (uint64_t)(d * c->bits / 8) + (c->qjl ? 2 + (uint64_t)d / 8 : 0);
 }
@@ -168,6 +177,7 @@ static float encode(const struct tq_code *c, const float *y, int64_t d, uint8_t 
     return c->scale(yy, yc, cc, d);
 }
 
+/* Encodes y - s * b[code] in one bit per value: its norm as f16, then d rotated signs. */
 static void put_residual(const float *y, float s, const float *b, const uint8_t *code, int64_t d,
                          uint8_t *to) {
     float r[MAX_SLICE];
@@ -213,6 +223,7 @@ static const uint8_t *unpack_4_bits(const uint8_t *from, const float *level, int
     }
     return from;
 }
+/* Decodes d codes: dst[i] = level[code]. Returns the end of the codes. */
 static const uint8_t *unpack_3_bits(const uint8_t *from, const float *level, int64_t d,
                                     float *dst) {
     const uint8_t *high = from + d / 4;
@@ -222,12 +233,14 @@ static const uint8_t *unpack_3_bits(const uint8_t *from, const float *level, int
     }
     return high;
 }
+/* Decodes d codes: dst[i] = level[code]. Returns the end of the codes. */
 static const uint8_t *unpack_2_bits(const uint8_t *from, const float *level, int64_t d,
                                     float *dst) {
     for (int64_t i = 0; i < d; i += 4, from++)
         for (int k = 0; k < 4; k++) dst[i + k] = level[*from >> (2 * k) & 3];
     return from;
 }
+/* Decodes d codes: dst[i] = level[code]. Returns the end of the codes. */
 static const uint8_t *unpack_1_bit(const uint8_t *from, const float *level, int64_t d, float *dst) {
     for (int64_t i = 0; i < d; i += 8, from++)
         for (int k = 0; k < 8; k++) dst[i + k] = level[*from >> k & 1];
@@ -237,6 +250,7 @@ static const uint8_t *(*const reader[5])(const uint8_t *from, const float *level
                                          float *dst) = {NULL, unpack_1_bit, unpack_2_bits,
                                                         unpack_3_bits, unpack_4_bits};
 
+/* Adds to y [d] the residual that put_residual() encoded. */
 static void add_residual(const uint8_t *from, float *y, int64_t d) {
     float r[MAX_SLICE], f = fp_f16_to_f32(load_u16(from)) * sqrtf(1.5707963f / (float)d);
     const float level[2] = {-f, f};

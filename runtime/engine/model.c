@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "kernels/kern.h"
 
+/* Writes a shape as "64 x 32", without trailing ones. */
 static void shape_text(char out[96], const int64_t ne[4]) {
     int n = 4;
     while (n > 1 && ne[n - 1] == 1) n--;
@@ -30,6 +31,7 @@ static void shape_text(char out[96], const int64_t ne[4]) {
     }
 }
 
+/* Returns whether two shapes are equal; 0 counts as 1. */
 static bool shape_equal(const int64_t a[4], const int64_t b[4]) {
     for (int i = 0; i < 4; i++)
         if ((a[i] ? a[i] : 1) != (b[i] ? b[i] : 1)) return false;
@@ -128,6 +130,7 @@ static int check_extra(const struct model *m, struct err *e) {
     return rc;
 }
 
+/* Creates the tokenizer; pre: name of its pre-tokenizer, NULL: the file's own. */
 static int make_tok(struct model *m, const char *pre, struct err *e) {
     TRY(tok_from_gguf_as(&m->tok, m->gguf, pre, e));
     if (tok_n_vocab(m->tok) > m->hp.d[HD_VOCAB])
@@ -138,6 +141,7 @@ static int make_tok(struct model *m, const char *pre, struct err *e) {
     return 0;
 }
 
+/* Creates the tokenizer if the file has one. An unknown one is not an error: sets m->no_tok. */
 static int load_tok(struct model *m, struct err *e) {
     const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
     if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
@@ -177,6 +181,7 @@ int model_need_tok(const struct model *m, struct err *e) {
                    gguf_path(m->gguf));
 }
 
+/* Finds the data of all weights of the graph, in the file or else in the trunk. */
 static int bind_graph(struct model *m, const struct model *trunk, struct err *e) {
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, KERN_REF);
@@ -205,6 +210,7 @@ static int bind_known(struct model *m, bool data, struct err *e) {
     return check_extra(m, e);
 }
 
+/* Finds the architecture and binds its weights; data false: checks shapes only. */
 static int bind_model(struct model *m, bool data, struct err *e) {
     const char *name = NULL;
     TRY(gguf_get_str(m->gguf, "general.architecture", &name, e));
@@ -301,6 +307,7 @@ static struct model *borrow(const struct model *of) {
     return m;
 }
 
+/* Builds the graph of the MTP block that drafts for `trunk`. ERR_DATA: the file has none. */
 static int draft_graph(struct model *m, const struct model *trunk, struct err *e) {
     if (!m->arch->drafts || m->hp.d[HD_MTP] < 1)
         return err_set(
@@ -337,6 +344,7 @@ struct model *model_copy(const struct model *of) {
     return m;
 }
 
+/* Replaces the weight c->name wherever it is used. ERR_DATA: unknown, or a different shape. */
 static int change_weight(struct model *m, const struct model_change *c, struct err *e) {
     const struct graph *g = &m->graph;
     bool found = false;

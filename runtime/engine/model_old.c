@@ -21,6 +21,7 @@ struct split {
     const struct kern *k;
 };
 
+/* Returns row `row` of a head in the joint matrix of keys and values. */
 static const uint8_t *row_at(const struct split *s, int64_t head, int64_t row) {
     const int64_t at = head * (s->nope + s->value) + row;
     return (const uint8_t *)s->all->data + (uint64_t)at * s->all->row_bytes;
@@ -37,6 +38,7 @@ static void transpose(const struct split *s, uint8_t *to, size_t size) {
                        row + (size_t)c * size, size);
         }
 }
+/* Decodes the key rows of all heads to floats, transposed: to [heads][rank][nope]. */
 static void decode_turned(const struct split *s, float *to) {
     float *row = xcalloc((size_t)s->rank, sizeof *row);
     for (int64_t h = 0; h < s->heads; h++)
@@ -47,12 +49,14 @@ static void decode_turned(const struct split *s, float *to) {
     free(row);
 }
 
+/* Returns a copy of the value rows of all heads, freed by the caller; NULL: out of memory. */
 static void *value_rows(const struct split *s, struct err *e) {
     const size_t n = (size_t)s->value * s->all->row_bytes;
     uint8_t *v = try_realloc(NULL, (size_t)s->heads, n, "values of MLA", e);
     for (int64_t h = 0; v && h < s->heads; h++) memcpy(v + (size_t)h * n, row_at(s, h, s->nope), n);
     return v;
 }
+/* Returns the transposed key rows of all heads, freed by the caller; NULL: out of memory. */
 static void *key_rows(const struct split *s, enum qtype type, struct err *e) {
     const size_t size = (size_t)qtype_info(type)->block_bytes;
     void *v = try_calloc((size_t)(s->heads * s->rank * s->nope), size, "keys of MLA", e);
@@ -64,6 +68,7 @@ static void *key_rows(const struct split *s, enum qtype type, struct err *e) {
     return v;
 }
 
+/* Adds a computed weight to m, which takes `data` over, even on error. data NULL: shape only. */
 static int add_weight(struct model *m, const char *name, int block, const int64_t ne[4],
                       enum qtype type, void *data, struct err *e) {
     struct made_weight *w = &m->made[m->n_made];
@@ -80,6 +85,7 @@ static int add_weight(struct model *m, const char *name, int block, const int64_
     return 0;
 }
 
+/* Splits a block's joint MLA matrix into attn_k_b and attn_v_b; data false: shapes only. */
 static int split_block(struct model *m, int block, const struct weight *all, enum qtype floats,
                        const struct kern *k, bool data, struct err *e) {
     const int64_t *d = m->hp.d;

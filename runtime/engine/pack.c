@@ -24,6 +24,7 @@
  * consist of whole groups. */
 enum { ROW_MULTIPLE = 32, GROUPS_PER_TASK = 16 };
 
+/* Returns whether the instruction set multiplies packed rows of this weight. */
 static bool can_pack(const struct kern *k, const struct weight *w) {
     return k->op[w->type].gemm && kern_packs(w->type) && w->ne[1] % ROW_MULTIPLE == 0 && w->data;
 }

@@ -81,6 +81,7 @@ static bool is_fresh(const struct model *m) {
     return false;
 }
 
+/* Appends the text of a seal file: the rows' file identity, model stamps and a checksum. */
 static void seal_text(const struct seal *s, struct buf *out) {
     char hex[33];
     buf_fmt(out, "hone pack seal 1\nrows %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 "\n",
@@ -130,6 +131,7 @@ static bool same_file(const struct file_id *a, const struct file_id *b) {
            a->changed == b->changed;
 }
 
+/* Returns whether the seal confirms that f has the rows of this model. */
 static bool is_sealed(const struct cache *c, const struct pack_file *f) {
     struct seal s;
     char stamp[33];
@@ -267,6 +269,7 @@ static int open_or_make(const struct cache *c, bool make, int fd, struct pack_fi
     return make ? make_file(c, fd, f, e) : 0;
 }
 
+/* Opens the file of packed rows, or creates it if `make`. *f NULL: there is none. */
 static int open_sealed(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
     bool sealed;
     int fd = -1;
@@ -292,6 +295,7 @@ static bool has_all(const struct pack_list *l) {
     return true;
 }
 
+/* Attaches packed rows from the cache to the weights, creating the file if `make`. */
 static int attach_rows(struct cache *c, bool make, struct err *e) {
     struct pack_file *f = NULL;
     char key[33];

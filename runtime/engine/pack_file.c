@@ -96,10 +96,12 @@ struct leaves {
     struct err *e;
 };
 
+/* Returns how many groups of rows a leaf, the unit of writing and hashing, has. */
 static int64_t leaf_groups(const struct pack_item *it) {
     return max_i64(1, LEAF / (int64_t)pack_group_bytes(it));
 }
 
+/* Lists the leaves of all weights in l. */
 static void leaves_init(struct leaves *v, const struct pack_list *l) {
     *v = (struct leaves){.l = l};
     for (int i = 0; i < l->n; i++)
@@ -122,6 +124,7 @@ static void leaves_release(struct leaves *v) {
     free(v->off);
 }
 
+/* Hashes the rows of leaf x. Unless a file is being checked, packs and writes them first. */
 static void do_leaf(struct leaves *v, struct leaf *x, int64_t i, int worker) {
     const struct pack_item *it = &v->l->item[x->item];
     const uint64_t group = pack_group_bytes(it), at = (uint64_t)x->g0 * group;
@@ -142,6 +145,7 @@ static void leaf_task(void *ctx, int64_t begin, int64_t end, int worker) {
         do_leaf(v, &v->leaf[i], i, worker);
 }
 
+/* Runs do_leaf() on all leaves with progress; `what`: its label. */
 static int run_leaves(struct leaves *v, const char *what, struct pool *pool, struct err *e) {
     struct progress prog = {0};
     int rc = 0;
@@ -174,6 +178,7 @@ static void sums(const struct leaves *v, char source[33], char rows[33]) {
 
 /* ---- writing ---- */
 
+/* Writes the header: version, sizes and hashes of sources and rows. */
 static int write_head(struct out *o, const struct leaves *v, struct err *e) {
     uint8_t head[HEAD] = {0};
     char key[33], source[33], rows[33], hex[33];
@@ -220,6 +225,7 @@ int pack_file_write(const char *path, const struct pack_list *l, struct pool *po
 
 /* ---- reading ---- */
 
+/* Returns ERR_DATA unless f has an intact header and the rows of the weights in l. */
 static int check_head(const struct pack_file *f, const struct pack_list *l, struct err *e) {
     const uint8_t *head = f->map.data;
     char hex[33];

@@ -56,6 +56,7 @@ static int16_t parse_device(const char *text) {
     return (int16_t)strtol(text + n, NULL, 10);
 }
 
+/* Parses one line, such as "experts 4-7 cpu", into p; blank is allowed. False: malformed. */
 static bool read_line(struct placement *p, char *line) {
     char *at = line, *what = next_word(&at), *which = what ? next_word(&at) : NULL,
          *where = which ? next_word(&at) : NULL;

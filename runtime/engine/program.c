@@ -26,6 +26,7 @@ static enum node_way where_is(const struct target *t, int node) {
     return t->where ? t->where(t->ud, node) : NODE_HERE;
 }
 
+/* Returns the index of the device that runs a node; 0 without a device function. */
 static int device_of(const struct target *t, int node) {
     return t->device ? t->device(t->ud, node) : 0;
 }
@@ -47,6 +48,7 @@ static void add_moves(struct program *p, const struct graph *g, int i, int from,
                                        .reg = r});
 }
 
+/* Returns whether the node has a weight with this role. */
 static bool has_role(const struct gr_node *n, enum gr_role role) {
     const struct gr_op_weight *w = gr_ops[n->op].w;
     for (int k = 0; k < GR_WEIGHTS && w[k].role; k++)

@@ -11,6 +11,7 @@
 
 struct seq;
 
+/* Frees q, which may be NULL. Its fixed memory may be kept for the next sequence. */
 void seq_free(struct seq *q);
 /* Returns the number of tokens fed so far. */
 int64_t seq_pos(const struct seq *q);

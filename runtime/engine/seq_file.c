@@ -65,6 +65,7 @@ static int read_or_write(struct stream *f, void *p, uint64_t n, struct err *e) {
 
 /* ---- header ---- */
 
+/* Copies a name to a zeroed field of NAME_BYTES; a longer one is cut. */
 static void put_name(uint8_t *to, const char *name) {
     size_t n = strlen(name);
     memcpy(to, name, n < NAME_BYTES ? n : NAME_BYTES);
@@ -91,6 +92,7 @@ static void describe_seq(const struct session *s, const struct seq *q, uint8_t h
     memcpy(head + 32, id, 32);
 }
 
+/* Writes the description of slot i: cache types, shape and first kept position. */
 static void describe_slot(const struct seq *q, int i, uint8_t d[SLOT_BYTES]) {
     const struct kv_slot *s = &q->cache->kv.slot[i];
     memset(d, 0, SLOT_BYTES);
@@ -140,6 +142,7 @@ static int rows_there(const struct session *s, struct stream *f, struct seq *q, 
     return rc;
 }
 
+/* Reads or writes the recurrent states of q, depending on f->out. */
 static int transfer_states(const struct session *s, struct stream *f, struct seq *q,
                            struct err *e) {
     const uint64_t n = (uint64_t)n_states(s) * sizeof(float);

@@ -20,6 +20,7 @@
 
 enum { DEFAULT_CTX = 4096, DEFAULT_UBATCH = 512 };
 
+/* Copies the options and replaces zeros by defaults. ERR_USAGE: a context out of range. */
 static int set_defaults(struct session *s, const struct session_opts *o, struct err *e) {
     s->o = *o;
     int64_t trained = s->m->hp.d[HD_CTX];
@@ -70,6 +71,7 @@ static int open_cache(struct session *s, const struct kv_plan *plan, struct err 
     return rc;
 }
 
+/* Opens the cache, the backend `be` and the session's own sequence. */
 static int open_on(struct session *s, const struct backend *be, const struct kv_plan *plan,
                    struct err *e) {
     s->be = be;
@@ -141,6 +143,7 @@ static int open_device(struct session *s, const struct kv_plan *plan, struct err
     return open_on(s, &backend_cpu, plan, e);
 }
 
+/* Prepares the choice of a thread count for single tokens. */
 static void tune_for(struct session *s) {
     struct machine hw = {0};
     s->n_workers = pool_size(s->o.pool);
@@ -264,6 +267,7 @@ static int check_id(const struct session *s, int32_t id, int64_t i, struct err *
                    id, i, n_vocab);
 }
 
+/* Returns ERR_USAGE unless n more tokens fit into the context of q. */
 static int check_room(const struct session *s, const struct seq *q, int64_t n, struct err *e) {
     if (n >= 0 && n <= s->o.n_ctx - q->pos) return 0;
     return err_set(e, ERR_USAGE,
@@ -384,6 +388,7 @@ struct seq *session_own_seq(const struct session *s) {
     return s->own;
 }
 
+/* Returns the row's sequence; by default, the session's own. */
 static struct seq *seq_of(const struct session *s, const struct session_row *row) {
     return row->seq ? row->seq : s->own;
 }

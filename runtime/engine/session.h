@@ -186,6 +186,7 @@ struct seq *session_own_seq(const struct session *s);
  * overwrite is false, or it has more tokens than the context. */
 int session_save_seq(const struct session *s, const struct seq *q, const char *path, bool overwrite,
                      struct err *e);
+/* Replaces q (NULL: the session's own sequence) by the one in a file; unchanged on error. */
 int session_load_seq(struct session *s, struct seq *q, const char *path, struct err *e);
 /* Creates an empty sequence for session_pass.fork. ERR_SYS: out of memory. */
 int session_new_fork(struct session *s, struct seq **out, struct err *e);
@@ -214,6 +215,7 @@ struct session_host {
     void *p;
     bool pinned;
 };
+/* Allocates n_bytes of main memory, pinned for faster copies if the backend can do that. */
 int session_host_new(struct session *s, struct session_host *out, uint64_t n_bytes,
                      const char *what, struct err *e);
 void session_host_free(struct session *s, struct session_host *h); /* accepts all zeros */
@@ -298,6 +300,7 @@ session_get_opts(const struct session *s); /* zeros are replaced by the defaults
  * reset. Its memory is one copy of the states and, for layers with a window, the positions that the
  * window has passed since. */
 int session_mark(struct session *s, struct err *e);
+/* Returns the session's own sequence to its mark. */
 void session_rewind(struct session *s);
 
 #endif

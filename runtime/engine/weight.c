@@ -26,6 +26,7 @@ void weight_mem_drop(struct weight_mem *m) {
     free(m);
 }
 
+/* Initializes *w for these data; dimensions of 0 count as 1. */
 static void fill_weight(struct weight *w, const void *data, enum qtype type, const int64_t ne[4]) {
     *w = (struct weight){.data = data, .type = type};
     for (int i = 0; i < 4; i++) w->ne[i] = ne[i] ? ne[i] : 1;

@@ -62,6 +62,7 @@ int weight_given(struct weight *out, const struct weight *like, const char *name
                  enum qtype type, void (*release)(void *), struct err *e);
 /* Adds a reference; weight_drop releases one, clears *w and accepts a cleared one. */
 void weight_keep(const struct weight *w);
+/* Drops w's reference to its data and zeroes w. */
 void weight_drop(struct weight *w);
 void weight_mem_keep(struct weight_mem *m);
 void weight_mem_drop(struct weight_mem *m); /* accepts NULL */

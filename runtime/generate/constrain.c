@@ -46,6 +46,7 @@ static void states_end(struct states *s) {
     s->n = 0;
 }
 
+/* Returns copies of all states, ended with states_end(). */
 static struct states states_copy(const struct states *s) {
     struct states to = {.n = s->n};
     for (int i = 0; i < s->n; i++) to.v[i] = gram_copy(s->v[i]);
@@ -98,6 +99,7 @@ bool constrain_done(const struct constrain *c) {
 
 /* ---- allowed tokens ---- */
 
+/* Returns whether s has only whitespace; false if it is empty. */
 static bool is_blank(const char *s, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (!strchr(" \t\r\n", s[i])) return false;
@@ -170,11 +172,13 @@ static bool may_close(const struct constrain *c, int32_t id) {
     return ok;
 }
 
+/* Returns whether token id may come next, in reasoning or in text. */
 static bool is_allowed(const struct constrain *c, int32_t id) {
     if (c->at == IN_REASONING) return tok_is_eog(c->tok, id) ? c->o.may_end : may_close(c, id);
     return in_text(c, id) || besides(c, id);
 }
 
+/* Sets and returns the error for a grammar that no token continues. */
 static int no_token(struct err *e) {
     return err_set(e, ERR_DATA,
                    "no token of the vocabulary continues a text that the grammar allows");
@@ -384,6 +388,7 @@ static int reason(struct constrain *c, const char *s, size_t n, struct err *e) {
     return go_on(&c->state, s + at, n - (size_t)at) ? 0 : no_token(e);
 }
 
+/* Advances the grammar states by token id. ERR_DATA: no state allows the token. */
 static int accept_text(struct constrain *c, int32_t id, struct err *e) {
     struct states to = states_copy(&c->state);
     int n = 0, rc = 0;

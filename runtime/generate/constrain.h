@@ -27,6 +27,7 @@ struct constrain_counts {
 struct constrain; /* state of one answer */
 struct constrain *constrain_new(const struct constrain_opts *o, const struct tok *t);
 void constrain_free(struct constrain *c);
+/* Returns the counts so far; zeros if c is NULL. */
 struct constrain_counts constrain_get_counts(const struct constrain *c);
 /* Returns the byte offsets in the answer, *n of them, ascending, at which the sampler was
  * overruled: the first byte where the token differs from the sampler's choice. Control tokens

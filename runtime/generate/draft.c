@@ -50,6 +50,7 @@ int draft_session(struct session *trunk, struct model **m, struct session **s, s
     return rc;
 }
 
+/* Allocates n rows of `width` floats, freed with mem_free(); what: their name in errors. */
 static int alloc_rows(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)n * (uint64_t)width * sizeof **out, what, e));
@@ -119,6 +120,7 @@ static int complete_pair(struct draft *d, int32_t id, struct err *e) {
     d->next[d->n_pairs++] = id;
     return 0;
 }
+/* Keeps a hidden state of the trunk; the token that follows completes the pair. */
 static void add_hidden(struct draft *d, const float *hidden) {
     memcpy(d->hidden + d->n_pairs * d->d, hidden, (size_t)d->d * sizeof *hidden);
     d->begun = true;
@@ -170,6 +172,7 @@ static bool check_draft(struct draft *d, int32_t id, float *logits) {
     return true;
 }
 
+/* Feeds one token. If it was guessed right, uses the result computed with the guess. */
 static int feed_one(struct draft *d, int32_t id, float *logits, struct err *e) {
     bool right = check_draft(d, id, logits);
     TRY(complete_pair(d, id, e));

@@ -57,6 +57,7 @@ int64_t gen_n_fed(const struct gen *g) {
     return g->fed.n;
 }
 
+/* Resets the sequence to empty, with its tokens and mark. */
 static void forget_fed(struct gen *g) {
     if (g->d)
         draft_reset(g->d);
@@ -164,6 +165,7 @@ static int step(struct gen *g, const struct sampler *sampler, bool all, int32_t 
     return rc;
 }
 
+/* Draws the next token; with a constraint, one that it allows, and advances the constraint. */
 static int draw_token(const struct gen *g, struct gen_answer *a, int32_t *id, struct err *e) {
     const struct session_best *b = &g->best;
     struct sampler *s = a->sampler;
@@ -176,6 +178,7 @@ static int draw_token(const struct gen *g, struct gen_answer *a, int32_t *id, st
     return 0;
 }
 
+/* Passes the answer's text up to byte `to` to the sink, beginning where the last call ended. */
 static void show_text(const struct gen_opts *o, struct gen_answer *a, size_t to) {
     if (to <= a->n_shown) return;
     if (o->sink) o->sink(o->ud, a->text.data + a->n_shown, to - a->n_shown);
@@ -243,6 +246,7 @@ static void limit(const struct gen *g, const struct gen_opts *o, struct gen_answ
     constrain_limit(a->constrain, o->n_max < 0 ? room : min_i64(room, o->n_max - n_made));
 }
 
+/* Draws and feeds tokens until the answer ends; a->stop: why it ended. */
 static int generate_tokens(struct gen *g, const struct gen_opts *o, struct gen_answer *a,
                            struct err *e) {
     const int64_t n_ctx = gen_n_ctx(g), n_before = a->n_drawn;

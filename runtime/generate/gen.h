@@ -18,6 +18,7 @@ struct gen;
  * through d. */
 int gen_new(struct gen **out, struct session *s, struct draft *d, struct err *e);
 void gen_free(struct gen *g);
+/* Returns the context of the session in tokens. */
 int64_t gen_n_ctx(const struct gen *g);
 int64_t gen_n_fed(const struct gen *g); /* tokens in the session */
 

@@ -43,6 +43,7 @@ static const struct row rows[] = {
 };
 // clang-format on
 
+/* Returns the member of s that the row describes. */
 static void *field_at(const struct row *r, struct run_set *s) {
     return (char *)s + r->at;
 }
@@ -69,10 +70,12 @@ static const struct row *find(const char *name) {
     return NULL;
 }
 
+/* Returns whether v is within the row's limits; false for NaN. */
 static bool in_range(const struct row *r, double v) {
     return v >= r->least && v <= r->most; /* false for NaN */
 }
 
+/* Stores v in the row's member, converted to its type. */
 static void store_value(const struct row *r, struct run_set *s, double v) {
     if (r->kind == REAL)
         *(float *)field_at(r, s) = (float)v;
@@ -82,6 +85,7 @@ static void store_value(const struct row *r, struct run_set *s, double v) {
         *(int64_t *)field_at(r, s) = (int64_t)v;
 }
 
+/* Sets a random seed of 48 bits. ERR_SYS: the system provides no random numbers. */
 static int random_seed(struct run_set *s, struct err *e) {
     uint64_t v = 0;
     if (!os_random(&v, sizeof v))
@@ -120,6 +124,7 @@ int run_set_init(struct run_set *s, const struct gguf *g, struct err *e) {
     return random_seed(s, e);
 }
 
+/* Sets whether the model reasons, or how reasoning is shown, depending on the word. */
 static int set_think(struct run_set *s, const char *where, const char *text, struct err *e) {
     static const char *const model[] = {"auto", "on", "off"}, *const seen[] = {"show", "fold",
                                                                                "hide"};
@@ -166,6 +171,7 @@ int run_set(struct run_set *s, const char *where, const char *name, const char *
     return 0;
 }
 
+/* Appends a line with the name, value and description of a setting. */
 static void show_one(const struct run_set *s, const struct row *r, struct buf *out) {
     static const char *const model[] = {"auto", "on", "off"}, *const seen[] = {"show", "fold",
                                                                                "hide"};

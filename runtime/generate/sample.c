@@ -44,6 +44,7 @@ void sampler_free(struct sampler *s) {
     free(s);
 }
 
+/* Returns whether the repeat penalty is set to something other than 0 and 1 (no effect). */
 static bool repeats_count(const struct sample_opts *o) {
     return o->repeat_penalty > 0 && fabsf(o->repeat_penalty - 1.0f) > 0;
 }
@@ -102,6 +103,7 @@ static int32_t draw(struct sampler *s, int64_t n) {
     return s->cand[n - 1].id;
 }
 
+/* Returns how many candidates are kept: 1 if greedy, top_k, or the whole vocabulary. */
 static int64_t n_candidates(const struct sampler *s) {
     if (!(s->o.temp > 0)) return 1;
     return s->o.top_k > 0 && s->o.top_k < s->n_vocab ? s->o.top_k : s->n_vocab;

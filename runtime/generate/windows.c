@@ -74,6 +74,7 @@ int windows_which(const struct windows *w, const struct seq *q) {
     return 0;
 }
 
+/* Runs n windows in one pass, each in an emptied sequence; outputs may be NULL. */
 static int feed_windows(struct windows *w, const int32_t *const *window, int n, int block,
                         const float *residual, float *hidden, struct err *e) {
     struct session_row *row = w->row;

@@ -22,6 +22,7 @@ static struct pick_grade loss_grade(const struct eval_kld *k) {
     return pick_judge(k->mean_kld, k->mean_kld_stderr);
 }
 
+/* Appends mean divergence and share of equal most likely tokens. */
 static void put_numbers(const struct eval_kld *k, struct buf *out) {
     buf_str(out, "mean divergence ");
     text_kld(out, k->mean_kld, k->mean_kld_stderr);
@@ -29,6 +30,7 @@ static void put_numbers(const struct eval_kld *k, struct buf *out) {
             k->same_top1 * 100);
 }
 
+/* Appends a sentence that grades one file against `base`. */
 static void answer_one(const struct eval_kld *k, const char *label, const char *base,
                        struct buf *out) {
     struct pick_grade g = loss_grade(k);
@@ -43,6 +45,7 @@ static void answer_one(const struct eval_kld *k, const char *label, const char *
     buf_chr(out, '.');
 }
 
+/* Appends a file's name with its grade and numbers in parentheses. */
 static void put_end(const struct eval_kld *k, const char *label, struct buf *out) {
     struct pick_grade g = loss_grade(k);
     buf_fmt(out, "%s (", label);

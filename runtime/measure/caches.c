@@ -19,6 +19,7 @@ struct kv_types {
     int n;
 };
 
+/* Parses a comma-separated list of cache types. ERR_USAGE: unknown, or over MAX_TYPES. */
 static int parse_types(struct work *w, const char *text, struct kv_types *t, struct err *e) {
     struct str_list list = {0};
     work_split(w, text, &list);
@@ -42,6 +43,7 @@ static int plot_types(const struct work *w, const struct plot_point *p, int n, c
     return plot_write(w, &axes, p, n, path, e);
 }
 
+/* Emits one row per cache type for this head size and depth. */
 static void emit_types(struct emit *m, const struct kv_types *t, const struct eval_kv *r,
                        int64_t dim, int64_t depth) {
     for (int i = 0; i < t->n; i++) {
@@ -81,6 +83,7 @@ static void emit_columns(struct emit *m) {
     for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i][0], col[i][1]);
 }
 
+/* Fills in the plot's points for head size i and depth k. */
 static void add_points(struct caches *x, int i, int k, const struct eval_kv *r) {
     const int n = x->t.n;
     for (int j = i * n; j < (i + 1) * n; j++) {

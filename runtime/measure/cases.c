@@ -59,10 +59,12 @@ struct tools_run {
     bool has_base, has_con;
 };
 
+/* Returns whether grade g counts case i: grades of calls skip cases that expect no call. */
 static bool is_counted(const struct tools_run *r, const struct grade *g, int i) {
     return !g->of_calls || r->suite->c[r->index[i]].expect;
 }
 
+/* Returns how many cases satisfy grade g; *of: the number of cases that it counts. */
 static int64_t count_passed(const struct tools_run *r, const struct suite_answers *s,
                             const struct grade *g, int64_t *of) {
     int64_t n = *of = 0;
@@ -74,9 +76,11 @@ static int64_t count_passed(const struct tools_run *r, const struct suite_answer
     return n;
 }
 
+/* Returns n / of; NaN if `of` is 0. */
 static double rate_of(int64_t n, int64_t of) {
     return of ? (double)n / (double)of : (double)NAN;
 }
+/* Returns the standard error of the rate n / of; 0 for fewer than two cases. */
 static double rate_stderr(int64_t n, int64_t of) {
     double p = rate_of(n, of);
     return of > 1 ? sqrt(p * (1 - p) / (double)(of - 1)) : 0;
@@ -233,6 +237,7 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
     emit_cases(m, r, r->a->table);
 }
 
+/* Returns ERR_VERDICT if --no-loss or --require is not met. */
 static int judge_run(const struct tools_run *r, const struct flips *f, struct err *e) {
     int64_t of, n = count_passed(r, &r->cand, &grades[COUNT_OF(grades) - 1], &of);
     if (r->a->no_loss && f->lost)

@@ -127,6 +127,7 @@ struct eval_pair {                /* mean KLD of a minus mean KLD of b, same pos
     double diff, stderr_, lo, hi; /* as in eval_group */
     double a_worse;               /* share of the positions where a diverges more */
 };
+/* Compares files a and b by the differences of their divergences, clustered by chunk. */
 void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out);
 struct eval_token {     /* one position */
     int64_t chunk, row; /* predicts tokens[chunk][row + 1] */

@@ -16,6 +16,7 @@ struct job {
     int64_t width, ld[2]; /* columns of a row of dst, and of a row of each source */
 };
 
+/* Returns the activation xIELU of x with the learned parameters a. */
 static float xielu_of(const struct gr_xielu *a, float x) {
     if (x > 0) return a->p * x * x + a->b * x;
     const double grow = fp_exp((double)fminf(x, a->eps)) - 1 - (double)x;
@@ -83,6 +84,7 @@ static void columns_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                (size_t)j->width * sizeof(float));
 }
 
+/* Returns the factor of OP_MUL for x: x itself, softplus(x) or sigmoid(x). */
 static float factor_of(enum gr_factor f, float x) {
     if (f == GR_VALUE) return x;
     const double e = fp_exp(-fabs((double)x));
@@ -127,6 +129,7 @@ static void fit_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
+/* Runs fn over the tokens of a pass; per_value: estimated work per value of dst. */
 static void run_rows(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
     struct job j = {.s = s, .n = n, .width = s->g->reg_width[n->dst]};
     for (int i = 0; i < 2; i++)

@@ -74,6 +74,7 @@ static int64_t keys_end(const struct job *j, int64_t r, int64_t pos) {
     return im ? pos - j->s->images.at[r] + im->n : pos + 1;
 }
 
+/* Adds the tiles of a segment to the session's list; a tile has up to ATTN_ROWS query rows. */
 static void add_tiles(struct job *j, const struct seg *g) {
     struct session *s = j->s;
     const int64_t step = max_i64(1, ATTN_ROWS / j->group);
@@ -108,6 +109,7 @@ static void number_tasks(struct job *j, bool split) {
     if (split && !j->split) number_tasks(j, false);
 }
 
+/* Lists the tiles of all segments and numbers their tasks. */
 static void split_work(struct job *j) {
     const struct session *s = j->s;
     for (int i = 0; i < s->n_segs; i++) add_tiles(j, &s->seg[i]);
@@ -151,6 +153,7 @@ static float *row_of(const struct job *j, const struct work *w, gr_reg reg, int6
            (w->head * j->group + r % j->group) * width;
 }
 
+/* Returns the sizes of tile x for one head, with pointers into the worker's scratch. */
 static struct work work_of(const struct job *j, const struct att_tile *x, int64_t head,
                            int worker) {
     struct work w = {.x = x, .head = head, .rows = x->n * j->group};

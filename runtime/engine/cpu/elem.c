@@ -15,12 +15,14 @@ struct job {
     int64_t width;  /* columns of a row of dst */
 };
 
+/* Runs fn over the tokens of a pass; w: the node's weight vector, or NULL. */
 static void run_tokens(struct session *s, const struct gr_node *n, const float *w, int64_t width,
                        pool_fn fn) {
     struct job j = {s, n, w, width};
     exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)width, fn, &j);
 }
 
+/* Returns row t of register r. */
 static float *row_of(const struct session *s, gr_reg r, int64_t t) {
     return s->reg[r] + t * s->g->reg_width[r];
 }
@@ -197,6 +199,7 @@ static void in_turn_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++)
         for (int k = 0; k < j->n; k++) j->fn[k](&j->job[k], t, t + 1, worker);
 }
+/* Appends a node to those that one task runs in turn on its tokens. */
 static void add_in_turn(struct in_turn *j, struct session *s, const struct gr_node *n,
                         const float *w, pool_fn fn) {
     j->job[j->n] = (struct job){s, n, w, s->g->reg_width[n->dst]};

@@ -121,6 +121,7 @@ void exec_show_route(const struct session *s, const struct gr_node *n, const int
     }
 }
 
+/* Marks cached 8-bit copies of the node's outputs as stale. */
 static void mark_written(struct session *s, const struct gr_node *n) {
     if (n->dst != GR_NONE) exec_acts_stale(s, s->reg[n->dst]);
     if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);

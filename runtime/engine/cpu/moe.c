@@ -89,6 +89,7 @@ static float mixed(const struct job *j, const float *x, const float *by, int64_t
     return (float)(1 / sum);
 }
 
+/* Chooses the experts of token t and stores their indices and weights. */
 static void choose_experts(const struct job *j, int64_t t) {
     const struct gr_choice *r = &j->n->moe.choice;
     float *p = j->b->logits + t * 2 * j->n_experts, *by = p + j->n_experts;
@@ -136,6 +137,7 @@ static void sort_pairs(struct job *j) {
     b->first[0] = 0;
 }
 
+/* Copies the input rows of tokens [t0, t1) to their places in the order sorted by expert. */
 static void gather_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -144,6 +146,7 @@ static void gather_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                (size_t)j->d * sizeof *j->x);
 }
 
+/* Does the same as gather_range with the rounded (packed) rows. */
 static void gather_rounded(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -219,6 +222,7 @@ static void clamped(const struct job *j, float *gate, float *up, int64_t n) {
     j->s->kern.sigmoid_mul(gate, up, n);
 }
 
+/* Applies the node's activation to n values; the result replaces `gate`. */
 static void activate_hidden(const struct job *j, float *gate, float *up, int64_t n) {
     for (int64_t i = 0; j->n->moe.relu2 && i < n; i++)
         gate[i] = gate[i] > 0 ? gate[i] * gate[i] : 0;
@@ -287,6 +291,7 @@ static void down_range(void *ctx, int64_t i0, int64_t i1, int worker) {
             add_bias(j->down_bias, e, j->d, r0, y + t * j->d, r1 - r0);
     }
 }
+/* Sums the weighted outputs of the chosen experts for tokens [t0, t1) into dst. */
 static void combine_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -335,6 +340,7 @@ static int64_t task_rows(const struct job *j, const struct weight *w, uint64_t r
     return rows > fits ? max_i64(fits, exec_panel_rows(w->ne[0])) : rows;
 }
 
+/* Returns the values of a weight vector; NULL for GR_NONE. */
 static const float *vec_of(struct session *s, gr_w w) {
     return w == GR_NONE ? NULL : exec_vec(s, w);
 }

@@ -16,6 +16,7 @@ struct job {
     int64_t group, w_group;
 };
 
+/* Normalizes a group of values x into y; `at`: offset of its factors in the weight and bias. */
 static void norm_one(const struct job *j, const float *x, float *y, int64_t at) {
     const int64_t n = j->group;
     double mean = 0, var = 0;
@@ -41,6 +42,7 @@ static void norm_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                      j->s->reg[j->n->dst] + t * width + at, at % j->w_group);
 }
 
+/* Returns a weight's values (NULL for GR_NONE) and sets j->w_group to their number. */
 static const float *vec_of(struct job *j, gr_w w) {
     if (w == GR_NONE) return NULL;
     const int64_t *ne = j->s->g->weight[w].ne;

@@ -48,6 +48,7 @@ static int section_of(const struct graph *g, int64_t j) {
     return j < g->section[0] + g->section[1] ? 1 : 2;
 }
 
+/* Computes cosine and sine of every angle for every token of the pass. */
 static void fill_table(struct session *s, struct rope_tab *tab) {
     int64_t half = tab->n_rot / 2;
     double m = exec_rope_freqs(s, tab, tab->freq);
@@ -63,6 +64,7 @@ static void fill_table(struct session *s, struct rope_tab *tab) {
     tab->ready = true;
 }
 
+/* Rotates the pairs (x[0], x[1]), (x[2], x[3]), ...; cs: their cosines and sines in turn. */
 static void rotate_adjacent(float *x, const float *cs, int64_t n_rot) {
     for (int64_t i = 0; i < n_rot; i += 2) {
         float a = x[i], b = x[i + 1];

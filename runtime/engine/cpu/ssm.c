@@ -16,6 +16,7 @@ struct job {
     const float *w, *a, *dt, *skip;
 };
 
+/* Returns row t of register r. */
 static const float *row_of(const struct session *s, gr_reg r, int64_t t) {
     return s->reg[r] + t * s->g->reg_width[r];
 }

@@ -16,6 +16,7 @@ struct job {
     int64_t width, of[2]; /* columns of a row of dst, and of a row of each source */
 };
 
+/* Runs fn over the tokens of a pass; per_value: estimated work per value of dst. */
 static void run_rows(struct session *s, const struct gr_node *n, double per_value, pool_fn fn) {
     struct job j = {.s = s, .n = n, .width = s->g->reg_width[n->dst]};
     for (int i = 0; i < 2; i++)

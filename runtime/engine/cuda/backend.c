@@ -67,6 +67,7 @@ static int alloc_all(struct session *s, struct err *e) {
     return 0;
 }
 
+/* Returns the maximum number of parts into which a head's keys are split to occupy all SMs. */
 static int64_t choose_splits(const struct cuda *d) {
     const struct session *s = d->s;
     int64_t most = 1;
@@ -101,6 +102,7 @@ static int open_part(struct session *s, struct cuda_set *all, int i, struct err 
     return 0;
 }
 
+/* Returns the bytes that the session may still allocate at a place; 0 also if unknown. */
 static uint64_t cuda_room(const struct session *s, int place) {
     const struct cuda *d = exec_cuda_all(s)->part[place];
     const uint64_t keep = CU_KEEP_FREE + s->keep_free,
@@ -202,6 +204,7 @@ int exec_cuda_head_rows(struct cuda *d, const float *x, int64_t n, struct err *e
     return after_head(d, n, e);
 }
 
+/* Computes the logits of n hidden rows in main memory, HEAD_ROWS at a time. */
 static int cuda_head(struct session *s, const float *hidden, int64_t n, float *logits,
                      struct err *e) {
     struct cuda *d = exec_cuda_head(s);
@@ -236,6 +239,7 @@ void exec_cuda_drop_step(struct cuda_set *all) {
     all->recorded = all->warm = false;
 }
 
+/* Queues the steps of a pass, then the head for its last row. */
 static int record_pass(struct session *s, struct err *e) {
     struct cuda *d = exec_cuda_head(s);
     TRY(exec_cuda_nodes(s, e));
@@ -325,6 +329,7 @@ static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden,
     return cu_sync(d->q, e);
 }
 
+/* Returns whether both sessions run on the same single device. */
 static bool cuda_can_hand(const struct session *s, const struct session *to) {
     const struct cuda *a = exec_cuda_head(s), *b = exec_cuda_head(to);
     return a->all->n == 1 && b->all->n == 1 && a->info.index == b->info.index;

@@ -9,6 +9,7 @@
 #include "models/arch.h"
 #include "runtime/engine/cuda/exec.h"
 
+/* Returns the tensor of weight w or else of the one that replaces it; NULL: neither exists. */
 static const struct gguf_tensor *find_weight(const struct gguf *f, const struct graph *g, gr_w w) {
     const struct gguf_tensor *t = gguf_find_tensor(f, g->weight[w].name);
     while (!t && (w = g->weight[w].optional_of) >= 0) t = gguf_find_tensor(f, g->weight[w].name);
@@ -72,6 +73,7 @@ static struct cu_weight shape_of(const struct dry_program *o, gr_w w) {
                               .row_bytes = qtype_row_bytes(o->type[w], ne[0]),
                               .mat_bytes = qtype_row_bytes(o->type[w], ne[0]) * (uint64_t)ne[1]};
 }
+/* Returns whether gate and up can run as one product; up GR_NONE: `gate` holds both. */
 static bool glu_joins(const void *ud, gr_w gate, gr_w up) {
     const struct dry_program *o = ud;
     const struct cu_weight s = shape_of(o, gate);
@@ -100,6 +102,7 @@ static unsigned way(const void *ud, gr_w w) {
     s.data = read || !packed ? &there : NULL;
     return (cu_part_can(&s, true) ? WAY_FLOATS : 0U) | (cu_part_can(&s, false) ? WAY_BYTES : 0U);
 }
+/* Returns where a node runs in a pass of few rows: on the device or on the host. */
 static enum node_way way_with_few(const void *ud, int node) {
     const struct dry_program *o = ud;
     const struct gr_node *n = &o->g.node[node];
@@ -108,6 +111,7 @@ static enum node_way way_with_few(const void *ud, int node) {
                ? NODE_HOST
                : NODE_HERE;
 }
+/* Does the same as way_with_few for many rows, for which experts may be copied to the device. */
 static enum node_way way_with_many(const void *ud, int node) {
     const struct dry_program *o = ud;
     const enum node_way way = way_with_few(ud, node);
@@ -169,6 +173,7 @@ gr_w dry_program_product(const struct dry_program *o, const struct step *s) {
     return GR_NONE;
 }
 
+/* Returns a note that a step found no fusion although one may begin with it, or NULL. */
 static const char *why_alone(const struct dry_program *o, const struct step *s,
                              const struct target *t) {
     const bool might = s->fusion == FUSE_NONE && fuse_begins(o->g.node[s->first].op, t);

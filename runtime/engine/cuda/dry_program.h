@@ -41,6 +41,7 @@ gr_w dry_program_product(const struct dry_program *o, const struct step *s);
  * would use. */
 const char *dry_program_cpu_note(const struct dry_program *o, const struct step *s,
                                  enum batch batch, const struct kern *k);
+/* Returns why the step is slower than it could be, as text for a table; NULL: no reason. */
 const char *dry_program_cuda_note(const struct dry_program *o, const struct step *s,
                                   enum batch batch);
 

@@ -15,6 +15,7 @@ typedef int (*cuda_fn)(struct cuda *d, const struct gr_node *n, struct err *e);
 static int64_t width_of(const struct cuda *d, gr_reg r) {
     return d->s->g->reg_width[r];
 }
+/* Returns the number of values of register r in this pass. */
 static int64_t n_values(const struct cuda *d, gr_reg r) {
     return d->s->n_tok * d->s->g->reg_width[r];
 }
@@ -51,6 +52,7 @@ int exec_cuda_show(struct cuda *d, gr_w w, const float *src, int64_t n_rows, int
     return 0;
 }
 
+/* Passes the residual after `block` (-1: embeddings) to the observer if it wants that block. */
 static int show_hidden(struct cuda *d, int block, struct err *e) {
     struct session *s = d->s;
     float *x = NULL;
@@ -248,6 +250,7 @@ static int op_rope(struct cuda *d, const struct gr_node *n, struct err *e) {
                    n->rope.adjacent, e);
 }
 
+/* Returns whether only the general attention kernel supports a. */
 static bool is_unusual(const struct cu_attn *a) {
     return a->softcap > 0 || a->sink || a->chunked;
 }
@@ -548,6 +551,7 @@ static const struct cuda *part_with(const struct session *s, gr_w w) {
     while (i < all->n - 1 && !all->part[i]->w[w].w.data && !all->part[i]->w[w].w.packed) i++;
     return all->part[i];
 }
+/* Returns the kernels for few rows that weight w has, as WAY_... flags; 0: none. */
 static unsigned way_of(const void *ud, gr_w w) {
     const struct cu_weight *c = &part_with(ud, w)->w[w].w;
     return (cu_part_can(c, true) ? WAY_FLOATS : 0U) | (cu_part_can(c, false) ? WAY_BYTES : 0U);
@@ -555,6 +559,7 @@ static unsigned way_of(const void *ud, gr_w w) {
 static bool glu_joins(const void *ud, gr_w gate, gr_w up) {
     return exec_cuda_glu_packs(ud, gate, up);
 }
+/* Returns where a node runs: on the device, on the host, or with weights copied for the pass. */
 static enum node_way way_of_node(const void *ud, int node) {
     const struct session *s = ud;
     if (!exec_cuda_all(s)->on_host[node]) return NODE_HERE;
@@ -583,6 +588,7 @@ static struct target target_of(const struct session *s) {
                            .ud = s};
 }
 
+/* Runs the kernels of a step: its fusion, its only node, or the part of a node that it names. */
 static int run_nodes(struct cuda *d, const struct step *p, struct err *e) {
     const struct gr_node *n = &d->s->g->node[p->first];
     if (p->fusion != FUSE_NONE) return fused[p->fusion](d, &p->nodes, e);

@@ -210,10 +210,12 @@ struct cu_rows_of exec_cuda_next(const struct cuda *d, int *first, int64_t most,
 /* Copies a page of slot's keys and values from the device into the CPU's layout, or back. */
 int exec_cuda_get_page(const struct session *s, int slot, const struct page *page, uint8_t *to,
                        struct err *e);
+/* Uploads a page given in the host's layout. */
 int exec_cuda_put_page(const struct session *s, int slot, const struct page *page,
                        const uint8_t *from, struct err *e);
 /* Copies a sequence's recurrent states from the device into the CPU's layout, or back. */
 int exec_cuda_get_states(const struct session *s, const struct seq *q, float *to, struct err *e);
+/* Uploads the recurrent states of q, given in the host's layout. */
 int exec_cuda_put_states(const struct session *s, const struct seq *q, float *from, struct err *e);
 
 /* ---- weights (weights.c) ---- */
@@ -231,6 +233,7 @@ void exec_cuda_find_uses(struct cuda *d);
  * device does not support, and those of the last n blocks unless --place puts them on the
  * device. */
 void exec_cuda_leave_on_host(struct session *s, int n);
+/* Returns the bytes that weight i still needs on the device; 0: none, or a copy is there. */
 uint64_t exec_cuda_upload_bytes(const struct cuda *d, int w);
 uint64_t exec_cuda_stage_bytes(const struct cuda *d); /* used while weights are packed */
 /* Uploads all weights if `first`, otherwise those that session_use replaced since the last pass.
@@ -280,6 +283,7 @@ int exec_cuda_brought(struct cuda *d, const struct step *p, struct err *e);
 /* Returns whether the pass has few tokens, 8-bit activations and no observer of registers.
  * Otherwise the functions below have no effect. */
 bool exec_cuda_few(const struct cuda *d);
+/* Returns whether this pass has few rows and the fusion `what` (CUDA_...) is enabled. */
 bool exec_cuda_fuses(const struct cuda *d, unsigned what);
 /* Returns the device memory for the 8-bit copy that the kernel which writes register r should also
  * write; NULL: nothing reads a copy. */
@@ -311,10 +315,12 @@ int exec_cuda_head_rows(struct cuda *d, const float *x, int64_t n, struct err *e
 int exec_cuda_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e);
 int exec_cuda_score(struct session *s, struct session *base, int64_t first, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e);
+/* Returns whether both sessions run on the same device with vocabularies of the same size. */
 bool exec_cuda_shares(const struct session *s, const struct session *base);
 /* Queues the search for the largest logits of rows [i, i + n) of d->logits. After a sync,
  * exec_cuda_take_best copies one row's result to *to. */
 int exec_cuda_find_best(struct cuda *d, int64_t i, int64_t n, struct err *e);
+/* Fetches the best tokens of head row i; to->n is 0 if a logit is NaN or +infinity. */
 int exec_cuda_take_best(struct cuda *d, int64_t i, struct session_best *to, struct err *e);
 
 /* ---- sums for calibration (sums.c): struct backend ---- */
@@ -342,6 +348,7 @@ int exec_cuda_moe_part(struct cuda *d, const struct gr_node *n, enum step_part p
 bool exec_cuda_glu_is_whole(const struct gr_moe *m);
 /* Return whether a device supports these experts, and this node. */
 bool exec_cuda_has_experts(const struct gr_moe *m);
+/* Returns whether CUDA has kernels for node n. */
 bool exec_cuda_has(const struct gr_node *n);
 /* Sets ERR_USAGE: no device supports node n. */
 int exec_cuda_refuse(struct cuda *d, const struct gr_node *n, struct err *e);

@@ -20,6 +20,7 @@ bool exec_cuda_fuses(const struct cuda *d, unsigned what) {
 
 /* ---- quantized copies of registers ---- */
 
+/* Returns whether register r has an 8-bit copy that this pass may use. */
 static bool can_quantize(const struct cuda *d, gr_reg r) {
     return d->q8[r] && exec_cuda_few(d);
 }
@@ -50,6 +51,7 @@ void exec_cuda_written(struct cuda *d, const struct gr_node *n) {
 static bool fast(const struct cuda *d, gr_w w) {
     return cu_part_can(mat_of(d, w), false);
 }
+/* Returns whether weight w has a kernel for products of few rows. */
 static bool can_multiply(const struct cuda *d, gr_w w) {
     return fast(d, w) || cu_part_can(mat_of(d, w), true);
 }

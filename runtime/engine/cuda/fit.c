@@ -9,10 +9,12 @@
 #include "base/mem.h"
 #include "base/num.h"
 
+/* Returns whether any layer is placed on the card. */
 static bool is_used(const struct fit_ask *a, const uint8_t *card_of, int card) {
     return memchr(card_of, card, (size_t)a->n_layers) != NULL;
 }
 
+/* Estimates the layers' bytes under w and sets card_of [n_layers] to the card of each layer. */
 static int split_of(const struct fit_ask *a, const struct fit_way *w, struct split *p,
                     uint8_t *card_of, struct err *e) {
     TRY(a->sizes.layers(a->sizes.ud, w, p, e));

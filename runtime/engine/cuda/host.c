@@ -33,6 +33,7 @@ static uint64_t reg_bytes(const struct session *s, gr_reg r) {
 static const struct gr_node *node_of(const struct session *s, const struct step *p) {
     return &s->g->node[p->first];
 }
+/* Copies the inputs of a step's node to main memory. */
 static int fetch_inputs(struct cuda *d, const struct step *p, struct err *e) {
     struct session *s = d->s;
     const struct gr_node *n = node_of(s, p);
@@ -52,11 +53,13 @@ static int compute(struct cuda *d, const struct step *p, struct err *e) {
     exec_table[node_of(s, p)->op](s, node_of(s, p));
     return 0;
 }
+/* Copies the output of a step's node from main memory to the device. */
 static int send_output(struct cuda *d, const struct step *p, struct err *e) {
     struct session *s = d->s;
     const gr_reg r = node_of(s, p)->dst;
     return cu_upload(d->q, d->reg[r], s->reg[r], reg_bytes(s, r), e);
 }
+/* Copies the step's register from another device to d. */
 static int move_reg(struct cuda *d, const struct step *p, struct err *e) {
     const struct cuda *from = d->all->part[p->from];
     return cu_move(d->q, d->reg[p->reg], from->q, from->reg[p->reg], reg_bytes(d->s, p->reg), e);

@@ -24,6 +24,7 @@ static struct seen seen_of(const struct session *s, const struct gr_node *n) {
                          .n_experts = s->g->weight[n->moe.router].ne[1]};
 }
 
+/* Copies the chosen experts and their weights to main memory; free with seen_release(). */
 static int fetch_experts(struct cuda *d, struct seen *v, struct err *e) {
     float *raw = NULL;
     TRY(exec_cuda_fetch(d, (const float *)(const void *)d->expert, v->n_pairs, &raw, e));
@@ -100,6 +101,7 @@ bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up) {
     return w->ne[1] / 2 % 16 == 0 || !cu_packed_bytes(&shape);
 }
 
+/* Returns the device's copy of a weight vector; NULL for GR_NONE. */
 static const float *values_of(const struct cuda *d, gr_w w) {
     return w == GR_NONE ? NULL : d->w[w].vec;
 }

@@ -72,6 +72,7 @@ static void convert(enum qtype type, uint8_t *to, const uint8_t *from, uint64_t 
         }
     }
 }
+/* Converts a page between the host's layout and the device's planes (to_plane). */
 static void convert_page(const struct cache *c, int slot, uint8_t *to, const uint8_t *from,
                          bool to_plane) {
     const struct kv_slot *s = &c->kv.slot[slot];

@@ -46,6 +46,7 @@ static void attends(const struct session *s, int i, int *at, int *kept) {
     *kept = keeper(s, n->slot);
 }
 
+/* Marks the layers that must be on the card of the layer before, since they share a cache. */
 static void join_layers(const struct session *s, struct split *p) {
     for (int i = 0, at, kept; i < graph_count(s->g, OP_ATTN); i++) {
         attends(s, i, &at, &kept);
@@ -126,6 +127,7 @@ static void weigh(struct cuda *d, struct split *p) {
 
 /* ---- the decision ---- */
 
+/* Assigns the keys, values and recurrent states of each layer to the layer's card. */
 static void place_cache(struct session *s, const uint8_t *card_of) {
     uint8_t *kv = xcalloc((size_t)s->cache.kv.n_slots + 1, 1),
             *rec = xcalloc((size_t)s->cache.rec.n_slots + 1, 1);
@@ -159,6 +161,7 @@ static void begin_way(struct session *s, const struct fit_way *w) {
     exec_cuda_leave_on_host(s, w->n_left);
 }
 
+/* Estimates for split.h the bytes of each layer under w. */
 static int estimate_layers(void *ud, const struct fit_way *w, struct split *to, struct err *e) {
     struct session *s = ud;
     const struct cuda_set *all = s->dev;
@@ -182,6 +185,7 @@ static int lay_out(struct session *s, const struct fit_way *w, const uint8_t *ca
     return 0;
 }
 
+/* Computes the exact bytes that each card needs for w and card_of. */
 static int lay_out_cards(void *ud, const struct fit_way *w, const uint8_t *card_of,
                          struct fit_need *need, struct err *e) {
     struct cuda_plan p[CACHE_PLACES];
@@ -297,6 +301,7 @@ static void drop_idle(struct session *s) {
     for (int i = 0; i < n_idle; i++) exec_cuda_close_part(idle[i]);
 }
 
+/* Decides what is placed where (*f) and lays out every card (p); an error if nothing fits. */
 static int settle_fit(struct session *s, struct fit *f, struct cuda_plan *p, struct err *e) {
     const struct cuda_set *all = s->dev;
     const struct fit_ask a = ask_of(s);

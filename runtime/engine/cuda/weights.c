@@ -131,6 +131,7 @@ static int stage(struct cuda *d, uint64_t n, struct err *e) {
     return cu_buf_new(&d->stage, d->ctx, n, "a weight while it is packed", e);
 }
 
+/* Drops the device's copy of weight i. */
 static void forget_weight(struct cuda *d, int i) {
     struct cuda_weight *c = &d->w[i];
     exec_cuda_copy_drop(c->mem, c->copy);
@@ -218,6 +219,7 @@ static int upload_ropes(struct cuda *d, struct err *e) {
     return 0;
 }
 
+/* Returns whether the device's copy of weight i was made from other data than the model has. */
 static bool is_stale(const struct cuda *d, int i) {
     return d->w[i].mem != model_weight(d->s->m, i)->mem;
 }
