@@ -22,6 +22,7 @@ struct scorer {
     float *hidden, *logits; /* rows of one chunk; NULL: they stay on the device */
 };
 
+/* Prepares scoring on session s; allocates buffers unless the device computes scores. */
 static int scorer_init(struct scorer *p, struct session *s, struct err *e) {
     void *h = NULL, *l = NULL;
     p->s = s;
@@ -78,6 +79,7 @@ static int score_choice(struct scorer *p, const struct choice_task *t, int i, in
     return fault_check(p->s, score, 1, seq, t->end[i], e);
 }
 
+/* Scores each choice of a task. *pick: the best one; *greedy: the right one is also greedy. */
 static int score_task(struct scorer *p, const struct choice_task *t, double *score, int *pick,
                       bool *greedy, struct err *e) {
     struct seq *branch = NULL;

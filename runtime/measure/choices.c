@@ -80,6 +80,7 @@ struct input {
     int64_t n_max;
 };
 
+/* Returns whether task i of n is among the in->n_max evenly spread ones; n_max <= 0: all. */
 static bool is_wanted(const struct input *in, int64_t i, int64_t n) {
     if (in->n_max <= 0 || in->n_max >= n) return true;
     return i * in->n_max / n != (i + 1) * in->n_max / n;
@@ -97,12 +98,14 @@ static char *next_line(char **p) {
     return line;
 }
 
+/* Returns the number of lines, including a last one without a newline. */
 static int64_t count_lines(const struct input *in) {
     int64_t n = 0;
     for (size_t i = 0; i < in->len; i++) n += in->text[i] == '\n';
     return n + (in->len && in->text[in->len - 1] != '\n');
 }
 
+/* Reads tasks of six lines each. ERR_DATA: malformed. */
 static int read_hellaswag(const struct input *in, struct choice_tasks *c, struct err *e) {
     char *p = in->text, *line[6];
     int64_t n = count_lines(in) / 6;
@@ -146,6 +149,7 @@ static int csv_fields(char *p, char *field[], int max) {
     }
 }
 
+/* Adds the task of a CSV line with fields f; changes f[1]. */
 static int winogrande_task(const struct input *in, struct choice_tasks *c, char *f[5],
                            const char *what, struct err *e) {
     char *blank = strchr(f[1], '_');
@@ -168,6 +172,7 @@ static int winogrande_task(const struct input *in, struct choice_tasks *c, char 
     return 0;
 }
 
+/* Adds the task of a CSV line: question, four choices, and the letter of the right one. */
 static int mmlu_task(const struct input *in, struct choice_tasks *c, char *f[6], const char *what,
                      struct err *e) {
     static const char *const letters[4] = {"A", "B", "C", "D"};
@@ -180,6 +185,7 @@ static int mmlu_task(const struct input *in, struct choice_tasks *c, char *f[6],
     return rc;
 }
 
+/* Reads one task per line with exactly n_fields fields. ERR_DATA: malformed. */
 static int read_csv(const struct input *in, struct choice_tasks *c, int n_fields,
                     int (*task)(const struct input *in, struct choice_tasks *c, char **f,
                                 const char *what, struct err *e),
@@ -212,6 +218,7 @@ struct cursor {
     const char *p;
     size_t left;
 };
+/* Reads a number and moves the cursor past it. False: fewer than four bytes are left. */
 static bool take_u32(struct cursor *c, uint32_t *v) {
     if (c->left < 4) return false;
     *v = load_u32(c->p);
@@ -229,6 +236,7 @@ static char *take_text(struct cursor *c) {
     return s;
 }
 
+/* Adds the question at `at`. ERR_DATA: malformed, or not exactly one right choice. */
 static int binary_task(const struct input *in, struct cursor at, struct choice_tasks *c,
                        const char *what, struct err *e) {
     uint32_t n = 0, label = 0;
@@ -249,6 +257,7 @@ static int binary_task(const struct input *in, struct cursor at, struct choice_t
     return rc;
 }
 
+/* Reads tasks through the table of offsets at the start of the file. */
 static int read_binary(const struct input *in, struct choice_tasks *c, struct err *e) {
     struct cursor head = {in->text, in->len};
     uint32_t n = 0, off = 0;

@@ -102,18 +102,21 @@ static double shown(const struct run *x, const char *key, double v) {
     return v < 0 && for_people(x) && strstr(key, "kld") ? 0 : v;
 }
 
+/* Returns number i of kld_keys for candidate j. */
 static double kld_value(const struct run *x, int j, size_t i) {
     double v;
     memcpy(&v, (const char *)&x->k[j] + kld_keys[i].off, sizeof v);
     return shown(x, kld_keys[i].key, v);
 }
 
+/* Returns candidate i's numbers over the scored half of all windows. */
 static struct eval_group whole_group(const struct run *x, int i) {
     struct eval_group g;
     eval_kld_group(&x->r, i, -1, x->r.ctx / 2, x->r.ctx, &g);
     return g;
 }
 
+/* Returns whether the base file holds only the top tokens and samples of the rest. */
 static bool is_sampled(const struct run *x) {
     return x->a->base_file && kld_top_is(x->a->base_file);
 }
@@ -156,6 +159,7 @@ static void emit_many(struct emit *m, const struct run *x) {
 
 /* ---- breakdowns ---- */
 
+/* Returns the title of the model column; NULL, which hides it, for a single candidate. */
 static const char *model_title(const struct run *x) {
     return x->n > 1 ? "model" : NULL;
 }
@@ -418,6 +422,7 @@ static void run_release(struct run *x) {
     eval_close_one(&x->base);
 }
 
+/* Measures the candidates against the model of --base. */
 static int run_with_base(struct run *x, struct err *e) {
     struct eval_args base_args = *x->a;
     base_args.kv_type = x->a->base_kv;
@@ -456,6 +461,7 @@ static int file_ctx(const char *path, int64_t *ctx, struct err *e) {
     return 0;
 }
 
+/* Measures the candidates against the logits of --base-file. */
 static int run_with_file(struct run *x, struct err *e) {
     if (x->o->n_texts)
         log_warn("%s is ignored: the tokens are those of %s", x->o->text[0], x->a->base_file);
@@ -476,6 +482,7 @@ static int run_with_file(struct run *x, struct err *e) {
     return eval_kld_open(&job, &x->r, e);
 }
 
+/* Writes the file of --save-base and emits its size. */
 static int kld_save(struct work *w, const struct divergence_opts *o, struct emit *m,
                     struct err *e) {
     const struct eval_args *a = &o->eval;

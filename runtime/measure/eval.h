@@ -52,6 +52,7 @@ int eval_kld(struct session *base, struct session *const *cand, int n_cand, cons
  * (docs/formats/kld.md). eval_kld_save writes llama.cpp's. */
 int eval_kld_file(struct session *cand, const char *base_file, int64_t max_chunks,
                   struct eval_kld *out, struct err *e);
+/* Writes the base's logits over the text to a file; max_chunks 0: all windows. */
 int eval_kld_save(struct session *base, const struct ids *ids, int64_t ctx, int64_t max_chunks,
                   const char *path, bool overwrite, struct err *e);
 /* Writes the compact format: n_top tokens and n_tail samples per row, starting at row `from` (-1:
@@ -106,6 +107,7 @@ struct eval_kld_run {
     struct eval_route *route; /* [n_cand][n_routes] */
     double tok_per_s;         /* speed of the windows computed in this run; 0: none */
 };
+/* Runs the job and fills *out; on error, nothing is left to close. */
 int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e);
 void eval_kld_close(struct eval_kld_run *r);
 
@@ -231,6 +233,7 @@ struct choice_answers {
     double **score; /* [n] mean log p of the scored tokens of each choice */
     double seconds;
 };
+/* Answers all tasks. keep: where results are cached, or NULL. Free *out after success. */
 int eval_choices(struct session *s, const struct choice_tasks *c,
                  const struct results_cache_of *keep, struct choice_answers *out, struct err *e);
 void choice_answers_release(struct choice_answers *a);

@@ -66,6 +66,7 @@ struct cluster {
 void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, struct cluster *out);
 /* Returns the quantile f (0 to 1) of n sorted values, interpolated between neighbors. */
 double eval_percentile(const double *sorted, int64_t n, double f);
+/* Sorts n numbers in ascending order. */
 void eval_sort(double *x, int64_t n);
 
 /* Experts chosen for one chunk (route.c). */
@@ -81,6 +82,7 @@ int route_init(struct route_log *l, const struct session *base, struct err *e);
 void route_release(struct route_log *l);
 /* Returns ERR_DATA if the MoE layers of s differ from the base's. */
 int route_check(const struct route_log *l, const struct session *s, struct err *e);
+/* Observes s from position `at` on. to: counts of a candidate, or NULL for the base. */
 void route_watch(struct route_log *l, struct session *s, int64_t at, struct eval_route *to);
 
 #endif

@@ -48,6 +48,7 @@ struct work {
     int64_t at, row0;
 };
 
+/* Allocates n floats, freed with mem_free(); what: their name in errors. */
 static int alloc_floats(float **out, int64_t n, const char *what, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)n * sizeof(float), what, e));
@@ -55,6 +56,7 @@ static int alloc_floats(float **out, int64_t n, const char *what, struct err *e)
     return 0;
 }
 
+/* Checks that s has a vocabulary of n_vocab entries and room for a window of ctx tokens. */
 static int check_session(const struct session *s, int64_t n_vocab, int64_t ctx, struct err *e) {
     const struct model *m = session_model(s);
     if (m->hp.d[HD_VOCAB] != n_vocab)
@@ -135,12 +137,14 @@ static int64_t place_of(const struct work *w, int i, int64_t row) {
     const struct kld_feed *f = &w->feed;
     return f->first[i * f->most + w->slot] + row;
 }
+/* Returns the hidden state of candidate i (n_cand: the base) for a row of the window. */
 static const float *hidden_row(const struct work *w, int i, int64_t row) {
     const struct session *s = i < w->job->n_cand ? w->job->cand[i] : w->job->base;
     const float *all = w->feed.hidden[i].p;
     return all + place_of(w, i, row) * session_model(s)->hp.d[HD_EMBD];
 }
 
+/* Returns whether the result of candidate i for the window in `slot` is cached already. */
 static bool is_kept(const struct work *w, int slot, int i) {
     return w->kept[slot * w->job->n_cand + i];
 }
@@ -202,6 +206,7 @@ static int base_rows(struct work *w, int64_t i_chunk, int64_t row, int64_t n, st
     return 0;
 }
 
+/* Scores n rows of a window, from `row` on, for each candidate without a cached result. */
 static int compare_rows(struct work *w, const int32_t *chunk, int64_t row, int64_t n,
                         struct err *e) {
     for (int i = 0; i < w->job->n_cand; i++) {
@@ -236,6 +241,7 @@ static int score_rows(struct work *w, int64_t c, int64_t at, int64_t n, struct e
     return 0;
 }
 
+/* Observes the expert choices of candidate i (n_cand: the base) from position `at` on. */
 static void watch_route(void *ud, int i, int64_t at) {
     struct work *w = ud;
     const bool is_base = i == w->job->n_cand;
@@ -279,6 +285,7 @@ static void window_take(struct kld_pos *p, int64_t c, int64_t n, const char *fro
 #undef TAKE
 }
 
+/* Returns whether results of single windows are cached. */
 static bool keeps_windows(const struct work *w) {
     return w->job->keep && !w->out->n_routes && ranks_n() == 1;
 }
@@ -459,6 +466,7 @@ static int64_t share_chunks(const struct eval_kld_job *job, int64_t *n) {
     return total;
 }
 
+/* Copies whole windows of the domains' texts, fairly shared, to o->tokens. */
 static int take_windows(const struct eval_kld_job *job, struct eval_kld_run *o, struct err *e) {
     int64_t *n = xcalloc((size_t)job->n_domains + 1, sizeof *n), all = 0, unused;
     void *p = NULL;
@@ -486,6 +494,7 @@ static int take_windows(const struct eval_kld_job *job, struct eval_kld_run *o, 
     return rc;
 }
 
+/* Opens the base file and copies its tokens, one domain, to the run. */
 static int open_file(struct work *w, struct err *e) {
     struct eval_kld_run *o = w->out;
     const char *path = w->job->base_file;

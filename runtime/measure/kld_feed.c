@@ -21,6 +21,7 @@ struct kld_tap {
     struct err *e; /* error of the current pass */
 };
 
+/* Returns the session of candidate i (n_cand: the base, which may be NULL). */
 static struct session *session_of(const struct kld_feed *f, int i) {
     return i < f->job->n_cand ? f->job->cand[i] : f->job->base;
 }
@@ -193,6 +194,7 @@ static void hands(struct kld_feed *f, int i, struct err *e) {
     f->tap[i].e = e;
 }
 
+/* Feeds tokens [at, at + n) of a window to candidate i, from its first own block if it has one. */
 static int feed_piece(struct kld_feed *f, int i, const int32_t *window, int64_t at, int64_t n,
                       struct err *e) {
     struct session *s = session_of(f, i);

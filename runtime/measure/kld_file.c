@@ -41,6 +41,7 @@ struct kld_r {
     uint64_t rows_off;
 };
 
+/* Computes the file's sizes from context, vocabulary and chunks. ERR_DATA: not valid. */
 static int fill_shape(struct shape *s, struct err *e) {
     if (s->n_ctx < 4 || s->n_vocab < 1 || s->n_chunk < 1)
         return err_set(e, ERR_DATA, "%d chunks of %d tokens over a vocabulary of %d are not valid",
@@ -55,6 +56,7 @@ static int fill_shape(struct shape *s, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_DATA if a token is outside the vocabulary. */
 static int check_tokens(const struct shape *s, const int32_t *tokens, struct err *e) {
     for (uint64_t i = 0; i < s->n_tokens; i++)
         if (tokens[i] < 0 || tokens[i] >= s->n_vocab)
@@ -65,6 +67,7 @@ static int check_tokens(const struct shape *s, const int32_t *tokens, struct err
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Checks space, opens the file, and writes header and tokens. */
 static int begin_file(struct kld_w *w, const int32_t *tokens, bool overwrite, struct err *e) {
     uint8_t head[HEADER];
     TRY(fill_shape(&w->sh, e));
@@ -161,6 +164,7 @@ void kld_w_close(struct kld_w *w) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Reads header and tokens. ERR_DATA: not such a file, or of the wrong size. */
 static int read_header(struct kld_r *r, struct err *e) {
     const uint8_t *p = r->map.data;
     if (r->map.size < HEADER || memcmp(p, magic, sizeof magic) != 0)

@@ -19,11 +19,15 @@ struct kld_w;
  * follow, in order. */
 int kld_w_open(struct kld_w **out, const char *path, bool overwrite, int32_t n_ctx, int32_t n_vocab,
                int32_t n_chunk, const int32_t *tokens, struct err *e);
+/* Writes the next row of logits [n_vocab]. ERR_DATA: a logit is NaN or +infinity. */
 int kld_w_row(struct kld_w *w, const float *logits, struct err *e);
+/* Puts the complete file into place; an error if rows are missing. */
 int kld_w_commit(struct kld_w *w, struct err *e);
+/* Frees w, which may be NULL; removes a file that was not committed. */
 void kld_w_close(struct kld_w *w);
 
 struct kld_r;
+/* Opens a base file. On error *out is NULL. */
 int kld_r_open(struct kld_r **out, const char *path, struct err *e);
 int32_t kld_r_ctx(const struct kld_r *r);
 int32_t kld_r_vocab(const struct kld_r *r);

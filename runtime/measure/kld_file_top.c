@@ -46,6 +46,7 @@ struct kld_top_r {
     int32_t *tokens;
 };
 
+/* Computes the file's sizes from its shape. ERR_DATA: not valid. */
 static int set_sizes(const struct kld_top_shape *s, struct sizes *z, struct err *e) {
     if (s->n_ctx < 4 || s->n_vocab < 1 || s->n_chunk < 1 || s->from < 0 || s->from > s->n_ctx - 2 ||
         s->n_top < 1 || s->n_top > s->n_vocab || s->n_tail < 0 || s->n_tail > 1 << 20)
@@ -62,6 +63,7 @@ static int set_sizes(const struct kld_top_shape *s, struct sizes *z, struct err 
         return err_set(e, ERR_DATA, "the size overflows");
     return 0;
 }
+/* Returns ERR_DATA if a token is outside the vocabulary. */
 static int check_tokens(const struct kld_top_shape *s, const int32_t *tokens, uint64_t n,
                         struct err *e) {
     for (uint64_t i = 0; i < n; i++)
@@ -73,6 +75,7 @@ static int check_tokens(const struct kld_top_shape *s, const int32_t *tokens, ui
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Checks space, opens the file, and writes header and tokens. */
 static int begin_file(struct kld_top_w *w, const int32_t *tokens, bool overwrite, struct err *e) {
     uint8_t head[HEADER] = {0};
     const int32_t field[6] = {w->sh.n_ctx, w->sh.n_vocab, w->sh.n_chunk,
@@ -110,6 +113,7 @@ int kld_top_w_open(struct kld_top_w **out, const char *path, bool overwrite,
 static bool before(const float *x, int32_t a, int32_t b) {
     return x[a] > x[b] || (x[a] == x[b] && a < b);
 }
+/* Restores the heap h [n] of indices into x, in which only the root at i may be misplaced. */
 static void sift_down(const float *x, int32_t *h, int64_t n, int64_t i) {
     for (;;) {
         int64_t c = 2 * i + 1;
@@ -140,6 +144,7 @@ static void best(const float *x, int32_t n_vocab, int32_t *h, int64_t n) {
     }
 }
 
+/* Returns an error if a logit is NaN or +infinity or all are -infinity; else sets *max. */
 static int check_row(const struct kld_top_w *w, const float *x, float *max, struct err *e) {
     *max = -INFINITY;
     if (w->i_row == w->z.n_rows)
@@ -156,9 +161,11 @@ static int check_row(const struct kld_top_w *w, const float *x, float *max, stru
     return 0;
 }
 
+/* Returns the unnormalized probability exp(x - max); 0 for -infinity. */
 static double weight_of(float x, float max) {
     return x == -INFINITY ? 0 : fp_exp((double)x - (double)max);
 }
+/* Returns the natural log of the probability; log_sum: log of the sum of exp(x - max). */
 static float logp_of(float x, float max, double log_sum) {
     return x == -INFINITY ? -INFINITY : (float)((double)x - (double)max - log_sum);
 }
@@ -231,6 +238,7 @@ bool kld_top_is(const char *path) {
     return yes;
 }
 
+/* Reads header and tokens. ERR_DATA: not such a file, or of the wrong size or version. */
 static int read_header(struct kld_top_r *r, struct err *e) {
     const uint8_t *p = r->map.data;
     if (r->map.size < HEADER || memcmp(p, magic, sizeof magic) != 0)
@@ -274,6 +282,7 @@ const int32_t *kld_top_r_tokens(const struct kld_top_r *r) {
     return r->tokens;
 }
 
+/* Returns whether n stored tokens are in the vocabulary with log probabilities up to 0. */
 static bool entries_ok(const uint8_t *id, const uint8_t *lp, int64_t n, int32_t n_vocab) {
     for (int64_t i = 0; i < n; i++) {
         float v = load_f32(lp + 4 * i);

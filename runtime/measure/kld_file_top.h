@@ -24,12 +24,15 @@ struct kld_top_row {                  /* borrowed until close, unaligned: read w
 };
 
 struct kld_top_w;
+/* Creates a file for sh and writes its header and tokens. On error *out is NULL. */
 int kld_top_w_open(struct kld_top_w **out, const char *path, bool overwrite,
                    const struct kld_top_shape *sh, const int32_t *tokens, struct err *e);
 /* Writes the next row; `next` is the token that follows it. ERR_DATA if a logit is NaN or +inf, or
  * all are -inf. */
 int kld_top_w_row(struct kld_top_w *w, const float *logits, int32_t next, struct err *e);
+/* Puts the complete file into place; an error if rows are missing. */
 int kld_top_w_commit(struct kld_top_w *w, struct err *e);
+/* Frees w, which may be NULL; removes a file that was not committed. */
 void kld_top_w_close(struct kld_top_w *w);
 
 struct kld_top_r;

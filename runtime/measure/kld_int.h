@@ -41,6 +41,7 @@ int kld_feed_windows(struct kld_feed *f, const int32_t *const *window, int n, co
 /* Feeds tokens [at, at + n) of one window; skip [n_cand]. `before`, if not NULL, is called before
  * each model is fed, with the model's number. */
 typedef void (*kld_feed_before)(void *ud, int which, int64_t at);
+/* Feeds a piece of a window to the base and to the candidates i without skip[i]. */
 int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_t n,
                    const bool *skip, kld_feed_before before, void *ud, struct err *e);
 

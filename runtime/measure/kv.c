@@ -38,6 +38,7 @@ static int take_floats(float **out, int64_t n, struct err *e) {
     return 0;
 }
 
+/* Fills in keys, values, and queries whose cosine with a key is about `cosine`. */
 static void fill_scene(struct scene *s, double cosine) {
     struct rng r;
     int64_t d = s->dim;
@@ -85,6 +86,7 @@ static void scene_release(struct scene *s) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) mem_free(all[i]);
 }
 
+/* Computes attention of one query: weights p [n] and output [dim]. */
 static void attend_query(const struct scene *s, const float *q, const float *k, const float *v,
                          float *p, float *out) {
     for (int64_t j = 0; j < s->n; j++) p[j] = s->kern.dot_f32(q, k + j * s->dim, s->dim);
@@ -125,6 +127,7 @@ static void add_best_time(const struct scene *s, const struct kv_type *t, const 
     *get_s += best_get;
 }
 
+/* Returns the divergence, in nats, of attention weights p2 from p. */
 static double weight_kld(const float *p, const float *p2, int64_t n) {
     double kld = 0;
     for (int64_t j = 0; j < n; j++)
@@ -135,6 +138,7 @@ static double weight_kld(const float *p, const float *p2, int64_t n) {
     return kld;
 }
 
+/* Measures error, size and speed of a cache with keys kt and values vt. */
 static void measure_types(struct scene *s, const struct kv_type *kt, const struct kv_type *vt,
                           struct eval_kv *out) {
     double put = 0, get = 0, err = 0, all = 0;

@@ -68,6 +68,7 @@ int measures_write(const struct measures *ms, const char *path, bool overwrite, 
     return rc;
 }
 
+/* Reads one measure of a result file. ERR_DATA: malformed. */
 static int read_one(struct measures *ms, const cJSON *j, const char *path, struct err *e) {
     const char *name = doc_str(j, "measure"), *group = doc_str(j, "group"),
                *input = doc_str(j, "input_xxh128"), *better = doc_str(j, "better");

@@ -30,6 +30,7 @@ struct measure *measures_add(struct measures *ms, const char *name, const char *
                              const char *input, bool less_is_better, int64_t n);
 void measures_release(struct measures *ms);
 int measures_write(const struct measures *ms, const char *path, bool overwrite, struct err *e);
+/* Reads a file of `hone eval suite`; on error, nothing is left to release. */
 int measures_read(struct measures *ms, const char *path, struct err *e);
 
 struct measure_pair {                   /* a minus b over the same samples */
@@ -39,7 +40,9 @@ struct measure_pair {                   /* a minus b over the same samples */
 /* Returns the measure of b that has the same name, group, input and number of samples as `of`,
  * borrowed; NULL: none. */
 const struct measure *measures_match(const struct measures *b, const struct measure *of);
+/* Compares a - b by sample. verdict: 1 better, -1 worse, 0 not clear; of a against b. */
 void measure_compare(const struct measure *a, const struct measure *b, struct measure_pair *out);
+/* Computes mean (NaN without samples) and standard error (0 below two samples). */
 void measure_mean(const struct measure *m, double *mean, double *stderr_out);
 
 #endif

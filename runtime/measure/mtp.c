@@ -26,6 +26,7 @@ struct run {
     int64_t n; /* positions done */
 };
 
+/* Returns the overlap of two distributions given as logits: the sum of min(p, q). */
 static double overlap_of(const float *a, const float *b, int64_t n) {
     double la = eval_lse(a, n), lb = eval_lse(b, n), sum = 0;
     for (int64_t i = 0; i < n; i++) sum += exp(fmin((double)a[i] - la, (double)b[i] - lb));
@@ -46,6 +47,7 @@ static void score_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
+/* Runs trunk and draft over one window and scores every position. */
 static int score_window(struct run *r, const int32_t *ids, struct err *e) {
     for (int64_t i = 0, k; i < r->ctx; i += k) {
         k = min_i64(WINDOWS_PIECE, r->ctx - i);
@@ -92,6 +94,7 @@ static int run_windows(struct run *r, const int32_t *ids, int64_t n_chunks, stru
     return rc;
 }
 
+/* Returns the share of non-zero hits; 0 if n is 0. */
 static double share_of(const uint8_t *hit, int64_t n) {
     int64_t sum = 0;
     for (int64_t i = 0; i < n; i++) sum += hit[i];

@@ -23,6 +23,7 @@ struct needle { /* texts of one task */
     char said[80], asked[80], number[N_CHOICES][DIGITS + 1];
 };
 
+/* Draws distinct five-digit numbers for needle k; number[0] is the right one. */
 static void make_needle(struct needle *n, struct rng *r, int k) {
     const char *name = names[(size_t)k % COUNT_OF(names)];
     for (int i = 0; i < N_CHOICES; i++) {

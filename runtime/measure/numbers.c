@@ -128,6 +128,7 @@ int eval_speed_run(struct work *w, const struct eval_args *a, const char *model,
 
 /* ---- logits ---- */
 
+/* Runs n tokens and appends the logits of each as floats to the file. */
 static int write_logits(struct eval_loaded *l, const int32_t *ids, int64_t n, struct out *o,
                         struct err *e) {
     enum { BLOCK = 64 };

@@ -58,6 +58,7 @@ int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, fl
     return session_forward(s, first, n, hidden, e);
 }
 
+/* Returns ERR_USAGE unless a window of ctx tokens is long enough and fits the session. */
 static int check_ctx(const struct session *s, int64_t ctx, struct err *e) {
     if (ctx < 4)
         return err_set(e, ERR_USAGE,
@@ -150,6 +151,7 @@ struct ppl_plan {
     int64_t window, step, first, last, n_chunks;
 };
 
+/* Plans windows and scored tokens. stride <= 0: disjoint windows, scored in the second half. */
 static int plan_windows(const struct session *s, int64_t n_ids, int64_t ctx, int64_t stride,
                         int64_t max_chunks, struct ppl_plan *p, struct err *e) {
     if (stride <= 0) {
@@ -204,6 +206,7 @@ static void ppl_result(const struct ppl_run *p, struct eval_ppl *out) {
     out->n_tokens = p->n_done;
 }
 
+/* Returns the mean loss of each window [n_chunks]; the caller frees it. */
 static double *window_means(const struct ppl_run *p, int64_t n_chunks) {
     double *mean = xcalloc((size_t)n_chunks + 1, sizeof *mean), u;
     int64_t n = p->n_done / n_chunks;

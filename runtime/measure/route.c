@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "runtime/measure/internal.h"
 
+/* Sorts n small numbers in ascending order. */
 static void sort_set(int32_t *x, int64_t n) {
     for (int64_t i = 1; i < n; i++)
         for (int64_t k = i; k > 0 && x[k] < x[k - 1]; k--) {
@@ -27,12 +28,14 @@ static int64_t common(const int32_t *a, const int32_t *b, int64_t n) {
     return hit;
 }
 
+/* Returns the index of the MoE layer of a block; -1: the block has none. */
 static int layer_at(const struct route_log *l, int block) {
     for (int i = 0; i < l->n_layers; i++)
         if (l->layer[i] == block) return i;
     return -1;
 }
 
+/* Keeps the base's choices, sorted, or compares a candidate's choices with them. */
 static void see_choices(void *ud, const struct session_shown *r) {
     struct route_log *l = ud;
     const int i = layer_at(l, r->block);

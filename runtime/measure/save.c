@@ -18,10 +18,12 @@ struct save {
     float *hidden, *logit;
 };
 
+/* Writes one row; next: the token that follows, for the compact format. */
 static int save_row(struct save *r, const float *logits, int32_t next, struct err *e) {
     return r->top ? kld_top_w_row(r->top, logits, next, e) : kld_w_row(r->w, logits, e);
 }
 
+/* Runs one window and writes the logits of its scored rows. */
 static int save_chunk(struct save *r, const int32_t *chunk, struct err *e) {
     for (int64_t at = 0; at < r->ctx; at += WINDOWS_PIECE) {
         int64_t n = min_i64(WINDOWS_PIECE, r->ctx - at), last = min_i64(at + n, r->ctx - 1);

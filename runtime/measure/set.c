@@ -42,6 +42,7 @@ static char *input_key(const struct suite_job *j, const char *data, size_t len, 
 
 /* ---- texts ---- */
 
+/* Encodes a text file, or the built-in evaluation text if path is "builtin". */
 static int load_text(const struct model *m, const char *path, struct ids *ids, struct err *e) {
     TRY(model_need_tok(m, e));
     if (strcmp(path, "builtin") != 0) return corpus_load(m, path, false, ids, e);
@@ -61,6 +62,7 @@ static char *text_key(const struct suite_job *j, const struct ids *ids) {
     return input_key(j, (const char *)ids->v, (size_t)ids->n * sizeof *ids->v, more);
 }
 
+/* Adds the measure ln_ppl, with one sample per window; key: hash of the input. */
 static int run_ppl(struct suite_job *j, struct session *s, const struct ids *ids, const char *group,
                    const char *key, struct err *e) {
     struct eval_ppl r;
@@ -76,6 +78,7 @@ static int run_ppl(struct suite_job *j, struct session *s, const struct ids *ids
     return 0;
 }
 
+/* Adds a measure with the mean of `value` over each window. */
 static void window_means(struct suite_job *j, const struct eval_kld_run *r, const char *name,
                          const double *value, const char *group, const char *key) {
     struct measure *m = measures_add(&j->ms, name, group, key, true, r->n_chunks);
@@ -85,6 +88,7 @@ static void window_means(struct suite_job *j, const struct eval_kld_run *r, cons
     }
 }
 
+/* Adds the measures ln_ppl and kld against the base, with one sample per window. */
 static int run_kld(struct suite_job *j, struct session *s, struct session *base,
                    const struct ids *ids, const char *group, const char *key, struct err *e) {
     const struct eval_domain d = {.name = group, .ids = ids->v, .n_ids = ids->n};
@@ -109,6 +113,7 @@ static int run_kld(struct suite_job *j, struct session *s, struct session *base,
     return 0;
 }
 
+/* Measures all texts of the suite, against the base if there is one. */
 static int run_texts(struct suite_job *j, struct err *e) {
     const struct eval_args *a = &j->a->eval;
     struct eval_loaded l = {0}, b = {0};
@@ -136,6 +141,7 @@ out:
 
 /* ---- suites, tasks ---- */
 
+/* Adds the share of passed cases of one tool-calling file. */
 static int run_suite(struct suite_job *j, const char *path, struct err *e) {
     struct suite s;
     struct suite_answers r;
@@ -160,6 +166,7 @@ static int run_suite(struct suite_job *j, const char *path, struct err *e) {
     return rc;
 }
 
+/* Adds the share of right answers of one file of choices or needles. */
 static int run_tasks(struct suite_job *j, const struct choice_job *cj, struct err *e) {
     struct choice_tasks t;
     struct choice_answers r;

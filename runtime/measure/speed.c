@@ -44,6 +44,7 @@ static void bw_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
+/* Returns the memory bandwidth of reading in GB/s; 0: memory is short. */
 static double measure_bandwidth(struct pool *p) {
     uint64_t avail = buf_available();
     int64_t n_chunks = BW_BYTES / BW_CHUNK;
@@ -94,6 +95,7 @@ static double weight_bytes(const struct session *s, const struct gr_use *u) {
     return (double)w->n_bytes * (double)s->g->node[u->node].moe.n_used / (double)w->ne[2];
 }
 
+/* Returns the bytes read to generate one token with `depth` tokens in the cache. */
 static double token_bytes(const struct session *s, double depth) {
     double sum =
         (double)model_weight(s->m, s->g->output)->n_bytes + 2.0 * (double)s->cache.rec.n_bytes;
@@ -120,6 +122,7 @@ static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
     *sec = progress_now_s() - t;
     return 0;
 }
+/* Generates r->tg tokens one by one; *sec: the time this took. */
 static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
     double t = progress_now_s();
     struct session_best best; /* fetched for each token, as in `hone run` */
@@ -168,6 +171,7 @@ static int measure(const struct speed_run *r, rep_fn fn, int64_t n, int reps,
     return 0;
 }
 
+/* Measures prompt and generation speed with `depth` tokens in the cache; appends to out. */
 static int measure_at_depth(const struct speed_run *r, int64_t depth, int reps, double bandwidth,
                             struct eval_speed *out, int *n_out, struct err *e) {
     struct seq *snap = NULL;

@@ -147,6 +147,7 @@ double eval_percentile(const double *sorted, int64_t n, double f) {
     return (1 - part) * sorted[i] + part * sorted[i + 1];
 }
 
+/* Computes mean and percentiles of the divergences; sorts p->kld. */
 static void stat_kld(struct kld_pos *p, struct eval_kld *o) {
     int64_t n = p->n;
     eval_mean(p->kld, n, &o->mean_kld, &o->mean_kld_stderr);
@@ -164,6 +165,7 @@ static void stat_kld(struct kld_pos *p, struct eval_kld *o) {
     o->max_kld = s[n - 1];
 }
 
+/* Computes perplexities of both models, their ratio and its standard error. */
 static void stat_ppl(const struct kld_pos *p, struct eval_kld *o) {
     int64_t n = p->n;
     double mq, mp, uq, up, cov = 0;

@@ -24,11 +24,13 @@ void suite_checks(struct buf *out) {
 
 /* ---- reading ---- */
 
+/* Returns the expected call of a case, from either of the two places; NULL: none. */
 static const struct json *find_expect(const struct json *c) {
     const struct json *x = json_get(c, "expect");
     return x ? x : json_get(json_get(c, "checks"), "tool_call");
 }
 
+/* Returns ERR_DATA unless "expect" has valid calls of offered tools, or is null. */
 static int check_expect(const struct suite_case *c, const char *what, struct err *e) {
     enum json_type t = json_type(c->expect);
     if (t != JSON_NULL && t != JSON_OBJ && t != JSON_ARR)
@@ -57,6 +59,7 @@ static int check_expect(const struct suite_case *c, const char *what, struct err
     return 0;
 }
 
+/* Returns the check of this name; NULL: unknown. */
 static const struct check *find_check(const char *name) {
     for (int i = 0; i < check_count; i++)
         if (strcmp(check_table[i].name, name) == 0) return &check_table[i];
@@ -93,6 +96,7 @@ static int check_checks(const struct suite_case *c, const char *what, struct err
     return rc;
 }
 
+/* Parses one line into c. line: kept, not copied; what: its name in errors. */
 static int read_case(struct suite_case *c, const char *line, size_t len, const char *what,
                      struct err *e) {
     TRY(json_parse(&c->json, line, len, what, e));

@@ -79,6 +79,7 @@ struct verdict {
     bool equal;     /* expected names and arguments */
     struct buf why; /* first failed check and the reason; empty if passed */
 };
+/* Judges an answer by the expected call and the checks of its case. */
 int answer_judge(const struct suite_case *c, const struct answer *a, struct verdict *v,
                  struct err *e);
 void verdict_release(struct verdict *v);

@@ -19,7 +19,9 @@ extern const int check_count;
 
 /* Return the first expected call, the next one, or the number of them. */
 const struct json *expect_first(const struct json *expect);
+/* Returns the expected call after `call`, or NULL; x: a case's "expect". */
 const struct json *expect_next(const struct json *expect, const struct json *call);
+/* Returns the number of expected calls; 0 for null. */
 int64_t expect_len(const struct json *expect);
 /* Returns the "function" object of the case's tool of that name; NULL: not offered. */
 const struct json *case_tool(const struct json *c, const char *name);

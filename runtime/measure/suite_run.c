@@ -33,6 +33,7 @@ static int find_format(const struct suite *suite, const struct model *m, const c
     return 0;
 }
 
+/* Renders and encodes the prompt of case i. */
 static int plan_case(struct suite_plan *p, int i, const struct model *m, const struct chat *chat,
                      struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];
@@ -99,6 +100,7 @@ static bool kept_gen(const struct results_cache_of *keep, const char *which, str
     buf_release(&b);
     return ok;
 }
+/* Caches a generated answer under the name `which`. */
 static void keep_gen(const struct results_cache_of *keep, const char *which,
                      const struct eval_gen *g) {
     const int64_t head[3] = {g->n_prompt, g->n_new, g->ended};
@@ -152,6 +154,7 @@ static int generate_calls(struct session *s, const struct suite_plan *p, int i, 
     return rc;
 }
 
+/* Generates (or takes from the cache) and judges the answer to case i. */
 static int answer_case(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
                        const struct results_cache_of *keep, struct suite_answers *out,
                        struct err *e) {

@@ -38,6 +38,7 @@ struct lines {
     struct buf text;
 };
 
+/* Adds the text, or rendered conversation, of a JSON line to the tokens of its domain. */
 static int add_line(struct lines *l, const char *line, size_t len, const char *what,
                     struct err *e) {
     struct json *j = NULL;

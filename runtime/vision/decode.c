@@ -26,6 +26,7 @@ static const struct format {
     {"SVG", "<svg", 4, NULL},
 };
 
+/* Returns whether the file begins with the format's magic bytes; '?' matches any byte. */
 static bool has_magic(const struct format *f, const uint8_t *p, size_t n) {
     if (n < f->n) return false;
     for (size_t i = 0; i < f->n; i++)

@@ -25,6 +25,7 @@ struct reader {
     char why[JMSG_LENGTH_MAX];
 };
 
+/* Handles libjpeg's fatal errors: keeps the message and returns to setjmp(). */
 static void fail(j_common_ptr d) {
     struct reader *r = d->client_data;
     d->err->format_message(d, r->why);
@@ -37,6 +38,7 @@ static void notice(j_common_ptr d, int level) {
     if (level < 0 && d->err->msg_code == JWRN_JPEG_EOF) fail(d);
 }
 
+/* Handles libjpeg's progress: stops files with too many scans. */
 static void count_scans(j_common_ptr d) {
     struct reader *r = d->client_data;
     if (r->d.input_scan_number <= MAX_SCANS) return;

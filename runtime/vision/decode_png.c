@@ -19,17 +19,20 @@ struct reader {
     char why[128]; /* libpng's message */
 };
 
+/* Handles libpng's fatal errors: keeps the message and returns to setjmp(). */
 static PNG_NORETURN void fail(png_structp png, png_const_charp why) {
     struct reader *r = png_get_error_ptr(png);
     snprintf(r->why, sizeof r->why, "%s", why);
     png_longjmp(png, 1);
 }
 
+/* Handles libpng's warnings. */
 static void ignore(png_structp png, png_const_charp why) {
     (void)png;
     (void)why;
 }
 
+/* Copies the next n bytes of the file for libpng; fails if there are fewer. */
 static void read_bytes(png_structp png, png_bytep to, size_t n) {
     struct reader *r = png_get_io_ptr(png);
     if ((size_t)(r->end - r->at) < n) png_error(png, "the file is truncated");

@@ -8,6 +8,7 @@
 
 enum { TAG_ORIENTATION = 0x112, TYPE_SHORT = 3, TYPE_LONG = 4 };
 
+/* Returns the unsigned number of n bytes at p; big: most significant byte first. */
 static uint32_t number(const uint8_t *p, int n, bool big) {
     uint32_t v = 0;
     for (int i = 0; i < n; i++) v = v << 8 | p[big ? i : n - 1 - i];
@@ -49,11 +50,13 @@ struct found {
     int exif, xmp; /* 0: none */
 };
 
+/* Sets *out to what `read` finds after `head`, if the data begin so and *out is still 0. */
 static void look_at(const uint8_t *p, size_t n, const char *head, size_t head_n,
                     int (*read)(const uint8_t *, size_t), int *out) {
     if (!*out && n > head_n && memcmp(p, head, head_n) == 0) *out = read(p + head_n, n - head_n);
 }
 
+/* Finds the orientations in a JPEG file's Exif and XMP segments. */
 static void search_jpeg(const uint8_t *p, size_t n, struct found *f) {
     static const char exif[] = "Exif\0", xmp[] = "http://ns.adobe.com/xap/1.0/";
     size_t at = 2;
@@ -73,6 +76,7 @@ static void search_jpeg(const uint8_t *p, size_t n, struct found *f) {
     }
 }
 
+/* Finds the orientations in a PNG file's eXIf and iTXt chunks. */
 static void search_png(const uint8_t *p, size_t n, struct found *f) {
     static const char xmp[] = "XML:com.adobe.xmp";
     size_t at = 8;

@@ -81,6 +81,7 @@ struct pixels {
     float *data;    /* of all views */
 };
 
+/* Resizes, splits and normalizes an image for the tower; free with pixels_release(). */
 int image_prepare(const struct vision_params *p, const struct image *im, struct pixels *out,
                   struct err *e);
 void pixels_release(struct pixels *px);
@@ -111,6 +112,7 @@ void image_prompt_release(struct image_prompt *pr);
  * with the text around it, for templates that do not support images. image_prompt() replaces only
  * the token. */
 const char *image_placeholder(enum projector type);
+/* Returns the text around an image's tokens, or else the text of one such token. */
 const char *image_surroundings(enum projector type);
 
 #endif

@@ -30,6 +30,7 @@ static const struct row {
     [PROJ_MINICPMV] = {"minicpmv4_6", "projector.scale_factor", 4, 0, 0, 1, 9},
 };
 
+/* Sets *type to the file's projector type. ERR_DATA: none, or not supported. */
 static int find_type(const struct gguf *g, enum projector *type, struct err *e) {
     const char *name = gguf_str_or(g, "clip.vision.projector_type", NULL);
     if (!name) name = gguf_str_or(g, "clip.projector_type", NULL);
@@ -63,6 +64,7 @@ static int read_number(const struct gguf *g, const char *name, int64_t otherwise
     return 0;
 }
 
+/* Reads an integer key up to `high`; a missing one is `otherwise`. */
 static int read_small(const struct gguf *g, const char *name, int otherwise, int high, int *out,
                       struct err *e) {
     int64_t n;
@@ -71,6 +73,7 @@ static int read_small(const struct gguf *g, const char *name, int otherwise, int
     return 0;
 }
 
+/* Reads an array of three floats, one per color. ERR_DATA: missing or different. */
 static int read_colours(const struct gguf *g, const char *key, float out[3], struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
     if (!kv || kv->type != GV_ARR || kv->elem != GV_F32 || kv->count != 3)

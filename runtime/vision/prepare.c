@@ -27,6 +27,7 @@ static void fill(const struct vision_params *p, const struct image *im, int x, i
     }
 }
 
+/* Returns ERR_DATA unless w and h are multiples of the pixels that make one token. */
 static int check_sides(const struct vision_params *p, int w, int h, struct err *e) {
     const int side = p->patch * p->merge;
     if (w % side == 0 && h % side == 0) return 0;
@@ -64,6 +65,7 @@ static int make_views(const struct vision_params *p, const struct view_plan *pla
     return 0;
 }
 
+/* Copies the image, tile by tile, to the views after or before the whole one. */
 static void fill_tiles(const struct vision_params *p, const struct image *im,
                        const struct pixels *px) {
     const struct view *v = px->view + (px->whole == 0);
@@ -78,6 +80,7 @@ struct stages {
     struct image first, tiles, whole;
 };
 
+/* Resizes the image for the whole view and, if planned, for the tiles, and fills the views. */
 static int resize(const struct vision_params *p, const struct image *im,
                   const struct view_plan *plan, struct stages *s, struct pixels *out,
                   struct err *e) {

@@ -77,6 +77,7 @@ struct writer {
     bool open; /* the last text continues */
 };
 
+/* Appends a zeroed part and returns it. */
 static struct image_part *add_part(struct writer *w) {
     struct image_prompt *out = w->out;
     if (out->n_parts == w->cap) {
@@ -129,12 +130,14 @@ static void add_view(struct writer *w, int view) {
     }
 }
 
+/* Appends the view of the whole image with its surrounding text. */
 static void add_whole(struct writer *w) {
     add_text(w, w->px->rows ? w->form->whole_split : w->form->whole);
     add_view(w, w->px->whole);
     add_text(w, w->form->whole_end);
 }
 
+/* Appends the views of all tiles, row by row, with their surrounding texts. */
 static void add_tiles(struct writer *w) {
     int view = w->px->whole == 0;
     for (int row = 0; row < w->px->rows; row++) {

@@ -75,6 +75,7 @@ static void round_weights(struct taps *t, size_t n, double largest) {
         t->weight[i] = (int16_t)(t->exact[i] * (1 << t->shift) + (t->exact[i] < 0 ? -0.5 : 0.5));
 }
 
+/* Computes the source pixels and weights of each of `to` resized pixels. */
 static int taps_make(struct taps *t, enum filter f, int from, int to, struct err *e) {
     const struct kernel *k = &kernels[f];
     const double radius = from > to ? k->radius * from / to : k->radius;
@@ -92,6 +93,7 @@ static int taps_make(struct taps *t, enum filter f, int from, int to, struct err
     return 0;
 }
 
+/* Shifts a fixed-point sum to an integer and clamps it to 0..255. */
 static uint8_t to_byte(int32_t sum, int shift) {
     sum >>= shift;
     return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
@@ -129,6 +131,7 @@ static void resize_rows(const struct image *from, const struct taps *t, int32_t 
     }
 }
 
+/* Resizes an image to width w; *to is a new image. */
 static int columns(const struct image *from, int w, enum filter f, struct image *to,
                    struct err *e) {
     struct taps t = {0};
@@ -139,6 +142,7 @@ static int columns(const struct image *from, int w, enum filter f, struct image 
     return rc;
 }
 
+/* Resizes an image to height h; *to is a new image. */
 static int rows(const struct image *from, int h, enum filter f, struct image *to, struct err *e) {
     struct taps t = {0};
     int32_t *sum = NULL;

@@ -6,18 +6,22 @@
 
 #include "runtime/vision/prepare.h"
 
+/* Returns x truncated to an integer, but not less than `low`. */
 static int at_least(int low, double x) {
     return x > low ? (int)x : low;
 }
 
+/* Rounds x to the nearest multiple of factor. */
 static int round_to(double x, int factor) {
     return (int)(rint(x / factor) * factor);
 }
 
+/* Rounds x up to a multiple of factor. */
 static int up_to(double x, int factor) {
     return (int)(ceil(x / factor) * factor);
 }
 
+/* Rounds x down to a multiple of factor. */
 static int down_to(double x, int factor) {
     return (int)(floor(x / factor) * factor);
 }
@@ -165,6 +169,7 @@ static int plan_idefics3(const struct vision_params *p, int w, int h, struct vie
     return 0;
 }
 
+/* Sets the tiles of `out`: g.rows x g.cols squares of `side` pixels. */
 static void split(struct tile_grid g, int side, struct view_plan *out) {
     out->rows = g.rows;
     out->cols = g.cols;
@@ -172,6 +177,7 @@ static void split(struct tile_grid g, int side, struct view_plan *out) {
     out->tiles_h = g.rows * side;
 }
 
+/* Plans a square view of the whole image and, if the grid has several cells, square tiles. */
 static int plan_internvl(const struct vision_params *p, int w, int h, struct view_plan *out,
                          struct err *e) {
     (void)e;
@@ -247,6 +253,7 @@ static struct tile_grid minicpm_grid(const struct vision_params *p, int w, int h
     return best;
 }
 
+/* Plans the whole image and, for large images, tiles of the best grid. */
 static int plan_minicpm(const struct vision_params *p, int w, int h, struct view_plan *out,
                         struct err *e) {
     const struct tile_grid g = minicpm_grid(p, w, h);

@@ -28,6 +28,7 @@ static int64_t scratch_of(const struct vision_tower *v) {
     return QUERIES * (KEYS + v->head_dim);
 }
 
+/* Computes attention of one tile of queries for one head. */
 static void attend(const struct job *j, const struct tile *t, int64_t head, float *scratch) {
     const struct kern *kern = &j->v->kern;
     const int64_t hd = j->v->head_dim, n = j->h->n, kv = head / (j->v->heads / j->v->kv_heads);

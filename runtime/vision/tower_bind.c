@@ -24,6 +24,7 @@ static const struct gguf_tensor *look(struct vision_tower *v, const char *base, 
     if (t) v->used[t - gguf_tensor_at(v->file, 0)] = 1;
     return t;
 }
+/* Returns whether the file has tensor base + suffix of a block. */
 static bool has(const struct vision_tower *v, const char *base, const char *suffix, int block) {
     char pattern[NAME], name[NAME];
     snprintf(pattern, sizeof pattern, "%s%s", base, suffix);
@@ -37,12 +38,14 @@ static int bad_shape(const struct vision_tower *v, const char *name, const char 
             name, (long long)is, (long long)want);
     return err_about(e, gguf_path(v->file), name);
 }
+/* Sets and returns the error for a tensor that is missing. */
 static int missing(const struct vision_tower *v, const char *name, struct err *e) {
     err_set(e, ERR_DATA, "%s: tensor %s is missing, which a %s tower needs", gguf_path(v->file),
             name, v->type->family);
     return err_about(e, gguf_path(v->file), name);
 }
 
+/* Adds memory to what the tower frees; frees it at once if out of memory. */
 static int keep(struct vision_tower *v, void *mem, struct err *e) {
     void **own = try_realloc(v->own, (size_t)v->n_own + 1, sizeof *own, "a vision tower", e);
     if (!own) {
@@ -213,6 +216,7 @@ static int qk_norms(struct vision_tower *v, struct tower_step *s, struct err *e)
     return vector(v, "v.blk.%d.attn_k_norm", ".weight", s->block, s->n_w, &s->b, e);
 }
 
+/* Binds the query, key and value matrices, fused or separate, of an attention step. */
 static int heads(struct vision_tower *v, struct tower_step *s, int64_t width, struct err *e) {
     static const char fused[] = "v.blk.%d.attn_qkv";
     int64_t q, k;
@@ -249,6 +253,7 @@ static int heads(struct vision_tower *v, struct tower_step *s, int64_t width, st
 
 /* ---- steps ---- */
 
+/* Binds a norm's weight and bias. NORM_AUTO becomes a LayerNorm if there is a bias. */
 static int norm(struct vision_tower *v, struct tower_step *s, int64_t width, struct err *e) {
     char name[NAME];
     s->width = width;
@@ -275,6 +280,7 @@ static int columns(struct vision_tower *v, struct tower_step *s, int64_t width, 
     return s->w && (s->b || !row->second) ? 0 : missing(v, name, e);
 }
 
+/* Binds the two matrices of a gated step, which must have the same number of rows. */
 static int gated(struct vision_tower *v, struct tower_step *s, int64_t width, struct err *e) {
     TRY(matrix(v, s->row->name, s->block, width, &s->mat, e));
     TRY(matrix(v, s->row->second, s->block, width, &s->second, e));
@@ -283,6 +289,7 @@ static int gated(struct vision_tower *v, struct tower_step *s, int64_t width, st
     return bad_shape(v, s->row->second, "the number of rows", s->second.out, s->mat.out, e);
 }
 
+/* Binds the embedding of the class token. */
 static int class_row(struct vision_tower *v, struct tower_step *s, struct err *e) {
     char name[NAME];
     const struct gguf_tensor *t = look(v, s->row->name, "", 0, name);
@@ -292,6 +299,7 @@ static int class_row(struct vision_tower *v, struct tower_step *s, struct err *e
     return floats(v, t, &v->cls, e);
 }
 
+/* Returns ERR_DATA unless `is` equals `want`; what: subject of the message, plural. */
 static int same_width(const struct vision_tower *v, int64_t is, int64_t want, const char *what,
                       struct err *e) {
     if (is == want) return 0;
@@ -352,6 +360,7 @@ static int bind(struct vision_tower *v, struct tower_step *s, int64_t width, str
     }
 }
 
+/* Adds the steps of the table `row` for a block; skips optional ones without tensors. */
 static int add_steps(struct vision_tower *v, const struct tower_row *row, int block,
                      struct err *e) {
     const int64_t square = (int64_t)v->params.merge * v->params.merge;
@@ -412,6 +421,7 @@ static void end_segment(struct vision_tower *v, bool patches) {
         (struct tower_segment){.first = first, .n = v->n_steps - first, .patches = patches};
 }
 
+/* Adds the steps of block b and of its deepstack branch, if it has one. */
 static int add_block(struct vision_tower *v, int b, struct err *e) {
     const int first = v->n_steps;
     TRY(add_steps(v, v->type->block, b, e));

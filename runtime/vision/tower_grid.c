@@ -80,6 +80,7 @@ static int32_t nearest(int64_t i, int64_t len, int64_t side) {
     return (int32_t)min_i64(b, side - 1);
 }
 
+/* Computes which learned position embeddings each patch uses, with their weights. */
 static int learned(struct tower_grid *g, const struct vision_tower *v, struct err *e) {
     const int kind = v->type->pos;
     const int64_t size[2] = {g->h, g->w};
@@ -151,6 +152,7 @@ static double angle(const struct vision_tower *v, struct tower_spot at, int64_t 
     }
 }
 
+/* Computes cosine and sine of the rotary angles of each patch. */
 static int rotation(struct tower_grid *g, const struct vision_tower *v, struct err *e) {
     const int64_t pairs = v->head_dim / 2;
     if (v->type->rope == ROPE_NONE) return 0;

@@ -37,6 +37,7 @@ static int64_t square_of(const struct vision_tower *v) {
     return (int64_t)v->params.merge * v->params.merge;
 }
 
+/* Exchanges the chunk's rows and its spare rows. */
 static void swap(struct chunk *c) {
     float *t = c->t;
     c->t = c->spare;
@@ -58,6 +59,7 @@ static void load_patches(const struct run *r, const struct tower_step *s, struct
     }
 }
 
+/* Replaces the chunk's rows by their product with m. */
 static void product(const struct run *r, const struct tower_mat *m, struct chunk *c) {
     tower_product(r->v, m, c->t, c->n, c->spare, m->out, c->panel, c->other);
     swap(c);
