@@ -13,6 +13,7 @@ enum { FUNCTIONS = 1 };
 
 /* ---- reading ---- */
 
+/* Reads `logprobs`: true requests them, without alternatives unless top_logprobs asks for some. */
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     if (!json_bool(v, false)) return 0;
@@ -45,11 +46,13 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
     return name ? ask_must_call(a, name, path, f)
                 : fault_set(f, 400, NULL, path, "the tool has no name");
 }
+/* Reads `parallel_tool_calls`: false allows one call only. */
 static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->one_call = !json_bool(v, true);
     return 0;
 }
+/* Reads the text that ends reasoning at its limit, up to 4096 bytes. */
 static int read_last_thought(struct ask *a, const struct json *v, const char *path,
                              struct fault *f) {
     if (!json_str(v) || strlen(json_str(v)) > 4096)
@@ -59,6 +62,7 @@ static int read_last_thought(struct ask *a, const struct json *v, const char *pa
     return 0;
 }
 
+/* Reads `reasoning_format`: "none" leaves reasoning, with its tags, in the content. */
 static int read_reasoning_format(struct ask *a, const struct json *v, const char *path,
                                  struct fault *f) {
     const char *s = json_str(v);
@@ -66,6 +70,7 @@ static int read_reasoning_format(struct ask *a, const struct json *v, const char
     a->tags = strcmp(s, "none") == 0;
     return 0;
 }
+/* Refuses output other than text. */
 static int check_modalities(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     (void)a;
@@ -74,12 +79,14 @@ static int check_modalities(struct ask *a, const struct json *v, const char *pat
             return fault_set(f, 400, NULL, path, "only text output is supported");
     return 0;
 }
+/* Refuses requests for token ids in answers. */
 static int refuse_token_ids(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     (void)a;
     if (json_type(v) == JSON_BOOL && !json_bool(v, true)) return 0;
     return fault_set(f, 400, NULL, path, "answers do not include token ids; use /tokenize");
 }
+/* Passes `verbosity` on to the template as a variable. */
 static int read_verbosity(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     struct buf text = {0};
     if (!json_str(v)) return fault_set(f, 400, NULL, path, "must be a string");
@@ -135,6 +142,7 @@ static const struct field fields[] = {
     {"chat_template", FIELD_REFUSED("chat templates in requests are not supported")},
 };
 
+/* Reads the limit of the answer's tokens, under its new or its old name; -1: none. */
 static int read_max_tokens(struct ask *a, const struct json *j, struct fault *f) {
     static const char *const names[] = {"max_completion_tokens", "max_tokens"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -147,6 +155,7 @@ static int read_max_tokens(struct ask *a, const struct json *j, struct fault *f)
     return 0;
 }
 
+/* Returns whether s has 1 to 128 letters, digits and the characters "_.:-"; s may be NULL. */
 static bool name_ok(const char *s) {
     const size_t n = s ? strlen(s) : 0;
     for (size_t i = 0; i < n; i++)
@@ -166,6 +175,7 @@ static const struct json *definition(const struct json *t) {
     return fn ? fn : json_get(t, "name") ? t : NULL;
 }
 
+/* Checks the form of the list of tools; returns 0 or the fault's HTTP status. */
 static int tools_ok(const struct json *tools, struct fault *f) {
     char path[64];
     int i = 0;
@@ -240,6 +250,7 @@ int chat_tools(struct ask *a, const struct json *j, struct fault *f) {
     return json_type(fns) == JSON_ARR && json_first(fns) ? put_tools(a, fns, true, f) : 0;
 }
 
+/* Reads a chat completion request; returns 0 or the fault's HTTP status. */
 static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {fields, ask_sampling};
     const int sizes[] = {(int)COUNT_OF(fields), ask_n_sampling};
@@ -256,6 +267,7 @@ static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     return chat_conv(a, json_get(j, "messages"), f);
 }
 
+/* Returns the finish_reason of a choice, by its older name for requests with `functions`. */
 static const char *choice_finish(const struct reply *r, const struct reply_choice *c) {
     const bool older = c->end == END_CALLS && (r->ask->api_flags & FUNCTIONS);
     return older ? "function_call" : reply_finish(c);
@@ -263,6 +275,7 @@ static const char *choice_finish(const struct reply *r, const struct reply_choic
 
 /* ---- a stream ---- */
 
+/* Begins a chunk of the stream, up to the open list of choices. */
 static void open_chunk(struct jw *w, struct buf *b, const struct reply *r) {
     jw_init(w, b, false);
     jw_obj(w, NULL);
@@ -322,6 +335,7 @@ static void put_call(struct jw *w, struct reply *r, const struct event *ev) {
     buf_release(&text);
 }
 
+/* Writes the "delta" of an event, and logprobs if requested. */
 static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
     struct reply_choice *c = &r->choice[ev->choice];
     const bool call = ev->kind == EV_CALL_BEGIN || ev->kind == EV_CALL_ARGS;
@@ -341,6 +355,7 @@ static void put_delta(struct jw *w, struct reply *r, const struct event *ev) {
     if (r->ask->top >= 0) put_probs(w, c, text);
 }
 
+/* Appends a chunk with one choice's event. */
 static void put_choice(struct reply *r, const struct event *ev, struct buf *out) {
     struct buf b = {0};
     struct jw w;
@@ -361,6 +376,7 @@ static void put_choice(struct reply *r, const struct event *ev, struct buf *out)
     buf_release(&b);
 }
 
+/* Appends the chunks of an event to the stream. */
 static void chat_event(struct reply *r, const struct event *ev, struct buf *out) {
     struct buf b = {0};
     struct jw w;
@@ -430,6 +446,7 @@ static void put_message(struct jw *w, const struct reply *r, const struct reply_
     jw_end(w);
 }
 
+/* Appends the whole answer as JSON, for requests without a stream. */
 static void chat_whole(struct reply *r, struct buf *out) {
     struct jw w;
     jw_init(&w, out, false);

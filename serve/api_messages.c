@@ -17,6 +17,7 @@ static bool is_billing(const char *s) {
     return strncmp(s, head, sizeof head - 1) == 0;
 }
 
+/* Adds `what`, unless it is there, to the list of ignored things. */
 static void add_warning(struct ask *a, const char *what) {
     if (a->warned.data && strstr(a->warned.data, what)) return;
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
@@ -112,6 +113,7 @@ static void put_text(struct turn *t, const char *role, const struct buf *text) {
     jw_end(w);
 }
 
+/* Returns the block of this type whose member id_name is `id`; NULL: none. */
 static const struct json *block_of(const struct json *content, const char *type,
                                    const char *id_name, const char *id) {
     for (const struct json *b = json_first(content); b; b = json_next(b)) {
@@ -135,6 +137,7 @@ static const struct json *call_of(const struct turn *t, const char *id) {
     return b;
 }
 
+/* Writes the tool message of block k, with the name of the call it answers. */
 static int put_tool_result(struct turn *t, const struct json *b, int k) {
     char path[100];
     struct buf text = {0};
@@ -206,6 +209,7 @@ static int user_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
+/* Writes a tool_use block as a tool call in OpenAI's form. */
 static void put_call(struct jw *w, const struct json *b) {
     const struct json *input = json_get(b, "input");
     char *args = json_type(input) == JSON_NULL ? xstrdup("{}") : ask_json(input);
@@ -226,6 +230,7 @@ static bool is_ours(const char *type) {
     return strcmp(type, "text") == 0 || strcmp(type, "tool_use") == 0;
 }
 
+/* Writes an assistant's message with its text, reasoning and calls. */
 static int assistant_message(struct turn *t, const struct json *m) {
     const struct json *content = json_get(m, "content");
     struct buf text = {0}, thought = {0}, calls = {0};
@@ -276,6 +281,7 @@ static int assistant_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
+/* Writes one message in OpenAI's form; returns 0 or the fault's HTTP status. */
 static int write_message(struct turn *t, const struct json *m) {
     const char *role = json_str(json_get(m, "role"));
     const struct json *content = json_get(m, "content");
@@ -361,6 +367,7 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
 
 /* ---- fields ---- */
 
+/* Reads whether and which tools must be called; "disable_parallel_tool_use": one call. */
 static int read_tool_choice(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     const char *type = json_str(json_get(v, "type"));
@@ -379,6 +386,7 @@ static int read_form(struct ask *a, const struct json *v, const char *path, stru
     a->form_strict = true;
     return 0;
 }
+/* Reads the reasoning effort and the format of the answer. */
 static int read_output_config(struct ask *a, const struct json *v, const char *path,
                               struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *format = json_get(v, "format");
@@ -425,6 +433,7 @@ static void mark_blocks(struct turn *t, const struct json *list, int message) {
         ask_mark(t->a, message, json_get(b, "cache_control"));
 }
 
+/* Writes system text, messages and tools as a conversation in OpenAI's form. */
 static int write_conv(struct ask *a, const struct json *j, struct buf *out, struct fault *f) {
     const struct json *list = json_get(j, "messages"), *last = NULL;
     struct buf system = {0};
@@ -464,6 +473,7 @@ int messages_read(struct ask *a, const struct json *j, struct fault *f) {
     return rc;
 }
 
+/* Reads a request, in which max_tokens is required; returns 0 or an HTTP status. */
 static int messages_read_all(struct ask *a, const struct json *j, struct fault *f) {
     if (json_type(json_get(j, "max_tokens")) == JSON_NULL)
         return fault_set(f, 400, NULL, "max_tokens", "Field required");

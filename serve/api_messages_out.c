@@ -9,6 +9,7 @@
 
 enum { NO_BLOCK, THINKING, TEXT, CALL };
 
+/* Returns the API's word for why the answer ended; NULL: not ended. */
 static const char *stop_reason(const struct reply_choice *c) {
     static const char *const words[] = {NULL,       "end_turn",   "stop_sequence",
                                         "tool_use", "max_tokens", "model_context_window_exceeded",
@@ -38,6 +39,7 @@ static void put_signature(struct jw *w, const struct buf *text) {
     buf_release(&b);
 }
 
+/* Begins a message object, up to the open list of its content. */
 static void open_message(struct reply *r, struct jw *w, const char *name) {
     jw_obj(w, name);
     jw_str(w, "id", r->id);
@@ -49,17 +51,20 @@ static void open_message(struct reply *r, struct jw *w, const char *name) {
 
 /* ---- a stream ---- */
 
+/* Begins the JSON of an event of this type. */
 static void begin_event(struct jw *w, struct buf *b, const char *type) {
     jw_init(w, b, false);
     jw_obj(w, NULL);
     jw_str(w, "type", type);
 }
+/* Ends the event's JSON, appends the event to out and releases b. */
 static void send_event(struct jw *w, struct buf *b, const char *type, struct buf *out) {
     jw_end(w);
     reply_sse(out, type, b);
     buf_release(b);
 }
 
+/* Appends a content_block_delta; kind: type of the delta, member: where the text goes. */
 static void put_delta(struct reply *r, const char *kind, const char *member, const char *s,
                       size_t n, struct buf *out) {
     struct buf b = {0};
@@ -73,6 +78,7 @@ static void put_delta(struct reply *r, const char *kind, const char *member, con
     send_event(&w, &b, "content_block_delta", out);
 }
 
+/* Ends the open content block; signs a thinking block. Nothing if none is open. */
 static void close_block(struct reply *r, struct buf *out) {
     struct buf b = {0}, sign = {0};
     struct jw w;
@@ -89,6 +95,7 @@ static void close_block(struct reply *r, struct buf *out) {
     r->block_kind = NO_BLOCK;
 }
 
+/* Opens a block of this kind unless it is open; a call always opens its own. */
 static void open_block(struct reply *r, int kind, const struct reply_call *call, struct buf *out) {
     struct buf b = {0};
     struct jw w;

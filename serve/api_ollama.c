@@ -24,6 +24,7 @@ static int read_alive(struct ask *a, const struct json *v, const char *path, str
     return 0;
 }
 
+/* Reads `think`: true, false, or an effort such as "low". */
 static int read_think(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) == JSON_BOOL) {
         a->think = json_bool(v, true) ? ASK_THINK_ON : ASK_THINK_OFF;
@@ -31,6 +32,7 @@ static int read_think(struct ask *a, const struct json *v, const char *path, str
     }
     return ask_read_effort(a, v, path, f);
 }
+/* Reads `format`: "json" or a schema; "" is ignored. */
 static int read_format(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *s = json_str(v);
     if (s && !*s) return 0;
@@ -89,6 +91,7 @@ static const struct field options[] = {
     {"use_mmap", FIELD_LEFT},
     {"numa", FIELD_LEFT},
 };
+/* Reads the members of `options`; unknown ones are errors. */
 static int read_options(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     static const struct field *const tables[] = {options};
     const int sizes[] = {(int)COUNT_OF(options)};
@@ -117,6 +120,7 @@ static const struct field text_fields[] = {
     {"suffix", FIELD_BY(refuse_suffix)},
 };
 
+/* Writes Ollama's calls in OpenAI's form. */
 static void put_calls(struct jw *w, const struct json *calls) {
     jw_arr(w, "tool_calls");
     for (const struct json *c = json_first(calls); c; c = json_next(c)) {
@@ -150,6 +154,7 @@ static void put_messages(struct jw *w, const struct json *messages) {
     jw_end(w);
 }
 
+/* Makes a conversation of `system` and `prompt`. */
 static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
     const char *prompt = json_str(json_get(j, "prompt")), *system = json_str(json_get(j, "system"));
     struct buf b = {0};
@@ -179,6 +184,7 @@ static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
     return 0;
 }
 
+/* Reads a request to /api/chat; returns 0 or the fault's HTTP status. */
 static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {chat_fields};
     const int sizes[] = {(int)COUNT_OF(chat_fields)};
@@ -205,6 +211,7 @@ static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f
     return rc;
 }
 
+/* Reads a request to /api/generate; returns 0 or the fault's HTTP status. */
 static int ollama_text_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {text_fields};
     const int sizes[] = {(int)COUNT_OF(text_fields)};
@@ -214,6 +221,7 @@ static int ollama_text_read(struct ask *a, const struct json *j, struct fault *f
 
 /* ---- writing ---- */
 
+/* Begins a line of the answer with model and time. */
 static void open_line(struct jw *w, struct buf *b, const struct reply *r) {
     char when[48];
     struct tm tm;
@@ -241,6 +249,7 @@ struct said {
     size_t n_content, n_thinking;
     int call_from, call_to;
 };
+/* Writes the text of s as a message (chat) or as "response", and new logprobs. */
 static void put_new_text(struct jw *w, const struct reply *r, bool chat, const struct said *s) {
     const struct reply_choice *c = &r->choice[0];
     if (chat) {
@@ -263,10 +272,12 @@ static void put_new_text(struct jw *w, const struct reply *r, bool chat, const s
     }
 }
 
+/* Returns seconds as nanoseconds. */
 static int64_t to_ns(double s) {
     return (int64_t)(s * 1e9);
 }
 
+/* Writes the members of the last line: why it ended, counts and times. */
 static void put_end(struct jw *w, const struct reply *r) {
     const struct reply_choice *c = &r->choice[0];
     const bool cut = c->end == END_LENGTH || c->end == END_CONTEXT;
@@ -288,6 +299,7 @@ static void put_end(struct jw *w, const struct reply *r) {
     jw_end(w);
 }
 
+/* Appends one line of the answer; end: the last one. */
 static void put_line(struct reply *r, bool chat, const struct said *s, bool end, struct buf *out) {
     struct jw w;
     open_line(&w, out, r);
@@ -302,6 +314,7 @@ static void put_line(struct reply *r, bool chat, const struct said *s, bool end,
     buf_str(out, "\n");
 }
 
+/* Appends a line for an event that has text, a call, or the end. */
 static void put_event(struct reply *r, const struct event *ev, bool chat, struct buf *out) {
     struct said s = {"", "", 0, 0, 0, 0};
     if (ev->kind == EV_CONTENT) s.content = ev->s, s.n_content = ev->n;
@@ -312,6 +325,7 @@ static void put_event(struct reply *r, const struct event *ev, bool chat, struct
         put_line(r, chat, &s, ev->kind == EV_DONE, out);
 }
 
+/* Appends the whole answer as a single line. */
 static void put_whole(struct reply *r, bool chat, struct buf *out) {
     const struct reply_choice *c = &r->choice[0];
     const struct said s = {c->content.data ? c->content.data : "",
@@ -336,6 +350,7 @@ static void text_whole(struct reply *r, struct buf *out) {
     put_whole(r, false, out);
 }
 
+/* Appends the fault in Ollama's form; returns the HTTP status. */
 static int ollama_fail(const struct fault *f, const char *request_id, bool in_stream,
                        struct buf *out) {
     struct jw w;

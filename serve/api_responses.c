@@ -13,6 +13,7 @@
 #include "text/base64.h"
 #include "text/utf8.h"
 
+/* Adds `what`, unless it is there, to the list of ignored things. */
 static void add_warning(struct ask *a, const char *what) {
     if (a->warned.data && strstr(a->warned.data, what)) return;
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
@@ -58,12 +59,14 @@ struct places {
     size_t n, cap;
 };
 
+/* Compares placements by id, then by place, for qsort(). */
 static int by_id(const void *a, const void *b) {
     const struct placement *x = a, *y = b;
     const int c = strcmp(x->id, y->id);
     return c ? c : x->at - y->at;
 }
 
+/* Records that `item`, with a call_id, is at index `at` of the input. */
 static void add_place(struct places *p, const struct json *item, int at) {
     const char *id = json_str(json_get(item, "call_id"));
     if (!id) return;
@@ -160,6 +163,7 @@ static int end_turn(struct talk_in *t) {
     return put_results(t);
 }
 
+/* Writes an item of type "message"; returns 0 or the fault's HTTP status. */
 static int write_message_item(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *role = json_str(json_get(m, "role"));
     (void)at;
@@ -181,6 +185,7 @@ static int write_message_item(struct talk_in *t, const struct json *m, int at, c
     return rc;
 }
 
+/* Collects a call; the calls of one answer become one message. */
 static int write_call_item(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *id = json_str(json_get(m, "call_id")), *name = json_str(json_get(m, "name")),
                *args = json_str(json_get(m, "arguments")), *input = json_str(json_get(m, "input")),
@@ -254,6 +259,7 @@ static const struct item_kind {
                   {"custom_tool_call", write_call_item},    {"function_call_output", item_output},
                   {"custom_tool_call_output", item_output}, {"reasoning", item_reasoning}};
 
+/* Returns the row of an item's type, by default "message"; NULL: unknown. */
 static const struct item_kind *kind_of(const struct json *m) {
     const char *type = json_str(json_get(m, "type"));
     for (size_t k = 0; k < COUNT_OF(item_kinds); k++)
@@ -261,6 +267,7 @@ static const struct item_kind *kind_of(const struct json *m) {
     return NULL;
 }
 
+/* Writes item i of the input; unknown types are warned about and ignored. */
 static int write_item(struct talk_in *t, const struct json *m, int i) {
     const struct item_kind *k = kind_of(m);
     char path[64];
@@ -286,6 +293,7 @@ static void find_places(struct talk_in *t, const struct json *items) {
     if (t->results_at.n) qsort(t->results_at.v, t->results_at.n, sizeof *t->results_at.v, by_id);
 }
 
+/* Writes instructions and input as a conversation in OpenAI's form. */
 static int write_conv(struct ask *a, const struct json *j, struct buf *out, struct fault *f) {
     const struct json *input = json_get(j, "input");
     const char *instructions = json_str(json_get(j, "instructions"));
@@ -372,6 +380,7 @@ static int put_list(struct ask *a, struct jw *w, const struct json *tools, const
     return rc;
 }
 
+/* Converts `tools` to OpenAI's form in a->tools; absent or empty: unchanged. */
 static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools");
     struct buf b = {0};
@@ -391,12 +400,14 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
 
 /* ---- fields ---- */
 
+/* Reads the reasoning effort, and whether a summary is requested. */
 static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *summary = json_get(v, "summary");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     if (json_str(summary)) a->api_flags |= RESPONSES_SUMMARY;
     return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
+/* Reads the format of the answer and its verbosity. */
 static int read_text(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *format = json_get(v, "format"), *verbosity = json_get(v, "verbosity");
     struct buf word = {0};
@@ -408,6 +419,7 @@ static int read_text(struct ask *a, const struct json *v, const char *path, stru
     }
     return json_type(format) == JSON_NULL ? 0 : ask_read_format(a, format, "text.format", f);
 }
+/* Reads whether and which tools must be called. */
 static int read_tool_choice(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     const char *s = json_str(v);
@@ -423,6 +435,7 @@ static int read_tool_choice(struct ask *a, const struct json *v, const char *pat
     return fault_set(f, 400, NULL, path,
                      "must be none, auto, required, or an object with a tool's type and name");
 }
+/* Reads `parallel_tool_calls`: false allows one call only. */
 static int read_parallel(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->one_call = !json_bool(v, true);
@@ -447,6 +460,7 @@ static int refuse_previous(struct ask *a, const struct json *v, const char *path
     return fault_set(f, 400, "previous_response_not_found", path,
                      "responses are not stored; send the items");
 }
+/* Reads what else to include: encrypted reasoning, logprobs. Ignores other words. */
 static int read_include(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)path, (void)f;
     for (const struct json *s = json_first(v); s; s = json_next(s)) {
@@ -523,6 +537,7 @@ static void keep_echo(struct ask *a, const struct json *j) {
     }
 }
 
+/* Reads a request to /v1/responses; returns 0 or the fault's HTTP status. */
 static int responses_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {fields};
     const int sizes[] = {(int)COUNT_OF(fields)};

@@ -30,6 +30,7 @@ static void put_usage(const struct reply *r, struct jw *w) {
     jw_end(w);
 }
 
+/* Returns whether the answer ended at a limit of tokens. */
 static bool is_cut(const struct reply *r) {
     const enum reply_end end = r->choice[0].end;
     return end == END_LENGTH || end == END_CONTEXT;
@@ -70,6 +71,7 @@ static void put_response(const struct reply *r, struct jw *w, const char *name,
 
 /* ---- items ---- */
 
+/* Writes the text as "encrypted" content: base64 with the prefix "hone1:". */
 static void put_base64(struct jw *w, const char *name, const struct buf *text) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     struct buf b = {0};
@@ -106,6 +108,7 @@ static void put_probs(const struct reply *r, struct jw *w, size_t from) {
     buf_release(&list);
 }
 
+/* Writes a content part, with empty logprobs and annotations in a message. */
 static void put_part(const struct reply *r, struct jw *w, const char *name, enum item kind,
                      const char *s, size_t n) {
     jw_obj(w, name);
@@ -136,6 +139,7 @@ static void put_call(const struct reply *r, struct jw *w, enum item kind,
     buf_release(&input);
 }
 
+/* Returns the kind of item of a call: function or custom tool. */
 static enum item kind_of(const struct reply *r, const struct reply_call *call) {
     return custom_tool_is(r->ask, call->name) ? CUSTOM : CALL;
 }
@@ -192,12 +196,14 @@ static void keep_item(struct reply *r, enum item kind, const struct reply_call *
 
 /* ---- events ---- */
 
+/* Begins the JSON of an event with type and sequence number. */
 static void begin_event(struct reply *r, struct jw *w, struct buf *b, const char *type) {
     jw_init(w, b, false);
     jw_obj(w, NULL);
     jw_str(w, "type", type);
     jw_i64(w, "sequence_number", r->seq++);
 }
+/* Ends the event's JSON, appends the event to out and releases b. */
 static void send_event(struct jw *w, struct buf *b, const char *type, struct buf *out) {
     jw_end(w);
     reply_sse(out, type, b);
@@ -217,6 +223,7 @@ static void whole_event(struct reply *r, const char *type, const char *status,
     send_event(&w, &b, type, out);
 }
 
+/* Appends an event with the whole item; call: NULL except for calls. */
 static void item_event(struct reply *r, const char *type, enum item kind,
                        const struct reply_call *call, bool done, struct buf *out) {
     struct buf b = {0};
@@ -248,6 +255,7 @@ static void part_event(struct reply *r, const char *type, const char *index, con
     send_event(&w, &b, type, out);
 }
 
+/* Appends a summary event if the client requested summaries; member NULL: a part. */
 static void summary_event(struct reply *r, const char *type, const char *member, const char *s,
                           size_t n, struct buf *out) {
     struct buf b = {0};
@@ -268,6 +276,7 @@ static void summary_event(struct reply *r, const char *type, const char *member,
     send_event(&w, &b, type, out);
 }
 
+/* Appends the events that end the open item. Nothing if none is open. */
 static void close_item(struct reply *r, struct buf *out) {
     const struct reply_choice *c = &r->choice[0];
     const enum item kind = (enum item)r->block_kind;
@@ -288,6 +297,7 @@ static void close_item(struct reply *r, struct buf *out) {
     r->block_kind = NO_ITEM;
 }
 
+/* Opens an item of this kind, and ends another one, unless it is open. */
 static void open_item(struct reply *r, enum item kind, size_t n_new, struct buf *out) {
     const struct reply_choice *c = &r->choice[0];
     if (r->block_kind == (int)kind) return;
@@ -302,6 +312,7 @@ static void open_item(struct reply *r, enum item kind, size_t n_new, struct buf 
         summary_event(r, "response.reasoning_summary_part.added", NULL, "", 0, out);
 }
 
+/* Appends the events of a call's beginning, arguments or end. */
 static void call_event(struct reply *r, const struct event *ev, struct buf *out) {
     const struct reply_call *call = &r->choice[0].call[ev->call];
     static const char *const deltas[] = {"response.function_call_arguments.delta",

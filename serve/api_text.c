@@ -10,6 +10,7 @@
 
 /* ---- reading ---- */
 
+/* Sets and returns the fault for a malformed prompt. */
 static int bad_prompt(const char *path, struct fault *f) {
     return fault_set(
         f, 400, NULL, path,
@@ -18,6 +19,7 @@ static int bad_prompt(const char *path, struct fault *f) {
         ASK_PROMPTS);
 }
 
+/* Adds a prompt: a string or a list of token ids. */
 static int add_prompt(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (a->n_prompts == ASK_PROMPTS) return bad_prompt(path, f);
     struct ask_prompt *p = &a->prompt[a->n_prompts++];
@@ -34,6 +36,7 @@ static int add_prompt(struct ask *a, const struct json *v, const char *path, str
     return json_type(v) == JSON_ARR ? 0 : bad_prompt(path, f);
 }
 
+/* Reads one prompt or a list of prompts. */
 static int read_prompt(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *first = json_first(v);
     if (json_str(v) || json_type(first) == JSON_NUM) return add_prompt(a, v, path, f);
@@ -41,6 +44,7 @@ static int read_prompt(struct ask *a, const struct json *v, const char *path, st
     for (const struct json *p = first; p; p = json_next(p)) TRY(add_prompt(a, p, path, f));
     return 0;
 }
+/* Reads `logprobs`: a number of alternatives, or true (0) or false (none). */
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     int64_t n = 0;
     if (json_type(v) == JSON_BOOL) {
@@ -77,6 +81,7 @@ static const struct field fields[] = {
     {"preset", FIELD_LEFT},
 };
 
+/* Reads a request to /v1/completions; returns 0 or the fault's HTTP status. */
 static int text_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {fields, ask_sampling};
     const int sizes[] = {(int)COUNT_OF(fields), ask_n_sampling};
@@ -96,6 +101,7 @@ static int text_read(struct ask *a, const struct json *j, struct fault *f) {
 
 /* ---- writing ---- */
 
+/* Begins an answer or a chunk, up to the open list of choices. */
 static void open_answer(struct jw *w, struct buf *b, const struct reply *r) {
     jw_init(w, b, false);
     jw_obj(w, NULL);
@@ -107,6 +113,7 @@ static void open_answer(struct jw *w, struct buf *b, const struct reply *r) {
     jw_arr(w, "choices");
 }
 
+/* Writes choice i with n bytes of text and new logprobs; finish NULL: not ended. */
 static void put_choice(struct jw *w, struct reply *r, int i, const char *text, size_t n,
                        const char *finish) {
     struct reply_choice *c = &r->choice[i];
@@ -122,6 +129,7 @@ static void put_choice(struct jw *w, struct reply *r, int i, const char *text, s
     jw_end(w);
 }
 
+/* Appends a chunk with n bytes of a choice's text; finish NULL: not ended. */
 static void put_event(struct reply *r, int choice, const char *s, size_t n, const char *finish,
                       struct buf *out) {
     struct buf b = {0};
@@ -136,6 +144,7 @@ static void put_event(struct reply *r, int choice, const char *s, size_t n, cons
     buf_release(&b);
 }
 
+/* Appends the chunks of an event to the stream. */
 static void text_event(struct reply *r, const struct event *ev, struct buf *out) {
     struct buf b = {0};
     struct jw w;
@@ -160,6 +169,7 @@ static void text_event(struct reply *r, const struct event *ev, struct buf *out)
     buf_str(out, "data: [DONE]\n\n");
 }
 
+/* Appends the whole answer as JSON, for requests without a stream. */
 static void text_whole(struct reply *r, struct buf *out) {
     struct jw w;
     open_answer(&w, out, r);

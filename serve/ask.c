@@ -95,6 +95,7 @@ void ask_note_schemas(struct ask *a, const struct json *body) {
 
 /* ---- fields ---- */
 
+/* Reads a number into the member of a that r describes; checks its range. */
 static int read_number(struct ask *a, const struct field *r, const struct json *v, const char *path,
                        struct fault *f) {
     char *at = (char *)a + r->at;
@@ -129,6 +130,7 @@ bool ask_is_empty(const struct json *v) {
     return (json_str(v) && !*json_str(v)) || (json_type(v) == JSON_ARR && !json_first(v));
 }
 
+/* Reads a value by the kind of its field; returns 0 or the fault's HTTP status. */
 static int read_field(struct ask *a, const struct field *r, const struct json *v, const char *path,
                       struct fault *f) {
     bool flag;
@@ -338,12 +340,14 @@ int ask_read_thinking(struct ask *a, const struct json *v, const char *path, str
     return 0;
 }
 
+/* Reads whether the prefix cache may be used. */
 static int read_cache(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->no_cache = !json_bool(v, true);
     return 0;
 }
 
+/* Reads whether texts of earlier answers may be restored in the prompt. */
 static int read_restore(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->exact = !json_bool(v, true);
@@ -452,6 +456,7 @@ static int read_choices(struct ask *a, const struct json *v, const char *path, s
 static int read_grammar(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     return ask_form(a, FORM_GRAMMAR, v, path, f);
 }
+/* Reads `structured_outputs`: exactly one language of the answer. */
 static int read_outputs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     static const struct {
         const char *name;

@@ -156,14 +156,20 @@ extern const int ask_n_sampling;
  * the HTTP status of an error with *f filled in. */
 int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
 int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* Reads the number of alternatives per token; 0 does not request logprobs by itself. */
 int ask_read_top(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* Reads a seed of up to 64 bits; -1: random. */
 int ask_read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* Reads over how many tokens the repeat penalty looks back; -1: all. */
 int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* Reads a stop text or a list of them; at most ASK_STOPS. */
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* Reads the template's variables; enable_thinking is a setting of its own. */
 int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads whether and how much to think: {"type": "enabled" | "disabled" | "adaptive",
  * "budget_tokens", "display"}, the budget in tokens, true or false. */
 int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* Reads a reasoning effort for the template; "none" switches reasoning off. */
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads the response format: {"type": "text" | "json_object" | "json_schema", "json_schema":
  * {"schema", "strict"}}, or the same with schema and strict next to the type. */
@@ -182,6 +188,7 @@ void ask_note_schemas(struct ask *a, const struct json *body);
 /* Returns whether a message has this role. msg_text() returns a message's content, or "" if that is
  * not a string. */
 bool msg_is(const struct json *m, const char *role);
+/* Returns a message's content; "" if it is not a string. */
 const char *msg_text(const struct json *m);
 
 /* ---- copying request values, without changing the order of members or the spelling of numbers

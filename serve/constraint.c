@@ -45,6 +45,7 @@ struct guards *guards_new(const struct tok *t, const struct toolfmt *f, enum gua
     return g;
 }
 
+/* Drops a reference to a compiled language; the last one frees it. */
 static void drop_lang(struct lang *l) {
     if (atomic_fetch_sub(&l->refs, 1) != 1) return;
     grammar_free(l->g);
@@ -134,6 +135,7 @@ static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     return rc;
 }
 
+/* Makes the grammar's view of the vocabulary on the first call. */
 static int need_vocab(struct guards *g, struct err *e) {
     pthread_mutex_lock(&g->making);
     const int rc = g->vocab ? 0 : gram_vocab_new(&g->vocab, g->tok, e);
@@ -141,6 +143,7 @@ static int need_vocab(struct guards *g, struct err *e) {
     return rc;
 }
 
+/* Compiles the language of the request's tools or form; opened: marker in the prompt, or NULL. */
 static int compile_form(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
                         struct grammar **out, struct gram_spot *spot, struct err *e) {
     const struct gram_opts any = {.strict = false};
@@ -161,6 +164,7 @@ static int compile_form(struct guards *g, struct ask *a, enum ask_form form, con
     return rc;
 }
 
+/* Removes language i from the cache. */
 static void drop_kept(struct guards *g, int i) {
     drop_lang(g->kept[i]);
     memmove(g->kept + i, g->kept + i + 1, (size_t)(--g->n - i) * sizeof(void *));
@@ -246,6 +250,7 @@ static int find_grammar(struct guards *g, struct ask *a, enum ask_form form, con
     return rc;
 }
 
+/* Returns a constraint with references to its n languages. */
 static struct constraint make_constraint(const struct guards *g, const struct constrain_opts *o,
                                          struct lang *const *l, int n) {
     struct constraint guard = {.c = constrain_new(o, g->tok)};
@@ -256,6 +261,7 @@ static struct constraint make_constraint(const struct guards *g, const struct co
     return guard;
 }
 
+/* Returns the request's field that an error of this form refers to. */
 static const char *field_name_of(const struct ask *a, enum ask_form form) {
     if (form != FORM_TOOLS) return a->form_path;
     return a->must_call || a->allowed ? "tool_choice"

@@ -15,6 +15,7 @@ struct said {
     struct buf text, thought;
 };
 
+/* Appends s on a line of its own. */
 static void add_line(struct buf *out, const char *s) {
     buf_fmt(out, "%s%s", out->len ? "\n" : "", s);
 }
@@ -28,6 +29,7 @@ static void say_thought(const struct json *p, struct buf *out) {
         if (json_str(json_get(x, "text"))) add_line(out, json_str(json_get(x, "text")));
 }
 
+/* Returns whether s is in the NULL-terminated list. */
 static bool is_one_of(const char *s, const char *const *list) {
     while (*list && strcmp(s, *list) != 0) list++;
     return *list != NULL;
@@ -86,6 +88,7 @@ static const char *role_of(const char *role) {
     return NULL;
 }
 
+/* Checks the form of a message's tool calls; returns 0 or the fault's HTTP status. */
 static int calls_ok(const struct json *calls, const char *path, struct fault *f) {
     char at[160];
     int i = 0;
@@ -149,6 +152,7 @@ static void put_old_call(struct jw *w, const struct json *call) {
     jw_end(w);
 }
 
+/* Writes a message in normal form, with the text and reasoning in *said. */
 static void put_message(struct jw *w, const struct json *m, const char *role,
                         const struct said *said) {
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
@@ -173,6 +177,7 @@ static void put_message(struct jw *w, const struct json *m, const char *role,
     jw_end(w);
 }
 
+/* Checks message i and writes it in normal form. */
 static int write_message(struct ask *a, struct jw *w, const struct json *m, int i,
                          struct fault *f) {
     struct said said = {{0}, {0}};

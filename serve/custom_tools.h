@@ -11,6 +11,7 @@
  * format is free text or a grammar (`regex` or `lark`), which then constrains calls (ask.held). */
 int custom_tool_define(struct ask *a, struct jw *w, const struct json *t, const char *path,
                        struct fault *f);
+/* Returns whether the request declares `name` as a custom tool. */
 bool custom_tool_is(const struct ask *a, const char *name);
 /* Appends the input text from a call's arguments, which may be incomplete. */
 void custom_tool_input(const struct buf *args, struct buf *out);

@@ -17,6 +17,7 @@ static void put_message(struct jw *w, const char *role, const struct buf *text) 
 
 /* ---- text ---- */
 
+/* Appends instructions and definitions of the tools; nothing without tools. */
 static void say_tools(const struct json *tools, struct buf *out) {
     if (!json_first(tools)) return;
     if (out->len) buf_str(out, "\n\n");
@@ -34,6 +35,7 @@ static void say_tools(const struct json *tools, struct buf *out) {
             "and </tool_response>.");
 }
 
+/* Appends the calls as <tool_call> blocks. */
 static void say_calls(const struct json *calls, struct buf *out) {
     for (const struct json *c = json_first(calls); c; c = json_next(c)) {
         const struct json *f = json_get(c, "function"), *args = json_get(f, "arguments");
@@ -83,6 +85,7 @@ static const struct json *put_results(struct jw *w, const struct json *m) {
     return last;
 }
 
+/* Writes messages for a template without tools: as system, user and assistant text. */
 static void put_messages(struct jw *w, const struct json *list, const struct json *tools) {
     const struct json *m = json_first(list);
     const bool system = m && msg_is(m, "system");

@@ -31,6 +31,7 @@ struct history *history_new(void) {
     return r;
 }
 
+/* Frees a remembered call and subtracts its bytes. */
 static void forget_call(struct history *r, struct call *c) {
     r->n_bytes -= c->n_bytes;
     free(c->reasoning);
@@ -45,6 +46,7 @@ void history_free(struct history *r) {
     free(r);
 }
 
+/* Returns the hash of a call's id for the API key `key`. */
 static uint64_t hash_id(uint64_t key, const char *id) {
     const uint64_t both[2] = {key, hash_u64(id, strlen(id))};
     return hash_u64(both, sizeof both);
@@ -69,6 +71,7 @@ void history_note(struct history *r, uint64_t key, const struct reply_choice *c)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* Returns the remembered call with the id of `call`; NULL: none. */
 static const struct call *find_call(const struct history *r, uint64_t key,
                                     const struct json *call) {
     const char *id = json_str(json_get(call, "id"));
@@ -106,6 +109,8 @@ static bool spelled_otherwise(const struct json *given, const struct call *c) {
     return same;
 }
 
+/* Writes a call, with its original arguments if they were changed only in spelling; true: they
+ * were. */
 static bool put_call(struct jw *w, const struct history *r, uint64_t key, const struct json *call) {
     const struct call *c = find_call(r, key, call);
     const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
@@ -127,6 +132,7 @@ static bool put_call(struct jw *w, const struct history *r, uint64_t key, const 
     return true;
 }
 
+/* Writes a message with lost reasoning and original calls restored; true: changed. */
 static bool put_message(struct jw *w, const struct history *r, uint64_t key, const struct json *m) {
     const struct json *calls = json_get(m, "tool_calls"), *call = json_first(calls);
     const char *thought = json_str(json_get(m, "reasoning_content")), *lost = NULL;

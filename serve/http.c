@@ -22,6 +22,7 @@ static bool is_token(unsigned char c) {
            (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
+/* Sets status and reason; returns -1. */
 static int refuse_request(struct http_req *r, int status, const char *why) {
     r->status = status;
     r->why = why;
@@ -62,6 +63,7 @@ static int read_target(struct http_req *r, struct http_text t) {
     return 0;
 }
 
+/* Parses method, target and version; returns 0, or -1 with r->status set. */
 static int read_request_line(struct http_req *r, struct http_text l) {
     const char *sp = memchr(l.s, ' ', l.n);
     if (!sp || sp == l.s)
@@ -89,6 +91,7 @@ static int read_request_line(struct http_req *r, struct http_text l) {
     return read_target(r, target);
 }
 
+/* Parses a header line; returns 0, or -1 with r->status set. */
 static int read_field(struct http_req *r, struct http_text l) {
     const char *colon = memchr(l.s, ':', l.n);
     if (l.s[0] == ' ' || l.s[0] == '\t')
@@ -117,6 +120,7 @@ const struct http_text *http_find(const struct http_req *r, const char *name) {
     return NULL;
 }
 
+/* Returns how many headers have this name. */
 static int count_fields(const struct http_req *r, const char *name) {
     int n = 0;
     for (int i = 0; i < r->n_fields; i++) n += http_is_word(r->field[i].name, name);
@@ -174,6 +178,7 @@ static int read_once(struct http_req *r) {
     return 0;
 }
 
+/* Checks the headers that matter here; returns 0, or -1 with r->status set. */
 static int read_known_fields(struct http_req *r) {
     const struct http_text *host = http_find(r, "host"), *conn = http_find(r, "connection"),
                            *expect = http_find(r, "expect");
@@ -241,6 +246,7 @@ void http_body_begin(struct http_body *b, const struct http_req *r) {
     *b = (struct http_body){.left = r->length > 0 ? r->length : 0, .chunked = r->chunked};
 }
 
+/* Returns the value of a hexadecimal digit; -1: not one. */
 static int hex_digit(char c) {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10

@@ -51,6 +51,7 @@ struct http_body {
     int line;       /* bytes of the current line */
     size_t n_taken; /* body bytes so far */
 };
+/* Begins reading the body of a request. */
 void http_body_begin(struct http_body *b, const struct http_req *r);
 enum http_more { HTTP_MORE, HTTP_DONE, HTTP_TOO_LARGE, HTTP_BAD };
 /* Parses body bytes at s, sets *used to the number consumed, and appends their content to out,

@@ -59,6 +59,7 @@ void info_health(struct server *s, struct job *j) {
     answer_line(j, &b);
 }
 
+/* Writes the entry of file i in the list of models. */
 static void put_model(struct server *s, int i, struct jw *w) {
     const struct listed l = listed_at(s, i);
     const struct serve_file *f = l.file;

@@ -44,6 +44,7 @@ void job_drop(struct job *j) {
     free(j);
 }
 
+/* Wakes the network thread to send new output. */
 static void wake_network(const struct job *j) {
     (void)!write(j->wake, "", 1); /* if the pipe is full, the thread will wake anyway */
 }

@@ -37,7 +37,9 @@ struct job {
 };
 /* Creates a job with one reference. wake is borrowed. */
 struct job *job_new(int wake);
+/* Adds a reference. */
 void job_hold(struct job *j);
+/* Drops a reference; the last one frees the job. j may be NULL. */
 void job_drop(struct job *j);
 
 /* Announces that the answer will be streamed, so that keep-alive bytes sent before it begins have
@@ -49,6 +51,7 @@ void job_stream(struct job *j, const char *type, const char *ping);
 void job_write(struct job *j, const char *s, size_t n);
 /* Sends a complete answer and ends the job. */
 void job_answer(struct job *j, int status, const char *type, const char *s, size_t n);
+/* Adds a header to the answer. */
 void job_field(struct job *j, const char *name, const char *value);
 /* Ends a streamed answer. cut: it is incomplete, so the end of the body is not sent. */
 void job_end(struct job *j, bool cut);

@@ -8,6 +8,7 @@
 #include "runtime/generate/sample.h"
 #include "runtime/engine/logits.h"
 
+/* Returns the natural log of the sum of exp(x[i]). */
 static double log_sum_exp(const float *x, int64_t n) {
     double most = -HUGE_VAL, sum = 0;
     for (int64_t i = 0; i < n; i++) most = fmax(most, (double)x[i]);
@@ -15,6 +16,7 @@ static double log_sum_exp(const float *x, int64_t n) {
     return most + log(sum);
 }
 
+/* Writes text, logprob and bytes of a token into the open object. */
 static void put_token(struct jw *w, const struct tok *t, int32_t id, double logprob) {
     struct buf b = {0};
     tok_decode(t, id, true, &b);
@@ -47,6 +49,7 @@ void logprobs_add(struct buf *out, const struct tok *t, const float *logits, int
     jw_end(&w);
 }
 
+/* Writes alternatives as an object from text to logprob; null if there are none. */
 static void put_tops(struct jw *w, const struct json *tops) {
     if (!json_first(tops)) {
         jw_null(w, NULL);

@@ -63,6 +63,7 @@ void ledger_metrics(const struct ledger *l, struct buf *out) {
 
 /* ---- the log ---- */
 
+/* Begins a log line; j and api may be NULL. */
 static void open_line(struct jw *w, struct buf *b, const struct job *j, const struct api *api,
                       int status) {
     char when[40];
@@ -84,6 +85,7 @@ static void open_line(struct jw *w, struct buf *b, const struct job *j, const st
     if (client) jw_strn(w, "client", client->s, client->n < 80 ? client->n : 80);
 }
 
+/* Ends the log line, passes it to the log and releases b. */
 static void close_line(struct server *s, struct jw *w, struct buf *b) {
     jw_end(w);
     s->o.log(s->o.log_ud, b->data);
@@ -112,6 +114,7 @@ static void put_asked(struct jw *w, const struct ask *a) {
     jw_i64(w, "n_tools", a->n_tools);
 }
 
+/* Returns the reasoning tokens of all choices. */
 static int64_t count_thinking(const struct reply *r) {
     int64_t n = 0;
     for (int i = 0; i < r->n_choices; i++) n += r->choice[i].n_think;

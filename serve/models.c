@@ -27,6 +27,7 @@ static void jobs_add(struct model_jobs *l, struct job *j) {
     l->v[l->n++] = j;
 }
 
+/* Removes the first job, which must exist, and returns it. */
 static struct job *jobs_first(struct model_jobs *l) {
     struct job *j = l->v[0];
     memmove(l->v, l->v + 1, (size_t)--l->n * sizeof(void *));
@@ -80,6 +81,7 @@ static bool is_in_memory(const struct listed *l) {
     return l->state == MODEL_LOADED || l->state == MODEL_CLOSING;
 }
 
+/* Returns the bytes of all models in memory, according to their estimates. */
 static uint64_t used_bytes(const struct server *s) {
     uint64_t n = 0;
     for (int i = 0; i < s->o.n_files; i++)
@@ -94,6 +96,7 @@ static bool fits(const struct server *s, const struct listed *l, uint64_t n_gone
     return !s->o.max_bytes || used - n_gone + l->file->need <= s->o.max_bytes;
 }
 
+/* Returns 0, or the fault if the model alone exceeds --max-memory. */
 static int too_large(const struct server *s, const struct serve_file *f, struct fault *why) {
     if (!s->o.max_bytes || f->need <= s->o.max_bytes) return 0;
     return fault_set(why, 500, "model_too_large", "model",
@@ -137,6 +140,7 @@ static void keep_counts(struct listed *l, const struct sched_counts *n) {
     l->past.shelf.n_bytes = 0;
 }
 
+/* Unloads a model once its users are gone. The lock is held, and released in between. */
 static void close_file(struct server *s, struct listed *l) {
     struct serve_core core = l->served->core;
     l->state = MODEL_CLOSING;
@@ -166,6 +170,7 @@ static int load(struct server *s, int i, struct served **out, struct err *e) {
     return rc;
 }
 
+/* Marks l as loaded; seconds: time it took. */
 static void set_loaded(struct server *s, struct listed *l, struct served *d, double seconds) {
     l->served = d;
     l->state = MODEL_LOADED;
@@ -196,6 +201,7 @@ static void set_failed(struct server *s, struct listed *l, const struct err *e) 
     fail_waiting(s, l, &f);
 }
 
+/* Loads a model. The lock is held, and released in between. */
 static void load_file(struct server *s, struct listed *l) {
     struct served *d = NULL;
     struct err e = {0};
@@ -281,6 +287,7 @@ static bool keeper_step(struct server *s) {
     return false;
 }
 
+/* Loads and unloads models until the server stops; ud: the server. */
 static void *keeper_main(void *ud) {
     struct server *s = ud;
     ctx_enter(s->ctx);
@@ -363,6 +370,7 @@ int models_find(struct server *s, const char *model, int *out, struct fault *f) 
     return f->status;
 }
 
+/* Sets and returns the fault for a model that failed to load. */
 static int refuse_broken(const struct listed *l, struct fault *f) {
     return fault_set(f, 500, "model_failed", "model", "%s cannot be served: %s", l->file->id,
                      models_wrong(l));

@@ -73,6 +73,7 @@ int models_find(struct server *s, const char *model, int *out, struct fault *f);
 int models_take(struct server *s, int i, struct job *j, struct served **out, struct fault *f);
 /* Adds a user to a file that has one already. */
 void models_hold(struct served *d);
+/* Ends the use of a model, which may now be unloaded. */
 void models_drop(struct served *d);
 /* Adds a user to file i if it is loaded, without updating t_used as a request does; NULL: not
  * loaded. */
@@ -90,6 +91,7 @@ const char *models_word(const struct listed *l);
 const char *models_wrong(const struct listed *l);
 /* Returns the counts of all files, or of one, since the server started. */
 struct sched_counts models_counts(const struct server *s);
+/* Returns a model's counts, including those from before it was last unloaded. */
 struct sched_counts models_counts_of(const struct listed *l);
 
 #endif

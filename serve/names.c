@@ -13,18 +13,22 @@ struct span { /* part of a name */
     size_t n;
 };
 
+/* Returns whether a and b are equal, ignoring case. */
 static bool same_text(struct span a, struct span b) {
     return a.n == b.n && strncasecmp(a.s, b.s, a.n) == 0;
 }
+/* Returns whether id begins with `with`, ignoring case. */
 static bool begins_with(struct span id, struct span with) {
     return id.n >= with.n && strncasecmp(id.s, with.s, with.n) == 0;
 }
+/* Returns whether id ends with `with`, ignoring case. */
 static bool ends_with(struct span id, struct span with) {
     return id.n >= with.n && strncasecmp(id.s + id.n - with.n, with.s, with.n) == 0;
 }
 static bool is_separator(char c) {
     return c == '-' || c == '.' || c == '/';
 }
+/* Returns x without the ending, unless x is nothing else. */
 static struct span without_ending(struct span x, const char *end) {
     const struct span e = {end, strlen(end)};
     if (x.n > e.n && ends_with(x, e)) x.n -= e.n;

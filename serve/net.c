@@ -71,10 +71,12 @@ struct net_counts net_counts(const struct net *n) {
 
 /* ---- listening ---- */
 
+/* Sets which events of fd to wait for; ptr: what they are reported with. */
 static int watch_fd(struct net *n, int fd, unsigned events, void *ptr, struct err *e) {
     return poller_set(n->waits, fd, events, ptr) ? err_sys(e, "cannot wait for connections") : 0;
 }
 
+/* Listens on a Unix socket. ERR_USAGE: unusable path. */
 static int listen_unix(struct net *n, const char *path, struct err *e) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     if (!*path || strlen(path) >= sizeof a.sun_path)
@@ -94,6 +96,7 @@ static int listen_unix(struct net *n, const char *path, struct err *e) {
     return 0;
 }
 
+/* Listens on all addresses of a host, and sets n->port. */
 static int listen_ip(struct net *n, const char *host, struct err *e) {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -153,6 +156,7 @@ int net_new(struct net **out, const struct net_opts *o, struct err *e) {
 
 /* ---- connections ---- */
 
+/* Ends the connection's use of its job; gone: the client has left. */
 static void drop_conn_job(struct conn *c, bool gone) {
     if (!c->job) return;
     if (gone) atomic_store(&c->job->gone, true);
@@ -161,6 +165,7 @@ static void drop_conn_job(struct conn *c, bool gone) {
     atomic_fetch_sub(&c->net->n_busy, 1);
 }
 
+/* Closes and frees a connection. */
 static void conn_close(struct conn *c) {
     drop_conn_job(c, true);
     if (c->prev)
@@ -177,6 +182,7 @@ static void conn_close(struct conn *c) {
     free(c);
 }
 
+/* Sets whether to wait for input and for room to send; false: the connection failed. */
 static bool set_interest(struct conn *c, bool in, bool out) {
     struct err ignored;
     if (c->in_off == !in && c->out_on == out) return true;
@@ -203,6 +209,7 @@ static bool flush(struct conn *c) {
     return set_interest(c, !c->in_off, c->out.len > 0);
 }
 
+/* Writes the head of an answer; length: of the body in bytes, negative: unknown. */
 static void put_head(struct conn *c, int status, const char *type, const struct buf *fields,
                      int64_t length) {
     struct buf *b = &c->out;
@@ -215,6 +222,7 @@ static void put_head(struct conn *c, int status, const char *type, const struct 
     c->head_sent = true;
 }
 
+/* Returns whether the request's method is HEAD, which gets no body. */
 static bool is_head(const struct conn *c) {
     return c->job && http_is(c->job->req.method, "HEAD");
 }
@@ -235,6 +243,7 @@ static bool refuse(struct conn *c, int status, const char *why) {
     return flush(c);
 }
 
+/* Writes n bytes of the body, chunked if the length is unknown. */
 static void put_chunk(struct conn *c, const char *s, size_t n) {
     if (!n || is_head(c)) return;
     if (c->chunked) buf_fmt(&c->out, "%zx\r\n", n);
@@ -295,6 +304,7 @@ static bool handle(struct conn *c) {
     return send_response(c);
 }
 
+/* Reads the head of a request once it is complete; false: close the connection. */
 static bool read_head(struct conn *c) {
     struct http_req r = {0};
     const int n = http_head(c->in.data ? c->in.data : "", c->in.len, &r);
@@ -324,6 +334,7 @@ static bool read_head(struct conn *c) {
     return flush(c);
 }
 
+/* Reads more of the body and handles the complete request; false: close the connection. */
 static bool read_body(struct conn *c) {
     size_t used = 0;
     const enum http_more m = http_body_feed(&c->body, c->in.data ? c->in.data : "", c->in.len,
@@ -350,6 +361,7 @@ static bool next_request(struct conn *c) {
     return true;
 }
 
+/* Reads what has arrived; false: close the connection. */
 static bool on_readable(struct conn *c) {
     char tmp[READ];
     for (;;) {
@@ -371,6 +383,7 @@ static bool shut_sending(struct conn *c) {
     return true;
 }
 
+/* Handles events of a connection; may free it. */
 static void on_conn(struct conn *c, unsigned events) {
     bool ok = !(events & WAIT_DEAD);
     if (ok && (events & WAIT_OUT)) ok = flush(c) && (c->out.len || send_response(c));
@@ -380,6 +393,7 @@ static void on_conn(struct conn *c, unsigned events) {
     if (!ok) conn_close(c);
 }
 
+/* Returns a hash of the address without its port; 0 for Unix sockets. */
 static uint64_t peer_of(const struct sockaddr_storage *a) {
     if (a->ss_family == AF_INET)
         return hash_u64(&((const struct sockaddr_in *)a)->sin_addr, sizeof(struct in_addr));
@@ -397,6 +411,7 @@ static void accept_later(struct net *n, bool later) {
         (void)watch_fd(n, n->listener[i], later ? 0 : WAIT_IN, &n->listener[i], &ignored);
 }
 
+/* Accepts waiting connections up to the limit. */
 static void accept_all(struct net *n, int listener) {
     const int one = 1, idle = 30, send_buf = SEND_BUF;
     while (atomic_load(&n->n_open) < n->o.max_connections) {
@@ -438,6 +453,7 @@ static bool in_time(struct conn *c, double now) {
     return true;
 }
 
+/* Sends something if an answer is silent for too long; false: the connection failed. */
 static bool keep_alive(struct conn *c, double now) {
     struct job *j = c->job;
     if (c->state != WAIT || !j || now - c->last_sent < PING_S) return true;
@@ -457,6 +473,7 @@ static bool keep_alive(struct conn *c, double now) {
     return flush(c);
 }
 
+/* Closes connections whose time is over, and sends signs of life to the others. */
 static void check_conns(struct net *n, double now) {
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
@@ -465,6 +482,7 @@ static void check_conns(struct net *n, double now) {
     if (n->accept_again > 0 && now > n->accept_again) accept_later(n, false);
 }
 
+/* Sends new output of all jobs. */
 static void send_answers(struct net *n) {
     char all[512]; /* each wakeup wrote one byte */
     while (read(n->wake[0], all, sizeof all) == sizeof all) {

@@ -30,6 +30,7 @@ static const struct part {
     {hone_page_server, hone_page_server_end},
 };
 
+/* Returns the value of a lower-case hexadecimal digit. */
 static int hex_digit(char c) {
     return c <= '9' ? c - '0' : c - 'a' + 10;
 }
@@ -56,6 +57,7 @@ static void put_hash(struct buf *out, const char *s, size_t n) {
     buf_str(out, "='");
 }
 
+/* Writes the page with its script, and its Content-Security-Policy. */
 static void write_page(struct buf *out, struct buf *policy) {
     struct buf script = {0};
     for (size_t i = 0; i < COUNT_OF(scripts); i++)

@@ -73,6 +73,7 @@ void poller_free(struct poller *w) {
     free(w->what);
     free(w);
 }
+/* Returns the index of fd; w->n: not there. */
 static size_t place_of(const struct poller *w, int fd) {
     size_t i = 0;
     while (i < w->n && w->fd[i].fd != fd) i++;

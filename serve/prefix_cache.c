@@ -47,6 +47,7 @@ struct prefix_cache *prefix_cache_new(struct session *s, const struct tok *t) {
     return p;
 }
 
+/* Frees the node's kept state, if it has one. */
 static void forget_state(struct prefix_cache *p, struct node *x) {
     if (!x->q) return;
     seq_free(x->q);
@@ -55,6 +56,7 @@ static void forget_state(struct prefix_cache *p, struct node *x) {
     p->n.n_tokens -= x->end;
 }
 
+/* Frees x, its siblings after it, and everything below them. */
 static void free_nodes(struct prefix_cache *p, struct node *x) {
     while (x) { /* children are prepended to the list instead of recursing */
         struct node *next = x->next;
@@ -77,6 +79,7 @@ void prefix_cache_free(struct prefix_cache *p) {
     free(p);
 }
 
+/* Returns the tree of an API key; NULL: none yet. */
 static struct node *root_of(const struct prefix_cache *p, uint64_t key) {
     struct node *r = p->roots;
     while (r && r->key != key) r = r->next;
@@ -104,6 +107,7 @@ struct cursor {
     unsigned char over[MAX_PIECE];
 };
 
+/* Returns whether a token has no text of its own. */
 static bool is_control(const struct tok *t, int32_t id) {
     struct buf b = {0};
     tok_decode(t, id, false, &b);
@@ -134,6 +138,7 @@ static bool same_bytes(const struct walk *w, struct cursor *c, int32_t id) {
     return same;
 }
 
+/* Moves past a cached token if the prompt continues with the same token or bytes. */
 static bool step_cursor(const struct walk *w, struct cursor *c, int32_t id) {
     if (!c->n_over && c->at < w->n && w->ids[c->at] == id) {
         c->at++;
@@ -159,6 +164,7 @@ static void descend(struct walk *w, const struct node *x, struct cursor c) {
     for (const struct node *k = x->child; k; k = k->next) descend(w, k, c);
 }
 
+/* Walks the tree of `key` along the prompt; how: compares tokens or bytes. */
 static struct walk match_prompt(const struct prefix_cache *p, const int32_t *ids, int64_t n,
                                 uint64_t key, enum prefix_cache_how how) {
     struct walk w = {.p = p, .ids = ids, .n = n, .how = p->tok ? how : PREFIX_IDS};
@@ -227,6 +233,7 @@ int prefix_cache_take(struct prefix_cache *p, struct ids *all, uint64_t key,
 
 /* ---- storing ---- */
 
+/* Returns a new node with n tokens, added to the parent's children; parent NULL: a root. */
 static struct node *new_node(struct node *parent, const int32_t *ids, int64_t n) {
     struct node *x = xcalloc(1, sizeof *x);
     x->ids = xcalloc((size_t)n + 1, sizeof *x->ids);
@@ -343,6 +350,7 @@ void prefix_cache_keep(struct prefix_cache *p, const int32_t *ids, int64_t n, ui
     if (p->can_trim) drop_covered(p, x);
 }
 
+/* Returns the value of a kept state per byte; the lowest is dropped first. */
 static double worth_of(const struct prefix_cache *p, const struct node *x, double now) {
     static const double by_use[] = {1, 1.5, 4, 1, 0.25};
     const struct node *up = x->parent;

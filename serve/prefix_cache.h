@@ -26,6 +26,7 @@ struct prefix_cache_match {
     int64_t
         seen; /* length of the longest prefix found in the tree, even without a sequence; >= n */
 };
+/* Returns how many of the prompt's n tokens are cached, without using the cache. */
 struct prefix_cache_match prefix_cache_match(const struct prefix_cache *p, const int32_t *ids,
                                              int64_t n, uint64_t key);
 enum prefix_cache_how { PREFIX_IDS, PREFIX_BYTES };
@@ -57,6 +58,7 @@ struct prefix_cache_kept {
     const struct seq *q;
 };
 typedef bool (*prefix_cache_show_fn)(void *ud, const struct prefix_cache_kept *k);
+/* Calls fn for every kept state until it returns false. */
 void prefix_cache_show(const struct prefix_cache *p, prefix_cache_show_fn fn, void *ud);
 /* Removes the least valuable entry. Returns false if the cache is empty. */
 bool prefix_cache_drop(struct prefix_cache *p);

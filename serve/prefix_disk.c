@@ -52,12 +52,14 @@ struct prefix_disk {
     struct prefix_disk_counts count;
 };
 
+/* Returns the path of an entry's file, freed by the caller. */
 static char *path_of(const struct prefix_disk *f, const char *name, const char *ending) {
     struct buf b = {0};
     buf_fmt(&b, "%s/%s%s", f->dir, name, ending);
     return buf_take(&b);
 }
 
+/* Writes the name of an entry's files: a hash of its tokens and key. */
 static void hash_name(const int32_t *ids, int64_t n, uint64_t key, char name[NAME]) {
     struct xxh128 *x = xxh128_new();
     xxh128_add(x, &key, sizeof key);
@@ -68,6 +70,7 @@ static void hash_name(const int32_t *ids, int64_t n, uint64_t key, char name[NAM
 
 /* ---- entries ---- */
 
+/* Deletes the files of an entry; ignores errors. */
 static void remove_files(const struct prefix_disk *f, const char *name) {
     static const char *const ending[] = {".ids", ".seq"};
     for (int i = 0; i < 2; i++) {
@@ -77,6 +80,7 @@ static void remove_files(const struct prefix_disk *f, const char *name) {
     }
 }
 
+/* Deletes entry i and its files; the last entry takes its place. */
 static void remove_entry(struct prefix_disk *f, int i) {
     remove_files(f, f->entry[i].name);
     f->count.n_bytes -= f->entry[i].n_bytes;
@@ -84,6 +88,7 @@ static void remove_entry(struct prefix_disk *f, int i) {
     f->entry[i] = f->entry[--f->n];
 }
 
+/* Adds an entry, whose ids it takes over. */
 static void add_entry(struct prefix_disk *f, const struct entry *x) {
     if (f->n == f->cap) {
         f->cap = f->cap ? 2 * f->cap : 16;
@@ -93,6 +98,7 @@ static void add_entry(struct prefix_disk *f, const struct entry *x) {
     f->count.n_bytes += x->n_bytes;
 }
 
+/* Returns the index of the entry with exactly these tokens; -1: none. */
 static int find_entry(const struct prefix_disk *f, const int32_t *ids, int64_t n, uint64_t key) {
     for (int i = 0; i < f->n; i++)
         if (f->entry[i].n == n && f->entry[i].key == key &&
@@ -150,6 +156,7 @@ static int parse(const struct prefix_disk *f, const uint8_t *p, size_t len, stru
     return 0;
 }
 
+/* Reads an entry's files. ERR_DATA: damaged or incomplete. */
 static int read_entry(const struct prefix_disk *f, const char *name, struct entry *x,
                       struct err *e) {
     char *ids = path_of(f, name, ".ids"), *seq = path_of(f, name, ".seq"), *text = NULL;
@@ -176,6 +183,7 @@ static int read_entry(const struct prefix_disk *f, const char *name, struct entr
     return rc;
 }
 
+/* Returns whether a file name is that of an entry. */
 static bool is_name(const char *s) {
     return strspn(s, "0123456789abcdef") == NAME - 1 &&
            (strcmp(s + NAME - 1, ".ids") == 0 || strcmp(s + NAME - 1, ".seq") == 0);
@@ -328,6 +336,7 @@ bool prefix_disk_wants(const struct prefix_disk *f, const int32_t *ids, int64_t 
            find_entry(f, ids, n, key) < 0;
 }
 
+/* Writes the tokens, the key and a checksum. */
 static int write_ids(const struct entry *x, const char *path, struct err *e) {
     const size_t len = HEAD + 4 * (size_t)x->n + 8;
     uint8_t *p = xcalloc(len, 1);

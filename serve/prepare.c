@@ -23,6 +23,7 @@
 
 /* ---- the body ---- */
 
+/* Parses the request's body, which must be a JSON object. */
 static int parse_body(const struct job *j, struct arena *mem, const struct json **out,
                       struct fault *f) {
     static const struct json_opts o = {
@@ -88,6 +89,7 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
 
 /* ---- the prompt ---- */
 
+/* Returns 0, or the fault if n tokens exceed the model's context. */
 static int too_long(const struct served *d, int64_t n, struct fault *f) {
     const int64_t n_ctx = session_get_opts(d->core.s)->n_ctx;
     if (n <= n_ctx) return 0;
@@ -100,6 +102,7 @@ static int too_long(const struct served *d, int64_t n, struct fault *f) {
     return f->status;
 }
 
+/* Returns the members of the template's variables, freed by the caller. */
 static char *template_kwargs(const struct served *d, const struct ask *a) {
     struct buf b = {0}, all = {0};
     struct err ignored;
@@ -112,6 +115,7 @@ static char *template_kwargs(const struct served *d, const struct ask *a) {
     return buf_take(&all);
 }
 
+/* Renders and encodes a conversation; gen: with the answer's beginning. */
 static int tokens_of(struct served *d, const char *conv, const char *kwargs, bool gen,
                      struct chat_prompt *p, struct err *e) {
     TRY(chat_tokens(d->chat, d->core.m->tok, conv, strlen(conv), kwargs, gen, d->server->o.special,
@@ -121,6 +125,7 @@ static int tokens_of(struct served *d, const char *conv, const char *kwargs, boo
                       : 0;
 }
 
+/* Replaces the conversation; takes `conv` over. */
 static void take_conv(struct ask *a, char *conv) {
     free(a->conv);
     a->conv = conv;
@@ -218,6 +223,7 @@ static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_
     return rc;
 }
 
+/* Renders the prompt, repairing the conversation in steps if the template fails. */
 static int render_prompt(struct served *d, struct ask *a, bool gen, struct chat_prompt *p,
                          struct fault *f) {
     struct err e;
@@ -243,6 +249,7 @@ static int render_prompt(struct served *d, struct ask *a, bool gen, struct chat_
     return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;
 }
 
+/* Returns the length without trailing whitespace. */
 static size_t stripped_len(const struct buf *b) {
     size_t n = b->len;
     while (n && strchr(" \t\r\n", b->data[n - 1])) n--;
@@ -345,6 +352,7 @@ static void choice_ends(struct task *t, const struct reply_choice *c) {
     history_note(t->from->server->restore, t->key, c);
 }
 
+/* Counts, records and logs a finished task. */
 static void task_done(struct task *t) {
     struct served *d = t->from;
     struct server *s = d->server;
@@ -387,6 +395,7 @@ static void init_reply(struct served *d, struct task *t) {
     t->reply.seed = seed;
 }
 
+/* Adds a place at which to keep the prompt's state, unless it is too early or there. */
 static void add_cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     enum { WORTH = 16 }; /* tokens; computing fewer is cheaper than copying a state */
     if (at < WORTH || at >= r->n_prompt || r->n_cuts == RUN_CUTS) return;
@@ -396,6 +405,7 @@ static void add_cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     r->cut[r->n_cuts++].use = use;
 }
 
+/* Makes the task of a conversation; returns 0 or the fault's HTTP status. */
 static int chat_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      struct task **out, struct fault *f) {
     struct chat_prompt p = {0};
@@ -423,6 +433,7 @@ static int chat_task(struct served *d, struct job *j, const struct api *api, str
     return rc;
 }
 
+/* Makes the task of plain prompts; returns 0 or the fault's HTTP status. */
 static int text_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      struct task **out, struct fault *f) {
     struct ids ids[ASK_PROMPTS] = {{0}};

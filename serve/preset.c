@@ -12,6 +12,7 @@ static const struct field own[] = {
     {"reasoning_budget_tokens", FIELD(F_INT, n_think, -1, INT32_MAX)},
 };
 
+/* Sets the defaults of a request; returns 0 or the fault's HTTP status. */
 static int apply_preset(struct ask *a, const struct json *preset, struct fault *f) {
     static const struct field *const tables[] = {own, ask_sampling};
     const int sizes[] = {(int)COUNT_OF(own), ask_n_sampling};

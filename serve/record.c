@@ -27,6 +27,7 @@ static void put_text(struct jw *w, const char *name, const struct buf *b) {
 
 /* ---- the conversation ---- */
 
+/* Writes the answer as a message; begun: text of the prompt that it continues, or NULL. */
 static void put_answer(struct jw *w, const struct reply_choice *c, const char *begun) {
     struct buf text = {0};
     if (begun) buf_str(&text, begun);
@@ -83,6 +84,7 @@ static bool is_own(const char *name) {
     return false;
 }
 
+/* Writes the template's variables that the client set. */
 static void put_kwargs(struct jw *w, const struct ask *a) {
     struct json *j = NULL;
     struct buf b = {0};
@@ -108,6 +110,7 @@ static void put_sampling(struct jw *w, const struct task *t, int choice) {
     jw_end(w);
 }
 
+/* Writes the request's limits and form; begun: as in put_answer. */
 static void put_ask(struct jw *w, const struct task *t, const char *begun) {
     const struct ask *a = &t->ask;
     jw_obj(w, "ask");
@@ -136,6 +139,7 @@ static void put_ask(struct jw *w, const struct task *t, const char *begun) {
 
 /* ---- the outcome ---- */
 
+/* Writes text and ids of the generated tokens. */
 static void put_drawn(struct served *d, struct jw *w, const struct run *r) {
     struct buf text = {0};
     for (int64_t i = r->n_prompt; i < r->all.n; i++)
@@ -147,6 +151,7 @@ static void put_drawn(struct served *d, struct jw *w, const struct run *r) {
     buf_release(&text);
 }
 
+/* Writes what the client received: reasoning, content, calls and problems. */
 static void put_outcome(struct jw *w, const struct task *t, const struct reply_choice *c) {
     put_text(w, "reasoning", &c->reasoning);
     put_text(w, "content", &c->content);
@@ -174,6 +179,7 @@ static void put_outcome(struct jw *w, const struct task *t, const struct reply_c
     }
 }
 
+/* Writes the record of choice i. */
 static void put_hone(struct served *d, struct jw *w, const struct task *t, int i,
                      const char *begun) {
     char when[40], id[33];
@@ -235,6 +241,7 @@ void record_task(struct served *d, const struct task *t) {
 
 /* ---- reading ---- */
 
+/* Reads recorded sampling settings; greedy: overrides the temperature. */
 static void read_sampling(struct ask *a, const struct json *v, bool greedy) {
     struct sample_opts *o = &a->sample;
     int64_t n;
@@ -253,10 +260,12 @@ static void read_sampling(struct ask *a, const struct json *v, bool greedy) {
     if (greedy) o->temp = 0;
 }
 
+/* Returns a copy of a string, freed by the caller; NULL for other types. */
 static char *text_of(const struct json *v) {
     return json_str(v) ? xstrdup(json_str(v)) : NULL;
 }
 
+/* Reads recorded limits and form. */
 static void read_limits(struct ask *a, const struct json *v) {
     const char *form = json_str(json_get(v, "form"));
     struct buf names = {0};
@@ -286,6 +295,7 @@ static void read_limits(struct ask *a, const struct json *v) {
     a->form_path = "form";
 }
 
+/* Reads recorded variables of the template. */
 static void read_kwargs(struct ask *a, const struct json *j) {
     for (const struct json *m = json_first(j); m; m = json_next(m)) {
         struct buf text = {0};

@@ -49,6 +49,7 @@ static void add_call(struct buf *b, const struct json *call) {
     json_free(parsed);
 }
 
+/* Returns a hash of role, content and calls. */
 static uint64_t hash_message(const struct json *m) {
     struct buf b = {0};
     json_write(&b, json_get(m, "role"));

@@ -17,12 +17,14 @@
  * more. AT_ONCE: maximum requests in flight per live sequence. */
 enum { TIMES = 4, LEAST = 256, AT_ONCE = 4 };
 
+/* Ignores an event: a replay sends nothing. */
 static void no_event(struct reply *r, const struct event *ev, struct buf *out) {
     (void)r, (void)ev, (void)out;
 }
 static void no_whole(struct reply *r, struct buf *out) {
     (void)r, (void)out;
 }
+/* Appends the fault's message; returns the HTTP status. */
 static int only_status(const struct fault *f, const char *request_id, bool in_stream,
                        struct buf *out) {
     (void)request_id, (void)in_stream;
@@ -122,6 +124,7 @@ static void append_text(struct buf *to, const struct buf *from) {
     buf_add(to, from->data ? from->data : "", from->len);
 }
 
+/* Copies the results of a finished task and frees its request. */
 static void replay_done(struct task *t) {
     struct asked *q = t->ud;
     struct replay *a = q->to;

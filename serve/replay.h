@@ -29,6 +29,7 @@ struct replay { /* a new answer, compared with the recorded one */
  * replay_finish() and must stay valid until then. greedy: as in record_ask(). */
 int replay_ask(struct server *s, const struct json *j, bool greedy, struct replay *out,
                struct err *e);
+/* Runs the scheduler until no task is left. */
 void replay_finish(struct server *s);
 void replay_release(struct replay *a);
 

@@ -101,6 +101,7 @@ void reply_usage(const struct reply *r, struct jw *w, const char *name) {
     jw_end(w);
 }
 
+/* Returns n / s; 0 if s is not positive. */
 static double per_second(double n, double s) {
     return s > 0 ? n / s : 0;
 }

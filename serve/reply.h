@@ -57,6 +57,7 @@ struct reply {
     struct buf shown;    /* logprobs of the current item: list elements */
     size_t mark;         /* offset at which the text of the current item begins */
 };
+/* Begins the reply to a, which it borrows. */
 void reply_init(struct reply *r, const struct ask *a, int n_choices);
 void reply_release(struct reply *r);
 
@@ -111,6 +112,7 @@ int64_t reply_n_out(const struct reply *r); /* tokens of all choices */
 
 /* Fills in a->tools from the members `tools` or `functions` of a request. */
 int chat_tools(struct ask *a, const struct json *j, struct fault *f);
+/* Appends the fault in OpenAI's form, as an event if in_stream; returns the HTTP status. */
 int openai_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out);
 /* Builds a->conv from messages in OpenAI's format and from a->tools. */
 int chat_conv(struct ask *a, const struct json *messages, struct fault *f);

@@ -189,6 +189,7 @@ static bool same_key(struct http_text given, const char *key) {
     return !differ;
 }
 
+/* Returns whether the request has a valid API key, and sets j->key to its hash. */
 static bool has_key(const struct server *s, struct job *j) {
     static const char bearer[] = "Bearer ";
     const size_t n = sizeof bearer - 1;
@@ -251,6 +252,7 @@ static bool type_ok(const struct job *j) {
  * over. If there are too many such addresses, the oldest one is forgotten. */
 enum { WRONG_KEYS = 10 };
 #define WRONG_S 10.0
+/* Returns the entry that counts wrong keys of a peer; replaces the oldest one. */
 static struct stranger *stranger_of(struct server *s, uint64_t peer, double now) {
     struct stranger *old = &s->stranger[0];
     for (int i = 0; i < SERVE_STRANGERS; i++) {
@@ -263,6 +265,7 @@ static struct stranger *stranger_of(struct server *s, uint64_t peer, double now)
     return old;
 }
 
+/* Returns 0, or 401 for a wrong key, or 429 after too many of them. */
 static int need_key(struct server *s, struct job *j, struct fault *f) {
     struct stranger *x = stranger_of(s, j->key, progress_now_s());
     if (x->n >= WRONG_KEYS)
@@ -273,6 +276,7 @@ static int need_key(struct server *s, struct job *j, struct fault *f) {
                      "an API key is required: Authorization: Bearer KEY, or x-api-key");
 }
 
+/* Finds the route and checks host, origin and key; returns 0 or an HTTP status. */
 static int may_ask(struct server *s, struct job *j, struct fault *f) {
     bool known;
     const struct route *r = find(&j->req, &known);
@@ -339,6 +343,7 @@ static bool is_stored(struct http_text path) {
     return false;
 }
 
+/* Checks method, encoding and content type; returns 0 or an HTTP status. */
 static int check_request(const struct server *s, struct job *j, struct fault *f) {
     bool known;
     const struct route *r = find(&j->req, &known);

@@ -57,6 +57,7 @@ static void keep_spares(struct sched *s) {
     s->o.n_bytes -= s->spare_bytes;
 }
 
+/* Allocates the buffers for drafting with an MTP block. */
 static void alloc_mtp(struct sched *s) {
     const int64_t n = DRAFT_RUNS * (MTP_TAIL + RUN_GUESSES);
     s->hidden = xcalloc((size_t)(n * s->n_embd), sizeof(float));
@@ -127,6 +128,7 @@ void sched_release(struct sched *s, struct run *r, bool keep) {
         seq_free(q);
 }
 
+/* Ends a run: counts its tokens, releases its sequence and reports the end to the task. */
 static void end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
     /* If the grammar is complete at the limit, the answer was not cut off. */
@@ -220,6 +222,7 @@ void sched_free(struct sched *s) {
     free(s);
 }
 
+/* Fails the tasks whose clients have disconnected. */
 static void drop_gone(struct sched *s) {
     struct fault f;
     bool any = false;
@@ -235,9 +238,11 @@ static void drop_gone(struct sched *s) {
 
 /* ---- rows ---- */
 
+/* Returns how many of the run's tokens are not computed yet. */
 static int64_t missing_rows(const struct run *r) {
     return r->all.n - seq_pos(r->seq);
 }
+/* Returns whether the run has begun to generate and lacks at most JUMP_ROWS rows. */
 static bool is_decoding(const struct run *r) {
     return r->all.n > r->n_prompt && missing_rows(r) <= JUMP_ROWS;
 }
@@ -267,9 +272,11 @@ static void choose_costly(struct sched *s) {
     }
     for (int i = 0; i < s->n_runs && !others; i++) s->run[i]->rests = false;
 }
+/* Returns whether the run can take part in the next pass as a generating one. */
 static bool may_decode(const struct run *r) {
     return r->seq && is_decoding(r) && !task_full(r->task) && !r->rests;
 }
+/* Returns whether logprobs of the prompt's tokens are still due. */
 static bool is_echoing(const struct run *r) {
     return r->task->ask.echo && r->task->ask.top >= 0 && r->n_echoed < r->n_prompt;
 }
@@ -311,6 +318,7 @@ static void keep_snapshots(struct sched *s, int64_t n) {
     }
 }
 
+/* Frees q unless it is one of the scheduler's own. */
 static void drop_snapshot(const struct sched *s, struct seq *q) {
     if (!sched_is_tap(s, q)) seq_free(q);
 }
@@ -325,6 +333,7 @@ static unsigned want_of(const struct sched *s, const struct run *r, int64_t n_to
                                                                               : WANT_LOGITS;
 }
 
+/* Adds the run's next n tokens to the pass. */
 static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) {
     const int64_t pos = seq_pos(r->seq);
     for (int64_t i = 0; i < n; i++) {
@@ -401,6 +410,7 @@ static struct run *next_prompt(const struct sched *s, const struct pass *p) {
     return best;
 }
 
+/* Fills the pass: generating runs first, then prompts. */
 static void gather_rows(struct sched *s, struct pass *p) {
     choose_costly(s);
     for (int i = 0; i < s->n_runs; i++) {
@@ -454,6 +464,7 @@ static int32_t draw_best(struct sched *s, struct run *r, const struct session_be
     return sampler_pick_best(r->sampler, b->id, b->logit, b->n, r->all.v, r->all.n);
 }
 
+/* Draws the run's next token; out: logits, or the best tokens only. */
 static int draw_token(struct sched *s, struct run *r, const struct row_out *out, int32_t *id,
                       struct err *e) {
     const struct ask *a = &r->task->ask;
@@ -522,6 +533,7 @@ static int draw_tokens(struct sched *s, struct run *r, const struct row_out *out
     return 0;
 }
 
+/* Returns the processor time of the thread in seconds. */
 static double cpu_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -644,6 +656,7 @@ static void next_tokens(struct sched *s, struct run *r, const struct row_out *ou
     if (r->seq) sched_settle(s, r, true);
 }
 
+/* Updates counts and speeds after a pass of t seconds. */
 static void measure_pass(struct sched *s, const struct pass *p, double t) {
     const int64_t n_prompt = p->n - p->n_decode;
     s->n.n_fed += n_prompt;

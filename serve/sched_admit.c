@@ -67,6 +67,7 @@ static uint64_t last_turn(const struct sched *s, uint64_t key) {
     return 0;
 }
 
+/* Records that the client `key` was served last. */
 static void note_turn(struct sched *s, uint64_t key) {
     int at = 0;
     for (int i = 0; i < s->n_served; i++) {
@@ -81,6 +82,7 @@ static void note_turn(struct sched *s, uint64_t key) {
     s->served[at].at = ++s->served_at;
 }
 
+/* Returns how many tokens two runs have in common at their start. */
 static int64_t common_tokens(const struct run *a, const struct run *b) {
     const int64_t n = min_i64(a->all.n, b->all.n);
     int64_t i = 0;
@@ -132,6 +134,7 @@ static struct run *next_waiting(struct sched *s) {
     return best;
 }
 
+/* Creates the run's sampler and parser, unless it has them. */
 static int start_text(struct run *r, const struct model *m, struct err *e) {
     struct task *t = r->task;
     if (!r->sampler)

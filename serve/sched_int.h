@@ -75,6 +75,7 @@ struct sched {
 
 /* Takes a run's sequence away; keep: stores it in the prefix cache. */
 void sched_release(struct sched *s, struct run *r, bool keep);
+/* Fails a task and ends all its runs. */
 void sched_fail_task(struct sched *s, struct task *t, const struct fault *f);
 /* Removes runs and tasks that have ended. */
 void sched_sweep(struct sched *s);
@@ -109,6 +110,7 @@ void sched_run_mtp(struct sched *s);
 void sched_forget_pairs(struct run *r);
 /* Writes the MTP block's guess of r's next token to *out and returns 1; 0: there is no guess. */
 int sched_guess_mtp(const struct sched *s, const struct run *r, int32_t *out, int most);
+/* Returns whether q is one of the scheduler's taps, which are reused rather than freed. */
 bool sched_is_tap(const struct sched *s, const struct seq *q);
 /* Frees all checkpoints, unless the current pass uses some. Returns whether any were freed. */
 bool sched_drop_taps(struct sched *s);

@@ -30,6 +30,7 @@ void serve_hand(struct server *s, struct job *j, struct served *d) {
     pthread_cond_signal(&s->to_prepare);
 }
 
+/* Prepares jobs until the server stops; ud: the server. */
 static void *prepare_main(void *ud) {
     struct server *s = ud;
     ctx_enter(s->ctx);
@@ -66,6 +67,7 @@ void serve_compile(struct server *s, struct task *t) {
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Compiles the grammars of tasks until the server stops; ud: the server. */
 static void *compile_main(void *ud) {
     struct server *s = ud;
     ctx_enter(s->ctx);
@@ -214,6 +216,7 @@ static bool step_all(struct server *s) {
     return busy;
 }
 
+/* Runs the models until the server stops; ud: the server. */
 static void *engine_main(void *ud) {
     struct server *s = ud;
     bool busy = true;
@@ -233,6 +236,7 @@ static void *engine_main(void *ud) {
 
 /* ---- start and end ---- */
 
+/* Drains and then stops the server after an interruption; false: it is stopping. */
 static bool on_tick(void *ud) {
     struct server *s = ud;
     if (!progress_interrupted() && !atomic_load(&s->lost)) return true;
@@ -291,6 +295,7 @@ int serve_load_ready(void *ud, int i, struct serve_core *out, struct err *e) {
     return 0;
 }
 
+/* Stops and joins all threads. */
 static void end_threads(struct server *s) {
     pthread_mutex_lock(&s->lock);
     atomic_store(&s->stop, true);

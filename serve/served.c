@@ -12,6 +12,7 @@
 #include "serve/server.h"
 #include "template/chat_ends.h"
 
+/* Sets the system_fingerprint: a hash of version, model and settings. */
 static void set_fingerprint(struct served *d) {
     struct buf b = {0};
     char id[33];

@@ -113,6 +113,7 @@ struct http_text route_query(const struct job *j, const char *name);
 void route_fail(struct job *j, const struct fault *f);
 /* Answers like route_fail(), and counts the request with ledger_refused(). Call without s->lock. */
 void route_refuse(struct server *s, struct job *j, const struct fault *f);
+/* Answers with status 200 and the JSON in b. */
 void answer_json(struct job *j, const struct buf *b);
 /* Answers with b and a line feed, and frees b. */
 void answer_line(struct job *j, struct buf *b);
@@ -127,6 +128,7 @@ int prepare_task(struct served *d, struct job *j, const struct api *api, struct 
  * 0, or the status of an error with *f filled in. */
 int prepare_read(struct served *d, const struct job *j, const struct api *api,
                  const struct json *body, struct ask *a, struct fault *f);
+/* Renders and encodes the prompt; returns 0 or the fault's HTTP status. */
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f);
 /* Writes the texts of the special tokens to the open object, with their names in templates; null:
  * no such token. */
@@ -137,6 +139,7 @@ void record_task(struct served *d, const struct task *t);
 /* Counts and logs a finished request with this status; ledger_refused() a rejected one. Call both
  * without s->lock. */
 void ledger_task(struct server *s, const struct task *t, int status);
+/* Counts and logs a request that was refused before it became a task. */
 void ledger_refused(struct server *s, const struct job *j, const struct fault *f);
 /* Appends the metrics. Call with s->lock held. */
 void ledger_metrics(const struct ledger *l, struct buf *out);
@@ -162,8 +165,10 @@ void serve_submit(struct server *s, struct task *t);
 
 void info_health(struct server *s, struct job *j);
 void info_models(struct server *s, struct job *j);
+/* Answers with the entry of the model `id`, n bytes; 404 if unknown. */
 void info_model(struct server *s, struct job *j, const char *id, size_t n);
 void info_props(struct server *s, struct job *j);
+/* Answers with the state of all slots; 503 if ?fail_on_no_slot=1 and none is free. */
 void info_slots(struct server *s, struct job *j);
 void info_metrics(struct server *s, struct job *j);
 void info_tags(struct server *s, struct job *j);
@@ -173,8 +178,11 @@ void info_root(struct server *s, struct job *j);
 /* Answers browsers with the web page, and other clients like info_root(). */
 void info_page(struct server *s, struct job *j);
 
+/* Reads a request to generate and submits its task, or answers with the fault. */
 void later_generate(struct served *d, struct job *j, const struct json *body);
+/* Answers with the tokens of "content" or, as vLLM does, of "prompt". */
 void later_tokenize(struct served *d, struct job *j, const struct json *body);
+/* Answers with the text of "tokens". */
 void later_detokenize(struct served *d, struct job *j, const struct json *body);
 void later_template(struct served *d, struct job *j, const struct json *body);
 /* Answers .../count_tokens and .../input_tokens. */

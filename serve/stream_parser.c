@@ -71,6 +71,7 @@ void parser_opened(struct parser *s, const char *marker) {
     if (s->parse && marker) toolparse_opened(s->parse, marker);
 }
 
+/* Passes an event to the sink; call: index of a call, or -1. */
 static void emit_event(struct parser *s, enum event_kind kind, int call, const char *text,
                        size_t n) {
     const struct event ev = {kind, s->choice, call, text, n};
@@ -81,6 +82,7 @@ static void emit_event(struct parser *s, enum event_kind kind, int call, const c
 static int n_stops(const struct ask *a) {
     return a->n_stop + (a->end_text ? 1 : 0);
 }
+/* Returns stop text i; after the last, the text that ends a turn. */
 static const char *stop_at(const struct ask *a, int i) {
     return i < a->n_stop ? a->stop[i] : a->end_text;
 }
@@ -116,6 +118,7 @@ static void show_content(struct parser *s, const char *text, size_t n, bool last
     }
 }
 
+/* Returns whether text begins with `with`. */
 static bool begins_with(const struct buf *text, const struct buf *with) {
     return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
 }
@@ -154,6 +157,7 @@ static void show_parts(struct parser *s) {
     buf_release(&args);
 }
 
+/* Emits the reasoning, content and calls that are certain now. */
 static void show_new(struct parser *s) {
     size_t n;
     if (!s->parse) {
@@ -194,6 +198,7 @@ static void watch_thinking(struct parser *s, const char *text, size_t n) {
     buf_str(&s->tail, "");
 }
 
+/* Parses the complete characters of n more bytes. */
 static void feed_text(struct parser *s, const char *text, size_t n) {
     buf_reset(&s->piece);
     text_complete(&s->piece, &s->part, text, n);
@@ -220,6 +225,7 @@ static void show_thought(struct parser *s, const char *text) {
         emit_event(s, EV_REASONING, 0, text + s->n_reasoning, n - s->n_reasoning);
 }
 
+/* Emits the calls that were not emitted yet; returns the number of calls. */
 static int show_calls(struct parser *s, const struct json *calls) {
     struct buf args = {0};
     int n = 0;
@@ -260,6 +266,7 @@ static void show_whole(struct parser *s, const char *text) {
         show_content(s, text, strlen(text), true);
 }
 
+/* Parses to the end and emits the rest; returns the number of calls. cut: at a limit. */
 static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
     const bool wanted = s->a->tools && !s->a->no_calls;
     int n = 0;

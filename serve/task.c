@@ -63,6 +63,7 @@ bool task_full(const struct task *t) {
     return t->job && atomic_load(&t->job->ahead) > FULL;
 }
 
+/* Appends to the client's output, or to t->out without a client. */
 static void write_out(struct task *t, const struct buf *b) {
     if (t->job)
         job_write(t->job, b->data ? b->data : "", b->len);
@@ -70,6 +71,7 @@ static void write_out(struct task *t, const struct buf *b) {
         buf_add(&t->out, b->data ? b->data : "", b->len);
 }
 
+/* Writes an event in the API's form. */
 static void stream_event(struct task *t, const struct event *ev) {
     struct buf b = {0};
     t->api->event(&t->reply, ev, &b);
@@ -122,6 +124,7 @@ void task_event(void *ud, const struct event *ev) {
     if (t->ask.stream) stream_event(t, ev);
 }
 
+/* Sends the end of the stream, or the whole answer, and calls t->done. */
 static void finish_task(struct task *t) {
     t->reply.total_s = progress_now_s() - t->t_arrive;
     if (t->ask.stream) {

@@ -93,6 +93,7 @@ struct task {
  * ask.n. */
 struct task *task_new(struct job *j, const struct api *api, struct ask *a, const struct ids *prompt,
                       int n_prompts);
+/* Frees a task, which may be NULL, with its runs. */
 void task_free(struct task *t);
 /* Returns whether the client has left. */
 bool task_gone(const struct task *t);

@@ -27,6 +27,7 @@ void texts_specials(const struct tok *t, struct jw *w) {
     }
 }
 
+/* Renders the prompt of the request; returns its tokens, or -1 with the fault set. */
 static int64_t count_tokens(struct served *d, const struct job *j, const struct json *body,
                             struct chat_prompt *p, struct fault *f) {
     const struct api *api = ((const struct route *)j->route)->api;
@@ -55,6 +56,7 @@ void later_count(struct served *d, struct job *j, const struct json *body) {
     chat_prompt_release(&p);
 }
 
+/* Writes token ids; pieces: with their texts, as bytes if not valid UTF-8. */
 static void put_tokens(struct served *d, const struct ids *ids, bool pieces, struct jw *w) {
     for (int64_t i = 0; i < ids->n; i++) {
         struct buf piece = {0};

@@ -45,6 +45,7 @@ int chat_new(struct chat **out, const char *tmpl, const char *name, const char *
     return 0;
 }
 
+/* Returns the text of a special token, freed by the caller; NULL: t is NULL or has none. */
 static char *special_text(const struct tok *t, enum tok_special s) {
     int64_t id = t ? tok_special(t, s) : -1;
     if (id < 0) return NULL;
@@ -97,6 +98,7 @@ static bool reserved(struct jval name) {
     return false;
 }
 
+/* Parses the JSON texts of a job and returns the template's variables. */
 static struct jval job_vars(struct jctx *c, void *ctx) {
     const struct job *j = ctx;
     struct jval conv = jjson_parse(c, j->conv_text, j->conv_len, "conversation");
@@ -140,6 +142,7 @@ static bool try_again(struct job *j, const struct jinja **t, const struct jinja_
     return j->text_args = true;
 }
 
+/* Returns the variables with every string labeled by its path, for spans. */
 static struct jval named_vars(struct jctx *c, void *ctx) {
     return chat_name_vars(c, job_vars(c, ctx));
 }
@@ -229,6 +232,7 @@ static int64_t tokens_before(const struct tok *t, const struct chat_prompt *p,
     return same;
 }
 
+/* Returns how many of the ids are control tokens. */
 static int count_control(const struct tok *t, const struct ids *ids) {
     int n = 0;
     for (int64_t i = 0; i < ids->n; i++) n += tok_type(t, ids->v[i]) == TT_CONTROL;

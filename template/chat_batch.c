@@ -22,6 +22,7 @@ bool chat_clock(const char *text, int64_t *now) {
     return true;
 }
 
+/* Returns the document's "clock" as Unix time; -1: missing or malformed. */
 static int64_t clock_of(struct jval doc) {
     struct jval v = chat_member(doc, "clock");
     char text[32] = "";
@@ -31,6 +32,7 @@ static int64_t clock_of(struct jval doc) {
     return now;
 }
 
+/* Writes a rendering as a string, or a failure (rc not 0) as an object, under the name `id`. */
 static void put_result(struct jw *w, const char *id, int rc, const struct buf *text,
                        const struct jinja_err *je) {
     if (!rc) {
@@ -43,6 +45,7 @@ static void put_result(struct jw *w, const char *id, int rc, const struct buf *t
     jw_end(w);
 }
 
+/* Copies the item's "id", cut to 127 bytes; "" if it is not a string. */
 static void id_text(struct jval item, char out[128]) {
     struct jval id = chat_member(item, "id");
     size_t n = id.tag == JT_STR ? id.len : 0;
@@ -83,6 +86,7 @@ int chat_batch_render(const char *tmpl, size_t tmpl_len, const char *name, enum 
     return rc;
 }
 
+/* Returns the "context" of the item ctx as variables; an empty dict if it is not one. */
 static struct jval unit_vars(struct jctx *c, void *ctx) {
     struct jval v = chat_member(*(const struct jval *)ctx, "context");
     return v.tag == JT_DICT ? (c->t->lenient ? jv_clone(c, v) : v) : jv_dict(c, 0);

@@ -143,6 +143,7 @@ static bool has_id(const struct ids *a, int32_t id) {
     return false;
 }
 
+/* Returns whether the token's text has only whitespace; true if it is empty. */
 static bool is_blank_token(const struct tok *t, int32_t id) {
     struct buf b = {0};
     bool is = true;
@@ -158,6 +159,7 @@ static bool special(const struct tok *t, int32_t id) {
     return tok_role(t, id) == TT_CONTROL || (tok_role(t, id) == TT_USER && !is_blank_token(t, id));
 }
 
+/* Replaces *out by the tokens of a text, with special tokens recognized; empty on error. */
 static void encode_text(const struct tok *t, const char *s, size_t n, struct ids *out) {
     struct err ignored;
     out->n = 0;
@@ -238,6 +240,7 @@ static void find_end_text(struct marks *m) {
     buf_release(&b);
 }
 
+/* Finds the token that ends an answer by rendering one, and sets it as TS_EOT. */
 static void find_turn_end(struct marks *m) {
     struct buf b = {0};
     int64_t end = -1, at = render(m->chat, answered, &b) ? after_last(&b, SAID) : -1;
@@ -324,6 +327,7 @@ static int64_t closes_calls(const struct marks *m, const struct buf *one) {
     return end;
 }
 
+/* Finds the token that ends a tool call by rendering one, and sets it as TS_EOM. */
 static void find_call_end(struct marks *m) {
     struct buf one = {0}, both = {0};
     int64_t at = render(m->chat, called, &one) ? after_last(&one, VALUE) : -1, end = -1;

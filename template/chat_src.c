@@ -21,6 +21,7 @@
 const char *const chat_src_special_names[CHAT_SRC_SPECIALS] = {"bos_token", "eos_token",
                                                                "unk_token", "pad_token"};
 
+/* Adds the name of an available template; drops it once CHAT_SRC_MAX are listed. */
 static void add_name(struct chat_src *s, const char *name) {
     if (s->n_names < CHAT_SRC_MAX) s->names[s->n_names++] = xstrdup(name);
 }
@@ -37,6 +38,7 @@ static int offer(struct chat_src *s, const char *want, const char *name, const c
     return 0;
 }
 
+/* Returns 0 if a template was found, else an error that lists the available ones. */
 static int fail_no_template(struct chat_src *s, const char *path, const char *want, struct err *e) {
     if (s->text) {
         s->label = xasprintf("%s", path);
@@ -55,6 +57,7 @@ static int fail_no_template(struct chat_src *s, const char *path, const char *wa
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
 
+/* Returns the text of the token whose id is in key id_key, freed by the caller; NULL: none. */
 static char *gguf_token(const struct gguf *g, const char *id_key) {
     const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
     uint64_t id = gguf_u64_or(g, id_key, UINT64_MAX), len = 0;
@@ -65,6 +68,7 @@ static char *gguf_token(const struct gguf *g, const char *id_key) {
     return xstrndup(text, len);
 }
 
+/* Reads the template `want` (NULL: the default) and the special tokens from a GGUF file. */
 static int from_gguf(struct chat_src *s, const char *path, const char *want, struct err *e) {
     static const char prefix[] = "tokenizer.chat_template";
     static const char *const ids[CHAT_SRC_SPECIALS] = {
@@ -90,6 +94,7 @@ static int from_gguf(struct chat_src *s, const char *path, const char *want, str
 
 /* ---- Hugging Face folder --------------------------------------------------------------------- */
 
+/* Reads the texts of special tokens from tokenizer_config.json; absent ones stay NULL. */
 static void config_specials(struct chat_src *s, const struct json *config) {
     for (int i = 0; i < CHAT_SRC_SPECIALS; i++) {
         const struct json *v = json_get(config, chat_src_special_names[i]);
@@ -99,6 +104,7 @@ static void config_specials(struct chat_src *s, const struct json *config) {
     }
 }
 
+/* Takes the template `want` (NULL: the default) from tokenizer_config.json. */
 static int config_templates(struct chat_src *s, const char *want, const struct json *config,
                             const char *path, struct err *e) {
     const struct json *v = json_get(config, "chat_template");
@@ -114,6 +120,7 @@ static int config_templates(struct chat_src *s, const char *want, const struct j
     return 0;
 }
 
+/* Reads a file and offers its text as the template `name`. */
 static int offer_file(struct chat_src *s, const char *want, const char *name, const char *path,
                       struct err *e) {
     char *text;
@@ -143,6 +150,7 @@ static int offer_from_folder(struct chat_src *s, const char *dir, const char *wa
     return rc;
 }
 
+/* Reads template and special tokens from a Hugging Face folder. */
 static int from_folder(struct chat_src *s, const char *dir, const char *want, struct err *e) {
     char *file = io_join(dir, "chat_template.jinja"),
          *config_path = io_join(dir, "tokenizer_config.json");
@@ -173,6 +181,7 @@ static int from_config(struct chat_src *s, const char *path, const char *want, s
     return rc ? rc : fail_no_template(s, path, want, e);
 }
 
+/* Reads the template `name` (NULL: the default) from a folder, a GGUF file or a text file. */
 static int open_src(struct chat_src *s, const char *path, const char *name, struct err *e) {
     char magic[4] = "";
     int rc;

@@ -31,6 +31,7 @@ static void set_member(struct jctx *c, struct jval d, const char *name, struct j
     jdict_set(c, d.u.dict, jv_str(name), v);
 }
 
+/* Sets all members of `from` in d; nothing if `from` is not a dict. */
 static void merge_dict(struct jctx *c, struct jval d, struct jval from) {
     if (from.tag != JT_DICT) return;
     for (uint32_t i = 0; i < from.u.dict->n; i++)
@@ -74,6 +75,7 @@ static struct jval call_with_args(struct jctx *c, struct jval call, bool as_text
     return k;
 }
 
+/* Returns the message with its calls' arguments converted to text or to objects. */
 static struct jval with_args(struct jctx *c, struct jval m, bool as_text) {
     struct jval calls = chat_member(m, "tool_calls");
     if (calls.tag != JT_LIST) return m;

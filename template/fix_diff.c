@@ -21,6 +21,7 @@ struct lines {
 };
 enum { CONTEXT = 3, MAX_CELLS = 1 << 24 };
 
+/* Splits a text into lines, which keep their newline; the array is freed by the caller. */
 static struct lines split_lines(const char *s, size_t n) {
     struct lines l = {0};
     size_t cap = 0;
@@ -80,6 +81,7 @@ static char *edit_script(const struct lines *a, const struct lines *b, size_t *n
     return s;
 }
 
+/* Appends a diff line: sign (' ', '-' or '+') and text, which may lack its newline. */
 static void put_line(struct buf *out, char sign, struct line l) {
     buf_chr(out, sign);
     buf_add(out, l.s, l.n);

@@ -28,6 +28,7 @@ void jx_where(const char *src, size_t len, uint32_t pos, int *line, int *col) {
     *col = k;
 }
 
+/* Returns the kind of failure for the name of an exception. */
 static enum jinja_fail fail_kind(const char *kind) {
     static const struct {
         const char *name;
@@ -59,6 +60,7 @@ void jx_look(struct jctx *c) {
     c->look_at = c->max_steps - c->steps < LOOK_EVERY ? c->max_steps : c->steps + LOOK_EVERY;
 }
 
+/* Writes Jinja's message for the use of an undefined value. */
 static void undef_text(struct jctx *c, const struct jundef *u, char *out, size_t cap) {
     if (u->hint) {
         snprintf(out, cap, "%s", u->hint);
@@ -83,6 +85,7 @@ static void undef_text(struct jctx *c, const struct jundef *u, char *out, size_t
     }
 }
 
+/* Fails with the message for the undefined value v; does not return. */
 void jx_undef_fail(struct jctx *c, struct jval v) {
     char text[sizeof c->err->msg];
     undef_text(c, v.u.undef, text, sizeof text);
@@ -143,6 +146,7 @@ static char *normalise(struct arena *a, const char *src, size_t *len) {
     return t;
 }
 
+/* Fills in line and column of the failure, and *e from *je. */
 static void finish_error(const struct jinja *t, const struct jctx *c, struct jinja_err *je,
                          struct err *e) {
     jx_where(t->src, t->src_len, c->pos, &je->line, &je->col);
@@ -160,6 +164,7 @@ int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg)
     return 0;
 }
 
+/* Compiles the template `arg`: tokens, tree, then the places of variables. */
 static void compile_source(struct jctx *c, void *arg) {
     struct jinja *t = arg;
     size_t n_tok;
@@ -229,6 +234,7 @@ struct source { /* variables as text or from a function */
     void *ctx;
 };
 
+/* Evaluates the template with the variables of the source `arg`. */
 static void render_body(struct jctx *c, void *arg) {
     const struct source *s = arg;
     struct jval vars = s->fn ? s->fn(c, s->ctx) : jjson_parse(c, s->text, s->len, "variables");
@@ -258,6 +264,7 @@ static uint64_t steps_left(uint64_t most) {
     return left < most ? left : most;
 }
 
+/* Renders into out; lim, spans, trace and je may be NULL. */
 static int render_source(const struct jinja *t, struct source *s, int64_t now_unix,
                          const struct jinja_limits *lim, struct buf *out, struct jinja_spans *spans,
                          struct jtrace *trace, struct jinja_err *je, struct err *e) {

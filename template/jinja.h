@@ -57,6 +57,7 @@ int jinja_compile(struct jinja **out, const char *src, size_t len, const char *n
 /* JINJA_LENIENT also accepts features that only other engines have: from_json, list append and pop,
  * assignment to dict keys. */
 enum jinja_mode { JINJA_HF, JINJA_LENIENT };
+/* Compiles a template. je may be NULL. name: the file's name in messages. */
 int jinja_compile_mode(struct jinja **out, const char *src, size_t len, const char *name,
                        enum jinja_mode mode, struct jinja_err *je, struct err *e);
 void jinja_free(struct jinja *t);

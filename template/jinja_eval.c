@@ -11,6 +11,7 @@ struct jval *jx_slot(struct jctx *c, int hops, int slot) {
     return &a->slot[slot];
 }
 
+/* Returns a variable's value; an undefined value if it was never set. */
 static struct jval eval_name(struct jctx *c, const struct jnode *n) {
     struct jval v = n->hops < 0 ? c->globals[n->slot] : *jx_slot(c, n->hops, n->slot);
     if (v.tag == JT_MISSING) {
@@ -29,6 +30,7 @@ struct arg_space {
     struct jkw kw[SMALL];
 };
 
+/* Adds the arguments of *args and **kwargs to a. */
 static void spread_args(struct jctx *c, const struct jnode *n, struct jargs *a) {
     struct jlist pos = {0};
     int n_kw = 0, cap_kw = SMALL;
@@ -68,6 +70,7 @@ static void spread_args(struct jctx *c, const struct jnode *n, struct jargs *a) 
     a->n_kw = n_kw;
 }
 
+/* Evaluates a call's arguments into *a. subject: `first` precedes them. */
 static void eval_args(struct jctx *c, const struct jnode *n, bool subject, struct jval first,
                       struct arg_space *sp, struct jargs *a) {
     int count = n->n + subject;
@@ -142,6 +145,7 @@ static struct jval rest_kwargs(struct jctx *c, struct jargs *a) {
     return d;
 }
 
+/* Binds arguments to the macro's parameters in act; fails on unknown or repeated ones. */
 static void macro_args(struct jctx *c, const struct jmacro *m, struct jargs *a, struct jact *act) {
     const struct jscope *s = m->node->scope;
     int i = 0;
@@ -179,6 +183,7 @@ static void macro_args(struct jctx *c, const struct jmacro *m, struct jargs *a, 
     }
 }
 
+/* Calls a macro and returns its output as a string. */
 static struct jval call_macro(struct jctx *c, const struct jmacro *m, struct jargs *a) {
     const struct jscope *s = m->node->scope;
     struct jact *caller_act = c->act, *act = jx_act(c, m->outer, s->n_slots);
@@ -203,6 +208,7 @@ static struct jval call_macro(struct jctx *c, const struct jmacro *m, struct jar
     return jx_take(c, mark);
 }
 
+/* Runs a recursive loop again over the only argument; returns its output. */
 static struct jval call_loop(struct jctx *c, struct jloop *l, struct jargs *a) {
     if (!l->node->flag)
         jx_fail(c, "TypeError",
@@ -265,6 +271,7 @@ struct jval jeval_call_node(struct jctx *c, const struct jnode *n, const struct 
     return jeval_call(c, f, &a);
 }
 
+/* Applies the filter or test n to the subject; fails if its name is unknown. */
 static struct jval eval_filter(struct jctx *c, const struct jnode *n, struct jval subject) {
     struct arg_space sp;
     struct jargs a;
@@ -299,6 +306,7 @@ static struct jval eval_compare(struct jctx *c, const struct jnode *n) {
     return jv_bool(true);
 }
 
+/* Evaluates a list or tuple display; tag: which of the two. */
 static struct jval eval_items(struct jctx *c, const struct jnode *n, enum jtag tag) {
     struct jval l = jv_list(c, (uint32_t)n->n);
     l.tag = (uint8_t)tag;

@@ -29,6 +29,7 @@ void jx_enter(struct jctx *c, const struct jscope *s) {
 
 static void assign_target(struct jctx *c, const struct jnode *to, struct jval v);
 
+/* Assigns the items of v to the targets of a tuple; fails if the numbers differ. */
 static void unpack_tuple(struct jctx *c, const struct jnode *to, struct jval v) {
     struct jiter it;
     if (jv_length(c, v) < 0 && v.tag != JT_GEN)
@@ -44,6 +45,7 @@ static void unpack_tuple(struct jctx *c, const struct jnode *to, struct jval v) 
     for (const struct jnode *k = to->list; k; k = k->next) assign_target(c, k, l->v[i++]);
 }
 
+/* Assigns v to a name, a tuple of targets, or an attribute of a namespace. */
 static void assign_target(struct jctx *c, const struct jnode *to, struct jval v) {
     if (to->kind == JN_NAME) {
         *jx_slot(c, to->hops, to->slot) = v;
@@ -56,6 +58,7 @@ static void assign_target(struct jctx *c, const struct jnode *to, struct jval v)
     }
 }
 
+/* Fails if an attribute target in `to` does not belong to a namespace. */
 static void check_namespaces(struct jctx *c, const struct jnode *to) {
     if (to->kind == JN_TUPLE)
         for (const struct jnode *k = to->list; k; k = k->next) check_namespaces(c, k);
@@ -81,6 +84,7 @@ static bool source_next(struct jctx *c, struct jloop *l, struct jval *out) {
     return false;
 }
 
+/* Returns whether the loop has another item; reads it ahead into l->next. */
 static bool loop_peek(struct jctx *c, struct jloop *l) {
     if (l->has_next || l->at_end) return l->has_next;
     struct jact *act = c->act;
@@ -91,6 +95,7 @@ static bool loop_peek(struct jctx *c, struct jloop *l) {
     return l->has_next;
 }
 
+/* Moves on to the next item. False: there is none. */
 static bool loop_next(struct jctx *c, struct jloop *l) {
     struct jval v;
     if (l->has_next) {
@@ -106,6 +111,7 @@ static bool loop_next(struct jctx *c, struct jloop *l) {
     return true;
 }
 
+/* Returns the number of items; reads a generator or a filtered loop to its end. */
 static int64_t loop_length(struct jctx *c, struct jloop *l) {
     if (l->length >= 0) return l->length;
     struct jlist rest = {0};
@@ -129,12 +135,14 @@ static int64_t loop_length(struct jctx *c, struct jloop *l) {
     return l->length;
 }
 
+/* Implements loop.cycle(...). */
 static struct jval loop_cycle(struct jctx *c, struct jargs *a) {
     struct jloop *l = a->v[0].u.loop;
     if (a->n < 2) jx_fail(c, "TypeError", "no items for cycling given");
     return a->v[1 + l->index0 % (a->n - 1)];
 }
 
+/* Implements loop.changed(...). */
 static struct jval loop_changed(struct jctx *c, struct jargs *a) {
     struct jloop *l = a->v[0].u.loop;
     struct jval now = jv_tuple(c, a->v + 1, (uint32_t)a->n - 1);
@@ -173,6 +181,7 @@ struct jval jeval_loop_attr(struct jctx *c, struct jloop *l, struct jval name) {
     return jv_missing();
 }
 
+/* Runs a for statement over `over`; depth0: recursion depth, from 0. */
 static void run_loop(struct jctx *c, const struct jnode *n, struct jval over, int depth0) {
     struct jloop *l = jx_alloc(c, 1, sizeof *l);
     bool any = false;
@@ -231,6 +240,7 @@ static void exec_print(struct jctx *c, const struct jnode *n) {
     jv_print(c, v);
 }
 
+/* Returns the macro n with the current activation as its environment. */
 static struct jval make_macro(struct jctx *c, const struct jnode *n) {
     struct jval v = jv_tag(JT_MACRO);
     v.u.macro = jx_alloc(c, 1, sizeof *v.u.macro);
@@ -276,6 +286,7 @@ static void exec_generation(struct jctx *c, const struct jnode *n) {
     jv_print(c, jeval_call(c, make_macro(c, n), &none));
 }
 
+/* Runs a block in a new activation below the outermost one, as Jinja does. */
 static void exec_block(struct jctx *c, const struct jnode *n) {
     struct jact *act = c->act, *root = act;
     while (root->outer) root = root->outer;
@@ -325,6 +336,7 @@ static void exec_for(struct jctx *c, const struct jnode *n) {
     }
 }
 
+/* Executes one node; sets c->brk for break and continue. */
 static void exec_one(struct jctx *c, const struct jnode *n) {
     switch ((int)n->kind) {
     case JN_TEXT:

@@ -14,7 +14,9 @@ struct jval jeval_filter_chain(struct jctx *c, const struct jnode *n, const stru
                                struct jval text);
 void jexec(struct jctx *c, const struct jnode *body); /* a list of statements */
 struct jval jexec_loop_again(struct jctx *c, struct jloop *l, struct jval over);
+/* Returns the variable `slot` of the activation `hops` levels further out. */
 struct jval *jx_slot(struct jctx *c, int hops, int slot);
+/* Returns a new activation with n_slots unset variables. */
 struct jact *jx_act(struct jctx *c, struct jact *outer, int n_slots);
 void jx_enter(struct jctx *c, const struct jscope *s); /* fills the slots of a scope */
 

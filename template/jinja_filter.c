@@ -9,19 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns whether an optional argument was passed. */
 static bool is_given(struct jval v) {
     return v.tag != JT_MISSING;
 }
+/* Returns an optional argument as a truth value, or `otherwise` if it was not passed. */
 static bool flag_or(struct jctx *c, struct jval v, bool otherwise) {
     return is_given(v) ? jv_truth(c, v) : otherwise;
 }
 
+/* Implements the filter upper. */
 static struct jval f_upper(struct jctx *c, struct jval *v) {
     return ju_case(c, jv_soft_str(c, v[0]), JU_UPPER);
 }
+/* Implements the filter lower. */
 static struct jval f_lower(struct jctx *c, struct jval *v) {
     return ju_case(c, jv_soft_str(c, v[0]), JU_LOWER);
 }
+/* Implements the filter capitalize. */
 static struct jval f_capitalize(struct jctx *c, struct jval *v) {
     return ju_case(c, jv_soft_str(c, v[0]), JU_CAPITAL);
 }
@@ -45,44 +50,54 @@ static struct jval f_title(struct jctx *c, struct jval *v) {
     return r;
 }
 
+/* Implements the filter trim(chars=None). */
 static struct jval f_trim(struct jctx *c, struct jval *v) {
     struct jval chars = v[1].tag == JT_NONE ? jv_missing() : v[1];
     if (is_given(chars) && chars.tag != JT_STR)
         jx_fail(c, "TypeError", "strip arg must be None or str");
     return ju_strip(c, jv_soft_str(c, v[0]), chars, 3);
 }
+/* Implements the filter string. */
 static struct jval f_string(struct jctx *c, struct jval *v) {
     return jv_soft_str(c, v[0]);
 }
+/* Implements the filter safe: the result is not escaped again. */
 static struct jval f_safe(struct jctx *c, struct jval *v) {
     struct jval s = jv_to_str(c, v[0]);
     s.flag = JF_MARKUP;
     return s;
 }
+/* Implements the filter escape. */
 static struct jval f_escape(struct jctx *c, struct jval *v) {
     return ju_escape(c, v[0]);
 }
+/* Implements the filter forceescape, which escapes safe strings again. */
 static struct jval f_forceescape(struct jctx *c, struct jval *v) {
     return ju_escape(c, jv_to_str(c, v[0]));
 }
+/* Implements the filter center(width=80). */
 static struct jval f_center(struct jctx *c, struct jval *v) {
     struct jval w[3] = {jv_soft_str(c, v[0]), is_given(v[1]) ? v[1] : jv_int(80), jv_missing()};
     return jstr_center(c, w);
 }
+/* Implements the filter default(default_value="", boolean=false). */
 static struct jval f_default(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_UNDEF || (flag_or(c, v[2], false) && !jv_truth(c, v[0])))
         return is_given(v[1]) ? v[1] : jv_str("");
     return v[0];
 }
+/* Implements the filter tojson(ensure_ascii, indent, separators, sort_keys) of transformers. */
 static struct jval f_tojson(struct jctx *c, struct jval *v) {
     size_t m = jx_mark(c);
     jfmt_json(c, v[0], flag_or(c, v[1], false), v[2], v[3], flag_or(c, v[4], false));
     return jx_take(c, m);
 }
+/* Implements the filter from_json: parses a string. */
 static struct jval f_from_json(struct jctx *c, struct jval *v) {
     if (v[0].tag != JT_STR) jx_fail(c, "TypeError", "from_json takes a string");
     return jjson_parse(c, v[0].u.s, v[0].len, "from_json");
 }
+/* Implements the filter format: printf-like, with the arguments of the call. */
 static struct jval f_format(struct jctx *c, struct jargs *a) {
     if (a->n > 1 && a->n_kw)
         jx_fail(c, "runtime", "can't handle positional and keyword arguments at the same time");
@@ -159,6 +174,7 @@ static bool parse_float(struct jctx *c, struct jval s, double *out) {
     return *end == 0 && !strchr(t, '(');
 }
 
+/* Implements the filter int(default=0, base=10). */
 static struct jval f_int(struct jctx *c, struct jval *v) {
     struct jval r, otherwise = is_given(v[1]) ? v[1] : jv_int(0);
     double f;
@@ -176,6 +192,7 @@ static struct jval f_int(struct jctx *c, struct jval *v) {
     if (!parse_float(c, v[0], &f) || isinf(f) || isnan(f)) return otherwise;
     return jbig_from_double(c, trunc(f));
 }
+/* Implements the filter float(default=0.0). */
 static struct jval f_float(struct jctx *c, struct jval *v) {
     double f;
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
@@ -183,6 +200,7 @@ static struct jval f_float(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_STR && parse_float(c, v[0], &f)) return jv_float(f);
     return is_given(v[1]) ? v[1] : jv_float(0);
 }
+/* Implements the filter abs. */
 static struct jval f_abs(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_FLOAT) return jv_float(fabs(v[0].u.f));
     if (v[0].tag != JT_UNDEF && !jv_is_num(v[0]))
@@ -205,6 +223,7 @@ static struct jval round_float(struct jctx *c, double f, int64_t places) {
     UNUSED(c);
     return jv_float(r * p);
 }
+/* Rounds an integer to 10^-places, ties to even; places >= 0: unchanged. */
 static struct jval round_int(struct jctx *c, struct jval v, int64_t places) {
     if (v.tag == JT_BOOL) v = jv_int(v.u.i);
     if (places >= 0) return v;
@@ -216,6 +235,7 @@ static struct jval round_int(struct jctx *c, struct jval v, int64_t places) {
     if (half > 0 || (half == 0 && odd)) q = jop_bin(c, JO_ADD, q, jv_int(1));
     return jop_bin(c, JO_MUL, q, p);
 }
+/* Implements the filter round(precision=0, method="common"). */
 static struct jval f_round(struct jctx *c, struct jval *v) {
     int64_t places = is_given(v[1]) ? jv_index(c, v[1], "precision") : 0;
     struct jval method = is_given(v[2]) ? v[2] : jv_str("common");
@@ -235,6 +255,7 @@ static struct jval f_round(struct jctx *c, struct jval *v) {
     }
     return jop_bin(c, JO_DIV, x, p);
 }
+/* Implements the filter filesizeformat(binary=false). */
 static struct jval f_filesizeformat(struct jctx *c, struct jval *v) {
     static const char *const dec[] = {"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
     static const char *const bin[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
@@ -264,11 +285,13 @@ static struct jval f_filesizeformat(struct jctx *c, struct jval *v) {
 
 /* ---- longer texts ---------------------------------------------------------------------------- */
 
+/* Returns the lines of s as str.splitlines() does. */
 static struct jlist *lines_of(struct jctx *c, struct jval s) {
     struct jargs a = {.v = &s, .n = 1};
     return jeval_row(c, jlib_method(JT_STR, jv_str("splitlines")), "method", &a).u.list;
 }
 
+/* Implements the filter indent(width=4, first=false, blank=false). */
 static struct jval f_indent(struct jctx *c, struct jval *v) {
     struct jval s = v[0], pad = v[1];
     bool first = flag_or(c, v[2], false), blank = flag_or(c, v[3], false);
@@ -287,6 +310,7 @@ static struct jval f_indent(struct jctx *c, struct jval *v) {
     return r;
 }
 
+/* Implements the filter truncate(length=255, killwords=false, end="...", leeway). */
 static struct jval f_truncate(struct jctx *c, struct jval *v) {
     struct jval s = v[0], end = is_given(v[3]) ? jv_soft_str(c, v[3]) : jv_str("...");
     int64_t length = is_given(v[1]) ? jv_index(c, v[1], "length") : 255;
@@ -308,6 +332,7 @@ static struct jval f_truncate(struct jctx *c, struct jval *v) {
     return jop_bin(c, JO_ADD, r, end);
 }
 
+/* Implements the filter wordcount. */
 static struct jval f_wordcount(struct jctx *c, struct jval *v) {
     struct jval s = jv_soft_str(c, v[0]);
     int64_t n = 0;
@@ -372,6 +397,7 @@ static void wrap_line(struct jctx *c, struct jval s, int64_t width, bool long_wo
     if (t.len) jlist_add(c, out, t);
 }
 
+/* Implements the filter wordwrap(width=79, break_long_words, wrapstring, break_on_hyphens). */
 static struct jval f_wordwrap(struct jctx *c, struct jval *v) {
     struct jval sep = is_given(v[3]) && v[3].tag == JT_STR ? v[3] : jv_str("\n");
     int64_t width = is_given(v[1]) ? jv_index(c, v[1], "width") : 79;
@@ -393,6 +419,7 @@ static struct jval f_wordwrap(struct jctx *c, struct jval *v) {
     return jx_take(c, m);
 }
 
+/* Prints s with its HTML entities decoded. */
 static void unescape_into(struct jctx *c, struct jval s) {
     static const struct {
         const char *name;
@@ -430,6 +457,7 @@ static void unescape_into(struct jctx *c, struct jval s) {
     jx_as(c, NULL);
 }
 
+/* Implements the filter striptags. */
 static struct jval f_striptags(struct jctx *c, struct jval *v) {
     struct jval s = jv_to_str(c, v[0]);
     size_t m = jx_mark(c);
@@ -456,6 +484,7 @@ static struct jval f_striptags(struct jctx *c, struct jval *v) {
     return jx_take(c, m);
 }
 
+/* Prints v percent-encoded; query: a space becomes '+'. */
 static void url_quote(struct jctx *c, struct jval v, bool query) {
     struct jval s = v.tag == JT_BYTES ? v : jv_to_str(c, v);
     for (size_t i = 0; i < s.len; i++) {
@@ -469,6 +498,7 @@ static void url_quote(struct jctx *c, struct jval v, bool query) {
     }
     jx_as(c, NULL);
 }
+/* Implements the filter urlencode for a string, a dict or a list of pairs. */
 static struct jval f_urlencode(struct jctx *c, struct jval *v) {
     bool seq = v[0].tag != JT_STR && v[0].tag != JT_UNDEF &&
                (jv_length(c, v[0]) >= 0 || v[0].tag == JT_GEN) && v[0].tag != JT_BYTES;
@@ -491,6 +521,7 @@ static struct jval f_urlencode(struct jctx *c, struct jval *v) {
     }
     return jx_take(c, m);
 }
+/* Implements the filter xmlattr(autospace=true). */
 static struct jval f_xmlattr(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
     if (v[0].tag != JT_DICT)
@@ -532,11 +563,13 @@ static struct jval sorted_keys(struct jctx *c, struct jval v) {
     c->nest--;
     return r;
 }
+/* Implements the filter pprint: the repr on one line, with sorted keys. */
 static struct jval f_pprint(struct jctx *c, struct jval *v) {
     size_t m = jx_mark(c);
     jv_repr(c, sorted_keys(c, v[0]));
     return jx_take(c, m);
 }
+/* Implements the filter urlize, but creates no links: only escapes. */
 static struct jval f_urlize(struct jctx *c, struct jval *v) {
     return ju_escape(c, v[0]);
 }

@@ -20,6 +20,7 @@ struct spec {
 
 enum { MAX_WIDTH = 1000000 };
 
+/* Prints the fill character (JT_MISSING: a space) n times. */
 static void put_fill(struct jctx *c, struct jval fill, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         jx_add(c, fill.tag == JT_STR ? fill.u.s : " ", fill.tag == JT_STR ? fill.len : 1);
@@ -44,6 +45,7 @@ static void pad(struct jctx *c, const struct spec *s, const char *sign, struct j
     if (align != '=') put_fill(c, fill, n - left);
 }
 
+/* Returns a number's digits with `sep` between groups of `every`; sep 0: unchanged. */
 static struct jval group_digits(struct jctx *c, struct jval digits, char sep, int every) {
     size_t m = jx_mark(c), whole = 0;
     if (!sep) return digits;
@@ -56,6 +58,7 @@ static struct jval group_digits(struct jctx *c, struct jval digits, char sep, in
     return jx_take(c, m);
 }
 
+/* Returns the digits of |v| in a base. */
 static struct jval int_in_base(struct jctx *c, struct jval v, int base, bool upper) {
     char text[80];
     size_t n = sizeof text;
@@ -68,6 +71,7 @@ static struct jval int_in_base(struct jctx *c, struct jval v, int base, bool upp
     return jv_copy(c, text + n, sizeof text - n);
 }
 
+/* Prints an integer by a format specification. */
 static void put_int(struct jctx *c, const struct spec *s, struct jval v) {
     char sign[8] = "", type = s->type ? s->type : 'd';
     bool neg = v.tag == JT_BIG ? jbig_double(v) < 0 : v.u.i < 0;
@@ -104,6 +108,7 @@ static void put_int(struct jctx *c, const struct spec *s, struct jval v) {
     pad(c, s, sign, body, '>');
 }
 
+/* Prints a float by a format specification; percent_lang: by the rules of the % operator. */
 static void put_float(struct jctx *c, const struct spec *s, double f, bool percent_lang) {
     char text[400 + 520], fmt[16], sign[2] = "", type = s->type;
     int prec = s->prec > 500 ? 500 : s->prec;
@@ -137,6 +142,7 @@ static void put_float(struct jctx *c, const struct spec *s, double f, bool perce
     pad(c, s, sign, group_digits(c, jv_copy(c, text, strlen(text)), s->group, 3), '>');
 }
 
+/* Prints a string by a format specification; align: default alignment. */
 static void put_str(struct jctx *c, const struct spec *s, struct jval v, char align) {
     if (s->prec >= 0) v.len = (uint32_t)ju_offset(v, (size_t)s->prec);
     struct spec t = *s;
@@ -208,6 +214,7 @@ static int pct_number(struct pct *p) {
     return n;
 }
 
+/* Prints one argument of the % operator. */
 static void pct_put(struct pct *p, struct spec *s, struct jval v) {
     struct jctx *c = p->c;
     char t = s->type;
@@ -310,6 +317,7 @@ struct jval jfmt_percent(struct jctx *c, struct jval fmt, struct jval args) {
 
 /* ---- str.format ------------------------------------------------------------------------------ */
 
+/* Parses the format specification t; fails if it is invalid. */
 static void parse_spec(struct jctx *c, struct jval t, struct spec *s) {
     size_t i = 0, k = 0;
     *s = (struct spec){.fill = jv_missing(), .prec = -1};
@@ -348,6 +356,7 @@ static void parse_spec(struct jctx *c, struct jval t, struct spec *s) {
     if (i < t.len) jx_fail(c, "ValueError", "Invalid format specifier");
 }
 
+/* Prints v as format(v, spec) does in Python. */
 static void put_format(struct jctx *c, struct jval v, struct jval spec) {
     struct spec s;
     if (spec.len == 0) {
@@ -381,6 +390,7 @@ struct fmt {
     int depth;
 };
 
+/* Returns the argument that a replacement field names, such as "0.a[b]". */
 static struct jval field_value(struct fmt *f, struct jval name) {
     struct jctx *c = f->c;
     size_t e = 0;
@@ -436,6 +446,7 @@ static struct jval field_value(struct fmt *f, struct jval name) {
 
 static void format_into(struct fmt *f, struct jval t);
 
+/* Returns the offset of the '}' that closes a field whose content begins at i. */
 static size_t field_end(struct fmt *f, struct jval t, size_t i) {
     for (int depth = 1; i < t.len; i++) {
         depth += t.u.s[i] == '{' ? 1 : t.u.s[i] == '}' ? -1 : 0;
@@ -444,6 +455,7 @@ static size_t field_end(struct fmt *f, struct jval t, size_t i) {
     jx_fail(f->c, "ValueError", "expected '}' before end of string");
 }
 
+/* Prints a replacement field; t: its content, without braces. */
 static void format_field(struct fmt *f, struct jval t) {
     struct jctx *c = f->c;
     size_t e = 0;
@@ -473,6 +485,7 @@ static void format_field(struct fmt *f, struct jval t) {
     put_format(c, v, spec);
 }
 
+/* Prints the format string t with its fields replaced. */
 static void format_into(struct fmt *f, struct jval t) {
     for (size_t i = 0; i < t.len; i++) {
         char ch = t.u.s[i];

@@ -368,6 +368,7 @@ static inline size_t jx_mark(const struct jctx *c) {
 }
 struct jval jx_take(struct jctx *c, size_t mark); /* text written since the mark, as a string */
 void jx_add(struct jctx *c, const char *s, size_t n);
+/* Returns n * size zeroed bytes of the arena; fails, without returning, at the limit. */
 void *jx_alloc(struct jctx *c, size_t n, size_t size);
 char *jx_str_alloc(struct jctx *c, size_t n); /* memory for a string */
 void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n);
@@ -375,13 +376,17 @@ void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n);
 /* ---- jinja_span.c: only with c->span --------------------------------------------------------- */
 
 char *jspan_alloc(struct jctx *c, size_t n);
+/* Copies n bytes of a string and their origins. */
 void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
 void jspan_write(struct jctx *c, const char *src, size_t n); /* call before the output grows */
 void jspan_take(struct jctx *c, char *to, size_t mark, size_t n);
+/* Gives bytes written from now on the origin of src; NULL: their own again. */
 void jspan_as(struct jctx *c, const char *src);
 /* Creates an origin for the input at `path` and returns its number; kind is borrowed. */
 uint16_t jspan_origin(struct jctx *c, struct jval path, const char *kind);
+/* Returns v with this origin; a string is copied. */
 struct jval jspan_mark(struct jctx *c, struct jval v, uint16_t origin);
+/* Moves the origins of the output's n bytes to *out, as spans of equal origin. */
 void jspan_result(struct jspan *s, size_t n, struct jinja_spans *out);
 void jspan_release(struct jspan *s);
 /* Attributes the following output to the origin of the character at src; NULL: to no origin. */
@@ -395,6 +400,7 @@ static inline void jx_as_value(struct jctx *c, struct jval v) {
 
 /* Builds the variables of a rendering in its arena (chat.c adds to a parsed conversation). */
 typedef struct jval (*jinja_vars_fn)(struct jctx *c, void *ctx);
+/* Renders with variables made by fn. now_unix: the time strftime_now() uses; lim, je: or NULL. */
 int jinja_render_fn(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                     const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                     struct err *e);
@@ -434,13 +440,20 @@ static inline struct jval jv_strn(const char *s, size_t n) {
 }
 struct jval jv_str(const char *s); /* borrowed, NUL-terminated */
 struct jval jv_copy(struct jctx *c, const char *s, size_t n);
+/* Returns an empty list with room for cap items. */
 struct jval jv_list(struct jctx *c, uint32_t cap);
 struct jval jv_tuple(struct jctx *c, const struct jval *v, uint32_t n);
+/* Returns an empty dict with room for cap entries. */
 struct jval jv_dict(struct jctx *c, uint32_t cap);
+/* Returns the undefined value of obj.name; obj JT_MISSING: a variable. */
 struct jval jv_undef(struct jctx *c, struct jval obj, struct jval name);
+/* Returns an undefined value whose use fails with `hint`, which is not copied. */
 struct jval jv_undef_hint(struct jctx *c, const char *hint, struct jval name, bool security);
+/* Returns a generator; `fill` makes its items on first use. Copies the arguments. */
 struct jval jv_gen(struct jctx *c, const char *name, jgen_fill fill, const struct jargs *a);
+/* Appends v; fails, without returning, if the list grew too long. */
 void jlist_add(struct jctx *c, struct jlist *l, struct jval v);
+/* Sets the value of key k; a new key goes last. */
 void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v);
 struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k); /* NULL: absent */
 struct jval *jdict_find(const struct jdict *d, const char *k, size_t n);
@@ -453,7 +466,9 @@ static inline bool jv_is(struct jval v, const char *s) {
 static inline bool jv_eqs(struct jval a, struct jval b) {
     return a.len == b.len && (a.u.s == b.u.s || __builtin_memcmp(a.u.s, b.u.s, a.len) == 0);
 }
+/* Returns the truth value, as bool() does in Python; undefined is false. */
 bool jv_truth(struct jctx *c, struct jval v);
+/* Returns whether two values are equal, as == in Python. */
 bool jv_equal(struct jctx *c, struct jval a, struct jval b);
 /* Compares a and b: -1, 0 or 1; 2 if unordered (NaN). Fails for types without order; op is named in
  * the message. */
@@ -470,7 +485,9 @@ double jv_num(struct jctx *c, struct jval v);
 int64_t jv_index(struct jctx *c, struct jval v, const char *what); /* integer argument */
 int64_t jv_length(struct jctx *c, struct jval v);                  /* -1: has no len() */
 void jiter_init(struct jctx *c, struct jiter *it, struct jval v);
+/* Sets *out to the next item. False: there is none. */
 bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out);
+/* Returns the items of an iterable as a new list; uses up a generator. */
 struct jlist *jv_to_list(struct jctx *c, struct jval v);
 struct jval jv_list_val(struct jlist *l);
 
@@ -484,8 +501,11 @@ size_t ju_offset(struct jval s, size_t i_cp); /* byte offset of a code point; s.
 struct jval ju_strip(struct jctx *c, struct jval s, struct jval chars,
                      int sides); /* 1 left, 2 right; chars missing: space */
 enum ju_case { JU_UPPER, JU_LOWER, JU_TITLE, JU_CAPITAL, JU_SWAP };
+/* Returns s converted to a case, by the rules of Python's str methods. */
 struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how);
+/* Returns whether repr() prints cp unescaped in Python. */
 bool ju_printable(uint32_t cp);
+/* Returns whether cp is upper case or, if `upper` is false, lower case. */
 bool ju_is_case(uint32_t cp, bool upper);
 bool ju_is_title(uint32_t cp);
 struct jval ju_escape(struct jctx *c, struct jval v);         /* & < > " ' ; Markup */
@@ -496,7 +516,9 @@ int64_t ju_find(struct jval s, struct jval sub, size_t from); /* byte offset or 
 struct jval jbig_parse(struct jctx *c, const char *digits, size_t n, int base, bool neg);
 struct jval jbig_bin(struct jctx *c, enum jop op, struct jval a, struct jval b); /* ints and bigs */
 int jbig_cmp(struct jctx *c, struct jval a, struct jval b);
+/* Prints v in decimal; fails, as in Python, above 4300 digits. */
 void jbig_print(struct jctx *c, struct jval v);
+/* Returns an integer as a double; infinity if it is too large. */
 double jbig_double(struct jval v);
 double jbig_divide(struct jctx *c, struct jval x, struct jval y);
 struct jval jbig_radix(struct jctx *c, struct jval v, int base, bool upper);
@@ -505,30 +527,44 @@ struct jval jbig_from_double(struct jctx *c, double d); /* integral, any size */
 /* ---- jinja_ops.c ----------------------------------------------------------------------------- */
 
 struct jval jop_bin(struct jctx *c, enum jop op, struct jval a, struct jval b);
+/* Returns -v or, if neg is false, +v; fails unless v is a number. */
 struct jval jop_neg(struct jctx *c, struct jval v, bool neg);
+/* Implements `x in y` for strings, dicts and iterables. */
 bool jop_in(struct jctx *c, struct jval x, struct jval in);
+/* Returns obj.name, or obj[name] if there is no such attribute; else undefined. */
 struct jval jop_attr(struct jctx *c, struct jval obj, struct jval name, const struct jnode *n);
+/* Returns obj[key], or obj.key if there is no such item; else undefined. */
 struct jval jop_item(struct jctx *c, struct jval obj, struct jval key);
+/* Returns obj[start:stop:step] of a string, list or tuple. */
 struct jval jop_slice(struct jctx *c, struct jval obj, const struct jslice *s);
+/* Returns whether a op b holds; fails if the types have no order. */
 bool jop_compare(struct jctx *c, enum jop op, struct jval a, struct jval b);
 
 /* ---- jinja_eval.c ---------------------------------------------------------------------------- */
 
 void jeval_root(struct jctx *c);
+/* Calls f: a macro, function, loop or joiner. Fails if f is not callable. */
 struct jval jeval_call(struct jctx *c, struct jval f, struct jargs *a);
 struct jval jeval_row(struct jctx *c, const struct jrow *row, const char *what, struct jargs *a);
+/* Returns the attribute `name` of the variable `loop`; JT_MISSING: unknown. */
 struct jval jeval_loop_attr(struct jctx *c, struct jloop *l, struct jval name);
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
 const struct jrow *jlib_filter(struct jval name);
+/* Returns the test of this name; NULL: unknown. */
 const struct jrow *jlib_test(struct jval name);
+/* Returns the global function of this name; NULL: unknown. */
 const struct jrow *jlib_global(struct jval name);
+/* Returns the method `name` of a type; NULL: unknown. */
 const struct jrow *jlib_method(enum jtag type, struct jval name);
 extern const struct jrow jlib_filters_text[], jlib_filters_seq[], jlib_tests[], jlib_globals[];
 extern const struct jrow jlib_str_methods[], jlib_str_methods2[];
+/* Returns fmt % args, as in Python; args: a tuple, a dict or one value. */
 struct jval jfmt_percent(struct jctx *c, struct jval fmt, struct jval args);
+/* Returns fmt.format(...) with the arguments of a after the first. */
 struct jval jfmt_format(struct jctx *c, struct jval fmt, struct jargs *a);
+/* Prints v as Python's json.dumps(); ascii: ensure_ascii, seps: separators, or JT_NONE. */
 void jfmt_json(struct jctx *c, struct jval v, bool ascii, struct jval indent, struct jval seps,
                bool sort);
 struct jval jlib_path(struct jctx *c, struct jval obj, struct jval path); /* getter for "a.b.0" */
@@ -545,6 +581,7 @@ struct jdoc {
     struct arena arena;
     struct jval root;
 };
+/* Parses JSON into *d; release it with jdoc_release(). what: its name in errors. */
 int jdoc_parse(struct jdoc *d, const char *s, size_t n, const char *what, struct err *e);
 void jdoc_release(struct jdoc *d);
 /* Returns a deep copy in the context's arena, for renderings that may modify their variables. */
@@ -596,9 +633,13 @@ struct jtok {
     uint32_t pos, end; /* range in bytes; end is set only within tags */
     struct jval val;   /* text, name, or number */
 };
+/* Returns a token kind's name as in Jinja's messages. */
 const char *jtok_name(enum jtok_kind k);
+/* Splits a template into tokens, in the arena; the last one is TK_EOF. */
 struct jtok *jlex(struct jctx *c, const char *src, size_t len, size_t *n_out);
+/* Parses tokens into the template's list of statements. */
 struct jnode *jparse(struct jctx *c, struct jtok *tok, size_t n_tok);
+/* Resolves all names of a parsed template to variables or globals. */
 void jscope_resolve(struct jctx *c, struct jinja *t);
 /* Converts byte offset `pos` of src to line and column, both 1-based. */
 void jx_where(const char *src, size_t len, uint32_t pos, int *line, int *col);

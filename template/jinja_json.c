@@ -29,6 +29,7 @@ static struct jval text_of(struct jctx *c, const char *s, size_t n, const char *
     return jx_take(c, m);
 }
 
+/* Returns a JSON number as an integer of any size or a float. */
 static struct jval number_of(struct jctx *c, const struct json *j) {
     const char *s = json_num_text(j);
     const bool neg = *s == '-';
@@ -36,6 +37,7 @@ static struct jval number_of(struct jctx *c, const struct json *j) {
     return jbig_parse(c, s + neg, strlen(s) - neg, 10, neg);
 }
 
+/* Returns a JSON value as a template value. */
 static struct jval value_of(struct jctx *c, const struct json *j) {
     struct jval v;
     size_t n, n_raw;

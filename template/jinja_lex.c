@@ -54,6 +54,7 @@ const char *jtok_name(enum jtok_kind k) {
     return "?";
 }
 
+/* Appends a token that begins at pos, and returns it. */
 static struct jtok *add_token(struct lexer *x, enum jtok_kind kind, size_t pos) {
     if (x->n_tok == x->cap) {
         size_t cap = x->cap ? x->cap * 2 : 256;
@@ -68,6 +69,7 @@ static struct jtok *add_token(struct lexer *x, enum jtok_kind kind, size_t pos) 
     return t;
 }
 
+/* Returns the offset of the first character at or after i that is not whitespace. */
 static size_t skip_space(const struct lexer *x, size_t i) {
     while (i < x->n) {
         size_t j = i;
@@ -127,6 +129,7 @@ static size_t raw_begin(struct lexer *x, size_t j) {
     return 0;
 }
 
+/* Reads the content of a raw block from `start` on, and its end tag. */
 static void lex_raw(struct lexer *x, size_t start) {
     x->line_starting = x->s[start - 1] == '\n';
     for (size_t i = start; i + 1 < x->n; i++) {
@@ -151,6 +154,7 @@ static void lex_raw(struct lexer *x, size_t start) {
     jx_fail(x->c, "syntax", "Missing end of raw directive");
 }
 
+/* Skips a comment whose content begins at `start`. */
 static void lex_comment(struct lexer *x, size_t start) {
     for (size_t i = start; i < x->n; i++) {
         size_t e = block_end(x, i, "#}");
@@ -163,6 +167,7 @@ static void lex_comment(struct lexer *x, size_t start) {
     jx_fail(x->c, "syntax", "Missing end of comment tag");
 }
 
+/* Returns the value of a hexadecimal digit; -1: not one. */
 static int hex_value(char ch) {
     if (ch >= '0' && ch <= '9') return ch - '0';
     if (ch >= 'a' && ch <= 'f') return ch - 'a' + 10;
@@ -270,6 +275,7 @@ static size_t lex_escape(struct lexer *x, size_t i, size_t end) {
     return i;
 }
 
+/* Reads the string literal at x->i, with its escapes decoded. */
 static void lex_string(struct lexer *x) {
     size_t start = x->i, i = start + 1;
     char q = x->s[start];
@@ -317,6 +323,7 @@ static size_t digits(const struct lexer *x, size_t i, int base, bool lead_unders
     return e;
 }
 
+/* Returns the number at [from, to), ignoring underscores. */
 static struct jval number_value(struct lexer *x, size_t from, size_t to, int base, bool is_float) {
     char *t = arena_alloc(x->c->a, to - from + 1);
     size_t n = 0;
@@ -326,6 +333,7 @@ static struct jval number_value(struct lexer *x, size_t from, size_t to, int bas
     return jbig_parse(x->c, t, n, base, false);
 }
 
+/* Reads the number at x->i. */
 static void lex_number(struct lexer *x) {
     size_t i = x->i, e;
     if (x->s[i] == '0' && i + 1 < x->n) {
@@ -372,11 +380,13 @@ static void lex_number(struct lexer *x) {
     x->i = e;
 }
 
+/* Returns whether a code point may be part of a name. */
 static bool is_word(uint32_t cp) {
     return cp == '_' || (cp >= '0' && cp <= '9') || (cp >= 'a' && cp <= 'z') ||
            (cp >= 'A' && cp <= 'Z') || (cp >= 0x80 && ju_printable(cp) && !ju_is_space(cp));
 }
 
+/* Checks brackets for balance; fails, without returning, if ch does not match. */
 static void match_bracket(struct lexer *x, char ch) {
     if (ch == '(' || ch == '[' || ch == '{') {
         if (x->depth == (int)sizeof x->stack)

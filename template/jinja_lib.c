@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+/* Returns the row of this name in a table; NULL: unknown. */
 static const struct jrow *row_of(const struct jrow *t, struct jval name) {
     for (; t->name; t++)
         if (jv_is(name, t->name)) return t;
@@ -64,6 +65,7 @@ TEST(t_ge, jop_compare(c, JO_GE, v[0], v[1]))
 TEST(t_even, jv_equal(c, jop_bin(c, JO_MOD, v[0], jv_int(2)), jv_int(0)))
 TEST(t_odd, jv_equal(c, jop_bin(c, JO_MOD, v[0], jv_int(2)), jv_int(1)))
 TEST(t_divisibleby, jv_equal(c, jop_bin(c, JO_MOD, v[0], v[1]), jv_int(0)))
+/* Returns true; fails, without returning, if v cannot be a dict's key. */
 static bool check_hashable(struct jctx *c, struct jval v) {
     struct jval d = jv_dict(c, 1);
     jdict_set(c, d.u.dict, v, v); /* fails for lists and dicts, as in Python */
@@ -73,6 +75,7 @@ TEST(t_filter, check_hashable(c, v[0]) && is_string(v[0]) && jlib_filter(v[0]) &
                    jlib_filter(v[0])->sig[0] != '!')
 TEST(t_test, check_hashable(c, v[0]) && is_string(v[0]) && jlib_test(v[0]))
 
+/* Implements the test sameas. */
 static struct jval t_sameas(struct jctx *c, struct jval *v) {
     struct jval a = v[0], b = v[1];
     UNUSED(c);
@@ -127,6 +130,7 @@ const struct jrow jlib_tests[] = {
 
 /* ---- global functions; v[0] is unused -------------------------------------------------------- */
 
+/* Implements range(stop) and range(start, stop, step), up to c->max_range items. */
 static struct jval g_range(struct jctx *c, struct jargs *a) {
     int64_t p[3] = {0, 0, 1};
     int n = a->n - 1;
@@ -151,6 +155,7 @@ static struct jval g_range(struct jctx *c, struct jargs *a) {
     return v;
 }
 
+/* Sets members from a dict or pairs and from keyword arguments; what: name in errors. */
 static void dict_update(struct jctx *c, struct jdict *d, struct jargs *a, const char *what) {
     if (a->n > 2) jx_fail(c, "TypeError", "%s expected at most 1 argument, got %d", what, a->n - 1);
     if (a->n == 2 && a->v[1].tag == JT_DICT) {
@@ -180,6 +185,7 @@ static struct jval g_namespace(struct jctx *c, struct jargs *a) {
     dict_update(c, &v.u.ns->d, a, "namespace");
     return v;
 }
+/* Implements lipsum(n=5, html=true), always with the same text. */
 static struct jval g_lipsum(struct jctx *c, struct jval *v) {
     static const char text[] = "Lorem ipsum dolor sit amet consectetuer adipiscing elit.";
     int64_t n = v[1].tag == JT_MISSING ? 5 : jv_index(c, v[1], "n");
@@ -196,6 +202,7 @@ static struct jval g_lipsum(struct jctx *c, struct jval *v) {
     r.flag = html ? JF_MARKUP : 0;
     return r;
 }
+/* Implements cycler(items...). */
 static struct jval g_cycler(struct jctx *c, struct jargs *a) {
     struct jval v = jv_tag(JT_CYCLER);
     if (a->n < 2 || a->n_kw) jx_fail(c, "RuntimeError", "at least one item has to be provided");
@@ -203,12 +210,14 @@ static struct jval g_cycler(struct jctx *c, struct jargs *a) {
     for (int i = 1; i < a->n; i++) jlist_add(c, &v.u.cycle->items, a->v[i]);
     return v;
 }
+/* Implements joiner(sep=", "). */
 static struct jval g_joiner(struct jctx *c, struct jval *v) {
     struct jval r = jv_tag(JT_JOINER);
     r.u.cycle = jx_alloc(c, 1, sizeof *r.u.cycle);
     r.u.cycle->sep = v[1].tag == JT_MISSING ? jv_str(", ") : v[1];
     return r;
 }
+/* Implements raise_exception(message). */
 static struct jval g_raise(struct jctx *c, struct jval *v) {
     jx_fail(c, "raise", "%s", jv_cstr(c, jv_to_str(c, v[1])));
 }
@@ -268,10 +277,12 @@ const struct jrow jlib_globals[] = {
 
 /* ---- methods of other types ------------------------------------------------------------------ */
 
+/* Implements dict.get(key, default=None). */
 static struct jval d_get(struct jctx *c, struct jval *v) {
     struct jval *x = jdict_get(c, v[0].u.dict, v[1]);
     return x ? *x : v[2].tag == JT_MISSING ? jv_none() : v[2];
 }
+/* Returns a view of a dict's items, keys or values; later changes show in it. */
 static struct jval dict_view(struct jctx *c, struct jval d, enum jview_kind kind) {
     struct jval v = jv_tag(JT_VIEW);
     v.u.view = jx_alloc(c, 1, sizeof *v.u.view);
@@ -287,12 +298,14 @@ static struct jval d_keys(struct jctx *c, struct jval *v) {
 static struct jval d_values(struct jctx *c, struct jval *v) {
     return dict_view(c, v[0], JVIEW_VALUES);
 }
+/* Implements dict.copy(). */
 static struct jval d_copy(struct jctx *c, struct jval *v) {
     struct jval d = jv_dict(c, v[0].u.dict->n);
     for (uint32_t i = 0; i < v[0].u.dict->n; i++)
         jdict_set(c, d.u.dict, v[0].u.dict->e[i].k, v[0].u.dict->e[i].v);
     return d;
 }
+/* Implements dict.update(...). */
 static struct jval d_update(struct jctx *c, struct jargs *a) {
     dict_update(c, a->v[0].u.dict, a, "update");
     return jv_none();
@@ -311,6 +324,7 @@ static const struct jrow dict_methods[] = {
     {NULL, NULL, NULL, NULL},
 };
 
+/* Implements list.index(value, start, stop). */
 static struct jval l_index(struct jctx *c, struct jval *v) {
     struct jlist *l = jv_to_list(c, v[0]);
     int64_t from = v[2].tag == JT_MISSING ? 0 : jv_index(c, v[2], "start"),
@@ -321,6 +335,7 @@ static struct jval l_index(struct jctx *c, struct jval *v) {
         if (jv_equal(c, l->v[i], v[1])) return jv_int(i);
     jx_fail(c, "ValueError", "the value is not in the list");
 }
+/* Implements list.count(value). */
 static struct jval l_count(struct jctx *c, struct jval *v) {
     struct jlist *l = jv_to_list(c, v[0]);
     int64_t n = 0;
@@ -334,6 +349,7 @@ static struct jval l_append(struct jctx *c, struct jval *v) {
     jlist_add(c, v[0].u.list, v[1]);
     return jv_none();
 }
+/* Implements list.pop(index=-1). */
 static struct jval l_pop(struct jctx *c, struct jval *v) {
     struct jlist *l = v[0].u.list;
     int64_t i = v[1].tag == JT_MISSING ? -1 : jv_index(c, v[1], "pop");
@@ -364,6 +380,7 @@ static const struct jrow tuple_methods[] = {
     {NULL, NULL, NULL, NULL},
 };
 
+/* Implements int.bit_length(). */
 static struct jval n_bit_length(struct jctx *c, struct jval *v) {
     int64_t n = 0;
     uint64_t u = v[0].u.i < 0 ? 0 - (uint64_t)v[0].u.i : (uint64_t)v[0].u.i;
@@ -372,11 +389,13 @@ static struct jval n_bit_length(struct jctx *c, struct jval *v) {
     for (; u; u >>= 1) n++;
     return jv_int(n);
 }
+/* Implements is_integer() of int and float. */
 static struct jval n_is_integer(struct jctx *c, struct jval *v) {
     UNUSED(c);
     return jv_bool(v[0].tag != JT_FLOAT ||
                    (v[0].u.f - v[0].u.f == 0 && v[0].u.f == __builtin_floor(v[0].u.f)));
 }
+/* Implements conjugate() of numbers, which returns them unchanged. */
 static struct jval n_conjugate(struct jctx *c, struct jval *v) {
     return jop_neg(c, v[0], false);
 }
@@ -391,12 +410,14 @@ static const struct jrow float_methods[] = {
     {NULL, NULL, NULL, NULL},
 };
 
+/* Implements bytes.decode(), always as UTF-8. */
 static struct jval b_decode(struct jctx *c, struct jval *v) {
     return jv_copy(c, v[0].u.s, v[0].len);
 }
 static const struct jrow bytes_methods[] = {{"decode", "encoding? errors?", b_decode, NULL},
                                             {NULL, NULL, NULL, NULL}};
 
+/* Implements cycler.next(): returns the current item and moves on. */
 static struct jval y_next(struct jctx *c, struct jval *v) {
     UNUSED(c);
     struct jcycle *y = v[0].u.cycle;
@@ -404,6 +425,7 @@ static struct jval y_next(struct jctx *c, struct jval *v) {
     y->pos = (y->pos + 1) % y->items.n;
     return r;
 }
+/* Implements cycler.reset(). */
 static struct jval y_reset(struct jctx *c, struct jval *v) {
     UNUSED(c);
     v[0].u.cycle->pos = 0;

@@ -27,6 +27,7 @@ NORETURN static void bad_operands(struct jctx *c, enum jop op, struct jval a, st
             jv_type(a), jv_type(b));
 }
 
+/* Returns x op y for floats, with Python's rules for // and %. */
 static struct jval float_bin(struct jctx *c, enum jop op, double x, double y) {
     switch ((int)op) {
     case JO_ADD:
@@ -70,6 +71,7 @@ static struct jval float_bin(struct jctx *c, enum jop op, double x, double y) {
     return jv_float(fl);
 }
 
+/* Returns a ** b; a float if b is negative. */
 static struct jval int_pow(struct jctx *c, struct jval a, struct jval b) {
     if (b.tag == JT_BIG) jx_fail(c, "limit", "the power is too large");
     int64_t e = b.u.i;
@@ -90,6 +92,7 @@ static struct jval int_pow(struct jctx *c, struct jval a, struct jval b) {
     return r;
 }
 
+/* Returns a op b for integers of any size. */
 static struct jval int_bin(struct jctx *c, enum jop op, struct jval a, struct jval b) {
     int64_t x = a.u.i, y = b.u.i, r;
     if (op == JO_POW) return int_pow(c, a, b);
@@ -120,6 +123,7 @@ static struct jval int_bin(struct jctx *c, enum jop op, struct jval a, struct jv
     return jbig_bin(c, op, a, b);
 }
 
+/* Returns the string, list or tuple v repeated `times` times; "" or empty if negative. */
 static struct jval repeat_value(struct jctx *c, struct jval v, struct jval times) {
     if (times.tag == JT_BIG)
         jx_fail(c, "OverflowError", "cannot fit 'int' into an index-sized integer");
@@ -234,6 +238,7 @@ bool jop_compare(struct jctx *c, enum jop op, struct jval a, struct jval b) {
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
+/* Returns an undefined value whose use fails as forbidden by the sandbox. */
 static struct jval unsafe(struct jctx *c, struct jval obj, struct jval name) {
     size_t m = jx_mark(c);
     const char *head = "access to attribute ", *of = " of '", *tail = "' object is unsafe.";
@@ -246,6 +251,7 @@ static struct jval unsafe(struct jctx *c, struct jval obj, struct jval name) {
     return jv_undef_hint(c, jv_cstr(c, hint), name, true);
 }
 
+/* Returns the method `row` bound to the value self. */
 static struct jval bind_method(struct jctx *c, struct jval self, const struct jrow *row) {
     struct jval v = jv_tag(JT_FUNC);
     v.u.func = jx_alloc(c, 1, sizeof *v.u.func);
@@ -362,6 +368,7 @@ static bool is_dunder(struct jval name) {
     return false;
 }
 
+/* Sets *out to obj.name as attribute or method. False: it has none; n: call site, or NULL. */
 static bool get_attr(struct jctx *c, struct jval obj, struct jval name, const struct jnode *n,
                      struct jval *out) {
     const struct jrow *row = NULL;
@@ -451,6 +458,7 @@ struct jval jop_item(struct jctx *c, struct jval obj, struct jval key) {
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
+/* Returns a slice bound clamped to [lo, hi]; negative ones count from n; None: otherwise. */
 static int64_t bound_of(struct jctx *c, struct jval v, int64_t n, int64_t lo, int64_t hi,
                         int64_t otherwise) {
     if (v.tag == JT_NONE || v.tag == JT_MISSING) return otherwise;

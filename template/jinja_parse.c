@@ -25,6 +25,7 @@ struct jnode *jp_text(struct jparser *p, struct jnode *n, uint32_t start) {
     return n;
 }
 
+/* Fails with a syntax error at the current token; does not return. */
 void jp_fail(struct jparser *p, const char *text) {
     p->c->pos = p->tok->pos;
     jx_fail(p->c, "syntax", "%s", text);
@@ -80,6 +81,7 @@ void jp_append(struct jnode *parent, struct jnode ***tail, struct jnode *n) {
     parent->n++;
 }
 
+/* Counts a level of nesting; fails beyond MAX_NEST. The caller decrements p->nest. */
 static void enter_nested(struct jparser *p) {
     if (++p->nest > MAX_NEST) jp_fail(p, "expressions are nested too deeply");
 }
@@ -195,6 +197,7 @@ struct jnode *jp_primary(struct jparser *p, bool with_ns) {
     }
 }
 
+/* Returns whether a tuple without parentheses ends here; end_name: keyword, or NULL. */
 static bool tuple_end(const struct jparser *p, const char *end_name) {
     return jp_is(p, TK_VAR_END) || jp_is(p, TK_BLOCK_END) || jp_is(p, TK_RPAREN) ||
            (end_name && jp_is_name(p, end_name));
@@ -224,6 +227,7 @@ struct jnode *jp_tuple(struct jparser *p, struct jtuple_opts o) {
     return n;
 }
 
+/* Parses what is inside brackets: an expression or a slice. */
 static struct jnode *parse_subscribed(struct jparser *p) {
     struct jnode *n = NULL, *s;
     if (!jp_is(p, TK_COLON)) {
@@ -238,6 +242,7 @@ static struct jnode *parse_subscribed(struct jparser *p) {
     return s;
 }
 
+/* Parses ".name", ".0" or "[...]" after the expression `of`. */
 static struct jnode *parse_subscript(struct jparser *p, struct jnode *of) {
     struct jnode *n = jp_node(p, JN_ITEM);
     n->a = of;
@@ -270,6 +275,7 @@ static struct jnode *parse_subscript(struct jparser *p, struct jnode *of) {
     return n;
 }
 
+/* Fails if the call already has the keyword argument `name`. */
 static void check_keyword(struct jparser *p, const struct jnode *call, struct jval name) {
     for (const struct jnode *k = call->list2; k; k = k->next)
         if (k->kind == JN_KW && jv_eqs(k->val, name)) jp_fail(p, "keyword argument repeated");
@@ -328,6 +334,7 @@ static struct jnode *parse_call(struct jparser *p, struct jnode *of) {
     return n;
 }
 
+/* Parses subscripts and calls after n; start: where n begins in the source. */
 static struct jnode *parse_postfix(struct jparser *p, struct jnode *n, uint32_t start) {
     for (int count = 0;;) {
         count_operator(p, &count);
@@ -342,6 +349,7 @@ static struct jnode *parse_postfix(struct jparser *p, struct jnode *n, uint32_t 
     }
 }
 
+/* Parses "a.b.c" and returns it as one string. */
 static struct jval dotted_name(struct jparser *p) {
     struct jval name = jp_expect(p, TK_NAME)->val;
     while (jp_skip(p, TK_DOT)) {
@@ -373,6 +381,7 @@ struct jnode *jp_filters(struct jparser *p, struct jnode *n, uint32_t start, boo
     return n;
 }
 
+/* Parses "is [not] NAME [argument]" after the expression `of`. */
 static struct jnode *parse_test(struct jparser *p, struct jnode *of, uint32_t start) {
     jp_next(p);
     bool negated = jp_skip_name(p, "not");
@@ -397,6 +406,7 @@ static struct jnode *parse_test(struct jparser *p, struct jnode *of, uint32_t st
     return jp_text(p, not_node, start);
 }
 
+/* Parses signs, a primary and its postfixes; with_filter: also filters and tests. */
 static struct jnode *parse_unary(struct jparser *p, bool with_filter) {
     const uint32_t start = p->tok->pos;
     struct jnode *n;
@@ -427,6 +437,7 @@ static struct jnode *parse_unary(struct jparser *p, bool with_filter) {
     return n;
 }
 
+/* Returns the operator of a token on this precedence level; JO_NONE: not one. */
 static enum jop binary_op(enum jtok_kind k, int level) {
     static const struct {
         enum jtok_kind tok;

@@ -23,20 +23,27 @@ struct jtuple_opts {
 };
 
 NORETURN void jp_fail(struct jparser *p, const char *text);
+/* Returns a new node at the current token. */
 struct jnode *jp_node(struct jparser *p, enum jkind kind);
+/* Moves to the next token; stays at TK_EOF. */
 void jp_next(struct jparser *p);
 /* Sets the source range of expression n: from `start` to the end of the last token. Returns n. */
 struct jnode *jp_text(struct jparser *p, struct jnode *n, uint32_t start);
+/* Returns the current token and moves past it; fails unless it is of this kind. */
 struct jtok *jp_expect(struct jparser *p, enum jtok_kind kind);
 bool jp_is(const struct jparser *p, enum jtok_kind kind);
 bool jp_is_name(const struct jparser *p, const char *name);
+/* Moves past the current token if it is of this kind, and returns whether it was. */
 bool jp_skip(struct jparser *p, enum jtok_kind kind);
+/* Moves past the current token if it is this name, and returns whether it was. */
 bool jp_skip_name(struct jparser *p, const char *name);
 /* Appends n to the list that ends at *tail and increments parent->n. */
 void jp_append(struct jnode *parent, struct jnode ***tail, struct jnode *n);
 struct jnode *jp_name(struct jparser *p, struct jval name);
 struct jnode *jp_expr(struct jparser *p);
+/* Parses a name, literal, list, dict or parenthesis. with_ns: "ns.attr" is a target. */
 struct jnode *jp_primary(struct jparser *p, bool with_ns);
+/* Parses comma-separated expressions: a tuple, or the only expression itself. */
 struct jnode *jp_tuple(struct jparser *p, struct jtuple_opts o);
 struct jnode *jp_filters(struct jparser *p, struct jnode *n, uint32_t start, bool inline_start);
 void jp_args(struct jparser *p, struct jnode *n);

@@ -45,6 +45,7 @@ void jv_float_text(double f, char out[64]) {
     }
 }
 
+/* Prints a string with quotation marks and escapes, as repr() does in Python. */
 static void repr_str(struct jctx *c, struct jval v) {
     bool single = memchr(v.u.s, '\'', v.len) != NULL, dbl = memchr(v.u.s, '"', v.len) != NULL;
     char q = single && !dbl ? '"' : '\'';
@@ -74,6 +75,7 @@ static void repr_str(struct jctx *c, struct jval v) {
     jx_add(c, &q, 1);
 }
 
+/* Prints bytes as b'...', as repr() does in Python. */
 static void repr_bytes(struct jctx *c, struct jval v) {
     bool single = memchr(v.u.s, '\'', v.len) != NULL, dbl = memchr(v.u.s, '"', v.len) != NULL;
     char q = single && !dbl ? '"' : '\'', text[8];
@@ -139,6 +141,7 @@ static void repr_loop(struct jctx *c, struct jloop *l) {
     put_text(c, text);
 }
 
+/* Prints values without literals, such as "<Macro 'name'>". */
 static void repr_object(struct jctx *c, struct jval v) {
     if (v.tag == JT_MACRO) {
         if (v.u.macro->name.tag == JT_STR) {

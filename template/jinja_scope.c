@@ -54,6 +54,7 @@ static void *grow_array(struct jctx *c, const void *old, int n, int *cap, size_t
     return p;
 }
 
+/* Returns an empty scope inside `parent` (NULL: none) of the function fn. */
 static struct symtab *symtab_new(struct resolver *r, struct symtab *parent, struct func *fn) {
     struct symtab *st = jx_alloc(r->c, 1, sizeof *st);
     st->parent = parent;
@@ -68,6 +69,7 @@ static struct func *func_new(struct resolver *r, struct func *outer) {
     return f;
 }
 
+/* Returns the name's symbol in this scope only; NULL: none. */
 static struct sym *own_symbol(struct resolver *r, const struct symtab *st, struct jval name) {
     jx_loop(r->c, (size_t)st->n);
     for (int i = 0; i < st->n; i++)
@@ -92,6 +94,7 @@ static const struct sym *find(struct resolver *r, const struct symtab *st, struc
     return NULL;
 }
 
+/* Returns the name's variable in the scope's function; creates it if needed. */
 static int slot_of(struct resolver *r, struct symtab *st, struct jval name) {
     struct slots *s = st->slots;
     jx_loop(r->c, (size_t)s->n);
@@ -103,6 +106,7 @@ static int slot_of(struct resolver *r, struct symtab *st, struct jval name) {
     return st->fn->n_slots++;
 }
 
+/* Returns the index of a global name; adds it if needed. */
 static int global_of(struct resolver *r, struct jval name) {
     struct jinja *t = r->t;
     jx_loop(r->c, (size_t)t->n_globals);
@@ -115,6 +119,7 @@ static int global_of(struct resolver *r, struct jval name) {
     return t->n_globals++;
 }
 
+/* Sets how the scope gets the name's value; adds the symbol if needed. */
 static struct sym *define_symbol(struct resolver *r, struct symtab *st, struct jval name,
                                  enum jload_kind kind) {
     struct sym *s = own_symbol(r, st, name);
@@ -256,11 +261,13 @@ static void collect(struct resolver *r, struct symtab *st, const struct jnode *n
     }
 }
 
+/* Collects the names in a list of nodes; params: they are parameters. */
 static void collect_list(struct resolver *r, struct symtab *st, const struct jnode *n,
                          bool params) {
     for (; n; n = n->next) collect(r, st, n, params);
 }
 
+/* Returns what entering the scope loads into its variables. */
 static struct jscope *scope_of(struct resolver *r, const struct symtab *st) {
     struct jscope *s = jx_alloc(r->c, 1, sizeof *s);
     s->load = jx_alloc(r->c, (size_t)st->n + 1, sizeof *s->load);
@@ -301,6 +308,7 @@ static int uses(const struct jnode *n, struct jval name) {
 static void walk_list(struct resolver *r, struct symtab *st, struct jnode *n, bool soft);
 static void walk_node(struct resolver *r, struct symtab *st, struct jnode *n, bool soft);
 
+/* Sets where the name n is found: hops and slot; hops -1: a global. */
 static void bind_name(struct resolver *r, const struct symtab *st, struct jnode *n) {
     const struct sym *s = find(r, st, n->val, &n->hops);
     if (s) {
@@ -311,6 +319,7 @@ static void bind_name(struct resolver *r, const struct symtab *st, struct jnode 
     }
 }
 
+/* Returns a copy of assignment targets; NULL for NULL. */
 static struct jnode *copy_target(struct resolver *r, const struct jnode *n) {
     if (!n) return NULL;
     struct jnode *k = jx_alloc(r->c, 1, sizeof *k);
@@ -320,6 +329,7 @@ static struct jnode *copy_target(struct resolver *r, const struct jnode *n) {
     return k;
 }
 
+/* Fails if a statement assigns to the variable `loop`. */
 static void refuse_loop_store(struct resolver *r, const struct jnode *n) {
     for (; n; n = n->next) {
         if (n->kind == JN_NAME && n->flag && jv_is(n->val, "loop")) {
@@ -417,6 +427,7 @@ static void walk_function(struct resolver *r, struct symtab *st, struct jnode *n
     n->scope->n_slots = fn->n_slots;
 }
 
+/* Fails if n's filter or test is unknown; soft: only its use will fail. */
 static void check_known(struct resolver *r, const struct jnode *n, bool soft) {
     if (n->row || soft) return;
     r->c->pos = n->pos;
@@ -473,6 +484,7 @@ static void walk_inner(struct resolver *r, struct symtab *st, struct jnode *n, b
     }
 }
 
+/* Resolves the names below n; soft: unknown filters and tests are allowed. */
 static void walk_node(struct resolver *r, struct symtab *st, struct jnode *n, bool soft) {
     if (!n) return;
     switch ((int)n->kind) {

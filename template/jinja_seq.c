@@ -30,6 +30,7 @@ struct jval jlib_path(struct jctx *c, struct jval obj, struct jval path) {
     }
 }
 
+/* Returns strings in lower case, other values unchanged. */
 static struct jval fold_case(struct jctx *c, struct jval v) {
     return v.tag == JT_STR ? ju_case(c, v, JU_LOWER) : v;
 }
@@ -59,6 +60,7 @@ static void merge_sort(struct jctx *c, struct keyed *a, struct keyed *tmp, uint3
     memcpy(a, tmp, n * sizeof *a);
 }
 
+/* Sorts n items by key, stably, and returns a. */
 static struct keyed *sort_items(struct jctx *c, struct keyed *a, uint32_t n, bool reverse) {
     struct keyed *tmp = jx_alloc(c, (size_t)n + 1, sizeof *tmp);
     merge_sort(c, a, tmp, n, reverse);
@@ -85,6 +87,7 @@ static struct jval sort_key(struct jctx *c, struct jval v, struct jval attr, boo
     return l;
 }
 
+/* Implements the filter sort(reverse=false, case_sensitive=false, attribute=None). */
 static struct jval f_sort(struct jctx *c, struct jval *v) {
     bool reverse = is_given(v[1]) && jv_truth(c, v[1]), cs = is_given(v[2]) && jv_truth(c, v[2]);
     struct jlist *l = jv_to_list(c, v[0]);
@@ -96,6 +99,7 @@ static struct jval f_sort(struct jctx *c, struct jval *v) {
     return jv_list_val(l);
 }
 
+/* Implements the filter dictsort(case_sensitive=false, by="key", reverse=false). */
 static struct jval f_dictsort(struct jctx *c, struct jval *v) {
     bool cs = is_given(v[1]) && jv_truth(c, v[1]), reverse = is_given(v[3]) && jv_truth(c, v[3]);
     bool by_value = is_given(v[2]) && jv_is(v[2], "value");
@@ -116,6 +120,7 @@ static struct jval f_dictsort(struct jctx *c, struct jval *v) {
     return l;
 }
 
+/* Implements the filter groupby(attribute, default=None, case_sensitive=false). */
 static struct jval f_groupby(struct jctx *c, struct jval *v) {
     bool cs = is_given(v[3]) && jv_truth(c, v[3]);
     struct jlist *l = jv_to_list(c, v[0]);
@@ -138,6 +143,7 @@ static struct jval f_groupby(struct jctx *c, struct jval *v) {
     return out;
 }
 
+/* Returns the items of the filter unique(case_sensitive=false, attribute=None). */
 static struct jval fill_unique(struct jctx *c, struct jargs *a) {
     bool cs = is_given(a->v[1]) && jv_truth(c, a->v[1]);
     struct jval seen = jv_dict(c, 0), out = jv_list(c, 0);
@@ -156,6 +162,7 @@ static struct jval f_unique(struct jctx *c, struct jval *v) {
     return jv_gen(c, "do_unique", fill_unique, &a);
 }
 
+/* Returns the least (want -1) or greatest (1) item; undefined if there is none. */
 static struct jval min_or_max(struct jctx *c, struct jval *v, int want) {
     bool cs = is_given(v[1]) && jv_truth(c, v[1]);
     struct jlist *l = jv_to_list(c, v[0]);
@@ -197,6 +204,7 @@ static struct jval apply(struct jctx *c, struct jargs *a, int at, struct jval it
     return jeval_row(c, row, what, &b);
 }
 
+/* Returns the items of the filter map: attributes, or a filter's results. */
 static struct jval fill_map(struct jctx *c, struct jargs *a) {
     struct jval attr = jv_missing(), otherwise = jv_missing(), out = jv_list(c, 0);
     if (!jv_truth(c, a->v[0])) return out;
@@ -220,6 +228,7 @@ static struct jval fill_map(struct jctx *c, struct jargs *a) {
     return out;
 }
 
+/* Returns the items whose test is `want`; by_attr: the test is of an attribute. */
 static struct jval filter_items(struct jctx *c, struct jargs *a, bool want, bool by_attr) {
     struct jval out = jv_list(c, 0);
     int at = 1 + by_attr;
@@ -263,6 +272,7 @@ static struct jval f_rejectattr(struct jctx *c, struct jargs *a) {
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
+/* Implements the filter length. */
 static struct jval f_length(struct jctx *c, struct jval *v) {
     int64_t n = v[0].tag == JT_LOOP ? jeval_loop_attr(c, v[0].u.loop, jv_str("length")).u.i
                                     : jv_length(c, v[0]);
@@ -286,6 +296,7 @@ static struct jval f_items(struct jctx *c, struct jval *v) {
 static struct jval f_list(struct jctx *c, struct jval *v) {
     return jv_list_val(jv_to_list(c, v[0]));
 }
+/* Implements the filter join(d="", attribute=None). */
 static struct jval f_join(struct jctx *c, struct jval *v) {
     struct jval sep = is_given(v[1]) ? jv_to_str(c, v[1]) : jv_str("");
     struct jlist *l = jv_to_list(c, v[0]);
@@ -324,6 +335,7 @@ static struct jval fill_reverse(struct jctx *c, struct jargs *a) {
     }
     return jv_list_val(l);
 }
+/* Implements the filter reverse. */
 static struct jval f_reverse(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_STR) {
         struct jslice s = {jv_none(), jv_none(), jv_int(-1)};
@@ -334,6 +346,7 @@ static struct jval f_reverse(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 1};
     return v[0].tag == JT_GEN ? fill_reverse(c, &a) : jv_gen(c, "reversed", fill_reverse, &a);
 }
+/* Implements the filter sum(attribute=None, start=0). */
 static struct jval f_sum(struct jctx *c, struct jval *v) {
     struct jval r = is_given(v[2]) ? v[2] : jv_int(0);
     struct jlist *l = jv_to_list(c, v[0]);
@@ -343,6 +356,7 @@ static struct jval f_sum(struct jctx *c, struct jval *v) {
         r = jop_bin(c, JO_ADD, r, is_set(v[1]) ? jlib_path(c, l->v[i], v[1]) : l->v[i]);
     return r;
 }
+/* Returns the rows of the filter batch(linecount, fill_with=None). */
 static struct jval fill_batch(struct jctx *c, struct jargs *a) {
     struct jlist *l = jv_to_list(c, a->v[0]);
     int64_t n = jv_index(c, a->v[1], "linecount");
@@ -363,6 +377,7 @@ static struct jval f_batch(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 3};
     return jv_gen(c, "do_batch", fill_batch, &a);
 }
+/* Returns the columns of the filter slice(slices, fill_with=None). */
 static struct jval fill_slice(struct jctx *c, struct jargs *a) {
     struct jlist *l = jv_to_list(c, a->v[0]);
     int64_t n = jv_index(c, a->v[1], "slices"), at = 0;
@@ -382,6 +397,7 @@ static struct jval f_slice(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 3};
     return jv_gen(c, "do_slice", fill_slice, &a);
 }
+/* Implements the filter attr(name), which ignores items of dicts. */
 static struct jval f_attr(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
     struct jval name = jv_to_str(c, v[1]), probe = v[0];

@@ -42,6 +42,7 @@ static const uint16_t *origins_at(const struct jspan *s, const char *p) {
     return s->chunk[i].origin + ((uintptr_t)p - (uintptr_t)s->chunk[i].base);
 }
 
+/* Adds a chunk of string memory of n bytes, in address order, with its origins. */
 static void add_chunk(struct jctx *c, struct jspan *s, size_t n) {
     if (s->n_chunk == s->cap_chunk) {
         s->cap_chunk = s->cap_chunk ? s->cap_chunk * 2 : 16;
@@ -81,6 +82,7 @@ static void write_origins(const struct jspan *s, uint16_t *to, const char *src, 
         if (!to[i]) to[i] = s->node;
 }
 
+/* Returns the origins of the string bytes at p, which must be in a chunk. */
 static uint16_t *origins_of(struct jspan *s, const char *p) {
     int i = chunk_at(s, p);
     return s->chunk[i].origin + (p - s->chunk[i].base);

@@ -26,6 +26,7 @@ static struct jnode *statements(struct jparser *p, const char *const *ends) {
     return body;
 }
 
+/* Parses statements up to the tag `end` and moves past its name. */
 static struct jnode *statements_to(struct jparser *p, const char *end) {
     const char *const ends[] = {end, NULL};
     struct jnode *body = statements(p, ends);
@@ -61,6 +62,7 @@ static void check_target(struct jparser *p, struct jnode *n) {
     jx_fail(p->c, "syntax", "can't assign to '%s'", what);
 }
 
+/* Parses an assignment target; with_ns: also "ns.attr". */
 static struct jnode *parse_target(struct jparser *p, const char *end_name, bool with_ns) {
     struct jnode *n =
         jp_tuple(p, (struct jtuple_opts){.simple = true, .with_ns = with_ns, .end_name = end_name});
@@ -68,6 +70,7 @@ static struct jnode *parse_target(struct jparser *p, const char *end_name, bool 
     return n;
 }
 
+/* Parses a name to assign to; fails for constants such as true. */
 static struct jnode *name_target(struct jparser *p) {
     struct jnode *n = jp_name(p, jp_is(p, TK_NAME) ? p->tok->val : jv_none());
     n->flag = true;
@@ -160,6 +163,7 @@ static void signature(struct jparser *p, struct jnode *n) {
     jp_expect(p, TK_RPAREN);
 }
 
+/* Parses a macro's body; a break in it cannot leave a loop outside. */
 static struct jnode *function_body(struct jparser *p, const char *end) {
     int loops = p->loops;
     p->loops = 0;
@@ -217,6 +221,7 @@ static struct jnode *parse_with(struct jparser *p) {
     return n;
 }
 
+/* Parses a block tag; "scoped" and "required" are accepted. */
 static struct jnode *parse_block(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_BLOCK);
     n->val = jp_expect(p, TK_NAME)->val;
@@ -293,6 +298,7 @@ static const struct {
     {"extends", parse_noloader},
 };
 
+/* Parses the tag whose name is the current token; fails if it is unknown. */
 static struct jnode *parse_statement(struct jparser *p) {
     if (!jp_is(p, TK_NAME)) jp_fail(p, "tag name expected");
     for (size_t i = 0; i < COUNT_OF(tags); i++) {
@@ -310,6 +316,7 @@ static bool at_end_tag(const struct jparser *p, const char *const *ends) {
     return false;
 }
 
+/* Parses text, prints and tags up to a tag in `ends` (NULL: none) or the end. */
 static struct jnode *parse_body(struct jparser *p, const char *const *ends) {
     struct jnode *first = NULL, **tail = &first;
     for (;;) {

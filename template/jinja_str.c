@@ -10,12 +10,14 @@ static bool is_given(struct jval v) {
     return v.tag != JT_MISSING;
 }
 
+/* Returns v; fails unless it is a string. what: the method's name. */
 static struct jval want_str(struct jctx *c, struct jval v, const char *what) {
     if (v.tag == JT_UNDEF) jx_undef_fail(c, v);
     if (v.tag != JT_STR) jx_fail(c, "TypeError", "%s: must be str, not %s", what, jv_type(v));
     return v;
 }
 
+/* Returns bytes [from, to) of s, not copied. */
 static struct jval sub_string(struct jval s, size_t from, size_t to) {
     struct jval r = jv_strn(s.u.s + from, to - from);
     r.flag = s.flag;
@@ -35,6 +37,7 @@ static int64_t find_last(struct jctx *c, struct jval s, struct jval x, size_t en
 
 /* ---- splitting ------------------------------------------------------------------------------- */
 
+/* Splits at runs of whitespace, at most `max` times; negative: no limit. */
 static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
     struct jval l = jv_list(c, 0);
     size_t i = 0;
@@ -59,10 +62,12 @@ static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
     }
 }
 
+/* Returns the optional argument maxsplit; -1: none. */
 static int64_t max_split(struct jctx *c, struct jval v) {
     return is_given(v) ? jv_index(c, v, "maxsplit") : -1;
 }
 
+/* Implements str.split(sep=None, maxsplit=-1). */
 static struct jval m_split(struct jctx *c, struct jval *v) {
     int64_t max = max_split(c, v[2]);
     if (!is_given(v[1]) || v[1].tag == JT_NONE) return split_space(c, v[0], max);
@@ -79,6 +84,7 @@ static struct jval m_split(struct jctx *c, struct jval *v) {
     return l;
 }
 
+/* Reverses l in place and returns it. */
 static struct jval reverse_list(struct jctx *c, struct jval l) {
     UNUSED(c);
     struct jlist *k = l.u.list;
@@ -90,6 +96,7 @@ static struct jval reverse_list(struct jctx *c, struct jval l) {
     return l;
 }
 
+/* Splits like split_space(), from the right. */
 static struct jval rsplit_space(struct jctx *c, struct jval s, int64_t max) {
     struct jval l = jv_list(c, 0);
     size_t end = s.len;
@@ -115,6 +122,7 @@ static struct jval rsplit_space(struct jctx *c, struct jval s, int64_t max) {
     return reverse_list(c, l);
 }
 
+/* Implements str.rsplit(sep=None, maxsplit=-1). */
 static struct jval m_rsplit(struct jctx *c, struct jval *v) {
     int64_t max = max_split(c, v[2]);
     if (!is_given(v[1]) || v[1].tag == JT_NONE) return rsplit_space(c, v[0], max);
@@ -131,11 +139,13 @@ static struct jval m_rsplit(struct jctx *c, struct jval *v) {
     return reverse_list(c, l);
 }
 
+/* Returns whether a code point ends a line for str.splitlines(). */
 static bool line_end(uint32_t cp) {
     return (cp >= 10 && cp <= 13) || (cp >= 0x1c && cp <= 0x1e) || cp == 0x85 || cp == 0x2028 ||
            cp == 0x2029;
 }
 
+/* Implements str.splitlines(keepends=False). */
 static struct jval m_splitlines(struct jctx *c, struct jval *v) {
     struct jval s = v[0], l = jv_list(c, 0);
     bool keep = is_given(v[1]) && jv_truth(c, v[1]);
@@ -153,6 +163,7 @@ static struct jval m_splitlines(struct jctx *c, struct jval *v) {
     return l;
 }
 
+/* Returns (before, sep, after); `at` -1: s and two empty strings, s last with `right`. */
 static struct jval split_at(struct jctx *c, struct jval s, struct jval sep, int64_t at,
                             bool right) {
     struct jval empty = sub_string(s, 0, 0), t[3] = {s, empty, empty};
@@ -168,12 +179,14 @@ static struct jval split_at(struct jctx *c, struct jval s, struct jval sep, int6
     return jv_tuple(c, t, 3);
 }
 
+/* Implements str.partition(sep). */
 static struct jval m_partition(struct jctx *c, struct jval *v) {
     struct jval sep = want_str(c, v[1], "partition");
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
     return split_at(c, v[0], sep, ju_find(v[0], sep, 0), false);
 }
 
+/* Implements str.rpartition(sep). */
 static struct jval m_rpartition(struct jctx *c, struct jval *v) {
     struct jval sep = want_str(c, v[1], "rpartition");
     if (!sep.len) jx_fail(c, "ValueError", "empty separator");
@@ -182,6 +195,7 @@ static struct jval m_rpartition(struct jctx *c, struct jval *v) {
 
 /* ---- stripping, searching -------------------------------------------------------------------- */
 
+/* Implements str.strip(chars=None) for the sides: 1 left, 2 right, 3 both. */
 static struct jval strip(struct jctx *c, struct jval *v, int sides) {
     struct jval chars = v[1];
     if (chars.tag == JT_NONE) chars = jv_missing();
@@ -217,6 +231,7 @@ static bool window(struct jctx *c, struct jval *v, struct jval *out, size_t *fro
     return true;
 }
 
+/* Returns whether s begins (or, with `end`, ends) with x; fails unless x is a string. */
 static bool affix_one(struct jctx *c, struct jval s, struct jval x, bool end, const char *what) {
     if (x.tag == JT_UNDEF) jx_undef_fail(c, x);
     if (x.tag != JT_STR)
@@ -226,6 +241,7 @@ static bool affix_one(struct jctx *c, struct jval s, struct jval x, bool end, co
     return x.len <= s.len && memcmp(end ? s.u.s + s.len - x.len : s.u.s, x.u.s, x.len) == 0;
 }
 
+/* Implements str.startswith() and, with `end`, str.endswith(). */
 static struct jval test_affix(struct jctx *c, struct jval *v, bool end, const char *what) {
     struct jval s;
     size_t from;
@@ -247,6 +263,7 @@ static struct jval m_endswith(struct jctx *c, struct jval *v) {
     return test_affix(c, v, true, "endswith");
 }
 
+/* Returns the index, in characters, of v[1] in v[0] as str.find() does; -1: not found. */
 static int64_t find_text(struct jctx *c, struct jval *v, bool last) {
     struct jval s, x = want_str(c, v[1], "find");
     size_t from;
@@ -260,6 +277,7 @@ static struct jval m_find(struct jctx *c, struct jval *v) {
 static struct jval m_rfind(struct jctx *c, struct jval *v) {
     return jv_int(find_text(c, v, true));
 }
+/* Returns the index; fails if it is negative. */
 static struct jval must_find(struct jctx *c, int64_t at) {
     if (at < 0) jx_fail(c, "ValueError", "substring not found");
     return jv_int(at);
@@ -270,6 +288,7 @@ static struct jval m_index(struct jctx *c, struct jval *v) {
 static struct jval m_rindex(struct jctx *c, struct jval *v) {
     return must_find(c, find_text(c, v, true));
 }
+/* Implements str.count(sub, start, end). */
 static struct jval m_count(struct jctx *c, struct jval *v) {
     struct jval s, x = want_str(c, v[1], "count");
     size_t from;
@@ -305,6 +324,7 @@ static struct jval replace(struct jctx *c, struct jval s, struct jval old, struc
     return r;
 }
 
+/* Implements str.replace(old, new, count=-1). */
 static struct jval m_replace(struct jctx *c, struct jval *v) {
     return replace(c, v[0], want_str(c, v[1], "replace"), want_str(c, v[2], "replace"),
                    max_split(c, v[3]));
@@ -316,6 +336,7 @@ struct jval jstr_replace(struct jctx *c, struct jval *v) {
     return replace(c, jv_to_str(c, v[0]), jv_to_str(c, v[1]), jv_to_str(c, v[2]), max);
 }
 
+/* Implements str.removeprefix(prefix). */
 static struct jval m_removeprefix(struct jctx *c, struct jval *v) {
     struct jval x = want_str(c, v[1], "removeprefix");
     return affix_one(c, v[0], x, false, "") ? sub_string(v[0], x.len, v[0].len) : v[0];
@@ -327,6 +348,7 @@ static struct jval m_removesuffix(struct jctx *c, struct jval *v) {
 
 /* ---- joining, padding ------------------------------------------------------------------------ */
 
+/* Implements str.join(iterable). */
 static struct jval m_join(struct jctx *c, struct jval *v) {
     struct jiter it;
     struct jval x;
@@ -350,6 +372,7 @@ static struct jval m_join(struct jctx *c, struct jval *v) {
     return r;
 }
 
+/* Returns s with `left` fill characters before and `right` after it. */
 static struct jval pad_both(struct jctx *c, struct jval s, int64_t left, int64_t right,
                             struct jval fill) {
     size_t m = jx_mark(c);
@@ -361,6 +384,7 @@ static struct jval pad_both(struct jctx *c, struct jval s, int64_t left, int64_t
     return r;
 }
 
+/* Returns how many characters s lacks to the width v[1]; *fill: the fill character. */
 static int64_t missing_width(struct jctx *c, struct jval *v, struct jval *fill) {
     *fill = is_given(v[2]) ? want_str(c, v[2], "fill character") : jv_str(" ");
     if (ju_count(*fill) != 1)
@@ -369,11 +393,13 @@ static int64_t missing_width(struct jctx *c, struct jval *v, struct jval *fill) 
     if (width > (int64_t)c->max_out) jx_fail(c, "limit", "a width is too large");
     return width > n ? width - n : 0;
 }
+/* Implements str.ljust(width, fillchar=" "). */
 static struct jval m_ljust(struct jctx *c, struct jval *v) {
     struct jval fill;
     int64_t n = missing_width(c, v, &fill);
     return pad_both(c, v[0], 0, n, fill);
 }
+/* Implements str.rjust(width, fillchar=" "). */
 static struct jval m_rjust(struct jctx *c, struct jval *v) {
     struct jval fill;
     int64_t n = missing_width(c, v, &fill);
@@ -384,6 +410,7 @@ struct jval jstr_center(struct jctx *c, struct jval *v) {
     int64_t n = missing_width(c, v, &fill), left = n / 2 + (n & jv_index(c, v[1], "width") & 1);
     return pad_both(c, v[0], left, n - left, fill);
 }
+/* Implements str.zfill(width): zeros go after a sign. */
 static struct jval m_zfill(struct jctx *c, struct jval *v) {
     struct jval fill = jv_missing(), w[3] = {v[0], v[1], jv_missing()}, s = v[0];
     int64_t n = missing_width(c, w, &fill);
@@ -391,6 +418,7 @@ static struct jval m_zfill(struct jctx *c, struct jval *v) {
     struct jval body = pad_both(c, sub_string(s, sign, s.len), n, 0, jv_str("0"));
     return sign ? jop_bin(c, JO_ADD, sub_string(s, 0, 1), body) : body;
 }
+/* Implements str.expandtabs(tabsize=8). */
 static struct jval m_expandtabs(struct jctx *c, struct jval *v) {
     int64_t tab = is_given(v[1]) ? jv_index(c, v[1], "tabsize") : 8, col = 0;
     size_t m = jx_mark(c);
@@ -429,6 +457,7 @@ static struct jval m_capitalize(struct jctx *c, struct jval *v) {
 static struct jval m_swapcase(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_SWAP);
 }
+/* Implements str.casefold(). */
 static struct jval m_casefold(struct jctx *c, struct jval *v) {
     struct jval s = v[0];
     size_t m = jx_mark(c);
@@ -458,6 +487,7 @@ enum is_what {
     IS_IDENT
 };
 
+/* Returns whether a code point belongs to the class; first: it begins the string. */
 static bool is_one(uint32_t cp, enum is_what what, bool first) {
     utf8proc_category_t k = utf8proc_category((int32_t)cp);
     bool letter = k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL ||
@@ -492,6 +522,7 @@ static bool is_one(uint32_t cp, enum is_what what, bool first) {
     return false;
 }
 
+/* Returns whether all characters belong to the class, by Python's rules for empty strings. */
 static struct jval is_all(struct jval s, enum is_what what) {
     if (!s.len) return jv_bool(what == IS_PRINTABLE || what == IS_ASCII);
     for (size_t i = 0; i < s.len;) {
@@ -533,6 +564,7 @@ static struct jval m_islower(struct jctx *c, struct jval *v) {
     UNUSED(c);
     return jv_bool(jstr_is_case(v[0], false));
 }
+/* Implements str.istitle(). */
 static struct jval m_istitle(struct jctx *c, struct jval *v) {
     UNUSED(c);
     bool any = false, in_word = false;
@@ -552,9 +584,11 @@ static struct jval m_istitle(struct jctx *c, struct jval *v) {
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
+/* Implements str.format(...). */
 static struct jval m_format(struct jctx *c, struct jargs *a) {
     return jfmt_format(c, a->v[0], a);
 }
+/* Implements str.format_map(mapping). */
 static struct jval m_format_map(struct jctx *c, struct jval *v) {
     if (v[1].tag != JT_DICT) jx_fail(c, "TypeError", "format_map() takes a mapping");
     struct jdict *d = v[1].u.dict;
@@ -564,6 +598,7 @@ static struct jval m_format_map(struct jctx *c, struct jval *v) {
         if (d->e[i].k.tag == JT_STR) kw[a.n_kw++] = (struct jkw){d->e[i].k, d->e[i].v};
     return jfmt_format(c, v[0], &a);
 }
+/* Implements str.encode(): returns the string's UTF-8 as bytes, not copied. */
 static struct jval m_encode(struct jctx *c, struct jval *v) {
     UNUSED(c);
     struct jval r = v[0];

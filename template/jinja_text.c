@@ -76,6 +76,7 @@ bool ju_is_space(uint32_t cp) {
            cp == 0x2028 || cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000;
 }
 
+/* Returns whether strip() removes cp; chars JT_MISSING: whitespace. */
 static bool is_stripped(struct jctx *c, struct jval chars, uint32_t cp) {
     if (chars.tag == JT_MISSING) return ju_is_space(cp);
     if (c) jx_bytes(c, 4 * (size_t)chars.len);
@@ -116,6 +117,7 @@ static void put_seq(struct jctx *c, const uint32_t seq[3]) {
     for (int i = 0; i < 3 && seq[i]; i++) ju_put(c, seq[i]);
 }
 
+/* Prints cp in upper or, with `title`, in title case; may be several characters. */
 static void put_upper(struct jctx *c, uint32_t cp, bool title) {
     for (size_t i = 0; cp >= 0xdf && i < COUNT_OF(special_case); i++) {
         if (special_case[i].from != cp) continue;
@@ -158,10 +160,12 @@ bool ju_is_title(uint32_t cp) {
     return category_of(cp) == UTF8PROC_CATEGORY_LT;
 }
 
+/* Returns whether cp has a case. */
 static bool is_cased(uint32_t cp) {
     return ju_is_case(cp, true) || ju_is_case(cp, false) || ju_is_title(cp);
 }
 
+/* Returns whether Unicode's case algorithm ignores cp, like a combining mark. */
 static bool case_ignorable(uint32_t cp) {
     utf8proc_category_t k = category_of(cp);
     return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_ME || k == UTF8PROC_CATEGORY_CF ||
@@ -190,6 +194,7 @@ static bool final_sigma(struct jval s, size_t from, size_t to) {
     return case_ignorable(cp) || !is_cased(cp);
 }
 
+/* Prints cp, at [from, to) of s, in lower case; a final sigma has its own form. */
 static void put_lower(struct jctx *c, struct jval s, size_t from, size_t to, uint32_t cp) {
     if (cp == 0x130) {
         ju_put(c, 'i');

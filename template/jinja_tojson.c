@@ -19,12 +19,14 @@ static void put_text(struct dump *d, const char *s) {
     jx_add(d->c, s, strlen(s));
 }
 
+/* Prints "\uXXXX". */
 static void put_utf16_unit(struct dump *d, uint32_t u) {
     char text[16];
     snprintf(text, sizeof text, "\\u%04x", (unsigned)u);
     put_text(d, text);
 }
 
+/* Prints a JSON string; d->ascii: escapes all but ASCII. */
 static void put_quoted(struct dump *d, struct jval v) {
     static const char short_names[] = "\"\"\\\\\nn\rr\tt\bb\ff";
     size_t run = 0;
@@ -56,6 +58,7 @@ static void put_quoted(struct dump *d, struct jval v) {
     put_text(d, "\"");
 }
 
+/* Begins an indented line; prints nothing unless pretty. */
 static void new_line(struct dump *d) {
     if (!d->pretty) return;
     put_text(d, "\n");
@@ -72,12 +75,14 @@ static void dump_number(struct dump *d, struct jval v) {
     jx_as(d->c, NULL);
 }
 
+/* Prints `text` with the origin of v. */
 static void put_word(struct dump *d, struct jval v, const char *text) {
     jx_as_value(d->c, v);
     put_text(d, text);
     jx_as(d->c, NULL);
 }
 
+/* Prints a key as a string; fails for types that JSON cannot have as keys. */
 static void put_key(struct dump *d, struct jval k) {
     if (k.tag == JT_STR) {
         put_quoted(d, k);
@@ -116,6 +121,7 @@ static void dump_list(struct dump *d, const struct jlist *l) {
     put_text(d, "]");
 }
 
+/* Compares dict entries by key; fails if the keys have no order. */
 static int by_key(struct jctx *c, const struct jent *a, const struct jent *b) {
     return jv_order(c, a->k, b->k, "<");
 }
@@ -156,6 +162,7 @@ static void dump_dict(struct dump *d, const struct jdict *m) {
     put_text(d, "}");
 }
 
+/* Prints any value as JSON; fails for types without a JSON form. */
 static void put_value(struct dump *d, struct jval v) {
     jx_step(d->c);
     jx_deeper(d->c);

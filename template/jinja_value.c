@@ -114,6 +114,7 @@ static uint64_t hash_int(int64_t i) {
     return h ^ h >> 32; /* spreads multiples of powers of two */
 }
 
+/* Returns the hash of a key; equal keys have equal hashes. Fails for unhashable types. */
 static uint64_t hash_of(struct jctx *c, struct jval k) {
     switch ((enum jtag)k.tag) {
     case JT_STR:
@@ -168,6 +169,7 @@ static bool same_key(struct jctx *c, const struct jent *e, struct jval k, uint64
     return jv_equal(c, e->k, k);
 }
 
+/* Adds entry i to the hash index, which must have room. */
 static void index_put(struct jdict *d, uint32_t i) {
     uint32_t at = (uint32_t)d->e[i].hash & (d->index_size - 1);
     while (d->index[at]) at = (at + 1) & (d->index_size - 1);
@@ -177,6 +179,7 @@ static void index_put(struct jdict *d, uint32_t i) {
 /* Number of entries from which a dict has an index; scanning is faster below. */
 enum { INDEX_FROM = 9 };
 
+/* Builds the hash index for at least twice the dict's capacity. */
 static void rebuild_index(struct jctx *c, struct jdict *d) {
     d->index_size = d->cap * 2;
     while (d->index_size & (d->index_size - 1))
@@ -185,6 +188,7 @@ static void rebuild_index(struct jctx *c, struct jdict *d) {
     for (uint32_t i = 0; i < d->n; i++) index_put(d, i);
 }
 
+/* Returns the entry of key k; NULL: none. c may be NULL for string keys. */
 static struct jent *find_entry(struct jctx *c, const struct jdict *d, struct jval k,
                                uint64_t hash) {
     if (!d->index) {
@@ -339,6 +343,7 @@ bool jv_truth(struct jctx *c, struct jval v) {
     return true;
 }
 
+/* Compares two numbers exactly: -1, 0 or 1; 2: one is NaN. */
 static int num_order(struct jctx *c, struct jval a, struct jval b) {
     if (a.tag == JT_FLOAT || b.tag == JT_FLOAT) {
         double x = a.tag == JT_BIG ? jbig_double(a) : jv_num(c, a),
@@ -487,6 +492,7 @@ void jiter_init(struct jctx *c, struct jiter *it, struct jval v) {
         jx_fail(c, "TypeError", "'%s' object is not iterable", jv_type(v));
 }
 
+/* Returns item i of a dict view: a key, a value or a pair. */
 static struct jval view_item(struct jctx *c, const struct jview *w, uint32_t i) {
     const struct jent *e = &w->d->e[i];
     if (w->kind == JVIEW_KEYS) return e->k;
@@ -495,6 +501,7 @@ static struct jval view_item(struct jctx *c, const struct jview *w, uint32_t i) 
     return jv_tuple(c, pair, 2);
 }
 
+/* Sets *out to the generator's next item. False: there is none. */
 static bool gen_next(struct jctx *c, struct jgen *g, struct jval *out) {
     if (!g->items) {
         g->items = jv_list(c, 0).u.list; /* A generator that consumes itself sees no items. */

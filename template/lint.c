@@ -43,6 +43,7 @@ const char *lint_severity_name(enum lint_severity s) {
     return names[s];
 }
 
+/* Appends the probe's conversation as JSON. */
 static void probe_json(const struct probe *p, struct buf *out) {
     for (int i = 0; i < MAX_PIECES && p->text[i]; i++) buf_str(out, p->text[i]);
 }
@@ -55,6 +56,7 @@ void lint_conversation(const struct lint_finding *f, struct buf *out) {
 
 /* ---- one probe ------------------------------------------------------------------------------- */
 
+/* Copies up to 240 bytes of text around `at`, whole characters, to f->detail. */
 static void excerpt(struct lint_finding *f, const struct buf *text, size_t at) {
     size_t from = at > 120 ? at - 120 : 0, n = text->len - from > 240 ? 240 : text->len - from;
     while (from < text->len && from > 0 && ((unsigned char)text->data[from] & 0xc0) == 0x80) from++;
@@ -65,16 +67,19 @@ static void excerpt(struct lint_finding *f, const struct buf *text, size_t at) {
     f->detail[n] = 0;
 }
 
+/* Returns the offset of s at or after `from`; -1: not found. */
 static int64_t find(const struct buf *b, struct jval s, size_t from) {
     return ju_find(jv_strn(b->data ? b->data : "", b->len), s, from);
 }
 
+/* Returns how often s occurs, without overlaps; 0 if s is empty. */
 static int64_t count(const struct buf *b, struct jval s) {
     int64_t n = 0;
     for (int64_t at = find(b, s, 0); s.len && at >= 0; at = find(b, s, (size_t)at + s.len)) n++;
     return n;
 }
 
+/* Writes `what` and up to 140 bytes of s to the outcome. */
 static void say(char outcome[160], const char *what, struct jval s) {
     snprintf(outcome, 160, "%s%.*s", what, (int)(s.len > 140 ? 140 : s.len), s.u.s);
 }
@@ -146,6 +151,7 @@ static struct chat_case case_of(struct jval scenario, struct jval defaults) {
     return k;
 }
 
+/* Renders a scenario; returns non-zero, and fills *je, if the template fails. */
 static int render(const struct jinja *t, struct jval scenario, struct jval defaults,
                   struct buf *out, struct jinja_err *je) {
     struct err ignored;
@@ -153,16 +159,19 @@ static int render(const struct jinja *t, struct jval scenario, struct jval defau
     return chat_case_render(t, &k, out, je, &ignored);
 }
 
+/* Returns the number of characters in the first n bytes. */
 static size_t count_points(const struct buf *b, size_t n) {
     return ju_count(jv_strn(b->data ? b->data : "", n));
 }
 
+/* Returns the number of equal bytes at the start of a and b. */
 static size_t common_prefix(const struct buf *a, const struct buf *b) {
     size_t n = 0;
     while (n < a->len && n < b->len && a->data[n] == b->data[n]) n++;
     return n;
 }
 
+/* Compares a with the renderings that p says it is a prefix of or equals; false: not so. */
 static bool check_pair(const struct jinja *t, struct jval p, struct jval defaults,
                        const struct buf *a, char outcome[160], struct lint_finding *f) {
     static const char *const names[] = {"prefix_of", "equals"};
@@ -279,6 +288,7 @@ bool lint_render(const struct jinja *t, const char *json, bool text_args, struct
     return ok;
 }
 
+/* Renders a probe given as JSON; false: the template failed. */
 static bool render_json(const struct jinja *t, const struct buf *json, struct buf *out,
                         struct jinja_spans *spans) {
     struct jinja_err je;
@@ -494,10 +504,12 @@ const char *lint_mode_name(const struct lint_report *r) {
     return r->needs_lenient ? "lenient" : r->compiles ? "hf" : "none";
 }
 
+/* Returns whether an outcome is "error", with or without its kind. */
 static bool is_error(const char *outcome) {
     return strncmp(outcome, "error", 5) == 0;
 }
 
+/* Returns whether the limit on evaluation steps is not reached yet. */
 static bool steps_left(void) {
     return ctx_cost()->spent < ctx_cost()->most;
 }

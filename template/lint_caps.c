@@ -32,6 +32,7 @@ static bool shows(const struct jinja *t, const char *json, bool text_args, const
     return there;
 }
 
+/* Returns whether some form of tool calls is shown; *tries: a call makes a difference. */
 static bool renders_calls(const struct jinja *t, bool *tries) {
     static const char call[] =
         "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":"

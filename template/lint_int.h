@@ -24,6 +24,7 @@ bool lint_render(const struct jinja *t, const char *json, bool text_args, struct
 const char *lint_tokens(void);
 /* Returns whether the text of some message reaches the prompt. */
 bool lint_shows_messages(const struct jinja *t);
+/* Finds out by rendering what the template supports. */
 void lint_caps_of(struct lint_caps *caps, const struct jinja *t);
 /* Appends a JSON object that turns on the template's thinking switches; with `effort` also the
  * reasoning effort, for which some templates accept few values. Returns false if it has no switch.

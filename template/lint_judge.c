@@ -17,11 +17,13 @@ struct judge {
 };
 typedef bool condition(const struct judge *j, int i);
 
+/* Returns the index of a probe, which must exist. */
 static int probe_at(const char *id) {
     int i = 0;
     while (strcmp(lint_probe_id(i), id) != 0) i++;
     return i;
 }
+/* Returns whether the probe with this id failed. */
 static bool failed(const struct judge *j, const char *id) {
     return j->o[probe_at(id)].failed;
 }
@@ -34,6 +36,7 @@ static bool same_failure(const struct judge *j, int i, const char *id) {
     return failed(j, id) && !is_probe(i, id) && strcmp(a->outcome, b->outcome) == 0 &&
            a->line == b->line && a->col == b->col;
 }
+/* Returns whether probe i passes with the twist applied. */
 static bool passes(const struct judge *j, int i, const struct lint_twist *w) {
     struct lint_finding f;
     struct err ignored;
@@ -44,17 +47,21 @@ static bool passes(const struct judge *j, int i, const struct lint_twist *w) {
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 
+/* Returns true: the row applies to every failure of its probe. */
 static bool always(const struct judge *j, int i) {
     UNUSED(j);
     UNUSED(i);
     return true;
 }
+/* Returns whether the template failed on probe i, rather than rendering wrongly. */
 static bool crash(const struct judge *j, int i) {
     return strncmp(j->o[i].f.outcome, "error", 5) == 0;
 }
+/* Returns whether probe i rendered, but wrongly. */
 static bool unbalanced(const struct judge *j, int i) {
     return !crash(j, i);
 }
+/* Returns whether the template refused probe i with raise_exception(). */
 static bool raised(const struct judge *j, int i) {
     return strcmp(j->o[i].f.outcome, "error:raise") == 0;
 }
@@ -73,6 +80,7 @@ static bool no_calls(const struct judge *j, int i) {
 static bool calls_are_there(const struct judge *j, int i) {
     return !no_calls(j, i) && !crash(j, i);
 }
+/* Returns whether probe i fails exactly as declaring tools alone does. */
 static bool tools_crash(const struct judge *j, int i) {
     return same_failure(j, i, "tools_declared") && crash(j, i);
 }
@@ -93,6 +101,7 @@ static bool objects_fail(const struct judge *j, int i) {
     if (!failed(j, "args_mapping") || is_probe(i, "args_mapping")) return false;
     return same_failure(j, i, "args_mapping") || passes(j, i, &(struct lint_twist){.text_args = 1});
 }
+/* Returns whether arguments as text fail already. */
 static bool text_fails(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "args_string");
@@ -111,6 +120,7 @@ static bool own_none(const struct judge *j, int i) {
     buf_release(&out);
     return own;
 }
+/* Returns whether content parts of a user fail already. */
 static bool parts_fail(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "user_parts");
@@ -123,6 +133,7 @@ static bool reads_thinking(const struct judge *j, int i) {
     UNUSED(i);
     return j->r->caps.reads;
 }
+/* Returns whether probe i passes with reasoning switched on. */
 static bool passes_thinking(const struct judge *j, int i) {
     bool fine = false;
     for (int effort = 0; effort < 2 && !fine; effort++) {
@@ -166,6 +177,7 @@ static const struct row {
 #undef JUDGE
 };
 
+/* Returns whether a row applies to probe i: "*" is any, "*tools" any with tools. */
 static bool fits(const struct row *row, const struct judge *j, int i) {
     if (strcmp(row->probe, "*") == 0) return true;
     if (strcmp(row->probe, "*tools") != 0) return is_probe(i, row->probe);
@@ -176,6 +188,7 @@ static bool fits(const struct row *row, const struct judge *j, int i) {
     return tools;
 }
 
+/* Returns the first row that explains the failure of probe i; NULL: none. */
 static const struct row *row_for(const struct judge *j, int i) {
     for (size_t k = 0; k < COUNT_OF(rows); k++)
         if (fits(&rows[k], j, i) && rows[k].when(j, i)) return &rows[k];

@@ -71,6 +71,7 @@ static void free_names(struct lint_report *r, const struct jinja *t) {
 
 /* ---- what other engines do not have ---------------------------------------------------------- */
 
+/* Returns whether n calls the variable or macro `name`. */
 static bool calls_name(const struct jnode *n, struct jval name) {
     return n->kind == JN_CALL && n->a && is_name(n->a, name);
 }
@@ -81,6 +82,7 @@ static bool reversed(const struct jnode *n, const struct jinja *t) {
     return step && (step->kind == JN_NEG ||
                     (step->kind == JN_CONST && step->val.tag == JT_INT && step->val.u.i < 0));
 }
+/* Returns whether n calls a method of this name. */
 static bool calls(const struct jnode *n, const char *method) {
     return n->a && n->a->kind == JN_ATTR && jv_is(n->a->val, method);
 }
@@ -112,6 +114,7 @@ static bool makes_namespace(const struct jnode *n, struct jval name) {
     return n->kind == JN_SET && n->a && is_name(n->a, name) && n->b &&
            calls_name(n->b, jv_str("namespace"));
 }
+/* Returns whether n sets an attribute of a variable that is not made by namespace(). */
 static bool sets_key(const struct jnode *n, const struct jinja *t) {
     return find_node(t->body, n->val, makes_namespace) < 0;
 }
@@ -168,6 +171,7 @@ static const struct {
      "a macro that calls itself: missing in small engines"},
 };
 
+/* Reports each construct that other Jinja engines lack, once; seen: bits of those. */
 static void portable(struct lint_report *r, const struct jinja *t, const struct jnode *n,
                      uint64_t *seen) {
     for (; n; n = n->next) {

@@ -51,6 +51,7 @@ static bool empty(const struct repair_plan *p) {
     return p->pieces == 0;
 }
 
+/* Writes the repaired template: the prelude, if pieces are used, and the edited body. */
 static void write_plan(struct buf *out, const struct search *s, const struct repair_plan *p) {
     struct buf prelude = {0}, body = {0};
     edit_apply(&body, s->original, s->site, s->n_site, p);
@@ -75,6 +76,7 @@ static struct jinja *try_plan(const struct search *s, const struct repair_plan *
     return t;
 }
 
+/* Returns whether the search may go on: within its limit and not interrupted. */
 static bool steps_left(void) {
     return ctx_cost()->spent < ctx_cost()->most && !progress_interrupted();
 }
@@ -95,6 +97,7 @@ static bool accept(struct search *s, const struct repair_plan *p, const char *me
     return fine;
 }
 
+/* Returns whether piece k is allowed and may help this template. */
 static bool may_use(const struct search *s, enum repair_piece k) {
     const bool about_calls = (k >= P_CALLS_NULL && k <= P_ARGS_DUMP) || k == P_SPLIT_CALLS ||
                              k == P_CALLS_BARE || k == P_SPLIT_TEXT || k == P_IDS_LONG ||
@@ -163,6 +166,7 @@ static bool try_edit(struct search *s, enum repair_piece k) {
     return any;
 }
 
+/* Tries piece k and keeps it if it mends failures without new ones; true: kept. */
 static bool try_piece(struct search *s, enum repair_piece k) {
     if (!may_use(s, k) || !called_for(s, k)) return false;
     if (pieces[k].kind == EDIT) return try_edit(s, k);
@@ -246,6 +250,7 @@ static void report(struct search *s, struct repair *r) {
     }
 }
 
+/* Searches for a plan that mends failing checks, and reports it in *r. */
 static int repair(struct search *s, struct repair *r, struct err *e) {
     TRY(proof_new(&s->proof, s->original, e));
     r->n_checks = proof_count(s->proof);

@@ -32,11 +32,13 @@ struct maker {
     int n_messages, n_calls;
 };
 
+/* Returns a pseudo-random number from 0 to n - 1. */
 static uint32_t below(struct maker *m, uint32_t n) {
     m->state = m->state * 1664525 + 1013904223;
     return (uint32_t)((uint64_t)m->state * n >> 32);
 }
 
+/* Returns true in `percent` of 100 cases. */
 static bool chance(struct maker *m, uint32_t percent) {
     return below(m, 100) < percent;
 }
@@ -87,6 +89,7 @@ static void put(struct maker *m, const char *s) {
     buf_str(m->out, s);
 }
 
+/* Returns whether this variant has the odd form `form`. */
 static bool odd_as(const struct maker *m, enum repair_form form) {
     return m->odd && m->form == form;
 }
@@ -113,6 +116,7 @@ static void put_id(struct maker *m, const char *key, int n) {
         buf_fmt(m->out, "\"%s\":\"call%05d\",", key, n);
 }
 
+/* Writes a tool call, in the odd form if asked for. */
 static void call(struct maker *m) {
     const size_t k = below(m, COUNT_OF(arguments));
     const bool empty = m->form == FORM_ARGS_NULL || m->form == FORM_ARGS_ABSENT ||
@@ -177,6 +181,7 @@ static void tool_round(struct maker *m, bool last) {
     }
 }
 
+/* Writes an answer without calls, in the odd form if asked for. */
 static void answer(struct maker *m) {
     begin_message(m, "assistant");
     content(m, PICK(m, answers), FORM_ANSWER_PARTS);
@@ -186,6 +191,7 @@ static void answer(struct maker *m) {
     put(m, "}");
 }
 
+/* Writes a user's message; in the odd form, as two messages or as parts. */
 static void user(struct maker *m) {
     const char *text = PICK(m, questions);
     const bool twice = m->form == FORM_USER_TWICE;
@@ -214,17 +220,21 @@ static void system_message(struct maker *m) {
     put(m, "}");
 }
 
+/* Returns whether the form occurs only with a system message. */
 static bool needs_system(enum repair_form f) {
     return f == FORM_DEVELOPER || f == FORM_SYSTEM_TWICE || f == FORM_SYSTEM_PARTS;
 }
+/* Returns whether the form occurs only with tool calls. */
 static bool needs_calls(enum repair_form f) {
     return (f >= FORM_ARGS_TEXT && f <= FORM_RESULT_PARTS) || f == FORM_CONTENT_NULL ||
            f == FORM_CONTENT_ABSENT || f == FORM_IDS_LONG || f == FORM_IDS_ABSENT;
 }
+/* Returns whether the form occurs only with an answer without calls. */
 static bool needs_answer(enum repair_form f) {
     return f == FORM_ANSWER_PARTS || f == FORM_CALLS_NULL || f == FORM_CALLS_NONE;
 }
 
+/* Writes the list of tools if `some`, or an empty one in its odd form. */
 static void tools(struct maker *m, bool some) {
     static const char text[] =
         ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\","

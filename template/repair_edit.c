@@ -21,11 +21,13 @@ struct finder {
     int n_args;
 };
 
+/* Returns the source of node n, *len bytes without a NUL. */
 static const char *text_of(const struct finder *f, const struct jnode *n, int *len) {
     *len = (int)(n->end - n->start);
     return f->t->src + n->start;
 }
 
+/* Adds a place where `piece` may replace node n by text; takes text over. */
 static void site(struct finder *f, enum repair_piece piece, const struct jnode *n,
                  struct buf *text) {
     if (f->n < REPAIR_SITES && n->end > n->start)
@@ -33,19 +35,23 @@ static void site(struct finder *f, enum repair_piece piece, const struct jnode *
     buf_release(text);
 }
 
+/* Returns whether a name is among the n names of v. */
 static bool in_list(const struct jval *v, int n, struct jval name) {
     for (int i = 0; i < n; i++)
         if (jv_eqs(v[i], name)) return true;
     return false;
 }
+/* Adds the variable `name` to the list unless it is there or full. */
 static void add_name(struct jval *v, int *n, const struct jnode *name) {
     if (name && name->kind == JN_NAME && *n < MAX_NAMES && !in_list(v, *n, name->val))
         v[(*n)++] = name->val;
 }
+/* Returns whether n reads an argument's value. */
 static bool is_value(const struct finder *f, const struct jnode *n) {
     if (n->kind == JN_NAME) return in_list(f->value, f->n_value, n->val);
     return n->kind == JN_ITEM && n->b && n->b->kind == JN_NAME;
 }
+/* Returns whether n reads a call's arguments. */
 static bool is_args(const struct finder *f, const struct jnode *n) {
     if (n->kind == JN_ATTR) return jv_is(n->val, "arguments");
     if (n->kind == JN_ITEM) return n->b && n->b->kind == JN_CONST && jv_is(n->b->val, "arguments");
@@ -109,6 +115,7 @@ static void printed(struct finder *f, const struct jnode *n) {
     }
 }
 
+/* Finds places that print argument values, which may need a string or JSON form. */
 static void values(struct finder *f, const struct jnode *n) {
     if (n->kind == JN_PRINT && n->a) printed(f, n->a);
     if (n->kind == JN_FILTER && (jv_is(n->val, "string") || jv_is(n->val, "tojson")) &&
@@ -170,6 +177,7 @@ static void keep_site(struct finder *f, const struct jnode *n, const struct jnod
     buf_release(&b);
 }
 
+/* Finds expressions that look for the end of reasoning in an answer. */
 static void thinking(struct finder *f, const struct jnode *n) {
     struct buf b = {0};
     int k, all;
@@ -202,6 +210,7 @@ static void preserve(struct finder *f, const struct jnode *n) {
     site(f, P_E_PRESERVE, n, &b);
 }
 
+/* Finds calls of raise_exception(). */
 static void raises(struct finder *f, const struct jnode *n) {
     struct buf b = {0};
     if (n->kind != JN_CALL || !n->a || n->a->kind != JN_NAME ||
@@ -260,6 +269,7 @@ static void text_first(struct finder *f, const struct jnode *n) {
 
 /* ---- JSON and markup ------------------------------------------------------------------------- */
 
+/* Finds uses of filters that escape characters. */
 static void escapes(struct finder *f, const struct jnode *n) {
     struct buf b = {0};
     int k;
@@ -357,6 +367,7 @@ static void neighbours(struct finder *f, const struct jnode *n) {
     if (other) neighbours_below(f, n->list, n->b);
 }
 
+/* Finds uses of a description that may be undefined. */
 static void descriptions(struct finder *f, const struct jnode *n) {
     struct buf b = {0};
     int k;
@@ -369,6 +380,7 @@ static void descriptions(struct finder *f, const struct jnode *n) {
     site(f, P_E_DEFAULT, n, &b);
 }
 
+/* Calls visit for every node below and after n. */
 static void walk(struct finder *f, const struct jnode *n,
                  void (*visit)(struct finder *f, const struct jnode *n)) {
     for (; n; n = n->next) {
@@ -378,6 +390,7 @@ static void walk(struct finder *f, const struct jnode *n,
     }
 }
 
+/* Compares sites by start, outer ones first, for qsort(). */
 static int by_start(const void *a, const void *b) {
     const struct repair_site *x = a, *y = b;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;

@@ -19,6 +19,7 @@ struct names {
     int n;
 };
 
+/* Returns whether v is a string that can be an identifier of up to 40 bytes. */
 static bool name_like(struct jval v) {
     if (v.tag != JT_STR || !v.len || v.len > 40) return false;
     for (uint32_t i = 0; i < v.len; i++) {
@@ -30,6 +31,7 @@ static bool name_like(struct jval v) {
     return true;
 }
 
+/* Adds a name unless it is there, not an identifier, or the list is full. */
 static void add_name(struct names *k, struct jval v) {
     if (!name_like(v)) return;
     for (int i = 0; i < k->n; i++)
@@ -156,6 +158,7 @@ static void part_types(struct writer *w) {
            "{%- endif %}\n");
 }
 
+/* Writes the code that turns content parts into text. */
 static void parts(struct writer *w) {
     const bool user = plan_wants(w, P_PARTS_USER), result = plan_wants(w, P_PARTS_RESULT),
                answer = plan_wants(w, P_PARTS_ANSWER);
@@ -196,6 +199,7 @@ static void parts(struct writer *w) {
            "{%- endif %}\n");
 }
 
+/* Writes the code that replaces missing content by "". */
 static void no_content(struct writer *w) {
     static const struct {
         enum repair_piece piece;
@@ -231,6 +235,7 @@ static void new_id(struct writer *w, const char *var, const char *count) {
             var);
 }
 
+/* Writes the code that normalizes tool calls and their ids. */
 static void calls(struct writer *w) {
     static const struct {
         enum repair_piece piece;
@@ -301,15 +306,18 @@ static const struct tool_text {
 #undef TOOL_TEXT
 };
 
+/* Returns whether the template's source contains s. */
 static bool source_has(const struct jinja *t, const char *s) {
     return memmem(t->src, t->src_len, s, strlen(s)) != NULL;
 }
 
+/* Returns the call syntax whose sign the source contains; NULL: none. */
 static const struct call_text *call_text(const struct jinja *t) {
     for (size_t i = 0; i < COUNT_OF(call_texts); i++)
         if (source_has(t, call_texts[i].sign)) return &call_texts[i];
     return NULL;
 }
+/* Returns the tool syntax whose sign the source contains; NULL: none. */
 static const struct tool_text *tool_text(const struct jinja *t) {
     for (size_t i = 0; i < COUNT_OF(tool_texts); i++)
         if (source_has(t, tool_texts[i].sign) &&
@@ -447,6 +455,7 @@ static void reasoning(struct writer *w) {
         "{%- endif %}\n");
 }
 
+/* Writes the code that changes the place or role of system messages. */
 static void systems(struct writer *w) {
     const bool lead = plan_wants(w, P_SYS_LEAD), late = plan_wants(w, P_SYS_LATE);
     if (plan_wants(w, P_SYS_USER)) {
@@ -477,6 +486,7 @@ static void systems(struct writer *w) {
     }
 }
 
+/* Writes the code that joins consecutive messages of the user or the assistant. */
 static void merges(struct writer *w) {
     const bool users = plan_wants(w, P_MERGE_USERS), answers = plan_wants(w, P_MERGE_ANSWERS);
     if (!users && !answers) return;
@@ -491,6 +501,7 @@ static void merges(struct writer *w) {
             users ? "user" : "assistant", users && answers ? " or role == 'assistant'" : "");
 }
 
+/* Writes the code that appends a message with these contents and calls to the new list. */
 static void append(struct writer *w, const char *content, const char *list) {
     put(w, "{%- set hone.m = hone.m + [");
     message(w, content, list);

@@ -60,6 +60,7 @@ static bool equal(const struct buf *a, const struct buf *b) {
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
+/* Returns whether the probe runs and its outcome is not "pass". */
 static bool probe_fails(const struct jinja *t, int probe) {
     struct lint_finding f;
     struct err ignored;
@@ -83,14 +84,17 @@ static int pairs_fail(const struct proof *p, const struct check *c, const struct
     return n;
 }
 
+/* Returns how many of the check's cases fail: 0 or 1 for a probe, up to N_PAIRS otherwise. */
 static int fails(const struct proof *p, const struct check *c, const struct jinja *t) {
     return c->probe >= 0 ? probe_fails(t, c->probe) : pairs_fail(p, c, t);
 }
 
+/* Parses a generated conversation into *conv. */
 static int conv_new(struct jdoc *conv, const struct buf *json, struct err *e) {
     return jdoc_parse(conv, json->data, json->len, "conversation", e);
 }
 
+/* Adds a check with pairs of conversations, in the odd form and in the normal one. */
 static int pair_new(struct proof *p, enum repair_form form, struct err *e) {
     struct check *c = &p->check[p->n_check++];
     struct buf odd = {0}, normal = {0};
@@ -223,6 +227,7 @@ static unsigned features_of(const char *probe, const char *json) {
     return f;
 }
 
+/* Records the renderings that a repair must not change. */
 static int keep_all(struct proof *p, const struct jinja *t, struct err *e) {
     struct buf json = {0};
     int rc = 0;
@@ -247,6 +252,7 @@ static int keep_all(struct proof *p, const struct jinja *t, struct err *e) {
     return rc;
 }
 
+/* Returns whether the template still gives all recorded renderings. */
 static bool keeps(const struct proof *p, const struct jinja *t) {
     struct buf now = {0};
     struct jinja_err je;
@@ -355,6 +361,7 @@ int proof_worse(const struct proof *p, const struct jinja *t) {
     return -1;
 }
 
+/* Returns the rendering of a scenario, or "error: ..."; freed by the caller. */
 static char *shown(const struct proof *p, const struct jinja *t, struct jval scenario) {
     struct buf out = {0};
     struct jinja_err je;
