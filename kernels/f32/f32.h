@@ -72,20 +72,28 @@ static void silu_mul(float *x, const float *z, int64_t n) {
 static float largest(const float *x, int64_t n) {
     const f8 low = f_set(-INFINITY);
     f8 m = low;
-    for (int64_t i = 0; i < n; i += 8) {
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) m = f_max(m, f_load(x + i));
+    if (i < n) {
         const some l = f_first(n - i);
         m = f_max(m, f_or_else(l, f_load_some(x + i, l), low));
     }
     float part[8], max = -INFINITY;
     f_store(part, m);
-    for (int i = 0; i < 8; i++) max = fmaxf(max, part[i]);
+    for (int k = 0; k < 8; k++) max = fmaxf(max, part[k]);
     return max;
 }
 
 /* Replaces x by exp(x - max) and returns the sum, in double because n may be a whole vocabulary. */
 static double exp_sum(float *x, int64_t n, float max) {
     d4 s = d_zero();
-    for (int64_t i = 0; i < n; i += 8) {
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const f8 v = vexp(f_sub(f_load(x + i), f_set(max)));
+        f_store(x + i, v);
+        s = d_add(s, d_add(d_low(v), d_high(v)));
+    }
+    if (i < n) {
         const some l = f_first(n - i);
         const f8 v = f_or_else(l, vexp(f_sub(f_load_some(x + i, l), f_set(max))), f_set(0));
         f_store_some(x + i, l, v);

@@ -9,7 +9,7 @@
 #include "base/num.h"
 #include "runtime/vision/tower_int.h"
 
-enum { QUERIES = 64, KEYS = 256 };
+enum { QUERIES = 96, KEYS = 256 };
 
 struct tile {
     int64_t at, n;     /* queries */
@@ -32,15 +32,16 @@ static int64_t scratch_of(const struct vision_tower *v) {
 static void attend(const struct job *j, const struct tile *t, int64_t head, float *scratch) {
     const struct kern *kern = &j->v->kern;
     const int64_t hd = j->v->head_dim, n = j->h->n, kv = head / (j->v->heads / j->v->kv_heads);
-    const float *q = j->h->q + (head * n + t->at) * hd, *k = j->h->k + kv * n * hd,
-                *v = j->h->v + kv * n * hd;
+    const float *q = j->h->q + (head * n + t->at) * hd;
+    const float *k = j->h->k + kv * hd * n, *v = j->h->v + kv * n * hd;
     float *score = scratch, *sum = scratch + QUERIES * KEYS, most[QUERIES];
     double total[QUERIES];
     memset(sum, 0, (size_t)(t->n * hd) * sizeof *sum);
     for (int64_t r = 0; r < t->n; r++) most[r] = -INFINITY, total[r] = 0;
     for (int64_t b = t->key; b < t->key + t->keys; b += KEYS) {
         const int64_t nk = min_i64(KEYS, t->key + t->keys - b);
-        kern->gemm_f32(q, hd, k + b * hd, hd, score, KEYS, t->n, nk, hd);
+        memset(score, 0, (size_t)(t->n * KEYS) * sizeof *score);
+        kern->gemm_nn(q, hd, k + b, n, score, KEYS, t->n, nk, hd);
         for (int64_t r = 0; r < t->n; r++) {
             const float less = kern->softmax_more(score + r * KEYS, nk, &most[r], &total[r]);
             for (int64_t i = 0; less < 1 && i < hd; i++) sum[r * hd + i] *= less;

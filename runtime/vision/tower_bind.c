@@ -132,7 +132,7 @@ static int matrix(struct vision_tower *v, const char *base, int block, int64_t i
         (void)look(v, base, ".bias", block, name);
         return missing(v, name, e);
     }
-    v->panel = max_i64(v->panel, in);
+    v->panel = max_i64(v->panel, TOWER_PANEL * in);
     return limits(v, base, block, m, e);
 }
 
@@ -154,7 +154,7 @@ static int transpose(struct vision_tower *v, const char *base, int block, int64_
     for (int64_t i = 0; i < out; i++)
         for (int64_t k = 0; k < in; k++) to[i * in + k] = from[k * out + i];
     *m = (struct tower_mat){.floats = mem, .in = in, .out = out};
-    v->panel = max_i64(v->panel, in);
+    v->panel = max_i64(v->panel, TOWER_PANEL * in);
     return 0;
 }
 

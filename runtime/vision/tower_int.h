@@ -110,7 +110,7 @@ struct tower_segment {
     bool patches; /* only patches, without the class row */
 };
 
-enum { TOWER_MAX_BLOCKS = 512, TOWER_MAX_DEEP = 64, TOWER_CHUNK = 96 };
+enum { TOWER_MAX_BLOCKS = 512, TOWER_MAX_DEEP = 64, TOWER_CHUNK = 192, TOWER_PANEL = 24 };
 struct vision_tower {
     struct gguf *file;
     struct pool *pool;
@@ -120,7 +120,7 @@ struct vision_tower {
     int64_t width, text; /* of the stream; of the embeddings */
     int64_t heads, kv_heads, head_dim;
     int64_t window, every; /* side of windows in tokens; 0: none */
-    int64_t chunk;         /* rows per chunk, a multiple of merge * merge */
+    int64_t chunk;         /* most rows per chunk, a multiple of merge * merge */
     int64_t wide, panel;   /* floats of the widest chunk; of a panel of decoded weights */
     int n_blocks, n_deep;
     bool use_gelu, use_silu;
@@ -169,9 +169,11 @@ void tower_rotate(const struct vision_tower *v, const struct tower_grid *g, int6
 /* ---- tower_attend.c ---- */
 
 struct tower_heads {
-    int64_t n;        /* rows */
-    float *q, *k, *v; /* [heads][n][head_dim], [kv_heads][n][head_dim]; queries are scaled */
-    float *out;       /* [n][heads * head_dim] */
+    int64_t n;  /* rows */
+    float *q;   /* [heads][n][head_dim], scaled */
+    float *k;   /* [kv_heads][head_dim][n] */
+    float *v;   /* [kv_heads][n][head_dim] */
+    float *out; /* [n][heads * head_dim] */
 };
 /* Computes attention within each range of rows [start[i], start[i + 1]). */
 int tower_attend(const struct vision_tower *v, const struct tower_heads *h, const int64_t *start,

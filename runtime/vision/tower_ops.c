@@ -14,7 +14,8 @@ static void clamp(const float *x, float *y, int64_t n, const float range[2]) {
 void tower_product(const struct vision_tower *v, const struct tower_mat *m, const float *x,
                    int64_t n, float *y, int64_t ldy, float *panel, float *spare) {
     const int64_t bytes = (int64_t)qtype_row_bytes(m->type, m->in);
-    const int64_t rows = max_i64(v->panel / m->in, 1);
+    /* Kernels take 4 or 6 rows at a time. */
+    const int64_t rows = v->panel / m->in / TOWER_PANEL * TOWER_PANEL;
     if (m->clipped) {
         clamp(x, spare, n * m->in, m->clip);
         x = spare;

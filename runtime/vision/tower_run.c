@@ -21,7 +21,7 @@ struct run {
     struct vision_rows *out;
     int deep; /* deepstack rows computed so far */
     const struct tower_segment *segment;
-    int64_t n; /* rows of the segment */
+    int64_t n, chunk; /* rows of the segment, and of a chunk */
     float *scratch;
     int64_t scratch_each;
     void *own[6];
@@ -67,35 +67,39 @@ static void product(const struct run *r, const struct tower_mat *m, struct chunk
 
 /* ---- heads ---- */
 
-/* Copies one head of a row, rotated and scaled, to its place among the rows of its head. */
-static void place_head(const struct run *r, int64_t i, const float *from, float *to, bool rotate,
-                       float scale) {
-    const int64_t hd = r->v->head_dim;
-    memcpy(to, from, (size_t)hd * sizeof *to);
-    if (rotate) tower_rotate(r->v, &r->grid, i, to);
-    for (int64_t k = 0; scale < 1 && k < hd; k++) to[k] *= scale;
+/* Rotates the heads of a row's queries or keys. */
+static void rotate(const struct run *r, int64_t at, float *x, int64_t n_heads) {
+    const bool turns = r->grid.cs && at < r->grid.n;
+    for (int64_t h = 0; turns && h < n_heads; h++)
+        tower_rotate(r->v, &r->grid, at, x + h * r->v->head_dim);
+}
+
+/* Copies a row's query, key and value to their places among the rows of each head. */
+static void place_row(const struct run *r, int64_t at, const float *q, const float *k,
+                      const float *v) {
+    const int64_t hd = r->v->head_dim, n = r->n_rows;
+    const float scale = r->v->type->unscaled ? 1 : (float)(1 / sqrt((double)hd));
+    for (int64_t h = 0; h < r->v->heads; h++)
+        for (int64_t i = 0; i < hd; i++) r->heads.q[(h * n + at) * hd + i] = q[h * hd + i] * scale;
+    for (int64_t h = 0; h < r->v->kv_heads; h++) {
+        for (int64_t i = 0; i < hd; i++) r->heads.k[(h * hd + i) * n + at] = k[h * hd + i];
+        memcpy(r->heads.v + (h * n + at) * hd, v + h * hd, (size_t)hd * sizeof *v);
+    }
 }
 
 static void place_heads(const struct run *r, const struct tower_step *s, struct chunk *c) {
     const struct vision_tower *v = r->v;
-    const int64_t hd = v->head_dim, q = v->heads * hd, kv = v->kv_heads * hd, ld = q + 2 * kv;
-    const float scale = v->type->unscaled ? 1 : (float)(1 / sqrt((double)hd));
+    const int64_t hd = v->head_dim, n_q = v->heads * hd, n_kv = v->kv_heads * hd;
     for (int64_t i = 0; i < c->n; i++) {
-        float *row = c->spare + i * ld;
-        const int64_t at = c->at + i;
-        const bool rotate = r->grid.cs && at < r->grid.n;
+        float *q = c->spare + i * (n_q + 2 * n_kv), *k = q + n_q, *val = k + n_kv;
         if (s->w) {
-            tower_norm(v, NORM_RMS, row, q / s->n_w, s->n_w, s->w, NULL, v->eps);
-            tower_norm(v, NORM_RMS, row + q, kv / s->n_w, s->n_w, s->b, NULL, v->eps);
+            tower_norm(v, NORM_RMS, q, n_q / s->n_w, s->n_w, s->w, NULL, v->eps);
+            tower_norm(v, NORM_RMS, k, n_kv / s->n_w, s->n_w, s->b, NULL, v->eps);
         }
-        if (s->kind) tower_norm(v, NORM_RMS, row + q + kv, v->kv_heads, hd, NULL, NULL, v->eps);
-        for (int64_t h = 0; h < v->heads; h++)
-            place_head(r, at, row + h * hd, r->heads.q + (h * r->n_rows + at) * hd, rotate, scale);
-        for (int64_t h = 0; h < v->kv_heads; h++) {
-            const int64_t to = (h * r->n_rows + at) * hd;
-            place_head(r, at, row + q + h * hd, r->heads.k + to, rotate, 1);
-            place_head(r, at, row + q + kv + h * hd, r->heads.v + to, false, 1);
-        }
+        if (s->kind) tower_norm(v, NORM_RMS, val, v->kv_heads, hd, NULL, NULL, v->eps);
+        rotate(r, c->at + i, q, v->heads);
+        rotate(r, c->at + i, k, v->kv_heads);
+        place_row(r, c->at + i, q, k, val);
     }
 }
 
@@ -235,13 +239,19 @@ static void chunk_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct run *r = ctx;
     const struct vision_tower *v = r->v;
     for (int64_t i = i0; i < i1; i++) {
-        struct chunk c = {.at = i * v->chunk, .panel = r->scratch + worker * r->scratch_each};
-        c.rows = c.n = min_i64(v->chunk, r->n - c.at);
+        struct chunk c = {.at = i * r->chunk, .panel = r->scratch + worker * r->scratch_each};
+        c.rows = c.n = min_i64(r->chunk, r->n - c.at);
         c.t = c.panel + v->panel;
         c.spare = c.t + v->wide;
         c.other = c.spare + v->wide;
         for (int k = 0; k < r->segment->n; k++) step(r, &v->step[r->segment->first + k], &c);
     }
+}
+
+/* Returns the rows per chunk: fewer if there would not be two chunks for each thread. */
+static int64_t chunk_rows(const struct vision_tower *v, int64_t n) {
+    const int64_t square = square_of(v), least = max_i64(n / (2 * pool_size(v->pool)), 24);
+    return min_i64(div_up(least, square) * square, v->chunk);
 }
 
 /* Adds the class row; the chunks of its segment hold only patches. */
@@ -271,7 +281,7 @@ static int run_segments(struct run *r, struct err *e) {
         if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         TRY(attend(r, first, e));
         r->n = r->segment->patches ? r->grid.n : r->n_rows;
-        pool_for(v->pool, div_up(r->n, v->chunk), 1, chunk_range, r);
+        pool_for(v->pool, div_up(r->n, r->chunk), 1, chunk_range, r);
         if (i == 0 && v->cls) add_class(r);
         r->deep += last->row->op == TOP_DEEP;
     }
@@ -325,6 +335,7 @@ int vision_encode(const struct vision_tower *v, const float *planes, int w, int 
                                 .n_deep = v->n_deep};
     out->n = (int64_t)out->w * out->h;
     int rc = tower_grid_make(&r.grid, v, w / p, h / p, e);
+    r.chunk = chunk_rows(v, r.grid.n);
     r.n_rows = r.heads.n = r.grid.n + (v->cls != NULL);
     if (!rc)
         rc = mem_alloc(&data, (uint64_t)(out->n * v->text * (1 + v->n_deep)) * sizeof(float),

@@ -5,8 +5,6 @@
  * different weight types, and files with missing, foreign or wrong tensors and keys. */
 #include "runtime/vision/tower.h"
 
-#include <ctype.h>
-
 #include "containers/gguf.h"
 #include "convert/mmproj.h"
 #include "tests/unit/golden.h"
@@ -115,6 +113,9 @@ static struct vision_tower *open_tower(struct pool *pool, enum kern_isa isa) {
     return v;
 }
 
+/* With a file name as argument, errors are written there (docs/results/towers.json). */
+static FILE *table;
+
 static void test_transformers(void) {
     struct err e;
     struct st *s = NULL;
@@ -126,8 +127,7 @@ static void test_transformers(void) {
             struct vision_tower *v = open_tower(NULL, (enum kern_isa)isa);
             if (!v) continue;
             const double off = compare_all(s, v, towers[i].name);
-            if (getenv("TOWER_TABLE") && isa == KERN_REF)
-                printf("%s %.2g\n", towers[i].folder, off);
+            if (table) fprintf(table, "%s %d %.3g\n", towers[i].folder, isa, off);
             if (!(off < 2e-4))
                 CHECK_FAIL("%s, %s: off by %.3g", towers[i].folder,
                            kern_isa_name((enum kern_isa)isa), off);
@@ -137,9 +137,176 @@ static void test_transformers(void) {
     st_close(s);
 }
 
-int main(void) {
+/* The same bits for any number of threads, with windows, deepstack and a class row. */
+static void test_threads(void) {
+    static const char *const folder[] = {"towers/qwen25vl", "towers/qwen3vlmoe", "towers/internvl"};
+    struct err e;
+    for (size_t i = 0; i < sizeof folder / sizeof *folder; i++) {
+        struct pool *pool = NULL;
+        convert(folder[i], "bf16");
+        CHECK_OK(pool_new(&pool, 3, &e));
+        struct vision_tower *one = open_tower(NULL, KERN_REF), *three = open_tower(pool, KERN_REF);
+        if (one && three) {
+            struct vision_rows a = encode(one, 30, 34), b = encode(three, 30, 34);
+            const size_t n = (size_t)(a.n * a.width * (1 + a.n_deep));
+            CHECK(a.n == 15 * 17 && b.n == a.n && b.n_deep == a.n_deep);
+            CHECK(memcmp(a.data, b.data, n * sizeof *a.data) == 0);
+            vision_rows_release(&a);
+            vision_rows_release(&b);
+        }
+        vision_close(one);
+        vision_close(three);
+        pool_free(pool);
+    }
+}
+
+/* Golden weights are BF16, so BF16 files give the values of F32 files; F16 and Q8_0 round. */
+static void test_types(void) {
+    static const struct {
+        const char *type;
+        double least, most; /* error */
+    } row[] = {{"bf16", 0, 2e-4}, {"f16", 0, 2e-3}, {"q8_0", 1e-4, .1}};
+    struct err e;
+    struct st *s = NULL;
+    CHECK_OK(st_open(&s, golden, &e));
+    for (size_t i = 0; s && i < sizeof row / sizeof *row; i++) {
+        convert("models/qwen35", row[i].type);
+        struct vision_tower *v = open_tower(NULL, KERN_REF);
+        const double off = v ? compare_all(s, v, "qwen35") : HUGE_VAL;
+        if (!(off >= row[i].least && off < row[i].most))
+            CHECK_FAIL("%s: off by %.3g", row[i].type, off);
+        vision_close(v);
+    }
+    st_close(s);
+}
+
+/* ---- refusals ---- */
+
+struct edit {
+    const char *from; /* key or tensor */
+    const char *to;   /* new name; NULL: left out */
+    int64_t n;        /* new number of a key; 0: as it was */
+    int squeeze;      /* of a tensor: entries of the last dimension cut off */
+};
+
+static void copy_key(struct gguf_w *w, const struct gguf_kv *kv, const struct edit *x) {
+    if (strcmp(kv->key, x->from) != 0)
+        gguf_w_copy_kv(w, kv);
+    else if (x->to)
+        gguf_w_str(w, kv->key, x->to);
+    else if (x->n)
+        gguf_w_u32(w, kv->key, (uint32_t)x->n);
+}
+
+/* Copies mm.gguf to bad.gguf with one change. */
+static void edit_file(const struct edit *x) {
+    struct err e;
+    struct gguf *g = NULL;
+    struct gguf_w *w = gguf_w_new();
+    CHECK_OK(gguf_open(&g, tmp_path("mm.gguf"), 0, &e));
+    for (int64_t i = 0; g && i < gguf_n_kv(g); i++) copy_key(w, gguf_kv_at(g, i), x);
+    for (int pass = 0; g && pass < 2; pass++) {
+        for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+            const struct gguf_tensor *t = gguf_tensor_at(g, i);
+            const bool here = strcmp(t->name, x->from) == 0;
+            int64_t ne[4] = {t->ne[0], t->ne[1], t->ne[2], t->ne[3]};
+            if (here && !x->to && !x->squeeze) continue;
+            const int last = t->n_dims - 1;
+            if (here) ne[last] -= x->squeeze;
+            const uint64_t bytes = t->n_bytes / (uint64_t)t->ne[last] * (uint64_t)ne[last];
+            if (pass)
+                CHECK_OK(gguf_w_data(w, t->data, bytes, &e));
+            else
+                CHECK_OK(
+                    gguf_w_tensor(w, here && x->to ? x->to : t->name, t->type, t->n_dims, ne, &e));
+        }
+        if (!pass) CHECK_OK(gguf_w_begin(w, tmp_path("bad.gguf"), true, &e));
+    }
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+    gguf_close(g);
+}
+
+static void refuse(const struct edit *x, const char *text) {
+    struct err e;
+    struct vision_tower *v = NULL;
+    edit_file(x);
+    CHECK_ERR(vision_open(&v, tmp_path("bad.gguf"), NULL, KERN_REF, &e), ERR_DATA, text);
+    CHECK(v == NULL);
+}
+
+static void test_refusals(void) {
+    static const struct {
+        struct edit edit;
+        const char *text;
+    } bad[] = {
+        {{"clip.projector_type", "mlp9"}, "projector type mlp9"},
+        {{"clip.projector_type"}, "not a projector (mmproj) file"},
+        {{"clip.projector_type", "gemma3"}, "tensor mm.soft_emb_norm.weight is missing"},
+        {{"clip.vision.patch_size", .n = 5}, "v.patch_embd.weight is 48, expected 75"},
+        {{"clip.vision.patch_size", .n = 4000}, "patch_size is 4000"},
+        {{"clip.vision.block_count"}, "block_count"},
+        {{"clip.vision.block_count", .n = 4}, "tensor v.blk.3.ln1.weight is missing"},
+        {{"clip.vision.block_count", .n = 99999}, "block_count is 99999"},
+        {{"clip.vision.attention.head_count", .n = 3}, "do not make 3 heads"},
+        {{"clip.vision.attention.head_count", .n = 1000}, "do not make 1000 heads"},
+        {{"clip.vision.spatial_merge_size", .n = 3}, "expected 144"},
+        {{"clip.vision.embedding_length", .n = 17}, "embedding_length is 17"},
+        {{"v.blk.1.ffn_up.weight"}, "tensor v.blk.1.ffn_up.weight is missing"},
+        {{"v.blk.1.ffn_up.bias"}, "tensor v.blk.1.ffn_up.bias is missing"},
+        {{"v.blk.1.ffn_up.weight", .squeeze = 1}, "v.blk.1.ffn_up.bias is 32, expected 31"},
+        {{"v.blk.2.attn_qkv.weight", .squeeze = 2}, "attn_qkv.bias is 48, expected 46"},
+        {{"v.blk.0.ln1.weight", .squeeze = 4}, "v.blk.0.ln1.weight is 12, expected 16"},
+        {{"v.position_embd.weight", .squeeze = 1}, "is not a square table"},
+        {{"v.position_embd.weight"}, "tensor v.position_embd.weight is missing"},
+        {{"v.patch_embd.weight"}, "tensor v.patch_embd.weight is missing"},
+        {{"v.patch_embd.weight.1", .squeeze = 1}, "differ in shape"},
+        {{"mm.2.weight", .squeeze = 1}, "mm.2.bias is 32, expected 31"},
+        {{"mm.2.bias", "mm.9.bias"}, "tensor mm.9.bias is not part of a Qwen3-VL"},
+        {{"v.deepstack.2.fc2.weight"}, "tensor v.deepstack.2.fc2.weight is missing"},
+        {{"v.deepstack.2.fc1.weight"}, "disagree about block 2"},
+    };
+    convert("towers/qwen3vlmoe", "f32");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(&bad[i].edit, bad[i].text);
+    convert("mmproj/gemma4", "f32");
+    refuse(&(struct edit){"v.std_scale"}, "tensor v.std_scale is missing");
+    refuse(&(struct edit){"v.blk.0.attn_k.input_max"}, "3 of the 4 limits");
+    refuse(&(struct edit){"v.blk.1.attn_k_norm.weight"}, "v.blk.1.attn_k_norm.weight is missing");
+    refuse(&(struct edit){"v.position_embd.weight", .squeeze = 1}, "each of two axes");
+}
+
+static void test_sizes(void) {
+    static const struct {
+        int w, h;
+        const char *text;
+    } bad[] = {{0, 8, "0 x 8 pixels"},
+               {12, 8, "multiples of 8"},
+               {8, -8, "multiples of 8"},
+               {8, 1 << 30, "patches, more than"}};
+    struct err e;
+    struct vision_rows out;
+    const float one = 0;
+    convert("towers/qwen2vl", "f32");
+    struct vision_tower *v = open_tower(NULL, KERN_REF);
+    for (size_t i = 0; v && i < sizeof bad / sizeof *bad; i++)
+        CHECK_ERR(vision_encode(v, &one, bad[i].w, bad[i].h, &out, &e), ERR_DATA, bad[i].text);
+    if (v) CHECK_EQ_I64(vision_width(v), 32);
+    vision_close(v);
+    convert("mmproj/gemma4", "f32");
+    v = open_tower(NULL, KERN_REF);
+    if (v) CHECK_ERR(vision_encode(v, &one, 84, 12, &out, &e), ERR_DATA, "position table has 20");
+    vision_close(v);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) table = fopen(argv[1], "w");
     tmp_make();
     RUN(test_transformers);
+    RUN(test_threads);
+    RUN(test_types);
+    RUN(test_refusals);
+    RUN(test_sizes);
     tmp_remove();
+    if (table) fclose(table);
     return check_done();
 }
