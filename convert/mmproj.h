@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* convert/mmproj.h - vision tower conversion: from a Hugging Face folder to a projector file
- * (mmproj), a separate GGUF that other engines load together with the language model. hone converts
- * the tower, but does not run it. Peak memory: one row of a tensor, or one patch kernel. */
+ * (mmproj), a separate GGUF that engines load together with the language model
+ * (runtime/vision/tower.h). Peak memory: one row of a tensor, or one patch kernel. */
 #ifndef HONE_CONVERT_MMPROJ_H
 #define HONE_CONVERT_MMPROJ_H
 

@@ -21,6 +21,23 @@ static int read_count(const struct vision_tower *v, const char *key, uint64_t mo
     return 0;
 }
 
+/* Reads the block that the middle steps follow: the key's only entry. */
+static int read_middle(struct vision_tower *v, struct err *e) {
+    const struct gguf_kv *kv = gguf_find(v->file, "clip.vision.wa_layer_indexes");
+    v->middle = -1;
+    if (!v->type->middle) return 0;
+    const bool list =
+        kv && kv->type == GV_ARR && kv->count == 1 && (kv->elem == GV_I32 || kv->elem == GV_U32);
+    const int64_t at = list ? gguf_kv_i64(kv, 0) : -1;
+    if (at < 0 || at >= v->n_blocks || v->params.merge != 4)
+        return err_set(e, ERR_DATA,
+                       "%s: clip.vision.wa_layer_indexes does not name one of the blocks, or "
+                       "clip.vision.projector.scale_factor is not 4",
+                       gguf_path(v->file));
+    v->middle = (int)at;
+    return 0;
+}
+
 static int read_keys(struct vision_tower *v, struct err *e) {
     int64_t n = 0, every = 0;
     const char *pattern = "clip.vision.n_wa_pattern";
@@ -41,6 +58,7 @@ static int read_keys(struct vision_tower *v, struct err *e) {
     const int64_t square = (int64_t)v->params.merge * v->params.merge;
     v->chunk = max_i64(TOWER_CHUNK / square, 1) * square;
     v->panel = 1 << 16;
+    TRY(read_middle(v, e));
     if (!v->type->window) return 0;
     v->window = max_i64(v->type->window / v->params.merge / v->params.patch, 1);
     if (gguf_find(v->file, pattern)) TRY(read_count(v, pattern, TOWER_MAX_BLOCKS, &every, e));

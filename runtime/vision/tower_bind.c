@@ -203,44 +203,46 @@ static int positions(struct vision_tower *v, struct tower_step *s, struct err *e
 /* Binds the norms of query and key: of heads or of whole rows. */
 static int qk_norms(struct vision_tower *v, struct tower_step *s, struct err *e) {
     char name[NAME];
-    const struct gguf_tensor *q = look(v, "v.blk.%d.attn_q_norm", ".weight", s->block, name);
-    const struct gguf_tensor *k = look(v, "v.blk.%d.attn_k_norm", ".weight", s->block, name);
+    const struct gguf_tensor *q = look(v, s->row->name, "q_norm.weight", s->block, name);
+    const struct gguf_tensor *k = look(v, s->row->name, "k_norm.weight", s->block, name);
     if (!q && !k) return 0;
-    if (!q || !k) return missing(v, name, e);
+    if (!q || !k) return missing(v, k ? "attn_q_norm" : name, e);
     s->n_w = q->ne[0];
-    if (s->n_w != v->head_dim && s->n_w != v->heads * v->head_dim)
+    if (s->n_w != v->head_dim && (s->n_w != v->heads * v->head_dim || v->heads != v->kv_heads))
         return bad_shape(v, q->name, "the length", s->n_w, v->head_dim, e);
-    if (s->n_w != v->head_dim && v->heads != v->kv_heads)
-        return bad_shape(v, k->name, "the length", s->n_w, v->head_dim, e);
-    TRY(vector(v, "v.blk.%d.attn_q_norm", ".weight", s->block, s->n_w, &s->w, e));
-    return vector(v, "v.blk.%d.attn_k_norm", ".weight", s->block, s->n_w, &s->b, e);
+    TRY(vector(v, s->row->name, "q_norm.weight", s->block, s->n_w, &s->w, e));
+    return vector(v, s->row->name, "k_norm.weight", s->block, s->n_w, &s->b, e);
+}
+
+/* Binds the matrices of query, key and value: one, or one for each. Sets *q and *k to the rows of
+ * queries and keys. */
+static int head_matrices(struct vision_tower *v, struct tower_step *s, int64_t width, int64_t *q,
+                         int64_t *k, struct err *e) {
+    static const char *const end[] = {"q", "k", "v", "qkv"};
+    struct tower_mat *const to[] = {&s->mat, &s->second, &s->third, &s->mat};
+    const bool fused = has(v, s->row->name, "qkv.weight", s->block);
+    for (int i = fused ? 3 : 0; i < (fused ? 4 : 3); i++) {
+        char base[NAME];
+        snprintf(base, sizeof base, "%s%s", s->row->name, end[i]);
+        TRY(matrix(v, base, s->block, width, to[i], e));
+    }
+    *q = fused ? s->mat.out / 3 : s->mat.out;
+    *k = fused ? *q : s->second.out;
+    if (fused ? s->mat.out % 3 == 0 : s->third.out == *k) return 0;
+    return err_set(e, ERR_DATA, "%s: the rows of queries, keys and values in block %d do not match",
+                   gguf_path(v->file), s->block);
 }
 
 /* Binds the query, key and value matrices, fused or separate, of an attention step. */
 static int heads(struct vision_tower *v, struct tower_step *s, int64_t width, struct err *e) {
-    static const char fused[] = "v.blk.%d.attn_qkv";
     int64_t q, k;
-    if (has(v, fused, ".weight", s->block)) {
-        TRY(matrix(v, fused, s->block, width, &s->mat, e));
-        q = k = s->mat.out / 3;
-        if (s->mat.out % 3)
-            return bad_shape(v, "attn_qkv", "the number of rows", s->mat.out, 3 * q, e);
-    } else {
-        TRY(matrix(v, "v.blk.%d.attn_q", s->block, width, &s->mat, e));
-        TRY(matrix(v, "v.blk.%d.attn_k", s->block, width, &s->second, e));
-        TRY(matrix(v, "v.blk.%d.attn_v", s->block, width, &s->third, e));
-        q = s->mat.out;
-        k = s->second.out;
-        if (s->third.out != k)
-            return bad_shape(v, "attn_v", "the number of rows", s->third.out, k, e);
+    TRY(head_matrices(v, s, width, &q, &k, e));
+    if (!v->head_dim) {
+        v->head_dim = q / v->heads;
+        v->kv_heads = v->head_dim ? k / v->head_dim : 0;
     }
-    const int64_t hd = q / v->heads;
-    if (s->block == 0) {
-        v->head_dim = hd;
-        v->kv_heads = hd ? k / hd : 0;
-    }
-    if (!hd || q != v->heads * v->head_dim || k != v->kv_heads * v->head_dim || !v->kv_heads ||
-        v->heads % v->kv_heads || (v->type->rope != ROPE_NONE && v->head_dim % 4))
+    if (!v->head_dim || q != v->heads * v->head_dim || k != v->kv_heads * v->head_dim ||
+        !v->kv_heads || v->heads % v->kv_heads || (v->type->rope != ROPE_NONE && v->head_dim % 4))
         return err_set(e, ERR_DATA,
                        "%s: block %d has %lld query and %lld key rows, which do not make %lld "
                        "heads",
@@ -309,7 +311,6 @@ static int same_width(const struct vision_tower *v, int64_t is, int64_t want, co
 
 /* Binds a step; `width` is that of the chunk before it. */
 static int bind(struct vision_tower *v, struct tower_step *s, int64_t width, struct err *e) {
-    const int64_t square = (int64_t)v->params.merge * v->params.merge;
     const struct tower_row *row = s->row;
     s->width = width;
     switch (row->op) {
@@ -346,8 +347,12 @@ static int bind(struct vision_tower *v, struct tower_step *s, int64_t width, str
         return 0;
     case TOP_MERGE:
     case TOP_SHUFFLE:
-        s->width = width * square;
+        s->width = width * v->side * v->side;
         return 0;
+    case TOP_SHRINK:
+        v->shrunk *= v->side * v->side;
+        v->side = v->params.merge / v->side;
+        return same_width(v, width, v->width, "rows of the residual stream", e);
     case TOP_OUT:
         if (!v->text) v->text = width;
         return same_width(v, width, v->text, "embeddings", e);
@@ -363,9 +368,8 @@ static int bind(struct vision_tower *v, struct tower_step *s, int64_t width, str
 /* Adds the steps of the table `row` for a block; skips optional ones without tensors. */
 static int add_steps(struct vision_tower *v, const struct tower_row *row, int block,
                      struct err *e) {
-    const int64_t square = (int64_t)v->params.merge * v->params.merge;
     int64_t width = 0;
-    bool merged = false;
+    int square = 1;
     for (; row->op != TOP_END; row++) {
         if (row->flags & ROW_OPT &&
             !has(v, row->name, row->op == TOP_CENTRE ? "" : ".weight", block))
@@ -383,10 +387,10 @@ static int add_steps(struct vision_tower *v, const struct tower_row *row, int bl
             s->kind = v->use_gelu ? ACT_ERF : v->use_silu ? ACT_SILU : ACT_QUICK;
         TRY(bind(v, s, width, e));
         width = s->width;
-        merged |= row->op == TOP_MERGE || row->op == TOP_SHUFFLE || row->op == TOP_POOL;
-        s->merged = merged;
-        const int64_t rows = merged ? v->chunk / square : v->chunk;
-        v->wide = max_i64(v->wide, rows * width);
+        if (row->op == TOP_MERGE || row->op == TOP_SHUFFLE || row->op == TOP_POOL)
+            square = v->side * v->side;
+        s->square = square;
+        v->wide = max_i64(v->wide, v->chunk / square * width);
     }
     return 0;
 }
@@ -414,30 +418,38 @@ static int leftovers(const struct vision_tower *v, struct err *e) {
 }
 
 /* Adds a segment of the steps since the last one. */
-static void end_segment(struct vision_tower *v, bool patches) {
+static void end_segment(struct vision_tower *v, bool patches, int shrunk) {
     struct tower_segment *last = v->n_segments ? &v->segment[v->n_segments - 1] : NULL;
     const int first = last ? last->first + last->n : 0;
     v->segment[v->n_segments++] =
-        (struct tower_segment){.first = first, .n = v->n_steps - first, .patches = patches};
+        (struct tower_segment){first, v->n_steps - first, patches, shrunk};
 }
 
-/* Adds the steps of block b and of its deepstack branch, if it has one. */
-static int add_block(struct vision_tower *v, int b, struct err *e) {
-    const int first = v->n_steps;
-    TRY(add_steps(v, v->type->block, b, e));
+/* Adds steps with attention, which begins a segment. */
+static int add_attention(struct vision_tower *v, const struct tower_row *row, int b,
+                         struct err *e) {
+    const int first = v->n_steps, shrunk = v->shrunk;
+    TRY(add_steps(v, row, b, e));
     for (int i = first, end = v->n_steps; i < end; i++)
         if (v->step[i].row->op == TOP_ATTEND) {
             v->n_steps = i;
-            end_segment(v, false);
+            end_segment(v, false, shrunk);
             v->n_steps = end;
         }
-    end_segment(v, false);
+    end_segment(v, false, shrunk);
+    return 0;
+}
+
+/* Adds the steps of block b, and of the middle and the deepstack branch that follow it. */
+static int add_block(struct vision_tower *v, int b, struct err *e) {
+    TRY(add_attention(v, v->type->block, b, e));
+    if (b == v->middle) TRY(add_attention(v, v->type->middle, b, e));
     if (!v->type->deep || !has(v, "v.deepstack.%d.fc1", ".weight", b)) return 0;
     if (v->n_deep == TOWER_MAX_DEEP)
         return err_set(e, ERR_DATA, "%s: more than %d blocks have deepstack tensors",
                        gguf_path(v->file), TOWER_MAX_DEEP);
     TRY(add_steps(v, v->type->deep, b, e));
-    end_segment(v, true);
+    end_segment(v, true, v->shrunk);
     return 0;
 }
 
@@ -455,15 +467,17 @@ static int check_deep(const struct vision_tower *v, struct err *e) {
 }
 
 int tower_bind(struct vision_tower *v, struct err *e) {
-    const size_t most = (size_t)v->n_blocks * 3 + 2;
+    const size_t most = (size_t)v->n_blocks * 3 + 4;
     v->used = try_calloc((size_t)gguf_n_tensors(v->file) + 1, 1, "a vision tower", e);
     v->segment = v->used ? try_calloc(most, sizeof *v->segment, "a vision tower", e) : NULL;
     if (!v->segment) return (int)e->code;
     TRY(check_deep(v, e));
+    v->shrunk = 1;
+    v->side = v->type->middle ? 2 : v->params.merge;
     TRY(add_steps(v, v->type->embed, 0, e));
-    end_segment(v, true);
+    end_segment(v, true, 1);
     for (int b = 0; b < v->n_blocks; b++) TRY(add_block(v, b, e));
     TRY(add_steps(v, v->type->project, 0, e));
-    end_segment(v, true);
+    end_segment(v, true, v->shrunk);
     return leftovers(v, e);
 }

@@ -10,7 +10,7 @@
 #include "runtime/vision/tower_int.h"
 
 /* Appends the patches of a rectangle, square by square: side[n_sides - 1] is the largest square.
- * Squares at the edges may be cut. Squares of the outermost side are windows. */
+ * Squares at the edges may be cut. Squares of the largest of three sides are windows. */
 static void order(struct tower_grid *g, const int64_t *side, int n_sides, int64_t y0, int64_t x0,
                   int64_t h, int64_t w) {
     const int64_t s = n_sides ? side[n_sides - 1] : 1;
@@ -20,7 +20,7 @@ static void order(struct tower_grid *g, const int64_t *side, int n_sides, int64_
                 g->at[g->n++] = (struct tower_spot){(int32_t)(y0 + y), (int32_t)(x0 + x)};
                 continue;
             }
-            if (n_sides == 2) g->window[g->n_windows++] = g->n;
+            if (n_sides == 3) g->window[g->n_windows++] = g->n;
             order(g, side, n_sides - 1, y0 + y, x0 + x, min_i64(s, h - y), min_i64(s, w - x));
         }
 }
@@ -71,10 +71,11 @@ static void antialias(int64_t i, int64_t len, int64_t side, int32_t *entry, floa
 }
 
 /* Returns the entry of the fraction i / len, with the roundings of the published code. */
-static int32_t nearest(int64_t i, int64_t len, int64_t side) {
+static int32_t nearest(int kind, int64_t i, int64_t len, int64_t side) {
     const double step = 1 / (double)side;
     const int64_t n = (int64_t)ceil((1 - step) / step);
-    const float at = fminf((float)i * (1 / (float)len), (float)(1 - 1e-6));
+    const float at = kind == POS_FRACTION ? (float)i / (float)len
+                                          : fminf((float)i * (1 / (float)len), (float)(1 - 1e-6));
     int64_t b = 0;
     while (b < n && (float)(step + (double)b * step) <= at) b++;
     return (int32_t)min_i64(b, side - 1);
@@ -106,7 +107,7 @@ static int learned(struct tower_grid *g, const struct vision_tower *v, struct er
             else if (kind == POS_BICUBIC || kind == POS_CORNERS)
                 interpolate(kind, i, size[a], side, g->taps, entry, weight);
             else {
-                *entry = kind == POS_AXES ? (int32_t)i : nearest(i, size[a], side);
+                *entry = kind == POS_AXES ? (int32_t)i : nearest(kind, i, size[a], side);
                 *weight = 1;
             }
         }
@@ -189,14 +190,15 @@ void tower_rotate(const struct vision_tower *v, const struct tower_grid *g, int6
 
 int tower_grid_make(struct tower_grid *g, const struct vision_tower *v, int64_t w, int64_t h,
                     struct err *e) {
-    const int64_t m = v->params.merge, side[2] = {m, v->window ? v->window * m : max_i64(w, h)};
+    const int64_t m = v->params.merge, window = v->window ? v->window * m : max_i64(w, h);
+    const int64_t side[3] = {v->type->middle ? 2 : m, m, window};
     memset(g, 0, sizeof *g);
     g->w = w;
     g->h = h;
     TRY(take(g, &g->at, (uint64_t)(w * h), sizeof *g->at, e));
-    TRY(take(g, &g->window, (uint64_t)(div_up(w, side[1]) * div_up(h, side[1]) + 1),
+    TRY(take(g, &g->window, (uint64_t)(div_up(w, window) * div_up(h, window) + 1),
              sizeof *g->window, e));
-    order(g, side, 2, 0, 0, h, w);
+    order(g, side, 3, 0, 0, h, w);
     g->window[g->n_windows] = g->n;
     TRY(learned(g, v, e));
     return rotation(g, v, e);

@@ -28,13 +28,20 @@ enum tower_op {
     TOP_COLUMNS, /* chunk *= a vector */
     TOP_WIDEN,   /* chunk *= sqrt(width) */
     TOP_CENTRE,  /* chunk = (chunk - name) * second */
-    TOP_QKV,     /* query, key and value heads of chunk, normalised and rotated */
-    TOP_ATTEND, /* chunk = attention of the rows; kind 1: within windows, except every n-th block */
-    TOP_MERGE,  /* rows of a square side by side */
+    TOP_QKV,     /* query, key and value heads of chunk, normalised and rotated; name: prefix;
+                  * kind 1: values are normalised, too */
+    TOP_ATTEND,  /* chunk = attention; kind: enum tower_range */
+    TOP_MERGE,   /* rows of a square side by side */
     TOP_SHUFFLE, /* the same, channels outermost */
     TOP_POOL,    /* mean of the rows of a square */
+    TOP_SHRINK,  /* stream = chunk + mean of the stream's squares: fewer rows from here on */
     TOP_OUT,     /* embeddings = chunk */
     TOP_DEEP     /* next deepstack embeddings = chunk */
+};
+enum tower_range {
+    RANGE_ALL,
+    RANGE_WINDOW, /* windows of tower_type.window, except in every n-th block */
+    RANGE_SQUARE  /* squares of patches that become one row */
 };
 enum tower_norm {
     NORM_LAYER,
@@ -55,7 +62,8 @@ enum tower_pos {
     POS_CORNERS,   /* bilinear, corners aligned */
     POS_BICUBIC,   /* bicubic; for a grid of the table's size, the table itself */
     POS_ANTIALIAS, /* bilinear with a support that grows when the table is reduced */
-    POS_NEAREST,   /* entry of the position as a fraction of the image */
+    POS_NEAREST,   /* entry of the position as a fraction of the image, i * (1 / n) */
+    POS_FRACTION,  /* the same, i / n */
     POS_AXES       /* the sum of two tables: columns, then rows */
 };
 enum tower_rope {
@@ -75,6 +83,7 @@ struct tower_row {
 struct tower_type {
     const char *family; /* for messages */
     const struct tower_row *embed, *block, *deep, *project;
+    const struct tower_row *middle; /* after the block that wa_layer_indexes names */
     uint8_t pos, rope;
     float theta;
     bool unscaled; /* attention without the factor 1 / sqrt(head width) */
@@ -102,12 +111,13 @@ struct tower_step {
     const float *w, *b;           /* vectors */
     int64_t n_w;                  /* TOP_QKV: width of the norms w and b of query and key */
     int64_t width;                /* of the chunk after the step */
-    bool merged;                  /* the chunk has a row per token after the step */
+    int square;                   /* rows of the stream per row of the chunk after the step */
 };
 /* A run of steps between attentions. */
 struct tower_segment {
     int first, n;
     bool patches; /* only patches, without the class row */
+    int shrunk;   /* patches per row of the stream */
 };
 
 enum { TOWER_MAX_BLOCKS = 512, TOWER_MAX_DEEP = 64, TOWER_CHUNK = 192, TOWER_PANEL = 24 };
@@ -120,6 +130,8 @@ struct vision_tower {
     int64_t width, text; /* of the stream; of the embeddings */
     int64_t heads, kv_heads, head_dim;
     int64_t window, every; /* side of windows in tokens; 0: none */
+    int shrunk, side;      /* while binding: patches per row; side of the squares to merge */
+    int middle;            /* block followed by type->middle; -1: none */
     int64_t chunk;         /* most rows per chunk, a multiple of merge * merge */
     int64_t wide, panel;   /* floats of the widest chunk; of a panel of decoded weights */
     int n_blocks, n_deep;

@@ -17,14 +17,16 @@ struct run {
     struct tower_grid grid;
     int64_t n_rows; /* patches and class row */
     float *x;       /* residual stream [n_rows][width] */
+    float *small;   /* shrunk stream */
     struct tower_heads heads;
     struct vision_rows *out;
     int deep; /* deepstack rows computed so far */
     const struct tower_segment *segment;
+    int64_t *squares; /* first rows of squares of 4 */
     int64_t n, chunk; /* rows of the segment, and of a chunk */
     float *scratch;
     int64_t scratch_each;
-    void *own[6];
+    void *own[8];
     int n_own;
 };
 /* A worker's chunk: `n` rows of `width` values in t, which began as rows [at, at + rows). */
@@ -115,8 +117,7 @@ static void qkv(const struct run *r, const struct tower_step *s, struct chunk *c
 /* ---- tokens ---- */
 
 /* Puts the channels of a token's patches outermost. */
-static void shuffle(const struct run *r, struct chunk *c) {
-    const int64_t m = square_of(r->v);
+static void shuffle(struct chunk *c, int64_t m) {
     for (int64_t i = 0; i < c->n / m; i++)
         for (int64_t k = 0; k < m; k++)
             for (int64_t w = 0; w < c->width; w++)
@@ -124,8 +125,7 @@ static void shuffle(const struct run *r, struct chunk *c) {
     swap(c);
 }
 
-static void pool_squares(const struct run *r, struct chunk *c) {
-    const int64_t m = square_of(r->v);
+static void pool_squares(struct chunk *c, int64_t m) {
     for (int64_t i = 0; i < c->n / m; i++)
         for (int64_t w = 0; w < c->width; w++) {
             float sum = 0;
@@ -135,11 +135,21 @@ static void pool_squares(const struct run *r, struct chunk *c) {
     swap(c);
 }
 
+/* Adds the mean of the stream's squares to the chunk, which becomes the shrunk stream. */
+static void shrink(const struct run *r, struct chunk *c, int64_t m) {
+    const int64_t width = r->v->width;
+    const float *x = r->x + c->at * width;
+    for (int64_t i = 0; i < c->n; i++)
+        for (int64_t k = 0; k < m; k++)
+            r->v->kern.axpy(c->t + i * width, x + (i * m + k) * width, 1 / (float)m, width);
+    memcpy(r->small + c->at / m * width, c->t, (size_t)(c->n * width) * sizeof *x);
+}
+
 /* Stores embeddings in the order of the grid. */
 static void store_tokens(const struct run *r, const struct chunk *c, float *to) {
     const int64_t m = square_of(r->v), side = r->v->params.merge, wide = r->grid.w / side;
     for (int64_t i = 0; i < c->n; i++) {
-        const struct tower_spot at = r->grid.at[c->at + i * m];
+        const struct tower_spot at = r->grid.at[c->at * r->segment->shrunk + i * m];
         memcpy(to + (at.y / side * wide + at.x / side) * c->width, c->t + i * c->width,
                (size_t)c->width * sizeof *to);
     }
@@ -217,10 +227,13 @@ static void step(const struct run *r, const struct tower_step *s, struct chunk *
         qkv(r, s, c);
         break;
     case TOP_SHUFFLE:
-        shuffle(r, c);
+        shuffle(c, s->square);
         break;
     case TOP_POOL:
-        pool_squares(r, c);
+        pool_squares(c, s->square);
+        break;
+    case TOP_SHRINK:
+        shrink(r, c, s->square);
         break;
     case TOP_OUT:
         store_tokens(r, c, r->out->data);
@@ -232,7 +245,7 @@ static void step(const struct run *r, const struct tower_step *s, struct chunk *
         act_rows(r, s, c);
     }
     c->width = s->width;
-    c->n = s->merged ? c->rows / square_of(r->v) : c->rows;
+    c->n = c->rows / s->square;
 }
 
 static void chunk_range(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -267,9 +280,18 @@ static int attend(struct run *r, const struct tower_step *s, struct err *e) {
     const struct vision_tower *v = r->v;
     const int64_t whole[] = {0, r->n_rows};
     if (s->row->op != TOP_ATTEND) return 0;
-    if (s->kind && v->window && (s->block + 1) % v->every != 0)
+    if (s->kind == RANGE_SQUARE) return tower_attend(v, &r->heads, r->squares, r->n_rows / 4, e);
+    if (s->kind == RANGE_WINDOW && v->window && (s->block + 1) % v->every != 0)
         return tower_attend(v, &r->heads, r->grid.window, r->grid.n_windows, e);
     return tower_attend(v, &r->heads, whole, 1, e);
+}
+
+/* Continues with the shrunk stream. */
+static void use_shrunk(struct run *r, int64_t square) {
+    float *x = r->x;
+    r->x = r->small;
+    r->small = x;
+    r->n_rows = r->heads.n = r->n_rows / square;
 }
 
 static int run_segments(struct run *r, struct err *e) {
@@ -280,10 +302,11 @@ static int run_segments(struct run *r, struct err *e) {
         const struct tower_step *last = first + r->segment->n - 1;
         if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         TRY(attend(r, first, e));
-        r->n = r->segment->patches ? r->grid.n : r->n_rows;
+        r->n = r->segment->patches ? r->grid.n / r->segment->shrunk : r->n_rows;
         pool_for(v->pool, div_up(r->n, r->chunk), 1, chunk_range, r);
         if (i == 0 && v->cls) add_class(r);
         r->deep += last->row->op == TOP_DEEP;
+        if (last->row->op == TOP_SHRINK) use_shrunk(r, last->square);
     }
     return 0;
 }
@@ -302,6 +325,15 @@ static int allocate(struct run *r, struct err *e) {
     const struct vision_tower *v = r->v;
     const int64_t kv = v->kv_heads * v->head_dim, q = v->heads * v->head_dim;
     r->scratch_each = v->panel + 4 * v->wide;
+    if (v->middle >= 0) {
+        void *mem = NULL;
+        TRY(mem_alloc(&mem, (uint64_t)(r->n_rows / 4 + 1) * sizeof *r->squares,
+                      "an image's squares", e));
+        r->own[r->n_own++] = mem;
+        r->squares = mem;
+        for (int64_t i = 0; i <= r->n_rows / 4; i++) r->squares[i] = 4 * i;
+        TRY(take(r, &r->small, r->n_rows / 4 * v->width, e));
+    }
     TRY(take(r, &r->x, r->n_rows * v->width, e));
     TRY(take(r, &r->heads.q, r->n_rows * q, e));
     TRY(take(r, &r->heads.k, r->n_rows * kv, e));

@@ -20,7 +20,7 @@
 #define ADD OP(TOP_ADD)
 #define END OP(TOP_END)
 /* Attention with its norm; the feed-forward network with its norm. */
-#define HEADS(k, number) LOAD, NORM(k, VB("ln1"), number), OP(TOP_QKV), OP(TOP_ATTEND), LINEAR(VB("attn_out"))
+#define HEADS(k, number) LOAD, NORM(k, VB("ln1"), number), NAMED(TOP_QKV, VB("attn_")), OP(TOP_ATTEND), LINEAR(VB("attn_out"))
 #define PLAIN(k, number, act) LOAD, NORM(k, VB("ln2"), number), LINEAR(VB("ffn_up")), ACT(act), LINEAR(VB("ffn_down"))
 #define GATES(k, number, act) LOAD, NORM(k, VB("ln2"), number), GATED(act, VB("ffn_gate"), VB("ffn_up")), LINEAR(VB("ffn_down"))
 /* Two products around an activation. */
@@ -34,7 +34,7 @@ static rows siglip_block = {HEADS(NORM_LAYER, 0), ADD, PLAIN(NORM_LAYER, 0, ACT_
 static rows qwen2_block = {HEADS(NORM_LAYER, 1e-6f), ADD, PLAIN(NORM_LAYER, 1e-6f, ACT_QUICK), ADD, END};
 static rows qwen2_project = {LOAD, NORM(NORM_LAYER, "v.post_ln", 1e-6f), OP(TOP_MERGE), MLP("mm.0", ACT_ERF, "mm.2"), OP(TOP_OUT), END};
 
-static rows qwen25_block = {LOAD, NORM(NORM_RMS, VB("ln1"), 1e-6f), OP(TOP_QKV), {.op = TOP_ATTEND, .kind = 1}, LINEAR(VB("attn_out")), ADD,
+static rows qwen25_block = {LOAD, NORM(NORM_RMS, VB("ln1"), 1e-6f), NAMED(TOP_QKV, VB("attn_")), {.op = TOP_ATTEND, .kind = RANGE_WINDOW}, LINEAR(VB("attn_out")), ADD,
                             GATES(NORM_RMS, 1e-6f, ACT_SILU), ADD, END};
 static rows qwen25_project = {LOAD, NORM(NORM_RMS, "v.post_ln", 1e-6f), OP(TOP_MERGE), MLP("mm.0", ACT_ERF, "mm.2"), OP(TOP_OUT), END};
 
@@ -46,7 +46,7 @@ static rows gemma3_project = {LOAD, NORM(NORM_LAYER, "v.post_ln", 0), OP(TOP_POO
                               {.op = TOP_LINEAR, .kind = 1, .name = "mm.input_projection"}, OP(TOP_OUT), END};
 
 static rows gemma4_embed = {{.op = TOP_PATCH, .kind = 1, .name = "v.patch_embd"}, POS, STORE, END};
-static rows gemma4_block = {LOAD, NORM(NORM_RMS, VB("ln1"), 0), {.op = TOP_QKV, .kind = 1}, OP(TOP_ATTEND), LINEAR(VB("attn_out")),
+static rows gemma4_block = {LOAD, NORM(NORM_RMS, VB("ln1"), 0), {.op = TOP_QKV, .kind = 1, .name = VB("attn_")}, OP(TOP_ATTEND), LINEAR(VB("attn_out")),
                             NORM(NORM_RMS, VB("attn_post_norm"), 0), ADD,
                             GATES(NORM_RMS, 0, ACT_GELU),
                             NORM(NORM_RMS, VB("ffn_post_norm"), 0), ADD, END};
@@ -75,6 +75,11 @@ static rows glm4v_project = {LOAD, NORM(NORM_RMS, "v.post_ln", 0), OP(TOP_SHUFFL
 
 static rows kimi_project = {LOAD, NORM(NORM_LAYER, "v.post_ln", 1e-5f), NORM(NORM_LAYER, "mm.input_norm", 1e-5f), OP(TOP_MERGE),
                             MLP("mm.1", ACT_ERF, "mm.2"), OP(TOP_OUT), END};
+
+#define VM(x) "v.vit_merger." x
+static rows minicpm_middle = {LOAD, NORM(NORM_LAYER, VM("ln1"), 0), NAMED(TOP_QKV, VM("attn_")), {.op = TOP_ATTEND, .kind = RANGE_SQUARE}, LINEAR(VM("attn_out")), ADD,
+                              LOAD, OP(TOP_MERGE), NORM(NORM_LAYER, VM("ds_ln"), 0), MLP(VM("ds_ffn_up"), ACT_GELU, VM("ds_ffn_down")), OP(TOP_SHRINK), END};
+static rows minicpm_project = {LOAD, NORM(NORM_LAYER, "v.post_ln", 0), OP(TOP_MERGE), NORM(NORM_LAYER, "mm.input_norm", 1e-6f), MLP("mm.up", ACT_ERF, "mm.down"), OP(TOP_OUT), END};
 // clang-format on
 
 const struct tower_type tower_types[PROJ_COUNT] = {
@@ -148,4 +153,10 @@ const struct tower_type tower_types[PROJ_COUNT] = {
                      .pos = POS_BICUBIC,
                      .rope = ROPE_MIXED,
                      .theta = 10000},
+    [PROJ_MINICPMV] = {.family = "MiniCPM-V 4.6",
+                       .embed = embed_pos,
+                       .block = siglip_block,
+                       .middle = minicpm_middle,
+                       .project = minicpm_project,
+                       .pos = POS_FRACTION},
 };

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { MUTATIONS = 40, MUTANT_MAX = 1 << 16 };
+enum { MUTATIONS = 40, MUTANT_MAX = 1 << 17 };
 static int n_run, n_bad;
 static struct rng rng = {1};
 

@@ -152,6 +152,11 @@ def kimivl(name, w, h):
     return [lin(x, "multi_modal_projector.linear_2")]
 
 
+def minicpmv(name, w, h):
+    from transformers.models.minicpmv4_6 import modeling_minicpmv4_6 as m
+    return load(name, cls=m.MiniCPMV4_6ForConditionalGeneration).get_image_features(pixels(w * 4, h * 4)[None], torch.tensor([[h, w]], dtype=torch.int32)).pooler_output
+
+
 # name: function, grids of patches (columns, rows)
 TOWERS = {
     "qwen35": (qwen, [(6, 4), (10, 14)]), "qwen3vlmoe": (qwen, [(6, 4), (10, 14)]), "qwen25vl": (qwen, [(6, 4), (34, 30)]),
@@ -159,6 +164,7 @@ TOWERS = {
     "gemma4": (gemma4, [(6, 9), (12, 3)]), "pixtral": (pixtral, [(6, 4), (5, 13)]), "mistral3": (pixtral, [(6, 4), (10, 14)]),
     "smolvlm": (smolvlm, [(4, 4), (6, 2)]), "internvl": (internvl, [(4, 4), (6, 10)]), "lfm2vl": (lfm2vl, [(2, 6), (6, 4)]),
     "glm4v": (qwen, [(6, 4), (10, 14)]), "kimivl": (kimivl, [(4, 4), (6, 10)]),
+    "minicpmv": (minicpmv, [(8, 4), (12, 20)]),
 }
 
 
