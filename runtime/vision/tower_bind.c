@@ -45,7 +45,7 @@ static int missing(const struct vision_tower *v, const char *name, struct err *e
     return err_about(e, gguf_path(v->file), name);
 }
 
-/* Adds memory to what the tower frees; frees it at once if out of memory. */
+/* Adds memory that is freed with the tower; frees it at once if out of memory. */
 static int keep(struct vision_tower *v, void *mem, struct err *e) {
     void **own = try_realloc(v->own, (size_t)v->n_own + 1, sizeof *own, "a vision tower", e);
     if (!own) {

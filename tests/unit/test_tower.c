@@ -243,39 +243,41 @@ static void test_refusals(void) {
         struct edit edit;
         const char *text;
     } bad[] = {
-        {{"clip.projector_type", "mlp9"}, "projector type mlp9"},
-        {{"clip.projector_type"}, "not a projector (mmproj) file"},
-        {{"clip.projector_type", "gemma3"}, "tensor mm.soft_emb_norm.weight is missing"},
-        {{"clip.vision.patch_size", .n = 5}, "v.patch_embd.weight is 48, expected 75"},
-        {{"clip.vision.patch_size", .n = 4000}, "patch_size is 4000"},
-        {{"clip.vision.block_count"}, "block_count"},
-        {{"clip.vision.block_count", .n = 4}, "tensor v.blk.3.ln1.weight is missing"},
-        {{"clip.vision.block_count", .n = 99999}, "block_count is 99999"},
-        {{"clip.vision.attention.head_count", .n = 3}, "do not make 3 heads"},
-        {{"clip.vision.attention.head_count", .n = 1000}, "do not make 1000 heads"},
-        {{"clip.vision.spatial_merge_size", .n = 3}, "expected 144"},
-        {{"clip.vision.embedding_length", .n = 17}, "embedding_length is 17"},
-        {{"v.blk.1.ffn_up.weight"}, "tensor v.blk.1.ffn_up.weight is missing"},
-        {{"v.blk.1.ffn_up.bias"}, "tensor v.blk.1.ffn_up.bias is missing"},
-        {{"v.blk.1.ffn_up.weight", .squeeze = 1}, "v.blk.1.ffn_up.bias is 32, expected 31"},
-        {{"v.blk.2.attn_qkv.weight", .squeeze = 2}, "attn_qkv.bias is 48, expected 46"},
-        {{"v.blk.0.ln1.weight", .squeeze = 4}, "v.blk.0.ln1.weight is 12, expected 16"},
-        {{"v.position_embd.weight", .squeeze = 1}, "is not a square table"},
-        {{"v.position_embd.weight"}, "tensor v.position_embd.weight is missing"},
-        {{"v.patch_embd.weight"}, "tensor v.patch_embd.weight is missing"},
-        {{"v.patch_embd.weight.1", .squeeze = 1}, "differ in shape"},
-        {{"mm.2.weight", .squeeze = 1}, "mm.2.bias is 32, expected 31"},
-        {{"mm.2.bias", "mm.9.bias"}, "tensor mm.9.bias is not part of a Qwen3-VL"},
-        {{"v.deepstack.2.fc2.weight"}, "tensor v.deepstack.2.fc2.weight is missing"},
-        {{"v.deepstack.2.fc1.weight"}, "disagree about block 2"},
+        {{.from = "clip.projector_type", .to = "mlp9"}, "projector type mlp9"},
+        {{.from = "clip.projector_type"}, "not a projector (mmproj) file"},
+        {{.from = "clip.projector_type", .to = "gemma3"},
+         "tensor mm.soft_emb_norm.weight is missing"},
+        {{.from = "clip.vision.patch_size", .n = 5}, "v.patch_embd.weight is 48, expected 75"},
+        {{.from = "clip.vision.patch_size", .n = 4000}, "patch_size is 4000"},
+        {{.from = "clip.vision.block_count"}, "block_count"},
+        {{.from = "clip.vision.block_count", .n = 4}, "tensor v.blk.3.ln1.weight is missing"},
+        {{.from = "clip.vision.block_count", .n = 99999}, "block_count is 99999"},
+        {{.from = "clip.vision.attention.head_count", .n = 3}, "do not make 3 heads"},
+        {{.from = "clip.vision.attention.head_count", .n = 1000}, "do not make 1000 heads"},
+        {{.from = "clip.vision.spatial_merge_size", .n = 3}, "expected 144"},
+        {{.from = "clip.vision.embedding_length", .n = 17}, "embedding_length is 17"},
+        {{.from = "v.blk.1.ffn_up.weight"}, "tensor v.blk.1.ffn_up.weight is missing"},
+        {{.from = "v.blk.1.ffn_up.bias"}, "tensor v.blk.1.ffn_up.bias is missing"},
+        {{.from = "v.blk.1.ffn_up.weight", .squeeze = 1}, "v.blk.1.ffn_up.bias is 32, expected 31"},
+        {{.from = "v.blk.2.attn_qkv.weight", .squeeze = 2}, "attn_qkv.bias is 48, expected 46"},
+        {{.from = "v.blk.0.ln1.weight", .squeeze = 4}, "v.blk.0.ln1.weight is 12, expected 16"},
+        {{.from = "v.position_embd.weight", .squeeze = 1}, "is not a square table"},
+        {{.from = "v.position_embd.weight"}, "tensor v.position_embd.weight is missing"},
+        {{.from = "v.patch_embd.weight"}, "tensor v.patch_embd.weight is missing"},
+        {{.from = "v.patch_embd.weight.1", .squeeze = 1}, "differ in shape"},
+        {{.from = "mm.2.weight", .squeeze = 1}, "mm.2.bias is 32, expected 31"},
+        {{.from = "mm.2.bias", .to = "mm.9.bias"}, "tensor mm.9.bias is not part of a Qwen3-VL"},
+        {{.from = "v.deepstack.2.fc2.weight"}, "tensor v.deepstack.2.fc2.weight is missing"},
+        {{.from = "v.deepstack.2.fc1.weight"}, "disagree about block 2"},
     };
     convert("towers/qwen3vlmoe", "f32");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(&bad[i].edit, bad[i].text);
     convert("mmproj/gemma4", "f32");
-    refuse(&(struct edit){"v.std_scale"}, "tensor v.std_scale is missing");
-    refuse(&(struct edit){"v.blk.0.attn_k.input_max"}, "3 of the 4 limits");
-    refuse(&(struct edit){"v.blk.1.attn_k_norm.weight"}, "v.blk.1.attn_k_norm.weight is missing");
-    refuse(&(struct edit){"v.position_embd.weight", .squeeze = 1}, "each of two axes");
+    refuse(&(struct edit){.from = "v.std_scale"}, "tensor v.std_scale is missing");
+    refuse(&(struct edit){.from = "v.blk.0.attn_k.input_max"}, "3 of the 4 limits");
+    refuse(&(struct edit){.from = "v.blk.1.attn_k_norm.weight"},
+           "v.blk.1.attn_k_norm.weight is missing");
+    refuse(&(struct edit){.from = "v.position_embd.weight", .squeeze = 1}, "each of two axes");
 }
 
 static void test_sizes(void) {
