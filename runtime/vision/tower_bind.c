@@ -255,6 +255,15 @@ static int heads(struct vision_tower *v, struct tower_step *s, int64_t width, st
 
 /* ---- steps ---- */
 
+/* Returns the name that the file has for a matrix: older converters wrote the first product of
+ * feed-forward networks as ffn_down and the second as ffn_up. */
+static const char *name_of(const struct vision_tower *v, const char *base) {
+    static const char up[] = "v.blk.%d.ffn_up", down[] = "v.blk.%d.ffn_down";
+    const struct gguf_tensor *t = gguf_find_tensor(v->file, "v.blk.0.ffn_down.weight");
+    if (!t || t->ne[0] != v->width || t->ne[1] == v->width) return base;
+    return strcmp(base, up) == 0 ? down : strcmp(base, down) == 0 ? up : base;
+}
+
 /* Binds a norm's weight and bias. NORM_AUTO becomes a LayerNorm if there is a bias. */
 static int norm(struct vision_tower *v, struct tower_step *s, int64_t width, struct err *e) {
     char name[NAME];
@@ -285,7 +294,7 @@ static int columns(struct vision_tower *v, struct tower_step *s, int64_t width, 
 /* Binds the two matrices of a gated step, which must have the same number of rows. */
 static int gated(struct vision_tower *v, struct tower_step *s, int64_t width, struct err *e) {
     TRY(matrix(v, s->row->name, s->block, width, &s->mat, e));
-    TRY(matrix(v, s->row->second, s->block, width, &s->second, e));
+    TRY(matrix(v, name_of(v, s->row->second), s->block, width, &s->second, e));
     s->width = s->mat.out;
     if (s->second.out == s->mat.out) return 0;
     return bad_shape(v, s->row->second, "the number of rows", s->second.out, s->mat.out, e);
@@ -332,7 +341,7 @@ static int bind(struct vision_tower *v, struct tower_step *s, int64_t width, str
         return norm(v, s, width, e);
     case TOP_LINEAR:
         TRY(s->kind ? transpose(v, row->name, s->block, width, &s->mat, e)
-                    : matrix(v, row->name, s->block, width, &s->mat, e));
+                    : matrix(v, name_of(v, row->name), s->block, width, &s->mat, e));
         s->width = s->mat.out;
         return 0;
     case TOP_GATED:

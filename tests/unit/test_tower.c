@@ -230,6 +230,43 @@ static void edit_file(const struct edit *x) {
     gguf_close(g);
 }
 
+/* Older converters exchanged the names of the feed-forward products. */
+static void test_old_names(void) {
+    struct err e;
+    struct gguf *g = NULL;
+    struct gguf_w *w = gguf_w_new();
+    convert("towers/gemma3", "f32");
+    struct vision_tower *v = open_tower(NULL, KERN_REF), *old = NULL;
+    CHECK_OK(gguf_open(&g, tmp_path("mm.gguf"), 0, &e));
+    for (int64_t i = 0; g && i < gguf_n_kv(g); i++) gguf_w_copy_kv(w, gguf_kv_at(g, i));
+    for (int64_t i = 0; g && i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        char name[64];
+        int block, n = 0;
+        snprintf(name, sizeof name, "%s", t->name);
+        if (sscanf(t->name, "v.blk.%d.ffn_up.%n", &block, &n) == 1 && n)
+            snprintf(name, sizeof name, "v.blk.%d.ffn_down.%s", block, t->name + n);
+        else if (sscanf(t->name, "v.blk.%d.ffn_down.%n", &block, &n) == 1 && n)
+            snprintf(name, sizeof name, "v.blk.%d.ffn_up.%s", block, t->name + n);
+        CHECK_OK(gguf_w_tensor(w, name, t->type, t->n_dims, t->ne, &e));
+    }
+    CHECK_OK(gguf_w_begin(w, tmp_path("bad.gguf"), true, &e));
+    for (int64_t i = 0; g && i < gguf_n_tensors(g); i++)
+        CHECK_OK(gguf_w_data(w, gguf_tensor_at(g, i)->data, gguf_tensor_at(g, i)->n_bytes, &e));
+    CHECK_OK(gguf_w_commit(w, &e));
+    CHECK_OK(vision_open(&old, tmp_path("bad.gguf"), NULL, KERN_REF, &e));
+    if (v && old) {
+        struct vision_rows a = encode(v, 4, 4), b = encode(old, 4, 4);
+        CHECK(a.n == 4 && memcmp(a.data, b.data, (size_t)(4 * a.width) * sizeof *a.data) == 0);
+        vision_rows_release(&a);
+        vision_rows_release(&b);
+    }
+    vision_close(v);
+    vision_close(old);
+    gguf_w_free(w);
+    gguf_close(g);
+}
+
 static void refuse(const struct edit *x, const char *text) {
     struct err e;
     struct vision_tower *v = NULL;
@@ -313,6 +350,7 @@ int main(int argc, char **argv) {
     if (table) fprintf(table, " ]\n}\n");
     RUN(test_threads);
     RUN(test_types);
+    RUN(test_old_names);
     RUN(test_refusals);
     RUN(test_sizes);
     tmp_remove();
