@@ -44,7 +44,7 @@ static void lower_quota(struct machine *m, int64_t time, int64_t period) {
     const int64_t n = min_i64(div_up(time, period), INT_MAX);
     if (!m->n_quota || n < m->n_quota) m->n_quota = (int)n;
 }
-/* Returns the bytes of page cache in memory.stat, which the kernel reclaims when the group needs
+/* Returns the size of the page cache in memory.stat, which the kernel reclaims when the group needs
  * memory. */
 static int64_t file_pages(const char *dir, const char *prefix) {
     char text[8192], key[64];

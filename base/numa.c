@@ -14,7 +14,7 @@
 
 _Static_assert((int)NUMA_CPUS == (int)OS_CPUS, "the same bits");
 
-/* Sets the bits of those numbers in a list such as "0-3,8,10-11" that are below n. */
+/* Parses a list such as "0-3,8,10-11" and sets the bit of each number below n. */
 static void parse_list(const char *text, int n, uint64_t *bits) {
     for (const char *p = text; *p;) {
         char *end;

@@ -459,7 +459,8 @@ static int run_some(struct collector *c, const struct model *m, int32_t *ids, in
     return 0;
 }
 
-/* Runs the chunks from `from` on. Writes snapshots periodically and on interruption. */
+/* Runs the chunks, starting with chunk `from`. Writes snapshots periodically and on
+ * interruption. */
 static int run_chunks(struct collector *c, const struct model *m, int32_t *ids, int64_t from,
                       int64_t n_chunks, struct err *e) {
     struct progress p;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/calls.h - grammars of single tool calls (calls.c) and of whole answers with calls
+/* chat/calls.h - grammars for single tool calls (calls.c) and for whole answers that contain calls
  * (calls_gram.c). */
 #ifndef HONE_CHAT_CALLS_H
 #define HONE_CHAT_CALLS_H

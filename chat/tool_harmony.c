@@ -44,7 +44,7 @@ static size_t words_end(const struct toolparse *p, size_t i) {
     return header_continues(p, k) ? k : i;
 }
 
-/* Returns the length of the header's special token at i, or 0. */
+/* Returns the length of the header token (such as <|channel|>) at i, or 0. */
 static size_t token_at(const struct toolparse *p, size_t i) {
     static const char *const tokens[] = {"<|start|>", "<|channel|>", "<|constrain|>"};
     for (size_t k = 0; k < COUNT_OF(tokens); k++)

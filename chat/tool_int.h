@@ -218,11 +218,11 @@ size_t tool_next_call(struct toolparse *p, size_t piece, size_t i);
 const struct json *tool_declared(const struct toolparse *p, struct text name);
 /* Returns the name as declared, without its namespace; an undeclared one is returned unchanged. */
 struct text tool_known_name(const struct toolparse *p, struct text name);
-/* Returns whether the text from i on is, or may become, a loose call: an answer that is only a JSON
+/* Returns whether the text at i is, or may become, a loose call: an answer that is only a JSON
  * object, bare or in a fence, which names a declared tool and matches its schema. */
 enum tool_loose { LOOSE_NO, LOOSE_MAYBE, LOOSE_YES };
 enum tool_loose tool_loose(struct toolparse *p, size_t i);
-/* Adds the calls of a text that is LOOSE_YES. */
+/* Adds the calls at i, where tool_loose() returned LOOSE_YES. */
 void tool_add_loose(struct toolparse *p, size_t i);
 /* Returns frame k < TOOL_ALL_FRAMES; NULL: no such frame. Frames are texts around messages
  * that are not content: some are common to all families, the others belong to p's family. */

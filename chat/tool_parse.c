@@ -216,8 +216,8 @@ static const struct json *first_of(const struct json *obj, const char *const *na
 const char *const tool_name_members[] = {"name", "tool_name", "function", "tool", NULL};
 const char *const tool_arg_members[] = {"arguments", "parameters", "args", "input", "params", NULL};
 
-/* Returns an object of those members of obj that are parameters of the tool: some models write the
- * arguments next to the name instead of in an object of their own. */
+/* Returns an object with only the members of obj that are parameters of the tool: some models write
+ * the arguments next to the name instead of in an object of their own. */
 static const struct json *inline_args(struct toolparse *p, const struct json *obj,
                                       struct text name) {
     struct json *args = json_new(&p->arena, JSON_OBJ);

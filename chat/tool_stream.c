@@ -9,7 +9,7 @@ static const char *think_open(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, false);
 }
 
-/* Returns the length of the longest suffix of the text from `from` on that may grow into a text
+/* Returns the length of the longest suffix of the text at or after `from` that may grow into a text
  * that ends reasoning. */
 static size_t held_close(const struct toolparse *p, size_t from) {
     size_t hold = tool_partial(p, from, toolfmt_think_tag(p->f, true));
@@ -27,8 +27,8 @@ size_t tool_partial(const struct toolparse *p, size_t from, const char *lit) {
     return 0;
 }
 
-/* Returns the length of the longest suffix of the text from `from` on that may grow into a marker,
- * a frame or the opening tag of reasoning. */
+/* Returns the length of the longest suffix of the text at or after `from` that may grow into a
+ * marker, a frame or the opening tag of reasoning. */
 static size_t held(const struct toolparse *p, size_t from, const char *tag) {
     size_t hold = tag ? tool_partial(p, from, tag) : 0, h;
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k] && !p->no_calls; k++) {

@@ -271,8 +271,8 @@ static void add_entry(struct line *l, const char *text) {
     if (l->hist) history(l->hist, &ev, H_ENTER, text);
 }
 
-/* Adds the entries of a text, from entry `from` on, to the history of l, or appends their lines to
- * `keep` instead. Returns the number of entries; with l and keep NULL it only counts. */
+/* Adds the entries of a text, starting with entry `from`, to the history of l, or appends their
+ * lines to `keep` instead. Returns the number of entries; with l and keep NULL it only counts. */
 static int64_t read_entries(struct line *l, char *text, int64_t from, struct buf *keep) {
     int64_t n = 0;
     for (char *s = text, *nl; *s; s = nl + 1) {

@@ -72,8 +72,8 @@ bool qtype_parse(const char *name, enum qtype *out);
 /* Returns, for messages, why an id is refused: "retired (Q4_2)", "ik_llama.cpp IQ4_K". NULL: no
  * known reason. */
 const char *qtype_foreign(int64_t id);
-/* Returns the bytes of a row of ne0 weights; 0 if ne0 is not a multiple of the block, or too
- * large. */
+/* Returns the size in bytes of a row of ne0 weights; 0 if ne0 is not a multiple of the block, or
+ * too large. */
 uint64_t qtype_row_bytes(enum qtype t, int64_t ne0);
 double qtype_bpw(enum qtype t);
 /* Returns the type to use for rows of ne0 weights: t, or its first fallback whose block size

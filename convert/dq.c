@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq.c - table of the storage forms of quantized checkpoints, and detection of a
- * checkpoint's form. A form is recognised by the main tensor's name and dtype, its required parts
- * and, if two forms share names, quant_method. Otherwise config.json is used only for facts that
- * shapes do not show. */
+/* convert/dq.c - table of the storage formats of quantized checkpoints, and detection of a
+ * checkpoint's format. A format is recognised by the main tensor's name and dtype, by its required
+ * parts and, if two formats share names, by quant_method. Beyond that, config.json is consulted
+ * only for facts that the shapes do not reveal. */
 #include "convert/dq.h"
 
 #include <stdarg.h>
@@ -63,7 +63,7 @@ int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) {
                    q->form->name, text);
 }
 
-/* ---- steps shared by forms ---- */
+/* ---- steps shared by formats ---- */
 
 int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *e) {
     const struct st_tensor *t = q->part[i];
@@ -166,8 +166,8 @@ static bool allows_dtype(const struct dq_part *p, const struct st_tensor *t) {
     return (p->dtypes >> t->dtype & 1) != 0;
 }
 
-/* Returns 1 if the tensors have this form, 0 if not, and -1 if the main tensor exists but the part
- * *lacks is missing. */
+/* Returns 1 if the tensors have this format, 0 if not, and -1 if the main tensor exists but the
+ * part *lacks is missing. */
 static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
                     const struct finder *f, const char **lacks) {
     const struct st_tensor *t = find_part(f, form->part[0].name);
@@ -189,7 +189,7 @@ static int try_form(struct dq *q, const struct dq_form *form, const struct dq_co
     return 1;
 }
 
-/* Refuses a main tensor whose dtype or parts fit no form. */
+/* Rejects a main tensor whose dtype or parts match no format. */
 static int unknown_form(const struct st_tensor *t, const char *lacks, struct err *e) {
     bool fp8 = t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2;
     return err_set(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* convert/dq.h - dequantization of Hugging Face checkpoints: computes f32 rows from the tensors
- * that store a matrix. The table in dq.c has one row per storage form, recognised by the tensors
+ * that store a matrix. The table in dq.c has one row per storage format, recognised by the tensors
  * present. docs/formats/convert.md defines the arithmetic. It is done in f32, in the order of the
- * tool that defines the form, so rows match that tool's bit for bit. Plain floats are the first
- * form. Internal to convert/. */
+ * tool that defines the format, so rows match that tool's bit for bit. Plain floats are the first
+ * format. Internal to convert/. */
 #ifndef HONE_CONVERT_DQ_H
 #define HONE_CONVERT_DQ_H
 
@@ -49,7 +49,7 @@ struct dq {
 /* Finds a source tensor by name and marks it as used; NULL: absent. */
 typedef const struct st_tensor *(*dq_find)(void *ud, const char *name);
 
-/* Recognises the storage form of tensor `name` ("....weight", or a fused "....experts.down_proj")
+/* Recognises the storage format of tensor `name` ("....weight", or a fused "....experts.down_proj")
  * with the unquantized shape want[n] (outer to inner). *found stays false if no form's main tensor
  * exists. Missing parts, and parts of the wrong shape or dtype, are errors. Plain floats may have
  * an additional second dimension of 1 (conv1d). turned: the last two dimensions of
@@ -58,10 +58,10 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
             bool turned, dq_find find, void *ud, bool *found, struct err *e);
 bool dq_is_plain(const struct dq *q);
 
-/* Dequantizes a row of any form except plain into dst [cols]; scratch [cols] is overwritten.
+/* Dequantizes a row of any format except plain into dst [cols]; scratch [cols] is overwritten.
  * Returns false if a group index (g_idx) is out of range; dst is then all zero. */
 bool dq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
-/* Returns whether the form is MXFP4. GGUF has the same type, but orders codes and scales
+/* Returns whether the format is MXFP4. GGUF has the same type, but orders codes and scales
  * differently. */
 bool dq_is_mxfp4(const struct dq *q);
 /* Writes a row of MXFP4 as GGUF blocks, 17 bytes per 32 values. Returns false if a scale is NaN,

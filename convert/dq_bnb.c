@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/dq_bnb.c - dequantization of bitsandbytes forms: int8 rows, each with its absolute
+/* convert/dq_bnb.c - dequantization of the bitsandbytes formats: int8 rows, each with its absolute
  * maximum, and 4-bit indices into a 16-entry table (nf4, fp4) with an absolute maximum per block of
  * consecutive elements. The maxima may themselves be stored as 8-bit codes (nested). Two codes per
  * byte, the first in the high nibble. */

@@ -25,7 +25,7 @@ struct mapping {
     const char **norm;      /* [n_tensors] */
     uint8_t *claimed;       /* [n_tensors] */
     int64_t n;
-    /* If an adapter unties the head: name of the embeddings, and spellings of the head. */
+    /* Set if an adapter unties the head: the embeddings' name, and the head's possible names. */
     const char *untied, *head;
 };
 

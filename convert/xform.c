@@ -52,7 +52,7 @@ struct job {
 
 /* ---- transforms: functions for the table `kinds` --------------------------------------------- */
 
-/* Returns the rows or columns per V head; 0: no regrouping. */
+/* Returns the number of rows or columns per V head; 0: no regrouping. */
 static int64_t v_group(const struct job *j) {
     const struct hparams *h = &j->p->hp;
     const uint8_t of = j->it->inst.row->group;

@@ -115,7 +115,7 @@ int grammar_of_tools(struct grammar **out, const struct gram_vocab *v, const str
                      const struct gram_tools *t, const struct gram_opts *o, struct err *e);
 /* Frees a grammar; its states must have been freed first. NULL is allowed. */
 void grammar_free(struct grammar *g);
-/* Returns the bytes of memory that a grammar uses, including cached derivatives and masks; at most
+/* Returns how many bytes of memory a grammar uses, including cached derivatives and masks; at most
  * GRAM_BYTES_MAX, plus GRAM_MASKS_MAX for the masks. */
 enum { GRAM_BYTES_MAX = 64 << 20, GRAM_MASKS_MAX = 64 << 20 };
 size_t grammar_bytes(struct grammar *g);

@@ -24,7 +24,7 @@ enum gkind {
     G_SET,  /* a: one byte of set a */
     G_CAT,  /* a, then b; a is not a CAT */
     G_ALT,  /* one of the b nodes from list[a] on */
-    G_AND,  /* all of the b nodes from list[a] on; regular */
+    G_AND,  /* all of list[a] .. list[a + b - 1]; regular */
     G_NOT,  /* all texts that a does not match; regular */
     G_REP,  /* a, lo to hi times */
     G_MOD,  /* digits that complete a multiple of a after digits with remainder b */
@@ -133,7 +133,7 @@ struct gway {         /* a shortest completion: its own bytes, then those of ano
     uint32_t next;    /* the way that follows; 0: none */
     uint32_t n_bytes; /* total length */
 };
-struct gspelled { /* a byte of a way, and the fewest tokens that spell the text from it on */
+struct gspelled { /* a byte of a way, and the fewest tokens that spell the text starting with it */
     uint32_t tokens;
     int32_t id;   /* the first of these tokens */
     uint16_t len; /* its length in bytes */
@@ -331,8 +331,8 @@ struct gleast *gn_kept(struct grammar *g, gnode n);
 uint32_t gn_least(struct grammar *g, gnode n);
 /* Computes the shortest length of each rule; does nothing if they are known. */
 void gram_know_rules(struct grammar *g);
-/* Returns the length of the shortest completion from c on. Sets *best to the item it begins with.
- * If several items qualify, prefers one that consumes a byte, because the others may lead back to
+/* Returns the length of the shortest completion of c. Sets *best to the item it begins with. If
+ * several items qualify, prefers one that consumes a byte, because the others may lead back to
  * c. */
 uint32_t gconf_least(struct grammar *g, const struct gconf *c, int *best);
 

@@ -613,8 +613,8 @@ static gnode set_body(struct sc *c, const struct sc_set *set) {
 
 /* ---- entry points ---- */
 
-/* Creates the languages of unconstrained values, or reuses those of an earlier schema of the
- * grammar with the same notation. */
+/* Creates the nodes for unconstrained values, or reuses those of an earlier schema in this grammar
+ * that has the same notation. */
 static void plain_values(struct sc *c) {
     static const struct sc_set any = {0};
     struct grammar *g = c->g;

@@ -261,7 +261,8 @@ static uint32_t *hunt_slot(struct hunt *h, gnode n) {
     return &h->slot[i];
 }
 
-/* Adds a state to the heap, unless its node was already reached with no more bytes. */
+/* Adds a state to the heap, unless its node was already reached in the same number of bytes or
+ * fewer. */
 static void hunt_put(struct hunt *h, struct seen s) {
     uint32_t *slot = hunt_slot(h, s.node);
     if (*slot && h->v[*slot - 1].so_far <= s.so_far) return;

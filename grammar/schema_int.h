@@ -33,7 +33,7 @@ struct sc_rule { /* a set and the rule created for it */
     struct sc_set set;
     uint32_t rule, chain;
 };
-struct sc_plain { /* values without conditions, in one notation */
+struct sc_plain { /* unconstrained values, in one notation */
     gnode open, close, colon, comma;
     bool bare_names, python;
     gnode string, number, integer, free_value[SC_FREE_DEPTH + 1];
@@ -47,7 +47,7 @@ struct sc {
     struct sc_rule *rule;
     uint32_t n_rule, cap_rule, *bucket;
     gnode space, colon, comma;          /* colon, comma: with the space after them */
-    gnode string, number, integer, any; /* values without conditions */
+    gnode string, number, integer, any; /* unconstrained values */
     /* Excludes \u0000 in member names, which C strings cannot hold. */
     gnode no_nul;
     struct sc_id *id; /* schemas with an $id, schema_ref.c */

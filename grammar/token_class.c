@@ -88,8 +88,8 @@ static void add_state(struct states *s, gnode x) {
         s->v[s->n++] = x;
 }
 
-/* Steps the state s by a byte of each class in the set, then by the bytes that high_rows allows
- * from its state `next` on. Adds the states after complete characters to out. */
+/* Steps the state s by a byte of each class in the set, then by the bytes that high_rows allows,
+ * starting in its state `next`. Adds the states after complete characters to out. */
 static void step_set(struct grammar *g, gnode s, const struct gset *set, enum high next,
                      struct states *out) {
     for (int w = 0; w < 4; w++)

@@ -293,7 +293,7 @@ static void emit_mixes(const struct set *s, struct emit *m) {
     }
 }
 
-/* Returns the bytes of the smallest requested file. For --vram, returns the card's size, which a
+/* Returns the size of the smallest requested file. For --vram, returns the card's size, which a
  * file exceeds at most by its embeddings. */
 static uint64_t least_ask(const struct set *s) {
     uint64_t least = UINT64_MAX;

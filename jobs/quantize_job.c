@@ -279,7 +279,7 @@ static int check_input(const struct quantize_job_opts *a, const struct quantize_
     if (rc && !base.quantized) return rc;
     if (rc && !a->requantize && !(named && !o->n_over)) return rc;
     if (base.quantized && a->requantize)
-        log_warn("%s is %s: its errors add to the new ones", o->in, base.type);
+        log_warn("%s is already quantized (%s): its errors add to the new ones", o->in, base.type);
     if (!recipe[0] || recipe[1] || (!named && !base.quantized)) {
         if (base.q8)
             log_info(

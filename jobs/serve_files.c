@@ -202,7 +202,7 @@ static bool read_file(struct serve_files *f, struct serve_file *x, struct sizes 
 
 /* ---- memory ---- */
 
-/* Returns the bytes that a loaded file takes without its contexts. Packing needs another 1/15 of
+/* Returns how much memory a loaded file takes without its contexts. Packing needs another 1/15 of
  * the weights and twice the work buffers (runtime/engine/pack.c), else weights stay unpacked. */
 static uint64_t own_bytes(const struct serve_files *f, const struct serve_file *x,
                           const struct sizes *z) {
@@ -244,7 +244,7 @@ static uint64_t share(uint64_t all, uint64_t least, const uint64_t *own, int n) 
     return out;
 }
 
-/* Returns the bytes that all loaded files together may take. */
+/* Returns how much memory all loaded files together may take. */
 static uint64_t all_bytes(const struct serve_files *f) {
     const uint64_t device = device_free(f->w);
     if (device) return device;

@@ -42,7 +42,8 @@ void owner_drop(struct owner *w);
 struct form;
 struct call {
     struct owner *owner;
-    const struct form *form; /* gives the names of options in messages; NULL: the handles' names */
+    /* How messages name options: as fields of this call; NULL: as fields of the handles. */
+    const struct form *form;
     struct ctx ctx;
     struct ctx *callers;
     locale_t plain, locale;

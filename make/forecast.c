@@ -73,8 +73,8 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     plan_memory(in);
 }
 
-/* Adds the memory of block-by-block quantization: moments of differences, and the block outputs of
- * each token for the base and the file. */
+/* Adds the memory of block-by-block quantization: second moments of the inputs and of their drift,
+ * and for each token the block outputs of the base and of the file. */
 static void memory_of_blocks(struct plan_in *in, const struct make *mk, const struct shapes *s,
                              const struct rates *r) {
     const double tokens = (double)(mk->calib_ctx * estimate_windows(r->calib_tokens, mk->calib_ctx,

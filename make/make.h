@@ -210,7 +210,7 @@ int make_check_time(struct make *mk, const char *out, struct err *e);
 /* Updates the forecast after the part `done`, and fits the plan to the remaining time. */
 int make_replan(struct make *mk, enum plan_part done, struct err *e);
 struct shapes;
-/* Returns the bytes of memory that the job takes in addition to large buffers. */
+/* Returns how much memory the job takes, in bytes, in addition to large buffers. */
 double make_other_memory(void);
 /* Measures the inputs of the plan. `base` is the path of the converted model; NULL: not converted
  * yet. In that case `convert`, if not NULL, converts the model if timing its passes is worth it. */
@@ -236,7 +236,7 @@ int make_preset(struct make *mk, const char *recipe, struct err *e);
 int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
 /* Returns the name of the search that encoders use for mixes, with or without error feedback. */
 const char *make_mix_search(const struct make *mk, bool feedback);
-/* Returns the seconds left for probes; 0: no limit. */
+/* Returns the time left for probes, in seconds; 0: no limit. */
 double make_time_for_probes(const struct make *mk);
 /* Looks for an evaluation text that was also used for importance or probes, and sets *same to its
  * path; NULL: there is no such text. */

@@ -84,7 +84,7 @@ static cJSON *kld_result(const struct eval_kld_run *r, int cand, bool base) {
     return o;
 }
 
-struct bench { /* the base, then the candidates */
+struct bench { /* open models: the base, then the candidates */
     struct model **model;
     struct session **session;
     const char **path;

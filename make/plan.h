@@ -83,7 +83,7 @@ struct make_plan {
 };
 /* Clears feedback, answers and sequential if their buffers do not fit into memory. */
 void plan_memory(struct plan_in *in);
-/* Returns the bytes that the large buffers of the plan take. */
+/* Returns the total size of the plan's large buffers. */
 double plan_bytes(const struct plan_in *in, const struct make_plan *p);
 /* Writes a sentence about the i-th option (from 0) that is left out for lack of memory: how much it
  * needs, and the --max-memory that would allow it. Returns false past the last one. */

@@ -143,8 +143,8 @@ static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker) {
                     r->search);
 }
 
-/* Returns the seconds per weight for encoding the rows, shared among the threads; 0: the type has
- * no encoder. */
+/* Returns the time to encode a weight, in seconds, with the rows divided among the threads; 0: the
+ * type has no encoder. */
 static double time_type(const struct data *d, enum qtype t, enum search search) {
     struct rows r = {d, enc_find(t), qtype_row_bytes(t, COLUMNS), search};
     if (!r.enc || !r.bytes) return 0;

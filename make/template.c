@@ -35,7 +35,8 @@ static void note_repairs(struct make *mk, const struct repair *r, int after) {
     else
         buf_str(&rules, "; hone template lint --explain RULE explains each");
     make_note(mk,
-              "the chat template was repaired, %d kind%s of defect (%s); --template keep leaves it",
+              "the chat template was repaired, %d kind%s of defect (%s); --template keep prevents "
+              "this",
               n, str_s(n), rules.data);
     log_info("%s", mk->notes.v[mk->notes.n - 1]);
     buf_release(&rules);

@@ -251,7 +251,7 @@ static bool search(struct solver *s, double slack, int *pick, struct state *part
 /* ---- the solver
  * ------------------------------------------------------------------------------- */
 
-/* Returns the bytes between the smallest and the largest option of the group. */
+/* Returns the difference in size between the group's largest and smallest option. */
 static uint64_t width(const struct mix_group *g) {
     uint64_t lo = UINT64_MAX, hi = 0;
     for (int i = 0; i < g->n_opts; i++) {
@@ -261,7 +261,7 @@ static uint64_t width(const struct mix_group *g) {
     return hi - lo;
 }
 
-/* Returns the bytes of the group's smallest option. */
+/* Returns the size of the group's smallest option. */
 static uint64_t smallest(const struct mix_group *g) {
     uint64_t lo = UINT64_MAX;
     for (int i = 0; i < g->n_opts; i++)

@@ -45,7 +45,7 @@ struct probe_want { /* what a candidate quantizes */
 struct probe_got { /* a divergence, or a change of one, with the standard error */
     double kld, stderr_;
 };
-/* Returns the bytes of the weights that a candidate encodes. */
+/* Returns the total size of the weights that a candidate encodes. */
 uint64_t probe_bytes(const struct sens *s, const struct probe_want *w);
 /* Measures n <= n_slots candidates in one pass (stage 2), and fills got[n].
  * Ranks (base/ranks.h) share out such batches; each rank measures all windows. */

@@ -79,7 +79,7 @@ gr_reg block_ffn(struct build *b, const struct ffn_spec *s, gr_reg in);
 gr_reg block_moe(struct build *b, const struct ffn_spec *s, gr_reg in);
 /* Returns the sum of the routed experts' outputs alone; the router reads router_in. */
 gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg router_in);
-/* Sets gate to act(gate) times the columns of `up` from `offset` on; if up is GR_NONE, to
+/* Sets gate to act(gate) times the columns of `up` that start at `offset`; if up is GR_NONE, to
  * act(gate). */
 void block_gate(struct build *b, enum act act, gr_reg gate, gr_reg up, int64_t offset);
 

@@ -26,8 +26,8 @@ static struct gr_xielu xielu_of(const float x[4]) {
                              .eps = x[3]};
 }
 
-/* Appends dst = act(src), multiplied by the columns of `up` from `offset` on unless up is
- * GR_NONE. */
+/* Appends dst = act(src), multiplied, unless up is GR_NONE, by the columns of `up` that start at
+ * `offset`. */
 static void activate(struct build *b, enum act act, gr_reg dst, gr_reg src, gr_reg up,
                      int64_t offset) {
     struct gr_node *n = graph_node(b->g, OP_ACT, b->layer);

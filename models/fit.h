@@ -14,7 +14,7 @@ struct fit_ask {
     enum qtype kv_type;
     struct kv_rows rows; /* replaces kv_type, unless its function is NULL */
 };
-/* Returns the bytes to keep free on a device by default: 1 GiB, or 1/8 on devices under 8 GiB. */
+/* Returns how much device memory to keep free by default: 1 GiB, or 1/8 on devices under 8 GiB. */
 uint64_t fit_reserve(uint64_t memory);
 struct fit_use { /* bytes on the device */
     uint64_t weights, kv, state, compute, total;

@@ -272,8 +272,8 @@ struct gr_node *graph_node(struct graph *g, enum gr_op op,
                            int layer); /* all registers GR_NONE; borrowed until the next node */
 /* Computes g->facts. The graph must be complete; arch_build and arch_build_draft call it. */
 void graph_finish(struct graph *g);
-/* Returns whether the nodes from `first` on depend only on the residual, and not on token ids or on
- * keys that an earlier node appended to the cache. */
+/* Returns whether node `first` and all later ones depend only on the residual, and not on token ids
+ * or on keys that an earlier node appended to the cache. */
 bool graph_can_begin(const struct graph *g, int first);
 /* Finds the layers in a graph, which may cover only part of the model: *n layers, starting at
  * *first. Sets of[n_nodes] to each node's layer, counted from 0. A node outside layers gets the

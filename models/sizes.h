@@ -33,7 +33,8 @@ int sizes_init(struct sizes *z, const struct arch *a, const struct hparams *h, s
 void sizes_add(struct sizes *z, const struct arch *a, const char *name, uint64_t n_bytes);
 
 uint64_t sizes_weights(const struct sizes *z); /* total of the added weights */
-/* Returns the bytes of weights on a GPU that holds every block; embeddings stay in main memory. */
+/* Returns the size of the weights on a GPU that holds every block; embeddings stay in main
+ * memory. */
 uint64_t sizes_device(const struct sizes *z);
 struct kv_rows { /* storage of a row of keys and a row of values */
     uint64_t (*bytes)(const void *type, int64_t n); /* bytes for n values; 0: impossible row */
@@ -56,11 +57,11 @@ int64_t sizes_pages(int64_t window, int64_t n_tok, int64_t page_tok);
 /* Returns the number of additional pages for a pass of n_rows tokens, once for all sequences of at
  * most n_ctx tokens; 0 without a window. */
 int64_t sizes_pass_pages(int64_t window, int64_t n_ctx, int64_t n_rows, int64_t page_tok);
-/* Computes the bytes of keys and values of n_seqs sequences with n_ctx tokens reserved for each,
+/* Computes the size of the keys and values of n_seqs sequences with n_ctx tokens reserved for each,
  * and passes of n_rows tokens. Returns false as sizes_kv does. */
 bool sizes_kv_paged(const struct sizes *z, int64_t n_seqs, int64_t n_ctx, int64_t n_rows,
                     const struct kv_rows *rows, uint64_t *n_bytes);
-/* Returns the bytes of recurrent state of one sequence in blocks [first, n_blocks). */
+/* Returns the size of one sequence's recurrent state in blocks [first, n_blocks). */
 uint64_t sizes_state(const struct sizes *z, int first);
 int sizes_n_kv(const struct sizes *z);    /* blocks with their own keys and values */
 int sizes_n_state(const struct sizes *z); /* recurrent blocks */

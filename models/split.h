@@ -36,7 +36,7 @@ struct split {
  * preceding layer. Returns false if the layers do not fit; card_of then holds the closest
  * solution. */
 bool split_layers(const struct split *s, uint8_t *card_of);
-/* Returns the bytes placed on a card by card_of[n_layers], excluding its fixed bytes. */
+/* Returns how many bytes card_of[n_layers] places on a card, excluding its fixed bytes. */
 uint64_t split_bytes(const struct split *s, const uint8_t *card_of, int card);
 
 #endif

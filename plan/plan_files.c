@@ -347,7 +347,7 @@ static void with_small_cache(const struct choice *x, int best, struct buf *b) {
     }
 }
 
-/* Returns the bytes that a file takes with everything on the card or cards. */
+/* Returns how much memory a file takes with everything on the card or cards. */
 static uint64_t whole_bytes(const struct choice *x, const struct candidate *c) {
     struct fit_use u;
     const struct fit_ask ask = ask_of(x, c);

@@ -45,7 +45,7 @@ int plan_split_check(const struct plan_split *s, struct err *e) {
 }
 
 void plan_warn_trained(int64_t n_ctx_train) {
-    log_warn("the model was trained for %lld tokens; beyond them it needs rope scaling",
+    log_warn("the model was trained for %lld tokens; longer contexts need rope scaling",
              (long long)n_ctx_train);
 }
 
@@ -56,7 +56,7 @@ void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory) {
     buf_fmt(b, "%.*s of %s", n, u.s, m.s);
 }
 
-/* Returns the bytes of a block on a card: weights, keys and values, and states. */
+/* Returns the size of a block on a card: weights, keys and values, and states. */
 static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int64_t n_rows, int i,
                             bool experts) {
     struct sizes *one = xcalloc(1, sizeof *one);

@@ -26,7 +26,7 @@ struct fb_rows {
     const struct factor *f; /* of the current matrix */
     int64_t n, stage;       /* columns of a matrix; first row of the current stage */
     float *w, *s;           /* damped moments of the rows, and their roots */
-    float *u; /* [block][n] s_j e_j of those rows in the current block that have been encoded */
+    float *u; /* [block][n] s_j e_j of the rows in the current block that have been encoded */
 };
 
 int fb_rows_new(struct fb_rows **out, const struct gram_input *in, int64_t n,

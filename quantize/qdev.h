@@ -49,7 +49,8 @@ struct qdev_odd {
     void *ctx;
 };
 /* Encodes rows first .. first + n - 1 of the tensor from src to dst. If odd->row is set on return,
- * dst is invalid. odd->large must encode the rows for which it is called. */
+ * dst is invalid. odd->large is called for each row with a very large weight, and must encode that
+ * row itself. */
 int qdev_rows(struct qdev *d, const uint8_t *src, int64_t first, int64_t n, uint8_t *dst,
               struct qdev_odd *odd, struct err *e);
 

@@ -92,7 +92,7 @@ static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, s
     return 0;
 }
 
-/* Releases the mapped pages of n rows from `first` on; they are not needed for now. */
+/* Releases the mapped pages of n rows starting at `first`, which are not needed for now. */
 static void drop_rows(const struct source *s, const struct batch_job *j, int64_t first, int64_t n) {
     struct gguf_tensor part = *j->t; /* gguf_drop uses only offset and size */
     part.off += (uint64_t)first * j->src_row;

@@ -33,7 +33,7 @@ int manifest_add_gguf(cJSON *files, const char *path, char sha256[65], struct pr
 int manifest_add_file(cJSON *files, const char *path, const char *written, char sha256[65],
                       struct err *e);
 
-/* Adds the member "supersedes": those models in the manifest `old`, and those that it lists as
+/* Adds the member "supersedes": the models in the manifest `old`, and those that it lists as
  * superseded, whose checksums are missing from `sums` (text of SHA256SUMS); each with the file that
  * now has its name. */
 int manifest_add_superseded(cJSON *to, const char *old, const char *sums, struct err *e);

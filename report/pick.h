@@ -2,8 +2,8 @@
 /* report/pick.h - the verdict on a release: the loss of each file in words, and which file to
  * recommend.
  *
- * Reads only the measured numbers of a result. Texts are plain; the caller escapes them. All
- * thresholds and their reasons are in one table, pick_bands. */
+ * Reads only the measured numbers of a result. Text is appended unescaped; the caller escapes it.
+ * All thresholds and their reasons are in one table, pick_bands. */
 #ifndef HONE_REPORT_PICK_H
 #define HONE_REPORT_PICK_H
 

@@ -81,8 +81,8 @@ void release_modelfile(const struct release *r, struct buf *out) {
     const struct release_file *f = &r->file[i];
     buf_str(out, "# ollama create NAME -f Modelfile\n");
     if (f->n_shards > 1)
-        buf_fmt(out, "# Ollama reads no shards; first: hone merge %s -o %s.gguf\n", f->file,
-                f->stem);
+        buf_fmt(out, "# Ollama does not read shards; first run: hone merge %s -o %s.gguf\n",
+                f->file, f->stem);
     buf_fmt(out, "FROM ./%s%s\n", f->n_shards > 1 ? f->stem : f->file,
             f->n_shards > 1 ? ".gguf" : "");
     if (r->n_mmproj) buf_fmt(out, "FROM ./%s\n", r->mmproj[0].file);

@@ -15,7 +15,7 @@ void card_vision(const struct result *r, const struct release *rel, struct buf *
     const char *why = doc_str(vision(r), "why");
     if (rel && rel->n_mmproj) {
         buf_str(out, "\n**Images**: the vision tower is a separate file, which programs load "
-                     "together with any file of the table:");
+                     "together with any file in the table:");
         for (int i = 0; i < rel->n_mmproj; i++) {
             const struct release_mmproj *m = &rel->mmproj[i];
             buf_fmt(out, "%s [%s](%s) (%.4g GiB)", i ? " or" : "", m->file, m->file,

@@ -113,7 +113,7 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
              : err_set(e, ERR_DATA, "must be a list of strings");
 }
 
-/* Appends a JSON list of those tools in a->tools whose names are in a->allowed. */
+/* Appends a JSON list of the tools in a->tools whose names are in a->allowed. */
 static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     struct json *names = NULL, *tools = NULL;
     int n = 0, rc = json_parse(&names, a->allowed, strlen(a->allowed), "tool_choice", e);

@@ -155,7 +155,7 @@ static void note_candidate(struct walk *w, const struct node *x, int64_t end, in
     if (can && end && at < w->n && at > w->best.n_prompt) w->best = (struct placement){x, end, at};
 }
 
-/* Matches the prompt from c on with a node's run, then with its children. */
+/* Matches the prompt, starting at c, with a node's run, then with its children. */
 static void descend(struct walk *w, const struct node *x, struct cursor c) {
     for (int64_t i = 0; i < x->n; i++) {
         if (!step_cursor(w, &c, x->ids[i])) return;

@@ -15,7 +15,7 @@ enum {
 
 /* ---- memory ---- */
 
-/* Returns the bytes of memory that runs have reserved but not used yet. */
+/* Returns how much memory runs have reserved but not used yet. */
 static uint64_t promised(const struct sched *s) {
     uint64_t n = 0;
     for (int i = 0; i < s->n_runs; i++) {

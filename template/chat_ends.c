@@ -3,9 +3,9 @@
  *
  * After an assistant's text, a template writes the token that the model was trained to emit there
  * to end its turn. Templates without such a token (GLM) rely on the token that begins the next
- * turn, which the model emits instead. Tool calls may end with a different token than texts do. A
- * token between the reasoning and the content of one message does not end it, even if it looks like
- * an end token (for example <|end|> in gpt-oss). */
+ * turn, which the model emits instead. Tool calls may end with a different token than plain
+ * answers. A token between the reasoning and the content of one message does not end it, even if it
+ * looks like an end token (for example <|end|> in gpt-oss). */
 #include "template/chat_ends.h"
 
 #include <stdlib.h>

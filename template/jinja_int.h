@@ -278,7 +278,7 @@ struct jiter {
     uint32_t i;
 };
 typedef struct jval (*jgen_fill)(struct jctx *c, struct jargs *a);
-struct jgen { /* filled on first use, then consumed from pos on */
+struct jgen { /* filled on first use, then consumed starting at pos */
     jgen_fill fill;
     struct jargs args;
     struct jlist *items;

@@ -84,7 +84,7 @@ static bool text_at(const struct lexer *x, size_t i, const char *lit) {
     return i + k <= x->n && memcmp(x->s + i, lit, k) == 0;
 }
 
-/* Emits text [from, to), which precedes a tag with this sign ('-', '+' or 0). */
+/* Emits text [from, to). sign: whitespace control of the tag that follows ('-', '+' or 0). */
 static void add_text(struct lexer *x, size_t from, size_t to, char sign, bool is_var) {
     struct jval v = jv_strn(x->s + from, to - from);
     if (sign == '-') {

@@ -182,7 +182,7 @@ static bool try_piece(struct search *s, enum repair_piece k) {
     return false;
 }
 
-/* Tries a piece of the prelude together with each other candidate. */
+/* Tries a piece of the prelude in a pair with every other candidate. */
 static bool try_two(struct search *s, enum repair_piece k) {
     if (!may_use(s, k) || !called_for(s, k) || pieces[k].kind == EDIT || plan_has(&s->plan, k))
         return false;

@@ -2,7 +2,7 @@
 /* template/repair_mark.c - the first line of a repaired template: whether it was repaired, by which
  * version, and where its body begins.
  *
- * Version 1 wrote the ids of the pieces only; the end of its prelude is found by its last lines. */
+ * Version 1 recorded only the ids of the pieces, so its last lines show where the prelude ends. */
 #include "template/repair_int.h"
 
 #include <stdio.h>

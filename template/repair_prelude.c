@@ -220,8 +220,8 @@ static void no_content(struct writer *w) {
                "{%- endif %}\n");
 }
 
-/* Shortens the id in a variable to nine characters: its last nine, or a number that a member of the
- * namespace counts. Sets o if the id changed. */
+/* Writes code that makes the id in `var` nine characters long: its last nine or, if it is missing
+ * or shorter, the counter hone.`count`, padded with zeros. The code sets `o` if the id changed. */
 static void new_id(struct writer *w, const char *var, const char *count) {
     buf_fmt(w->out,
             "{%%- set hone.%s = hone.%s + 1 %%}\n"

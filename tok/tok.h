@@ -106,7 +106,8 @@ void tok_to_gguf(const struct tok *t, struct gguf_w *w);
 /* Returns whether a token ends an answer: listed in the files, added with tok_add_end(), or
  * known by its text (tok_ends.c). */
 bool tok_is_eog(const struct tok *t, int64_t id);
-/* Mark a token as an end, or exclude one that is known by its text. Call before threads share t. */
+/* Mark a token as an end of an answer, or exclude one that tok_ends.c recognised by its text. Call
+ * before threads share t. */
 void tok_add_end(struct tok *t, int64_t id);
 void tok_not_end(struct tok *t, int64_t id);
 /* Marks the token that a chat template writes after an answer (s: TS_EOT) or after calls (TS_EOM)

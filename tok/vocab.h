@@ -26,7 +26,7 @@ struct vocab {
 int vocab_init(struct vocab *v, int64_t n, struct err *e);
 void vocab_release(struct vocab *v);
 void vocab_set(struct vocab *v, int64_t id, const char *text, size_t len, enum tok_type type);
-/* Indexes the texts, which must all be set. ERR_DATA: two tokens have the same text. */
+/* Builds `map`; all texts must be set. ERR_DATA: two tokens have the same text. */
 int vocab_index(struct vocab *v, struct err *e);
 /* Returns the id of a text; -1: none. */
 int64_t vocab_find(const struct vocab *v, const char *text, size_t len);

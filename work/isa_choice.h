@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* work/isa_choice.h - choice of the instruction set for `--isa auto`. A processor's flags list its
- * instruction sets, but do not tell which one is fastest. `hone doctor` therefore times packed
- * products with every set and records the fastest in a one-word file in a folder of the user, named
- * by a hash of processor, sets and version. Without that file, the best set that the machine
+ * instruction sets, but do not show which one is fastest. `hone doctor` therefore times packed
+ * products with every set and records the fastest in a one-word file in the user's cache folder,
+ * named by a hash of processor, sets and version. Without that file, the best set that the machine
  * supports is used. The choice affects speed; results differ at most by f32 rounding. */
 #ifndef HONE_WORK_ISA_CHOICE_H
 #define HONE_WORK_ISA_CHOICE_H

@@ -7,15 +7,15 @@
 #include "work/work.h"
 #include "models/graph.h"
 
-/* Returns the bytes that a session needs per row of a pass, including the keys and values of its
+/* Returns how many bytes a session needs per row of a pass, including the keys and values of its
  * window. */
 double passes_row_bytes(const struct graph *g);
-/* Returns the rows per pass for n sessions with windows of ctx tokens: windows_rows(ctx), or fewer
- * if these take more than half of `room` bytes. room 0: unknown. */
+/* Returns the number of rows per pass for n sessions with windows of ctx tokens: windows_rows(ctx),
+ * or fewer if these take more than half of `room` bytes. room 0: unknown. */
 int64_t passes_fit(double row_bytes, int64_t ctx, int n, double room);
 /* Like passes_fit, for sessions of model m within --max-memory or the free memory. */
 int64_t passes_rows(const struct work *w, const struct model *m, int64_t ctx, int n);
-/* Returns the bytes that n sessions take with passes of `rows` rows. */
+/* Returns how many bytes n sessions take with passes of `rows` rows. */
 double passes_bytes(double row_bytes, int64_t rows, int n);
 /* Returns how many sessions with the shortest passes fit into half of `room` bytes, at least 3.
  * room 0: unknown. */

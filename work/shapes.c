@@ -41,9 +41,9 @@ static void add_planned(void *ud, const char *name, enum qtype type, int n_dims,
     s->head_bytes -= (n_bytes + PAD - 1) / PAD * PAD;
 }
 
-/* Returns the floats per token in the buffers of a pass and of its gradients. Two sessions, the
- * gradients, and a block's activations for the backward pass take at most 7 times the registers, as
- * measured on models of five architectures. */
+/* Returns the number of floats per token in the buffers of a pass and of its gradients. Two
+ * sessions, the gradients, and a block's activations for the backward pass take at most 7 times the
+ * registers, as measured on models of five architectures. */
 static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
     int64_t sum = (3 * h->d[HD_LAYERS] + 2) * h->d[HD_EMBD], moe = 0;
     for (int i = 0; i < g->n_regs; i++) sum += 7 * g->reg_width[i];

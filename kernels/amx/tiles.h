@@ -68,7 +68,7 @@ struct half {
     int done;
 };
 
-/* Returns the sixteen tokens from t on, of n in total. The current chunk is [t0, t1). */
+/* Returns the sixteen tokens starting at t, of n in total. The current chunk is [t0, t1). */
 INLINE struct half half_at(const struct kern_act *a, int64_t lda, fv *acc, int64_t t, int64_t t0,
                            int64_t t1, int64_t n) {
     const int64_t from = t + HALF <= n ? t : n - HALF;

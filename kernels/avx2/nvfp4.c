@@ -6,8 +6,8 @@
 #include "kernels/ops.h"
 #include "kernels/rows/nvfp4.h"
 
-/* Returns the codes of weights 32h..32h+31 of a block; bytes 16h..16h+15 alternate between low
- * and high nibbles, 8 at a time. */
+/* Returns the codes of weights 32h..32h+31 of a block. They are in bytes 16h..16h+15: the low
+ * nibbles of eight bytes hold eight weights, their high nibbles the next eight. */
 INLINE __m256i codes(const struct blk_NVFP4 *x, int h) {
     const __m128i level = load16(kern_fp4_level), mask = _mm_set1_epi8(15),
                   q = load16(x->qs + 16 * h);

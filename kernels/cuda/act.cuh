@@ -16,7 +16,7 @@ CU_DEV int cu_act_pos(int i) {
 }
 
 /* Rounds and stores N groups of 32 values of a row; a warp calls it, with one value of each group
- * per lane. v[i] belongs to group g + i * step; groups from n on are skipped. Slow steps are done
+ * per lane. v[i] belongs to group g + i * step; groups n and above are skipped. Slow steps are done
  * for all groups together. */
 template <int N>
 CU_DEV void cu_act_store_each(uint8_t *row, int64_t k, int g, int step, int n, const float *v) {

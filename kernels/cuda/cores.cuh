@@ -63,7 +63,7 @@ template <int NU> CU_DEV struct part_thread part_thread_of(int dim) {
     return t;
 }
 
-/* Loads the thread's values of n_g query heads from row `row` on. */
+/* Loads the thread's values of n_g query heads, starting at row `row`. */
 template <int NU, int GC>
 CU_DEV void part_queries(const struct attn_job &j, const struct part_thread &t, int64_t row,
                          int n_g, float q[GC][NU][8]) {

@@ -57,8 +57,8 @@ CU_DEV void few_loads(const uint8_t *tile, int key, int at, const uint8_t *from[
     for (int n = 0; n < 4 && 32 * n < CODES; n++) from[n] = tile + few_at<CODES>(key, 32 * n + at);
 }
 
-/* Starts the copy of a tile of 16 keys from position `pos` on, the first of them in `page`. If
- * n_keys < 16, repeats the last key's bytes, so that the whole tile holds finite numbers. */
+/* Starts the copy of a tile of 16 keys at position `pos`, the first of them in `page`. If n_keys <
+ * 16, repeats the last key's bytes, so that the whole tile holds finite numbers. */
 template <int FORM, int DIM>
 CU_DEV void few_fetch(const struct kv_plane &p, const struct kv_table &table, const uint8_t *page,
                       int64_t pos, int head, int n_keys, uint8_t *tile) {

@@ -8,7 +8,7 @@
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/pack.cuh"
 
-/* A task: `tokens` input rows of the list, from `first` on, all for matrix `mat`. */
+/* A task: `tokens` input rows of the list, starting at `first`, all for matrix `mat`. */
 struct cu_task {
     int mat, first, tokens;
 };

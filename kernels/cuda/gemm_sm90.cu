@@ -59,8 +59,8 @@ template <class B> CU_DEV void fetch(const struct source &f, int t) {
     cu_copy_commit();
 }
 
-/* Returns the floats from one token to the next in the output tile of a block of n_threads, with
- * 64 rows per warpgroup: 4 more than a multiple of 16, to avoid bank conflicts. */
+/* Returns the stride between tokens, in floats, in the output tile of a block of n_threads, with 64
+ * rows per warpgroup: 4 more than a multiple of 16, to avoid bank conflicts. */
 static constexpr __host__ __device__ int ld_of(int n_threads) {
     return n_threads / 2 + 4;
 }

@@ -282,8 +282,8 @@ CU_DEV void store(const struct part &p, unsigned out, int r, float v, float u) {
         cu_act_store(p.yq + (int64_t)out * CU_ACT_BYTES(p.rows), p.rows, r / 32, v);
 }
 
-/* Computes packed rows for n_tok outputs from `out` on, at most N. In a gated unit, half of the
- * teams have the gate rows, the other half the up rows of the same outputs. */
+/* Computes packed rows for n_tok outputs (at most N), starting at `out`. In a gated unit, half of
+ * the teams have the gate rows, the other half the up rows of the same outputs. */
 template <class S, int N>
 CU_DEV void packed_rows(const struct part &p, unsigned out, int n_tok, unsigned block,
                         uint8_t *ring, int ring_bytes) {

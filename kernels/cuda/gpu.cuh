@@ -142,7 +142,7 @@ template <class T> CU_DEV T cu_shfl8(T v, int k) {
 CU_DEV void cu_sync8(void) {
     __syncwarp(cu_mask8());
 }
-/* Returns the values of p of the eight threads; bit k is thread k's. */
+/* Returns p of each of the eight threads as a bit mask; bit k is thread k's. */
 CU_DEV unsigned cu_ballot8(bool p) {
     return __ballot_sync(cu_mask8(), p) >> (threadIdx.x & 24) & 0xffu;
 }

@@ -188,8 +188,8 @@ static uint64_t packed_mat_bytes(const struct cu_weight *w) {
     return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
 }
 
-/* Returns the rows of a weight from `first` on; exact: in file order. Packed rows come in groups
- * of 16. */
+/* Returns the rows of a weight, starting at `first`; exact: in file order. Packed rows come in
+ * groups of 16. */
 static struct cu_rows rows_of(const struct cu_weight *w, int64_t first, bool exact) {
     const bool packed = w->packed && first % 16 == 0 && !exact;
     struct cu_rows o = {w->type, packed, NULL, w->mat_bytes, w->row_bytes};

@@ -38,7 +38,7 @@ struct part {
     int team; /* packed: warps that share the columns of 16 rows; otherwise rows per warp */
     bool exact, gated, gelu;
 };
-/* Rows row .. row + n - 1 of a part, summed by one warp for input rows from `in` on. */
+/* Rows row .. row + n - 1 of a part, summed by one warp for the input rows that start at `in`. */
 struct plain_task {
     int row, n;
     unsigned in;

@@ -18,8 +18,9 @@ INLINE iv carried(iv bytes, int n) {
     if (n) v = l_and(l_mul(v, l_i32(power[n])), low);
     return l_add(v, l_add(v, v));
 }
-/* Returns digits. Weights 0 to 159 are stored in 32 bytes, five per byte; weights 160 to 239 in 16
- * bytes, five per byte; the rest in 4 bytes, four per byte. */
+/* Returns the base-3 digits of weights 4 (8 k + j) to 4 (8 k + j) + 3 in each lane. Weights 0 to
+ * 159 are stored in 32 bytes, five per byte; weights 160 to 239 in 16 bytes, five per byte; the
+ * rest in 4 bytes, four per byte. */
 INLINE iv code(const uint8_t *w, int k, int j) {
     const int at = 4 * (8 * k + j) - 160;
     const int unit = at < 0 ? j : at < 80 ? 8 + at % 16 / 4 : 12;

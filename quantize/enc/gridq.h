@@ -3,8 +3,8 @@
  * level vectors and separate signs.
  *
  * The search does not know bit layouts; each type's file packs. x ~ d * unit * (2*sc + 1) * level *
- * sign. IQ1 has no separate signs: its levels -8, 0, 8 are signed and shifted by +-1, and entries
- * from n on are the first n entries shifted down. */
+ * sign. IQ1 has no separate signs: its levels -8, 0, 8 are signed and shifted by +-1, and the
+ * entries after the first n are the same ones shifted down. */
 #ifndef HONE_QUANTIZE_ENC_GRIDQ_H
 #define HONE_QUANTIZE_ENC_GRIDQ_H
 

@@ -89,7 +89,7 @@ static void round_f16(float v[8]) {
     storev(v, f16v(loadv(v)));
 }
 
-/* Returns the sums for the eight entries from g on. */
+/* Returns the sums for entries g .. g + 7. */
 INLINE vf form_of_entries(const float *lev, int per, int g, const float *q, const float *p) {
     vf l[8], sum = splat(0);
     for (int i = 0; i < per; i++) {

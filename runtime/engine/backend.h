@@ -26,7 +26,7 @@ struct backend {
     /* Returns whether open failed because memory that the plan had counted on was no longer free; a
      * larger s->keep_free may then help. Called before close. NULL: the plan is exact. */
     bool (*was_full)(const struct session *s);
-    /* Returns the bytes that sequences may still take on one of the cache's devices. NULL: only
+    /* Returns how much memory sequences may still take on one of the cache's devices. NULL: only
      * main memory is the limit. */
     uint64_t (*room)(const struct session *s, int place);
     /* Returns the bandwidth of device memory in bytes per second as reported by the driver, or 0 if

@@ -108,9 +108,9 @@ void cache_release(struct cache *c);
 
 /* Returns the pages of a slot that one sequence of n_tok tokens needs between passes. */
 int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok);
-/* Returns the bytes that a slot takes if n_tok tokens are reserved for the first sequence. */
+/* Returns how many bytes a slot takes if n_tok tokens are reserved for the first sequence. */
 uint64_t cache_slot_bytes(const struct cache *c, int slot, int64_t n_tok);
-/* Returns the bytes that the first sequence takes on a device if n_tok tokens are reserved for it:
+/* Returns how many bytes the first sequence takes on a device if n_tok tokens are reserved for it:
  * its pages, the extra pages that windows need during a pass, and, with keeps_spare, a snapshot's
  * states. *states receives how much of that is states and page table. */
 uint64_t cache_first_bytes(const struct cache *c, int place, int64_t n_tok, uint64_t *states);
@@ -121,7 +121,7 @@ uint64_t cache_first_rounding(const struct cache *c, int place, int64_t n_tok,
 /* Returns an upper bound on the bytes that any further sequence takes on a device if n_tok
  * tokens are reserved for it. */
 uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok);
-/* Returns the bytes that sequences hold on a device: pages (shared ones counted once) and states,
+/* Returns how many bytes sequences hold on a device: pages (shared ones counted once) and states,
  * without the spares of cache_keep_spares. */
 uint64_t cache_held_bytes(const struct cache *c, int place);
 /* Reserves memory for a snapshot of the first sequence. ERR_SYS: out of memory. */
@@ -148,7 +148,7 @@ int seq_new_fork(struct seq **out, struct cache *c, struct err *e);
 void seq_fork_ahead(struct seq *fork, const struct seq *q, int64_t n);
 /* Returns the difference between the rotary position and the position of the token at `pos`. */
 int64_t seq_shift_at(const struct seq *q, int64_t pos);
-/* Sets that difference for the tokens from `from` on, after those of all earlier calls.
+/* Sets that difference for the tokens at `from` and later; `from` must increase from call to call.
  * seq_keep_shifts drops the entries after position `pos`. */
 void seq_add_shift(struct seq *q, int64_t from, int64_t by);
 /* Forgets the position shifts that begin after pos. */

@@ -112,7 +112,7 @@ static struct cost cost_of_part(const struct cost_of *c, int first, int n_nodes,
     return o;
 }
 
-/* Returns the bytes of a node's weights of this role. */
+/* Returns the size of a node's weights of this role. */
 static uint64_t role_bytes(const struct cost_of *c, const struct gr_node *n, enum gr_role role) {
     const struct gr_op_weight *w = gr_ops[n->op].w;
     uint64_t bytes = 0;

@@ -265,9 +265,9 @@ const struct kern_act *exec_round(struct session *s, struct act_buf *b, const st
                                   const float *x, int64_t ld, int64_t m);
 /* Invalidates rounded copies of x, or all of them if x is NULL. */
 void exec_acts_stale(struct session *s, const float *x);
-/* Returns the rows per task when m tokens are multiplied with n_mats matrices of n_rows rows of
- * `row_bytes` each: exec_panel_rows, or up to RUN_MAX_ROWS for few tokens and packed weights,
- * because a task's sequential read starts with a stall. */
+/* Returns the number of rows per task when m tokens are multiplied with n_mats matrices of n_rows
+ * rows of `row_bytes` each: exec_panel_rows, or up to RUN_MAX_ROWS for few tokens and packed
+ * weights, because a task's sequential read starts with a stall. */
 int64_t exec_task_rows(const struct session *s, const struct weight *w, uint64_t row_bytes,
                        int64_t n_rows, int64_t n_mats, int64_t m);
 /* Returns how many floats of results a worker can hold in addition to a panel in passes of at most

@@ -46,7 +46,8 @@ const char *fuse_name(enum fusion f) {
     return f < 0 || f >= FUSE_COUNT ? "" : patterns[f].name;
 }
 
-/* Fills in the parts of m with the nodes from n on. Returns false if a required part is missing. */
+/* Fills in the parts of m with the nodes starting at n. Returns false if a required part is
+ * missing. */
 static bool find_parts(const struct pattern *p, const struct gr_node *n, const struct gr_node *end,
                        struct match *m) {
     const struct gr_node *at = n;

@@ -62,7 +62,8 @@ static int check_image(const struct session *s, const struct session_image *im, 
     return 0;
 }
 
-/* Returns the number of rows, from row i on, that continue the image of row i. */
+/* Returns the number of consecutive rows, starting with row i, that belong to the image of row
+ * i. */
 static int64_t image_run(const struct session_row *row, int64_t i, int64_t n) {
     int64_t k = 1;
     while (i + k < n && row[i + k].image == row[i].image && row[i + k].seq == row[i].seq &&

@@ -16,7 +16,7 @@
 #include "base/num.h"
 #include "models/sizes.h"
 
-/* Returns the bytes of a row of n values in a block type; 0: the row is too long to rotate. */
+/* Returns the size of a row of n values in a block type; 0: the row is too long to rotate. */
 static uint64_t block_row_bytes(const struct kv_type *t, int64_t n) {
     return t->rotated && n > KV_MAX_DIM ? 0 : qtype_row_bytes(t->type, n);
 }

@@ -63,7 +63,7 @@ double kv_type_bits(const struct kv_type *t, int64_t n); /* per value, in rows o
 void kv_rotate(float *x, int64_t n);
 void kv_rotate_back(float *x, int64_t n);
 
-/* Returns the bytes of a row of n values in rotated Lloyd-Max codes. kv_turbo_put and kv_turbo_get
+/* Returns the size of a row of n values in rotated Lloyd-Max codes. kv_turbo_put and kv_turbo_get
  * are the codec of the table rows. */
 uint64_t kv_turbo_bytes(const struct kv_type *t, int64_t n);
 void kv_turbo_put(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,

@@ -108,7 +108,7 @@ struct pack_opts {
 };
 int model_pack(struct model **out, const struct model *of, const struct pack_opts *o,
                struct err *e);
-/* Returns the bytes of packed rows, in memory or in mapped files. */
+/* Returns the size of all packed rows, in memory or in mapped files. */
 uint64_t model_packed_bytes(const struct model *m, bool mapped);
 
 /* Returns a model of the same graph with references to all weights, for functions that then replace

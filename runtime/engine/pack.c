@@ -96,8 +96,7 @@ static void pack_one(struct packer *p, const struct weight *w, const uint8_t **o
     pthread_mutex_unlock(&mem->lock);
 }
 
-/* Returns the bytes of memory that packing the wanted weights takes, not counting those already
- * packed. */
+/* Returns how much memory packing the wanted weights takes, not counting those already packed. */
 static uint64_t missing_bytes(const struct packer *p, const struct model *m, const bool *wanted) {
     uint64_t n = 0;
     for (int i = 0; i < m->graph.n_weights; i++) {

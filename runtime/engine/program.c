@@ -36,7 +36,7 @@ static void add_step(struct program *p, const struct step *step) {
     p->step[p->n_steps++] = *step;
 }
 
-/* Appends a move to the device of node i for each register that is read from node i on. */
+/* Appends a move to the device of node i for each register that node i or a later node reads. */
 static void add_moves(struct program *p, const struct graph *g, int i, int from, int to) {
     for (gr_reg r = 0; r < g->n_regs; r++)
         if (graph_live(g, i, r))

@@ -166,7 +166,7 @@ static int transfer_contents(const struct session *s, struct stream *f, struct s
     return transfer_states(s, f, q, e);
 }
 
-/* Reads or writes the rotary positions after images. */
+/* Reads or writes the shifts of rotary positions that images cause. */
 static int transfer_shifts(const struct session *s, struct stream *f, struct seq *q,
                            struct err *e) {
     uint8_t b[16];

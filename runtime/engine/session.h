@@ -169,7 +169,7 @@ int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, stru
  * returns the current total of all sequences, counting shared pages once. */
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
 uint64_t session_held_bytes(const struct session *s);
-/* Returns the bytes that all sequences, forks and snapshots together may take, whatever their
+/* Returns how many bytes all sequences, forks and snapshots together may take, whatever their
  * lengths, so that each device has room for its share. UINT64_MAX: they are in main memory. */
 uint64_t session_room(const struct session *s);
 /* Keeps the states of n more sequences allocated (cache_keep_spares), so that a fork costs only a

@@ -76,7 +76,7 @@ static inline bool weight_same(const struct weight *a, const struct weight *b) {
 const uint8_t *weight_rows(const struct weight *w, int rows);
 /* Attaches packed rows to w. If w already has this form, releases r. */
 void weight_add_rows(const struct weight *w, const struct weight_rows *r);
-/* Returns the bytes of packed rows of all forms, in memory or in mapped files. */
+/* Returns the size of the packed rows of all forms, in memory or in mapped files. */
 uint64_t weight_packed_bytes(const struct weight *w, bool mapped);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "runtime/engine/session.h"
 
-/* Returns the rows per pass (session_opts.n_ubatch) for evaluating windows of ctx tokens: as many
- * whole windows as fit in 2048 rows, or 2048. */
+/* Returns the number of rows per pass (session_opts.n_ubatch) for evaluating windows of ctx tokens:
+ * as many whole windows as fit in 2048 rows, or 2048. */
 int64_t windows_rows(int64_t ctx);
 enum { WINDOWS_PIECE = 2048 };
 

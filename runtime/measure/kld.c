@@ -389,7 +389,7 @@ static int run_window(struct work *w, int64_t c, struct progress *prog, struct e
     return 0;
 }
 
-/* Runs n windows from c on, fed together. */
+/* Runs windows c .. c + n - 1, fed together. */
 static int run_windows(struct work *w, int64_t c, int n, struct progress *prog, struct err *e) {
     const struct eval_kld_run *o = w->out;
     const int32_t **window = xcalloc((size_t)n, sizeof *window);
@@ -409,8 +409,8 @@ static int run_windows(struct work *w, int64_t c, int n, struct progress *prog, 
     return rc;
 }
 
-/* Returns the number of windows from c on that can run together; 0: nothing of window c needs to
- * run. */
+/* Returns the number of windows, starting with window c, that can run together; 0: nothing of
+ * window c needs to run. */
 static int find_windows(struct work *w, int64_t c) {
     const struct eval_kld_run *o = w->out;
     const int now = kld_feed_now(&w->feed);

@@ -64,7 +64,7 @@ static void find_like(struct kld_feed *f) {
     }
 }
 
-/* Returns the bytes of the hidden rows of a session's pass. */
+/* Returns the size of the hidden rows of a session's pass. */
 static uint64_t rows_bytes(const struct kld_feed *f, const struct session *s) {
     const int64_t n = f->most > 1 ? f->most * f->ctx : min_i64(f->piece, f->ctx);
     return (uint64_t)(n * session_model(s)->hp.d[HD_EMBD]) * sizeof(float);

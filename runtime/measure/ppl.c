@@ -214,8 +214,8 @@ static double *window_means(const struct ppl_run *p, int64_t n_chunks) {
     return mean;
 }
 
-/* Returns the number of windows from c on that can run together, and sets chunk[i] to the start of
- * window c + i. 0: window c is cached, and its numbers are now in p->nll. */
+/* Returns the number of windows, starting with window c, that can run together, and sets chunk[i]
+ * to the start of window c + i. 0: window c is cached, and its numbers are now in p->nll. */
 static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struct ids *ids,
                         const struct results_cache_of *keep, int64_t c, const int32_t **chunk) {
     const int64_t n = w->last - w->first;
@@ -232,7 +232,7 @@ static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struc
     return count;
 }
 
-/* Runs `count` windows from c on and caches their numbers. */
+/* Runs `count` windows, starting with window c, and caches their numbers. */
 static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, int count,
                        const int32_t **chunk, const struct results_cache_of *keep,
                        struct progress *prog, struct err *e) {

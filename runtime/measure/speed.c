@@ -87,7 +87,7 @@ double eval_session_bandwidth(const struct session *s, struct pool *p) {
     return device ? (double)device * 1e-9 : eval_bandwidth(p);
 }
 
-/* Returns the bytes of a weight read per token. */
+/* Returns how many bytes of a weight are read per token. */
 static double weight_bytes(const struct session *s, const struct gr_use *u) {
     const struct weight *w = model_weight(s->m, u->w);
     if (u->role == USE_ROWS) return (double)w->row_bytes;

@@ -23,7 +23,7 @@ struct job {
     float *scratch; /* [workers][scratch_of()] */
 };
 
-/* Returns the floats that a worker needs: scores and sums of a tile. */
+/* Returns the number of floats that a worker needs for the scores and sums of a tile. */
 static int64_t scratch_of(const struct vision_tower *v) {
     return QUERIES * (KEYS + v->head_dim);
 }

@@ -37,7 +37,7 @@ struct trial {
     struct part head, piece, tail;
 };
 
-/* Returns the steps for a text with n pieces; 0: it is rejected. */
+/* Returns the number of steps for a text with n pieces; 0: it is rejected. */
 static uint64_t steps(const struct trial *t, int n) {
     struct ctx_cost c = {.most = MOST};
     struct grammar *g = NULL;

@@ -177,8 +177,8 @@ static void test_stopped(void) {
     progress_resume();
 }
 
-/* Returns the steps of a search for the unsatisfiable part of a schema, which compiles its parts
- * again; all of it shares one limit. */
+/* Returns the number of steps of a search for the unsatisfiable part of a schema, which compiles
+ * its parts again; all of it shares one limit. */
 static uint64_t search(uint64_t most) {
     struct ctx_cost c = {.most = most};
     struct grammar *g;

@@ -9,8 +9,9 @@
 enum { FEW = TUNE_MAX * TUNE_TOKENS };
 static struct rng rng;
 
-/* Returns the seconds per token on a machine with `cores` cores, `full` of which saturate memory,
- * and on which a second thread per core costs `smt`; slowed down randomly by up to `noise`. */
+/* Returns the time per token, in seconds, on a machine with `cores` cores, `full` of which saturate
+ * memory, and on which a second thread per core costs `smt`; slowed down randomly by up to
+ * `noise`. */
 static double token(int threads, int cores, int full, double smt, double noise) {
     const int busy = threads < cores ? threads : cores;
     const double read = 1.0 / (busy < full ? busy : full), barriers = 0.0002 * threads;
@@ -18,8 +19,8 @@ static double token(int threads, int cores, int full, double smt, double noise) 
     return (read + barriers + crowd) * (1 + noise * rng_unit(&rng));
 }
 
-/* Returns the seconds per token on `big` fast cores and others with `speed` times their speed. Each
- * does the same share of the work, so the slowest one determines the time. */
+/* Returns the time per token, in seconds, on `big` fast cores and others with `speed` times their
+ * speed. Each does the same share of the work, so the slowest one determines the time. */
 static double token_big(int threads, int big, double speed) {
     return 1 / (threads * (threads > big ? speed : 1)) + 0.0002 * threads;
 }

@@ -127,7 +127,7 @@ static void mark_written(struct session *s, const struct gr_node *n) {
     if (n->dst2 != GR_NONE) exec_acts_stale(s, s->reg[n->dst2]);
 }
 
-/* Reduces the registers that are read from node `at` on to the kept rows of the pass. */
+/* Compacts the kept rows of the pass in every register that node `at` or a later node reads. */
 static void drop_rows(struct session *s, int at) {
     for (gr_reg r = 0; r < s->g->n_regs; r++) {
         const int64_t width = s->g->reg_width[r];

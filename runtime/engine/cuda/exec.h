@@ -190,7 +190,7 @@ void exec_cuda_lay_out(struct cuda *d, void *regs, void *work);
 
 /* ---- rows of a pass, memory of sequences (rows.c) ---- */
 
-/* Returns the bytes that describe n rows of n sequences. */
+/* Returns the size of the description of n rows of n sequences. */
 uint64_t exec_cuda_rows_bytes(int64_t n);
 /* Makes sequences keep their cache and states on the device from now on. */
 void exec_cuda_own_cache(struct session *s);
@@ -258,8 +258,8 @@ int exec_cuda_copy_new(struct weight_copy **out, const struct cuda *d, int w, ui
 void exec_cuda_copy_list(struct weight_mem *mem, struct weight_copy *c);
 /* Removes one user from the copy and frees its memory with the last one. Does nothing for NULL. */
 void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c);
-/* Returns the bytes to keep free for replaced weights: the size of the largest weight, or of both
- * matrices of a gated unit, in a type with at most 8.5 bits per weight. */
+/* Returns how many bytes to keep free for replaced weights: the size of the largest weight, or of
+ * both matrices of a gated unit, in a type with at most 8.5 bits per weight. */
 uint64_t exec_cuda_replaced_bytes(const struct session *s);
 
 /* ---- experts that stay in main memory (stream.c) ---- */
@@ -360,7 +360,8 @@ int exec_cuda_begin(struct cuda *d, struct err *e);
 int exec_cuda_end_piece(struct cuda_set *all, struct err *e);
 /* Frees the captured pieces, which point at replaced weights. */
 void exec_cuda_drop_step(struct cuda_set *all);
-/* Allocates the CPU's buffers for computing experts. Passes that need them call this function. */
+/* Prepares the CPU to compute experts: packs their weights and allocates buffers. Does nothing if
+ * that has already been done. */
 int exec_cuda_open_host(struct session *s, struct err *e);
 /* Copies n floats from device memory to *out for an observer, who frees them with mem_free. */
 int exec_cuda_fetch(struct cuda *d, const float *src, int64_t n, float **out, struct err *e);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cuda/fast.c - passes of few tokens with 8-bit activations: all products that read
- * a register use one quantized copy of it, and a launch computes several products. Every sum has
- * the same bits with and without these fusions (bits 1, 2 and 4 of the mask of --device). */
+/* runtime/engine/cuda/fast.c - short passes with 8-bit activations: all products that read a
+ * register share one quantized copy of it, and one launch computes several products. Results are
+ * bit-identical with and without these fusions (1, 2 and 4 in the MASK of --device). */
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
@@ -74,8 +74,8 @@ static int plain_part(struct cuda *d, const struct gr_node *n, struct cu_term *p
     return input(d, p, n->src[0], e);
 }
 
-/* Fills p for the three nodes from n on: gate product, up product and activation (SwiGLU or
- * GEGLU). */
+/* Fills p for three consecutive nodes starting at n: gate product, up product and activation
+ * (SwiGLU or GEGLU). */
 static int glu_part(struct cuda *d, const struct gr_node *n, struct cu_term *p, struct err *e) {
     *p = (struct cu_term){.w = mat_of(d, n[0].product.matrix),
                           .up = mat_of(d, n[1].product.matrix),

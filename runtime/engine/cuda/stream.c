@@ -29,7 +29,7 @@ static int64_t unit(const struct weight *w) {
 static int64_t n_rows(const struct weight *w) {
     return w->ne[1] * w->ne[2];
 }
-/* Returns the rows per chunk of a weight. */
+/* Returns the number of rows per chunk of a weight. */
 static int64_t per_piece(const struct weight *w) {
     const int64_t u = unit(w), fit = (int64_t)(PIECE / w->row_bytes);
     return max_i64(1, min_i64(fit, n_rows(w) / PIECES) / u) * u;

@@ -99,7 +99,7 @@ struct cuda_forms exec_cuda_forms(const struct cuda *d, int i) {
     return f;
 }
 
-/* Returns the bytes of a weight's own copy on the device; 0: it stays in main memory. */
+/* Returns the size of a weight's own copy on the device; 0: it stays in main memory. */
 static uint64_t own_bytes(const struct cuda *d, int i) {
     const struct cuda_weight *c = &d->w[i];
     const struct cuda_forms f = exec_cuda_forms(d, i);
