@@ -159,6 +159,27 @@ void talk_add(struct talk *t, const char *role, const char *content, size_t len)
     add_made(t, &a, new_message(&a, role, content, len), role);
 }
 
+static struct json *new_part(struct arena *a, const char *type, const char *member, const char *s,
+                             size_t n) {
+    struct json *part = json_new(a, JSON_OBJ);
+    put_text(a, part, "type", type, strlen(type));
+    put_text(a, part, member, s, n);
+    return part;
+}
+
+void talk_add_images(struct talk *t, const char *const *image, int n, const char *content,
+                     size_t len) {
+    struct arena a;
+    arena_init(&a);
+    struct json *m = json_new(&a, JSON_OBJ), *parts = json_new(&a, JSON_ARR);
+    for (int i = 0; i < n; i++)
+        json_push(&a, parts, new_part(&a, "image", "path", image[i], strlen(image[i])));
+    json_push(&a, parts, new_part(&a, "text", "text", content, len));
+    put_text(&a, m, "role", "user", 4);
+    add_member(&a, m, "content", parts);
+    add_made(t, &a, m, "user");
+}
+
 /* Copies a call and gives it an id of nine letters and digits, which is what the strictest
  * templates require. */
 static struct json *numbered_call(struct arena *a, const struct json *call, int number) {

@@ -30,6 +30,9 @@ int talk_parse(struct talk *t, const char *text, size_t len, const char *what, s
 void talk_write(const struct talk *t, int skip, struct buf *out);
 
 void talk_add(struct talk *t, const char *role, const char *content, size_t len);
+/* Appends a user's message that begins with n images, each a file or data URL. */
+void talk_add_images(struct talk *t, const char *const *image, int n, const char *content,
+                     size_t len);
 /* Appends an answer of the model. calls: a list of {"name", "arguments"} as in chat/toolfmt.h;
  * empty or NULL: none. reasoning: "" or NULL: none. */
 void talk_add_answer(struct talk *t, const char *content, const char *reasoning,

@@ -278,7 +278,7 @@ static void take_turn(struct chatting *u, const char *text) {
         note_unknown(u, text);
         return;
     case CHAT_TEXT:
-        talk_add(&u->r->talk, "user", rest, strlen(rest));
+        run_add_turn(u->r, rest, strlen(rest));
         chat_answer(u, true);
         return;
     }

@@ -232,6 +232,8 @@ static int run_prompt(struct run_cli *x, struct err *e) {
     const bool raw = x->r.a.prompt || (any && !r->a.chat && !has_template);
     if (!rc && any && !x->r.a.prompt && is_blank(&text))
         rc = err_set(e, ERR_USAGE, "the prompt is empty");
+    if (!rc && raw && x->r.a.image.n)
+        rc = err_set(e, ERR_USAGE, "--image: images need a model with a chat template");
     if (!rc && raw && !x->r.a.prompt)
         log_info("this model has no chat template: the text is continued without one");
     if (!rc && !raw) rc = run_prepare_turns(r, e);

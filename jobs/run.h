@@ -11,6 +11,7 @@
 #include "work/work.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/generate/gen.h"
+#include "runtime/generate/pictures_prompt.h"
 #include "runtime/generate/run_set.h"
 #include "template/chat.h"
 
@@ -47,7 +48,9 @@ struct run {
     struct session *s;
     struct draft *draft; /* --draft, or NULL */
     struct gen *gen;
-    struct gram_vocab *vocab; /* set with --schema, --grammar, --regex, --choices; else NULL */
+    struct pictures *pictures; /* opened for the first image; else NULL */
+    const char *path;          /* of the model */
+    struct gram_vocab *vocab;  /* set with --schema, --grammar, --regex, --choices; else NULL */
     struct grammar *grammar;
     struct chat *chat; /* the model's template, or NULL */
     const char *tmpl;
@@ -107,6 +110,8 @@ int run_kwargs(const struct run *r, char **out, bool *none, struct err *e);
 /* Reads the model's template, and adds the conversation of r->a.chat and the system message
  * r->a.system to r->talk. */
 int run_prepare_turns(struct run *r, struct err *e);
+/* Adds the user's turn to r->talk. The first one begins with the images of r->a.image. */
+void run_add_turn(struct run *r, const char *text, size_t len);
 /* Opens a model, with its sampling defaults in r->set. Call run_close even after an error. */
 int run_open(struct run *r, const char *path, struct err *e);
 void run_close(struct run *r);

@@ -40,7 +40,9 @@ int run_start(struct run *r, int64_t n_ctx, struct err *e) {
     TRY(run_grammar(r, e));
     TRY(session_new(&r->s, r->m, &o, e));
     if (r->a.draft) TRY(draft_new(&r->draft, r->s, e));
-    return gen_new(&r->gen, r->s, r->draft, e);
+    TRY(gen_new(&r->gen, r->s, r->draft, e));
+    gen_set_pictures(r->gen, r->pictures);
+    return 0;
 }
 
 /* ---- prompt ---- */
@@ -63,6 +65,47 @@ int run_kwargs(const struct run *r, char **out, bool *none, struct err *e) {
     return 0;
 }
 
+void run_add_turn(struct run *r, const char *text, size_t len) {
+    struct str_list *images = &r->a.image;
+    if (images->n)
+        talk_add_images(&r->talk, images->v, images->n, text, len);
+    else
+        talk_add(&r->talk, "user", text, len);
+    images->n = 0;
+}
+
+/* Opens the projector file, unless it is open. */
+static int open_pictures(struct run *r, struct err *e) {
+    char *found = NULL;
+    if (r->pictures) return 0;
+    TRY(work_pool(r->w, e));
+    if (!r->a.mmproj) TRY(pictures_find(r->m, r->path, &found, e));
+    const char *path = r->a.mmproj ? r->a.mmproj : found;
+    log_info("images are read by %s", path);
+    const int rc = pictures_open(&r->pictures, path, r->m, r->w->pool, r->w->isa, e);
+    free(found);
+    return rc;
+}
+
+/* Renders and tokenizes a conversation, whose images are computed. */
+static int tokens_of(struct run *r, const struct buf *doc, const char *kwargs, bool gen,
+                     struct chat_prompt *p, struct err *e) {
+    const struct pictures_prompt how = {r->chat, r->m->tok, kwargs, gen, r->a.special, true};
+    struct chat_images im;
+    struct buf bare = {0};
+    int rc = chat_images_take(doc->data, doc->len, &im, &bare, e);
+    if (!rc && !im.n)
+        rc = chat_tokens(r->chat, r->m->tok, doc->data, doc->len, kwargs, gen, r->a.special, NULL,
+                         p, e);
+    else if (!rc)
+        rc = open_pictures(r, e);
+    if (!rc && im.n) rc = pictures_tokens(r->pictures, &im, &how, bare.data, bare.len, p, e);
+    if (!rc && r->gen) gen_set_pictures(r->gen, r->pictures);
+    chat_images_release(&im);
+    buf_release(&bare);
+    return rc;
+}
+
 int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *text,
                struct err *e) {
     struct buf doc = {0};
@@ -72,8 +115,7 @@ int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *t
     out->n = 0;
     talk_write(&r->talk, skip, &doc);
     int rc = run_kwargs(r, &kwargs, &none, e);
-    if (!rc)
-        rc = chat_tokens(r->chat, r->m->tok, doc.data, doc.len, kwargs, gen, r->a.special, &p, e);
+    if (!rc) rc = tokens_of(r, &doc, kwargs, gen, &p, e);
     for (int64_t i = 0; i < p.ids.n && !rc; i++) ids_add(out, p.ids.v[i]);
     if (text) {
         buf_release(text);
@@ -358,7 +400,7 @@ static int check_trained(const struct run *r, int64_t n_prompt, struct err *e) {
 int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, struct err *e) {
     const bool turn = r->chat != NULL;
     if (!turn && !r->set.n_given) r->set.n = DEFAULT_TEXT;
-    if (turn && text) talk_add(&r->talk, "user", text, len);
+    if (turn && text) run_add_turn(r, text, len);
     if (turn)
         TRY(run_render(r, 0, true, &a->prompt, NULL, e));
     else
@@ -369,6 +411,7 @@ int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, 
 }
 
 int run_open(struct run *r, const char *path, struct err *e) {
+    r->path = path;
     TRY(model_open(&r->m, path, e));
     TRY(model_use_pre(r->m, r->a.pre, e));
     TRY(model_need_tok(r->m, e));
@@ -377,6 +420,7 @@ int run_open(struct run *r, const char *path, struct err *e) {
 
 void run_close(struct run *r) {
     gen_free(r->gen);
+    pictures_free(r->pictures);
     run_grammar_free(r);
     draft_free(r->draft);
     session_free(r->s);

@@ -108,7 +108,7 @@ int hone_template_tokens(const struct hone_template *t, const struct hone_tokeni
     int rc = call_begin(&c, t->owner, e);
     if (rc) return rc;
     rc = chat_tokens(t->chat, tok->t, conversation, strlen(conversation), variables, invite != 0,
-                     CHAT_PLAIN, &p, &c.err);
+                     CHAT_PLAIN, NULL, &p, &c.err);
     if (!rc) {
         *n = p.ids.n;
         *ids = xcalloc((size_t)p.ids.n + 1, sizeof **ids);

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "chat/images.h"
+#include "serve/images.h"
 #include "serve/messages.h"
 
 /* ---- texts ---- */
@@ -194,6 +196,10 @@ static int user_message(struct turn *t, const struct json *m) {
             if (!id || !call_of(t, id)) rc = put_tool_result(t, b, k);
             continue;
         }
+        if (chat_image_is(b)) {
+            rc = images_read(t->a, b, path, &text, t->f);
+            continue;
+        }
         struct buf document = {0};
         const bool other = document_text(b, &document);
         if (other) s = document.data ? document.data : "";
@@ -201,7 +207,7 @@ static int user_message(struct turn *t, const struct json *m) {
             rc = fault_set(t->f, 400, NULL, path,
                            "blocks of type '%.40s' are not supported, only text", type ? type : "");
         else if (!is_billing(s))
-            buf_fmt(&text, "%s%s", text.len ? "\n" : "", s);
+            buf_fmt(&text, "%s%s", text.len && !images_at_end(&text) ? "\n" : "", s);
         buf_release(&document);
     }
     if (!rc && (text.len || !n_results)) put_text(t, "user", &text);

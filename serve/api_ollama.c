@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "serve/images.h"
 #include "serve/reply.h"
 
 /* ---- reading ---- */
@@ -65,7 +66,7 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
 }
 static int refuse_images(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
-    return json_first(v) ? fault_set(f, 400, NULL, path, "only text input is supported") : 0;
+    return ask_is_empty(v) ? 0 : fault_set(f, 400, NULL, path, "images belong to a message");
 }
 
 static const struct field options[] = {
@@ -102,17 +103,18 @@ static int read_options(struct ask *a, const struct json *v, const char *path, s
     {"model", FIELD_BY(ask_read_model)}, {"stream", FIELD(F_BOOL, stream, 0, 0)},                  \
         {"options", FIELD_BY(read_options)}, {"think", FIELD_BY(read_think)},                      \
         {"format", FIELD_BY(read_format)}, {"keep_alive", FIELD_BY(read_alive)},                   \
-        {"images", FIELD_BY(refuse_images)}, {"logprobs", FIELD_BY(read_logprobs)},                \
-        {"top_logprobs", FIELD_BY(ask_read_top)}, {                                                \
+        {"logprobs", FIELD_BY(read_logprobs)}, {"top_logprobs", FIELD_BY(ask_read_top)}, {         \
         "template", FIELD_BY(refuse_template)                                                      \
     }
 static const struct field chat_fields[] = {
     BOTH,
+    {"images", FIELD_BY(refuse_images)},
     {"messages", FIELD_LEFT},
     {"tools", FIELD_LEFT},
 };
 static const struct field text_fields[] = {
     BOTH,
+    {"images", FIELD_LEFT},
     {"prompt", FIELD_LEFT},
     {"system", FIELD_LEFT},
     {"raw", FIELD_LEFT},
@@ -136,22 +138,48 @@ static void put_calls(struct jw *w, const struct json *calls) {
     jw_end(w);
 }
 
+/* Appends the marks of a list of images, texts in base64. */
+static int read_images(struct ask *a, const struct json *list, const char *path, struct buf *out,
+                       struct fault *f) {
+    for (const struct json *i = json_first(list); i; i = json_next(i))
+        TRY(images_read(a, i, path, out, f));
+    return 0;
+}
+
+/* Writes a message's content, which begins with its images. */
+static int put_content(struct ask *a, struct jw *w, const struct json *m, struct fault *f) {
+    struct buf text = {0};
+    const char *content = json_str(json_get(m, "content"));
+    int rc = 0;
+    if (!json_first(json_get(m, "images"))) {
+        ask_copy(w, "content", m, "content");
+        return 0;
+    }
+    rc = read_images(a, json_get(m, "images"), "messages.images", &text, f);
+    if (content) buf_str(&text, content);
+    jw_strn(w, "content", text.data ? text.data : "", text.len);
+    buf_release(&text);
+    return rc;
+}
+
 /* Writes Ollama's messages in OpenAI's format. */
-static void put_messages(struct jw *w, const struct json *messages) {
+static int put_messages(struct ask *a, struct jw *w, const struct json *messages, struct fault *f) {
     static const char *const names[][2] = {{"role", "role"},
-                                           {"content", "content"},
                                            {"thinking", "reasoning_content"},
                                            {"tool_name", "name"},
                                            {"tool_call_id", "tool_call_id"}};
+    int rc = 0;
     jw_arr(w, NULL);
     for (const struct json *m = json_first(messages); m; m = json_next(m)) {
         const struct json *calls = json_get(m, "tool_calls");
         jw_obj(w, NULL);
+        if (!rc) rc = put_content(a, w, m, f);
         for (size_t i = 0; i < COUNT_OF(names); i++) ask_copy(w, names[i][0], m, names[i][1]);
         if (json_type(calls) == JSON_ARR && json_first(calls)) put_calls(w, calls);
         jw_end(w);
     }
     jw_end(w);
+    return rc;
 }
 
 /* Makes a conversation of `system` and `prompt`. */
@@ -169,19 +197,26 @@ static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
         a->n_prompts = 1;
         return 0;
     }
+    struct buf text = {0};
+    const int rc = read_images(a, json_get(j, "images"), "images", &text, f);
+    buf_str(&text, prompt);
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
     for (int i = system && *system ? 0 : 1; i < 2; i++) {
         jw_obj(&w, NULL);
         jw_str(&w, "role", i ? "user" : "system");
-        jw_str(&w, "content", i ? prompt : system);
+        if (i)
+            jw_strn(&w, "content", text.data, text.len);
+        else
+            jw_str(&w, "content", system);
         jw_end(&w);
     }
     jw_end(&w);
     jw_end(&w);
+    buf_release(&text);
     a->conv = buf_take(&b);
-    return 0;
+    return rc;
 }
 
 /* Reads a request to /api/chat; returns 0 or the fault's HTTP status. */
@@ -197,14 +232,10 @@ static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f
     a->nothing = json_type(said) == JSON_NULL || (json_type(said) == JSON_ARR && !json_first(said));
     if (a->nothing) return 0;
     TRY(chat_tools(a, j, f));
-    for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m))
-        if (json_first(json_get(m, "images")))
-            return fault_set(f, 400, NULL, "messages", "images: only text input is supported");
     jw_init(&w, &b, false);
-    put_messages(&w, said);
-    int rc = json_parse_mend(&list, b.data, b.len, "messages", &e)
-                 ? fault_set(f, 400, NULL, "messages", "%s", e.msg)
-                 : 0;
+    int rc = put_messages(a, &w, said, f);
+    if (!rc && json_parse_mend(&list, b.data, b.len, "messages", &e))
+        rc = fault_set(f, 400, NULL, "messages", "%s", e.msg);
     if (!rc) rc = chat_conv(a, list, f);
     json_free(list);
     buf_release(&b);

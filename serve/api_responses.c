@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "chat/images.h"
 #include "serve/custom_tools.h"
+#include "serve/images.h"
 #include "serve/responses.h"
 #include "text/base64.h"
 #include "text/utf8.h"
@@ -19,10 +21,11 @@ static void add_warning(struct ask *a, const char *what) {
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
 
-/* Appends the text of a string or a list of parts. result: NULL, or for a tool result the request,
- * which receives a warning if images are dropped. */
-static int texts(const struct json *v, const char *path, struct ask *result, struct buf *out,
-                 struct fault *f) {
+enum said_by { SAID_BY_USER, SAID_BY_MODEL, SAID_BY_TOOL };
+/* Appends the text of a string or a list of parts. Only users show images; those in tool results
+ * are dropped with a warning. */
+static int texts(struct ask *a, const struct json *v, const char *path, enum said_by by,
+                 struct buf *out, struct fault *f) {
     int i = 0;
     if (json_str(v)) buf_str(out, json_str(v));
     if (json_str(v) || json_type(v) == JSON_NULL) return 0;
@@ -33,15 +36,19 @@ static int texts(const struct json *v, const char *path, struct ask *result, str
         char at[200];
         snprintf(at, sizeof at, "%.150s[%d]", path, i);
         if (!s) s = json_str(json_get(p, "refusal"));
-        if (!s && result && type) {
+        if (by == SAID_BY_USER && chat_image_is(p)) {
+            TRY(images_read(a, p, at, out, f));
+            continue;
+        }
+        if (!s && by == SAID_BY_TOOL && type) {
             buf_fmt(out, "%s[%.40s omitted]", out->len ? "\n" : "", type);
-            add_warning(result, type);
+            add_warning(a, type);
             continue;
         }
         if (!s)
             return fault_set(f, 400, NULL, at, "parts of type '%.40s' are not supported, only text",
                              type ? type : "");
-        if (out->len) buf_str(out, "\n");
+        if (out->len && !images_at_end(out)) buf_str(out, "\n");
         buf_str(out, s);
     }
     return 0;
@@ -125,7 +132,7 @@ static int put_results(struct talk_in *t) {
         char path[64];
         struct buf text = {0};
         snprintf(path, sizeof path, "input[%d]", p ? p->at : 0);
-        if (p) rc = texts(json_get(p->item, "output"), path, t->a, &text, t->f);
+        if (p) rc = texts(t->a, json_get(p->item, "output"), path, SAID_BY_TOOL, &text, t->f);
         if (p && !rc) {
             jw_obj(t->w, NULL);
             jw_str(t->w, "role", "tool");
@@ -171,7 +178,7 @@ static int write_message_item(struct talk_in *t, const struct json *m, int at, c
     if (strcmp(role, "assistant") == 0) {
         if (t->calls.len) TRY(end_turn(t));
         t->open = true;
-        return texts(json_get(m, "content"), path, NULL, &t->content, t->f);
+        return texts(t->a, json_get(m, "content"), path, SAID_BY_MODEL, &t->content, t->f);
     }
     const bool system = strcmp(role, "system") == 0 || strcmp(role, "developer") == 0;
     struct buf text = {0};
@@ -179,7 +186,8 @@ static int write_message_item(struct talk_in *t, const struct json *m, int at, c
         return fault_set(t->f, 400, NULL, path,
                          "role: must be user, assistant, system or developer");
     TRY(end_turn(t));
-    const int rc = texts(json_get(m, "content"), path, NULL, &text, t->f);
+    const int rc = texts(t->a, json_get(m, "content"), path, system ? SAID_BY_MODEL : SAID_BY_USER,
+                         &text, t->f);
     if (!rc) put_message(t->w, system ? "system" : "user", &text);
     buf_release(&text);
     return rc;
@@ -239,7 +247,7 @@ static int item_reasoning(struct talk_in *t, const struct json *m, int at, const
     (void)at;
     if (t->calls.len || t->content.len) TRY(end_turn(t));
     t->open = true;
-    if (json_first(parts)) return texts(parts, path, NULL, &t->thought, t->f);
+    if (json_first(parts)) return texts(t->a, parts, path, SAID_BY_MODEL, &t->thought, t->f);
     if (wrapped && strncmp(wrapped, own, sizeof own - 1) == 0) {
         const char *s = wrapped + sizeof own - 1;
         char *text = xmalloc(strlen(s) + 1);

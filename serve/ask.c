@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* serve/ask.c - table-driven reader of request fields, and copying of their values. */
 #include "serve/ask.h"
+#include "serve/images.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -36,6 +37,7 @@ void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int
 void ask_release(struct ask *a) {
     free(a->model);
     free(a->conv);
+    images_release(a);
     free(a->tools);
     free(a->form_text);
     free(a->only_tool);

@@ -28,6 +28,12 @@ int fault_set(struct fault *f, int status, const char *code, const char *param, 
 enum ask_think { ASK_THINK_AUTO, ASK_THINK_ON, ASK_THINK_OFF };
 enum { ASK_STOPS = 16, ASK_CHOICES = 16, ASK_PROMPTS = 16, ASK_BIASES = 1024, ASK_TOP = 20 };
 enum { ASK_MARKS = 8 };
+struct ask_image { /* an image of the conversation */
+    char hash[33];
+    struct buf bytes; /* of its file */
+    int index;        /* in ask.pictures; -1: not computed yet */
+};
+struct pictures;
 struct ask_prompt { /* one prompt of a text completion */
     char *text;     /* NULL: given as token ids */
     size_t len;
@@ -101,6 +107,10 @@ struct ask {
     struct buf repeat;           /* request members that the answer repeats, as JSON text */
     struct buf ignored;          /* names of unknown fields, separated by ", " */
     struct buf warned; /* parts of the request that were dropped or changed, separated by ", " */
+    struct ask_image *image;   /* [n_images], serve/images.h */
+    struct pictures *pictures; /* holds the images; borrowed; NULL: not computed yet */
+    uint64_t image_key;        /* part of the marks of images in conv, unknown to clients */
+    int n_images;
 };
 /* Sets the defaults, which come from the model file and the command line. */
 void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "chat/images.h"
 #include "serve/custom_tools.h"
+#include "serve/images.h"
 #include "serve/reply.h"
 
 /* Text and reasoning of a message. */
@@ -17,7 +19,7 @@ struct said {
 
 /* Appends s on a line of its own. */
 static void add_line(struct buf *out, const char *s) {
-    buf_fmt(out, "%s%s", out->len ? "\n" : "", s);
+    buf_fmt(out, "%s%s", out->len && !images_at_end(out) ? "\n" : "", s);
 }
 
 /* Appends the reasoning of a content part: a string or a list of parts. */
@@ -48,6 +50,8 @@ static int content_part(struct ask *a, const struct json *p, const char *role, c
         say_thought(p, &out->thought);
         return 0;
     }
+    if (chat_image_is(p) && strcmp(role, "user") == 0)
+        return images_read(a, p, path, &out->text, f);
     if (type && !is_one_of(type, texts)) {
         if (strcmp(role, "tool") != 0)
             return fault_set(f, 400, NULL, path,

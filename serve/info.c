@@ -191,7 +191,7 @@ void info_props(struct server *s, struct job *j) {
     if (s->o.n_files > 1) put_status(&l, &w);
     jw_str(&w, "chat_template", f->tmpl);
     jw_obj(&w, "modalities");
-    jw_bool(&w, "vision", false);
+    jw_bool(&w, "vision", d && d->mmproj);
     jw_bool(&w, "audio", false);
     jw_end(&w);
     jw_str(&w, "build_info", "hone " HONE_VERSION);

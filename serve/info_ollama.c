@@ -127,6 +127,7 @@ void named_show(struct server *s, int i, struct job *j) {
     if (*f->tmpl) jw_str(&w, NULL, "tools"); /* generic tool calling works with any template */
     if (strstr(f->tmpl, "enable_thinking") || strstr(f->tmpl, "<think>"))
         jw_str(&w, NULL, "thinking");
+    if (d && d->mmproj) jw_str(&w, NULL, "vision");
     jw_end(&w);
     jw_end(&w);
     if (d) models_drop(d);

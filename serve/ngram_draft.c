@@ -17,6 +17,6 @@ int ngram_draft_guess(const int32_t *ids, int64_t n, int32_t *out, int most) {
     }
     if (best < LOOKUP_LEAST) return 0;
     int k = 0;
-    for (; k < most && at + k < n; k++) out[k] = ids[at + k];
+    for (; k < most && at + k < n && ids[at + k] >= 0; k++) out[k] = ids[at + k];
     return k;
 }

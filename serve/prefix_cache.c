@@ -110,6 +110,7 @@ struct cursor {
 /* Returns whether a token has no text of its own. */
 static bool is_control(const struct tok *t, int32_t id) {
     struct buf b = {0};
+    if (id < 0) return true; /* a row of an image */
     tok_decode(t, id, false, &b);
     const bool none = !b.len;
     buf_release(&b);
@@ -150,7 +151,8 @@ static bool step_cursor(const struct walk *w, struct cursor *c, int32_t id) {
 /* Records that the first `at` prompt tokens have the same bytes as the first `end` tree tokens,
  * which end in node x. The position is a candidate if a sequence can resume there. */
 static void note_candidate(struct walk *w, const struct node *x, int64_t end, int64_t at) {
-    const bool can = w->p->can_trim || (x->q && end == x->end);
+    const bool inside = at && at < w->n && w->ids[at - 1] < 0 && w->ids[at] < 0; /* an image */
+    const bool can = !inside && (w->p->can_trim || (x->q && end == x->end));
     w->seen = max_i64(w->seen, at);
     if (can && end && at < w->n && at > w->best.n_prompt) w->best = (struct placement){x, end, at};
 }

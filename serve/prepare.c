@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "base/progress.h"
 #include "serve/generic.h"
+#include "serve/images.h"
 #include "serve/conv_repair.h"
 #include "serve/preset.h"
 #include "serve/server.h"
@@ -62,6 +63,7 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
     a->n_think = d->server->o.n_think;
     a->strict_calls = d->server->o.strict_calls;
     a->stream = api->streams;
+    a->image_key = d->server->image_key;
     if (d->server->o.kwargs) buf_str(&a->kwargs, d->server->o.kwargs);
     int rc = preset_apply(a, d->server->o.presets, body, f);
     const int n_stop = a->n_stop; /* those of the preset */
@@ -116,10 +118,13 @@ static char *template_kwargs(const struct served *d, const struct ask *a) {
 }
 
 /* Renders and encodes a conversation; gen: with the answer's beginning. */
-static int tokens_of(struct served *d, const char *conv, const char *kwargs, bool gen,
-                     struct chat_prompt *p, struct err *e) {
-    TRY(chat_tokens(d->chat, d->core.m->tok, conv, strlen(conv), kwargs, gen, d->server->o.special,
-                    p, e));
+static int tokens_of(struct served *d, const struct ask *a, const char *conv, const char *kwargs,
+                     bool gen, struct chat_prompt *p, struct err *e) {
+    if (a->n_images)
+        TRY(images_tokens(d, a, conv, kwargs, gen, p, e));
+    else
+        TRY(chat_tokens(d->chat, d->core.m->tok, conv, strlen(conv), kwargs, gen,
+                        d->server->o.special, NULL, p, e));
     p->refused = !p->ids.n; /* without tokens there is nothing to continue */
     return p->refused ? err_set(e, ERR_DATA, "the template renders these messages as an empty text")
                       : 0;
@@ -184,7 +189,7 @@ static int render_mended(struct served *d, struct ask *a, const char *kwargs, bo
         free(conv);
         conv = next;
         buf_fmt(&done, "%s%s", done.len ? ", " : "", what);
-        rc = tokens_of(d, conv, kwargs, gen, p, &ignored);
+        rc = tokens_of(d, a, conv, kwargs, gen, p, &ignored);
         if (!rc && is_silent(d, conv, kwargs, gen, p)) rc = -1;
     }
     if (!rc) {
@@ -215,7 +220,7 @@ static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_
         if (i < 0 || i >= n) continue;
         ask_kwarg(a, "reasoning_effort", words[i]);
         char *kwargs = template_kwargs(d, a);
-        rc = tokens_of(d, a->conv, kwargs, gen, p, &ignored);
+        rc = tokens_of(d, a, a->conv, kwargs, gen, p, &ignored);
         free(kwargs);
         if (rc) a->kwargs.data[a->kwargs.len = before] = 0;
     }
@@ -237,12 +242,12 @@ static int render_prompt(struct served *d, struct ask *a, bool gen, struct chat_
     a->end_text = a->ignore_eos ? NULL : tok_end_text(d->core.m->tok);
     adapt_conv(d, a);
     char *kwargs = template_kwargs(d, a);
-    int rc = tokens_of(d, a->conv, kwargs, gen, p, &e);
+    int rc = tokens_of(d, a, a->conv, kwargs, gen, p, &e);
     if (rc && p->refused) rc = render_effort(d, a, gen, p);
     if (rc && p->refused) rc = render_mended(d, a, kwargs, gen, all, (int)COUNT_OF(all), p);
     if (!rc && is_silent(d, a->conv, kwargs, gen, p) &&
         render_mended(d, a, kwargs, gen, system, (int)COUNT_OF(system), p))
-        rc = tokens_of(d, a->conv, kwargs, gen, p, &e);
+        rc = tokens_of(d, a, a->conv, kwargs, gen, p, &e);
     free(kwargs);
     if (rc && e.code == ERR_INTR)
         return fault_set(f, 503, NULL, NULL, "the server is stopping, or the client disconnected");
@@ -292,6 +297,10 @@ static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, s
 }
 
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f) {
+    TRY(images_compute(d, a, f));
+    if (a->n_images && a->go_on)
+        return fault_set(f, 400, NULL, "messages",
+                         "an answer cannot be continued if the conversation has images");
     return a->go_on ? render_open(d, a, p, f) : render_prompt(d, a, true, p, f);
 }
 
@@ -334,7 +343,7 @@ static int64_t mark_end(struct served *d, const struct ask *a, int message,
     ask_copy(&w, "tools", j, "tools");
     jw_end(&w);
     char *kwargs = template_kwargs(d, a);
-    const int rc = tokens_of(d, conv.data, kwargs, false, &part, &ignored);
+    const int rc = tokens_of(d, a, conv.data, kwargs, false, &part, &ignored);
     const int64_t n = rc ? 0 : same_tokens(&part, p);
     chat_prompt_release(&part);
     free(kwargs);

@@ -6,6 +6,7 @@
  * The remaining tokens are fed to the model; once all are in the sequence, the logits of the last
  * one give the next token. A preempted run loses only its sequence: it waits and is then fed
  * again. */
+#include "runtime/generate/pictures.h"
 #include "serve/sched_int.h"
 
 #include <math.h>
@@ -338,7 +339,10 @@ static void add_rows(struct sched *s, struct pass *p, struct run *r, int64_t n) 
     const int64_t pos = seq_pos(r->seq);
     for (int64_t i = 0; i < n; i++) {
         const bool want = pos + i + 1 == r->all.n || is_echoing(r);
-        s->row[p->n] = (struct session_row){.id = r->all.v[pos + i], .seq = r->seq};
+        const int32_t id = r->all.v[pos + i];
+        s->row[p->n] = (struct session_row){.id = id, .seq = r->seq};
+        if (id < 0)
+            s->row[p->n].image = pictures_row(r->task->ask.pictures, id, &s->row[p->n].image_at);
         if (want) s->row[p->n].want = want_of(s, r, pos + i + 1);
         if (sched_wants_hidden(s, r, pos + i)) s->row[p->n].want |= WANT_HIDDEN;
         s->row_fork[p->n] = snapshot(s, r, pos + i + 1);
@@ -410,6 +414,20 @@ static struct run *next_prompt(const struct sched *s, const struct pass *p) {
     return best;
 }
 
+/* Returns how many of r's next n rows to add so that no image is cut, since its tokens may see each
+ * other. An image that is first may exceed the time for prompts, but not the pass. */
+static int64_t whole_images(const struct sched *s, const struct pass *p, const struct run *r,
+                            int64_t n) {
+    const int32_t *v = r->all.v + seq_pos(r->seq);
+    const int64_t all = missing_rows(r), room = s->n_ubatch - p->n;
+    int64_t end = n;
+    if (n < 1 || n >= all || v[n - 1] >= 0 || v[n] >= 0) return n;
+    while (end > 0 && v[end - 1] < 0) end--;
+    if (end) return end;
+    while (n < all && v[n] < 0) n++;
+    return n <= room || room == s->n_ubatch ? min_i64(n, room) : 0;
+}
+
 /* Fills the pass: generating runs first, then prompts. */
 static void gather_rows(struct sched *s, struct pass *p) {
     choose_costly(s);
@@ -424,6 +442,7 @@ static void gather_rows(struct sched *s, struct pass *p) {
         if (!r) break;
         int64_t n = min_i64(missing_rows(r), left);
         if (is_echoing(r)) n = min_i64(n, min_i64(ECHO_ROWS, s->cap_out - p->n_out - s->o.n_live));
+        n = whole_images(s, p, r, n);
         if (n < 1 || !sched_may_grow(s, r, n)) break;
         add_rows(s, p, r, n);
         left -= n;

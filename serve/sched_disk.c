@@ -46,6 +46,8 @@ static bool shelve(void *ud, const struct prefix_cache_kept *k) {
         !session_info(w->s->s).can_trim && (k->use == PREFIX_HEAD || k->use == PREFIX_SPLIT);
     struct err e = {0};
     if (w->all ? k->use == PREFIX_EVERY : !head) return true;
+    for (int64_t i = 0; i < k->n; i++)
+        if (k->ids[i] < 0) return true; /* ids of images are valid in this process only */
     if (!prefix_disk_wants(f, k->ids, k->n, k->key)) return true;
     if (prefix_disk_save(f, k->ids, k->n, k->key, k->q, &e)) {
         log_warn("--cache-dir: %s; nothing more is written", e.msg);

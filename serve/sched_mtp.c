@@ -14,7 +14,8 @@
 #include "serve/sched_int.h"
 
 bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at) {
-    return s->o.mtp && s->n_live <= DRAFT_RUNS && r->all.n - at <= MTP_TAIL;
+    return s->o.mtp && !r->task->ask.n_images && s->n_live <= DRAFT_RUNS &&
+           r->all.n - at <= MTP_TAIL;
 }
 
 void sched_forget_pairs(struct run *r) {

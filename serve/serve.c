@@ -16,6 +16,7 @@
 
 #include "base/ctx.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "serve/server.h"
 
@@ -270,7 +271,8 @@ int serve_new(struct server **out, const struct serve_opts *o, struct err *e) {
     s->restore = history_new();
     no.ops = (struct net_ops){s, route_head, route_request, route_error, on_tick};
     s->active = xcalloc((size_t)o->n_files, sizeof(void *));
-    int rc = models_open(s, e);
+    int rc = os_random(&s->image_key, sizeof s->image_key) ? 0 : err_sys(e, "random numbers");
+    if (!rc) rc = models_open(s, e);
     if (!rc && no.n_hosts) rc = net_new(&s->net, &no, e);
     if (rc) {
         serve_free(s);

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "runtime/generate/pictures_prompt.h"
 #include "serve/generic.h"
 #include "serve/server.h"
 #include "template/chat_ends.h"
@@ -59,6 +60,7 @@ int served_new(struct served **out, struct server *s, int i, const struct serve_
     d->core = *c;
     int rc = open_template(d, e);
     set_fingerprint(d);
+    (void)pictures_find(c->m, d->file->path, &d->mmproj, &why);
     d->guards = guards_new(c->m->tok, d->fmt, (enum guards_mode)o->constrain, o->open_objects);
     if (o->cache_dir && prefix_disk_open(&d->shelf, c->s, o->cache_dir, o->cache_bytes, &why))
         log_warn("--cache-dir: %s; the on-disk cache is off", why.msg);
@@ -78,6 +80,8 @@ void served_free(struct served *d) {
     prefix_disk_free(d->shelf);
     guards_free(d->guards);
     chat_free(d->chat);
+    pictures_free(d->pictures);
+    free(d->mmproj);
     buf_release(&d->slots);
     free(d);
 }

@@ -38,6 +38,8 @@ struct served {
     bool hides_calls; /* the template leaves out calls or their results */
     bool keeps_null;  /* the template distinguishes null content from an empty string */
     char fingerprint[24];
+    char *mmproj;              /* projector file for images; NULL: none */
+    struct pictures *pictures; /* opened at the first image; preparing thread only */
     struct sched *sched;       /* engine thread only */
     struct prefix_disk *shelf; /* engine thread only; NULL: none */
     struct guards *guards;
@@ -59,11 +61,12 @@ struct server {
     int64_t created;
     double t_start;
     struct history *restore;
-    struct ctx *ctx;   /* context that all threads enter (base/ctx.h) */
-    atomic_bool stop;  /* stop now */
-    atomic_bool drain; /* stop when running answers have ended */
-    atomic_bool late;  /* the drain time is over: fail running answers */
-    atomic_bool lost;  /* a device failed for good (`wrong`); the server shuts down */
+    uint64_t image_key; /* ask.image_key */
+    struct ctx *ctx;    /* context that all threads enter (base/ctx.h) */
+    atomic_bool stop;   /* stop now */
+    atomic_bool drain;  /* stop when running answers have ended */
+    atomic_bool late;   /* the drain time is over: fail running answers */
+    atomic_bool lost;   /* a device failed for good (`wrong`); the server shuts down */
     struct err wrong;
     double t_drain;
     pthread_t engine, prepare, compiler[SERVE_COMPILERS];

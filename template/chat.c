@@ -232,6 +232,53 @@ static int64_t tokens_before(const struct tok *t, const struct chat_prompt *p,
     return same;
 }
 
+/* Appends text [from, to) and moves the spans that begin there by `shift` bytes; *span: the next
+ * span. */
+static void copy_text(const struct buf *text, size_t from, size_t to, size_t shift, int *span,
+                      struct jinja_spans *s, struct buf *out) {
+    for (; *span < s->n && s->v[*span].start < to; ++*span) {
+        s->v[*span].start += shift;
+        s->v[*span].end += shift;
+    }
+    buf_add(out, text->data + from, to - from);
+}
+
+/* Replaces the placeholders that the template itself wrote by the texts of the images. Texts of the
+ * conversation that look like a placeholder stay. */
+static int put_media(const struct chat_media *m, struct buf *text, struct jinja_spans *s,
+                     struct err *e) {
+    struct tok_range *input = xcalloc((size_t)s->n + 1, sizeof *input);
+    const int n_input = ranges_of(s, input);
+    const size_t len = strlen(m->placeholder);
+    struct buf out = {0};
+    size_t done = 0, at = 0;
+    int range = 0, span = 0, n = 0;
+    while (at + len <= text->len) {
+        const char *found = memmem(text->data + at, text->len - at, m->placeholder, len);
+        if (!found) break;
+        at = (size_t)(found - text->data);
+        while (range < n_input && input[range].end <= at) range++;
+        if (range < n_input && input[range].start < at + len) {
+            at = input[range].end;
+            continue;
+        }
+        copy_text(text, done, at, out.len - done, &span, s, &out);
+        if (n < m->n) buf_str(&out, m->text[n]);
+        n++;
+        done = at += len;
+    }
+    copy_text(text, done, text->len, out.len - done, &span, s, &out);
+    buf_str(&out, "");
+    free(input);
+    buf_release(text);
+    *text = out;
+    if (n == m->n) return 0;
+    return err_set(e, ERR_USAGE,
+                   "the conversation has %d image%s, but the model's chat template writes %d "
+                   "placeholder%s (%s)",
+                   m->n, m->n == 1 ? "" : "s", n, n == 1 ? "" : "s", m->placeholder);
+}
+
 /* Returns how many of the ids are control tokens. */
 static int count_control(const struct tok *t, const struct ids *ids) {
     int n = 0;
@@ -241,7 +288,7 @@ static int count_control(const struct tok *t, const struct ids *ids) {
 
 int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, size_t len,
                 const char *kwargs, bool add_generation_prompt, enum chat_special special,
-                struct chat_prompt *out, struct err *e) {
+                const struct chat_media *media, struct chat_prompt *out, struct err *e) {
     struct job j = {.chat = c,
                     .conv_text = conv,
                     .conv_len = len,
@@ -256,9 +303,11 @@ int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, siz
         return (int)e->code;
     }
     buf_str(&out->text, "");
+    int rc = media ? put_media(media, &out->text, &spans, e) : 0;
     struct tok_range *plain = xcalloc((size_t)spans.n + 1, sizeof *plain);
     const int n = special == CHAT_PARSE ? 0 : ranges_of(&spans, plain);
-    int rc = tok_encode_around(t, out->text.data, out->text.len, plain, n, false, &out->ids, e);
+    if (!rc)
+        rc = tok_encode_around(t, out->text.data, out->text.len, plain, n, false, &out->ids, e);
     if (!rc && n) rc = tok_encode(t, out->text.data, out->text.len, true, false, &all, e);
     if (!rc && n) out->n_forged = count_control(t, &all) - count_control(t, &out->ids);
     if (!rc) out->n_head = tokens_before(t, out, plain, n, head_end(&spans));

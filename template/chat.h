@@ -49,11 +49,18 @@ struct chat_prompt { /* zero-initialised: empty */
 };
 void chat_prompt_release(struct chat_prompt *p);
 enum chat_special { CHAT_PLAIN, CHAT_PARSE /* recognise control tokens everywhere */ };
+/* Images of a conversation: the texts that replace the placeholders written by the template. */
+struct chat_media {
+    const char *placeholder; /* "<|image_pad|>" */
+    char *const *text;       /* [n], in the order of the conversation; may contain control tokens */
+    int n;
+};
 /* Renders a conversation as chat_render_text does and tokenizes it with t, replacing the contents
  * of *out. `special`: whether control token texts within the conversation are recognised. kwargs as
- * for chat_render_text. */
+ * for chat_render_text. media NULL: no images. ERR_USAGE: the template writes a different number of
+ * placeholders than there are images. */
 int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, size_t len,
                 const char *kwargs, bool add_generation_prompt, enum chat_special special,
-                struct chat_prompt *out, struct err *e);
+                const struct chat_media *media, struct chat_prompt *out, struct err *e);
 
 #endif

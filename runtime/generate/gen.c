@@ -14,12 +14,14 @@
 #include "base/num.h"
 #include "base/progress.h"
 #include "runtime/engine/fault.h"
+#include "runtime/generate/pictures.h"
 
 enum { SHOW_FROM = 1024 }; /* number of prompt tokens from which progress is shown */
 
 struct gen {
     struct session *s;
     struct draft *d;
+    struct pictures *pictures;
     struct ids fed;
     int64_t mark; /* tokens in the session at its mark; -1: no mark */
     float *logits;
@@ -50,6 +52,9 @@ void gen_free(struct gen *g) {
     free(g);
 }
 
+void gen_set_pictures(struct gen *g, struct pictures *p) {
+    g->pictures = p;
+}
 int64_t gen_n_ctx(const struct gen *g) {
     return session_get_opts(g->s)->n_ctx;
 }
@@ -79,6 +84,30 @@ static void go_back(struct gen *g, int64_t same) {
     g->ready = false;
 }
 
+/* Returns whether one of n tokens is a row of an image. */
+static bool has_images(const int32_t *v, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (v[i] < 0) return true;
+    return false;
+}
+
+/* Feeds n tokens, some of them rows of images, in one call. logits NULL: not wanted. */
+static int feed_rows(struct gen *g, const int32_t *v, int64_t n, float *logits, struct err *e) {
+    struct session_row *row = try_calloc((size_t)n, sizeof *row, "the rows of a prompt", e);
+    int rc = row ? 0 : (int)e->code;
+    if (!rc && g->d)
+        rc = err_set(e, ERR_USAGE, "speculative decoding (--draft) does not support images");
+    for (int64_t i = 0; i < n && !rc; i++) {
+        row[i].id = v[i];
+        if (v[i] < 0) row[i].image = pictures_row(g->pictures, v[i], &row[i].image_at);
+    }
+    if (!rc && logits) row[n - 1].want = WANT_LOGITS;
+    if (!rc)
+        rc = session_pass(g->s, &(struct session_pass){.row = row, .n = n, .logits = logits}, e);
+    free(row);
+    return rc;
+}
+
 /* Feeds tokens [fed.n, to). Computes logits after the last one, and only if `logits` is set. */
 static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct progress *p,
                 struct err *e) {
@@ -86,12 +115,16 @@ static int feed(struct gen *g, const int32_t *v, int64_t to, bool logits, struct
     int rc = 0;
     g->ready = g->have_best = false;
     while (!rc && g->fed.n < to) {
-        const int64_t from = g->fed.n, n = min_i64(piece, to - from);
+        const int64_t from = g->fed.n;
+        const bool images = has_images(v + from, to - from);
+        const int64_t n = images ? to - from : min_i64(piece, to - from);
         const bool last = logits && from + n == to;
-        rc = g->d   ? draft_feed(g->d, v + from, n, g->logits, e)
+        rc = images ? feed_rows(g, v + from, n, last ? g->logits : NULL, e)
+             : g->d ? draft_feed(g->d, v + from, n, g->logits, e)
              : last ? session_step(g->s, v + from, n, g->logits, e)
                     : session_forward(g->s, v + from, n, NULL, e);
-        if (!rc && last && fault_in_logits(g->logits, session_model(g->s)->hp.d[HD_VOCAB]))
+        if (!rc && last && !images &&
+            fault_in_logits(g->logits, session_model(g->s)->hp.d[HD_VOCAB]))
             rc = fault_find(g->s, v, to, e);
         if (rc) break;
         for (int64_t i = 0; i < n; i++) ids_add(&g->fed, v[from + i]);

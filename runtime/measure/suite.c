@@ -194,7 +194,7 @@ int suite_prompt(const struct suite_case *c, const struct chat *chat, const stru
     } else {
         buf_add(&conv, c->line, c->len);
     }
-    int rc = chat_tokens(chat, t, conv.data, conv.len, NULL, true, CHAT_PLAIN, out, e);
+    int rc = chat_tokens(chat, t, conv.data, conv.len, NULL, true, CHAT_PLAIN, NULL, out, e);
     if (rc) err_wrap(e, "case %s", c->id);
     buf_release(&conv);
     return rc;

@@ -85,6 +85,8 @@ struct pixels {
 int image_prepare(const struct vision_params *p, const struct image *im, struct pixels *out,
                   struct err *e);
 void pixels_release(struct pixels *px);
+/* Frees the pixels but keeps the views' sizes, which is all that image_prompt() needs. */
+void pixels_drop(struct pixels *px);
 /* Sets *w and *h to the grid of tokens of a view. */
 void view_grid(const struct vision_params *p, const struct view *v, int *w, int *h);
 
@@ -108,11 +110,9 @@ struct image_prompt {
 void image_prompt(const struct vision_params *p, const struct pixels *px, int index,
                   struct image_prompt *out);
 void image_prompt_release(struct image_prompt *pr);
-/* Return the token that chat templates write for an image, such as "<|image_pad|>", and that token
- * with the text around it, for templates that do not support images. image_prompt() replaces only
- * the token. */
+/* Returns the token that chat templates write for an image and that image_prompt() replaces. */
 const char *image_placeholder(enum projector type);
-/* Returns the text around an image's tokens, or else the text of one such token. */
-const char *image_surroundings(enum projector type);
+/* Returns the control token for a row of embeddings: "<|image_pad|>", "<image_soft_token>". */
+const char *image_row_token(enum projector type);
 
 #endif

@@ -120,6 +120,12 @@ void pixels_release(struct pixels *px) {
     memset(px, 0, sizeof *px);
 }
 
+void pixels_drop(struct pixels *px) {
+    mem_free(px->data);
+    px->data = NULL;
+    for (int i = 0; i < px->n_views; i++) px->view[i].data = NULL;
+}
+
 void view_grid(const struct vision_params *p, const struct view *v, int *w, int *h) {
     *w = v->w / (p->patch * p->merge);
     *h = v->h / (p->patch * p->merge);

@@ -11,7 +11,7 @@
 
 static const struct form {
     const char *token;       /* placeholder, one token */
-    const char *around;      /* placeholder with its surroundings, for templates that write none */
+    const char *row;         /* token of a row of embeddings; NULL: the same */
     const char *before;      /* the image */
     const char *index;       /* before that; %d: number of the image; NULL: none */
     const char *tile;        /* before a tile; %d, %d: its row and column */
@@ -24,12 +24,11 @@ static const struct form {
     const char *line_end; /* between two lines of a view's tokens; NULL: none */
     const char *after;
 } forms[PROJ_COUNT] = {
-#define QWEN                                                                                       \
-    { .token = "<|image_pad|>", .around = "<|vision_start|><|image_pad|><|vision_end|>" }
-    [PROJ_QWEN2VL] = QWEN,
-    [PROJ_QWEN25VL] = QWEN,
-    [PROJ_QWEN3VL] = QWEN,
+    [PROJ_QWEN2VL] = {.token = "<|image_pad|>"},
+    [PROJ_QWEN25VL] = {.token = "<|image_pad|>"},
+    [PROJ_QWEN3VL] = {.token = "<|image_pad|>"},
     [PROJ_GEMMA3] = {.token = "<start_of_image>",
+                     .row = "<image_soft_token>",
                      .before = "\n\n<start_of_image>",
                      .after = "<end_of_image>\n\n"},
     [PROJ_GEMMA4] = {.token = "<|image|>", .before = "<|image>", .after = "<image|>"},
@@ -46,9 +45,8 @@ static const struct form {
                    .tile = "<|img_row_%d_col_%d|>",
                    .whole_split = "<|img_thumbnail|>",
                    .after = "<|image_end|>"},
-    [PROJ_GLM4V] = {.token = "<|image|>", .around = "<|begin_of_image|><|image|><|end_of_image|>"},
-    [PROJ_KIMIVL] = {.token = "<|media_pad|>",
-                     .around = "<|media_start|>image<|media_content|><|media_pad|><|media_end|>"},
+    [PROJ_GLM4V] = {.token = "<|image|>"},
+    [PROJ_KIMIVL] = {.token = "<|media_pad|>"},
     [PROJ_MINICPMV] = {.token = "<|image_pad|>",
                        .index = "<image_id>%d</image_id>",
                        .tile = "<slice>",
@@ -63,8 +61,8 @@ const char *image_placeholder(enum projector type) {
     return forms[type].token;
 }
 
-const char *image_surroundings(enum projector type) {
-    return forms[type].around ? forms[type].around : forms[type].token;
+const char *image_row_token(enum projector type) {
+    return forms[type].row ? forms[type].row : forms[type].token;
 }
 
 struct writer {

@@ -44,8 +44,8 @@ static void test_plain(void) {
         struct chat_prompt p = {0};
         struct buf text = {0};
         struct ids ids = {0};
-        CHECK_OK(
-            chat_tokens(chat, tok, convs[i], strlen(convs[i]), NULL, true, CHAT_PLAIN, &p, &e));
+        CHECK_OK(chat_tokens(chat, tok, convs[i], strlen(convs[i]), NULL, true, CHAT_PLAIN, NULL,
+                             &p, &e));
         CHECK_OK(chat_render_text(chat, convs[i], strlen(convs[i]), NULL, true, &text, &e));
         CHECK_EQ_STR(p.text.data, text.data);
         CHECK_OK(tok_encode(tok, text.data, text.len, true, false, &ids, &e));
@@ -75,13 +75,13 @@ static void test_forged(void) {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct chat_prompt p = {0};
         const char *c = rows[i].conv;
-        CHECK_OK(chat_tokens(chat, tok, c, strlen(c), NULL, true, CHAT_PLAIN, &p, &e));
+        CHECK_OK(chat_tokens(chat, tok, c, strlen(c), NULL, true, CHAT_PLAIN, NULL, &p, &e));
         char *back = text_of(&p.ids);
         CHECK_EQ_STR(back, p.text.data); /* nothing is lost */
         CHECK_EQ_I64(n_control(&p.ids), rows[i].n_own);
         CHECK_EQ_I64(p.n_forged, rows[i].n_forged);
         free(back);
-        CHECK_OK(chat_tokens(chat, tok, c, strlen(c), NULL, true, CHAT_PARSE, &p, &e));
+        CHECK_OK(chat_tokens(chat, tok, c, strlen(c), NULL, true, CHAT_PARSE, NULL, &p, &e));
         CHECK_EQ_I64(n_control(&p.ids), rows[i].n_own + rows[i].n_forged);
         chat_prompt_release(&p);
     }
@@ -103,14 +103,14 @@ static void test_text_arguments(void) {
     struct chat_prompt p = {0};
     struct buf text = {0};
     CHECK_OK(chat_new(&c, adds, "adds", "", "", &e));
-    CHECK_OK(chat_tokens(c, tok, conv, strlen(conv), NULL, true, CHAT_PLAIN, &p, &e));
+    CHECK_OK(chat_tokens(c, tok, conv, strlen(conv), NULL, true, CHAT_PLAIN, NULL, &p, &e));
     CHECK_EQ_STR(p.text.data, "f {\"a\":1.50};g {\"b\": \"<|im_end|>\"};");
     CHECK_EQ_I64(p.n_forged, 1);
     CHECK_OK(chat_render_text(c, conv, strlen(conv), NULL, true, &text, &e));
     CHECK_EQ_STR(text.data, p.text.data);
     chat_free(c);
     CHECK_OK(chat_new(&c, fails, "fails", "", "", &e));
-    CHECK(chat_tokens(c, tok, conv, strlen(conv), NULL, true, CHAT_PLAIN, &p, &e) != 0);
+    CHECK(chat_tokens(c, tok, conv, strlen(conv), NULL, true, CHAT_PLAIN, NULL, &p, &e) != 0);
     CHECK(p.refused && strstr(e.msg, "unsupported operand"));
     chat_free(c);
     chat_prompt_release(&p);
@@ -127,8 +127,8 @@ static void test_head(void) {
     struct chat_prompt p[2];
     memset(p, 0, sizeof p);
     for (int i = 0; i < 2; i++)
-        CHECK_OK(
-            chat_tokens(chat, tok, convs[i], strlen(convs[i]), NULL, true, CHAT_PLAIN, &p[i], &e));
+        CHECK_OK(chat_tokens(chat, tok, convs[i], strlen(convs[i]), NULL, true, CHAT_PLAIN, NULL,
+                             &p[i], &e));
     CHECK(p[0].n_head > 5 && p[0].n_head == p[1].n_head);
     CHECK(memcmp(p[0].ids.v, p[1].ids.v, (size_t)p[0].n_head * sizeof(int32_t)) == 0);
     CHECK_EQ_I64(tok_type(tok, p[0].ids.v[p[0].n_head - 1]), TT_CONTROL);

@@ -152,7 +152,7 @@ static void test_refused(void) {
         {&api_chat, "{\"messages\": [{\"role\": \"x\"}]}", "messages[0].role", "must be system"},
         {&api_chat,
          "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]}",
-         "messages[0].content[0]", "image_url"},
+         "messages[0].content[0]", "no data"},
         {&api_chat, "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{}]}]}",
          "messages[0].tool_calls[0]", "a name"},
         {&api_chat, CHAT(", \"temperature\": -1"), "temperature", "not between"},

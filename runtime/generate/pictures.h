@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+/* runtime/generate/pictures.h - images that a model sees: computed once, and their tokens in a
+ * prompt. A token of an image is a negative id, which names a row of embeddings here. An image seen
+ * before gets the same ids again, so that prompts with equal ids are equal. Thread-safe. */
+#ifndef HONE_RUNTIME_GENERATE_PICTURES_H
+#define HONE_RUNTIME_GENERATE_PICTURES_H
+
+#include "runtime/engine/session.h"
+#include "runtime/vision/tower.h"
+#include "tok/tok.h"
+
+struct pictures;
+/* Opens a projector file for a model; both are borrowed, as is the pool. ERR_DATA: the file belongs
+ * to another model. */
+int pictures_open(struct pictures **out, const char *mmproj, const struct model *m,
+                  struct pool *pool, enum kern_isa isa, struct err *e);
+void pictures_free(struct pictures *p); /* accepts NULL */
+
+/* Decodes an image and computes its embeddings, unless the same bytes have been added before.
+ * *index names it. The embeddings stay in memory at least until each call is matched by one of
+ * pictures_let_go(). */
+int pictures_add(struct pictures *p, const void *bytes, size_t n, int *index, struct err *e);
+void pictures_let_go(struct pictures *p, int index);
+
+/* Returns what chat templates write for an image. */
+const char *pictures_placeholder(const struct pictures *p);
+/* Returns the text that replaces the placeholder of image `index`, the place-th of the
+ * conversation. In it, one control token represents the rows of each view. The caller frees it. */
+char *pictures_text(struct pictures *p, int index, int place);
+/* Replaces these control tokens by the ids of the rows; index: the images in their order [n].
+ * *n_head: a number of tokens, which grows if it includes rows. */
+int pictures_expand(struct pictures *p, const int *index, int n, struct ids *ids, int64_t *n_head,
+                    struct err *e);
+
+/* Returns the image of a negative id and sets *at to its row; NULL: it is no longer in memory. The
+ * result is valid while the image is held. */
+const struct session_image *pictures_row(struct pictures *p, int32_t id, int64_t *at);
+
+#endif

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+/* runtime/generate/pictures_prompt.h - prompts of conversations with images, and the search for the
+ * projector file of a model. */
+#ifndef HONE_RUNTIME_GENERATE_PICTURES_PROMPT_H
+#define HONE_RUNTIME_GENERATE_PICTURES_PROMPT_H
+
+#include "chat/images.h"
+#include "runtime/generate/pictures.h"
+#include "template/chat.h"
+
+/* Finds the projector file in the folder of a model: of files with "mmproj" in their names, the
+ * largest one with embeddings of the model's width. The caller frees *out. ERR_USAGE: no such
+ * file. */
+int pictures_find(const struct model *m, const char *model_path, char **out, struct err *e);
+
+/* How a conversation becomes tokens. */
+struct pictures_prompt {
+    const struct chat *chat;
+    const struct tok *tok;
+    const char *kwargs; /* as for chat_tokens(), as are the next two */
+    bool gen;
+    enum chat_special special;
+    bool files; /* images may be files of this machine, not only data URLs */
+};
+/* Like chat_tokens() for a conversation with n images {"type": "image"}; index: these images in the
+ * order of the conversation, held by the caller. */
+int pictures_render(struct pictures *p, const int *index, int n, const struct pictures_prompt *how,
+                    const char *conv, size_t len, struct chat_prompt *out, struct err *e);
+/* Like chat_tokens() for a conversation from which chat_images_take() has taken im->n > 0 images.
+ * Adds these to p. ERR_USAGE: an image that cannot be read. */
+int pictures_tokens(struct pictures *p, const struct chat_images *im,
+                    const struct pictures_prompt *how, const char *conv, size_t len,
+                    struct chat_prompt *out, struct err *e);
+
+#endif

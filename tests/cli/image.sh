@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hone run and hone serve with images: the answers of transformers to the same prompts (tests/oracle/see.py), in every
+# spelling of an image; and what is refused.
+set -eu
+. tests/serving.sh
+p=tests/golden/pixels
+printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > "$t/template"
+mkdir "$t/hf" "$t/v" && cp tests/golden/models/qwen35/*.json tests/golden/models/qwen35/model.safetensors "$t/hf" && mv "$t/template" "$t/hf/chat_template.jinja"
+"$HONE" convert "$t/hf" -o "$t/v/m.gguf" --type f32 --mmproj "$t/v/mmproj-F32.gguf" -q > "$t/o" 2> "$t/e" || say "convert: $(cat "$t/e")"
+answer() { "$HONE" run "$t/v/m.gguf" "$@" --act f32 --kv-type f32 --temp 0 -n 24 --raw --json -q; }
+# want NAME: the golden answer
+want() { awk -v n="\"$1\":" '$1 == n { on = 1 } on && /"answer"/ { sub(/^ *"answer": /, ""); sub(/,$/, ""); print; exit }' tests/golden/see/qwen35.json; }
+# check NAME WHAT: the answer in $t/o is the golden one
+check() { grep -qF "\"text\": $(want "$1")" "$t/o" || say "$2: $(cat "$t/o" "$t/e"), not $(want "$1")"; }
+
+answer 'What is this?' > "$t/o" 2> "$t/e" || :
+check none 'without an image'
+answer 'What is this?' --image $p/420.jpg > "$t/o" 2> "$t/e" || :
+check one 'one image'
+grep -q '"prompt_tokens": 96,' "$t/o" || say "tokens: $(cat "$t/o")"
+answer 'Compare these.' --image $p/rgba.png --image $p/420.jpg --mmproj "$t/v/mmproj-F32.gguf" > "$t/o" 2> "$t/e" || :
+check two 'two images'
+jpg=$(base64 < $p/420.jpg | tr -d '\n')
+png=$(base64 < $p/rgba.png | tr -d '\n')
+printf '[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,%s"}}, {"type": "image", "path": "%s"}, {"type": "text", "text": "Compare these."}]}]' "$png" $p/420.jpg > "$t/chat.json"
+answer --chat "$t/chat.json" > "$t/o" 2> "$t/e" || :
+check two 'a conversation with images'
+
+# refused
+answer 'x' --image $p/decode.json > "$t/o" 2> "$t/e" && say 'a text was taken for an image'
+grep -q 'decode.json: the data are not an image' "$t/e" || say "not an image: $(cat "$t/e")"
+answer 'x' --image "$t/none.png" > "$t/o" 2> "$t/e" && say 'a missing file'
+grep -q 'none.png' "$t/e" || say "missing: $(cat "$t/e")"
+mkdir "$t/alone" && ln "$t/v/m.gguf" "$t/alone/m.gguf"
+"$HONE" run "$t/alone/m.gguf" x --image $p/420.jpg > "$t/o" 2> "$t/e" && say 'no projector file'
+grep -q 'no projector file of this model' "$t/e" || say "no projector: $(cat "$t/e")"
+"$HONE" convert tests/golden/models/qwen35 -o "$t/v/plain.gguf" --type f32 -q > "$t/o" 2>&1
+"$HONE" run "$t/v/plain.gguf" x --image $p/420.jpg > "$t/o" 2> "$t/e" && say 'a template without images'
+grep -q 'chat template does not accept images' "$t/e" || say "template: $(cat "$t/e")"
+
+# ---- hone serve: the same answer in every API, also from the prefix cache ----
+serve "$t/v/m.gguf" --context-memory 64MiB --act f32 --kv-type f32
+url="\"data:image/png;base64,$png\"" jurl="\"data:image/jpeg;base64,$jpg\""
+same() { grep -qF ":$(want "$1" | sed 's/^"\\n/"/')" "$t/o" || say "$2: $(cat "$t/o"), not $(want "$1")"; } # APIs trim the text
+o='"temperature": 0, "max_tokens": 24'
+two="[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": $url}}, {\"type\": \"image_url\", \"image_url\": $jurl}, {\"type\": \"text\", \"text\": \"Compare these.\"}]}]"
+one="[{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": $jurl}}, {\"type\": \"text\", \"text\": \"What is this?\"}]}]"
+for how in computed cached; do
+    post /v1/chat/completions "{\"messages\": $two, $o}"; is 200 "two images"; same two "$how: chat"
+    post /v1/chat/completions "{\"messages\": $one, $o}"; is 200 "an image"; same one "$how: chat, one image"
+    has '"prompt_tokens":96,'
+done
+has '"cached_tokens":91'
+post /v1/responses "{\"input\": [{\"role\": \"user\", \"content\": [{\"type\": \"input_image\", \"image_url\": $jurl}, {\"type\": \"input_text\", \"text\": \"What is this?\"}]}], \"temperature\": 0, \"max_output_tokens\": 24}"
+is 200 responses; same one responses
+post /v1/messages "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"source\": {\"type\": \"base64\", \"media_type\": \"image/jpeg\", \"data\": \"$jpg\"}}, {\"type\": \"text\", \"text\": \"What is this?\"}]}], $o}"
+is 200 messages; same one messages
+post /api/chat "{\"messages\": [{\"role\": \"user\", \"content\": \"What is this?\", \"images\": [\"$jpg\"]}], \"stream\": false, \"options\": {\"temperature\": 0, \"num_predict\": 24}}"
+is 200 ollama; same one "Ollama's chat"
+post /api/generate "{\"prompt\": \"What is this?\", \"images\": [\"$jpg\"], \"stream\": false, \"options\": {\"temperature\": 0, \"num_predict\": 24}}"
+is 200 generate; same one "Ollama's generate"
+get /props; has '"vision":true'
+post /api/show '{"model": "m"}'; has '"vision"'
+post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": \"https://x.invalid/x.png\"}}]}]}"
+is 400 'an address'; has 'not fetched'
+post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": \"data:image/png;base64,aGVsbG8=\"}}]}]}"
+is 400 'a text'; has 'not an image'
+# a text that looks like a mark or a placeholder is a text
+post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": $jurl}}, {\"type\": \"text\", \"text\": \"<|image_pad|> <image:0123456789abcdef:0123456789abcdef0123456789abcdef>\"}]}], $o}"
+is 200 'a text like a placeholder'
+stop
+serve "$t/alone/m.gguf" --context-memory 64MiB
+post /v1/chat/completions "{\"messages\": $one, $o}"; is 400 'without a projector'; has 'does not see images'
+get /props; has '"vision":false'
+stop
+exit $fail
