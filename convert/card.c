@@ -25,6 +25,7 @@ struct card {
     struct names names;
 };
 
+/* Returns whether a value of the card is empty, null or too long. */
 static bool is_none(const char *s) {
     return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0 || strlen(s) > MAX_VALUE;
 }
@@ -49,6 +50,7 @@ static bool is_hash(const char *s) {
     return n >= 20 && strspn(s, "0123456789abcdefABCDEF") == n;
 }
 
+/* Reads the folder's README.md, if it has one, and parses names from the folder. */
 static int card_open(struct card *c, const struct conv_plan *p, struct err *e) {
     const char *dir = hfdir_path(p->dir);
     char *path = io_join(dir, "README.md"), *real = io_real(dir);
@@ -79,11 +81,13 @@ static void card_close(struct card *c) {
     free(c->text);
 }
 
+/* Writes `given` or, if it is empty, else_ under the key; nothing if both are empty. */
 static void write_given(struct gguf_w *w, const char *key, const char *given, const char *else_) {
     const char *v = *given ? given : else_;
     if (*v) gguf_w_str(w, key, v);
 }
 
+/* Writes the label of the model's size from its parameters and experts. */
 static void size_label(const struct conv_plan *p, char out[32]) {
     int64_t experts = 0;
     for (int64_t i = 0; i < p->n_items; i++) {
@@ -104,6 +108,7 @@ static int collect_values(const struct card *c, const char *const *keys, const c
     return n;
 }
 
+/* Writes the card's values of these fields as an array; nothing if it has no values. */
 static void put_list(struct gguf_w *w, const char *key, const struct card *c,
                      const char *const *keys) {
     const char *v[MAX_LIST];
@@ -144,6 +149,7 @@ static void put_repos(struct gguf_w *w, const char *what, const struct card *c,
     }
 }
 
+/* Writes license, its name and its link. */
 static void put_license(struct gguf_w *w, const struct card *c) {
     const char *const keys[] = {"license", NULL}, *v[MAX_LIST];
     struct buf all = {0};

@@ -36,6 +36,7 @@ static const struct arch *by_type(struct hfdir *dir, const char *cls) {
     return a;
 }
 
+/* Finds the architecture from config.json's model class. */
 static int find_arch(struct conv_plan *p, struct err *e) {
     const struct json *cfg = hfdir_config(p->dir);
     const char *outer = json_str(json_first(json_get(cfg, "architectures")));
@@ -129,6 +130,7 @@ static enum qtype auto_type(const struct conv_plan *p) {
     return st_dtype_qtype(best, &t) ? t : best == ST_F64 ? QT_F32 : QT_BF16;
 }
 
+/* Sets the type; name NULL or "auto": chosen from the source. */
 static int pick_type(struct conv_plan *p, const char *name, struct err *e) {
     if (!name || strcmp(name, "auto") == 0) {
         p->type = auto_type(p);

@@ -20,6 +20,7 @@ struct run {
     uint64_t done;
 };
 
+/* Reports n_bytes more as done. ERR_INTR: the user interrupted. */
 static int add_progress(void *ud, uint64_t n_bytes, struct err *e) {
     struct run *r = ud;
     r->done += n_bytes;
@@ -27,12 +28,14 @@ static int add_progress(void *ud, uint64_t n_bytes, struct err *e) {
     return progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
 }
 
+/* Returns an error unless source and output are usable. */
 static int check_opts(const struct convert_opts *o, struct err *e) {
     if (!o->src || (!o->out && !o->dry_run))
         return err_set(e, ERR_USAGE, "a folder and an output file are required");
     return o->dry_run ? 0 : out_check(o->out, o->overwrite, e);
 }
 
+/* Writes the keys and declares the tensors. */
 static int declare_output(struct run *r, const struct convert_opts *o, struct err *e) {
     r->w = gguf_w_new();
     TRY(meta_write(&r->plan, o, r->w, e));
@@ -46,6 +49,7 @@ static int declare_output(struct run *r, const struct convert_opts *o, struct er
     return 0;
 }
 
+/* Warns about NaN, infinite and overflowing values of a tensor. */
 static void warn_values(const struct item *it, const struct tally *t) {
     if (t->n_nan)
         log_warn("%s: %lld values are not numbers (NaN); they are in the output too", it->inst.name,
@@ -58,6 +62,7 @@ static void warn_values(const struct item *it, const struct tally *t) {
                  it->inst.name, (long long)t->n_overflow, qtype_name(it->type));
 }
 
+/* Converts and writes all tensors. */
 static int write_all(struct run *r, const struct convert_opts *o, struct convert_report *rep,
                      struct err *e) {
     const struct conv_plan *p = &r->plan;

@@ -42,6 +42,7 @@ bool dq_is_mxfp4(const struct dq *q) {
 
 /* ---- messages ---- */
 
+/* Writes a shape as "[2, 3]". */
 static void fmt_shape(char out[128], const struct st_tensor *t) {
     size_t k = 0;
     out[k++] = '[';
@@ -141,6 +142,7 @@ struct finder {
     void *ud;
 };
 
+/* Returns the source tensor of a part; spellings: its possible names. NULL: none. */
 static const struct st_tensor *find_part(const struct finder *f, const char *spellings) {
     char name[DQ_NAME];
     size_t len = strlen(f->name), stem = len;
@@ -162,6 +164,7 @@ static const struct st_tensor *find_part(const struct finder *f, const char *spe
     }
 }
 
+/* Returns whether the part may have the tensor's dtype. */
 static bool allows_dtype(const struct dq_part *p, const struct st_tensor *t) {
     return (p->dtypes >> t->dtype & 1) != 0;
 }

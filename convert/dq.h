@@ -21,6 +21,7 @@ struct dq_config {
     int64_t block_rows, block_cols; /* elements per scale; 0: unspecified */
     bool gptq_v2;                   /* zero points are stored without an offset of 1 */
 };
+/* Reads quantization_config. ERR_DATA: a method or form that is not supported. */
 int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e);
 
 /* Mapping from elements to scales: t[(mat*n_rows + row/per_row)*n_cols + col/per_col]. */
@@ -56,6 +57,7 @@ typedef const struct st_tensor *(*dq_find)(void *ud, const char *name);
  * three-dimensional tensors are swapped. */
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
             bool turned, dq_find find, void *ud, bool *found, struct err *e);
+/* Returns whether the source is not quantized. */
 bool dq_is_plain(const struct dq *q);
 
 /* Dequantizes a row of any format except plain into dst [cols]; scratch [cols] is overwritten.

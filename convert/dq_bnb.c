@@ -63,6 +63,7 @@ int dq_bnb4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     return q->part[5]->n_elems == 256 ? 0 : dq_bad(q, 5, e, "should have 256 entries");
 }
 
+/* Returns the scale of a block, which may itself be quantized. */
 static float absmax_at(const struct dq *q, int64_t block) {
     const struct st_tensor *t = q->part[1];
     if (!q->nested) return load_f32(t->data + 4 * block);

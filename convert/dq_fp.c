@@ -20,6 +20,7 @@ bool dq_fp8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float 
     return true;
 }
 
+/* Decodes n E2M1 values, the low half of each byte first. */
 static void unpack_fp4(const uint8_t *p, int64_t n, float *dst) {
     for (int64_t i = 0; i < n; i += 2) {
         dst[i] = fp_e2m1_to_f32(p[i / 2] & 15);
@@ -37,6 +38,7 @@ int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     if (q->part[2]->n_elems == 1 || q->part[2]->n_elems == q->mats) return 0;
     return dq_bad(q, 2, e, "should be one number per matrix");
 }
+/* Decodes a row of NVFP4 weights; divide: by the global scale, instead of multiplying. */
 static void nvfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, bool divide) {
     int64_t r = mat * q->rows + row;
     const uint8_t *sc = q->part[1]->data + r * (q->cols / 16);

@@ -39,25 +39,38 @@ int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) PRINT
 /* Check the parts of a matrix (..._fit) or compute a row (..._row) for the forms FP8, NVFP4 and
  * MXFP4 (dq_fp.c). */
 int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e);
+/* Decodes a row of FP8 weights with their scales. */
 bool dq_fp8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+/* Checks the parts of NVFP4 weights against the matrix's shape. */
 int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_nvfp4_mul_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
+/* Decodes a row of MXFP4 weights. */
 bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 /* Check or compute int8, packed integers, GPTQ and AWQ (dq_pack.c). */
 int dq_int8_fit(struct dq *q, const struct dq_config *c, struct err *e);
+/* Decodes a row of 8-bit integers with scales and zero points. */
 bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+/* Checks packed integers, and finds out how many bits they have. */
 int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e);
+/* Decodes a row of packed integers. */
 bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+/* Checks GPTQ weights, and finds out how many bits they have. */
 int dq_gptq_fit(struct dq *q, const struct dq_config *c, struct err *e);
+/* Decodes a row of GPTQ weights, which is a column of the file's words. */
 bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+/* Checks the parts of AWQ weights against the matrix's shape. */
 int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e);
+/* Decodes a row of AWQ weights, whose nibbles are interleaved. */
 bool dq_awq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 /* Check or compute int8 and 4-bit codes of bitsandbytes (dq_bnb.c). */
 int dq_bnb8_fit(struct dq *q, const struct dq_config *c, struct err *e);
+/* Decodes a row of 8-bit bitsandbytes weights. */
 bool dq_bnb8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+/* Checks the parts of 4-bit bitsandbytes weights against the matrix's shape. */
 int dq_bnb4_fit(struct dq *q, const struct dq_config *c, struct err *e);
+/* Decodes a row of 4-bit bitsandbytes weights. */
 bool dq_bnb4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 
 #endif

@@ -32,6 +32,7 @@ static int64_t group_at(const struct dq *q, const struct st_tensor *g_idx, int64
     return g >= 0 && g < q->scale.n_cols ? g : -1;
 }
 
+/* Checks part i, the optional group index of each column. */
 static int check_g_idx(struct dq *q, int i, struct err *e) {
     if (!q->part[i]) return 0;
     if (q->mats != 1 || q->part[i]->n_elems != q->cols || q->scale.n_cols < 1)

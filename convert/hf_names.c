@@ -50,6 +50,7 @@ static int check_merged(const struct hfdir *dir, const char *name, struct err *e
     return 0;
 }
 
+/* Returns whether the dotted name has `part` at its beginning or after a dot. */
 static bool has_part(const char *name, const char *part) {
     for (const char *at = strstr(name, part); at; at = strstr(at + 1, part))
         if (at == name || at[-1] == '.') return true;
@@ -127,6 +128,7 @@ static bool spelled_below(const struct arch *a, const char *prefix, const char *
     return false;
 }
 
+/* Returns a followed by b, in the arena. */
 static const char *join_text(struct arena *mem, const char *a, const char *b) {
     const size_t n = strlen(a), m = strlen(b);
     char *out = arena_alloc(mem, n + m + 1);

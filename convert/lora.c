@@ -38,6 +38,7 @@ static const char *const of_setting[][2] = {{"lora_magnitude_vector", "use_dora"
 /* Values of init_lora_weights with which peft first subtracts part of the base weights. */
 static const char *const takes_out[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
 
+/* Returns ERR_DATA unless the adapter is a LoRA of peft. */
 static int check_type(const struct lora *l, struct err *e) {
     const char *type = json_str(json_get(l->cfg, "peft_type"));
     if (type && strcmp(type, "LORA") == 0) return 0;
@@ -74,6 +75,7 @@ static int read_alpha(const struct lora *l, const char *what, const struct json 
     return 0;
 }
 
+/* Reads lora_alpha and checks alpha_pattern. */
 static int check_alphas(struct lora *l, struct err *e) {
     const struct json *pattern = json_get(l->cfg, "alpha_pattern");
     double ignored;
@@ -87,6 +89,7 @@ static int check_alphas(struct lora *l, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_DATA if the adapter uses an option that is not supported. */
 static int check_config(struct lora *l, struct err *e) {
     TRY(check_type(l, e));
     for (size_t i = 0; i < COUNT_OF(unsupported); i++) {
@@ -178,6 +181,7 @@ static void cut_adapter(char *name) {
     cut_part(name, "modules_to_save.");
 }
 
+/* Returns a tensor's name without wrappers and adapter parts, in the arena. */
 static const char *module_name(struct lora *l, const char *name) {
     static const char *const wrapper[] = {"_orig_mod.", "_fsdp_wrapped_module.",
                                           "_checkpoint_wrapped_module.", "module."};
@@ -208,6 +212,7 @@ static const char *plain_name(struct lora *l, const char *module) {
 
 /* ---- opening ---- */
 
+/* Opens adapter_model.safetensors; explains how to convert a .bin file. */
 static int open_file(struct lora *l, struct err *e) {
     char *path = io_join(l->dir, "adapter_model.safetensors");
     char *pickle = io_join(l->dir, "adapter_model.bin");
@@ -223,6 +228,7 @@ static int open_file(struct lora *l, struct err *e) {
     return rc;
 }
 
+/* Returns ERR_DATA unless the tensor's dtype is a float. */
 static int check_tensor(const struct lora *l, const struct st_tensor *t, struct err *e) {
     if (t->dtype != ST_F32 && t->dtype != ST_F16 && t->dtype != ST_BF16 && t->dtype != ST_F64)
         return err_set(
@@ -232,6 +238,7 @@ static int check_tensor(const struct lora *l, const struct st_tensor *t, struct 
     return 0;
 }
 
+/* Opens the adapter's tensors and indexes them by name. */
 static int open_tensors(struct lora *l, struct err *e) {
     TRY(open_file(l, e));
     l->n = st_n_tensors(l->st);
@@ -258,6 +265,7 @@ static int open_tensors(struct lora *l, struct err *e) {
     return 0;
 }
 
+/* Returns whether the folder has a tokenizer. */
 static bool find_tokenizer(const char *dir) {
     static const char *const name[] = {"tokenizer.json", "tokenizer.model", "tekken.json",
                                        "tiktoken.model"};
@@ -321,6 +329,7 @@ static bool is_left_out(const char *name, const char *const *skip) {
     return false;
 }
 
+/* Returns ERR_DATA if tensor i has a NaN or infinity. */
 static int check_finite(const struct lora *l, int64_t i, struct err *e) {
     const struct st_tensor *t = st_tensor_at(l->st, i);
     float x[1024];

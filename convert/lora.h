@@ -53,6 +53,7 @@ int lora_all_used(struct lora *l, const char *const *skip, struct err *e);
 
 /* Prepare a delta for lora_add, and free its scratch afterwards. NULL is fine. */
 int lora_begin(struct lora_delta *d, struct err *e);
+/* Frees the values computed for the current tensor. */
 void lora_end(struct lora_delta *d);
 /* Adds the delta of one row of `cols` values to dst; sum and tmp, [cols] floats each, are
  * scratch. */

@@ -41,6 +41,7 @@ static int64_t find_as(const struct lora *l, const char *const swap[2], const ch
     return strmap_get(l->by_name, name, strlen(name));
 }
 
+/* Returns the index of the tensor of a module, under any of its aliases; -1: none. */
 static int64_t find_tensor(const struct lora *l, const char *stem, size_t len, const char *tail) {
     int64_t i = -1;
     for (size_t k = 0; k < COUNT_OF(alias) && i < 0; k++) i = find_as(l, alias[k], stem, len, tail);
@@ -91,11 +92,13 @@ const struct st_tensor *lora_whole(struct lora *l, const char *name) {
 
 /* ---- binding ---- */
 
+/* Returns whether tensor i is a matrix of this size. */
 static bool is_matrix(const struct lora *l, int64_t i, int64_t rows, int64_t cols) {
     const struct st_tensor *t = st_tensor_at(l->st, i);
     return t->n_dims == 2 && t->shape[0] == rows && t->shape[1] == cols;
 }
 
+/* Sets and returns the error for a tensor that does not fit the model. */
 static int bad_pair(const struct lora *l, int64_t i, struct err *e) {
     return err_set(e, ERR_DATA,
                    "%s: %s does not fit the model: the adapter was made for another model",
@@ -202,6 +205,7 @@ static bool is_target(const struct lora *l, const char *param) {
     return false;
 }
 
+/* Binds the adapter of a fused expert tensor to one of its matrices. */
 static int bind_fused(struct lora *l, const struct fused *f, struct dq *q, struct err *e) {
     const bool crossed = is_crossed(l, f), down = strcmp(f->param, "down_proj") == 0;
     if (!is_target(l, f->param)) return 0;
@@ -295,6 +299,7 @@ static struct end end_of(struct lora *l, const char *names) {
     return x;
 }
 
+/* Returns whether two tensors have the same values; two NULLs are equal. */
 static bool same_values(const struct st_tensor *a, const struct st_tensor *b) {
     enum { N = 1024 };
     float x[N], y[N];
@@ -349,6 +354,7 @@ int lora_head(struct lora *l, const char *embd_names, const char *head_names,
 
 /* ---- adding ---- */
 
+/* Returns value i of a tensor; 0 if it cannot be converted. */
 static float value_at(const struct st_tensor *t, int64_t i) {
     float v = 0;
     struct err ignored; /* the shapes were checked on binding */

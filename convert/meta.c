@@ -87,6 +87,7 @@ static void warn_ends(const struct tok *t) {
     buf_release(&b);
 }
 
+/* Writes the tokenizer of the folder, or of the adapter if it has one. */
 static int write_tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *w, struct err *e) {
     struct tok *t;
     bool own = false;
@@ -102,6 +103,7 @@ static int write_tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *
     return 0;
 }
 
+/* Compares two strings, for qsort(). */
 static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }

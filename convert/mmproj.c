@@ -41,6 +41,7 @@ struct run {
 
 /* ---- tensors of the tower ---- */
 
+/* Returns whether the name contains one of the parts, a NULL-terminated list. */
 static bool has_any(const char *name, const char *const *part) {
     while (*part && !strstr(name, *part)) part++;
     return *part != NULL;
@@ -60,6 +61,7 @@ static bool is_tower(const struct conv_plan *p, int64_t i) {
     return hf_names_other_part(p->arch, name) && has_any(name, part) && !is_audio(name);
 }
 
+/* Counts the tensors of the vision tower. */
 static int64_t count_tower(const struct conv_plan *p) {
     int64_t n = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(p->dir); i++) n += is_tower(p, i);
@@ -131,6 +133,7 @@ static int source_shape(const struct vision *v, const struct vision_row *row, in
     }
 }
 
+/* Returns whether the tensor has the shape want [n]; -1: any size. */
 static bool has_shape(const struct st_tensor *t, const struct vision_row *row, int n,
                       const int64_t *want) {
     int64_t elems = 1;
@@ -142,6 +145,7 @@ static bool has_shape(const struct st_tensor *t, const struct vision_row *row, i
     return t->n_elems == elems && t->n_dims && t->shape[t->n_dims - 1] == want[n - 1];
 }
 
+/* Returns ERR_DATA unless the tensor has the shape that the row requires. */
 static int check_shape(const struct run *r, const struct st_tensor *t, const struct vision_row *row,
                        struct err *e) {
     int64_t want[5] = {0};
@@ -189,6 +193,7 @@ static int add_part(struct run *r, const struct vision_row *row, int64_t from, i
     return 0;
 }
 
+/* Adds the tensors of a row, one per block if it has blocks. */
 static int add_row(struct run *r, const struct vision_row *row, struct err *e) {
     const struct vision *v = &r->v;
     bool deep = row->flags & VR_DEEP, blocks = !deep && strstr(row->hf, "%d");
@@ -216,6 +221,7 @@ static int check_leftovers(const struct run *r, struct err *e) {
     return 0;
 }
 
+/* Returns the output type of a part. */
 static enum qtype type_of(const struct run *r, const struct part *p) {
     enum qtype t = r->plan.type;
     if (p->row->flags & VR_F32) return QT_F32;
@@ -255,6 +261,7 @@ bool mmproj_known(const char *arch) {
     return usual_kind(arch_find(arch)) != NULL;
 }
 
+/* Lists the tensors of the projector file. ERR_DATA: unknown or incomplete tower. */
 static int make_plan(struct run *r, const struct convert_opts *o, struct err *e) {
     TRY(plan_open(&r->plan, o, e));
     const struct vision_kind *k = kind_of(&r->plan);
@@ -319,6 +326,7 @@ static const float *compute_row(const struct run *r, const struct part *p, float
     }
 }
 
+/* Converts and writes one tensor. */
 static int write_part(struct run *r, const struct part *p, struct err *e) {
     const int xf = p->row->xf;
     const int64_t from = xf == VX_FRAME_0 || xf == VX_FRAME_1 ? 2 * p->unit : p->unit;
@@ -347,6 +355,7 @@ static int write_part(struct run *r, const struct part *p, struct err *e) {
     return rc;
 }
 
+/* Writes the keys and declares the tensors. */
 static int declare_output(struct run *r, const struct convert_opts *o, struct err *e) {
     struct gguf_w *w = r->w = gguf_w_new();
     gguf_w_str(w, "general.architecture", "clip");
@@ -396,6 +405,7 @@ static int look_at(const struct convert_opts *from, const char *type, bool block
     return 0;
 }
 
+/* Finds out which projector files the folder gives, and of which sizes. */
 static int look(const struct convert_opts *o, struct mmproj_look *l, struct err *e) {
     if (o->type && strcmp(o->type, "auto") != 0) return look_at(o, o->type, false, l, e);
     TRY(look_at(o, "auto", false, l, e));

@@ -55,6 +55,7 @@ static bool same_tensor(const struct st_tensor *a, const struct st_tensor *b) {
     return same && memcmp(a->data, b->data, a->n_bytes) == 0;
 }
 
+/* Indexes the folder's tensors by normalized name. ERR_DATA: two have the same name. */
 static int map_init(struct mapping *m, struct err *e) {
     m->n = hfdir_n_tensors(m->p->dir);
     m->by_name = strmap_new((size_t)m->n);
@@ -169,6 +170,7 @@ static const char *similar_name(const struct mapping *m, const char *name) {
     return NULL;
 }
 
+/* Sets and returns the error for a missing tensor, with a similar name if there is one. */
 static int fail_missing(const struct mapping *m, const struct item *it, const char *name,
                         struct err *e) {
     const char *has = similar_name(m, name), *dir = hfdir_path(m->p->dir);
@@ -308,6 +310,7 @@ static int bind_tensor(struct mapping *m, struct item *it, struct err *e) {
     return fail_missing(m, it, first, e);
 }
 
+/* Returns whether the dotted name has `part` at its beginning or after a dot. */
 static bool has_part(const char *name, const char *part) {
     for (const char *at = strstr(name, part); at; at = strstr(at + 1, part))
         if (at == name || at[-1] == '.') return true;
@@ -446,6 +449,7 @@ static void find_mtp(struct conv_plan *p) {
     }
 }
 
+/* Returns the architecture's row with this GGUF name; NULL: none. */
 static const struct tensor_row *row_named(const struct arch *a, const char *gguf) {
     const struct tensor_row *r = a->tensors;
     while (r->gguf && strcmp(r->gguf, gguf) != 0) r++;
@@ -513,6 +517,7 @@ static void check_tie(struct mapping *m) {
     }
 }
 
+/* Finds the sources of all tensors. ERR_DATA: one is missing or left over. */
 static int bind_all(struct mapping *m, const struct convert_opts *o, struct err *e) {
     struct conv_plan *p = m->p;
     find_mtp(p);

@@ -21,6 +21,7 @@ struct part {
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
+/* Returns how many digits s begins with. */
 static size_t count_digits(const char *s) {
     return strspn(s, "0123456789");
 }
@@ -54,6 +55,7 @@ static bool is_type(const char *s) {
     return strcmp(s, "16") == 0 || strcmp(s, "32") == 0;
 }
 
+/* Returns whether s is in the NULL-terminated list, ignoring case. */
 static bool is_among(const char *s, const char *const *v) {
     for (; *v; v++)
         if (strcasecmp(s, *v) == 0) return true;
@@ -115,6 +117,7 @@ static bool is_other_number(const struct part *p, const struct part *next, int64
     return fabs(label - n) > floor(7 * n / 8);
 }
 
+/* Decides what a part of a model's name is, such as size, version or fine-tune. */
 static void classify_part(struct part *p, const struct part *next, bool first, int64_t n_params) {
     static const char *const tunes[] = {"chat", "instruct", "vision", "lora", NULL};
     if (is_version(p->s)) {

@@ -39,6 +39,7 @@ static bool among(const struct json *list, const char *text, const char *number,
     return false;
 }
 
+/* Finds the id of the token [IMG_BREAK]. ERR_DATA: the tokenizer has none. */
 static int find_break(struct vision *v, struct hfdir *dir, struct err *e) {
     const struct json *j;
     TRY(hfdir_json(dir, "tokenizer.json", &j, e));

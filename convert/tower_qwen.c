@@ -105,6 +105,7 @@ static int read_blocks(struct vision *v, const struct json *cfg, struct err *e) 
     return 0;
 }
 
+/* Returns ERR_DATA unless the tower's output is as wide as the language model. */
 static int check_out(const struct vision *v, const struct json *cfg, const char *name,
                      struct err *e) {
     int64_t text;

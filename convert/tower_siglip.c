@@ -70,6 +70,7 @@ static const struct vision_row minicpm_rows[] = {
 };
 // clang-format on
 
+/* Sets the number of positions of a square image. */
 static void grid(struct vision *v) {
     const int64_t side = v->image_size / v->d[VD_PATCH];
     v->d[VD_POS] = side * side;

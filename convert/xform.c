@@ -65,10 +65,12 @@ static int64_t v_old(const struct hparams *h, int64_t g, int64_t i) {
     int64_t head = i / g;
     return ((head % hk) * per + head / hk) * g + i % g;
 }
+/* Returns the source row of output row r, for value heads in another order. */
 static int64_t src_row_v(const struct job *j, int64_t r) {
     const int64_t g = v_group(j);
     return g ? v_old(&j->p->hp, g, r) : r;
 }
+/* Returns the source row of output row r, for value heads that follow queries and keys. */
 static int64_t src_row_v_tail(const struct job *j, int64_t r) {
     const int64_t fixed = 2 * j->p->hp.d[HD_LIN_K_HEADS] * j->p->hp.d[HD_LIN_K_DIM];
     return r < fixed ? r : fixed + src_row_v(j, r - fixed);
@@ -88,9 +90,11 @@ static int64_t rope_old(const struct job *j, bool apart, int64_t r) {
                   rot = hp_dim(&j->p->hp, block, HD_ROT);
     return pair_old(head, rot < 2 || rot > head ? head : rot, apart, r);
 }
+/* Returns the source row of output row r, for heads rotated in pairs. */
 static int64_t src_row_rope_pairs(const struct job *j, int64_t r) {
     return rope_old(j, false, r);
 }
+/* Returns the source row of output row r, for heads rotated in halves. */
 static int64_t src_row_rope_halves(const struct job *j, int64_t r) {
     return j->p->hp.d[HD_ROPE_SEC0] ? rope_old(j, true, r) : r;
 }
@@ -101,20 +105,25 @@ static int64_t qkv_old(const struct layer_hp *l, int of, int64_t r) {
     const int64_t kv = of ? head : head / per, part = of ? per + of - 1 : head % per;
     return (kv * (per + 2) + part) * hd + r % hd;
 }
+/* Returns the hyperparameters of the tensor's layer. */
 static const struct layer_hp *layer_of(const struct job *j) {
     return &j->p->hp.layer[j->it->inst.block];
 }
+/* Returns the source row of output row r: queries of a fused matrix, in pairs. */
 static int64_t src_row_qkv_q(const struct job *j, int64_t r) {
     const int64_t head = layer_of(j)->head_dim;
     return qkv_old(layer_of(j), 0, pair_old(head, head, false, r));
 }
+/* Returns the source row of output row r: keys of a fused matrix, in pairs. */
 static int64_t src_row_qkv_k(const struct job *j, int64_t r) {
     const int64_t head = layer_of(j)->head_dim;
     return qkv_old(layer_of(j), 1, pair_old(head, head, false, r));
 }
+/* Returns the source row of output row r: values of a fused matrix. */
 static int64_t src_row_qkv_v(const struct job *j, int64_t r) {
     return qkv_old(layer_of(j), 2, r);
 }
+/* Returns the source row of output row r: a fused matrix, sorted by kind. */
 static int64_t src_row_qkv_all(const struct job *j, int64_t r) {
     const struct layer_hp *l = layer_of(j);
     const int64_t n_q = l->heads * l->head_dim, n_k = l->kv_heads * l->head_dim;
@@ -134,6 +143,7 @@ static int64_t qkvz_qkv(const struct job *j, int64_t r) {
     r -= hk * dk;
     return r / v * all + 2 * dk + r % v;
 }
+/* Returns the source row of output row r: the gate in a fused linear attention matrix. */
 static int64_t src_row_qkvz_z(const struct job *j, int64_t r) {
     const struct hparams *h = &j->p->hp;
     const int64_t dk = h->d[HD_LIN_K_DIM], v = h->d[HD_LIN_INNER] / h->d[HD_LIN_K_HEADS];
@@ -148,6 +158,7 @@ static int64_t latent_head(const struct hparams *h) {
 static void scale_values(float *x, int64_t n, float by) {
     for (int64_t i = 0; i < n; i++) x[i] *= by;
 }
+/* Multiplies row r, of n values, by the factor of its tensor. */
 static void times_factor(const struct job *j, int64_t r, float *x, int64_t n) {
     (void)r;
     scale_values(x, n, j->p->hp.mul[j->it->inst.row->group]);
@@ -161,16 +172,19 @@ static void by_part(const struct job *j, int64_t r, float *x, int64_t n) {
     for (; k < 4 && r >= rows[k]; k++) r -= rows[k];
     scale_values(x, n, h->mul[MUL_Z + k]);
 }
+/* Adds 1 to n values, then applies the tensor's factor if it has one. */
 static void add_one(const struct job *j, int64_t r, float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] += 1.0f;
     if (j->it->inst.row->group) times_factor(j, r, x, n);
 }
+/* Replaces x by -exp(x). */
 static void neg_exp(const struct job *j, int64_t r, float *x, int64_t n) {
     (void)j;
     (void)r;
     for (int64_t i = 0; i < n; i++) x[i] = (float)-fp_exp((double)x[i]);
 }
 
+/* Returns the divisor of frequency i: 1, or 1e30 beyond the rotated dimensions. */
 static float rope_freq(const struct hparams *h, int64_t i) {
     return i < h->d[HD_FREQS_ROT] / 2 ? 1.0f : 1e30f;
 }
@@ -263,6 +277,7 @@ struct placement {
     int64_t mat, row;   /* position in the source */
 };
 
+/* Returns the source, matrix and row of an output row. */
 static struct placement locate_row(const struct job *j, int64_t out_row) {
     int64_t mat = out_row / j->rows, r = out_row % j->rows;
     const struct dq *s = &j->p->src[j->it->src];
@@ -293,6 +308,7 @@ static void load_spread(const struct job *j, const struct placement *at, float *
         if (st_to_f32(at->s->part[0], first + i * step, 1, dst + i, &ignored)) dst[i] = 0;
 }
 
+/* Decodes a source row to floats and adds the adapter's delta. */
 static void load_row(const struct job *j, const struct placement *at, float *dst, float *scratch,
                      struct tally *t) {
     const struct dq *q = at->s;
@@ -335,6 +351,7 @@ static void count_odd_raw(enum st_dtype type, const uint8_t *p, int64_t n, struc
     }
 }
 
+/* Encodes n values; counts those that became infinite. */
 static void encode_f16(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     for (int64_t i = 0; i < n; i++) {
         uint16_t v = fp_f32_to_f16(x[i]);
@@ -343,6 +360,7 @@ static void encode_f16(const float *x, uint8_t *dst, int64_t n, struct tally *t)
     }
 }
 
+/* Encodes n values; counts those that became infinite. */
 static void encode_bf16(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     for (int64_t i = 0; i < n; i++) {
         uint16_t v = fp_f32_to_bf16(x[i]);
@@ -351,6 +369,7 @@ static void encode_bf16(const float *x, uint8_t *dst, int64_t n, struct tally *t
     }
 }
 
+/* Encodes n values; counts those in blocks that became infinite. */
 static void encode_q8_0(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     q8_0_row(x, dst, n);
     for (int64_t i = 0; i < n; i += 32) /* a scale beyond f16 makes its block infinite */
@@ -370,6 +389,7 @@ void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, stru
         encode_q8_0(x, dst, n, t);
 }
 
+/* Copies a row unchanged, except for the order of columns. */
 static void copy_row(const struct job *j, const struct placement *at, uint8_t *dst,
                      struct tally *t) {
     const struct st_tensor *s = at->s->part[0];
@@ -402,6 +422,7 @@ static void latent_rows(struct job *j, int64_t begin, int64_t end, int worker) {
     }
 }
 
+/* Converts output rows [begin, end) of the slab. */
 static void convert_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     struct job *j = ctx;
     struct tally *t = &j->b->tally[worker];
@@ -457,6 +478,7 @@ void xform_buf_free(struct xform_buf *b) {
     free(b);
 }
 
+/* Makes the buffers large enough for the tensor. */
 static int reserve_buffers(struct xform_buf *b, const struct job *j, struct pool *pool,
                            struct err *e) {
     int n = pool_size(pool);
@@ -489,6 +511,7 @@ static int reserve_buffers(struct xform_buf *b, const struct job *j, struct pool
     return 0;
 }
 
+/* Decides how a tensor is converted: by copying or via floats. */
 static void set_up_job(struct job *j) {
     const struct item *it = j->it;
     const struct kind *k = j->k = &kinds[it->xf];
@@ -534,10 +557,12 @@ static void set_up_job(struct job *j) {
               st_dtype_qtype(d, &as_is) && as_is == it->type;
 }
 
+/* Drops the mapped source tensors. */
 static void drop_sources(const struct job *j) {
     for (int64_t i = 0; i < j->it->n_src; i++) dq_drop(&j->p->src[j->it->src + i], j->p->dir);
 }
 
+/* Returns ERR_DATA if a worker found a damaged source. */
 static int check_bad(const struct job *j, struct err *e) {
     for (int i = 0; i < j->b->n_workers; i++) {
         const struct dq *q = j->b->tally[i].bad;

@@ -33,6 +33,7 @@ static int check_recipes(struct make *mk, const char *names, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_USAGE unless --depths is a list of numbers that fit 32 bits. */
 static int check_depths(const struct make *mk, struct err *e) {
     int64_t depth[EVAL_MAX_LIST];
     int n_depths;
@@ -43,6 +44,7 @@ static int check_depths(const struct make *mk, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_USAGE unless --budget and --search are valid. */
 static int check_budgets(const struct make *mk, struct err *e) {
     enum search ignored;
     if (mk->budget.n >= MIX_MAX_BUDGETS)
@@ -56,6 +58,7 @@ static int check_budgets(const struct make *mk, struct err *e) {
     return mix_search(mk->search, &ignored, e);
 }
 
+/* Checks all text files; warns about one used for calibration and for evaluation. */
 static int check_texts(const struct make *mk, struct err *e) {
     const struct str_list *texts[] = {&mk->calib, &mk->eval, &mk->probe};
     for (size_t k = 0; k < COUNT_OF(texts); k++) TRY(make_check_texts(texts[k], e));
@@ -68,6 +71,7 @@ static int check_texts(const struct make *mk, struct err *e) {
     return 0;
 }
 
+/* Sets mk->effort from --effort, by default normal. */
 static int check_effort(struct make *mk, struct err *e) {
     mk->effort = EFFORT_NORMAL;
     if (!mk->effort_text) return 0;

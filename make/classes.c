@@ -39,6 +39,7 @@ struct ladder { /* classes that are all made with, or all without, error feedbac
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+/* Adds to the step's key what every candidate depends on. */
 static void add_input_keys(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
     step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
@@ -46,6 +47,7 @@ static void add_input_keys(const struct ladder *l, struct step *s) {
     make_key_template(l->mk, s);
 }
 
+/* Adds to the step's key what a mix of this rung depends on. */
 static void add_cand_keys(const struct ladder *l, const struct rung *r, struct step *s) {
     add_input_keys(l, s);
     step_key(s, "gram", "%s", l->gram_hash);
@@ -70,6 +72,7 @@ static int key_rung(const struct ladder *l, const struct rung *r, struct step *s
     return 0;
 }
 
+/* Begins the step KIND-NAME of a rung. */
 static void init_rung_step(const struct ladder *l, const char *kind, const struct rung *r,
                            struct step *s) {
     char *name = xasprintf("%s-%s", kind, r->name);
@@ -79,6 +82,7 @@ static void init_rung_step(const struct ladder *l, const char *kind, const struc
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
+/* Names the candidate's file KIND-NAME in the work folder. */
 static void name_cand(const struct make *mk, struct cand *c, const char *kind,
                       const struct rung *r) {
     free(c->file);
@@ -97,6 +101,7 @@ static int cand_made(const struct ladder *l, struct cand *c, struct err *e) {
     return job_file_hash(&l->mk->job, c->path, c->made.hash, e);
 }
 
+/* Returns the options for encoding with `recipe` to `out`; feedback: with error feedback. */
 static struct quantize_opts encode_options(const struct ladder *l, const char *recipe,
                                            const char *out, bool feedback, enum search search) {
     struct make *mk = l->mk;
@@ -133,6 +138,7 @@ static int preset_cand(const struct ladder *l, struct rung *r, struct cand *c, b
     return rc;
 }
 
+/* Records the finished candidate of a preset. */
 static int save_preset(const struct ladder *l, struct rung *r, struct cand *c,
                        const struct quantize_opts *o, struct err *e) {
     struct step s;
@@ -292,6 +298,7 @@ static int all_mixes_known(const struct ladder *l, bool *all, struct err *e) {
     return 0;
 }
 
+/* Makes the mixes of all rungs. */
 static int make_mixes(const struct ladder *l, struct err *e) {
     struct mixer x = {0};
     struct mix_job *job = xcalloc((size_t)l->n, sizeof *job);
@@ -329,6 +336,7 @@ struct seen {
     int n;
 };
 
+/* Compares each rung's mix with its preset and sets whether it passed; ctx: struct seen. */
 static void judge_rungs(void *ctx, const struct eval_kld_run *run) {
     const struct seen *s = ctx;
     for (int k = 0; k < s->n; k++) {
@@ -410,6 +418,7 @@ static void remove_candidate(const struct cand *c) {
     if (c->path) remove(c->path);
 }
 
+/* Keeps the better candidate as the rung's file, records it, and removes the other. */
 static int settle_rung(const struct ladder *l, struct rung *r, struct err *e) {
     struct make *mk = l->mk;
     const struct cand *c = r->passed ? &r->cand : &r->plain;
@@ -480,6 +489,7 @@ static void best_so_far(const struct ladder *l, struct rung *r) {
     r->mix = r->passed && r->mix;
 }
 
+/* Encodes a candidate block by block; types: recipe or plan. */
 static int make_block(const struct ladder *l, struct rung *r, const char *types, struct err *e) {
     struct quantize_opts o = encode_options(l, types, r->cand.path, true, l->search);
     struct quantize_report report;
@@ -539,6 +549,7 @@ static int group_end(const struct ladder *l, int from) {
     return i;
 }
 
+/* Makes, compares and settles rungs [from, to); failed ones get a second attempt. */
 static int make_group(const struct ladder *l, int from, int to, struct err *e) {
     bool again = false;
     TRY(make_presets(l, from, to, false, e));
@@ -621,6 +632,7 @@ static int count(const struct ladder *l, const struct rung *all, int n_all, stru
     return 0;
 }
 
+/* Makes the files of all rungs that are not recorded yet. */
 static int run_ladder(struct ladder *l, struct rung *all, struct err *e) {
     struct make *mk = l->mk;
     int n_all;

@@ -26,6 +26,7 @@ struct dry {
     struct job begun; /* the earlier job in the folder, read-only; state NULL: no job */
 };
 
+/* Deletes a folder and the files in it; ignores errors. */
 static void remove_folder(const char *dir) {
     struct io_names all;
     struct err ignored;
@@ -39,6 +40,7 @@ static void remove_folder(const char *dir) {
     rmdir(dir);
 }
 
+/* Creates a folder in `dir`; returns its path, freed by the caller, or NULL. */
 static char *make_temp_folder(const char *dir, struct err *e) {
     char *path = xasprintf("%s/hone-forecast-XXXXXX", dir);
     if (mkdtemp(path)) return path;
@@ -66,6 +68,7 @@ static int convert_here(void *ud, const char **base, struct err *e) {
     return 0;
 }
 
+/* Returns the bytes of a size class: exact if the model is converted, else estimated. */
 static uint64_t class_size(struct dry *d, const char *name) {
     uint64_t exact;
     struct err ignored;
@@ -353,6 +356,7 @@ static void emit_forecast(struct dry *d, struct emit *m) {
     emit_left_out(d, m);
 }
 
+/* Plans the job without running it, and emits the forecast. */
 static int run_forecast(struct dry *d, struct emit *m, struct err *e) {
     struct make *mk = d->mk;
     TRY(shapes_open(&d->s, mk->src, mk->type, e));

@@ -23,6 +23,7 @@ static const double probed = .016;
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+/* Returns the number of weights of a tensor. */
 static double weights_of(const struct recipe_item *it) {
     return (double)it->ne[0] * (double)it->ne[1] * (double)(it->ne[2] * it->ne[3]);
 }
@@ -33,6 +34,7 @@ static void types_of(const struct recipe_item *it, bool can[QT_COUNT]) {
     for (int t = 0; t < QT_COUNT; t++) can[t] = can[t] && !(qtype_info(t)->flags & QF_LAST_RESORT);
 }
 
+/* Returns the mean rate over the possible types; 0: no type is possible. */
 static double mean_of(const bool can[QT_COUNT], const double rate[QT_COUNT]) {
     double sum = 0;
     int n = 0;
@@ -93,6 +95,7 @@ struct fed_time {
     double encode; /* encoding it in one type */
 };
 
+/* Estimates the seconds of error feedback for one tensor. */
 static void fed_times(const struct recipe_item *it, const struct speeds *s, struct fed_time *out) {
     struct shapes_input in;
     bool can[QT_COUNT];
@@ -162,6 +165,7 @@ static bool follows(enum role r) {
            r == ROLE_SSM_BETA;
 }
 
+/* Counts, for each role, the layers whose types are chosen separately. */
 static void count_groups(const struct shapes *s, struct plan_in *in) {
     in->n_roles = PLAN_ROLES;
     memset(in->layers, 0, sizeof in->layers);
@@ -194,6 +198,7 @@ void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_
 /* Tokens in the prompt and in the answer of a tool-call case; runs per case: one unconstrained, one
  * constrained. */
 enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
+/* Estimates the seconds of evaluation, speed measurement and hashing. */
 static void measuring(struct plan_in *in, const struct rates *r, const struct shapes *s,
                       const struct estimate_opts *o) {
     const double token = r->window / (double)o->eval_ctx, prompt = token * .6;

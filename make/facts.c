@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+/* Returns an error if the file for recipe `what` exists and is not this job's. */
 static int check_output(struct make *mk, const char *what, struct err *e) {
     char name[RECIPE_FILE];
     recipe_file(what, name);

@@ -38,6 +38,7 @@ struct constraint {
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
+/* Returns the first occurrence of `what` in s [n]; NULL: none. */
 static const char *find_text(const char *s, size_t n, const char *what) {
     return memmem(s, n, what, strlen(what));
 }
@@ -69,12 +70,14 @@ static void text_hash(const char *name, const char *text, size_t len, char hex[6
 
 /* ---- state of a file ---- */
 
+/* Returns what is known about a file; NULL: nothing. */
 static struct known *find_known(const struct constraint *g, const char *name) {
     for (int i = 0; i < g->n; i++)
         if (strcmp(g->known[i].name, name) == 0) return &g->known[i];
     return NULL;
 }
 
+/* Records a file's SHA-256, if it is 64 digits; announced: it is about to be written. */
 static void add_known(struct constraint *g, const char *name, const char *hex, bool announced) {
     if (!name || !hex || strlen(hex) != 64 || g->n == MAX_KNOWN) return;
     g->known = xreallocarray(g->known, (size_t)g->n + 1, sizeof *g->known);
@@ -83,6 +86,7 @@ static void add_known(struct constraint *g, const char *name, const char *hex, b
     memcpy(k->hex, hex, 65);
 }
 
+/* Reads which files an earlier run wrote, from the folder's manifest. */
 static void read_manifest(struct constraint *g) {
     cJSON *root = doc_find(g->dir, MANIFEST_NAME, MAX_TEXT);
     g->manifest = doc_is(root, "format", "hone-manifest");
@@ -92,6 +96,7 @@ static void read_manifest(struct constraint *g) {
     g->old = g->n == 0;
 }
 
+/* Reads a file of the folder; *text NULL: there is no such file. */
 static int read_text(const char *dir, const char *name, char **text, size_t *len, struct err *e) {
     char *path = io_join(dir, name);
     *text = NULL;
@@ -171,6 +176,7 @@ static bool is_our_sums(const struct constraint *g, const char *s) {
     return g->manifest || find_known(g, SUMS) || g->old;
 }
 
+/* Returns whether SHA256SUMS lists this file with this content. */
 static bool is_in_sums(const struct constraint *g, const char *name, const char *text, size_t len) {
     char hex[65];
     struct sha256 s;
@@ -183,6 +189,7 @@ static bool is_in_sums(const struct constraint *g, const char *name, const char 
     return found;
 }
 
+/* Returns whether the file is unchanged since hone wrote it. */
 static bool is_ours(const struct constraint *g, const char *name, const char *text, size_t len) {
     char hex[65];
     if (strcmp(name, MANIFEST_NAME) == 0) return g->manifest;

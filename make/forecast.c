@@ -134,6 +134,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
+/* Begins the step "plan"; its key has everything that a plan depends on. */
 static int plan_step(struct make *mk, struct step *s, struct err *e) {
     step_init(s, &mk->job, "plan");
     step_key(s, "base", "%s", mk->file[0].hash);
@@ -171,11 +172,13 @@ static const struct {
     TIME(slope_window), TIME(factors),      TIME(encode_alone)
 #undef TIME
 };
+/* Returns the time number i of a plan. */
 static double *time_at(struct plan_in *in, size_t i) {
     void *at = (char *)in + times[i].at;
     return at;
 }
 
+/* Writes the plan's times and layers, for a job that resumes. */
 static void put_forecast(struct make *mk, cJSON *to) {
     struct plan_in *in = &mk->in;
     cJSON *o = doc_obj(to, "forecast");
@@ -221,6 +224,7 @@ static void read_forecast(struct make *mk, const cJSON *o) {
     mk->in = in;
 }
 
+/* Records the plan, so that a job that resumes keeps it. */
 static int save_plan(struct make *mk, struct err *e) {
     const struct make_plan *p = &mk->plan;
     struct step s;
@@ -245,10 +249,12 @@ static int save_plan(struct make *mk, struct err *e) {
     return rc;
 }
 
+/* Reads an integer that is not negative; false: missing or invalid. */
 static bool read_count(const cJSON *o, const char *name, int64_t *out) {
     return doc_i64(o, name, out) && *out >= 0;
 }
 
+/* Takes over a recorded plan; false: malformed. */
 static bool read_plan(struct make *mk, const cJSON *o) {
     struct make_plan p = {.made = true,
                           .mixes = doc_bool(o, "mixes", false),
@@ -278,6 +284,7 @@ static bool read_plan(struct make *mk, const cJSON *o) {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* Lists what the plan leaves out for lack of memory or time. */
 static void note_left_out(struct make *mk) {
     char text[512];
     mk->left_out.n = 0;

@@ -64,6 +64,7 @@ void made_drop(struct make *mk) {
     made_release(&mk->file[--mk->n_files]);
 }
 
+/* Closes the cache of long steps; remove: deletes it too. */
 static void close_kept(struct make *mk, bool remove) {
     results_cache_close(mk->w->kept, remove);
     mk->w->kept = NULL;
@@ -80,6 +81,7 @@ static void release_make(struct make *mk) {
     job_close(&mk->job);
 }
 
+/* Removes unfinished files of earlier runs. */
 static int remove_parts(struct make *mk, struct err *e) {
     return job_remove_parts(&mk->job, e);
 }
@@ -115,6 +117,7 @@ static bool has_output(const struct make *mk) {
 static bool has_tower(const struct make *mk) {
     return mk->tower.tower != TOWER_NONE;
 }
+/* Returns whether single recipes were requested. */
 static bool wants_presets(const struct make *mk) {
     return mk->recipes.n > 0;
 }
@@ -124,6 +127,7 @@ static bool wants_classes(const struct make *mk) {
 static bool wants_budgets(const struct make *mk) {
     return mk->budget.n > 0;
 }
+/* Returns whether sensitivity probes are needed: for size classes or budgets. */
 static bool wants_probes(const struct make *mk) {
     return mk->classes.n || mk->budget.n;
 }
@@ -265,6 +269,7 @@ static void tell_progress(const struct make *mk, const struct make_step *s) {
     progress_set_left(mk->t0, step, rest);
 }
 
+/* Runs all steps of the job that were requested. */
 static int all_steps(struct make *mk, struct err *e) {
     int n = 0, at = 0, rc = 0;
     for (size_t i = 0; i < COUNT_OF(steps); i++) n += steps[i].what && steps[i].asked(mk);
@@ -291,12 +296,14 @@ static int all_steps(struct make *mk, struct err *e) {
     return rc;
 }
 
+/* Opens the output folder, and locks it for this job. */
 static int open_job(struct make *mk, const char *out, struct err *e) {
     TRY(job_open(&mk->job, out, e));
     TRY(make_check_folder(mk, e));
     return 0;
 }
 
+/* Runs the whole job; after: text to print at the end. */
 static int run_make(struct make *mk, const char *recipes, const char *out, struct emit *m,
                     struct buf *after, struct err *e) {
     struct work *w = mk->w;

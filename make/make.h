@@ -111,12 +111,14 @@ void make_keep(cJSON **to, cJSON *result);
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Adds a sentence to the notes of results.json. */
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Adds a file to the job; takes `path` over. outside: it is not in the output folder. */
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);
 
 struct eval_kld_run;
 /* Measures f[1..n) against the base f[0] in one pass and records the results of every file. `see`,
  * if not NULL, may inspect the run. */
 typedef void (*make_see)(void *ctx, const struct eval_kld_run *r);
+/* Evaluates n files, the base first, in one run; see: called with the results, or NULL. */
 int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
                  struct err *e);
 /* Returns the share of f's windows that an earlier run has measured; the results cache must be open
@@ -203,6 +205,7 @@ int make_forecast(struct make *mk, struct err *e);
 /* Returns whether the plan exceeds --time although nothing more can be left out; writes a warning
  * to out. */
 bool make_too_long(const struct make *mk, char out[512]);
+/* Emits what a job would make and how long it would take; writes nothing to `out`. */
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e);
 /* Returns ERR_SYS, before anything is written, for a new job whose --time is too short even for
  * presets, according to a forecast that runs no passes of the model. */
@@ -215,8 +218,10 @@ double make_other_memory(void);
 /* Measures the inputs of the plan. `base` is the path of the converted model; NULL: not converted
  * yet. In that case `convert`, if not NULL, converts the model if timing its passes is worth it. */
 typedef int (*make_provide)(void *ud, const char **base, struct err *e);
+/* Times the machine and plans the job; convert: provides the base file, or NULL. */
 int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
                       make_provide convert, void *ud, struct err *e);
+/* Collects the importance matrix, or finds the recorded one. */
 int make_imatrix(struct make *mk, struct err *e);
 /* Returns the path of the file of second moments, freed by the caller; NULL: none were collected.
  */
@@ -241,13 +246,17 @@ double make_time_for_probes(const struct make *mk);
 /* Looks for an evaluation text that was also used for importance or probes, and sets *same to its
  * path; NULL: there is no such text. */
 int make_texts_apart(struct make *mk, const char **same, struct err *e);
+/* Evaluates the files that have no recorded result. */
 int make_eval(struct make *mk, struct err *e);
+/* Measures the speed of all files. */
 int make_speed(struct make *mk, struct err *e);
+/* Runs the tool-calling cases on all files, or takes the recorded results. */
 int make_tools(struct make *mk, struct err *e);
 /* Appends rows of `old`, an earlier results.json, to the files of `now`, the new one: those of
  * files that are still in the folder but were not made by this run. Files whose results are not
  * comparable are skipped with a warning. */
 void make_earlier(struct make *mk, const cJSON *old, cJSON *now);
+/* Writes results and reports, or publishes the folder. */
 int make_report(struct make *mk, struct err *e);
 /* Computes the SHA-256 of an output, cached by the hash of its content. */
 int make_checksum(struct make *mk, const char *path, const char *hash, char hex[65], struct err *e);

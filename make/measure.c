@@ -24,6 +24,7 @@
 
 /* ---- perplexity and divergence --------------------------------------------------------------- */
 
+/* Begins the step that evaluates f; its key has everything that the result depends on. */
 static int eval_step(struct make *mk, const struct made *f, struct step *s, struct err *e) {
     char *name = xasprintf("eval-%s", f->is_base ? "base" : f->recipe);
     step_init(s, &mk->job, name);
@@ -91,6 +92,7 @@ struct bench { /* open models: the base, then the candidates */
     int n;
 };
 
+/* Opens n files with a session each; on error, bench_close() is still needed. */
 static int bench_open(struct make *mk, struct bench *b, struct made *const *f, int n,
                       struct err *e) {
     b->model = xcalloc((size_t)n, sizeof *b->model);
@@ -128,6 +130,7 @@ int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
     return rc;
 }
 
+/* Records the result of candidate `cand` as the evaluation of f. */
 static int record_eval(struct make *mk, struct made *f, const struct eval_kld_run *r, int cand,
                        struct err *e) {
     make_keep(&f->eval, kld_result(r, cand, f->is_base));
@@ -246,6 +249,7 @@ int make_eval(struct make *mk, struct err *e) {
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
+/* Writes n measured speeds as the list "speed". */
 static void put_speeds(cJSON *to, const struct eval_speed *row, int n) {
     cJSON *rows = doc_arr(to, "speed");
     for (int i = 0; i < n; i++) {
@@ -299,6 +303,7 @@ out:
     return rc;
 }
 
+/* Measures a file's speed, or takes the recorded one. */
 static int speed_one(struct make *mk, struct made *f, struct err *e) {
     char *name = xasprintf("speed-%s", f->is_base ? "base" : f->recipe), device[256];
     struct step s;

@@ -174,6 +174,7 @@ static int add_recorded(struct make *mk, const cJSON *result, const char *text, 
     return job_file_hash(&mk->job, path, f->hash, e);
 }
 
+/* Makes the mix for one --budget; text: the budget as given. */
 static int make_budget(struct make *mk, const char *text, uint64_t budget, const char *sens,
                        const char *sens_hash, struct err *e) {
     struct step s;

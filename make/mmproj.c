@@ -47,6 +47,7 @@ int make_check_mmproj(const struct make *mk, struct err *e) {
     return rc;
 }
 
+/* Converts the vision tower to `file` in the output folder. */
 static int write_file(struct make *mk, const char *file, const char *type, struct err *e) {
     struct mmproj_report r;
     char *path = job_path(&mk->job, file);

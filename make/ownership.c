@@ -15,6 +15,7 @@
 
 enum { MAX_OWN = 1 << 16, MAX_MANIFEST = 256 << 20 };
 
+/* Returns the path of the record that the job owns the file `name`; freed by the caller. */
 static char *own_path(const struct job *j, const char *name) {
     char *file = xasprintf("own-%s.json", name), *path = io_join(j->state, file);
     free(file);
@@ -93,6 +94,7 @@ int claim_check(const struct job *j, const char *name, struct err *e) {
                    name);
 }
 
+/* Writes the record that the job owns the file `name`. */
 static int write_own(const struct job *j, const char *name, const cJSON *about, struct err *e) {
     char *path = own_path(j, name);
     const int rc = doc_write(about, path, true, e);

@@ -30,18 +30,21 @@ static const int levels[] = {16, 8, 4};
 /* Evaluation windows: ENOUGH compares files well; fewer than LEAST are meaningless. */
 enum { ENOUGH_WINDOWS = 32, LEAST_WINDOWS = 8 };
 
+/* Sets the kind of probes and their windows, at most the number given. */
 static void set_probes(const struct plan_in *in, enum probes how, int windows,
                        struct make_plan *p) {
     p->probes = how;
     p->probe_windows = min_i64(windows, in->probe_windows > 0 ? in->probe_windows : levels[0]);
 }
 
+/* Sets how many files get error feedback; 0 also drops second moments of gradients. */
 static void set_fed(struct make_plan *p, int64_t files) {
     p->fed_files = files;
     p->feedback = files > 0;
     p->answers = p->answers && files > 0;
 }
 
+/* Computes how many probes and passes the plan takes. */
 static void cost_of(const struct plan_in *in, const struct make_plan *p, struct probe_cost *out) {
     probe_cost(p->probes, in->layers, in->n_roles, 0, 0, out);
 }
@@ -52,6 +55,7 @@ int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
     return c.n_probes;
 }
 
+/* Returns the seconds of all probes, encoding included. */
 static double probing_seconds(const struct plan_in *in, const struct make_plan *p) {
     const double windows = (double)p->probe_windows;
     struct probe_cost c;
@@ -134,6 +138,7 @@ bool plan_same(const struct make_plan *a, const struct make_plan *b) {
            a->probe_windows == b->probe_windows && a->eval_windows == b->eval_windows;
 }
 
+/* Returns whether the plan takes no longer than --time; no limit: true. */
 static bool fits_limit(const struct plan_in *in, const struct make_plan *p) {
     return in->limit <= 0 || plan_total(in, p) <= in->limit;
 }
@@ -152,10 +157,12 @@ struct steps {
     int kind_end[PLAN_POINTS], n_kinds; /* indices after the last step of each kind */
 };
 
+/* Adds a plan to the list, unless it equals the last one or the list is full. */
 static void add_step(struct steps *s, const struct make_plan *p) {
     if (s->n < PLAN_STEPS && (!s->n || !plan_same(p, &s->out[s->n - 1]))) s->out[s->n++] = *p;
 }
 
+/* Marks the end of plans of one kind. */
 static void end_kind(struct steps *s) {
     if (s->n_kinds < PLAN_POINTS && (!s->n_kinds || s->kind_end[s->n_kinds - 1] < s->n))
         s->kind_end[s->n_kinds++] = s->n;
@@ -196,6 +203,7 @@ static void mix_steps(struct steps *s, struct make_plan *p) {
     end_kind(s);
 }
 
+/* Lists plans from the best to the fastest. */
 static void list_steps(struct steps *s) {
     struct make_plan p;
     plan_full(s->in, &p);
@@ -243,6 +251,7 @@ int plan_points(const struct plan_in *in, struct make_plan out[PLAN_POINTS]) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Returns whether the memory suffices for this need; no limit: true. */
 static bool has_room(const struct plan_in *in, enum plan_need n) {
     return in->memory <= 0 || in->need[n] <= in->memory;
 }
@@ -286,6 +295,7 @@ static void size_text(double bytes, char out[32]) {
     snprintf(out, 32, "%.0f%s", ceil(bytes / (large ? 0x1p30 : 0x1p20)), large ? "GiB" : "MiB");
 }
 
+/* Writes an amount of bytes in MB or GB (powers of ten). */
 static void amount_text(double bytes, char out[32]) {
     if (bytes < 1e9)
         snprintf(out, 32, "%.0f MB", bytes / 1e6);
@@ -385,6 +395,7 @@ static void cost(const struct plan_in *in, const struct make_plan *p, const stru
     plan_time_text(plan_total(in, with) - plan_total(in, p), out);
 }
 
+/* Describes the mixes that p leaves out, and the time they would take. */
 static void say_mixes(const struct plan_in *in, const struct make_plan *p,
                       const struct make_plan *full, char *out, size_t cap) {
     struct make_plan with = *full;
@@ -397,6 +408,7 @@ static void say_mixes(const struct plan_in *in, const struct make_plan *p,
              full->feedback ? " and made with error feedback" : "", more);
 }
 
+/* Describes the error feedback that p leaves out, and the time it would take. */
 static void say_feedback(const struct plan_in *in, const struct make_plan *p, char *out,
                          size_t cap) {
     struct make_plan with = *p;
@@ -411,6 +423,7 @@ static void say_feedback(const struct plan_in *in, const struct make_plan *p, ch
         snprintf(out, cap, "error feedback: it would take %s more", more);
 }
 
+/* Describes the probes that p leaves out, and the time they would take. */
 static void say_probes(const struct plan_in *in, const struct make_plan *p,
                        const struct make_plan *full, char *out, size_t cap) {
     struct make_plan with = *p;

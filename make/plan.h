@@ -101,8 +101,11 @@ void plan_describe(const struct plan_in *in, const struct make_plan *p, char *ou
 /* Writes the --time that the shortest plan needs, with 10 % to spare: "95m", "12h". */
 void plan_time_needed(const struct plan_in *in, char out[32]);
 bool plan_same(const struct make_plan *a, const struct make_plan *b);
+/* Returns the seconds that one part of the plan still takes. */
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);
+/* Returns the seconds of the whole job, those already spent included. */
 double plan_total(const struct plan_in *in, const struct make_plan *p);
+/* Returns the number of probes. */
 int64_t plan_probes(const struct plan_in *in, const struct make_plan *p);
 /* Returns whether a plan that plan_fit() made still exceeds the limit. */
 bool plan_too_long(const struct plan_in *in, const struct make_plan *p);

@@ -69,6 +69,7 @@ static void render_prompt(struct publish *p) {
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
+/* Adds a file to write and returns its text, to be filled; `name` is not copied. */
 static struct buf *add_text(struct publish *p, const char *name) {
     p->file[p->n_files].name = name;
     return &p->file[p->n_files++].text;
@@ -85,6 +86,7 @@ static const char *const copied[][2] = {{"LICENSE", NULL},
                                         {"chat_template.jinja", NULL},
                                         {"SYSTEM_PROMPT.txt", "system"}};
 
+/* Reads the files of --source that belong to a release, such as the config. */
 static int copy_source(struct publish *p, struct err *e) {
     if (!p->o->source) return 0;
     if (!io_is_dir(p->o->source))
@@ -192,6 +194,7 @@ static void add_notes(const struct publish *p, struct buf *card) {
     *card = out;
 }
 
+/* Makes the texts of all files of the release. */
 static int make_texts(struct publish *p, struct err *e) {
     if (p->have_result) {
         const char *name = p->facts.text[FACT_NAME];
@@ -244,6 +247,7 @@ static int may_write(struct publish *p, struct err *e) {
     return 0;
 }
 
+/* Writes the texts through the guard, which protects files that users changed. */
 static int write_texts(struct publish *p, struct err *e) {
     TRY(may_write(p, e));
     TRY(guard_begin(p->guard, e));
@@ -257,6 +261,7 @@ static int write_texts(struct publish *p, struct err *e) {
     return 0;
 }
 
+/* Adds a file to the manifest and to the checksums. */
 static int list_file(struct publish *p, cJSON *files, struct buf *sums, const char *name,
                      struct progress *prog, struct err *e) {
     char hex[65], *path = io_join(p->o->dir, name);
@@ -302,6 +307,7 @@ static void add_source(const struct publish *p, cJSON *root) {
     cJSON_Delete(read);
 }
 
+/* Writes a list of the release's files. */
 static int write_list(struct publish *p, const char *name, const struct buf *text, struct err *e) {
     bool written;
     TRY(guard_write(p->guard, name, text->data, text->len, p->o->way, &written, e));
@@ -309,6 +315,7 @@ static int write_list(struct publish *p, const char *name, const struct buf *tex
     return 0;
 }
 
+/* Writes the manifest and SHA256SUMS for all files of the folder. */
 static int write_lists(struct publish *p, struct err *e) {
     struct release now; /* includes the files just written */
     struct buf json = {0}, sums = {0};
@@ -352,6 +359,7 @@ static int write_lists(struct publish *p, struct err *e) {
     return rc;
 }
 
+/* Opens the folder and collects the facts for the model card. */
 static int publish_open(struct publish *p, struct err *e) {
     TRY(guard_open(&p->guard, p->o->dir, e));
     p->old = doc_find(p->o->dir, MANIFEST_NAME, 4 * MAX_TEXT);

@@ -28,6 +28,7 @@ struct publish_report {
     uint64_t n_bytes;           /* total of all listed files */
     bool has_license, has_base; /* named on the card */
 };
+/* Writes all files of a release into a folder of GGUF files. */
 int publish_folder(const struct publish_opts *o, struct publish_report *r, struct err *e);
 /* Returns ERR_USAGE if any text that publish_folder may write is the user's own. Call it before
  * long work. */
@@ -39,12 +40,14 @@ struct publish_facts {
     const char *text[FACT_COUNT]; /* NULL: not given */
     const char *language, *tags;
 };
+/* Sets facts from the options. ERR_USAGE: not an id of the form OWNER/NAME. */
 int publish_facts_parse(const struct publish_facts *from, struct facts *f, struct err *e);
 /* Fills f with all known facts. In order of priority, they come from the options, the manifest, the
  * results, the folder's own card, and the source (publish_facts.c). */
 int publish_facts_find(struct facts *f, const struct publish_opts *o, const cJSON *results,
                        struct err *e);
 struct release;
+/* Fills the release with the facts that are set. */
 void publish_facts_apply(const struct facts *f, struct release *r);
 
 #endif

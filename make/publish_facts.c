@@ -33,6 +33,7 @@ int publish_facts_parse(const struct publish_facts *from, struct facts *f, struc
     return 0;
 }
 
+/* Reads the folder's README.md; *text NULL: not there. */
 static int read_card(const char *dir, char **text, size_t *len, struct err *e) {
     char *path = io_join(dir, "README.md");
     *text = NULL;
@@ -96,6 +97,7 @@ int publish_facts_find(struct facts *f, const struct publish_opts *o, const cJSO
     return rc;
 }
 
+/* Replaces the list of n by l's values, unless l is empty; returns the new number. */
 static int apply_list(const struct fact_list *l, const char **out, int n) {
     static const char *const other[] = {"safetensors", "pytorch", "transformers", "tf",
                                         "jax",         "onnx",    "mlx"};

@@ -27,6 +27,7 @@ struct judge {
     bool *ok;
 };
 
+/* Returns the index of file i in the results; -1: not measured. */
 static int result_index(const struct judge *j, int i) {
     for (int k = 0; j->res && k < j->res->n_files; k++)
         if (strcmp(j->res->file[k].file, j->r->file[i].file) == 0) return k;
@@ -43,6 +44,7 @@ static double badness(const struct judge *j, int i) {
     return k == pick_file(j->res) ? -1 : j->res->file[k].mean_kld;
 }
 
+/* Returns the index of the best file that fits; -1: none does. */
 static int best_file(const struct judge *j) {
     int best = -1;
     for (int i = 0; i < j->r->n_files; i++)
@@ -93,6 +95,7 @@ static void cell(const struct judge *j, struct release_fit *row, int k) {
         }
 }
 
+/* Adds a row for each memory size, until the best file fits. */
 static void add_fit_rows(struct judge *j, enum release_memory kind, const int *gib, size_t n) {
     struct release *r = j->r;
     int top = r->fit_best, first = r->n_fits;

@@ -76,6 +76,7 @@ static int describe_file(struct made *f, int64_t *n_params, struct requant *base
     return 0;
 }
 
+/* Writes the facts about the model. */
 static int put_model(const struct make *mk, cJSON *to, int64_t n_params, struct err *e) {
     struct gguf *g = NULL;
     char key[128];
@@ -115,6 +116,7 @@ static void put_types(cJSON *to, const struct made *f) {
     }
 }
 
+/* Writes the results of one file. */
 static void put_file(cJSON *files, const struct made *f) {
     const cJSON *const part[] = {f->eval, f->speed, f->tools};
     cJSON *o = doc_obj(files, NULL);
@@ -184,12 +186,14 @@ static int write_text(struct make *mk, const char *name, const struct buf *text,
     return rc;
 }
 
+/* Returns whether any file is in the output folder. */
 static bool holds_model(const struct make *mk) {
     for (int i = 0; i < mk->n_files; i++)
         if (!mk->file[i].outside) return true;
     return false;
 }
 
+/* Writes the HTML report and README.md from results.json. */
 static int write_reports(struct make *mk, struct err *e) {
     struct result r;
     struct buf text = {0};
@@ -209,6 +213,7 @@ static int write_reports(struct make *mk, struct err *e) {
     return rc;
 }
 
+/* Writes SHA256SUMS for models and reports. */
 static int write_sums(struct make *mk, struct err *e) {
     static const char *const small[] = {"results.json", "README.md", "report.html"};
     struct buf text = {0};

@@ -31,6 +31,7 @@ int make_texts_apart(struct make *mk, const char **same, struct err *e) {
     return 0;
 }
 
+/* Adds to the step's key what the sensitivity depends on. */
 static int add_step_keys(struct make *mk, const struct mix_probe_opts *o, struct step *s,
                          struct err *e) {
     step_key(s, "base", "%s", mk->file[0].hash);
@@ -47,6 +48,7 @@ static int add_step_keys(struct make *mk, const struct mix_probe_opts *o, struct
     return 0;
 }
 
+/* Measures the sensitivity and records the file. */
 static int measure_sens(const struct mix_probe_opts *o, struct step *s, struct make *mk,
                         struct err *e) {
     struct sens sens;

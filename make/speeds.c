@@ -82,6 +82,7 @@ static void thread_times(double *ran, double *waited) {
 struct watch {
     double t0, ran, waited;
 };
+/* Starts timing: wall clock and what the threads ran. */
 static void watch_start(struct watch *w) {
     thread_times(&w->ran, &w->waited);
     w->t0 = progress_now_s();
@@ -176,6 +177,7 @@ static bool is_timed(const struct qtype_info *q) {
     return q && (q->flags & (QF_MIX | QF_MIX_NARROW)) && !(q->flags & QF_LAST_RESORT);
 }
 
+/* Times the encoders of all types, and measures the error of each. */
 static void time_encoders(struct speeds *s, const struct data *d) {
     struct kern *ref = xcalloc(1, sizeof *ref);
     kern_init(ref, KERN_REF);
@@ -305,6 +307,7 @@ static void gemm_rate(void *ctx, int64_t begin, int64_t end, int worker) {
         g->flops[i] = kern_bench_gemm(&g->k, 128, 64, 2048, .2) * 1e9;
 }
 
+/* Returns the FLOP per second of matrix products over all threads. */
 static double product_rate(const struct work *w) {
     struct gemm *g = xcalloc(1, sizeof *g);
     const int n = pool_size(w->pool) < 256 ? pool_size(w->pool) : 256;

@@ -45,6 +45,7 @@ static bool is_part(const struct io_names *all, int i) {
            strcmp(all->v[i + 1] + n, ".log") == 0;
 }
 
+/* Deletes the files of a folder for which `which` returns true. */
 static int remove_leftovers(const char *dir, bool (*which)(const struct io_names *all, int i),
                             struct err *e) {
     struct io_names all;
@@ -228,10 +229,12 @@ void step_key(struct step *s, const char *what, const char *fmt, ...) {
     buf_fmt(&s->key, "%s=%s;", what, value);
 }
 
+/* Writes the hash of the step's key. */
 static void key_hex(const struct step *s, char hex[33]) {
     hash_xxh128_hex(hex, s->key.data, s->key.len);
 }
 
+/* Returns the path of a step's record, freed by the caller. */
 static char *record_path(const struct job *j, const char *name) {
     char *file = xasprintf("%s.json", name), *path = io_join(j->state, file);
     free(file);
@@ -248,6 +251,7 @@ static bool file_stamp(const char *path, int64_t *size, char stamp[40]) {
     return true;
 }
 
+/* Writes the XXH128 hash of a file's content. */
 static int hash_content(const char *path, char hex[33], struct err *e) {
     struct map m;
     TRY(map_open(&m, path, e));
@@ -305,6 +309,7 @@ bool step_intact(const char *path, const cJSON *file) {
             (hash_content(path, hex, &ignored) == 0 && strcmp(hex, hash) == 0));
 }
 
+/* Returns whether the file of a record still has the size and time it had. */
 static bool is_intact(const struct job *j, const cJSON *f) {
     const char *name = doc_str(f, "file");
     char *path = name ? job_path(j, name) : NULL;

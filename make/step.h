@@ -57,6 +57,7 @@ struct step {
     char name[96];  /* "quantize-Q4_K_M": file name of the record */
     struct buf key; /* text that determines the result; compared as a hash */
 };
+/* Begins a step; its key starts with its name and hone's version. */
 void step_init(struct step *s, const struct job *j, const char *name);
 void step_release(struct step *s);
 /* Appends "what=value;" to the key. */
@@ -76,6 +77,7 @@ bool step_intact(const char *path, const cJSON *file);
  * folder by path, size and time stamp. In a read-only job, a large file that is not in the cache
  * gets job_no_hash, which no record contains. */
 extern const char job_no_hash[33];
+/* Writes the hash of a file; recorded ones are reused while size and time are the same. */
 int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e);
 
 #endif

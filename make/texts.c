@@ -27,6 +27,7 @@ static size_t document(const struct default_text *t, size_t at) {
     return len;
 }
 
+/* Divides a text's documents: every HELD_OUT-th is for probes, the rest for calibration. */
 static void divide_docs(const struct default_text *t, struct buf *calib, struct buf *probe) {
     const size_t len = default_text_len(t);
     size_t n = 0;
@@ -36,6 +37,7 @@ static void divide_docs(const struct default_text *t, struct buf *calib, struct 
     }
 }
 
+/* Writes a text to a file and adds its path to the list; nothing if it is empty. */
 static int write_text(struct make *mk, const char *name, const char *data, size_t len,
                       struct str_list *to, struct err *e) {
     if (!len) return 0;

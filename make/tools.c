@@ -38,6 +38,7 @@ static int open_suite(struct make *mk, struct suite *s, bool *found, struct err 
     return 0;
 }
 
+/* Begins the step that runs tool-calling cases on f. */
 static void init_step(struct make *mk, const struct made *f, const struct suite *suite,
                       struct step *s) {
     char *name = xasprintf("tools-%s", f->is_base ? "base" : f->recipe), hex[33];
@@ -119,6 +120,7 @@ static int one_file(struct make *mk, struct made *f, const struct suite *suite, 
     return rc;
 }
 
+/* Returns whether the base model has a chat template. */
 static bool has_template(const struct make *mk) {
     struct gguf *g = NULL;
     struct err ignored;

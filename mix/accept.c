@@ -44,6 +44,7 @@ int gate_find(struct gate *g, uint64_t budget, struct err *e) {
     return 0;
 }
 
+/* Quantizes the plain recipes for comparison that do not exist yet. */
 static int make_missing(struct gate *g, struct err *e) {
     for (int i = 0; i < g->n; i++) {
         struct gate_plain *p = &g->plain[i];
@@ -92,6 +93,7 @@ static void judge(struct gate *g, const struct eval_kld_run *r) {
                   : ": not lower by more than three standard errors");
 }
 
+/* Compares the mix with the plain recipes on the texts, and judges it. */
 static int compare(struct gate *g, const char *mix, struct err *e) {
     struct model *m[GATE_PLAIN + 2] = {0};
     struct session *s[GATE_PLAIN + 2] = {0};

@@ -18,6 +18,7 @@ const char *const probes_name[PROBES_COUNT] = {"joint", "all", "slopes"};
  * block. Both include a share of the base's pass and the comparison of logits. */
 static const double whole_pass = 1.35, half_pass = .85;
 
+/* Adds the probes of all roles; bands 0: each layer by itself. */
 static void count_all(const int *layers, int n_roles, int64_t n_types, int64_t bands,
                       int64_t n_groups, struct probe_cost *out) {
     for (int r = 0; r < n_roles; r++)
@@ -85,6 +86,7 @@ bool joint_has(const struct sens_joint *j, const struct sens_group *g) {
            (j->block == SENS_EVERY || g->block == j->block);
 }
 
+/* Returns whether the joint probe j has any group. */
 static bool any_in(const struct sens *s, const struct sens_joint *j) {
     for (int i = 0; i < s->n_groups; i++)
         if (joint_has(j, &s->group[i])) return true;
@@ -154,10 +156,12 @@ static double square(double x) {
     return x * x;
 }
 
+/* Returns whether the observation o covers group i. */
 static bool has(const struct fit *f, const struct seen *o, int i) {
     return o->joint ? joint_has(o->joint, &f->s->group[f->group[i]]) : o->at == i;
 }
 
+/* Adds an observation as a log with its variance; ignores divergences that are not positive. */
 static void add_seen(struct fit *f, const struct sens_joint *j, int at, double kld, double err) {
     const double rel = fmin(err / kld, 10);
     if (kld > 0) f->seen[f->m++] = (struct seen){j, at, log(kld), square(rel) + square(PROBE)};
@@ -181,6 +185,7 @@ static void list_seen(struct fit *f) {
     }
 }
 
+/* Returns the prior covariance of the log losses of groups i and k. */
 static double prior_covariance(const struct fit *f, int i, int k) {
     const struct sens_group *a = &f->s->group[f->group[i]], *b = &f->s->group[f->group[k]];
     return square(BY_ALL) + (a->role == b->role ? square(BY_ROLE) : 0) +
@@ -215,6 +220,7 @@ static void solve(const double *c, int m, double *x) {
     }
 }
 
+/* Replaces the lower triangle of c [m][m] by its Cholesky factor. */
 static void factor(double *c, int m) {
     for (int i = 0; i < m; i++)
         for (int k = 0; k <= i; k++) {

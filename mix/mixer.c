@@ -206,6 +206,7 @@ static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t roo
 
 /* ---- one mix --------------------------------------------------------------------------------- */
 
+/* Writes the mix as a plan file for `hone quantize`. */
 static int write_plan(const struct mixer *x, const struct mix_ask *ask, const struct sens_mix *mix,
                       const char *path, bool overwrite, struct err *e) {
     const struct sens *s = &x->s;

@@ -68,6 +68,7 @@ struct mix_job { /* a solved mix; o is ready for quantize_run */
  * mix_job_release even after an error. */
 int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct mix_ask *ask,
                   struct mix_job *j, struct err *e);
+/* Frees the job, and deletes its plan if that is temporary. */
 void mix_job_release(struct mix_job *j);
 /* Fills out[*n] with mixes within the job's limits, from the best quality to the highest speed;
  * none is dominated by another. */

@@ -207,6 +207,7 @@ static void add_kept(struct kept_of *x, const struct probe *p, const struct sens
     kept_release(&base);
 }
 
+/* Evaluates the n current candidates against the base. */
 static int measure(struct probe *p, int n, const struct kept_of *kept, struct eval_kld_run *r,
                    struct err *e) {
     const struct eval_domain all = {.name = "", .ids = p->ids.v, .n_ids = p->ids.n};

@@ -90,12 +90,14 @@ void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
     for (int t = 0; t < QT_COUNT; t++) can[t] = fits[t] && enc_find((enum qtype)t);
 }
 
+/* Returns whether any type is possible in both a and b. */
 static bool any_common(const bool a[QT_COUNT], const bool b[QT_COUNT]) {
     bool any = false;
     for (int t = 0; t < QT_COUNT; t++) any |= a[t] && b[t];
     return any;
 }
 
+/* Returns the group that a tensor joins, or a new one. */
 static struct sens_group *group_for(struct sens *s, const struct recipe_item *it,
                                     const bool can[QT_COUNT]) {
     enum role lead = leader(it->role);
@@ -122,6 +124,7 @@ static struct sens_group *group_for(struct sens *s, const struct recipe_item *it
     return g;
 }
 
+/* Adds a tensor to a group; the group keeps the types that all its tensors can have. */
 static void add_item(struct sens_group *g, const struct recipe_item *it, const bool can[QT_COUNT],
                      int64_t index) {
     const int64_t rows = it->ne[1] * it->ne[2] * it->ne[3], ne0 = it->ne[0];
@@ -268,6 +271,7 @@ static double mean(const struct sens *s, double err, ratio_fn says) {
     return n ? sum / n : 0;
 }
 
+/* Sets *out to the group's own log ratio; false: not probed. */
 static bool probed(const struct sens *s, const struct sens_group *g, double err, double *out) {
     (void)s;
     return sens_own_ratio(g, err, out);
@@ -291,6 +295,7 @@ static bool beyond_slope(const struct sens *s, const struct sens_group *g, doubl
     *out -= log(g->slope);
     return true;
 }
+/* Sets *out to how far the group's own log ratio is above the prior; false: not probed. */
 static bool beyond_prior(const struct sens *s, const struct sens_group *g, double err,
                          double *out) {
     if (!sens_own_ratio(g, err, out)) return false;
@@ -325,6 +330,7 @@ double sens_loss(const struct sens *s, int group, enum qtype type) {
     return exp(v) * err * g->gain[type];
 }
 
+/* Sets *out to the correction from measured steps near this budget; false: none, *out is 1. */
 static bool steps_factor(const struct sens *s, int group, uint64_t budget, double *out) {
     const struct sens_group *g = &s->group[group];
     double up = 1 / .09, down = 1 / .09; /* prior, before any step is known: 1 +- 0.3 */

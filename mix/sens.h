@@ -112,6 +112,7 @@ struct sens_feedback {
     const struct results_cache_of
         *keep; /* as in sens_source; the moments are also part of the key */
 };
+/* Estimates the gain of error feedback for all groups. */
 int sens_gains(struct sens *s, const struct gguf *g, const struct sens_feedback *f, struct err *e);
 /* Sets *out to the importance that quantization would use for a tensor, or to NULL if the tensor
  * has none. The caller frees it with mem_free. */
@@ -142,6 +143,7 @@ struct sens_accuracy {
     double mix;      /* for the predicted divergence of the whole model at about 4.25 bits */
     double complete; /* the same if every group were probed */
 };
+/* Computes how accurate predicted losses are, as relative errors. */
 void sens_accuracy(const struct sens *s, struct sens_accuracy *a);
 /* Returns a factor on the group's losses, from steps measured around mixes of about this budget. A
  * group without steps gets the factor of nearby layers with the same role. */
@@ -183,6 +185,7 @@ enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir);
  * model. */
 int sens_write(const struct sens *s, const struct gguf *g, const char *path, bool overwrite,
                struct err *e);
+/* Reads a sensitivity file into the model's groups. */
 int sens_read(struct sens *s, const char *path, struct err *e);
 
 #endif

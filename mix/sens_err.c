@@ -25,6 +25,7 @@ struct sampler {
     double *sum; /* one sum per row; < 0: the row is not finite */
 };
 
+/* Returns the importance of a row's columns; NULL: none. */
 static const float *imp_of(const struct batch_job *b, int64_t row) {
     return b->imp ? b->imp + row / b->t->ne[1] * b->t->ne[0] : NULL;
 }
@@ -63,6 +64,7 @@ static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
+/* Sets *out to a tensor's importance, freed with mem_free(); *entry NULL: no entry. */
 static int importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
                       struct imat_entry **entry, struct err *e) {
     int64_t n_mat = t->ne[2] * t->ne[3];

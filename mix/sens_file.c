@@ -16,6 +16,7 @@ enum { VERSION = 1 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Writes one group with its errors, probes and steps. */
 static void put_group(cJSON *groups, const struct sens_group *g, const struct gguf *gf) {
     cJSON *o = doc_obj(groups, NULL);
     doc_put_str(o, "name", g->name);
@@ -83,11 +84,13 @@ int sens_write(const struct sens *s, const struct gguf *g, const char *path, boo
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Copies a hash; "" if it is missing. */
 static void take_hash(char out[33], const cJSON *root, const char *name) {
     const char *s = doc_str(root, name);
     snprintf(out, 33, "%s", s ? s : "");
 }
 
+/* Parses the type of a probe. ERR_DATA: not one that the group can have. */
 static int take_type(const cJSON *j, const struct sens_group *g, enum qtype *t, const char *path,
                      struct err *e) {
     const char *name = cJSON_GetStringValue(j);
@@ -97,10 +100,12 @@ static int take_type(const cJSON *j, const struct sens_group *g, enum qtype *t, 
     return 0;
 }
 
+/* Returns whether v is finite, at least `least`, and below 1e12. */
 static bool usable(double v, double least) {
     return isfinite(v) && v >= least && v < 1e12;
 }
 
+/* Reads the errors of the group's types. */
 static int read_errors(struct sens_group *g, const cJSON *j, const char *path, struct err *e) {
     const cJSON *errors = doc_get(j, "error");
     if (errors && !cJSON_IsObject(errors))
@@ -119,6 +124,7 @@ static int read_errors(struct sens_group *g, const cJSON *j, const char *path, s
     return 0;
 }
 
+/* Reads slope, probes and steps of the group. */
 static int read_measured(struct sens_group *g, const cJSON *j, const char *path, struct err *e) {
     g->slope = doc_num(j, "slope", 0);
     if (!usable(g->slope, 0))
@@ -151,6 +157,7 @@ static int read_measured(struct sens_group *g, const cJSON *j, const char *path,
     return 0;
 }
 
+/* Reads the joint probes. */
 static int read_joint(struct sens *s, const cJSON *root, const char *path, struct err *e) {
     s->n_joint = 0;
     for (const cJSON *m = doc_first(doc_get(root, "joint")); m; m = m->next) {
@@ -175,6 +182,7 @@ static int read_joint(struct sens *s, const cJSON *root, const char *path, struc
     return 0;
 }
 
+/* Returns the group with this name and size; NULL: none. */
 static struct sens_group *find(struct sens *s, const char *name, int64_t n_weights) {
     for (int i = 0; name && i < s->n_groups; i++)
         if (strcmp(s->group[i].name, name) == 0 && s->group[i].n_weights == n_weights)
@@ -182,6 +190,7 @@ static struct sens_group *find(struct sens *s, const char *name, int64_t n_weigh
     return NULL;
 }
 
+/* Reads all groups, which must be those of the model. */
 static int read_root(struct sens *s, const cJSON *root, const char *path, struct err *e) {
     int n = 0;
     if (!doc_is(root, "format", format) || doc_num(root, "version", 0) != VERSION)

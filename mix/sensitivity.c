@@ -104,6 +104,7 @@ static int save(const struct probing *w, struct err *e) {
     return ranks_me() == 0 ? sens_write(w->s, w->g, w->o->out, true, e) : 0;
 }
 
+/* Stores a probe's result in its group or among the joint probes. */
 static void store_probe(const struct probing *w, const struct probe_want *want,
                         const struct probe_got *got) {
     struct sens *s = w->s;
@@ -148,6 +149,7 @@ static int end_round(struct probing *w, struct err *e) {
     return w->hold ? 0 : save(w, e);
 }
 
+/* Adds a probe to the round, and runs the round when it is full. */
 static int queue(struct probing *w, const struct probe_want *want, struct err *e) {
     const uint64_t bytes = probe_bytes(w->s, want);
     if (w->n && w->bytes + bytes > w->room) TRY(end_round(w, e));
@@ -156,6 +158,7 @@ static int queue(struct probing *w, const struct probe_want *want, struct err *e
     return w->n < w->batch * ranks_n() ? 0 : end_round(w, e);
 }
 
+/* Queues the probe of a group with a type. */
 static int queue_probe(struct probing *w, int group, enum qtype type, struct err *e) {
     return queue(w, &(struct probe_want){.group = group, .type = type}, e);
 }
@@ -172,6 +175,7 @@ static void begin_rounds(struct probing *w, const struct sens_mix *mix, uint64_t
 
 /* ---- stage 2 --------------------------------------------------------------------------------- */
 
+/* Returns whether the probe is done or queued. */
 static bool probed(const struct probing *w, int group, enum qtype t) {
     const struct sens_group *g = &w->s->group[group];
     for (int i = 0; i < g->n_probes; i++)
@@ -192,6 +196,7 @@ static int64_t count_stage2(struct probing *w, const bool *band) {
     return n;
 }
 
+/* Probes single groups, those that matter most first. */
 static int stage2(struct probing *w, struct err *e) {
     struct sens *s = w->s;
     int *rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank), rc = 0;
@@ -223,6 +228,7 @@ static int stage2(struct probing *w, struct err *e) {
 
 /* ---- joint probes ---------------------------------------------------------------------------- */
 
+/* Returns whether the joint probe j is done. */
 static bool joint_known(const struct sens *s, const struct sens_joint *j) {
     for (int i = 0; i < s->n_joint; i++)
         if (s->joint[i].role == j->role && s->joint[i].block == j->block) return true;
@@ -274,6 +280,7 @@ static int single_rounds(struct probing *w, struct err *e) {
     }
 }
 
+/* Probes groups jointly, then single ones where that was not enough. */
 static int stage2_joint(struct probing *w, struct err *e) {
     struct sens *s = w->s;
     bool *used = xcalloc((size_t)s->n_groups + 1, sizeof *used);
@@ -351,6 +358,7 @@ static void start_over(struct sens *s) {
     joint_fit(s);
 }
 
+/* Takes over the results of an earlier run with the same inputs. */
 static int resume(struct probing *w, const char *imatrix_hash, struct err *e) {
     struct sens *s = w->s;
     const struct mix_probe_opts *o = w->o;
@@ -389,6 +397,7 @@ static void warn_same_text(const struct mix_probe_opts *o, const struct imat *im
                          o->texts.v[k]);
 }
 
+/* Measures errors and slopes, then runs the probes. */
 static int run(struct probing *w, const struct sens_source *from, const char *hash, struct err *e) {
     const struct mix_probe_opts *o = w->o;
     struct sens *s = w->s;
@@ -535,6 +544,7 @@ static void emit_result(struct emit *m, const struct mix_probe_opts *o, const st
 const struct sensitivity_ask sensitivity_usual = {
     .o = {.ctx = 512, .n_chunks = 16, .n_types = 3, .rounds = 1}};
 
+/* Parses --measure. ERR_USAGE: not joint, all or slopes. */
 static int probes_parse(const char *name, enum probes *out, struct err *e) {
     int k = 0;
     while (name && k < PROBES_COUNT && strcmp(name, probes_name[k]) != 0) k++;

@@ -50,16 +50,19 @@ struct seq_job {
 static bool is_head_pass(const struct seq_job *j) {
     return j->block == j->base->hp.d[HD_LAYERS];
 }
+/* Returns whether w belongs to the current block. */
 static bool in_block(const struct seq_job *j, const struct gr_weight *w) {
     char head[32];
     const int n = snprintf(head, sizeof head, "blk.%d.", j->block);
     return strncmp(w->name, head, (size_t)n) == 0;
 }
+/* Keeps the inputs of the block's weights in the original model. */
 static void see_base(void *ud, const struct session_shown *r) {
     struct seq_job *j = ud;
     if (j->collecting && in_block(j, r->w))
         pair_keep(j->pair, r->w, r->expert, r->x, r->n_rows, r->ld);
 }
+/* Adds the inputs of the block's weights in the model being made to the moments. */
 static void see_other(void *ud, const struct session_shown *r) {
     struct seq_job *j = ud;
     const bool all = j->block < 0 && strncmp(r->w->name, "blk.", 4) == 0; /* survey */
@@ -76,6 +79,7 @@ static void route_base(void *ud, const struct session_shown *r) {
 static void route_other(void *ud, const struct session_shown *r) {
     route(ud, PAIR_OTHER, r);
 }
+/* Copies the residual after the current block. */
 static void keep_residual(void *ud, const struct session_shown *r) {
     struct seq_job *j = ud;
     if (r->block == j->block && j->to)
@@ -114,6 +118,7 @@ static int pass_head(struct seq_job *j, enum pair_side side, int64_t i, struct e
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
+/* Runs both models over all chunks and collects moments of the block's inputs. */
 static int collect_block(struct seq_job *j, struct progress *p, struct err *e) {
     for (int64_t i = 0; i < j->n_chunks; i++) {
         pair_begin(j->pair);
@@ -211,6 +216,7 @@ static int block(struct seq_job *j, struct progress *p, struct err *e) {
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
+/* Opens the sessions of both models. ERR_USAGE: blocks need more than the residual. */
 static int open_sides(struct seq_job *j, struct err *e) {
     struct session_opts so = {
         .n_ctx = j->ctx, .n_ubatch = j->ctx, .isa = j->w->isa, .act = ACT_F32, .pool = j->w->pool};
@@ -235,6 +241,7 @@ static int open_sides(struct seq_job *j, struct err *e) {
     return 0;
 }
 
+/* Opens model and texts, and allocates what the passes need. */
 static int start(struct seq_job *j, struct err *e) {
     const struct sequential_opts *o = j->o;
     void *p = NULL;
@@ -278,6 +285,7 @@ static int survey(struct seq_job *j, struct err *e) {
     return 0;
 }
 
+/* Writes the collected moments to a file. */
 static int write_moments(struct seq_job *j, const char *path, struct err *e) {
     struct gram g;
     gram_init(&g);
@@ -317,6 +325,7 @@ static void release(struct seq_job *j) {
     mem_free(j->hidden);
 }
 
+/* Calibrates and encodes block by block, then the head. */
 static int all_blocks(struct seq_job *j, struct err *e) {
     const int64_t layers = j->base->hp.d[HD_LAYERS];
     struct progress p;

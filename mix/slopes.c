@@ -145,6 +145,7 @@ static void head_rows(void *ctx, int64_t t0, int64_t t1, int worker) {
         j->size[t] = in * out;
     }
 }
+/* Adds the head's gradients to the sum of its group. */
 static void see_head(struct slopes *s, const struct sized *z, const struct gr_weight *w,
                      const float *x, int64_t ld_x, const float *dy, int64_t ld_y, int64_t n_rows) {
     struct panel_job j = {s, w, z->v, x, dy, ld_x, ld_y, n_rows, NULL, NULL};
@@ -154,6 +155,7 @@ static void see_head(struct slopes *s, const struct sized *z, const struct gr_we
     free(j.size);
 }
 
+/* Adds the gradients of one product to its group; ud: struct slopes. */
 static void see_product(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                         int64_t ld_x, const float *dy, int64_t ld_y, int64_t n_rows) {
     struct slopes *s = ud;
@@ -186,6 +188,7 @@ static void see_lookup(void *ud, const struct gr_weight *w, const int32_t *ids, 
     free(d);
 }
 
+/* Returns the group of a tensor; -1: none. */
 static int group_of(const struct slopes *s, const struct sens *sens, const char *name) {
     for (int i = 0; i < sens->n_groups; i++)
         for (int k = 0; k < sens->group[i].n_items; k++)

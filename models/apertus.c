@@ -50,6 +50,7 @@ static int numbers_from_hf(struct hparams *h, const struct hfdir *dir, struct er
     return 0;
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", "post_norm", NULL};
     TRY(hf_check_off(dir, no, e));
@@ -60,6 +61,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_rope_llama3(h, dir, e);
 }
 
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     float v[HP_MAX_LAYERS];
     for (size_t k = 0; k < COUNT_OF(key); k++) {
@@ -68,6 +70,7 @@ static void write_keys(const struct hparams *h, struct gguf_w *w) {
     }
 }
 
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     for (size_t k = 0; k < COUNT_OF(key); k++) {
         const struct gguf_kv *kv = gguf_find(g, key[k]);

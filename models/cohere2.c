@@ -40,12 +40,14 @@ static const struct tensor_row r_tensors[] = {
 };
 // clang-format on
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(layers_fill(h, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) h->layer[i].no_rope = !h->layer[i].window;
     return 0;
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int command_r_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
@@ -55,21 +57,25 @@ static int command_r_from_hf(struct hparams *h, const struct hfdir *dir, struct 
         return err_set(e, ERR_DATA, "rotary_pct is less than 1, which is not supported");
     return hf_check_rope(dir, e);
 }
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"use_qk_norm", NULL};
     TRY(hf_check_off(dir, no, e));
     return command_r_from_hf(h, dir, e);
 }
 
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     (void)h;
     gguf_w_str(w, "cohere2.rope.scaling.type", "none");
 }
+/* Writes the keys that only this architecture has. */
 static void command_r_write_keys(const struct hparams *h, struct gguf_w *w) {
     (void)h;
     gguf_w_str(w, "command-r.rope.scaling.type", "none");
 }
 
+/* Changes the block plan *s where layer i of this model differs. */
 static void command_r_layer(const struct hparams *h, int i, struct block_spec *s) {
     (void)i;
     if (!h->d[HD_QK_NORM]) return;

@@ -27,6 +27,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_shared_experts(h, e));
     TRY(layers_fill(h, e));
@@ -47,6 +48,7 @@ static void read_windows(struct hparams *h, const struct hfdir *dir) {
     }
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     const char *by = json_str(hfdir_hparam(dir, "expert_selection_fn"));
@@ -71,16 +73,19 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 
 #define EPS "cohere2moe.attention.layer_norm_"
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     h->d[HD_RMS] = gguf_find(g, EPS "rms_epsilon") != NULL;
     TRY(gguf_get_f64(g, h->d[HD_RMS] ? EPS "rms_epsilon" : EPS "epsilon", &h->f[HF_RMS_EPS], e));
     return h->f[HF_RMS_EPS] > 0 ? 0 : err_set(e, ERR_DATA, EPS "epsilon is out of range");
 }
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     gguf_w_f32(w, h->d[HD_RMS] ? EPS "rms_epsilon" : EPS "epsilon", (float)h->f[HF_RMS_EPS]);
     gguf_w_str(w, "cohere2moe.rope.scaling.type", "none");
 }
 
+/* Changes the block plan *s where layer i of this model differs. */
 static void layer(const struct hparams *h, int i, struct block_spec *s) {
     (void)i;
     if (h->d[HD_RMS]) s->before_mix.kind = NORM_RMS; /* the final norm: block_decoder */

@@ -122,6 +122,7 @@ static double yarn_growth(const struct hparams *h, double weight) {
     return f > 1 ? 1 + 0.1 * weight * log(f) : 1;
 }
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + d[HD_ROT];
@@ -166,6 +167,7 @@ static int yarn(struct hparams *h, struct err *e) {
     return 0;
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
     TRY(hf_check_off(dir, no, e));
@@ -230,6 +232,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
 }
 
 #define TEMPER "mistral4.attention.temperature_"
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int mistral_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     TRY(read_keys(h, g, e));
     if (!gguf_find(g, TEMPER "scale")) return 0;
@@ -241,6 +244,7 @@ static int mistral_read_keys(struct hparams *h, const struct gguf *g, struct err
                : err_set(e, ERR_DATA, TEMPER "scale is %g without a length to grow with",
                          h->f[HF_TEMPER]);
 }
+/* Writes the keys that only this architecture has. */
 static void mistral_write_keys(const struct hparams *h, struct gguf_w *w) {
     if (!(h->f[HF_TEMPER] > 0)) return;
     gguf_w_f32(w, TEMPER "scale", (float)h->f[HF_TEMPER]);
@@ -249,6 +253,7 @@ static void mistral_write_keys(const struct hparams *h, struct gguf_w *w) {
 
 /* ---- sparse attention ---- */
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int dsa_derive(struct hparams *h, struct err *e) {
     TRY(hparams_mul(h, HD_INDEX_Q, h->d[HD_INDEX_HEADS], h->d[HD_INDEX_DIM], e));
     return derive(h, e);
@@ -273,10 +278,12 @@ static int dsa_types(struct hparams *h, const struct hfdir *dir, struct err *e) 
                ? err_set(e, ERR_DATA, "the first layer has no preceding selection of keys to reuse")
                : 0;
 }
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int dsa_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_lead_dense(h, dir, e));
     return from_hf(h, dir, e);
 }
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int glm_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(dsa_types(h, dir, e));
     return dsa_from_hf(h, dir, e);
@@ -286,12 +293,14 @@ static int glm_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
  * limits contexts to that number, and the selection is not computed. The layer types are kept for
  * other programs. */
 #define TYPES "glm-dsa.attention.indexer.types"
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int glm_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, TYPES);
     for (int64_t i = 0; kv && kv->type == GV_ARR && i < h->d[HD_LAYERS]; i++)
         h->layer[i].index_shared = (uint64_t)i < kv->count && !gguf_kv_i64(kv, (uint64_t)i);
     return read_keys(h, g, e);
 }
+/* Writes the keys that only this architecture has. */
 static void glm_write_keys(const struct hparams *h, struct gguf_w *w) {
     uint8_t own[HP_MAX_LAYERS];
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) own[i] = !h->layer[i].index_shared;

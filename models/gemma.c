@@ -83,9 +83,11 @@ static int check_base(struct hparams *h, const struct hfdir *dir, struct err *e)
     TRY(hf_check_rope(dir, e));
     return check_config(h, dir, e);
 }
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf1(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return check_base(h, dir, e);
 }
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf2(struct hparams *h, const struct hfdir *dir, struct err *e) {
     double want, is;
     TRY(check_base(h, dir, e));
@@ -95,6 +97,7 @@ static int from_hf2(struct hparams *h, const struct hfdir *dir, struct err *e) {
                        want);
     return 0;
 }
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf3(struct hparams *h, const struct hfdir *dir, struct err *e) {
     double want, is;
     TRY(hf_check_rope(dir, e));
@@ -104,10 +107,12 @@ static int from_hf3(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
+/* Changes the block plan *s where this layer of this model differs. */
 static void gemma2_layer(const struct hparams *h, int layer, struct block_spec *s) {
     (void)layer;
     s->attn.scale = 1 / sqrt(divisor(h, 46));
 }
+/* Changes the block plan *s where this layer of this model differs. */
 static void gemma3_layer(const struct hparams *h, int layer, struct block_spec *s) {
     (void)layer;
     s->attn.scale = 1 / sqrt(divisor(h, 62));

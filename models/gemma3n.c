@@ -73,6 +73,7 @@ static const struct tensor_row tensors[] = {
 
 /* ---- numbers ---- */
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_ALTUP] < 2 || d[HD_ALTUP] > 16 || d[HD_ALTUP_AT] >= d[HD_ALTUP])
@@ -95,6 +96,7 @@ static double quantile(double p) {
     }
     return (lo + hi) / 2;
 }
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int sparsity_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *list = hfdir_hparam(dir, "activation_sparsity_pattern");
     int64_t i = 0;
@@ -116,6 +118,7 @@ static int sparsity_from_hf(struct hparams *h, const struct hfdir *dir, struct e
     return 0;
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
@@ -130,6 +133,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 
 #define SPARSITY_KEY "gemma3n.activation_sparsity_scale"
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     const struct gguf_tensor *low = gguf_find_tensor(g, "blk.0.laurel_l.weight");
     const struct gguf_tensor *ple = gguf_find_tensor(g, "per_layer_token_embd.weight");
@@ -148,6 +152,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     }
     return 0;
 }
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     float v[HP_MAX_LAYERS];
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) v[i] = h->layer[i].peaks;
@@ -258,6 +263,7 @@ static gr_reg of_token(struct build *b, gr_reg a) {
     return block_norm_after(b, &ple_after, out);
 }
 
+/* Changes the block plan *s where layer i of this model differs. */
 static void add_layer(struct build *b, const struct block_spec *s) {
     const int64_t *d = b->h->d, at = d[HD_ALTUP_AT];
     gr_reg a = stream_at(b, b->streams, at), c = coefs(b, "altup_predict_coef", a);

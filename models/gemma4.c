@@ -108,6 +108,7 @@ int gemma4_share(struct hparams *h, struct err *e) {
     return 0;
 }
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (h->f[HF_YARN_FACTOR] > 0)
@@ -182,6 +183,7 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     return 0;
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t *d = h->d;
     static const char *const no[] = {"attention_bias", NULL};
@@ -208,10 +210,12 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 
 /* ---- keys with several values ---- */
 
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     layers_windows_write(h, "gemma4", w);
 }
 
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     TRY(layers_windows_gguf(h, "gemma4", g, -1, e));
     if (!h->d[HD_KV_HEADS])

@@ -34,11 +34,13 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_shared_experts(h, e));
     return layers_fill(h, e);
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_is(dir, "scoring_func", "sigmoid", e));
@@ -48,13 +50,16 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     if (h->d[HD_ROPE_SEC0]) rope_sections_write(h, "glm4moe", w);
 }
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     return rope_sections_read(h, "glm4moe", g, false, e);
 }
 
+/* Changes the block plan *s where layer i of this model differs. */
 static void layer(const struct hparams *h, int i, struct block_spec *s) {
     UNUSED(i);
     if (!h->d[HD_QK_NORM]) s->attn.q_norm.kind = s->attn.k_norm.kind = NORM_NONE;

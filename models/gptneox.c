@@ -74,20 +74,24 @@ static const struct tensor_row falcon_tensors[] = {
 
 /* ---- GPT-NeoX ---- */
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     h->d[HD_SERIAL] = !json_bool(hfdir_hparam(dir, "use_parallel_residual"), true);
     TRY(hf_partial_rope(h, dir, json_num(hfdir_hparam(dir, "rotary_pct"), 1), e));
     return hf_check_rope(dir, e);
 }
 #define PARALLEL "gptneox.use_parallel_residual"
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     (void)e;
     h->d[HD_SERIAL] = !gguf_bool_or(g, PARALLEL, true);
     return 0;
 }
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     gguf_w_bool(w, PARALLEL, !h->d[HD_SERIAL]);
 }
+/* Changes the block plan *s where layer i of this model differs. */
 static void layer(const struct hparams *h, int i, struct block_spec *s) {
     (void)i;
     s->parallel = !h->d[HD_SERIAL];
@@ -103,10 +107,12 @@ static const struct decoder_spec decoder = {
 
 /* ---- Falcon ---- */
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int falcon_derive(struct hparams *h, struct err *e) {
     if (!h->d[HD_FF]) TRY(hparams_mul(h, HD_FF, 4, h->d[HD_EMBD], e));
     return layers_fill(h, e);
 }
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int falcon_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"alibi", "bias", NULL};
     const bool grouped = json_bool(hfdir_hparam(dir, "new_decoder_architecture"), false);
@@ -118,6 +124,7 @@ static int falcon_from_hf(struct hparams *h, const struct hfdir *dir, struct err
         h->d[HD_KV_HEADS] = json_bool(hfdir_hparam(dir, "multi_query"), true) ? 1 : h->d[HD_HEADS];
     return hf_check_rope(dir, e);
 }
+/* Changes the block plan *s where layer i of this model differs. */
 static void falcon_layer(const struct hparams *h, int i, struct block_spec *s) {
     (void)i;
     if (!h->d[HD_TWO_NORMS]) return;

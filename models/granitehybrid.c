@@ -51,6 +51,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     h->d[HD_FF_EXP] = h->d[HD_FF];
     TRY(derive_experts(h, e));
@@ -74,6 +75,7 @@ static int bamba_from_hf(struct hparams *h, const struct hfdir *dir, struct err 
     return hf_partial_rope(h, dir, 0.5, e);
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mamba_proj_bias", "mlp_bias", NULL};
     const char *pos = json_str(hfdir_hparam(dir, "position_embedding_type"));
@@ -95,15 +97,18 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 
 static const char finetuned[] = "granitehybrid.rope.scaling.finetuned";
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     if (h->d[HD_NO_ROPE]) gguf_w_bool(w, finetuned, false);
 }
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     (void)e;
     h->d[HD_NO_ROPE] = !gguf_bool_or(g, finetuned, true);
     return 0;
 }
 
+/* Changes the block plan *s where layer i of this model differs. */
 static void layer(const struct hparams *h, int i, struct block_spec *s) {
     (void)i;
     if (h->d[HD_NO_ROPE]) s->attn.rope.kind = ROPE_NONE;

@@ -66,6 +66,7 @@ static bool is_periodic(const struct hfdir *dir, const char *period, const char 
     return i % p == o;
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"mamba_proj_bias", NULL};
     TRY(hf_check_off(dir, no, e));
@@ -86,6 +87,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     static const char name[] = "blk.%d.ffn_gate_inp.weight";
     (void)e;

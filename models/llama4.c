@@ -47,6 +47,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
@@ -73,6 +74,7 @@ static int check_layers(const struct hparams *h, const struct hfdir *dir, struct
     return 0;
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     const struct json *tuned = hfdir_hparam(dir, "attn_temperature_tuning");
@@ -92,6 +94,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 #define CHUNK_KEY "llama4.attention.chunk_length"
 #define STEP_KEY "llama4.attention.temperature_length"
 #define TEMPER_KEY "llama4.attention.temperature_scale"
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     h->d[HD_WINDOW] = (int64_t)gguf_u64_or(g, CHUNK_KEY, CHUNK);
     h->d[HD_TEMPER_STEP] = (int64_t)gguf_u64_or(g, STEP_KEY, CHUNK);
@@ -103,6 +106,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
                        TEMPER_KEY);
     return 0;
 }
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     if (h->d[HD_WINDOW] != CHUNK) gguf_w_u32(w, CHUNK_KEY, (uint32_t)h->d[HD_WINDOW]);
     if (h->d[HD_TEMPER_STEP] != CHUNK) gguf_w_u32(w, STEP_KEY, (uint32_t)h->d[HD_TEMPER_STEP]);
@@ -110,6 +114,7 @@ static void write_keys(const struct hparams *h, struct gguf_w *w) {
         gguf_w_f32(w, TEMPER_KEY, (float)h->f[HF_TEMPER]);
 }
 
+/* Changes the block plan *s where layer i of this model differs. */
 static void layer(const struct hparams *h, int i, struct block_spec *s) {
     if (!h->layer[i].no_rope) {
         s->attn.temper.scale = 0;

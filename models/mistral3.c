@@ -68,6 +68,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS] && !h->d[HD_EXPERTS_USED])
         return err_set(e, ERR_DATA, "expert_count is %lld, but expert_used_count 0",
@@ -80,6 +81,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *text = json_get(hfdir_config(dir), "text_config");
     const char *type = json_str(json_get(text, "model_type"));
@@ -111,11 +113,13 @@ static int ministral_from_hf(struct hparams *h, const struct hfdir *dir, struct 
                        h->f[HF_TEMPER]);
     return 0;
 }
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int ministral_derive(struct hparams *h, struct err *e) {
     h->d[HD_TEMPER_STEP] = h->d[HD_YARN_CTX];
     return derive(h, e);
 }
 #define TEMPER_KEY "mistral3.attention.temperature_scale"
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int ministral_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     if (!gguf_find(g, TEMPER_KEY)) return 0;
     TRY(gguf_get_f64(g, TEMPER_KEY, &h->f[HF_TEMPER], e));
@@ -124,6 +128,7 @@ static int ministral_read_keys(struct hparams *h, const struct gguf *g, struct e
                : err_set(e, ERR_DATA, "%s is %g without an original context to grow with",
                          TEMPER_KEY, h->f[HF_TEMPER]);
 }
+/* Writes the keys that only this architecture has. */
 static void ministral_write_keys(const struct hparams *h, struct gguf_w *w) {
     if (h->f[HF_TEMPER] > 0) gguf_w_f32(w, TEMPER_KEY, (float)h->f[HF_TEMPER]);
 }

@@ -41,10 +41,12 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return layers_fill(h, e);
 }
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "norm_topk_prob", NULL};
     UNUSED(h);
@@ -55,6 +57,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 
 #define CLAMP "olmo.attention.clamp_kqv"
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int olmo1_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     TRY(hf_check_off(dir, no, e));
@@ -63,12 +66,14 @@ static int olmo1_from_hf(struct hparams *h, const struct hfdir *dir, struct err 
         return err_set(e, ERR_DATA, "clip_qkv is %g", h->f[HF_CLAMP_QKV]);
     return hf_check_rope(dir, e);
 }
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int olmo1_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     if (gguf_find(g, CLAMP)) TRY(gguf_get_f64(g, CLAMP, &h->f[HF_CLAMP_QKV], e));
     return h->f[HF_CLAMP_QKV] >= 0 && h->f[HF_CLAMP_QKV] < 1e6
                ? 0
                : err_set(e, ERR_DATA, CLAMP " is %g", h->f[HF_CLAMP_QKV]);
 }
+/* Writes the keys that only this architecture has. */
 static void olmo1_write_keys(const struct hparams *h, struct gguf_w *w) {
     if (h->f[HF_CLAMP_QKV] > 0) gguf_w_f32(w, CLAMP, (float)h->f[HF_CLAMP_QKV]);
 }

@@ -27,6 +27,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"qk_layernorm", NULL};
     TRY(hf_check_off(dir, no, e));

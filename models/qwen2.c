@@ -26,6 +26,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     UNUSED(h);
     static const char *const no[] = {"use_sliding_window", NULL};

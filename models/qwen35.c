@@ -70,12 +70,14 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(layers_fill(h, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) /* MTP blocks have full attention */
         if ((i + 1) % h->d[HD_FULL_INTERVAL] != 0) h->layer[i].mixer = MIX_DELTA;
     return derive_linear(h, e);
 }
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return derive(h, e);
@@ -88,6 +90,7 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     return hf_rope_sections(h, dir, usual, e);
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_rope(dir, e));
     TRY(rope_from_hf(h, dir, e));
@@ -103,9 +106,11 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 static const char *name_of(const struct hparams *h) {
     return h->d[HD_EXPERTS] > 0 ? "qwen35moe" : "qwen35";
 }
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     rope_sections_write(h, name_of(h), w);
 }
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     return rope_sections_read(h, name_of(h), g, true, e);
 }

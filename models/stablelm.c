@@ -34,6 +34,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     h->d[HD_SERIAL] = !json_bool(hfdir_hparam(dir, "use_parallel_residual"), false);
@@ -41,10 +42,12 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     gguf_w_bool(w, "stablelm.use_parallel_residual", !h->d[HD_SERIAL]);
 }
 
+/* Changes the block plan *s where layer i of this model differs. */
 static void layer(const struct hparams *h, int i, struct block_spec *s) {
     UNUSED(i);
     if (h->d[HD_QK_NORM]) {

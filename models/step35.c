@@ -57,6 +57,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
+/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     TRY(layers_fill(h, e));
@@ -126,6 +127,7 @@ static int sparse_from(struct hparams *h, const struct hfdir *dir, struct err *e
     return 0;
 }
 
+/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
     const struct json *other = hfdir_hparam(dir, "attention_other_setting");
@@ -164,10 +166,12 @@ static int read_limits(struct hparams *h, const struct gguf *g, const char *key,
     }
     return 0;
 }
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     TRY(read_limits(h, g, CLAMP_EXP, true, e));
     return read_limits(h, g, CLAMP, false, e);
 }
+/* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     float exp[HP_MAX_LAYERS], other[HP_MAX_LAYERS];
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {

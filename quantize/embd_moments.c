@@ -36,6 +36,7 @@ struct tile {
     const float *row; /* [rows][n] */
     int64_t rows;
 };
+/* Adds the products of a tile's rows to columns [i0, i1) of the moments. */
 static void add_columns(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct tile *t = ctx;
     const int64_t n = t->m->in.n, block = t->m->in.block;
@@ -89,6 +90,7 @@ static void add_matrix(struct embd_moments *m, const struct source *s, float *ro
     m->count += 1;
 }
 
+/* Returns the tensor of block 0 with this name; NULL: none. */
 static const struct gguf_tensor *block_tensor(const struct gguf *g, const char *name) {
     char full[64];
     snprintf(full, sizeof full, "blk.0.%s.weight", name);
@@ -106,6 +108,7 @@ static bool norm_weights(const struct gguf *g, const struct kern *ref, const cha
     return true;
 }
 
+/* Adds the moments of those tensors of block 0 that fit; norm: factors of their input. */
 static void add_named(struct embd_moments *m, const struct gguf *g, const struct kern *ref,
                       const char *const *names, size_t n_names, const float *norm, float *room,
                       struct pool *pool) {

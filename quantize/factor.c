@@ -17,6 +17,7 @@
 
 enum { NB = FACTOR_COLUMNS, LANES = 8, TRAIL_ROWS = 32 };
 
+/* Allocates n * size bytes and stores the address in *out_ptr, a pointer of any type. */
 static int take_array(void *out_ptr, uint64_t n, size_t size, const char *what, struct err *e) {
     void *p;
     uint64_t bytes;
@@ -81,6 +82,7 @@ struct chol {
     double *panel;
     const struct enc_lanes *lanes;
 };
+/* Returns a . b, summed in a fixed order in LANES partial sums. */
 static double dot(const double *a, const double *b, int64_t n) {
     double acc[LANES] = {0}, s = 0;
     int64_t k = 0;
@@ -171,6 +173,7 @@ static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *
 
 /* ---- correlation ----------------------------------------------------------------------------- */
 
+/* Sets and returns the error for unusable second moments. */
 static int err_moments(const struct gram_input *in, int64_t mat, struct err *e) {
     return err_set(
         e, ERR_DATA,

@@ -27,6 +27,7 @@ struct factor_opts {
     double lambda, alpha; /* alpha 0: compute only R, no factor */
     double tau;           /* weight of the prior, the mean of all matrices, in tokens */
 };
+/* Allocates a factor for n columns in blocks of `block`. */
 int factor_init(struct factor *f, int64_t n, int64_t block, struct err *e);
 void factor_release(struct factor *f);
 /* Frees the scratch of a finished factor; also frees m unless keep_m is set. */

@@ -35,6 +35,7 @@ struct factors *factors_new(void) {
     return c;
 }
 
+/* Removes and frees the factor at *at, a link of the list. */
 static void drop_factor(struct factors *c, struct kept **at) {
     struct kept *k = *at;
     *at = k->next;
@@ -76,6 +77,7 @@ void factors_put(struct factors *c, const struct factor **held) {
     *held = NULL;
 }
 
+/* Returns whether factors computed with a and b are equal. */
 static bool same_opts(const struct factor_opts *a, const struct factor_opts *b) {
     return a->halves == b->halves && a->lambda == b->lambda && a->alpha == b->alpha &&
            a->tau == b->tau;

@@ -116,6 +116,7 @@ struct trial {
     uint64_t row_bytes;
     void (*decode)(const void *restrict, float *restrict, int64_t);
 };
+/* Encodes groups [g0, g1) of sample rows and decodes them to j->y. */
 static void trial_rows(void *ctx, int64_t g0, int64_t g1, int worker) {
     const struct trial *j = ctx;
     int64_t n = j->t->src.n;

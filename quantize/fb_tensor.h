@@ -32,10 +32,12 @@ double fb_tensor_alpha(
 /* Returns the held-out error on sampled rows, relative to that of the plain encoder, times the
  * fraction of the loss that row-to-row feedback can leave. */
 double fb_tensor_gain(const struct fb_tensor *t);
+/* Prepares the factors of matrix number `mat`; call before its rows. */
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e);
 /* Returns how many rows of a matrix can be encoded concurrently; later rows need the errors of
  * these. fb_tensor_stage begins the stage that starts at `row`. */
 int64_t fb_tensor_stage_rows(const struct fb_tensor *t);
+/* Begins a stage of rows that share feedback, with `row` as its first row. */
 void fb_tensor_stage(struct fb_tensor *t, int64_t row);
 /* Encodes up to FEEDBACK_GROUP rows of the current matrix, starting at its row `first`. */
 void fb_tensor_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,

@@ -21,6 +21,7 @@
 #include "quantize/enc/super.h"
 #include "quantize/feedback_kind.h"
 
+/* Returns how feedback works for a type; NULL: it does not. */
 static const struct fb_kind *kind_of(enum qtype t) {
     const struct enc *enc = enc_find(t);
     if (enc && enc->blocks) return &fb_kind_open;
@@ -101,6 +102,7 @@ void feedback_weights(float *w, float *s, const float *imp, int64_t n, double la
 static int64_t block_end(const struct factor *f, int64_t c) {
     return min_i64(f->n, (c / f->block + 1) * f->block);
 }
+/* Returns the end of the window of columns that begins at w0. */
 static int64_t window_end(const struct factor *f, int64_t w0) {
     return min_i64(block_end(f, w0), w0 + FB_WINDOW);
 }
@@ -146,6 +148,7 @@ static void times_r(const struct factor *f, float *out, const float *v, int64_t 
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* Returns the open block b of row r in the group. */
 static void *block_at(const struct feedback *fb, const struct feedback_work *w, int64_t b, int r) {
     return w->blocks + (uint64_t)(b * FEEDBACK_GROUP + r) * fb->kind->bytes;
 }

@@ -10,6 +10,7 @@ struct fp4_open {
     uint8_t scale[FP4_SUBS], code[FP4_MAX];
 };
 
+/* Returns the decoded value i of an open block. */
 static float value_at(const struct enc_fp4 *l, const struct fp4_open *o, int i) {
     return l->step(o->scale[i / l->sub]) * (float)kern_fp4_level[o->code[i]];
 }

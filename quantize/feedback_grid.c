@@ -23,15 +23,19 @@ struct grid_open {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+/* Returns the scale of sub-block k. */
 static float scale_of(const struct grid_spec *s, const struct grid_block *b, int k) {
     return b->d * s->unit * (float)(2 * b->sc[k] + 1);
 }
+/* Returns the unsigned grid level of value i. */
 static float level_of(const struct grid_how *h, const struct grid_block *b, int i) {
     return h->lev[i % h->s->per * GRID_MAX + b->index[i / h->s->per]];
 }
+/* Returns whether value i has a minus sign. */
 static bool negative(const struct grid_block *b, int i) {
     return b->sign[i / 8] >> (i % 8) & 1;
 }
+/* Returns the decoded value i. */
 static float value_of(const struct grid_how *h, const struct grid_block *b, int i) {
     const float v = scale_of(h->s, b, i / h->s->sub) * level_of(h, b, i);
     return negative(b, i) ? -v : v;
@@ -108,6 +112,7 @@ static uint8_t signs_of(const struct grid_spec *s, const float *t, const float *
     return (uint8_t)sign;
 }
 
+/* Chooses the grid entry of values from `first` on and passes their errors to later columns. */
 static void pass_entry(const struct feedback *fb, struct fb_row *r, struct grid_open *o, int64_t c0,
                        int first) {
     const struct factor *f = fb->f;
@@ -259,6 +264,7 @@ static bool move_sub(const struct grid_spec *s, struct grid_open *o, int k, int 
     return true;
 }
 
+/* Tries other scales for each sub-block and accepts those that lower the error. */
 static void descend_subs(const struct feedback *fb, struct fb_row *r, struct grid_open *o,
                          int64_t c0, int moves) {
     const struct grid_spec *s = fb->grid.s;

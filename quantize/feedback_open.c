@@ -38,6 +38,7 @@ static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *
     }
 }
 
+/* Moves single codes of a block while that lowers the row's error. */
 static void descend_codes(const struct feedback *fb, struct fb_row *r, struct enc_raw *o,
                           int64_t c0) {
     for (int i = 0; i < o->n; i++) {

@@ -37,6 +37,7 @@ bool gram_input_bytes(int64_t n, int64_t block, int64_t n_mat, uint64_t *out) {
     return true;
 }
 
+/* Compares weights by name, for qsort(). */
 static int by_name(const void *a, const void *b) {
     const struct gram_weight *x = a, *y = b;
     return strcmp(x->name, y->name);
@@ -65,6 +66,7 @@ const struct gram_input *gram_find_out(const struct gram *m, const char *weight,
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Returns a key that is an array of strings; NULL: missing or another type. */
 static const struct gguf_kv *string_array(const struct gguf *g, const char *key) {
     const struct gguf_kv *kv = gguf_find(g, key);
     return kv && kv->type == GV_ARR && kv->elem == GV_STR ? kv : NULL;
@@ -101,6 +103,7 @@ static int read_cross(struct gram *m, const char *name, struct gram_input *in, s
     return 0;
 }
 
+/* Reads sums and counts of one input. ERR_DATA: malformed. */
 static int read_input(struct gram *m, const char *name, struct err *e) {
     static const char *const sum[GRAM_HALVES] = {".sum.0", ".sum.1"};
     struct gram_input in = {0};
@@ -136,12 +139,14 @@ static int read_input(struct gram *m, const char *name, struct err *e) {
     return 0;
 }
 
+/* Returns the index of an input, searching from the end; -1: none. */
 static int64_t input_named(const struct gram *m, const char *name) {
     for (int64_t i = m->n_inputs - 1; i >= 0; i--)
         if (strcmp(m->input[i].name, name) == 0) return i;
     return -1;
 }
 
+/* Reads which weight has which input, and sorts the weights by name. */
 static int read_weights(struct gram *m, struct err *e) {
     const struct gguf_kv *w = string_array(m->file, "gram.weights"),
                          *in = string_array(m->file, "gram.inputs");
@@ -179,6 +184,7 @@ static int read_weights(struct gram *m, struct err *e) {
     return 0;
 }
 
+/* Checks the file's kind and version, then reads inputs and weights. */
 static int read_file(struct gram *m, struct err *e) {
     if (strcmp(gguf_str_or(m->file, "general.type", ""), "gram") != 0)
         return err_set(e, ERR_DATA,
@@ -211,6 +217,7 @@ int gram_read(struct gram *m, const char *path, struct err *e) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Declares the tensors of an input, in the order of write_data(). */
 static int declare_input(struct gguf_w *w, const struct gram_input *in, struct err *e) {
     static const char *const suffix[] = {".sum.0", ".sum.1", ".counts", ".cross.0", ".cross.1"};
     const int64_t ne_sum[3] = {in->block, in->n, in->n_mat}, ne_count[2] = {in->n_mat, GRAM_HALVES};
@@ -223,6 +230,7 @@ static int declare_input(struct gguf_w *w, const struct gram_input *in, struct e
     return 0;
 }
 
+/* Writes the tensors that declare_input() declared. */
 static int write_data(struct gguf_w *w, const struct gram_input *in, struct err *e) {
     uint64_t bytes = 0;
     if (!gram_input_bytes(in->n, in->block, in->n_mat, &bytes))

@@ -111,6 +111,7 @@ int imat_fit(struct imat_entry *en, int64_t ne0, int64_t n_mat, struct err *e) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Returns ERR_DATA unless v is finite and not negative. */
 static int check_value(float v, const char *name, struct err *e) {
     if (v >= 0 && v <= 0x1.fffffep127f) return 0;
     return err_set(e, ERR_DATA,
@@ -122,6 +123,7 @@ struct cur {
     const uint8_t *p;
     uint64_t left;
 };
+/* Reads a number; ERR_DATA at the end of the file. what: the part it is in. */
 static int take_i32(struct cur *c, int32_t *v, const char *what, struct err *e) {
     if (c->left < 4) return err_set(e, ERR_DATA, "the file ends inside %s; it is truncated", what);
     *v = load_i32(c->p);
@@ -166,6 +168,7 @@ static int read_dat_values(struct imat *m, struct cur *c, const char *name, stru
     return 0;
 }
 
+/* Reads an entry of the older format: name and values. */
 static int read_dat_entry(struct imat *m, struct cur *c, struct err *e) {
     char *name;
     TRY(take_text(c, MAX_NAME, &name, "an entry's name", e));
@@ -175,6 +178,7 @@ static int read_dat_entry(struct imat *m, struct cur *c, struct err *e) {
     return rc;
 }
 
+/* Reads a file of the older format (.dat). */
 static int read_dat(struct imat *m, const struct map *map, struct err *e) {
     struct cur c = {map->data, map->size};
     int32_t n = 0, chunks = 0;
@@ -198,6 +202,7 @@ static int read_dat(struct imat *m, const struct map *map, struct err *e) {
     return 0;
 }
 
+/* Returns the tensor named after the first base_len bytes of `name`, plus suffix; NULL: none. */
 static const struct gguf_tensor *pair_of(const struct gguf *g, const char *name, size_t base_len,
                                          const char *suffix) {
     char other[80];
@@ -207,6 +212,7 @@ static const struct gguf_tensor *pair_of(const struct gguf *g, const char *name,
     return gguf_find_tensor(g, other);
 }
 
+/* Adds an entry from its tensors of sums and counts. ERR_DATA: malformed. */
 static int read_pair(struct imat *m, const char *name, const struct gguf_tensor *sum,
                      const struct gguf_tensor *cnt, struct err *e) {
     if (sum->type != QT_F32 || cnt->type != QT_F32 || sum->ne[2] != 1 || sum->ne[3] != 1)
@@ -231,6 +237,7 @@ static int read_pair(struct imat *m, const char *name, const struct gguf_tensor 
     return 0;
 }
 
+/* Adds the entries of a GGUF file. ERR_DATA: no entries, or malformed. */
 static int read_gguf_entries(struct imat *m, const struct gguf *g, struct err *e) {
     uint64_t most = 2 * limit_of(LIM_IMAT_ENTRIES);
     if ((uint64_t)gguf_n_tensors(g) > most)
@@ -258,6 +265,7 @@ static int read_gguf_entries(struct imat *m, const struct gguf *g, struct err *e
     return 0;
 }
 
+/* Reads chunk count, chunk size and names of data sets. */
 static int read_gguf_meta(struct imat *m, const struct gguf *g, struct err *e) {
     uint64_t chunks = gguf_u64_or(g, "imatrix.chunk_count", UINT64_MAX);
     uint64_t size = gguf_u64_or(g, "imatrix.chunk_size", UINT64_MAX);
@@ -289,6 +297,7 @@ static int read_gguf_meta(struct imat *m, const struct gguf *g, struct err *e) {
     return 0;
 }
 
+/* Reads a file of either format, told apart by its first bytes. */
 static int read_any(struct imat *m, const char *path, struct err *e) {
     struct map map;
     struct gguf *g;
@@ -315,6 +324,7 @@ int imat_read(struct imat *m, const char *path, struct err *e) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Returns the largest count of an entry's matrices. */
 static double max_count(const struct imat_entry *en) {
     double max = 0;
     for (int64_t k = 0; k < en->n_mat; k++)
@@ -341,6 +351,7 @@ static int64_t count_used(const struct imat *m) {
     return n;
 }
 
+/* Writes n numbers as floats; b: scratch. */
 static int write_floats(struct gguf_w *w, const double *v, int64_t n, struct buf *b,
                         struct err *e) {
     buf_reset(b);
@@ -358,6 +369,7 @@ struct part {
 };
 enum { MAX_PARTS = 3 };
 
+/* Lists the tensors of an entry and returns their number; moments: sums of x and x^4. */
 static int parts_of(const struct imat_entry *en, bool moments, struct part p[MAX_PARTS]) {
     int n = 0;
     if (moments) {
@@ -370,6 +382,7 @@ static int parts_of(const struct imat_entry *en, bool moments, struct part p[MAX
     return n;
 }
 
+/* Declares the tensors of an entry, in the order of write_gguf_data(). */
 static int declare_entry(struct gguf_w *w, const struct imat_entry *en, bool moments,
                          struct err *e) {
     struct part p[MAX_PARTS];
@@ -427,10 +440,12 @@ int imat_write_moments(const struct imat *m, const char *path, bool overwrite, s
     return write_gguf(m, path, true, overwrite, e);
 }
 
+/* Appends a number, clamped to INT32_MAX. */
 static void add_i32(struct buf *b, int64_t v) {
     int32_t x = v > INT32_MAX ? INT32_MAX : (int32_t)v;
     buf_add(b, &x, sizeof x);
 }
+/* Appends a text's length and bytes. */
 static void add_text(struct buf *b, const char *s) {
     add_i32(b, (int64_t)strlen(s));
     buf_add(b, s, strlen(s));
@@ -453,6 +468,7 @@ static void add_dat_entry(struct buf *b, const struct imat_entry *en, double chu
     }
 }
 
+/* Writes the older format, which has the n used entries; sums are divided by chunks. */
 static int write_dat(const struct imat *m, const char *path, int64_t n, bool overwrite,
                      struct err *e) {
     struct buf b = {0};
@@ -494,11 +510,13 @@ int imat_write(const struct imat *m, const char *path, enum imat_form form, bool
 
 /* ---- merging and use ------------------------------------------------------------------------- */
 
+/* Returns whether entries can be added: equal sizes, or one of them with joined matrices. */
 static bool same_size(const struct imat_entry *a, const struct imat_entry *b) {
     return (a->ne0 == b->ne0 && a->n_mat == b->n_mat) ||
            ((a->n_mat == 1 || b->n_mat == 1) && a->ne0 * a->n_mat == b->ne0 * b->n_mat);
 }
 
+/* Adds an entry's sums and counts to the entry of the same name in dst. */
 static int add_entry(struct imat *dst, const struct imat_entry *s, struct err *e) {
     struct imat_entry *d = imat_find(dst, s->name);
     if (!d) d = imat_add(dst, s->name, s->ne0, s->n_mat);

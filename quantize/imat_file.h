@@ -49,6 +49,7 @@ int64_t imat_blind(struct imat_entry *en);
 
 int imat_read(struct imat *m, const char *path, struct err *e); /* detects the form by content */
 enum imat_form { IMAT_GGUF, IMAT_DAT };
+/* Writes the file; ERR_DATA if no entry was used or a sum is not finite. */
 int imat_write(const struct imat *m, const char *path, enum imat_form form, bool overwrite,
                struct err *e);
 /* Writes sum1 and sum4, which every entry must have, to a separate GGUF file

@@ -39,6 +39,7 @@ static bool unseal(char line[LINE], const char *text, size_t left, size_t *n) {
     return seal(want, *n - 18) == *n && memcmp(want, text, *n) == 0;
 }
 
+/* Returns whether s is 32 lower-case hexadecimal digits. */
 static bool is_hash(const char *s) {
     return strspn(s, "0123456789abcdef") == 32 && !s[32];
 }
@@ -48,6 +49,7 @@ static uint64_t end_of(const struct journal *j, int64_t n) {
     return n ? j->end[n - 1] : j->head;
 }
 
+/* Appends a finished tensor; n_bytes: length of its line in the file. */
 static void remember_tensor(struct journal *j, const char hash[33], double alpha,
                             uint64_t n_bytes) {
     if (j->n == j->cap) {
@@ -61,6 +63,7 @@ static void remember_tensor(struct journal *j, const char hash[33], double alpha
     j->n++;
 }
 
+/* Parses a journal up to the first damaged line; key: of the job that wants to resume. */
 static enum journal_found parse_journal(struct journal *j, const char *text, size_t len,
                                         const char key[33]) {
     char line[LINE], word[34];
@@ -89,6 +92,7 @@ static enum journal_found parse_journal(struct journal *j, const char *text, siz
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* Writes n bytes at an offset of the journal. */
 static int write_at(struct journal *j, uint64_t off, const char *p, size_t n, struct err *e) {
     while (n) {
         ssize_t k = pwrite(j->fd, p, n, (off_t)off);
@@ -129,6 +133,7 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
     }
 }
 
+/* Empties the journal and writes its first line. */
 static int start_file(struct journal *j, const char key[33], int n_files, struct err *e) {
     char line[LINE];
     int k = snprintf(line, LINE, "hone-part %d %s %d", FORMAT, key, n_files);

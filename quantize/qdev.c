@@ -44,6 +44,7 @@ static void room_free(struct qdev *d, struct room *r) {
     memset(r, 0, sizeof *r);
 }
 
+/* Makes the buffer hold n bytes, without keeping its contents; host: pinned main memory. */
 static int room_for(struct qdev *d, struct room *r, uint64_t n, bool host, struct err *e) {
     if (r->n >= n && r->p) return 0;
     room_free(d, r);
@@ -81,6 +82,7 @@ void qdev_give_up(struct qdev *d) {
     if (d) d->off = true;
 }
 
+/* Frees all buffers. */
 static void rooms_free(struct qdev *d) {
     for (int i = 0; i < N_SLOTS; i++) {
         struct slot *s = &d->slot[i];
@@ -107,6 +109,7 @@ static uint64_t chunk_bytes(const struct qdev *d, int64_t n) {
            enc_cuda_work(d->t.to, d->t.search, n, d->t.k);
 }
 
+/* Makes the buffers of all slots large enough for the current tensor. */
 static int reserve_rooms(struct qdev *d, struct err *e) {
     const uint64_t n = (uint64_t)d->per_chunk;
     for (int i = 0; i < N_SLOTS; i++) {
@@ -145,12 +148,14 @@ static int upload_tables(struct qdev *d, const float *imp, uint64_t imp_bytes, u
     return cu_sync(d->slot[0].s, e);
 }
 
+/* Returns the bytes of the tables that a grid type needs; 0: other types. */
 static uint64_t table_bytes_of(const struct qdev_tensor *t) {
     if (!grid_spec_of(t->to)) return 0;
     const struct grid_how how = grid_how_of(t->to, t->search);
     return enc_grid_tables(&how, NULL);
 }
 
+/* Prepares buffers and tables for a tensor, within the memory limit. */
 static int set_tensor(struct qdev *d, const struct qdev_tensor *t, struct err *e) {
     const uint64_t imp_bytes = t->imp ? (uint64_t)(t->n_mat * t->k) * sizeof(float) : 0;
     const uint64_t table_bytes = table_bytes_of(t), fixed = imp_bytes + table_bytes;

@@ -55,6 +55,7 @@ struct parser {
     int64_t line;
 };
 
+/* Sets a tensor's type from a line of the plan. ERR_DATA: unknown, repeated or impossible. */
 static int plan_entry(struct parser *ps, const char *name, const char *type, struct err *e) {
     enum qtype t;
     int64_t i = strmap_get(ps->index, name, strlen(name));
@@ -98,6 +99,7 @@ static int plan_line(struct parser *ps, char *s, struct err *e) {
     return plan_entry(ps, name, type, e);
 }
 
+/* Reads all lines of a plan, which must name every quantizable tensor. */
 static int plan_lines(struct parser *ps, char *text, size_t len, struct err *e) {
     if (memchr(text, 0, len))
         return err_set(e, ERR_DATA, "%s: not a text file (it holds a NUL byte)", ps->path);
@@ -116,6 +118,7 @@ static int plan_lines(struct parser *ps, char *text, size_t len, struct err *e) 
     return 0;
 }
 
+/* Reads a plan file into the plan's types. */
 static int plan_read(struct qplan *p, const char *path, struct err *e) {
     char *text = NULL;
     size_t len = 0;
@@ -146,6 +149,7 @@ int qplan_write(const struct qplan *p, const char *path, bool overwrite, struct 
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
+/* Compiles a pattern, ignoring case. ERR_USAGE: malformed. */
 static int compile_regex(regex_t *re, const char *pattern, struct err *e) {
     int rc = regcomp(re, pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
     if (rc == 0) return 0;
@@ -181,6 +185,7 @@ static int apply_override(struct qplan *p, const struct quant_override *ov, bool
 
 /* ---- all together ---------------------------------------------------------------------------- */
 
+/* Lists the file's tensors with their types and shapes. */
 static void fill_items(struct qplan *p, const struct gguf *g) {
     p->n = gguf_n_tensors(g);
     p->item = xcalloc((size_t)p->n + 1, sizeof *p->item);

@@ -133,6 +133,7 @@ static int run_batches(struct target *q, struct batch_job *j, int64_t index, int
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
+/* Returns the damping in use: the option, by default TAU_DEFAULT; 0 if negative. */
 static double tau_of(const struct quantize_opts *o) {
     return o->tau < 0 ? 0 : o->tau > 0 ? o->tau : TAU_DEFAULT;
 }
@@ -166,6 +167,7 @@ static int load_importance(const struct source *s, const struct quantize_opts *o
     return 0;
 }
 
+/* Loads row `row` as floats; false: it has a value that is not finite. */
 static bool load_row(void *ctx, int64_t row, float *x) {
     return batch_load(ctx, row, x);
 }
@@ -244,6 +246,7 @@ static void encoding_close(struct encoding *x) {
     mem_free(x->imp);
 }
 
+/* Returns the tensor given by the caller under this name; NULL: none. */
 static const struct quantize_given *find_given(const struct quantize_opts *o, const char *name) {
     for (int i = 0; i < o->n_given; i++)
         if (strcmp(o->given[i].name, name) == 0) return &o->given[i];
@@ -307,6 +310,7 @@ static bool starts_with(const char *s, const char *head) {
     return strncmp(s, head, strlen(head)) == 0;
 }
 
+/* Writes the keys of the output, with the record of this run. */
 static int write_keys(struct target *q, struct err *e) {
     bool any = false;
     struct buf record = {0};
@@ -339,6 +343,7 @@ static int write_keys(struct target *q, struct err *e) {
     return 0;
 }
 
+/* Writes keys and declares the tensors of one output. */
 static int declare_target(struct target *q, struct err *e) {
     TRY(write_keys(q, e));
     for (int64_t i = 0; i < q->plan.n; i++) {
@@ -432,6 +437,7 @@ static int survey(struct target *q, struct err *e) {
     return 0;
 }
 
+/* Returns an error if the output exists (unless allowed) or is the input. */
 static int check_paths(const struct quantize_opts *o, struct err *e) {
     struct stat a, b;
     if (o->dry_run || !o->out) return 0;
@@ -486,6 +492,7 @@ static int all_tensors(struct source *s, struct err *e) {
     return writer_flush(s->writer, e);
 }
 
+/* Opens the model, importance matrix and second moments that the options name. */
 static int read_inputs(struct source *s, struct imat *imat, struct gram *gram,
                        const struct quantize_opts *o, struct err *e) {
     TRY(gguf_open(&s->g, o->in, 0, e));
@@ -504,6 +511,7 @@ static int read_inputs(struct source *s, struct imat *imat, struct gram *gram,
     return 0;
 }
 
+/* Makes all outputs, reading the source once. */
 static int run_targets(struct source *s, struct imat *imat, struct gram *gram, struct err *e) {
     const struct quantize_opts *o = s->target->o;
     uint64_t total = 0;

@@ -92,6 +92,7 @@ int quantize_tensor(const struct quantize_opts *o, struct gguf *g, const struct 
                     const struct gram *gram, const struct qplan *plan, int64_t index, void **out,
                     double *alpha, struct err *e);
 
+/* Frees the rows of a report. */
 void quantize_report_release(struct quantize_report *r);
 
 /* Returns the i-th recipe name: llama.cpp's presets in order of size, then the named recipes (our
@@ -99,6 +100,7 @@ void quantize_report_release(struct quantize_report *r);
 const char *recipe_name(int i);
 /* Returns the i-th size class that `hone make` fills, largest first. NULL past the end. */
 const char *recipe_ladder(int i);
+/* Returns the name of recipe i; NULL past the end. */
 const char *recipe_named(int i);
 /* Returns a one-line description of a named recipe; NULL for a preset. */
 const char *recipe_about(const char *name);
@@ -107,6 +109,7 @@ const char *recipe_use(const char *name);
 /* Writes the part of a file name that identifies the recipe: its name, or "like-UD-Q4_K_XL" for
  * a recipe that imitates another publisher's files. */
 enum { RECIPE_FILE = 96 };
+/* Writes the part of a file name for a recipe; recipes of other engines get "like-". */
 void recipe_file(const char *name, char out[RECIPE_FILE]);
 /* Returns the canonical name of a preset or named recipe, ignoring case; NULL: unknown. */
 const char *recipe_find(const char *name);

@@ -196,6 +196,7 @@ static const uint8_t role_class[ROLE_COUNT] = {
 };
 // clang-format on
 
+/* Returns the block number in a tensor's name; -1: none. */
 static int block_of(const char *name) {
     if (strncmp(name, "blk.", 4) != 0) return -1;
     int v = 0, n = 0;
@@ -204,6 +205,7 @@ static int block_of(const char *name) {
     return n ? v : -1;
 }
 
+/* Sets the role of a tensor that the architecture's tables do not list. */
 static void role_by_name(struct recipe_item *it) {
     it->role = strcmp(it->name, "output.weight") == 0 ? ROLE_OUTPUT : ROLE_OTHER;
     for (size_t i = 0; i < COUNT_OF(named_roles) && it->role == ROLE_OTHER; i++)
@@ -213,6 +215,7 @@ static void role_by_name(struct recipe_item *it) {
         }
 }
 
+/* Returns whether a tensor is a matrix of weights that recipes may quantize. */
 static bool is_quantizable(const struct recipe_item *it, const struct tensor_row *row) {
     const struct qtype_info *qi = qtype_info(it->from);
     if (!qi || !(qi->flags & (QF_FLOAT | QF_QUANT))) return false;
@@ -282,6 +285,7 @@ static bool is_more_bits(int64_t i, int64_t n) {
     return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
 }
 
+/* Returns whether the rule applies to tensor i of its role. */
 static bool rule_holds(const struct rule *r, const struct recipe_model *m, int64_t i) {
     int64_t n = m->n_blocks;
     switch (r->cond) {
@@ -382,6 +386,7 @@ bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it) {
     return (qtype_info((int64_t)it->type)->flags & QF_NEEDS_IMPORTANCE) != 0;
 }
 
+/* Sets the type, or a fallback if the rows are not whole blocks of it. */
 static void set_type(struct recipe_item *it, enum qtype t) {
     it->type = qtype_fit(t, it->ne[0]);
     it->fallback = it->type != t;
@@ -392,6 +397,7 @@ struct order {
     int block;
 };
 
+/* Compares by block, then by position in the file, for qsort(). */
 static int by_block(const void *a, const void *b) {
     const struct order *x = a, *y = b;
     if (x->block != y->block) return x->block < y->block ? -1 : 1;

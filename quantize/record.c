@@ -55,6 +55,7 @@ int record_text(struct buf *out, const struct quantize_opts *o, const struct ggu
     return rc;
 }
 
+/* Copies a string member. False: missing, or it does not fit. */
 static bool take_text(char *out, size_t cap, const cJSON *root, const char *name) {
     const char *s = doc_str(root, name);
     if (!s || strlen(s) >= cap) return false;
@@ -62,6 +63,7 @@ static bool take_text(char *out, size_t cap, const cJSON *root, const char *name
     return true;
 }
 
+/* Fills *r from JSON. False: a member is missing or malformed. */
 static bool parse_record(struct record *r, const cJSON *root) {
     char search[16];
     int64_t n, without, split;

@@ -29,6 +29,7 @@ struct record {
 int record_read(struct record *r, const struct gguf *g, struct err *e);
 /* Writes the XXH3-128 of the headers of all shards as hex digits. */
 void record_source_hash(const struct gguf *g, char hex[33]);
+/* Writes the XXH128 hash of a file as 32 hexadecimal digits. */
 int record_file_hash(const char *path, char hex[33], struct err *e);
 
 #endif

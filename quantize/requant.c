@@ -7,6 +7,7 @@
 
 #include "containers/qtype.h"
 
+/* Returns whether the file's keys show that a quantizer wrote it. */
 static bool made_by_quantizer(const struct gguf *g) {
     return gguf_find(g, "hone.replay") || gguf_find(g, "quantize.imatrix.file");
 }

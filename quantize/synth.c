@@ -52,6 +52,7 @@ struct synth {
 
 /* ---- tensors and types ----------------------------------------------------------------------- */
 
+/* Reads the built-in or given config.json that names the shape. */
 static int read_shape(struct synth *s, struct err *e) {
     const char *name = s->o->shape;
     for (size_t i = 0; i < COUNT_OF(shapes); i++)
@@ -69,6 +70,7 @@ static int read_shape(struct synth *s, struct err *e) {
     return rc;
 }
 
+/* Derives architecture and hyperparameters; --layers replaces their number. */
 static int read_model(struct synth *s, struct err *e) {
     TRY(read_shape(s, e));
     const char *cls = json_str(json_first(json_get(hfdir_config(s->dir), "architectures")));
@@ -116,6 +118,7 @@ static int choose_types(struct synth *s, struct err *e) {
     return qplan_choose(p, &m, &q, e);
 }
 
+/* Writes the keys and declares the tensors of the synthetic file. */
 static int declare_output(struct synth *s, struct synth_report *r, struct err *e) {
     char key[64];
     s->w = gguf_w_new();
@@ -172,6 +175,7 @@ static const struct special { /* by name ending; all are F32 */
 };
 static const struct special ones = {"", FILL_UNIFORM, 1, 1};
 
+/* Returns how to fill tensors such as norms; NULL: random weights. */
 static const struct special *special_of(const struct tensor_inst *t) {
     size_t n = strlen(t->name);
     for (size_t i = 0; i < COUNT_OF(specials); i++) {
@@ -192,6 +196,7 @@ struct job {
     uint8_t *out;
 };
 
+/* Returns a seed for item b of a. */
 static uint64_t mix_seeds(uint64_t a, uint64_t b) {
     struct rng r = {a ^ (b + 1) * 0x9e3779b97f4a7c15u};
     return rng_u64(&r) ^ a;
@@ -204,6 +209,7 @@ static float row_scale(const struct job *j, int64_t row) {
     return (float)(1 / (1 + j->skew * (double)rank));
 }
 
+/* Fills n values, from value `first` of the tensor on, by the rule j->sp. */
 static void fill_floats(const struct job *j, struct rng *r, int64_t first, int64_t n, uint8_t *p) {
     for (int64_t i = 0; i < n; i++) {
         float v = j->sp->a;
@@ -217,6 +223,7 @@ static void fill_floats(const struct job *j, struct rng *r, int64_t first, int64
     }
 }
 
+/* Fills chunks [begin, end) of blocks; each has its own seed. */
 static void fill_chunks(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct job *j = ctx;
     int64_t size = qtype_info(j->type)->block_bytes;
@@ -232,6 +239,7 @@ static void fill_chunks(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
+/* Writes the random blocks of tensor i, batch by batch. */
 static int write_tensor(struct synth *s, int64_t i, struct err *e) {
     const struct tensor_inst *t = &s->inst[i];
     struct job j = {.t = t, .type = s->plan.item[i].type, .skew = s->o->skew, .out = s->batch};

@@ -71,7 +71,7 @@ struct net_counts net_counts(const struct net *n) {
 
 /* ---- listening ---- */
 
-/* Sets which events of fd to wait for; ptr: what they are reported with. */
+/* Sets which events of fd to wait for; ptr: passed back with each event. */
 static int watch_fd(struct net *n, int fd, unsigned events, void *ptr, struct err *e) {
     return poller_set(n->waits, fd, events, ptr) ? err_sys(e, "cannot wait for connections") : 0;
 }

@@ -95,7 +95,7 @@ static bool loop_peek(struct jctx *c, struct jloop *l) {
     return l->has_next;
 }
 
-/* Moves on to the next item. False: there is none. */
+/* Moves on to the next item. False: the loop is over. */
 static bool loop_next(struct jctx *c, struct jloop *l) {
     struct jval v;
     if (l->has_next) {

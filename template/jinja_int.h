@@ -485,7 +485,7 @@ double jv_num(struct jctx *c, struct jval v);
 int64_t jv_index(struct jctx *c, struct jval v, const char *what); /* integer argument */
 int64_t jv_length(struct jctx *c, struct jval v);                  /* -1: has no len() */
 void jiter_init(struct jctx *c, struct jiter *it, struct jval v);
-/* Sets *out to the next item. False: there is none. */
+/* Sets *out to the next item. False: no more items. */
 bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out);
 /* Returns the items of an iterable as a new list; uses up a generator. */
 struct jlist *jv_to_list(struct jctx *c, struct jval v);

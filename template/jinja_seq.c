@@ -162,7 +162,7 @@ static struct jval f_unique(struct jctx *c, struct jval *v) {
     return jv_gen(c, "do_unique", fill_unique, &a);
 }
 
-/* Returns the least (want -1) or greatest (1) item; undefined if there is none. */
+/* Returns the least (want -1) or greatest (1) item; undefined if the list is empty. */
 static struct jval min_or_max(struct jctx *c, struct jval *v, int want) {
     bool cs = is_given(v[1]) && jv_truth(c, v[1]);
     struct jlist *l = jv_to_list(c, v[0]);

@@ -501,7 +501,7 @@ static struct jval view_item(struct jctx *c, const struct jview *w, uint32_t i) 
     return jv_tuple(c, pair, 2);
 }
 
-/* Sets *out to the generator's next item. False: there is none. */
+/* Sets *out to the generator's next item. False: no more items. */
 static bool gen_next(struct jctx *c, struct jgen *g, struct jval *out) {
     if (!g->items) {
         g->items = jv_list(c, 0).u.list; /* A generator that consumes itself sees no items. */

@@ -76,7 +76,7 @@ static struct jinja *try_plan(const struct search *s, const struct repair_plan *
     return t;
 }
 
-/* Returns whether the search may go on: within its limit and not interrupted. */
+/* Returns whether the search may continue: within its limit and not interrupted. */
 static bool steps_left(void) {
     return ctx_cost()->spent < ctx_cost()->most && !progress_interrupted();
 }

@@ -18,10 +18,12 @@ INLINE float scale(const void *w) {
     return half(x->d);
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     block32_decode(blk, sizeof(struct blk_IQ4_NL), dst, n, codes, scale);
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot(w, sizeof(struct blk_IQ4_NL), a, n, codes, scale);
 }

@@ -29,6 +29,7 @@ INLINE __m256i codes(const struct blk_IQ4_XS *x, int k) {
     return _mm256_shuffle_epi8(level, nibbles(x->qs + 16 * k));
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_IQ4_XS *x = blk;
     for (int64_t b = 0; b < n / QK; b++, x++) {
@@ -39,6 +40,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     }
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_IQ4_XS *x = w;
     const struct blk_Q8_K *y = a;

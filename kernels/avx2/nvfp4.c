@@ -16,6 +16,7 @@ INLINE __m256i codes(const struct blk_NVFP4 *x, int h) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(level), c);
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_NVFP4 *x = blk;
     for (int64_t b = 0; b < n / 64; b++, x++, dst += 64)
@@ -28,6 +29,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
         }
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_NVFP4 *x = w;
     const struct blk_Q8_0 *y = a;

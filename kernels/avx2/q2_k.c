@@ -14,6 +14,7 @@ INLINE __m128i mins(const struct blk_Q2_K *x) {
     return _mm_and_si128(_mm_srli_epi16(load16(x->scales), 4), _mm_set1_epi8(15));
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q2_K *x = blk;
     for (int64_t b = 0; b < n / QK; b++, x++) {
@@ -30,6 +31,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     }
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_Q2_K *x = w;
     const struct blk_Q8_K *y = a;

@@ -6,6 +6,7 @@
 #include "kernels/avx2/lanes.h"
 #include "kernels/rows/q4_k.h"
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q4_K *x = blk;
     const __m256i nib = _mm256_set1_epi8(15);
@@ -25,6 +26,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     }
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_Q4_K *x = w;
     const struct blk_Q8_K *y = a;

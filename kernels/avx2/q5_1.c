@@ -13,10 +13,12 @@ INLINE __m256i codes(const void *w) {
     return _mm256_or_si256(nibbles(x->qs), high);
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     block32_decode_min(blk, sizeof(struct blk_Q5_1), dst, n, codes);
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return block32_dot_min(w, sizeof(struct blk_Q5_1), a, n, codes);
 }

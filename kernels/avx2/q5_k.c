@@ -10,6 +10,7 @@ INLINE __m256i fifth(__m256i qh) {
     return _mm256_slli_epi16(_mm256_and_si256(qh, _mm256_set1_epi8(1)), 4);
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q5_K *x = blk;
     const __m256i nib = _mm256_set1_epi8(15);
@@ -32,6 +33,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     }
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_Q5_K *x = w;
     const struct blk_Q8_K *y = a;

@@ -19,6 +19,7 @@ INLINE __m256i high_code(__m256i ql, __m256i qh) {
     return _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(ql, 4), _mm256_set1_epi8(15)), hi);
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q6_K *x = blk;
     const __m256i c32 = _mm256_set1_epi8(32);
@@ -38,6 +39,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     }
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_Q6_K *x = w;
     const struct blk_Q8_K *y = a;

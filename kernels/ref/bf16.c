@@ -4,6 +4,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_BF16 *x = blk;
     int64_t i = 0;
@@ -12,6 +13,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     for (; i < n; i++) dst[i] = fp_bf16_to_f32(x[i].v);
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_BF16 *x = w;
     const float *y = a;

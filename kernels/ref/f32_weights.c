@@ -4,11 +4,13 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_F32 *x = blk;
     for (int64_t i = 0; i < n; i++) dst[i] = x[i].v;
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_F32 *x = w;
     const float *y = a;

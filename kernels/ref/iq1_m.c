@@ -21,10 +21,12 @@ static uint16_t super(const void *blk) {
     return kern_iq1_m_d(blk);
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     iq_decode(blk, sizeof(struct blk_IQ1_M), 16, 0.125f, dst, n, super, scale, code);
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return iq_dot(w, sizeof(struct blk_IQ1_M), 16, 0.125f, a, n, super, scale, code);
 }

@@ -20,10 +20,12 @@ static int scale(const void *blk, int k) {
     return (int)(2 * (word(x, k) >> 28) + 1);
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     iq_decode(blk, sizeof(struct blk_IQ3_XXS), 32, 0.25f, dst, n, iq_first, scale, code);
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     return iq_dot(w, sizeof(struct blk_IQ3_XXS), 32, 0.25f, a, n, iq_first, scale, code);
 }

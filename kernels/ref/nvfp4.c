@@ -11,12 +11,14 @@ static int code(const struct blk_NVFP4 *x, int i) {
     return kern_fp4_level[j < 8 ? byte & 15 : byte >> 4];
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_NVFP4 *x = blk;
     for (int64_t b = 0; b < n / 64; b++, x++, dst += 64)
         for (int i = 0; i < 64; i++) dst[i] = kern_ue4m3_half(x->d[i / 16]) * (float)code(x, i);
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_NVFP4 *x = w;
     const struct blk_Q8_0 *y = a;

@@ -17,6 +17,7 @@ static int scale(const struct blk_Q3_K *x, int k) {
     return (low | high << 4) - 32;
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q3_K *x = blk;
     for (int64_t b = 0; b < n / QK; b++, x++, dst += QK) {
@@ -25,6 +26,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     }
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_Q3_K *x = w;
     const struct blk_Q8_K *y = a;

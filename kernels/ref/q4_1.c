@@ -9,6 +9,7 @@ static int code(const struct blk_Q4_1 *x, int i) {
     return q;
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q4_1 *x = blk;
     for (int64_t b = 0; b < n / 32; b++, x++, dst += 32) {
@@ -18,6 +19,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     }
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_Q4_1 *x = w;
     const struct blk_Q8_1 *y = a;

@@ -8,6 +8,7 @@ static int code(const struct blk_Q8_0 *x, int i) {
     return x->qs[i];
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_Q8_0 *x = blk;
     for (int64_t b = 0; b < n / 32; b++, x++, dst += 32) {
@@ -16,6 +17,7 @@ static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     }
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_Q8_0 *x = w;
     const struct blk_Q8_0 *y = a;

@@ -17,12 +17,14 @@ static int code(const struct blk_TQ1_0 *x, int i) {
     return trit(x->qh[(i - 240) % 4], (i - 240) / 4) - 1;
 }
 
+/* Decodes n values, whole blocks, to floats. */
 static void decode(const void *restrict blk, float *restrict dst, int64_t n) {
     const struct blk_TQ1_0 *x = blk;
     for (int64_t b = 0; b < n / QK; b++, x++, dst += QK)
         for (int i = 0; i < QK; i++) dst[i] = fp_f16_to_f32(x->d) * (float)code(x, i);
 }
 
+/* Returns the product of n weights w and rounded activations a, both whole blocks. */
 static float dot(const void *restrict w, const void *restrict a, int64_t n) {
     const struct blk_TQ1_0 *x = w;
     const struct blk_Q8_K *y = a;

@@ -9,6 +9,7 @@
 
 #include "base/attr.h"
 
+/* Encodes a row; ignores importance. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     UNUSED(imp);

@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 
+/* Copies a row; ignores importance. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     UNUSED(imp);

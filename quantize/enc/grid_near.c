@@ -55,6 +55,7 @@ static int neighbours(const struct room *t, const uint8_t *low, const uint8_t *h
     return n;
 }
 
+/* Builds the table of nearest grid entries of a type. */
 static void build_table(enum qtype type, int slot) {
     struct room *t = &tables[slot];
     const struct grid_spec *s = t->s = grid_spec_of(type);

@@ -22,6 +22,7 @@
     struct enc_raw room_mine[LANES];                                                               \
     const struct lanes_mem mem = {room_x, room_w, room_mine}
 
+/* Encodes blocks of a symmetric type (scales, no minimums); imp: NULL or as x. */
 static void sym_open(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
                      struct enc_raw *o) {
     ROOM(mem);
@@ -29,6 +30,7 @@ static void sym_open(const struct enc_how *h, const float *x, const float *imp, 
         sym_block(h, &mem, x + b * QK, imp ? imp + b * QK : NULL, o + b);
 }
 
+/* Encodes blocks of an affine type (scales and minimums); imp: NULL or as x. */
 static void aff_open(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
                      struct enc_raw *o) {
     ROOM(mem);
@@ -36,6 +38,7 @@ static void aff_open(const struct enc_how *h, const float *x, const float *imp, 
         aff_block(h, &mem, x + b * QK, imp ? imp + b * QK : NULL, o + b);
 }
 
+/* Encodes blocks of 32 values, several at a time; imp: NULL or as x. */
 static void b32_open(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
                      struct enc_raw *o) {
     ROOM(mem);
@@ -44,6 +47,7 @@ static void b32_open(const struct enc_how *h, const float *x, const float *imp, 
                  (int)(n_blocks - b < LANES ? n_blocks - b : LANES), o + b);
 }
 
+/* Encodes a block by rounding, without a search. */
 static void grid_conventional(const struct grid_how *h, const struct grid_data *d,
                               struct grid_block *b) {
     const bool signs = h->s->shift == SHIFT_NONE;
@@ -56,6 +60,7 @@ static void grid_conventional(const struct grid_how *h, const struct grid_data *
         iq1_conv_close(h, d, scale, b);
 }
 
+/* Encodes a block with a search over scales and signs; imp: NULL or as x. */
 static void grid_super(const struct grid_how *h, const float *x, const float *imp,
                        struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -77,6 +82,7 @@ static void grid_super(const struct grid_how *h, const float *x, const float *im
     grid_search(h, &d, &j, b);
 }
 
+/* Copies n values clamped to +-limit; returns false if all are at most 2^-25 in size. */
 static bool load_row(float *dst, const float *x, int n, float limit) {
     return load(dst, x, n, limit, n);
 }

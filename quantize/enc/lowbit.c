@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+/* Sets codes l to the values nearest to x for scale d. */
 static void round_codes(const struct low_spec *s, const float *x, float d, int8_t *l) {
     const float inv = d != 0 ? 1.0f / d : 0;
     for (int i = 0; i < s->n; i++) {
@@ -21,6 +22,7 @@ static void round_codes(const struct low_spec *s, const float *x, float d, int8_
     }
 }
 
+/* Returns the weighted squared error of the codes. */
 static double code_error(const struct low_spec *s, const float *x, const float *w, float d,
                          const int8_t *l) {
     double e = 0;
@@ -31,6 +33,7 @@ static double code_error(const struct low_spec *s, const float *x, const float *
     return e;
 }
 
+/* Returns the scale, as f16, that minimizes the weighted error of the codes; 0: all are 0. */
 static float least_squares(const struct low_spec *s, const float *x, const float *w,
                            const int8_t *l) {
     double a = 0, b = 0;
@@ -41,6 +44,7 @@ static float least_squares(const struct low_spec *s, const float *x, const float
     return b > 0 ? enc_f16((float)(a / b)) : 0;
 }
 
+/* Returns the scale from the largest value or, for binary codes, the mean one. */
 static float conventional_scale(const struct low_spec *s, const float *x) {
     if (!s->binary) return enc_f16(fabsf(enc_absmax(x, s->n)));
     double sum = 0;
@@ -48,6 +52,7 @@ static float conventional_scale(const struct low_spec *s, const float *x) {
     return enc_f16((float)(sum / s->n));
 }
 
+/* Searches scales for a lower weighted error; *best: start and result. */
 static void improve_block(const struct low_spec *s, const float *x, const float *w,
                           enum search search, struct low_block *best) {
     const float top = enc_absmax(x, s->n);

@@ -15,6 +15,7 @@
 
 enum { N = 32, E_MAX = 251 };
 
+/* Returns the exponent of the shared scale, biased by 127, from the largest value. */
 static int conventional_scale(const float *x) {
     const float top = fabsf(enc_absmax(x, N));
     const int e =
@@ -40,6 +41,7 @@ static void encode_block(const float *x, const float *w, struct blk_MXFP4 *o, en
         o->qs[i] = (uint8_t)(fp4_code(x[i] * inv) | fp4_code(x[16 + i] * inv) << 4);
 }
 
+/* Encodes a row of blocks; a block that is all zeros stays zero. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     const struct wrule rule = enc_wrule(QT_MXFP4, search);
@@ -53,6 +55,7 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     }
 }
 
+/* Splits a block into its scale and 32 codes. */
 static void unpack(const void *blk, uint8_t *scale, uint8_t *code) {
     const struct blk_MXFP4 *b = blk;
     scale[0] = b->e;
@@ -61,6 +64,7 @@ static void unpack(const void *blk, uint8_t *scale, uint8_t *code) {
         code[16 + i] = b->qs[i] >> 4;
     }
 }
+/* Writes a block with this scale and 32 codes. */
 static void pack(void *blk, const uint8_t *scale, const uint8_t *code) {
     struct blk_MXFP4 *b = blk;
     b->e = scale[0];

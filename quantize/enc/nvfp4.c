@@ -23,6 +23,7 @@ static int nearest_scale(float v) {
     return best;
 }
 
+/* Returns the code of the scale with the least weighted error for 16 values. */
 static int scale_of(const float *x, const float *w, enum search search) {
     int at = nearest_scale(fabsf(enc_absmax(x, SUB)) / 6.0f);
     if (search == SEARCH_CONVENTIONAL) return at;
@@ -37,6 +38,7 @@ static int scale_of(const float *x, const float *w, enum search search) {
     return at;
 }
 
+/* Encodes a row of blocks; a block that is all zeros stays zero. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     const struct wrule rule = enc_wrule(QT_NVFP4, search);
@@ -57,6 +59,7 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     }
 }
 
+/* Splits a block into its 4 scales and 64 codes. */
 static void unpack(const void *blk, uint8_t *scale, uint8_t *code) {
     const struct blk_NVFP4 *b = blk;
     for (int s = 0; s < N / SUB; s++) {
@@ -67,6 +70,7 @@ static void unpack(const void *blk, uint8_t *scale, uint8_t *code) {
         }
     }
 }
+/* Writes a block with these 4 scales and 64 codes. */
 static void pack(void *blk, const uint8_t *scale, const uint8_t *code) {
     struct blk_NVFP4 *b = blk;
     for (int s = 0; s < N / SUB; s++) {

@@ -269,7 +269,7 @@ static int open_or_make(const struct cache *c, bool make, int fd, struct pack_fi
     return make ? make_file(c, fd, f, e) : 0;
 }
 
-/* Opens the file of packed rows, or creates it if `make`. *f NULL: there is none. */
+/* Opens the file of packed rows, or creates it if `make`. *f NULL: not there. */
 static int open_sealed(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
     bool sealed;
     int fd = -1;

@@ -191,6 +191,7 @@ bool enc_cuda_grid_can(enum qtype t) {
 struct parts {
     uint64_t super, job, y, all;
 };
+/* Returns the offsets of the parts of the work memory for n rows of k values. */
 static struct parts parts_of(enum search search, int64_t n, int64_t k) {
     const uint64_t in_wave = (uint64_t)min_i64(n * (k / QK), WAVE);
     struct parts p;
@@ -206,6 +207,7 @@ uint64_t enc_cuda_grid_work(enum search search, int64_t n, int64_t k) {
     return parts_of(search, n, k).all;
 }
 
+/* Returns the arguments of the kernels, with pointers into the work memory. */
 static struct wave wave_of(const struct enc_cuda_rows *a, const struct parts *p) {
     const struct grid_how h = grid_how_of(a->type, a->search);
     uint8_t *work = (uint8_t *)a->work;
@@ -234,10 +236,12 @@ static struct wave wave_of(const struct enc_cuda_rows *a, const struct parts *p)
     return w;
 }
 
+/* Returns the CUDA blocks for n items, `per` to a block. */
 static unsigned blocks_for(int64_t n, int per) {
     return (unsigned)div_up(n, per);
 }
 
+/* Encodes the blocks of one wave. */
 static int run_wave(struct cu_stream *s, const struct wave *wave, struct err *e) {
     const struct wave w = *wave;
     const enum search search = w.how.search;

@@ -135,6 +135,7 @@ static const struct finish {
 #undef ROW
 };
 
+/* Returns the row of a type; NULL: not supported here. */
 static const struct finish *finish_of(enum qtype t) {
     for (size_t i = 0; i < sizeof finishes / sizeof finishes[0]; i++)
         if (finishes[i].type == t) return &finishes[i];
@@ -177,6 +178,7 @@ static struct rows_job job_of(const struct enc_cuda_rows *a) {
     return j;
 }
 
+/* Returns the CUDA blocks for this number of groups of lanes. */
 static unsigned blocks_for(int64_t groups) {
     return (unsigned)div_up(groups, GROUPS);
 }
