@@ -74,7 +74,7 @@ const char *json_namen(const struct json *child, size_t *n);
 int64_t json_len(const struct json *j);     /* children */
 const char *json_str(const struct json *j); /* NUL-terminated; NULL: not a string */
 const char *json_strn(const struct json *j, size_t *n);
-double json_num(const struct json *j, double otherwise); /* `otherwise` also for NaN */
+double json_num(const struct json *j, double otherwise); /* `otherwise` if not a number, or NaN */
 const char *json_num_text(const struct json *j);         /* as written; NULL: not a number */
 bool json_is_int(const struct json *j);                  /* a number without point and exponent */
 bool json_bool(const struct json *j, bool otherwise);

@@ -96,7 +96,7 @@ class Engine:
                cp.n_outputs_max_per_seq, cp.rope_scaling_type, cp.flash_attn_type, cp.yarn_ext_factor, cp.defrag_thold, cp.type_k, cp.type_v, cp.moe_cache_size,
                cp.embeddings, cp.offload_kqv, cp.no_perf, cp.op_offload, cp.swa_full, cp.kv_unified, cp.n_samplers, cp.ctx_other]
         if got != [-1, 1, -1, 1, True, False, 512, 2048, 512, 1, 1, -1, -1, -1.0, -1.0, 1, 1, 0, False, True, True, True, True, False, 0, None]:
-            raise SystemExit(f"this libllama has other parameters than b11669: {got}")
+            raise SystemExit(f"this libllama's parameters differ from b11669's: {got}")
         self.model_params, self.context_params = mp, cp
 
     def function(self, name, args, result=None, library=None):

@@ -38,7 +38,7 @@ int sel_add(struct sel *s, int64_t n_tokens, const uint32_t *count, struct err *
 void sel_count(const struct sel *s, int64_t doc, double *tokens);
 /* Returns the worth of a set of documents, the sum of shares over n cells. */
 double sel_worth(const double *tokens, int64_t n);
-/* Returns how much worth a document would add. */
+/* Returns how much a document would add to the worth. */
 double sel_gain(const struct sel *s, int64_t doc, const double *tokens);
 
 struct sel_pick {

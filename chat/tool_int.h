@@ -276,7 +276,7 @@ const struct json *tool_args(struct toolparse *p, size_t *i, const char *close);
 const struct json *tool_literal(struct toolparse *p, size_t *i);
 /* Parses one Python call or a list of calls at *i and moves past it. */
 bool tool_python_calls(struct toolparse *p, size_t *i);
-/* Returns the next header with a recipient at or after i: harmony's marker of a call. */
+/* Returns the next header with a recipient at or after i, which marks a call in harmony. */
 size_t tool_harmony_marker(const struct toolparse *p, size_t i);
 /* Returns the length of the n-byte frame at i together with the header words that follow it. */
 size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n);

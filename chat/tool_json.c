@@ -133,8 +133,8 @@ static bool is_among(struct text t, const char *const *names) {
 }
 
 /* Finds the arguments of {"name": N, "arguments": {...}, ...}, of that object as {"function":
- * {...}}, or of {N: {...}} in syntaxes that write this form. False also if the arguments precede
- * the name. */
+ * {...}}, or of {N: {...}} in syntaxes that write this form. Also returns false if the arguments
+ * precede the name. */
 bool tool_head_object(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     struct text key;
     size_t k = tool_ws(p, at);

@@ -136,9 +136,9 @@ static void do_set(struct chatting *u, const char *rest) {
         work_list_add(r->w, &r->a.stop, arena_strndup(&r->w->mem, value, strlen(value)));
     } else if (strcmp(name, "stop") == 0) {
         r->a.stop.n = 0;
-        screen_note(u->screen, "no text stops an answer");
+        screen_note(u->screen, "the stop texts were removed");
     } else if (strcmp(name, "ctx") == 0) {
-        screen_note(u->screen, "the context is %lld tokens; it is set at the start: --ctx N",
+        screen_note(u->screen, "the context is %lld tokens; it is set at startup: --ctx N",
                     (long long)gen_n_ctx(r->gen));
     } else if (*value && run_set(&r->set, "/set ", name, value, &e)) {
         note_err(u, &e);

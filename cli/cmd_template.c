@@ -186,7 +186,7 @@ int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
         {"parse", cmd_parse, "split an assistant's text into content, reasoning and tool calls"},
         {"lint", cmd_lint, "find defects by behaviour"},
         {"check", cmd_lint, "the same as lint"},
-        {"fix", cmd_fix, "repair known defects, also in a GGUF file"},
+        {"fix", cmd_fix, "repair known defects, including those in a GGUF file"},
     };
     return cli_sub(c, sub, (int)COUNT_OF(sub), "SRC ...", argc, argv, e);
 }

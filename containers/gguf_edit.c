@@ -99,7 +99,7 @@ static const struct gguf_kv *change_of(const struct edit *d, const char *key) {
 }
 
 /* Returns the index of the last existing key that the edit changes; -1: it only adds keys. Sets
- * *sized to whether all changes replace a value by one of the same size. */
+ * *sized to whether every change keeps the size of the value that it replaces. */
 static int64_t last_change(const struct edit *d, bool *sized) {
     int64_t last = -1;
     int n_same = 0;

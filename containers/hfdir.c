@@ -146,7 +146,7 @@ static int check_index(struct hfdir *h, struct err *e) {
                      "folder again",
                      h->path, (long long)lost.n, lost.names.data, lost.n > SHOWN ? ", ..." : "");
     if (!rc && moved.n)
-        log_warn("%s: %lld tensors are in other shards than the index says (%s%s)", h->path,
+        log_warn("%s: %lld tensors are not in the shards that the index names (%s%s)", h->path,
                  (long long)moved.n, moved.names.data, moved.n > SHOWN ? ", ..." : "");
     if (!rc && extra.n)
         log_warn("%s: %lld tensors of the shards are not in the index (%s%s); they are used only "

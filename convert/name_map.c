@@ -350,7 +350,7 @@ static bool zero_bias(const char *name, const struct st_tensor *t) {
     return true;
 }
 
-/* Decides about a source that no row claimed: drops it if that is known to be correct, otherwise
+/* Handles a source that no row claimed: drops it if that is known to be correct, otherwise
  * fails. */
 static int account_for(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
     struct conv_plan *p = m->p;

@@ -153,8 +153,8 @@ int64_t gram_least(const struct gram_state *s);
 /* Appends the tokens of a shortest text that completes the answer; none if it is complete. Returns
  * false if no such text is known. */
 bool gram_way_out(const struct gram_state *s, struct ids *out);
-/* Returns whether the text can be completed with at most `most` tokens. False also if unknown.
- * Takes about a microsecond if many tokens are needed. */
+/* Returns whether the text can be completed with at most `most` tokens. Returns false if that is
+ * unknown. Takes about a microsecond if many tokens are needed. */
 bool gram_ends_within(const struct gram_state *s, int64_t most);
 /* Returns whether the text so far is complete. */
 bool gram_may_end(const struct gram_state *s);

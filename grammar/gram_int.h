@@ -23,7 +23,7 @@ enum gkind {
     G_EPS,  /* the empty text, always node 1 */
     G_SET,  /* a: one byte of set a */
     G_CAT,  /* a, then b; a is not a CAT */
-    G_ALT,  /* one of the b nodes from list[a] on */
+    G_ALT,  /* one of list[a] .. list[a + b - 1] */
     G_AND,  /* all of list[a] .. list[a + b - 1]; regular */
     G_NOT,  /* all texts that a does not match; regular */
     G_REP,  /* a, lo to hi times */

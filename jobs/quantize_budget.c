@@ -210,7 +210,7 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
 
 enum { GATE_CTX = 512, GATE_CHUNKS = 100 };
 
-/* Judges a mix: it keeps its name, or the best plain recipe that fits replaces it. */
+/* Decides whether a mix is kept or is replaced by the best plain recipe that fits. */
 static int judge(struct set *s, int i, struct err *e) {
     const struct quantize_opts *q = s->q;
     char *prefix = xasprintf("%s.", s->out[i]);

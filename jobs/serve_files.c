@@ -187,7 +187,7 @@ static int check_file(struct gguf *g, struct err *e) {
 }
 
 /* Reads the headers of x->path and sets x->wrong and *why on errors. Returns true if the file
- * is to be left out because it is not a model; a single file never is. */
+ * should be left out because it is not a model; a single file never is. */
 static bool read_file(struct serve_files *f, struct serve_file *x, struct sizes *z, bool of_several,
                       struct err *why) {
     struct gguf *g = NULL;

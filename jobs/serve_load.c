@@ -77,7 +77,7 @@ int serve_files_load(void *ud, int i, struct serve_core *out, struct err *e) {
     if (!rc) rc = open_session(f, &f->v[i], &c, e);
     if (!rc) rc = open_block(f, &c, e);
     if (!rc) rc = check_room(f, c.s, f->v[i].n_ctx, &c.context_bytes, e);
-    if (!rc && f->n == 1) f->context_bytes = c.context_bytes; /* for the log at the start */
+    if (!rc && f->n == 1) f->context_bytes = c.context_bytes; /* for the log at startup */
     if (rc)
         serve_files_unload(ud, i, &c);
     else

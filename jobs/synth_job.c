@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/synth_job.c - hone synth: a model of random weights with the shapes of a real one. */
+/* jobs/synth_job.c - hone synth: a model with random weights and the shapes of a real one. */
 #include "jobs/synth_job.h"
 #include "containers/hfdir.h"
 #include "quantize/synth.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* lib/lib_serve.c - hone_serve: a server inside the calling program, until it is cancelled. */
+/* lib/lib_serve.c - hone_serve: runs a server inside the calling program until it is cancelled. */
 #include "jobs/serve_job.h"
 #include "lib/form.h"
 #include "lib/options.h"

@@ -169,7 +169,7 @@ int make_check_place(const char *src, const char *out, struct err *e);
 int make_check_earlier(const struct make *mk, const char *out, struct err *e);
 /* Sets mk->weights from the record of the source, if the source is unchanged. */
 bool make_known_weights(struct make *mk);
-/* Returns an error, before anything is written and also in a dry run, if the job cannot use the
+/* Returns an error, before anything is written and even in a dry run, if the job cannot use the
  * folder `out`: because of its place, other files in the way, or another model's job. */
 int make_check_before(struct make *mk, const char *out, struct err *e);
 /* Records name, path and hash of the source in DIR.work/source.json. */

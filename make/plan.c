@@ -278,7 +278,7 @@ static struct plan_in unlimited(const struct plan_in *in) {
     return out;
 }
 
-/* Restores the options that memory excludes but time would exclude, too, so that time is given as
+/* Restores the options that memory excludes and time would also exclude, so that time is given as
  * the reason. Returns the changed inputs. */
 static struct plan_in by_time(const struct plan_in *in) {
     struct plan_in out = *in, all = unlimited(in);

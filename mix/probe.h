@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* mix/probe.h - end-to-end probes: the divergence of candidates, in which some groups are
- * quantized, from a model, all on the same tokens. */
+/* mix/probe.h - end-to-end probes: the divergence of candidates (a model with some groups
+ * quantized) from that model, all on the same tokens. */
 #ifndef HONE_MIX_PROBE_H
 #define HONE_MIX_PROBE_H
 

@@ -191,8 +191,7 @@ static void give_unless_residual(struct build *b, gr_reg r) {
     if (r != b->g->residual) block_give(b, r);
 }
 
-/* Returns the contribution of a half to the residual, before its norm and scale. Gives `in`
- * back. */
+/* Returns the contribution of a half to the residual, before its norm and scale. Releases `in`. */
 static gr_reg build_half(struct build *b, const struct block_spec *s, gr_reg in, bool mix) {
     gr_reg out = mix ? add_mixer(b, s, in) : add_feed_forward(b, s, in);
     give_unless_residual(b, in);

@@ -40,14 +40,14 @@ gr_reg block_matmul(struct build *b, const char *name, gr_reg in);
 /* Returns a new register with the norm of `in`, over its full width. */
 gr_reg block_norm(struct build *b, const struct norm_spec *n, gr_reg in);
 gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in);
-/* Like block_norm, and gives `in` back. NORM_NONE: returns `in`. */
+/* Like block_norm, but also releases `in`. NORM_NONE: returns `in`. */
 gr_reg block_norm_after(struct build *b, const struct norm_spec *n, gr_reg in);
 /* Sets dst to the norm of each head of head_dim values of src, which may be dst. */
 void block_norm_heads(struct build *b, const struct norm_spec *n, gr_reg dst, gr_reg src,
                       int64_t head_dim);
 /* Multiplies register r by a constant. */
 void block_scale(struct build *b, gr_reg r, double by);
-/* Adds register `by` to r, and gives `by` back. */
+/* Adds register `by` to r, and releases `by`. */
 void block_add(struct build *b, gr_reg r, gr_reg by);
 /* Sets dst to the token's row of weight w, times `by` (1: unscaled); returns w. */
 gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by);

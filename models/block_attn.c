@@ -86,9 +86,9 @@ void block_temper(struct build *b, const struct gr_temper *by, gr_reg q) {
     n->temper = *by;
 }
 
-/* Returns the heads of r, resized from `from` to `to` values each, and gives r back. Values
- * narrower than keys are zero-padded, so that every cache and device supports them. In the only
- * family with such values (MiMo-V2), the padding takes a sixth of the cache. */
+/* Returns the heads of r, resized from `from` to `to` values each, and releases r. Values narrower
+ * than keys are zero-padded, so that every cache and device supports them. In the only family with
+ * such values (MiMo-V2), the padding takes a sixth of the cache. */
 static gr_reg fit_heads(struct build *b, gr_reg r, int64_t from, int64_t to) {
     if (from == to || r == GR_NONE) return r;
     const gr_reg out = block_take(b, b->g->reg_width[r] / from * to);

@@ -30,8 +30,8 @@ static gr_reg per_head(struct build *b, const char *name, gr_reg in, int64_t hea
     return out;
 }
 
-/* Returns the norm of a low-rank row, and gives `in` back. The eps is 1e-6 instead of the model's,
- * as in all reference implementations. */
+/* Returns the norm of a low-rank row, and releases `in`. The eps is 1e-6 instead of the model's, as
+ * in all reference implementations. */
 static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
     const gr_reg out = block_norm_after(b, s, in);
     b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;

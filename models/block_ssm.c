@@ -96,7 +96,7 @@ gr_reg block_mamba2(struct build *b, gr_reg in) {
 }
 
 /* Returns the norm of `in` without weights, with the eps that Falcon Mamba calls mixer_rms_eps.
- * Gives `in` back. */
+ * Releases `in`. */
 static gr_reg plain_norm(struct build *b, gr_reg in) {
     gr_reg out = block_rms_by(b, GR_NONE, in);
     b->g->node[b->g->n_nodes - 1].norm.eps = 1e-6f;

@@ -168,10 +168,9 @@ static int by_device(struct batch_job *j, struct err *e) {
     one.out = p;
     requant_rows(&one, 0, 1, 0);
     if (memcmp(p, j->out, j->dst_row) != 0) {
-        log_warn(
-            "tensor %s, row %lld: the device wrote other bytes than the CPU; continuing on the CPU "
-            "alone",
-            j->t->name, (long long)j->first);
+        log_warn("tensor %s, row %lld: the device and the CPU wrote different bytes; continuing on "
+                 "the CPU alone",
+                 j->t->name, (long long)j->first);
         qdev_give_up(j->dev);
         j->dev = NULL;
     }

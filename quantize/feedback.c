@@ -167,7 +167,7 @@ static void pass(const struct feedback *fb, struct feedback_work *w, int rows, i
     }
 }
 
-/* Adds the effect of the rows' changes in the window to g of columns [from, end). */
+/* Adds the effect of the rows' changes within the window to g in columns [from, end). */
 static void spread_changes(const struct factor *f, struct feedback_work *w, int rows, int64_t from,
                            int64_t end) {
     const int64_t w0 = w->row->w0, w1 = w->row->w1;

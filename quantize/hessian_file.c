@@ -124,7 +124,7 @@ static int read_input(struct gram *m, const char *name, struct err *e) {
         in.sum[h] = (const float *)(const void *)t->data;
     }
     if (c->ne[0] != in.n_mat || c->ne[1] != GRAM_HALVES || c->ne[2] != 1 || c->ne[3] != 1)
-        return err_set(e, ERR_DATA, "\"%s\" has counts of another shape than its %lld matrices",
+        return err_set(e, ERR_DATA, "\"%s\" has counts whose shape does not fit its %lld matrices",
                        show_n(name, strlen(name)).s, (long long)in.n_mat);
     for (int h = 0; h < GRAM_HALVES; h++) {
         in.count[h] = (const float *)(const void *)c->data + h * in.n_mat;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/folder_lint.h - linter for folders of GGUF files that are to be published.
+/* report/folder_lint.h - linter for folders of GGUF files to be published.
  *
  * Checks any folder, whether hone made it or not: names, card, checksums, manifest, files for other
  * programs, and metadata. */

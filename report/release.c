@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/release.c - reader for a folder of GGUF files that are to be published. */
+/* report/release.c - reader for a folder of GGUF files to be published. */
 #include "report/release.h"
 
 #include <math.h>

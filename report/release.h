@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* report/release.h - a folder of GGUF files that are to be published: its files and their metadata.
+/* report/release.h - a folder of GGUF files to be published: its files and their metadata.
  *
  * Reads headers only. The caller supplies what requires the model's architecture: memory, advice,
  * the rendered prompt. */

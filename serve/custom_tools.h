@@ -18,8 +18,8 @@ void custom_tool_input(const struct buf *args, struct buf *out);
 /* Appends the arguments that represent an input text. */
 void custom_tool_arguments(const char *input, struct buf *out);
 
-/* Returns the namespace at the start of a tool's name, which a dot and the tool's own name follow,
- * and sets *n to its length in bytes. Returns NULL if the name has no namespace. */
+/* Returns the namespace at the start of a tool's name (NAMESPACE.NAME), and sets *n to its length
+ * in bytes. Returns NULL if the name has no namespace. */
 const char *custom_tool_space(const struct ask *a, const char *name, size_t *n);
 
 #endif

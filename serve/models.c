@@ -257,7 +257,7 @@ static void give_turns(struct server *s, const struct listed *want) {
     }
 }
 
-/* Takes one step of the keeper's work. Returns false if it has to wait. */
+/* Takes one step of the keeper's work. Returns false if it must wait. */
 static bool keeper_step(struct server *s) {
     struct fault f;
     drop_gone(s);

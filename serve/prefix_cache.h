@@ -6,8 +6,8 @@
  * cached sequence. Otherwise it can resume only at the end of one, so snapshots are taken where
  * conversations diverge.
  *
- * When a client sends an answer back as text, tokenizing it may give other tokens than those drawn.
- * Lookup then compares bytes, and cached tokens with the same bytes replace the prompt's. */
+ * When a client sends an answer back as text, tokenizing it may not give the tokens that were
+ * drawn. Lookup then compares bytes, and cached tokens with the same bytes replace the prompt's. */
 #ifndef HONE_SERVE_PREFIX_CACHE_H
 #define HONE_SERVE_PREFIX_CACHE_H
 

@@ -222,7 +222,7 @@ static struct jval g_raise(struct jctx *c, struct jval *v) {
     jx_fail(c, "raise", "%s", jv_cstr(c, jv_to_str(c, v[1])));
 }
 
-/* Formats the time of the rendering, which is read only once. A fixed time is taken as local
+/* Formats the time of the rendering, which is read only once. A fixed time is interpreted as local
  * time. */
 static struct jval g_strftime(struct jctx *c, struct jval *v) {
     time_t t = c->now >= 0 ? (time_t)c->now : time(NULL);

@@ -71,7 +71,7 @@ bool proof_shows_user(const struct proof *p);
 /* Returns whether a template, with thinking on, renders the thinking of an open turn or closes the
  * thinking block by itself. */
 bool proof_thinks(const struct proof *p, const struct jinja *t);
-/* Fills conv, before and after of a step from check i. */
+/* Fills in the members conv, before and after of a step, from check i. */
 void proof_show(const struct proof *p, int i, const struct jinja *before, const struct jinja *after,
                 struct repair_step *s);
 

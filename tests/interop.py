@@ -158,7 +158,7 @@ def main():
     ids = rng.integers(0, 4096, 64)
     split = dict(shards=len(list(scratch.glob("s-0*"))), equal_logits=bool((theirs(first, ids) == theirs(whole, ids)).all()))
     if not split["equal_logits"]:
-        failures.append("split: other logits than the whole file")
+        failures.append("split: logits differ from the whole file's")
     micro, toks = [], []
     for a in MICRO:
         src = pathlib.Path("tests/golden/models") / a

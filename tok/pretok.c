@@ -34,7 +34,7 @@ static const struct pretok_row rows[] = {
 struct threes { /* digits in groups of three from the right */
     const char *regex;
     bool numbers; /* numeric characters of any kind count, not only decimal digits */
-    bool rest;    /* the leading one or two digits form a piece, too */
+    bool rest;    /* the leading one or two digits also form a piece */
     bool word;    /* only if the run of digits ends a word */
 };
 static const struct threes threes[] = {{PRETOK_DIGITS_WORD, false, true, true},

@@ -22,7 +22,7 @@ enum { END_LISTED = 1, END_USUAL = 2, END_NOT = 4 /* written inside answers */ }
     "<\xef\xbd\x9c"                                                                                \
     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
 
-/* Texts at which readers of GGUF files stop. `any`: also if the vocabulary has it as an ordinary
+/* Texts at which readers of GGUF files stop. `any`: even if the vocabulary has it as an ordinary
  * token. Ordinary tokens with one of the other texts may be part of HTML or prose. */
 static const struct usual {
     const char *text;

@@ -41,7 +41,7 @@ bool cu_lost(void);
 /* Counts the devices: 0 without a driver or device. Returns ERR_SYS if the driver fails, or is
  * older than this build needs; the message then names both versions and what to do. */
 int cu_devices(int *n, struct err *e);
-/* Returns the number of devices; 0 also if the driver fails. */
+/* Returns the number of devices; 0 if the driver fails. */
 int cu_count(void);
 /* Opens a device. Returns ERR_SYS if it does not exist or is older than compute capability 8.0. */
 int cu_open(struct cu_ctx **out, int device, struct err *e);

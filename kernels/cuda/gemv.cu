@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/gemv.cu - products of few rows of activations with packed weights by dp4a, several
- * products per launch; also with weights in file order (plain.cuh).
+ * products per launch. Weights may also be in file order (plain.cuh).
  *
  * Activations are 8 bits per 32 (act.cuh). A team of 1 to 8 warps owns 16 rows; its warps share the
  * supers (tiles of 16 rows x 256 columns) of all matrices that add up to the output: the columns

@@ -17,7 +17,7 @@
  *   - cu_shfl*, cu_ballot, cu_any, cu_syncwarp, cu_ldmatrix*, cu_transpose8, cu_mma_*: all 32 lanes
  *     of the warp call them together, and block sizes must be multiples of 32; cu_shfl8, cu_sync8,
  *     cu_ballot8: eight threads call them together;
- *   - blocks may run in any order, also one after the other: no block may wait for another.
+ *   - blocks may run in any order, even one after the other, so no block may wait for another.
  *
  * nvcc runs with -fmad=false: fused operations are written as fmaf, and all else rounds as on
  * the CPU. */

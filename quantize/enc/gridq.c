@@ -5,8 +5,8 @@
  * At sub-block scale c, the error of grid entry g on weights a = |x| is const + c^2*Q - 2*c*P with
  * Q = sum w*L^2 and P = sum w*a*L. So the best entry for any c is a vertex of the upper hull of the
  * points (Q, P): a chain of a few entries, computed once for the weights of each entry
- * (grid_hull.h). A sign that has to be flipped (parity) only lowers P, by twice the least w*a*L.
- * IQ1 has signed levels and uses x for a; if a sub-block shares its shift, each shift has its own
+ * (grid_hull.h). A sign that must be flipped (parity) only lowers P, by twice the least w*a*L. IQ1
+ * has signed levels and uses x for a; if a sub-block shares its shift, each shift has its own
  * chains, and the better one counts at each scale. Merging a sub-block's chains (grid_merge.h)
  * gives its exact error at every scale. What remains is to try values of d, choose the integer
  * scales by true error, and solve for d by least squares, rounding to f16 each time (grid_scale.h).

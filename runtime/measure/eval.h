@@ -83,7 +83,7 @@ struct eval_kld_job {
      * or an earlier candidate are computed once, where the sessions allow it. */
     bool same_graph;
     const struct results_cache_of
-        *keep; /* [n_cand] cache per candidate and base; NULL: none, also with routing. With
+        *keep; /* [n_cand] cache per candidate and base; NULL or with `routing`: none. With
                   same_graph, only slow windows are stored */
     /* [n_cand] names under which the completed share of windows is stored, for forecasts
      * (kept_share); NULL: none. */

@@ -14,7 +14,7 @@
 #include "template/chat_ends.h"
 #include "runtime/measure/suite.h"
 
-/* Finds the call syntax by name; name NULL: the one of the model's template. */
+/* Finds the call syntax by name; name NULL: that of the model's template. */
 static int find_format(const struct suite *suite, const struct model *m, const char *name,
                        const struct toolfmt **out, struct err *e) {
     const char *tmpl;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/vision/decode_png.c - PNG through libpng. Colours are taken as stored, without gamma or
- * profiles, 16-bit samples lose their lower byte, and transparent pixels are put on white. */
+/* runtime/vision/decode_png.c - PNG through libpng. Colours are used as stored, without gamma or
+ * profiles. 16-bit samples lose their lower byte, and transparent pixels are drawn on white. */
 #include <stdlib.h>
 #include <string.h>
 

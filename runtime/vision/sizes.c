@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/vision/sizes.c - the sizes that each projector type's images are resized to. Rounding is
- * Python's, whose processors these follow: round() to even, int() toward zero. */
+/* runtime/vision/sizes.c - the sizes that each projector type's images are resized to. They follow
+ * processors written in Python, and so do their roundings: round() to even, int() toward zero. */
 #include <math.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ static int plan_square(const struct vision_params *p, int w, int h, struct view_
     return 0;
 }
 
-/* Plans for Gemma 4: the largest multiples of a token's side within the limit, also for small
+/* Plans for Gemma 4: the largest multiples of a token's side within the limit, even for small
  * images. */
 static int plan_gemma4(const struct vision_params *p, int w, int h, struct view_plan *out,
                        struct err *e) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/vision/tower_bind.c - binds the rows of a tower's tables to the tensors of a projector
  * file: every row must find its tensors with the shapes that the rows before it imply, and every
- * tensor of the file must have a row. Nothing is computed from a file that fails one of the two. */
+ * tensor of the file must have a row. Nothing is computed from a file that fails either check. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* runtime/vision/tower_int.h - vision towers as data: a tower is a table of rows over a small set
- * of operations (tower_types.c). Opening a file binds the rows to its tensors and gives steps
+ * of operations (tower_types.c). Opening a file binds the rows to its tensors, which yields steps
  * (tower.c); tower_run.c runs them. Internal to runtime/vision/.
  *
  * The patches of an image are rows of the residual stream. They are ordered so that the patches of
  * a window, and within it those that become one token, are neighbours: merging them is then a
- * change of shape. A class row, if any, is the last one. Attention alone looks at other rows, so
- * the steps between two attentions run on chunks of rows, and a worker's memory does not grow with
- * the image. */
+ * change of shape. A class row, if any, is the last one. Only attention reads other rows, so the
+ * steps between two attentions run on chunks of rows, and a worker's memory does not grow with the
+ * image. */
 #ifndef HONE_RUNTIME_VISION_TOWER_INT_H
 #define HONE_RUNTIME_VISION_TOWER_INT_H
 
@@ -29,7 +29,7 @@ enum tower_op {
     TOP_WIDEN,   /* chunk *= sqrt(width) */
     TOP_CENTRE,  /* chunk = (chunk - name) * second */
     TOP_QKV,     /* query, key and value heads of chunk, normalised and rotated; name: prefix;
-                  * kind 1: values are normalised, too */
+                  * kind 1: values are also normalised */
     TOP_ATTEND,  /* chunk = attention; kind: enum tower_range */
     TOP_MERGE,   /* rows of a square side by side */
     TOP_SHUFFLE, /* the same, channels outermost */
@@ -173,7 +173,7 @@ struct tower_grid {
 int tower_grid_make(struct tower_grid *g, const struct vision_tower *v, int64_t w, int64_t h,
                     struct err *e);
 void tower_grid_release(struct tower_grid *g);
-/* Adds the position table to the stream's row of a patch. */
+/* Adds the position embedding of patch i to its row x of the stream. */
 void tower_add_pos(const struct vision_tower *v, const struct tower_grid *g, int64_t i, float *x);
 /* Rotates a head of the row's query or key in place. */
 void tower_rotate(const struct vision_tower *v, const struct tower_grid *g, int64_t i, float *x);

@@ -128,7 +128,7 @@ made=$t/made/README.md
 best=$(sed -n 's/^| ★.\[\*\*[^(]*(\([^)]*\)) |.*/\1/p' "$made")
 [ -n "$best" ] && [ "$(grep -c '★.\[' "$made")" = 1 ] || say "no recommended file in front: $(grep '^| ' "$made")"
 card "$t/made" me/Tiny-GGUF 2 "hone run $best \"Hello\"" "llama-server -m $best --mmproj mmproj-Tiny-BF16.gguf --jinja"
-grep -q "^FROM ./$best" "$t/made/Modelfile" || say "the Modelfile takes another file than $best"
+grep -q "^FROM ./$best" "$t/made/Modelfile" || say "the Modelfile names a file other than $best"
 [ "$(grep '^## ' "$made" | sed -n 1,2p | tr '\n' ' ')" = "## Files ## Use " ] || say "sections: $(grep '^## ' "$made")"
 awk '/<details>/ {fold = 1} /<\/details>/ {fold = 0} /^\|/ && !fold {n = gsub(/\|/, "|"); if (n > 6 || length($0) > 200) bad = bad $0 "\n"} END {printf "%s", bad; exit bad != ""}' "$made" ||
     say "a table that a phone cannot show"

@@ -24,7 +24,7 @@ edit "$t/m.gguf" > "$t/out" || fail "edit"
 keys $g/edited.gguf > "$t/want"
 [ "$(wc -l < "$t/want")" = 26 ] || fail "the list has $(wc -l < "$t/want") keys"
 # edited keys keep their places; the added ones follow the last of them
-keys "$t/m.gguf" | diff "$t/want" - || fail "other metadata than the gguf package's"
+keys "$t/m.gguf" | diff "$t/want" - || fail "metadata differs from the gguf package's"
 [ "$(stat -c %a "$t/m.gguf")" = 640 ] || fail "other permissions"
 tail -c 256 "$t/m.gguf" | cmp - "$(tail -c 256 $g/base.gguf > "$t/data"; echo "$t/data")" || fail "other tensor data"
 "$HONE" verify "$t/m.gguf" --deep -q > /dev/null || fail "verify"

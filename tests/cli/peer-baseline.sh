@@ -22,7 +22,7 @@ field() { # of each candidate: its file and number $1
     awk -v want="\"$1\":" '$1 == "\"model\":" {m = $2} $1 == want && n < 2 {print m, $2; n++}' "$t/kld.json" | tr -d '",'
 }
 fail=0
-grep -q '"n_chunks": 163,' "$t/kld.json" && grep -q '"n_tokens": 41565,' "$t/kld.json" || { echo "other windows than the engine had"; fail=1; }
+grep -q '"n_chunks": 163,' "$t/kld.json" && grep -q '"n_tokens": 41565,' "$t/kld.json" || { echo "the windows differ from the engine's"; fail=1; }
 ppl() { sed -n "s/^ *\"$1\": \([0-9.]*\),*$/\1/p" "$2" | head -1; }
 "$HONE" eval ppl "$t/base.gguf" $src/eval.txt --chunks 8 --json -q > "$t/ppl"
 "$HONE" eval kld "$t/Q4_K_M.gguf" $src/eval.txt --base "$t/base.gguf" --chunks 8 --json -q > "$t/part"

@@ -35,7 +35,7 @@ expect 2 'same file' $q "$dir/in.gguf" -o "$dir/in.gguf" -f --recipe Q4_K_M
 $q "$dir/in.gguf" --recipe Q4_K_M --dry-run --plan-out "$dir/plan.tsv" --json -q >"$dir/dry.json" || fail "dry run"
 $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --threads 1 -q >/dev/null || fail "quantize"
 size=$(wc -c <"$dir/a.gguf" | tr -d ' ')
-grep -q "\"size_bytes\": $size" "$dir/dry.json" || fail "dry run foretold another size than $size"
+grep -q "\"size_bytes\": $size" "$dir/dry.json" || fail "the dry run did not predict $size bytes"
 
 # refuses to overwrite, obeys -f; threads do not change a byte; the plan gives the same file
 expect 2 'use -f' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M

@@ -19,7 +19,7 @@ grep -q '^Ollama is running' "$t/raw" || say "a client of Ollama's API gets: $(c
 if command -v openssl > /dev/null; then
     "$t/ask" "$port" GET /index.html 'Accept: text/html' | tr -d '\r' > "$t/page"
     sum=$(cat serve/page/base.js serve/page/markdown.js serve/page/chat.js serve/page/tools.js serve/page/tokens.js serve/page/pair.js serve/page/server.js | openssl dgst -sha256 -binary | openssl base64)
-    grep -qF "script-src 'sha256-$sum'" "$t/page" || say "the header tells another hash than $sum"
+    grep -qF "script-src 'sha256-$sum'" "$t/page" || say "the header has a hash other than $sum"
 fi
 [ $fail = 0 ] || exit 1
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)

@@ -36,7 +36,7 @@ job() { run make "$t/hf" --name Tiny -q --plain --recipes Q8_0 --calib "$t/calib
 job -o "$t/out"
 run template show "$t/out/Tiny-Q8_0.gguf"
 cmp -s "$t/o" "$t/good.jinja" || say "make did not repair the template"
-cmp -s "$t/out/chat_template.jinja" "$t/good.jinja" || say "make published another template than it wrote"
+cmp -s "$t/out/chat_template.jinja" "$t/good.jinja" || say "make published a template that differs from the one it wrote"
 for f in README.md report.html results.json; do grep -q 'the chat template was repaired, [0-9]* kinds* of defect (.*CONTENT-NULL' "$t/out/$f" || say "$f does not say what was repaired"; done
 before=$(stat -c '%Y %i' "$t/out/Tiny-Q8_0.gguf")
 job -o "$t/out"

@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tok/tok.h"
 
-/* Lets the driver of `make test` mutate the files, too. */
+/* Lets the driver of `make test` also mutate the files. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed) {
     (void)seed;
     return LLVMFuzzerMutate(data, size, max);

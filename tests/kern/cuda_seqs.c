@@ -20,7 +20,8 @@ static void same(struct dev *d, const char *what, const float *a, const float *b
     float *x = xcalloc((size_t)n, sizeof *x), *y = xcalloc((size_t)n, sizeof *y);
     dev_get(d, x, a, (size_t)n * sizeof *x);
     dev_get(d, y, b, (size_t)n * sizeof *y);
-    if (memcmp(x, y, (size_t)n * sizeof *x) != 0) CHECK_FAIL("%s: other bits than alone", what);
+    if (memcmp(x, y, (size_t)n * sizeof *x) != 0)
+        CHECK_FAIL("%s: bits differ from a sequence alone", what);
     for (int64_t i = 0; i < n; i++)
         if (!(x[i] == x[i])) {
             CHECK_FAIL("%s: not a number", what);

@@ -430,7 +430,7 @@ static void test_draft(void) {
     model_close(m);
 }
 
-/* Checks that rewinding and restarting give the same bits, also in captured steps, and that a
+/* Checks that rewinding and restarting give the same bits, even in captured steps, and that a
  * captured step uses a replaced weight and, later, the restored one. */
 static void test_state(void) {
     struct err e = {0};

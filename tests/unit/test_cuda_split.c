@@ -219,7 +219,7 @@ static void schedule(struct pair *w, const char *plan) {
 }
 
 /* Checks that each device holds at least the memory that the session counts there. The other
- * session uses the first device, too. */
+ * session also uses the first device. */
 static void check_memory(const struct session *s) {
     const struct cuda_set *all = exec_cuda_all(s);
     for (int i = 0; i < all->n; i++) {

@@ -342,7 +342,7 @@ static void see_route(void *ud, const struct session_shown *s) {
 }
 static const char up_name[] = "blk.2.ffn_up_exps.weight";
 
-/* Checks that observers receive the same rows, that replaced weights are copied, too, and that
+/* Checks that observers receive the same rows, that replaced weights are also copied, and that
  * larger ones are computed by the CPU. */
 static void test_observed_and_replaced(void) {
     static const int passes[] = {2, 0};

@@ -414,7 +414,7 @@ static void test_same_bytes_without_vectors(void) {
 }
 
 /* Checks that every instruction set of this machine gives the same bytes for every type and search,
- * with and without importance, also for constant and zero sub-blocks. */
+ * with and without importance, including constant and zero sub-blocks. */
 static void test_same_bytes_with_every_instruction_set(void) {
     enum { M = 1024 };
     static float x[M], imp[M];

@@ -610,7 +610,7 @@ static void test_write(void) {
     CHECK(system(cmd) != 0); /* no temporary file is left */
 }
 
-/* Checks that temporaries of killed processes, also for different models, are removed when the same
+/* Checks that temporaries of killed processes, even for different models, are removed when the same
  * output is written again, but not files that are being written or belong to a running process or a
  * user. No process has the number 4199999, which exceeds the maximum on Linux. */
 static void test_old_temporaries(void) {

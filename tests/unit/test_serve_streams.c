@@ -64,7 +64,7 @@ static char *turn_of(const struct chat *c, const char *args) {
 }
 
 /* Returns the text `with`, in which the part that `without` lacks is repeated with `to` in place of
- * `from`. NULL: the two differ elsewhere, too. */
+ * `from`. NULL: the two also differ elsewhere. */
 static char *doubled(const char *with, const char *without, const char *from, const char *to) {
     const size_t n = strlen(with), m = strlen(without);
     size_t head = 0, tail = 0;

@@ -2,7 +2,7 @@
 /* tests/unit/test_tool_detect.c - detection of a template's call syntax. The templates here are
  * ours, in the shapes of published ones: names of tokens in variables, markers put together,
  * templates that render no calls. Where ../shared/golden/templates is present, the vendors' own are
- * tried, too; what they ask for is in section 5 of its description. */
+ * also tried; section 5 of its description lists their requirements. */
 #include "chat/toolfmt.h"
 #include "base/io.h"
 #include "base/mem.h"

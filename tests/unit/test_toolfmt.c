@@ -438,7 +438,7 @@ static void test_streamed_content(void) {
     toolparse_free(p);
 }
 
-/* Checks that no prefix of any format's text, also with the middle cut out, causes a crash or an
+/* Checks that no prefix of any format's text, even with the middle cut out, causes a crash or an
  * endless loop. */
 static void test_hostile(void) {
     static const char *const texts[] = {

@@ -113,7 +113,8 @@ static struct vision_tower *open_tower(struct pool *pool, enum kern_isa isa) {
     return v;
 }
 
-/* With a file name as argument, errors are written there (docs/results/tower-embeddings.json). */
+/* With a file name as its argument, writes the errors there
+ * (docs/results/tower-embeddings.json). */
 static FILE *table;
 
 static void test_transformers(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cpu/exec.c - interpreter for a pass's program: one function per operation and one
- * per fusion. It knows no architecture and no tensor type. */
+ * per fusion. It is independent of architectures and tensor types. */
 #include <stdlib.h>
 #include <string.h>
 

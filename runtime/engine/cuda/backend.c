@@ -102,7 +102,7 @@ static int open_part(struct session *s, struct cuda_set *all, int i, struct err 
     return 0;
 }
 
-/* Returns the bytes that the session may still allocate at a place; 0 also if unknown. */
+/* Returns how many bytes the session may still allocate at a place; 0 if unknown. */
 static uint64_t cuda_room(const struct session *s, int place) {
     const struct cuda *d = exec_cuda_all(s)->part[place];
     const uint64_t keep = CU_KEEP_FREE + s->keep_free,

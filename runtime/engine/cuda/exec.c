@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/cuda/exec.c - queues the nodes of a graph on a device: one small function per
- * operation and one per fusion. Knows no architecture and no tensor type. Waits for the device only
- * when an observer needs rows. */
+ * operation and one per fusion. Independent of architectures and tensor types. Waits for the device
+ * only when an observer needs rows. */
 #include "runtime/engine/cuda/exec.h"
 
 #include <math.h>

@@ -219,7 +219,8 @@ static int upload_ropes(struct cuda *d, struct err *e) {
     return 0;
 }
 
-/* Returns whether the device's copy of weight i was made from other data than the model has. */
+/* Returns whether the device's copy of weight i was made from data that the model has since
+ * replaced. */
 static bool is_stale(const struct cuda *d, int i) {
     return d->w[i].mem != model_weight(d->s->m, i)->mem;
 }
