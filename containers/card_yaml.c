@@ -22,6 +22,7 @@ struct walk {
     bool key, list; /* key: last node at depth 1 was a key; list: the value is a list */
 };
 
+/* Sets and returns the error for a line; remembers the first one. */
 static int err_at(struct card_yaml *c, int line, const char *what, struct err *e) {
     if (!c->bad_line) c->bad_line = line;
     return err_set(e, ERR_DATA, "front matter, line %d: %s", line, what);
@@ -49,6 +50,7 @@ static int report_yaml(struct walk *w, const yaml_parser_t *p, const char *s, st
     return rc;
 }
 
+/* Begins a key. ERR_DATA: not text, repeated, or too many. */
 static int add_key(struct card_yaml *c, const char *name, int line, struct err *e) {
     if (!name) return err_at(c, line, "a key is not text", e);
     if (card_yaml_find(c, name)) return err_at(c, line, "the key is there twice", e);
@@ -58,6 +60,7 @@ static int add_key(struct card_yaml *c, const char *name, int line, struct err *
     return 0;
 }
 
+/* Adds a value to the last key. ERR_DATA: too many. */
 static int add_value(struct card_yaml *c, const char *value, int line, struct err *e) {
     struct card_yaml_key *k = &c->key[c->n - 1];
     if (k->n == CARD_YAML_MAX_VALUES) return err_at(c, line, "too many values", e);
@@ -123,6 +126,7 @@ static int add_keys(struct card_yaml *c, const char *s, size_t len, int line, st
     return walk_document(&w, s, len, e);
 }
 
+/* Returns the offset after the end of the line. */
 static size_t next_line(const char *s, size_t len, size_t at) {
     const char *nl = memchr(s + at, '\n', len - at);
     return nl ? (size_t)(nl - s) + 1 : len;
@@ -190,6 +194,7 @@ static bool find_matter(const char *text, size_t len, size_t *from, size_t *to) 
     return false;
 }
 
+/* Parses the front matter; lenient: keeps what can be read, and returns 0. */
 static int parse_matter(struct card_yaml *c, const char *text, size_t len, bool lenient,
                         struct err *e) {
     size_t from, to;

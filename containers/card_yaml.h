@@ -33,6 +33,7 @@ bool card_yaml_read(struct card_yaml *c, const char *text, size_t len);
 void card_yaml_release(struct card_yaml *c);
 /* Returns a key (NULL: absent), and its first value ("": none). */
 const struct card_yaml_key *card_yaml_find(const struct card_yaml *c, const char *key);
+/* Returns the key's first value; "": missing or without values. */
 const char *card_yaml_value(const struct card_yaml *c, const char *key);
 /* Returns the repository from which a folder was downloaded, as ORG/NAME (the caller frees it),
  * according to the folder's path (in the Hub's cache) or its card, which may be NULL. NULL:

@@ -82,6 +82,7 @@ int gguf_n_shards(const struct gguf *g);
 /* Return, for one file of the set, its path, the bytes before the tensor data (keys, tensor
  * records, padding) and its size. Borrowed until close. */
 const char *gguf_shard_path(const struct gguf *g, int shard);
+/* Returns the bytes before the tensor data of a shard. */
 const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_bytes);
 uint64_t gguf_shard_bytes(const struct gguf *g, int shard);
 struct file_id;
@@ -91,7 +92,9 @@ const struct file_id *gguf_shard_id(const struct gguf *g, int shard);
 void gguf_stamp(const struct gguf *g, struct buf *out);
 int64_t gguf_n_kv(const struct gguf *g);
 int64_t gguf_n_tensors(const struct gguf *g);
+/* Returns key i; NULL: out of range. */
 const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i);
+/* Returns tensor i; NULL: out of range. */
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i);
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* hashed; NULL: absent */
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
@@ -107,14 +110,18 @@ int gguf_get_bool(const struct gguf *g, const char *key, bool *v, struct err *e)
 int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct err *e);
 /* Like the getters above, but return `otherwise` if the key is absent or has the wrong type. */
 uint64_t gguf_u64_or(const struct gguf *g, const char *key, uint64_t otherwise);
+/* Returns a number; `otherwise` if the key is missing or not a number. */
 double gguf_f64_or(const struct gguf *g, const char *key, double otherwise);
+/* Returns a bool; `otherwise` if the key is missing or another type. */
 bool gguf_bool_or(const struct gguf *g, const char *key, bool otherwise);
+/* Returns a string, owned by g; `otherwise` if the key is missing or another type. */
 const char *gguf_str_or(const struct gguf *g, const char *key, const char *otherwise);
 /* Returns a string value as a NUL-terminated copy owned by g; NULL for other types. */
 const char *gguf_kv_text(const struct gguf *g, const struct gguf_kv *kv);
 /* Return a scalar or a numeric array element, widened. The caller has checked kv->type or elem, and
  * i < count. */
 int64_t gguf_kv_i64(const struct gguf_kv *kv, uint64_t i);
+/* Returns element i of a numeric value or array as a double. */
 double gguf_kv_f64(const struct gguf_kv *kv, uint64_t i);
 /* Iterates over a string array: start with *pos = kv->data; each call sets *s and *len, and
  * advances *pos. */
@@ -153,7 +160,9 @@ void gguf_w_int(struct gguf_w *w, const char *key, enum gguf_vtype type, int64_t
 void gguf_w_f32(struct gguf_w *w, const char *key, float v);
 void gguf_w_bool(struct gguf_w *w, const char *key, bool v);
 void gguf_w_str(struct gguf_w *w, const char *key, const char *s);
+/* Sets a key to a text of len bytes, which may contain NUL. */
 void gguf_w_strn(struct gguf_w *w, const char *key, const char *s, uint64_t len);
+/* Sets a key to an array of n numbers or bools. */
 void gguf_w_arr(struct gguf_w *w, const char *key, enum gguf_vtype elem, const void *v, uint64_t n);
 void gguf_w_arr_str(struct gguf_w *w, const char *key, const char *const *s, uint64_t n);
 /* Sets an array of strings with explicit lengths; they may contain NUL and need not end with
@@ -162,6 +171,7 @@ void gguf_w_arr_strn(struct gguf_w *w, const char *key, const char *const *s, co
                      uint64_t n);
 /* Copies a key, with its value, from another file unchanged. */
 void gguf_w_copy_kv(struct gguf_w *w, const struct gguf_kv *kv);
+/* Removes a key; does nothing if it is not set. */
 void gguf_w_remove(struct gguf_w *w, const char *key);
 /* Declares a tensor and returns its index. ERR_DATA for names over 63 bytes, duplicates and invalid
  * shapes. */
@@ -182,6 +192,7 @@ int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool f
                       struct err *e);
 int gguf_w_part_hash(struct gguf_w *w, int64_t tensor, char hex[33], struct err *e); /* XXH3-128 */
 int gguf_w_resume(struct gguf_w *w, int64_t n_tensors, struct err *e);
+/* Keeps the unfinished parts when the writer is freed. */
 void gguf_w_keep(struct gguf_w *w);
 int gguf_w_flush(struct gguf_w *w, struct err *e); /* writes buffered bytes to the files */
 int64_t gguf_w_n_complete(const struct gguf_w *w); /* tensors whose data are complete */
@@ -191,6 +202,7 @@ int gguf_w_header_hash(struct gguf_w *w, char hex[33]);
 /* Writes the next bytes of the current tensor. When it is complete, pads it and advances to the
  * next tensor. */
 int gguf_w_data(struct gguf_w *w, const void *p, uint64_t n, struct err *e);
+/* Puts all shards into place. ERR_USAGE: tensors are missing. */
 int gguf_w_commit(struct gguf_w *w, struct err *e);
 
 /* ---- editing (gguf_edit.c) ---------------------------------------------------------------------
@@ -211,8 +223,10 @@ typedef int gguf_edit_check(struct gguf *edited, void *arg, struct err *e);
  * be NULL; it sees all files of a split set. */
 int gguf_edit_keys(const char *path, const struct gguf_kv *set, int n, gguf_edit_check *check,
                    void *arg, struct gguf_edit *how, struct err *e);
+/* Sets a key to a text of len bytes; how: how it was done, or NULL. */
 int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
                   struct gguf_edit *how, struct err *e);
+/* Undoes an interrupted edit of the file, if it left a journal. */
 int gguf_recover(const char *path, struct err *e);
 extern void (*gguf_edit_hook)(int step); /* for tests of interruption; NULL: none */
 /* Opens a file with a different header, which the caller keeps until close, and with `size` bytes.

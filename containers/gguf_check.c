@@ -16,6 +16,7 @@
 
 /* ---- tokenizer ------------------------------------------------------------------------------- */
 
+/* Returns ERR_DATA if two tokens have the same text. */
 static int check_token_texts(const struct gguf_kv *tokens, struct err *e) {
     struct strmap *seen = strmap_try_new((size_t)tokens->count, "the texts of tokens", e);
     if (!seen) return ERR_SYS;
@@ -70,6 +71,7 @@ static int check_merges(const struct gguf *g, bool required, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_DATA if a key names a token beyond the n tokens. */
 static int check_token_ids(const struct gguf *g, uint64_t n, struct err *e) {
     static const char pre[] = "tokenizer.ggml.", post[] = "_token_id";
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {
@@ -97,6 +99,7 @@ static int check_token_ids(const struct gguf *g, uint64_t n, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_DATA if a chat template contains a NUL byte. */
 static int check_templates(const struct gguf *g, struct err *e) {
     static const char prefix[] = "tokenizer.chat_template";
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {
@@ -107,6 +110,7 @@ static int check_templates(const struct gguf *g, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_DATA unless the tokenizer's keys are complete and consistent. */
 static int check_tokenizer(const struct gguf *g, struct err *e) {
     TRY(check_templates(g, e));
     const char *model = gguf_str_or(g, "tokenizer.ggml.model", "none");
@@ -131,24 +135,31 @@ int gguf_check_tokenizer(const struct gguf *g, struct err *e) {
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
+/* Returns whether the f16 bits are infinite or NaN. */
 static bool f16_bad(uint16_t h) {
     return (h & 0x7c00u) == 0x7c00u;
 }
+/* Returns whether the value at p is infinite or NaN. */
 static bool bad_f32(const uint8_t *p) {
     return (load_u32(p) & 0x7f800000u) == 0x7f800000u;
 }
+/* Returns whether the value at p is infinite or NaN. */
 static bool bad_f64(const uint8_t *p) {
     return (load_u64(p) & 0x7ff0000000000000u) == 0x7ff0000000000000u;
 }
+/* Returns whether the value at p is infinite or NaN. */
 static bool bad_f16(const uint8_t *p) {
     return f16_bad(load_u16(p));
 }
+/* Returns whether the value at p is infinite or NaN. */
 static bool bad_bf16(const uint8_t *p) {
     return (load_u16(p) & 0x7f80u) == 0x7f80u;
 }
+/* Returns whether the value at p is NaN. */
 static bool bad_e8m0(const uint8_t *p) {
     return *p == 255;
 }
+/* Returns whether the value at p is NaN. */
 static bool bad_e4m3(const uint8_t *p) {
     return (*p & 0x7fu) == 0x7fu;
 }

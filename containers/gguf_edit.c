@@ -62,6 +62,7 @@ static void add_u64(struct buf *b, uint64_t v) {
     store_u64(raw, v);
     buf_add(b, raw, 8);
 }
+/* Appends a key record in the file's format. */
 static void add_kv(struct buf *b, const struct gguf_kv *kv) {
     add_u64(b, strlen(kv->key));
     buf_str(b, kv->key);
@@ -83,6 +84,7 @@ struct edit {
     uint64_t size, align;
 };
 
+/* Returns the bytes of all tensor records in the header. */
 static uint64_t infos_bytes(const struct gguf *g) {
     uint64_t sum = 0;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
@@ -92,6 +94,7 @@ static uint64_t infos_bytes(const struct gguf *g) {
     return sum;
 }
 
+/* Returns the new value of a key; NULL: unchanged. */
 static const struct gguf_kv *change_of(const struct edit *d, const char *key) {
     for (int i = 0; i < d->n_set; i++)
         if (strcmp(d->set[i].key, key) == 0) return &d->set[i];
@@ -196,6 +199,7 @@ static bool try_in_place(struct edit *d, struct buf *out) {
 
 /* ---- writing in place ------------------------------------------------------------------------ */
 
+/* Returns the path of the file's journal, freed by the caller. */
 static char *journal_of(const char *path) {
     size_t n = strlen(path);
     char *name = xmalloc(n + sizeof ".hone-journal");
@@ -232,6 +236,7 @@ int gguf_journal_foreign(const char *path, const char *name, struct err *e) {
                    path, name);
 }
 
+/* Writes n old and n new bytes of offset `off`, so that an edit can be undone or finished. */
 static int write_journal(const char *name, const struct edit *d, const char *old, const char *new,
                          uint64_t n, uint64_t off, struct err *e) {
     struct buf b = {0};
@@ -248,6 +253,7 @@ static int write_journal(const char *name, const struct edit *d, const char *old
     return rc;
 }
 
+/* Makes the file's directory entry durable, if the file system can do that. */
 static void sync_folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     char *dir = slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
@@ -312,6 +318,7 @@ static int make_room(const char *path, int fd, struct edit *d, struct gguf_edit 
 
 /* ---- rewriting the file ---------------------------------------------------------------------- */
 
+/* Copies the file's bytes from `from` on. */
 static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e) {
     for (uint64_t at = from, n; at < m->size; at += n) {
         n = m->size - at < PIECE ? m->size - at : PIECE;
@@ -321,6 +328,7 @@ static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e)
     return 0;
 }
 
+/* Writes the whole file anew, with spare room for later edits. */
 static int rewrite_file(const char *path, struct edit *d, struct err *e) {
     uint64_t with_pad = bytes_with_pad(d);
     uint64_t off = round_up(with_pad + RESERVE, d->align);
@@ -431,6 +439,7 @@ struct journal {
     const char *old, *new;
 };
 
+/* Parses a journal. False: damaged, or of a file of another size. */
 static bool journal_read(struct journal *j, const char *text, size_t len, uint64_t file_size) {
     if (len < JOURNAL_HEAD || memcmp(text, journal_magic, 8) != 0) return false;
     const uint8_t *raw = (const uint8_t *)text;
@@ -453,6 +462,7 @@ static int compare_bytes(const struct journal *j, const char *now) {
     return 1;
 }
 
+/* Undoes an interrupted edit, or finishes it if all new bytes are there. */
 static int undo_edit(int fd, const char *path, const char *name, const char *text, size_t len,
                      struct err *e) {
     struct journal j;

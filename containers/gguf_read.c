@@ -83,6 +83,7 @@ struct cur {
 static uint64_t bytes_left(const struct cur *c) {
     return c->size - c->off;
 }
+/* Returns ERR_DATA unless n bytes are left; what: the part being read. */
 static int need_bytes(const struct cur *c, uint64_t n, const char *what, struct err *e) {
     if (n <= bytes_left(c)) return 0;
     return err_set(
@@ -91,12 +92,14 @@ static int need_bytes(const struct cur *c, uint64_t n, const char *what, struct 
         "is truncated: download or write it again",
         (unsigned long long)c->size, what, (unsigned long long)n, (unsigned long long)c->off);
 }
+/* Reads a number; ERR_DATA at the end of the file. what: the part being read. */
 static int take_u32(struct cur *c, uint32_t *v, const char *what, struct err *e) {
     TRY(need_bytes(c, 4, what, e));
     *v = load_u32(c->data + c->off);
     c->off += 4;
     return 0;
 }
+/* Reads a number; ERR_DATA at the end of the file. what: the part being read. */
 static int take_u64(struct cur *c, uint64_t *v, const char *what, struct err *e) {
     TRY(need_bytes(c, 8, what, e));
     *v = load_u64(c->data + c->off);
@@ -120,6 +123,7 @@ static int take_str(struct cur *c, uint64_t max, const char **s, uint64_t *len, 
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+/* Returns ERR_DATA unless all bytes are 0 or 1; at: offset for the message. */
 static int check_bools(const struct gguf_kv *kv, uint64_t at, struct err *e) {
     for (uint64_t i = 0; i < kv->n_bytes; i++)
         if (kv->data[i] > 1)
@@ -128,6 +132,7 @@ static int check_bools(const struct gguf_kv *kv, uint64_t at, struct err *e) {
     return 0;
 }
 
+/* Reads an array's type, count and data. */
 static int read_array(struct cur *c, struct gguf_kv *kv, struct err *e) {
     uint64_t at = c->off, bytes;
     uint32_t elem;
@@ -164,6 +169,7 @@ static int read_array(struct cur *c, struct gguf_kv *kv, struct err *e) {
     return elem == GV_BOOL ? check_bools(kv, at, e) : 0;
 }
 
+/* Reads a value; *str: its text with a NUL if it is a string. */
 static int read_value(struct cur *c, struct gguf *g, struct gguf_kv *kv, const char **str,
                       struct err *e) {
     uint64_t at = c->off;
@@ -191,6 +197,7 @@ static int read_value(struct cur *c, struct gguf *g, struct gguf_kv *kv, const c
     return type == GV_BOOL ? check_bools(kv, at, e) : 0;
 }
 
+/* Reads key record i. ERR_DATA: malformed, or a repeated key. */
 static int read_kv(struct cur *c, struct gguf *g, struct shard *s, int64_t i, struct err *e) {
     struct gguf_kv *kv = &s->kv[i];
     const char *key;
@@ -207,6 +214,7 @@ static int read_kv(struct cur *c, struct gguf *g, struct shard *s, int64_t i, st
     return 0;
 }
 
+/* Reads n key records. */
 static int read_kvs(struct cur *c, struct gguf *g, struct shard *s, uint64_t n, struct err *e) {
     int64_t cap = 0;
     s->keys = strmap_try_new((size_t)n, "the list of keys", e);
@@ -233,6 +241,7 @@ static int read_kvs(struct cur *c, struct gguf *g, struct shard *s, uint64_t n, 
 
 /* ---- tensor records -------------------------------------------------------------------------- */
 
+/* Returns ERR_DATA unless the tensor type is supported. */
 static int check_type(int64_t id, struct err *e) {
     if (qtype_info(id)) return 0;
     const char *why = qtype_foreign(id);
@@ -276,6 +285,7 @@ static int read_shape(struct cur *c, struct gguf_tensor *t, struct err *e) {
     return take_u64(c, &t->off, "the data offset", e);
 }
 
+/* Reads a tensor record. */
 static int read_tensor(struct cur *c, struct gguf *g, int shard, struct err *e) {
     struct gguf_tensor *t = &g->tensor[g->n_tensors];
     const char *name;
@@ -298,6 +308,7 @@ static int read_tensor(struct cur *c, struct gguf *g, int shard, struct err *e) 
     return 0;
 }
 
+/* Reads n tensor records of a shard. */
 static int read_tensors(struct cur *c, struct gguf *g, int shard, uint64_t n, struct err *e) {
     g->shard[shard].first_tensor = g->n_tensors;
     for (uint64_t i = 0; i < n; i++) {
@@ -319,6 +330,7 @@ static int read_tensors(struct cur *c, struct gguf *g, int shard, uint64_t n, st
 
 /* ---- tensor data ----------------------------------------------------------------------------- */
 
+/* Compares tensors by offset, for qsort(). */
 static int by_offset(const void *a, const void *b) {
     const struct gguf_tensor *x = *(const struct gguf_tensor *const *)a;
     const struct gguf_tensor *y = *(const struct gguf_tensor *const *)b;
@@ -326,6 +338,7 @@ static int by_offset(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+/* Returns ERR_DATA if the data of two tensors overlap. */
 static int check_overlap(const struct gguf *g, const struct shard *s, struct err *e) {
     const struct gguf_tensor **v = try_calloc((size_t)s->n_tensors + 1, sizeof *v, "tensors", e);
     int rc = 0;
@@ -341,6 +354,7 @@ static int check_overlap(const struct gguf *g, const struct shard *s, struct err
     return rc;
 }
 
+/* Returns ERR_DATA unless the tensor's data are aligned and within the file. */
 static int check_place(const struct shard *s, const struct gguf_tensor *t, struct err *e) {
     uint64_t end;
     if (t->off % s->align)
@@ -380,11 +394,13 @@ static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct er
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
+/* Returns a key of the shard; NULL: missing. */
 static const struct gguf_kv *shard_find(const struct shard *s, const char *key) {
     int64_t i = strmap_get(s->keys, key, strlen(key));
     return i < 0 ? NULL : &s->kv[i];
 }
 
+/* Reads version and counts. ERR_DATA: another byte order or impossible counts. */
 static int read_fixed_header(struct cur *c, struct shard *s, uint64_t *n_tensors, uint64_t *n_kv,
                              struct err *e) {
     TRY(need_bytes(c, 24, "the header", e));
@@ -406,6 +422,7 @@ static int read_fixed_header(struct cur *c, struct shard *s, uint64_t *n_tensors
     return 0;
 }
 
+/* Reads the alignment; without a key, the default. */
 static int read_align(struct shard *s, struct err *e) {
     const struct gguf_kv *kv = shard_find(s, "general.alignment");
     s->align = DEFAULT_ALIGN;
@@ -442,6 +459,7 @@ fail:
     return err_wrap(e, "%s", path);
 }
 
+/* Maps shard i and reads its header; first undoes an interrupted edit. */
 static int read_shard(struct gguf *g, int i, const char *path, unsigned flags, struct err *e) {
     struct map *m = &g->shard[i].map;
     TRY(gguf_recover(path, e));
@@ -463,6 +481,7 @@ static int split_key(const struct shard *s, const char *key, uint64_t *v, struct
     return err_set(e, ERR_DATA, "key \"%s\" is not a small whole number", key);
 }
 
+/* Returns ERR_DATA unless shard i says that it is number i of n. */
 static int check_shard(struct gguf *g, int i, int n, struct err *e) {
     uint64_t no = UINT64_MAX, count = 0;
     const struct shard *s = &g->shard[i];
@@ -478,6 +497,7 @@ static int check_shard(struct gguf *g, int i, int n, struct err *e) {
     return 0;
 }
 
+/* Opens shards 1 to n - 1 of a set. */
 static int open_others(struct gguf *g, int n, unsigned flags, struct err *e) {
     g->shard = xreallocarray(g->shard, (size_t)n, sizeof *g->shard);
     memset(g->shard + 1, 0, (size_t)(n - 1) * sizeof *g->shard);
@@ -503,6 +523,7 @@ static int open_others(struct gguf *g, int n, unsigned flags, struct err *e) {
     return 0;
 }
 
+/* Opens the other shards, if the file is the first one of a set. */
 static int open_set(struct gguf *g, unsigned flags, struct err *e) {
     uint64_t count = 0, no = 0;
     int i = 0, n = 0, rc;

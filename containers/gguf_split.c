@@ -14,6 +14,7 @@
 
 enum { TAIL = 20 }; /* strlen("-00001-of-00003.gguf") */
 
+/* Returns the number of five digits at s; -1: not digits. */
 static int five_digits(const char *s) {
     int v = 0;
     for (int i = 0; i < 5; i++) {

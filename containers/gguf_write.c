@@ -98,11 +98,13 @@ void gguf_w_free(struct gguf_w *w) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+/* Returns whether the key describes a shard, which the writer sets itself. */
 static bool is_split_key(const char *key) {
     return strcmp(key, "split.no") == 0 || strcmp(key, "split.count") == 0 ||
            strcmp(key, "split.tensors.count") == 0;
 }
 
+/* Returns whether key and count are within the format's limits; else keeps an error. */
 static bool key_fits(struct gguf_w *w, const char *key, uint64_t n, uint64_t max) {
     size_t len = strlen(key);
     if (w->bad.code) return false;
@@ -115,6 +117,7 @@ static bool key_fits(struct gguf_w *w, const char *key, uint64_t n, uint64_t max
     return w->bad.code == ERR_OK;
 }
 
+/* Returns the index of a key; -1: none. */
 static int64_t find_kv(const struct gguf_w *w, const char *key) {
     for (int64_t i = 0; i < w->n_kv; i++)
         if (strcmp(w->kv[i].key, key) == 0) return i;
@@ -147,6 +150,7 @@ static void set_kv(struct gguf_w *w, const char *key, enum gguf_vtype type, enum
     kv->n_bytes = n_bytes;
 }
 
+/* Sets a key to a copy of the data. */
 static void put_copy(struct gguf_w *w, const char *key, enum gguf_vtype type, enum gguf_vtype elem,
                      uint64_t count, const void *data, uint64_t n_bytes) {
     char *copy = xmalloc(n_bytes ? n_bytes : 1);
@@ -154,6 +158,7 @@ static void put_copy(struct gguf_w *w, const char *key, enum gguf_vtype type, en
     set_kv(w, key, type, elem, count, copy, n_bytes);
 }
 
+/* Sets a key to a number of this type. */
 static void put_scalar(struct gguf_w *w, const char *key, enum gguf_vtype type, const void *v) {
     if (key_fits(w, key, 0, 0))
         put_copy(w, key, type, type, 1, v, (uint64_t)gguf_vtype_bytes(type));
@@ -229,6 +234,7 @@ void gguf_w_remove(struct gguf_w *w, const char *key) {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+/* Computes the tensor's bytes. ERR_DATA: impossible shape or overflow. */
 static int tensor_size(struct wtensor *t, struct err *e) {
     const struct qtype_info *qi = qtype_info((int64_t)t->type);
     int64_t n = 1;
@@ -280,15 +286,18 @@ void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first) {
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
+/* Returns the alignment of the tensor data. */
 static uint64_t alignment_of(const struct gguf_w *w) {
     int64_t i = find_kv(w, "general.alignment");
     return i >= 0 && w->kv[i].type == GV_U32 ? load_u32(w->kv[i].data) : 32;
 }
 
+/* Returns the bytes of a key record. */
 static uint64_t kv_bytes(const struct wkv *kv) {
     uint64_t head = kv->type == GV_STR ? 8 : kv->type == GV_ARR ? 12 : 0;
     return 8 + strlen(kv->key) + 4 + head + kv->n_bytes;
 }
+/* Returns the bytes of a tensor record. */
 static uint64_t info_bytes(const struct wtensor *t) {
     return 8 + strlen(t->name) + 4 + 8 * (uint64_t)t->n_dims + 4 + 8;
 }
@@ -299,6 +308,7 @@ static bool kv_in_shard(const struct wkv *kv, int shard) {
     return shard == 0 || strcmp(kv->key, "general.alignment") == 0;
 }
 
+/* Computes the header bytes of shard i of n. */
 static void plan_header(const struct gguf_w *w, struct wshard *s, int i, int n, uint64_t align) {
     uint64_t bytes = 24;
     for (int64_t k = 0; k < w->n_kv; k++)
@@ -338,6 +348,7 @@ static int plan(const struct gguf_w *w, struct wshard **out) {
     return n;
 }
 
+/* Returns the bytes of all n shards. */
 static uint64_t plan_bytes(const struct wshard *s, int n) {
     uint64_t sum = 0;
     for (int i = 0; i < n; i++) sum += s[i].header_bytes + s[i].data_bytes;
@@ -378,6 +389,7 @@ static void add_scalar_kv(struct buf *b, const char *key, enum gguf_vtype type, 
     buf_add(b, v, (size_t)gguf_vtype_bytes(type));
 }
 
+/* Appends the header of shard i. */
 static void build_header(const struct gguf_w *w, int i, struct buf *b) {
     const struct wshard *s = &w->shard[i];
     uint64_t n_kv = w->n_shards > 1 ? 3 : 0;
@@ -406,6 +418,7 @@ static void build_header(const struct gguf_w *w, int i, struct buf *b) {
 }
 
 enum begin { BEGIN_TEMPORARY, BEGIN_PART, BEGIN_FRESH_PART };
+/* Opens the output of shard i; how: temporary, or a part that a later run can resume. */
 static int open_shard(struct gguf_w *w, int i, bool overwrite, enum begin how, struct err *e) {
     char *name = w->n_shards > 1 ? gguf_split_name(w->path, i, w->n_shards) : xstrdup(w->path);
     int rc = how == BEGIN_TEMPORARY
@@ -415,6 +428,7 @@ static int open_shard(struct gguf_w *w, int i, bool overwrite, enum begin how, s
     return rc;
 }
 
+/* Writes the header of shard i, padded to the alignment. */
 static int write_header(struct gguf_w *w, int i, struct err *e) {
     struct buf b = {0};
     build_header(w, i, &b);
@@ -439,10 +453,12 @@ static int check_keys(const struct gguf_w *w, struct err *e) {
     return 0;
 }
 
+/* Divides the tensors into shards, on the first call. */
 static void plan_once(struct gguf_w *w) {
     if (!w->shard) w->n_shards = plan(w, &w->shard);
 }
 
+/* Opens all shards and writes their headers. */
 static int begin_file(struct gguf_w *w, const char *path, bool overwrite, enum begin how,
                       struct err *e) {
     if (w->bad.code) return err_set(e, w->bad.code, "%s", w->bad.msg);
@@ -485,6 +501,7 @@ int gguf_w_header_hash(struct gguf_w *w, char hex[33]) {
     return w->n_shards;
 }
 
+/* Returns the shard of a tensor. */
 static int shard_of(const struct gguf_w *w, int64_t tensor) {
     int i = 0;
     while (tensor >= w->shard[i].first + w->shard[i].n) i++;
@@ -539,6 +556,7 @@ void gguf_w_keep(struct gguf_w *w) {
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
+/* Pads the finished tensor and moves to the next one, or the next shard. */
 static int end_tensor(struct gguf_w *w, struct err *e) {
     const struct wtensor *t = &w->tensor[w->i_tensor];
     uint64_t pad = round_up(t->n_bytes, alignment_of(w)) - t->n_bytes;

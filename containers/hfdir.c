@@ -82,6 +82,7 @@ static int choose_copy(struct hfdir *h, int64_t at, const struct st_tensor *t, s
     return 0;
 }
 
+/* Lists the tensors of all files; a tensor in two files is taken from one of them. */
 static int collect_tensors(struct hfdir *h, struct err *e) {
     int64_t n = 0, n_copies = 0;
     for (int f = 0; f < h->n_files; f++) n += st_n_tensors(h->file[f]);
@@ -114,6 +115,7 @@ struct offenders {
     int64_t n;
     struct buf names;
 };
+/* Counts a name; keeps the first few for the message. */
 static void add_offender(struct offenders *o, const char *name) {
     if (o->n++ < SHOWN)
         buf_fmt(&o->names, "%s\"%s\"", o->n > 1 ? ", " : "", show_n(name, strlen(name)).s);
@@ -202,6 +204,7 @@ done:
     return rc;
 }
 
+/* Opens all weight files and checks them against the index. */
 static int open_weights(struct hfdir *h, struct err *e) {
     struct io_names l = {0};
     int rc;
@@ -236,6 +239,7 @@ static const struct json *find_text_config(const struct json *config) {
     return j;
 }
 
+/* Returns ERR_DATA unless config.json is an object; finds its text part. */
 static int check_config(struct hfdir *h, const char *what, struct err *e) {
     if (json_type(h->config) != JSON_OBJ)
         return err_set(e, ERR_DATA, "%s: not a JSON object", what);
@@ -243,6 +247,7 @@ static int check_config(struct hfdir *h, const char *what, struct err *e) {
     return 0;
 }
 
+/* Reads config.json. */
 static int read_config(struct hfdir *h, struct err *e) {
     char *p = io_join(h->path, "config.json");
     int rc = 0;
@@ -379,6 +384,7 @@ static const struct json *find_spelling(const struct json *obj, const struct jso
     return NULL;
 }
 
+/* Returns the config of the language model in a multimodal one; NULL: not separate. */
 static const struct json *text_config_of(const struct hfdir *h) {
     return json_type(h->text_config) == JSON_OBJ ? h->text_config : NULL;
 }
@@ -425,12 +431,14 @@ struct arena *hfdir_arena(struct hfdir *h) {
 
 /* ---- other files ----------------------------------------------------------------------------- */
 
+/* Returns a file that was read before; NULL: not yet. */
 static struct extra *find_extra(const struct hfdir *h, const char *name, bool is_text) {
     for (int i = 0; i < h->n_extra; i++)
         if (h->extra[i].is_text == is_text && strcmp(h->extra[i].name, name) == 0)
             return &h->extra[i];
     return NULL;
 }
+/* Reads a file of the folder as text or JSON; leaves *x empty if it is missing. */
 static int read_extra(struct hfdir *h, const char *name, struct extra *x, struct err *e) {
     char *p = io_join(h->path, name);
     bool there;

@@ -11,6 +11,7 @@
 #include "containers/safetensors.h"
 
 struct hfdir;
+/* Opens a Hugging Face folder. On error *out is NULL. */
 int hfdir_open(struct hfdir **out, const char *dir, struct err *e);
 /* Creates a folder from the text of a config.json alone, without weights and other files. `name` is
  * used in messages. */
@@ -46,13 +47,16 @@ int hfdir_json(struct hfdir *h, const char *name, const struct json **out, struc
 int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err *e);
 
 int hfdir_n_files(const struct hfdir *h);
+/* Returns weight file i; NULL: out of range. */
 const struct st *hfdir_file(const struct hfdir *h, int i);
 int64_t hfdir_n_tensors(const struct hfdir *h);
+/* Returns tensor i; NULL: out of range. */
 const struct st_tensor *hfdir_tensor_at(const struct hfdir *h, int64_t i);
 const struct st_tensor *hfdir_find(const struct hfdir *h, const char *name); /* hashed */
 /* Returns whether tensor i is in a shard but not in the index. Such tensors are used only if the
  * model needs them. */
 bool hfdir_unlisted(const struct hfdir *h, int64_t i);
+/* Releases the tensor's mapped pages; it can still be read. */
 void hfdir_drop(const struct hfdir *h, const struct st_tensor *t);
 
 /* Sets *text to the chat template by transformers' precedence: chat_template.jinja, otherwise

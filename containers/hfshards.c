@@ -19,6 +19,7 @@
 static bool begins_with(const char *s, const char *with) {
     return strncmp(s, with, strlen(with)) == 0;
 }
+/* Returns whether a file name is that of Hugging Face weights. */
 static bool is_weights(const char *s) {
     return begins_with(s, "model") && str_ends(s, ".safetensors");
 }
@@ -34,6 +35,7 @@ static bool file_exists(const char *dir, const char *name) {
 struct others {
     bool pickles, consolidated, params, ggufs;
 };
+/* Notes a file that helps to explain why weights are missing. */
 static void note_other(struct others *o, const char *s) {
     if (begins_with(s, "consolidated") && str_ends(s, ".safetensors")) o->consolidated = true;
     if (str_ends(s, ".bin") || str_ends(s, ".pt") || str_ends(s, ".pth")) o->pickles = true;
@@ -75,6 +77,7 @@ static int only_ggufs(const char *dir, struct err *e) {
                            dir);
 }
 
+/* Sets and returns the error for Mistral's own layout. */
 static int mistral_layout(const char *dir, struct err *e) {
     return err_set(
         e, ERR_DATA,
@@ -84,6 +87,7 @@ static int mistral_layout(const char *dir, struct err *e) {
         dir);
 }
 
+/* Sets and returns the error for a folder without weights, by what it has instead. */
 static int no_weights(const char *dir, const struct others *o, struct err *e) {
     if (o->ggufs && !o->pickles && !o->consolidated) return only_ggufs(dir, e);
     if (o->pickles)
@@ -115,6 +119,7 @@ static char *folder_below(const char *dir, bool snapshots) {
     return found;
 }
 
+/* Sets and returns the error for a folder without config.json. */
 static int not_a_model(const char *dir, struct err *e) {
     char *below = folder_below(dir, true);
     const int rc = below ? err_set(e, ERR_DATA,
@@ -153,6 +158,7 @@ int hfshards_no_config(const char *dir, struct err *e) {
 
 /* ---- with an index --------------------------------------------------------------------------- */
 
+/* Returns ERR_DATA unless the index names a plain safetensors file. */
 static int check_index_name(const char *s, struct err *e) {
     if (!*s || *s == '.' || strchr(s, '/') || strchr(s, '\\') || strlen(s) > 255 ||
         !str_ends(s, ".safetensors"))
@@ -193,6 +199,7 @@ static int note_strays(const char *dir, const struct strmap *named, struct err *
     return 0;
 }
 
+/* Lists the files that the index names, and returns the index. */
 static int list_by_index(const char *dir, struct io_names *l, struct json **index, struct err *e) {
     char *path = io_join(dir, HF_INDEX);
     int rc = json_read_py(index, path, limit_of(LIM_HF_JSON), e);
@@ -274,6 +281,7 @@ static int check_set(const char *dir, const struct io_names *l, struct err *e) {
     return 0;
 }
 
+/* Lists the weight files by their names, and checks that the set is complete. */
 static int list_by_names(const char *dir, struct io_names *l, struct err *e) {
     struct io_names all;
     struct others o = {0};

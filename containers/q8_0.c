@@ -16,6 +16,7 @@ static int8_t round_code(float v) {
     return (int8_t)roundf(v);
 }
 
+/* Encodes 32 values; infinity becomes the largest code, NaN 0. */
 static void encode_block(const float *x, struct blk_Q8_0 *b) {
     float amax = 0;
     for (int i = 0; i < 32; i++) amax = fmaxf(amax, fabsf(x[i]));

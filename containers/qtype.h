@@ -75,6 +75,7 @@ const char *qtype_foreign(int64_t id);
 /* Returns the size in bytes of a row of ne0 weights; 0 if ne0 is not a multiple of the block, or
  * too large. */
 uint64_t qtype_row_bytes(enum qtype t, int64_t ne0);
+/* Returns the bits per weight; 0: not a type. */
 double qtype_bpw(enum qtype t);
 /* Returns the type to use for rows of ne0 weights: t, or its first fallback whose block size
  * divides ne0. */
@@ -83,6 +84,7 @@ enum qtype qtype_fit(enum qtype t, int64_t ne0);
 /* Returns general.file_type for a name such as "Q4_K_M"; -1: unknown. qtype_ftype_name is the
  * inverse, and returns NULL for unknown numbers. */
 int qtype_ftype_id(const char *name);
+/* Returns the name of a general.file_type; NULL: unknown. */
 const char *qtype_ftype_name(int64_t id);
 
 /* Block layouts, packed, little-endian; f16 fields are uint16_t. Bytes of other origin may start at

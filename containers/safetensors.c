@@ -63,6 +63,7 @@ bool st_dtype_qtype(enum st_dtype t, enum qtype *out) {
 
 /* ---- one header member ----------------------------------------------------------------------- */
 
+/* Reads a tensor's dtype. ERR_DATA: not supported. */
 static int read_dtype(const struct json *j, struct st_tensor *t, struct err *e) {
     const char *s = json_str(j);
     if (!s) return err_set(e, ERR_DATA, "\"dtype\" is not a string");
@@ -74,6 +75,7 @@ static int read_dtype(const struct json *j, struct st_tensor *t, struct err *e) 
     return err_set(e, ERR_DATA, "dtype \"%s\" is not supported", show_n(s, strlen(s)).s);
 }
 
+/* Reads a tensor's shape and computes its bytes. */
 static int read_dims(const struct json *j, struct st_tensor *t, struct err *e) {
     if (json_type(j) != JSON_ARR) return err_set(e, ERR_DATA, "\"shape\" is not an array");
     t->n_elems = 1;
@@ -106,6 +108,7 @@ static int read_range(const struct json *j, struct st_tensor *t, struct err *e) 
     return 0;
 }
 
+/* Reads the entry of a tensor in the header. */
 static int read_member(const struct json *j, struct st_tensor *t, struct err *e) {
     const struct json *dtype = NULL, *shape = NULL, *range = NULL;
     if (json_type(j) != JSON_OBJ) return err_set(e, ERR_DATA, "its entry is not an object");
@@ -127,6 +130,7 @@ static int read_member(const struct json *j, struct st_tensor *t, struct err *e)
     return read_range(range, t, e);
 }
 
+/* Checks __metadata__, which may have strings only. */
 static int read_meta(struct st *s, const struct json *j, struct err *e) {
     if (json_type(j) != JSON_OBJ) return err_set(e, ERR_DATA, "\"__metadata__\" is not an object");
     for (const struct json *c = json_first(j); c; c = json_next(c))
@@ -136,6 +140,7 @@ static int read_meta(struct st *s, const struct json *j, struct err *e) {
     return 0;
 }
 
+/* Reads all tensors of the header. */
 static int read_members(struct st *s, struct err *e) {
     int64_t n = json_len(s->header);
     if ((uint64_t)n > limit_of(LIM_ST_TENSORS))
@@ -162,6 +167,7 @@ static int read_members(struct st *s, struct err *e) {
 
 /* ---- the whole file -------------------------------------------------------------------------- */
 
+/* Compares tensors by offset, empty ones last, for qsort(). */
 static int by_place(const void *a, const void *b) {
     const struct st_tensor *x = a, *y = b;
     bool ex = x->n_bytes == 0, ey = y->n_bytes == 0;

@@ -46,10 +46,12 @@ struct st_tensor { /* borrowed until close */
     int file;     /* shard index in an hfdir; 0 otherwise */
 };
 struct st;
+/* Opens a safetensors file. On error *out is NULL. */
 int st_open(struct st **out, const char *path, struct err *e);
 void st_close(struct st *s);
 const char *st_path(const struct st *s);
 int64_t st_n_tensors(const struct st *s);
+/* Returns tensor i; NULL: out of range. */
 const struct st_tensor *st_tensor_at(const struct st *s, int64_t i);
 /* Returns whether the file has a tensor of this name with a zero dimension; such tensors are not in
  * the list. */

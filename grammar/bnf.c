@@ -73,6 +73,7 @@ void bnf_add(struct bnf *b, const char *name, size_t len, size_t from, bool term
         (struct bnf_rule){.name = name, .len = len, .from = from, .to = b->n, .term = term};
 }
 
+/* Returns a reference to the rule, which makes it a rule of the grammar. */
 static gnode as_rule(struct bnf *b, struct bnf_rule *r) {
     if (!r->used) {
         r->index = grammar_rule(b->g);
@@ -107,6 +108,7 @@ static gnode repeated(struct grammar *g, gnode self, gnode body) {
     return body;
 }
 
+/* Parses the body of rule k. */
 static void read_rule(struct bnf *b, size_t k) {
     struct bnf_rule *r = &b->rule[k];
     const size_t i = b->i, end = b->end;
@@ -194,6 +196,7 @@ void bnf_quoted(struct bnf *b, struct buf *out) {
     if (!bnf_take(b, "\"")) bnf_fail(b, "a string lacks its closing quote");
 }
 
+/* Returns the language of a single token, as its marker and id. */
 static gnode token_edges(struct grammar *g, int32_t id) {
     const uint32_t x = (uint32_t)id;
     const char s[4] = {(char)GRAM_TOKEN, (char)(uint8_t)(x >> 16), (char)(uint8_t)(x >> 8),
@@ -253,6 +256,7 @@ uint32_t bnf_number(struct bnf *b) {
 
 /* ---- GBNF ---- */
 
+/* Skips whitespace and comments. */
 static void skip_space(struct bnf *b) {
     while (b->i < b->end) {
         if (b->s[b->i] == '#')
@@ -264,6 +268,7 @@ static void skip_space(struct bnf *b) {
     }
 }
 
+/* Parses a character class such as [^a-z]. */
 static gnode parse_class(struct bnf *b) {
     const struct gregex o = {.dot_all = true};
     const size_t from = b->i;
@@ -276,6 +281,7 @@ static gnode parse_class(struct bnf *b) {
     return out;
 }
 
+/* Parses a literal, class, group, token or rule name. */
 static gnode parse_item(struct bnf *b) {
     struct buf t = {0};
     gnode out;
@@ -301,6 +307,7 @@ static gnode parse_item(struct bnf *b) {
     return bnf_ref(b, b->s + from, b->i - from);
 }
 
+/* Parses the repetitions after x: *, +, ? or counts. */
 static gnode parse_times(struct bnf *b, gnode x) {
     for (int n = 0; n < 8 && bnf_more(b); n++) {
         uint32_t lo = 0, hi = GRAM_INF;
@@ -328,6 +335,7 @@ static gnode parse_times(struct bnf *b, gnode x) {
     return x;
 }
 
+/* Parses alternatives up to ')' or the end of the rule. */
 static gnode gbnf_body(struct bnf *b) {
     gnode *v = NULL, *part = NULL;
     size_t n = 0, n_part = 0;

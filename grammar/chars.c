@@ -20,6 +20,7 @@ void gchars_add(struct gchars *c, uint32_t lo, uint32_t hi) {
     c->v[c->n++] = (struct grange){lo, hi};
 }
 
+/* Compares ranges by their first character, for qsort(). */
 static int by_lo(const void *a, const void *b) {
     const struct grange *x = a, *y = b;
     return (x->lo > y->lo) - (x->lo < y->lo);
@@ -70,6 +71,7 @@ static void add_alt(struct alts *s, gnode n) {
     }
     s->v[s->n++] = n;
 }
+/* Returns the union of the collected nodes and frees the list. */
 static gnode alts_take(struct grammar *g, struct alts *s) {
     const gnode out = gn_alts(g, s->v, s->n);
     free(s->v);
@@ -101,6 +103,7 @@ static void add_range(struct grammar *g, uint32_t lo, uint32_t hi, int n, struct
     add_alt(out, x);
 }
 
+/* Adds the UTF-8 encodings of characters lo to hi. */
 static void add_utf8(struct grammar *g, uint32_t lo, uint32_t hi, struct alts *out) {
     static const uint32_t first[] = {0, 0x80, 0x800, 0x10000, CHAR_MAX_ + 1};
     for (int n = 1; n <= 4; n++) {
@@ -118,6 +121,7 @@ static void add_utf8(struct grammar *g, uint32_t lo, uint32_t hi, struct alts *o
 
 /* ---- inside JSON strings ---- */
 
+/* Returns JSON's two-character escape; NULL: none. */
 static const char *short_escape(uint32_t cp) {
     static const struct {
         uint32_t cp;
@@ -129,6 +133,7 @@ static const char *short_escape(uint32_t cp) {
     return NULL;
 }
 
+/* Returns whether a character may stand unescaped in a JSON string. */
 static bool is_raw(uint32_t cp) {
     return cp >= 0x20 && cp != '"' && cp != '\\';
 }

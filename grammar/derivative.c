@@ -19,6 +19,7 @@ struct alts {
     gnode *v, own[32];
     uint32_t n, cap;
 };
+/* Adds a node; drops G_NONE. */
 static void add_alt(struct alts *s, gnode n) {
     if (n == G_NONE) return;
     if (s->n == s->cap) {
@@ -31,6 +32,7 @@ static void add_alt(struct alts *s, gnode n) {
     s->v[s->n++] = n;
 }
 
+/* Returns the derivative of a union or intersection by a byte. */
 static gnode deriv_list(struct grammar *g, gnode n, uint8_t byte) {
     const struct gnode_data d = *gn(g, n);
     struct alts s = {.v = s.own, .cap = COUNT_OF(s.own)};
@@ -47,6 +49,7 @@ static gnode deriv_list(struct grammar *g, gnode n, uint8_t byte) {
     return out;
 }
 
+/* Returns the derivative of a concatenation by a byte. */
 static gnode deriv_cat(struct grammar *g, gnode n, uint8_t byte) {
     struct alts s = {.v = s.own, .cap = COUNT_OF(s.own)};
     for (;;) {
@@ -64,6 +67,7 @@ static gnode deriv_cat(struct grammar *g, gnode n, uint8_t byte) {
     return out;
 }
 
+/* Returns the derivative of a repetition by a byte. */
 static gnode deriv_rep(struct grammar *g, const struct gnode_data *d, uint8_t byte) {
     const gnode x = gn_deriv(g, d->a, byte);
     if (x == G_NONE) return G_NONE;
@@ -71,6 +75,7 @@ static gnode deriv_rep(struct grammar *g, const struct gnode_data *d, uint8_t by
     return gn_cat(g, x, gn_rep(g, d->a, d->lo ? d->lo - 1 : 0, hi));
 }
 
+/* Returns the derivative of a node by a byte; G_NONE: no text begins with it. */
 static gnode deriv_of(struct grammar *g, gnode n, uint8_t byte) {
     const struct gnode_data d = *gn(g, n);
     switch ((enum gkind)d.kind) {
@@ -98,10 +103,12 @@ static gnode deriv_of(struct grammar *g, gnode n, uint8_t byte) {
     return G_NONE;
 }
 
+/* Sets the grammar's error for too much nesting, unless it has one. */
 static void fail_too_deep(struct grammar *g) {
     if (!g->full) g->full = "parts nested more than 2000 deep";
 }
 
+/* Returns the derivative by a byte, within limits of depth and cost; G_NONE beyond them. */
 static gnode derive_node(struct grammar *g, gnode n, uint8_t byte) {
     if (g->depth >= DEPTH_MAX) fail_too_deep(g);
     if (g->full) return G_NONE;
@@ -120,6 +127,7 @@ gnode gn_deriv(struct grammar *g, gnode n, uint8_t byte) {
 
 /* ---- cached derivatives ---- */
 
+/* Returns the node's row of cached derivatives, one per byte class. */
 static uint32_t *row_of(struct grammar *g, gnode n) {
     if (n >= g->cap_row) {
         uint32_t to = g->cap_row ? g->cap_row : 256;
@@ -378,6 +386,7 @@ static bool live_of(struct grammar *g, gnode n) {
     return false;
 }
 
+/* Returns whether the node matches "", by what is known of the rules so far. */
 static bool is_null_now(const struct grammar *g, gnode n) {
     const struct gnode_data *d = gn(g, n);
     if (d->kind == G_CAT) return gn_null(g, d->a) && gn_null(g, d->b);
@@ -421,6 +430,7 @@ static int find_facts(struct grammar *g, struct err *e) {
 
 /* Returns whether n can begin with a left-recursive rule, whose expansion would never end. */
 static bool left_recursive(struct grammar *g, gnode n, int depth);
+/* Returns whether rule r can begin with itself; depth: nesting so far. */
 static bool rule_left_recursive(struct grammar *g, uint32_t r, int depth) {
     if (g->rule[r].mark == 2) return false;
     if (g->rule[r].mark == 1) return true;

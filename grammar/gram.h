@@ -76,6 +76,7 @@ int grammar_of_json(struct grammar **out, const struct gram_vocab *v, bool objec
  * rejected with an error that names them. */
 int grammar_of_regex(struct grammar **out, const struct gram_vocab *v, const char *pattern,
                      size_t len, struct err *e);
+/* Makes a grammar of n texts. ERR_USAGE: no texts, or an empty one. */
 int grammar_of_choices(struct grammar **out, const struct gram_vocab *v, const char *const *text,
                        int n, struct err *e);
 /* Compiles a GBNF grammar: rules `name ::= ...` with "texts", [classes], (groups), | * + ? {m,n},

@@ -205,6 +205,7 @@ void *grammar_grow(struct grammar *g, void *p, uint32_t *cap, uint32_t n, size_t
  * rules that match the empty text or nothing at all. It returns ERR_DATA if a rule is
  * left-recursive, the language is empty, or a limit is reached. */
 struct grammar *grammar_new(const struct gram_vocab *v);
+/* Finishes a grammar with this root. ERR_DATA: left recursion, or too large. */
 int grammar_seal(struct grammar *g, gnode root, struct err *e);
 #define GRAM_NO_TEXT "no text can satisfy it"
 /* Returns ERR_DATA if a limit was reached, else 0. */
@@ -248,21 +249,29 @@ static inline bool gn_regular(const struct grammar *g, gnode n) {
 gnode gn_set(struct grammar *g, const struct gset *s);
 /* Returns the language of one byte in [from, to]. */
 gnode gn_bytes(struct grammar *g, int from, int to);
+/* Returns the language of exactly these n bytes. */
 gnode gn_text(struct grammar *g, const char *s, size_t n);
 gnode gn_str(struct grammar *g, const char *s);
+/* Returns the concatenation of a and b. */
 gnode gn_cat(struct grammar *g, gnode a, gnode b);
 gnode gn_cat3(struct grammar *g, gnode a, gnode b, gnode c);
 gnode gn_alt(struct grammar *g, gnode a, gnode b);
+/* Returns the union of n nodes; G_NONE if n is 0. */
 gnode gn_alts(struct grammar *g, const gnode *v, size_t n);
 gnode gn_and(struct grammar *g, gnode a, gnode b);
+/* Returns the intersection of n nodes; any text if n is 0. */
 gnode gn_ands(struct grammar *g, const gnode *v, size_t n);
+/* Returns the complement: all texts that a does not match. */
 gnode gn_not(struct grammar *g, gnode a);
+/* Returns a repeated lo to hi times; hi GRAM_INF: without limit. */
 gnode gn_rep(struct grammar *g, gnode a, uint32_t lo, uint32_t hi);
 gnode gn_opt(struct grammar *g, gnode a);
 /* Returns the concatenation of the n languages v. */
 gnode gn_cats(struct grammar *g, const gnode *v, size_t n);
+/* Returns the language of digits that complete a number divisible by `by`; rest: so far. */
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest);
 gnode gn_rule(struct grammar *g, uint32_t rule);
+/* Returns the language of the remaining members of pick; bits: those already used. */
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
 /* Creates a G_PICK or G_NAMED node; the fields of d are described at enum gkind. */
 gnode gn_members(struct grammar *g, struct gnode_data d);
@@ -310,10 +319,12 @@ static inline bool gtail_named(const struct grammar *g, uint32_t tail) {
 
 /* Sets *c to the start of the grammar. Defined in gram_step.c, like the next two. */
 void gconf_start(struct grammar *g, struct gconf *c);
+/* Computes the configuration after a byte; without items, no text continues. */
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out);
 /* Sets *out to the position at which only the stack `tail` is left to match. name: the member name
  * being written; NULL: unknown. */
 void gconf_pop(struct grammar *g, uint32_t tail, const struct gname *name, struct gconf *out);
+/* Copies a configuration to another one with the same capacity. */
 void gconf_copy(struct gconf *to, const struct gconf *from);
 static inline bool gconf_dead(const struct gconf *c) {
     return c->n == 0 && !c->can_end;
@@ -425,6 +436,7 @@ struct gchars { /* sorted ranges; zero-initialized: empty; free(v) */
 };
 /* Adds the characters lo to hi, in any order; call gchars_sort() afterwards. */
 void gchars_add(struct gchars *c, uint32_t lo, uint32_t hi);
+/* Sorts ranges and joins those that overlap or touch. */
 void gchars_sort(struct gchars *c);
 /* Replaces the set by its complement in Unicode scalar values, sorted. */
 void gchars_invert(struct gchars *c);
@@ -432,6 +444,7 @@ void gchars_release(struct gchars *c);
 /* Returns the language of one character of the set c, in UTF-8. escaped: as in a JSON string, with
  * escapes only where required and \u00xx only if there is no shorter one. */
 gnode gn_chars(struct grammar *g, const struct gchars *c, bool escaped);
+/* Returns the language of any character; escaped: as in a JSON string. */
 gnode gn_char_any(struct grammar *g, bool escaped);
 /* Returns the language of one character of a JSON string, in any spelling that JSON allows. */
 gnode gn_char_json(struct grammar *g);
@@ -448,6 +461,7 @@ struct gregex {   /* options for reading a regular expression */
     bool any_case, dot_all, verbose;
     const char *what; /* what the text is, for messages */
 };
+/* Compiles a regex into *out; o->search: it may match anywhere in the text. */
 int gn_regex(struct grammar *g, const char *s, size_t n, const struct gregex *o, gnode *out,
              struct err *e);
 /* Returns the language of the text s of n bytes. A control token's name in it matches that token

@@ -18,6 +18,7 @@ enum { RULES_MAX = 20000, SET_MAX = 256, BUCKETS = 8192, DEEP = 32 };
 
 /* ---- messages ---- */
 
+/* Appends the path from `at` to `to`, a part of it. */
 static void path_to(const struct json *at, const struct json *to, struct buf *b) {
     int64_t i = 0;
     for (const struct json *x = json_first(at); x && at != to; x = json_next(x), i++) {
@@ -31,6 +32,7 @@ static void path_to(const struct json *at, const struct json *to, struct buf *b)
     }
 }
 
+/* Appends the path of `at` in the schema, and ": "; nothing for the root. */
 static void path_of(const struct sc *c, const struct json *at, struct buf *b) {
     buf_str(b, "");
     path_to(c->root, at, b);
@@ -76,6 +78,7 @@ void sc_relax(struct sc *c, const struct json *at, const char *what) {
 
 /* ---- sets ---- */
 
+/* Returns whether the set contains s itself. */
 static bool has_schema(const struct sc_set *set, const struct json *s) {
     for (uint32_t i = 0; i < set->n; i++)
         if (set->v[i].s == s) return true;
@@ -204,6 +207,7 @@ uint32_t sc_count(struct sc *c, const struct json *schema, const char *key, uint
 
 /* ---- types ---- */
 
+/* Returns the bits of a type name; 0: unknown. */
 static uint32_t type_bit(const char *s) {
     static const struct {
         const char *name;
@@ -216,6 +220,7 @@ static uint32_t type_bit(const char *s) {
     return 0;
 }
 
+/* Returns the types that `type` and `nullable` allow; without `type`, all. */
 static uint32_t types_of(struct sc *c, const struct json *schema) {
     const struct json *t = json_get(schema, "type");
     uint32_t bits = 0;
@@ -242,6 +247,7 @@ static int64_t not_types(struct sc *c, const struct json *no) {
     return types_of(c, no);
 }
 
+/* Returns the bit of the value's type. */
 static uint32_t value_type(const struct json *v) {
     int64_t i;
     switch (json_type(v)) {
@@ -261,6 +267,7 @@ static uint32_t value_type(const struct json *v) {
     return 0;
 }
 
+/* Returns the types that all schemas of the set allow. */
 static uint32_t set_types(struct sc *c, const struct sc_set *set) {
     uint32_t t = SC_ALL;
     for (uint32_t i = 0; i < set->n; i++) {
@@ -383,6 +390,7 @@ bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, s
     return true;
 }
 
+/* Returns the language of any of n values. */
 static gnode values_node(struct sc *c, const struct json **v, size_t n) {
     gnode *all = xcalloc(n + 1, sizeof *all);
     for (size_t i = 0; i < n; i++) all[i] = sc_literal(c, v[i]);
@@ -453,6 +461,7 @@ static const struct {
     {"contentSchema", "contentSchema is not supported", false},
 };
 
+/* Reports the keywords of a schema that are not enforced. */
 static void note_relaxed(struct sc *c, const struct json *schema) {
     for (size_t i = 0; i < COUNT_OF(relaxed); i++) {
         const struct json *x = json_get(schema, relaxed[i].key);
@@ -492,12 +501,14 @@ static uint64_t due_cost(const struct json *branch) {
                       json_len(json_get(branch, "required")));
 }
 
+/* Returns the target of a $ref; s itself if it has none or it cannot be resolved. */
 static const struct json *follow_ref(struct sc *c, const struct json *s) {
     const char *ref = json_str(json_get(s, "$ref"));
     const struct json *to = ref ? sc_resolve(c, s, ref) : NULL;
     return to ? to : s;
 }
 
+/* Returns whether no value can satisfy both a and b; false if that is not certain. */
 static bool are_disjoint(struct sc *c, const struct json *a, const struct json *b) {
     a = follow_ref(c, a);
     b = follow_ref(c, b);
@@ -523,6 +534,7 @@ static bool are_disjoint(struct sc *c, const struct json *a, const struct json *
     return false;
 }
 
+/* Returns whether all schemas in the list are disjoint; false if that is not certain. */
 static bool all_disjoint(struct sc *c, const struct json *list) {
     int64_t n = 0;
     for (const struct json *a = json_first(list); a; a = json_next(a))
@@ -574,6 +586,7 @@ static bool branches(struct sc *c, const struct sc_set *set,
     return false;
 }
 
+/* Returns the language of the literal text, or G_NONE if a `not` excludes it. */
 static gnode not_value(struct sc *c, const struct sc_set *set, const char *text, uint32_t type) {
     for (uint32_t i = 0; i < set->n; i++) {
         const struct json *no = json_get(set->v[i].s, "not"), *k = json_get(no, "const");
@@ -586,6 +599,7 @@ static gnode not_value(struct sc *c, const struct sc_set *set, const char *text,
     return gn_str(c->g, text);
 }
 
+/* Returns the language of values that satisfy all schemas of the set. */
 static gnode set_body(struct sc *c, const struct sc_set *set) {
     gnode v[9];
     size_t n = 0, n_value;
@@ -642,6 +656,7 @@ static void plain_values(struct sc *c) {
     g->plain[g->n_plain++] = p;
 }
 
+/* Makes the nodes that all values share, such as separators. */
 static void start_schema(struct sc *c) {
     struct grammar *g = c->g;
     static const char *const colon[] = {":", ": ", ":"}, *const comma[] = {",", ", ", ","};
@@ -659,6 +674,7 @@ static void start_schema(struct sc *c) {
     plain_values(c);
 }
 
+/* Frees what compiling needed. */
 static void finish_schema(struct sc *c) {
     for (uint32_t i = 0; i < c->n_rule; i++) sc_release(&c->rule[i].set);
     free(c->rule);
@@ -745,6 +761,7 @@ int gn_schema_text(struct grammar *g, const struct json *root, const struct json
     return c.rc ? c.rc : grammar_full(g, e);
 }
 
+/* Compiles `at`, a part of `root`, into a sealed grammar. */
 static int compile_schema(struct grammar **out, const struct gram_vocab *v, const struct json *root,
                           const struct json *at, const struct gram_opts *o, struct err *e) {
     struct grammar *g = grammar_new(v);

@@ -18,6 +18,7 @@ static uint32_t hash_tail(gnode node, uint32_t parent) {
     return (uint32_t)(h >> 32);
 }
 
+/* Doubles the hash table of tails. */
 static void grow_tails(struct grammar *g) {
     const uint32_t n = g->n_tail_bucket ? g->n_tail_bucket * 2 : 256;
     g->bytes += (size_t)(n - g->n_tail_bucket) * sizeof *g->tail_bucket;
@@ -60,6 +61,7 @@ static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
 
 /* ---- expansion ---- */
 
+/* Adds (head, tail) unless it is there; sets the grammar's error at the limit. */
 static void add_item(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
     bool there = false; /* no early exit, so that the compiler can vectorize */
     if (!gram_spend(g, 1 + (uint64_t)c->n / 8)) return;
@@ -140,6 +142,7 @@ static gnode after_member(struct grammar *g, const struct gnode_data *d, enum gk
                                              .bits = bits});
 }
 
+/* Adds the ways to continue a set of object members. */
 static void expand_pick(struct grammar *g, const struct gnode_data *d, uint32_t tail,
                         struct gconf *out) {
     const struct gpick p = g->pick[d->a];
@@ -176,6 +179,7 @@ static void expand_pick(struct grammar *g, const struct gnode_data *d, uint32_t 
 
 static void pop_tail(struct grammar *g, uint32_t tail, struct gconf *out);
 
+/* Adds a regular node, and what follows it if it matches "". */
 static void expand_regular(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
     if (!gn_live(g, n)) return;
     if (n != G_EPS) add(g, out, n, tail);
@@ -196,6 +200,7 @@ static bool has_text(struct grammar *g, gnode n) {
     return true;
 }
 
+/* Adds the ways to begin a node that is not regular. */
 static void expand_other(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
     const struct gnode_data d = *gn(g, n);
     uint32_t t;
@@ -217,6 +222,7 @@ static void expand_other(struct grammar *g, gnode n, uint32_t tail, struct gconf
     }
 }
 
+/* Adds the ways to begin n, followed by tail; within a limit of depth. */
 static void expand_node(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
     if (g->full) return;
     if (g->depth >= EXPAND_MAX) {
@@ -263,6 +269,7 @@ uint32_t gconf_named(struct grammar *g, uint32_t tail, const struct gname *name)
     return after == GRAM_INF ? GRAM_INF : push(g, g->pick[d.a].other[d.hi].rest, after);
 }
 
+/* Adds the ways to continue after a node, from its tail on. */
 static void pop_tail(struct grammar *g, uint32_t tail, struct gconf *out) {
     if (gtail_named(g, tail)) tail = gconf_named(g, tail, &out->name);
     if (tail == GRAM_INF) return;

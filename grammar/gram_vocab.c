@@ -33,6 +33,7 @@ unsigned gram_slice_kinds(int k) {
     return kinds[k];
 }
 
+/* Returns whether slice k contains a character. */
 static bool slice_has(int k, uint32_t cp) {
     const int kind = gram_kind_of(cp);
     return kind >= 0 && gram_slice_kinds(k) >> kind & 1;
@@ -58,6 +59,7 @@ struct sorted { /* element for qsort(), which has no context argument */
     size_t n;
     int32_t id;
 };
+/* Compares tokens by their bytes, then by id, for qsort(). */
 static int cmp_tokens(const void *a, const void *b) {
     const struct sorted *s = a, *t = b;
     const int c = memcmp(s->s, t->s, s->n < t->n ? s->n : t->n);
@@ -143,6 +145,7 @@ static void trie_free(struct gtrie *t) {
     free(t->chars);
 }
 
+/* Divides n_id tokens into those with only characters of slice k, and the rest. */
 static void build_slice(struct gram_vocab *v, int k, const int32_t *id, int64_t n_id) {
     struct gslice *s = &v->slice[k];
     int32_t *rest = xcalloc((size_t)n_id + 1, sizeof *rest);
@@ -174,6 +177,7 @@ static bool has_bytes(const struct gram_vocab *v) {
     return has['\n'] && has['\t'];
 }
 
+/* Sorts the tokens and builds the trie and all slices. */
 static void finish_vocab(struct gram_vocab *v) {
     int32_t *id = xcalloc((size_t)v->n + 1, sizeof *id);
     struct sorted *order = xcalloc((size_t)v->n + 1, sizeof *order);
@@ -200,6 +204,7 @@ static void finish_vocab(struct gram_vocab *v) {
 
 /* ---- sources ---- */
 
+/* Creates a view of n tokens without texts. ERR_DATA: too many. */
 static int start_vocab(struct gram_vocab **out, int64_t n, struct err *e) {
     if (n < 1 || n >= 1 << 24)
         return err_set(e, ERR_DATA,
@@ -223,12 +228,14 @@ static void add_edges(struct buf *b, int32_t id) {
     buf_chr(b, (char)(uint8_t)x);
 }
 
+/* Compares special tokens, longest first, for qsort(). */
 static int by_length(const void *a, const void *b) {
     const struct special *x = a, *y = b;
     const size_t n = strlen(x->text), m = strlen(y->text);
     return n != m ? (n < m) - (n > m) : strcmp(x->text, y->text);
 }
 
+/* Adds the text of a special token; ignores empty ones and those with NUL. */
 static void add_special(struct gram_vocab *v, const char *s, size_t n, int32_t id) {
     if (n == 0 || memchr(s, 0, n)) return;
     v->special = xreallocarray(v->special, (size_t)v->n_special + 1, sizeof *v->special);

@@ -35,6 +35,7 @@ static const struct {
     {"CR", "\\r"},
 };
 
+/* Compiles a regex of n bytes with the options `how`. */
 static gnode regex_node(struct bnf *b, const char *s, size_t n, const struct gregex *how) {
     gnode out = G_NONE;
     struct gregex o = *how;
@@ -150,6 +151,7 @@ static gnode slashed(struct bnf *b) {
     return regex_node(b, b->s + from, to - from, &o);
 }
 
+/* Parses the content of a group and its closing text; within a limit of nesting. */
 static gnode parse_group(struct bnf *b, const char *close) {
     if (b->nest >= NEST_MAX) return bnf_fail(b, "nested more than 200 deep");
     b->nest++;
@@ -182,6 +184,7 @@ static gnode item(struct bnf *b, bool *lexeme) {
     return bnf_ref(b, b->s + from, b->i - from);
 }
 
+/* Parses the repetition after x: *, +, ? or ~counts. */
 static gnode parse_times(struct bnf *b, gnode x) {
     uint32_t lo = 0, hi = GRAM_INF;
     const size_t from = b->i;
@@ -210,6 +213,7 @@ static gnode parse_times(struct bnf *b, gnode x) {
     return gn_rep(b->g, x, lo, hi);
 }
 
+/* Parses alternatives up to a closing text or the end of the rule. */
 static gnode lark_body(struct bnf *b) {
     gnode *v = NULL, *part = NULL;
     size_t n = 0, n_part = 0;
@@ -241,6 +245,7 @@ static gnode lark_body(struct bnf *b) {
 
 /* ---- statements ---- */
 
+/* Returns the offset of the end of the line. */
 static size_t line_end(const struct bnf *b, size_t i) {
     while (i < b->n && b->s[i] != '\n') i++;
     return i;
@@ -254,6 +259,7 @@ static size_t import_name(struct bnf *b, size_t end) {
     return b->i - from;
 }
 
+/* Parses an %import of common terminals. */
 static void parse_import(struct bnf *b) {
     space(b, false);
     if (!bnf_take(b, "common")) {
@@ -377,6 +383,7 @@ static void statement(struct bnf *b, struct ignored *ig) {
     }
 }
 
+/* Parses all statements, then the ignored terminals. */
 static void read_all(struct bnf *b) {
     struct ignored ig = {.n = 0};
     for (space(b, true); bnf_more(b); space(b, true)) statement(b, &ig);

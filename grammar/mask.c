@@ -24,6 +24,7 @@ struct gleaf {
     size_t bytes;
 };
 
+/* Sets the bits of the tokens [from, to) of the trie. */
 static void set_tokens(const struct gtrie *t, uint32_t from, uint32_t to, uint32_t *bits) {
     for (; from < to; from++) {
         const uint32_t id = (uint32_t)t->id[from];
@@ -103,6 +104,7 @@ static void walk_leaf(struct grammar *g, struct gleaf *l, uint32_t *bits) {
     free(at);
 }
 
+/* Stores the allowed tokens as bits or, if they are few, as a list. */
 static void keep_bits(struct gleaf *l, const uint32_t *bits, size_t n_words) {
     uint32_t n = 0;
     for (size_t w = 0; w < n_words; w++) n += (uint32_t)__builtin_popcount(bits[w]);
@@ -201,6 +203,7 @@ static void leaf_less(struct grammar *g, struct gleaf *l, gnode wide, uint32_t *
     cut_exits(&o, UINT32_MAX, UINT32_MAX);
 }
 
+/* Computes which tokens a regular node allows. */
 static struct gleaf *leaf_make(struct grammar *g, gnode node) {
     const struct gram_vocab *v = g->v;
     struct gleaf *l = xcalloc(1, sizeof *l);
@@ -226,6 +229,7 @@ static struct gleaf *leaf_make(struct grammar *g, gnode node) {
     return l;
 }
 
+/* Returns the cached tokens of a regular node; computed if needed. */
 static const struct gleaf *leaf_of(struct grammar *g, gnode node) {
     if (!g->leaf) {
         g->leaf = xcalloc(LEAF_BUCKETS, sizeof *g->leaf);
@@ -314,10 +318,12 @@ static void mask_item(struct grammar *g, const struct gconf *c, const struct git
     free(behind);
 }
 
+/* Locks the grammar and begins a call with its own limit of steps. */
 static void lock_in(const struct gram_state *s) {
     pthread_mutex_lock(&s->g->lock);
     gram_call(s->g);
 }
+/* Ends the call and unlocks the grammar. */
 static void lock_out(const struct gram_state *s) {
     gram_call_end(s->g);
     pthread_mutex_unlock(&s->g->lock);

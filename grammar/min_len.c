@@ -14,6 +14,7 @@
 
 enum { DEPTH_MAX = 1000, STATES_MAX = 2000, SLOTS = 1 << 12 };
 
+/* Returns n * a; GRAM_INF: unlimited. */
 static uint32_t mul_len(uint32_t n, uint32_t a) {
     if (n == 0 || a == 0) return 0;
     return a == GRAM_INF || (uint64_t)n * a >= GRAM_INF ? GRAM_INF : n * a;
@@ -32,6 +33,7 @@ struct gleast *gn_kept(struct grammar *g, gnode n) {
     }
     return &g->least[n];
 }
+/* Caches the length of a node and returns it. */
 static uint32_t cache_len(struct grammar *g, gnode n, uint32_t len) {
     gn_kept(g, n)->bytes = len == GRAM_INF ? GRAM_INF : len + 1;
     return len;
@@ -106,6 +108,7 @@ static void fill(struct grammar *g, const struct gpick *p, struct count *c, bool
     }
 }
 
+/* Compares numbers, for qsort(). */
 static int by_size(const void *a, const void *b) {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
@@ -162,6 +165,7 @@ static uint32_t measure_pick(struct grammar *g, const struct gnode_data *d, bool
 
 static uint32_t find_shortest(struct grammar *g, gnode n);
 
+/* Returns the shortest length of a union, or the longest part of an intersection. */
 static uint32_t measure_list(struct grammar *g, const struct gnode_data *d, bool search) {
     uint32_t len = d->kind == G_AND ? 0 : GRAM_INF;
     for (uint32_t i = 0; i < d->b; i++) {
@@ -228,6 +232,7 @@ static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
     return GRAM_INF;
 }
 
+/* Returns the least bytes of the node's texts; GRAM_INF: none, or not found. */
 static uint32_t measure_node(struct grammar *g, gnode n, bool search) {
     const uint32_t known = n < g->cap_least ? g->least[n].bytes : 0;
     if (known) return known == GRAM_INF ? GRAM_INF : known - 1;
@@ -250,11 +255,13 @@ struct hunt {
     uint32_t n, cap, n_heap, slot[SLOTS]; /* hash table by node: index in v + 1 */
 };
 
+/* Returns whether a is to be explored before b. */
 static bool is_sooner(const struct hunt *h, uint32_t a, uint32_t b) {
     const struct seen *x = &h->v[a], *y = &h->v[b];
     return x->all != y->all ? x->all < y->all : x->so_far > y->so_far;
 }
 
+/* Returns the hash slot of a node: its own or a free one. */
 static uint32_t *hunt_slot(struct hunt *h, gnode n) {
     uint32_t i = n * 2654435761u >> 20;
     while (h->slot[i] && h->v[h->slot[i] - 1].node != n) i = (i + 1) % SLOTS;

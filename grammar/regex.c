@@ -23,6 +23,7 @@ struct re {
     struct err *e;
 };
 
+/* Sets the error unless there is one; returns G_NONE. */
 static gnode set_error(struct re *r, const char *what) {
     if (!r->rc)
         r->rc = err_set(r->e, ERR_DATA, "%s%s%s at byte %zu of '%s'", r->o.what ? r->o.what : "",
@@ -33,9 +34,11 @@ static gnode set_error(struct re *r, const char *what) {
 static bool has_more(const struct re *r) {
     return !r->rc && r->i < r->n;
 }
+/* Returns the k-th byte ahead; 0 at the end. */
 static char peek_char(const struct re *r, size_t k) {
     return r->i + k < r->n ? r->s[r->i + k] : 0;
 }
+/* Moves past lit if it is next, and returns whether it was. */
 static bool take_text(struct re *r, const char *lit) {
     const size_t n = strlen(lit);
     if (r->rc || r->i > r->n || r->n - r->i < n || memcmp(r->s + r->i, lit, n) != 0) return false;
@@ -45,6 +48,7 @@ static bool take_text(struct re *r, const char *lit) {
 
 /* ---- characters ---- */
 
+/* Reads a character; an error if it is not valid UTF-8. */
 static uint32_t next_char(struct re *r) {
     uint32_t cp = 0;
     const size_t n = utf8_decode(r->s + r->i, r->n - r->i, &cp);
@@ -53,6 +57,7 @@ static uint32_t next_char(struct re *r) {
     return cp;
 }
 
+/* Reads from `least` to `most` hexadecimal digits. */
 static uint32_t parse_hex(struct re *r, int least, int most) {
     uint32_t x = 0;
     int k = 0;
@@ -69,6 +74,7 @@ static uint32_t parse_hex(struct re *r, int least, int most) {
     return x;
 }
 
+/* Reads a code point of exactly `digits` digits, or in braces; joins surrogates. */
 static uint32_t hex_escape(struct re *r, int digits) {
     if (!take_text(r, "{")) {
         const uint32_t hi = parse_hex(r, digits, digits);
@@ -80,6 +86,7 @@ static uint32_t hex_escape(struct re *r, int digits) {
     return x;
 }
 
+/* Adds the other case of ASCII letters. */
 static void add_case(struct gchars *c) {
     const size_t n = c->n;
     for (size_t i = 0; i < n; i++)
@@ -87,6 +94,7 @@ static void add_case(struct gchars *c) {
             if ((cp | 0x20) >= 'a' && (cp | 0x20) <= 'z') gchars_add(c, cp ^ 0x20, cp ^ 0x20);
 }
 
+/* Returns the language of one of the characters, and frees c. */
 static gnode chars_node(struct re *r, struct gchars *c) {
     if (r->o.any_case) add_case(c);
     gchars_sort(c);
@@ -201,6 +209,7 @@ static gnode bracket(struct re *r) {
     return out;
 }
 
+/* Returns the language of '.', which excludes line ends unless dot_all is set. */
 static gnode dot_node(struct re *r) {
     struct gchars c = {0};
     if (!r->o.dot_all) gchars_add(&c, '\n', '\n');
@@ -264,6 +273,7 @@ static gnode group(struct re *r, bool *only_flags) {
     return out;
 }
 
+/* Reads a count of up to 1000000. */
 static uint32_t parse_number(struct re *r) {
     uint32_t x = 0;
     if (peek_char(r, 0) < '0' || peek_char(r, 0) > '9') set_error(r, "expected a number");
@@ -274,12 +284,14 @@ static uint32_t parse_number(struct re *r) {
     return x;
 }
 
+/* Returns whether the '{' here begins a count such as {1,3}. */
 static bool is_count(const struct re *r) {
     size_t k = r->i + 1;
     while (k < r->n && ((r->s[k] >= '0' && r->s[k] <= '9') || r->s[k] == ',')) k++;
     return k < r->n && r->s[k] == '}' && k > r->i + 1 && r->s[r->i + 1] != ',';
 }
 
+/* Parses the repetitions after x; lazy ones are the same. */
 static gnode parse_repeats(struct re *r, gnode x) {
     for (int n = 0; has_more(r); n++) {
         uint32_t lo = 0, hi = GRAM_INF;
@@ -304,6 +316,7 @@ static gnode parse_repeats(struct re *r, gnode x) {
     return x;
 }
 
+/* Returns an anchor's marker byte, resolved later. */
 static gnode anchor_node(struct re *r, int byte) {
     r->anchors = true;
     if (has_more(r) && strchr("*+?", peek_char(r, 0)))
@@ -335,6 +348,7 @@ static gnode parse_atom(struct re *r, bool *skip) {
     return r->rc ? G_NONE : one_char(r, cp);
 }
 
+/* Parses a sequence up to '|' or ')'. */
 static gnode parse_sequence(struct re *r) {
     gnode *v = NULL;
     size_t n = 0, cap = 0;
@@ -473,6 +487,7 @@ static gnode resolve(struct grammar *g, gnode x) {
 
 /* ---- entry points ---- */
 
+/* Parses the whole regex of n bytes. */
 static int parse_regex(struct re *r, const char *s, size_t n, gnode *out) {
     r->s = s;
     r->n = n;

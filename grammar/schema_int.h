@@ -72,6 +72,7 @@ struct sc {
 gnode sc_fail(struct sc *c, const struct json *at, const char *what);
 /* Handles an unsupported clause: fails if strict, else reports it in c->o.notes. */
 void sc_relax(struct sc *c, const struct json *at, const char *what);
+/* Adds a schema, and all that it refers to, to the set that a value must satisfy. */
 void sc_add(struct sc *c, struct sc_set *set, const struct json *schema);
 void sc_release(struct sc_set *set);
 /* Returns whether s is a schema whose references are being added. */
@@ -81,6 +82,7 @@ gnode sc_node(struct sc *c, struct sc_set *set);
 /* Returns the value of a counting keyword (minItems, ...), at most GRAM_INF, or `otherwise` if it
  * is absent. */
 uint32_t sc_count(struct sc *c, const struct json *schema, const char *key, uint32_t otherwise);
+/* Returns the language of any value with up to `levels` levels of nesting. */
 gnode sc_free(struct sc *c, int levels);
 /* Returns the language of the value v with any whitespace allowed. */
 gnode sc_literal(struct sc *c, const struct json *v);
@@ -91,6 +93,7 @@ bool sc_values(struct sc *c, const struct sc_set *set, const struct json ***v, s
 /* Returns the language of one string character in the current notation. sc_text() returns the
  * language of the text s. */
 gnode sc_char(struct sc *c);
+/* Returns the language of a text, escaped where strings are. */
 gnode sc_text(struct sc *c, const char *s);
 /* Returns the language of the member name s with its quotes and colon. */
 gnode sc_name(struct sc *c, const char *s);
@@ -113,14 +116,17 @@ bool sc_holds(const struct json *at, const struct json *to);
 /* Returns the strings that satisfy the set, without quotation marks; sc_string() includes the
  * marks. Defined in schema_text.c. */
 gnode sc_content(struct sc *c, const struct sc_set *set);
+/* Returns the language of strings that satisfy the set, quotes included. */
 gnode sc_string(struct sc *c, const struct sc_set *set);
 /* Returns the numbers that satisfy the set; types: SC_INT, SC_NUM or both. sc_plain_numbers()
  * creates c->number and c->integer. Defined in schema_num.c. */
 gnode sc_number(struct sc *c, const struct sc_set *set, uint32_t types);
+/* Makes the languages of integers and numbers without conditions. */
 void sc_plain_numbers(struct sc *c);
 /* Returns the arrays that satisfy the set (schema_list.c); sc_object() returns the objects
  * (schema_object.c). */
 gnode sc_array(struct sc *c, const struct sc_set *set);
+/* Returns the language of objects that satisfy the set. */
 gnode sc_object(struct sc *c, const struct sc_set *set);
 /* Sets the unlisted members of p: name matches key[i], without quotes, and value matches value[i],
  * for i < n. A name occurs at most once per object. */

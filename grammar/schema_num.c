@@ -16,6 +16,7 @@ enum { INT_DIGITS = 18, FRAC_DIGITS = 20, FREE_DIGITS = 30, MULTIPLE_MAX = 1000 
 static gnode digit_range(struct grammar *g, int from, int to) {
     return from > to ? (gnode)G_NONE : gn_bytes(g, '0' + from, '0' + to);
 }
+/* Returns the language of lo to hi digits. */
 static gnode any_digits(struct grammar *g, uint32_t lo, uint32_t hi) {
     return gn_rep(g, digit_range(g, 0, 9), lo, hi);
 }
@@ -198,6 +199,7 @@ struct conds {
     gnode v[CONDS_MAX];
     size_t n;
 };
+/* Adds a condition on the number; an error at the limit. */
 static void add_condition(struct sc *c, struct conds *s, const struct json *at, gnode n) {
     if (s->n == CONDS_MAX)
         sc_fail(c, at, "more than 64 conditions on one number");
@@ -205,11 +207,13 @@ static void add_condition(struct sc *c, struct conds *s, const struct json *at, 
         s->v[s->n++] = n;
 }
 
+/* Returns v's number; an error if v is not a number. */
 static double number_at(struct sc *c, const struct json *v) {
     if (json_type(v) != JSON_NUM) sc_fail(c, v, "is not a number");
     return json_num(v, 0);
 }
 
+/* Adds the conditions of minimum, maximum and their exclusive forms. */
 static void add_bounds(struct sc *c, struct conds *s, const struct json *schema, bool integer) {
     static const struct {
         const char *key, *old; /* old: draft 4's keyword next to it, `exclusive...: true` */

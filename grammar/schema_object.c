@@ -21,12 +21,14 @@ struct members {
     bool lost;   /* a pattern was dropped, so any name may match it */
 };
 
+/* Returns the index of a member; m->n: none. */
 static uint32_t find_member(const struct members *m, const char *name) {
     uint32_t i = 0;
     while (i < m->n && strcmp(m->name[i], name) != 0) i++;
     return i;
 }
 
+/* Returns the index of a member, added if needed; an error at the limit. */
 static uint32_t add_member_name(struct sc *c, struct members *m, const char *name,
                                 const struct json *at) {
     const uint32_t i = find_member(m, name);
@@ -46,6 +48,7 @@ static uint32_t add_member_name(struct sc *c, struct members *m, const char *nam
     return m->n++;
 }
 
+/* Adds a patternProperties entry; one that cannot be enforced is reported. */
 static void add_pattern(struct sc *c, struct members *m, const struct json *p) {
     const struct gregex o = {.escaped = !c->form.open, .search = true, .ecma = true};
     struct err e;
@@ -66,6 +69,7 @@ static void add_pattern(struct sc *c, struct members *m, const struct json *p) {
     m->key[m->n_pattern++] = key;
 }
 
+/* Restricts member names to those that propertyNames allows. */
 static void add_property_names(struct sc *c, struct members *m, const struct json *p) {
     struct sc_set set = {0};
     const struct json **v = NULL;
@@ -102,6 +106,7 @@ static void add_property_names(struct sc *c, struct members *m, const struct jso
     sc_release(&set);
 }
 
+/* Collects the members that the schemas of the set name or require. */
 static void gather_members(struct sc *c, const struct sc_set *set, struct members *m) {
     for (uint32_t i = 0; i < set->n && !c->rc; i++) {
         const struct json *s = set->v[i].s, *p = json_get(s, "properties"),
@@ -151,6 +156,7 @@ static gnode value(struct sc *c, const struct sc_set *set, const struct members 
     return sc_node(c, &out);
 }
 
+/* Returns the language of a member's name and colon; content: of the name. */
 static gnode key_node(struct sc *c, gnode content) {
     if (c->form.bare_names) return gn_cat(c->g, content, c->colon);
     return gn_cat(c->g, gn_cat3(c->g, c->open, content, c->close), c->colon);
@@ -208,6 +214,7 @@ static bool holds(struct grammar *g, gnode at, gnode text) {
     return at && gn_null(g, at);
 }
 
+/* Returns the patterns that match a name, as bits. */
 static uint32_t matching_patterns(struct grammar *g, const struct members *m, gnode name) {
     uint32_t match = 0;
     for (uint32_t k = 0; k < m->n_pattern; k++)
@@ -215,6 +222,7 @@ static uint32_t matching_patterns(struct grammar *g, const struct members *m, gn
     return match;
 }
 
+/* Adds the members that dependentRequired makes required. */
 static void add_needed(struct sc *c, const struct json *d, const struct members *m, struct gpick *p,
                        const uint32_t *row) {
     for (const struct json *x = json_first(d); x; x = json_next(x)) {
@@ -292,6 +300,7 @@ static void complete(struct sc *c, const struct sc_set *set, struct members *m) 
     for (uint32_t i = 0; i < m->n; i++) m->required[i] = true;
 }
 
+/* Returns the language of objects of lo to hi members; G_NONE: impossible. */
 static gnode build_object(struct sc *c, const struct sc_set *set, const struct members *m,
                           uint32_t lo, uint32_t hi) {
     struct grammar *g = c->g;

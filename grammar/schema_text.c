@@ -52,6 +52,7 @@ static const struct {
             "+(/" URI_CHAR "*)*)(\\?(" URI_CHAR "|[/?])*)?(#(" URI_CHAR "|[/?])*)?"},
 };
 
+/* Returns the language of a format; unknown formats allow any text. */
 static gnode format_node(struct sc *c, const struct json *f) {
     const struct gregex o = {.escaped = !c->form.open, .ecma = true, .what = "format"};
     gnode out = G_NONE;
@@ -87,6 +88,7 @@ struct conds {
     uint32_t lo, hi;
 };
 
+/* Adds a condition on the string; an error at the limit. */
 static void add_condition(struct sc *c, struct conds *s, const struct json *at, gnode n) {
     if (n == c->g->any) return;
     if (s->n == CONDS_MAX) {
@@ -96,6 +98,7 @@ static void add_condition(struct sc *c, struct conds *s, const struct json *at, 
     s->v[s->n++] = n;
 }
 
+/* Adds the texts that a `not` with const or enum excludes. */
 static void add_not(struct sc *c, struct conds *s, const struct json *no) {
     const struct json *k = json_get(no, "const");
     for (const struct json *x = k ? k : json_first(json_get(no, "enum")); x;
@@ -103,6 +106,7 @@ static void add_not(struct sc *c, struct conds *s, const struct json *no) {
         if (json_str(x)) add_condition(c, s, x, gn_not(c->g, sc_text(c, json_str(x))));
 }
 
+/* Collects length, pattern and format of all schemas of the set. */
 static void gather_conditions(struct sc *c, struct conds *s, const struct sc_set *set) {
     for (uint32_t i = 0; i < set->n; i++) {
         const struct json *j = set->v[i].s, *p = json_get(j, "pattern"), *f = json_get(j, "format");

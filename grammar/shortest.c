@@ -54,10 +54,12 @@ struct cursor { /* position in a way: first g->spelled[at..end), then the way `n
     uint32_t at, end, next;
 };
 
+/* Returns a cursor at the beginning of a way. */
 static struct cursor cursor_of(const struct grammar *g, uint32_t way) {
     const struct gway *w = &g->way[way];
     return (struct cursor){w->at, w->at + w->n, w->next};
 }
+/* Returns whether the way is at its end; moves on to the next part. */
 static bool at_end(const struct grammar *g, struct cursor *c) {
     if (c->at == c->end && c->next) *c = cursor_of(g, c->next);
     return c->at == c->end;
@@ -88,6 +90,7 @@ static void spell_from(const struct grammar *g, uint32_t way, uint32_t at) {
     }
 }
 
+/* Returns how many tokens the way takes; 0 for way 0. */
 static uint32_t way_tokens(const struct grammar *g, uint32_t way) {
     return way ? g->spelled[g->way[way].at].tokens : 0;
 }

@@ -52,6 +52,7 @@ static const struct high_row {
     {AFTER_F4, 0x80, 0x8f, TWO},
 };
 
+/* Adds the class of a byte to the set. */
 static void add_class(const struct grammar *g, struct gset *s, int byte) {
     s->w[g->cls[byte] / 64] |= (uint64_t)1 << g->cls[byte] % 64;
 }
@@ -76,6 +77,7 @@ struct states {
     bool live, dead, loop, lost;
 };
 
+/* Adds a state; notes loops, and that states were lost at the limit. */
 static void add_state(struct states *s, gnode x) {
     for (int i = 0; i < s->n; i++)
         if (s->v[i] == x) {
@@ -159,6 +161,7 @@ static int slice_fit(struct grammar *g, gnode head, int k, bool *forever) {
     return GRAM_SLICE_CHARS;
 }
 
+/* Returns whether the node is certain to match finitely many texts. */
 static bool is_finite(const struct grammar *g, gnode n, int depth) {
     const struct gnode_data *d = gn(g, n);
     if (depth > 100) return false;

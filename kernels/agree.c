@@ -23,6 +23,7 @@ struct trial {
     _Alignas(64) uint8_t scratch[K / QK * ROWS_PANEL * ROWS];
 };
 
+/* Returns whether a and b compute the same bits for random packed rows of type t. */
 static bool same_result(struct trial *x, enum qtype t, const struct kern *a, const struct kern *b,
                         struct rng *r) {
     const int64_t n_blocks = K / qtype_info(t)->block_elems;

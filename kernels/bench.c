@@ -13,6 +13,7 @@
 #include "kernels/codebook.h"
 #include "kernels/pack.h"
 
+/* Returns where the type's blocks have their scales. */
 static const struct qtype_scale *scale_of(enum qtype t) {
     return &qtype_info(t)->scale;
 }
@@ -90,17 +91,20 @@ struct job {
     float sink;
 };
 
+/* Decodes the job's rows once. */
 static void run_decode(void *ctx) {
     struct job *j = ctx;
     for (int64_t i = 0; i < ROWS; i++) j->k->op[j->t].decode(j->w + i * j->row_bytes, j->x, ROW);
 }
 
+/* Computes the product of each row with the activations once. */
 static void run_dot(void *ctx) {
     struct job *j = ctx;
     for (int64_t i = 0; i < ROWS; i++)
         j->sink += j->k->op[j->t].dot(j->w + i * j->row_bytes, j->act, ROW);
 }
 
+/* Computes the product of packed rows once. */
 static void run_packed(void *ctx) {
     struct job *j = ctx;
     const struct kern_ops *op = &j->k->op[j->t];
@@ -183,6 +187,7 @@ void kern_bench_type(const struct kern *k, enum qtype t, double seconds, struct 
     mem_free(mem);
 }
 
+/* Computes the job's float product once. */
 static void run_gemm(void *ctx) {
     struct job *j = ctx;
     const float *a = j->x, *b = a + j->m * j->kk;

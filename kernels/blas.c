@@ -43,6 +43,7 @@ static struct {
     int most_threads;
 } blas_lib;
 
+/* Computes a product with OpenBLAS in the way of use u. */
 static void sgemm_product(const struct blas_use_info *u, const float *a, int64_t lda,
                           const float *b, int64_t ldb, float *c, int64_t ldc, int64_t m, int64_t n,
                           int64_t k) {
@@ -60,6 +61,7 @@ struct trial { /* product of a use; rows of C have PAD extra values */
     float *a, *b, *c, *d;
     int64_t ldb;
 };
+/* Allocates random operands for a comparison. */
 static int trial_new(struct trial *t, const struct blas_use_info *u, struct err *e) {
     const int64_t n_a = u->m * u->k, n_b = u->n * u->k, n_c = u->m * (u->n + PAD);
     void *p;
@@ -158,6 +160,7 @@ static bool memory_is_limited(void) {
            getrlimit(RLIMIT_DATA, &data) || data.rlim_cur != RLIM_INFINITY;
 }
 
+/* Loads and tests OpenBLAS; on failure records why it is not used. */
 static void load_library(void) {
     static const char *const names[] = {"libopenblas.so.0", "libopenblasp.so.0"};
     void *lib = NULL;

@@ -65,6 +65,7 @@ bool kern_cpu_has(enum kern_isa isa) {
 }
 #elif defined(__aarch64__) && defined(__APPLE__)
 #include <sys/sysctl.h>
+/* Returns whether the system reports the processor feature `name`. */
 static bool has(const char *name) {
     int v = 0;
     size_t n = sizeof v;

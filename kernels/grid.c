@@ -87,6 +87,7 @@ static const char iq1_text[] =
 static struct kern_grid grid;
 static pthread_once_t grid_once = PTHREAD_ONCE_INIT;
 
+/* Returns the value of a base64 character. */
 static unsigned base64_value(char c) {
     if (c >= 'A' && c <= 'Z') return (unsigned)(c - 'A');
     if (c >= 'a' && c <= 'z') return (unsigned)(c - 'a') + 26;
@@ -134,6 +135,7 @@ static void expand_iq1(void) {
     }
 }
 
+/* Expands the grids of all IQ types, once. */
 static void expand_all(void) {
     static const uint8_t iq2[4] = {8, 25, 43, 0};
     static const uint8_t iq3_xxs[8] = {4, 12, 20, 28, 36, 44, 52, 62};

@@ -60,6 +60,7 @@ bool kern_isa_parse(const char *name, enum kern_isa *out) {
     return false;
 }
 
+/* Returns the instruction set that `isa` extends; KERN_REF: the lowest. */
 static enum kern_isa next_lower(enum kern_isa isa) {
     return (unsigned)isa < KERN_ISA_COUNT ? isas[isa].below : KERN_REF;
 }
@@ -92,6 +93,7 @@ enum kern_isa kern_isa_best(void) {
     return (enum kern_isa)i;
 }
 
+/* Returns whether a machine with `isa` also has `part`. */
 static bool isa_contains(enum kern_isa isa, enum kern_isa part) {
     while (isa > part) isa = next_lower(isa);
     return isa == part;
@@ -102,6 +104,7 @@ void kern_init(struct kern *k, enum kern_isa isa) {
     fill_table(k, isa);
 }
 
+/* Fills in the best kernels that `isa` allows. */
 static void fill_table(struct kern *k, enum kern_isa isa) {
     memset(k, 0, sizeof *k);
     k->isa = isa;

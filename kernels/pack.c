@@ -106,6 +106,7 @@ static void move(int size, int n, int rows, const uint8_t *src, uint64_t src_row
 
 static const uint32_t every_byte = 0x01010101;
 
+/* Copies a block's scales, or back; returns their bytes. */
 static uint64_t copy_head(const struct spread *s, const uint8_t *src, uint8_t *dst, bool back) {
     uint64_t at = 0;
     for (int i = 0; i < 2; i++) {
@@ -154,6 +155,7 @@ static void spread_block(const struct spread *s, const uint8_t *src, uint8_t *ds
     }
 }
 
+/* Restores a block from its spread codes. */
 static void unspread_block(const struct spread *s, const uint8_t *src, uint8_t *dst, size_t size) {
     memset(dst, 0, size);
     src += copy_head(s, src, dst, true);
@@ -175,6 +177,7 @@ static void unspread_block(const struct spread *s, const uint8_t *src, uint8_t *
 static bool is_rewritten(enum qtype t) {
     return spread_of[t] || pairs_of[t].n;
 }
+/* Rewrites a block into the form for packing, or back. */
 static void rewrite_block(enum qtype t, const uint8_t *src, uint8_t *dst, size_t size, bool back) {
     if (pairs_of[t].n)
         part_pairs(t, src, dst, size, back);
@@ -231,6 +234,7 @@ int64_t kern_act_blocks(int64_t n) {
     return (n + QK - 1) / QK;
 }
 
+/* Fills in the sums of 16 and of 32 codes. */
 static void fill_sums(struct kern_act *a) {
     for (int i = 0; i < 16; i++) {
         int s = 0;

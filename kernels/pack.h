@@ -42,6 +42,7 @@ bool kern_packs(enum qtype t);
  * receives rows * n_blocks blocks. kern_unpack does the reverse. */
 void kern_pack(enum qtype t, int rows, const uint8_t *src, uint64_t row_bytes, int64_t n_blocks,
                uint8_t *dst);
+/* Restores rows from a packed group; the inverse of kern_pack. */
 void kern_unpack(enum qtype t, int rows, const uint8_t *src, int64_t n_blocks, uint8_t *dst,
                  uint64_t row_bytes);
 
@@ -49,6 +50,7 @@ struct kern;
 /* Returns the number of kern_act blocks for n weights. kern_act() fills that many at dst with
  * the codes and scales of type t's dot partner; n is a multiple of the type's block size. */
 int64_t kern_act_blocks(int64_t n);
+/* Rounds n activations for packed products; dst: a struct per QK values. */
 void kern_act(const struct kern *k, enum qtype t, const float *x, int64_t n, struct kern_act *dst);
 
 #endif

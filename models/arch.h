@@ -336,6 +336,7 @@ int arch_refuse_class(const char *path, const char *cls, struct err *e);
  * initialised; the caller releases it, even after an error. ERR_DATA: the model needs an
  * unsupported feature, or has no MTP block. */
 int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
+/* Builds the graph of the MTP block that drafts. */
 int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 
 /* Reads all hp rows of an architecture from GGUF keys and derives the rest; checks ranges (> 0
@@ -376,6 +377,7 @@ int64_t hp_dim(const struct hparams *h, int block, int slot);
 /* Returns a pointer to layer i's value of a slot that has per-layer values. A caller that sets one
  * trunk layer must set all; layers_fill then does not overwrite them. */
 int64_t *layers_own(struct hparams *h, int slot, int64_t i);
+/* Fills the layers of a model that has attention in all of them. */
 int layers_fill(struct hparams *h, struct err *e);
 /* Like layers_fill, but layers with 0 key/value heads get `other` as their mixer. */
 int layers_fill_hybrid(struct hparams *h, enum mix_kind other, struct err *e);
@@ -416,6 +418,7 @@ int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *di
 int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
 /* Returns the divisor of the rotary angle of pair i (of head_dim/2), for RoPE type "llama3". */
 double llama3_divisor(const struct hparams *h, int64_t i);
+/* Reads rope scaling; without the key, none is set. */
 int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e);
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 

@@ -151,6 +151,7 @@ gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by) {
 
 /* ---- a block ---- */
 
+/* Adds the layer's mixer: attention or a recurrent one; returns its output. */
 static gr_reg add_mixer(struct build *b, const struct block_spec *s, gr_reg in) {
     switch (b->h->layer[b->layer].mixer) {
     case MIX_DELTA:
@@ -176,6 +177,7 @@ static gr_reg add_mixer(struct build *b, const struct block_spec *s, gr_reg in) 
     return s->attn.latent ? block_latent(b, &s->attn, in) : block_attn(b, &s->attn, in);
 }
 
+/* Adds the layer's feed-forward part, dense or with experts; returns its output. */
 static gr_reg add_feed_forward(struct build *b, const struct block_spec *s, gr_reg in) {
     return b->h->layer[b->layer].ffn == FFN_MOE ? block_moe(b, &s->ffn, in)
                                                 : block_ffn(b, &s->ffn, in);
@@ -197,6 +199,7 @@ static gr_reg build_half(struct build *b, const struct block_spec *s, gr_reg in,
     give_unless_residual(b, in);
     return out;
 }
+/* Adds r, normalized and scaled as the model wants, to the residual; frees r. */
 static void add_to_residual(struct build *b, const struct norm_spec *after, gr_reg r) {
     const double by = b->h->f[HF_RESIDUAL_SCALE];
     r = block_norm_after(b, after, r);
@@ -270,6 +273,7 @@ void block_rope_base(const struct arch *a, const struct hparams *h, struct graph
                                h->f[HF_YARN_SLOW],   (double)h->d[HD_YARN_CTX], a->yarn_smooth};
 }
 
+/* Returns the factor of the token embeddings; 1: none. */
 static double embd_scale(const struct decoder_spec *dec, const struct hparams *h) {
     if (dec->embd_sqrt) return sqrt((double)h->d[HD_EMBD]);
     return h->f[HF_EMBD_SCALE] > 0 ? h->f[HF_EMBD_SCALE] : 1;

@@ -26,7 +26,9 @@ struct build {
     const char *missing; /* weight name missing from the table (a bug); block_decoder reports it */
 };
 
+/* Returns a free register of this width, or a new one. */
 gr_reg block_take(struct build *b, int64_t width);
+/* Frees a register, which may be GR_NONE, for block_take(). */
 void block_give(struct build *b, gr_reg r);
 /* Returns the weight "blk.<layer>.<name>", or `name` itself if the layer is -1. If the table lacks
  * the name, records it in b->missing and returns GR_NONE. */
@@ -39,6 +41,7 @@ gr_w block_weight_if(struct build *b, const char *name);
 gr_reg block_matmul(struct build *b, const char *name, gr_reg in);
 /* Returns a new register with the norm of `in`, over its full width. */
 gr_reg block_norm(struct build *b, const struct norm_spec *n, gr_reg in);
+/* Adds an RMS norm with weight w (GR_NONE: without) and returns its new register. */
 gr_reg block_rms_by(struct build *b, gr_w w, gr_reg in);
 /* Like block_norm, but also releases `in`. NORM_NONE: returns `in`. */
 gr_reg block_norm_after(struct build *b, const struct norm_spec *n, gr_reg in);
@@ -52,15 +55,20 @@ void block_add(struct build *b, gr_reg r, gr_reg by);
 /* Sets dst to the token's row of weight w, times `by` (1: unscaled); returns w. */
 gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by);
 
+/* Adds attention of the current layer and returns its output. */
 gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in);
 /* Returns the output of latent attention (attn_spec.latent) in a new register. */
 gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in);
+/* Adds a gated delta-rule mixer and returns its output. */
 gr_reg block_delta(struct build *b, gr_reg in);
 /* Return the output of a mixer in a new register (block_ssm.c): short convolution, Mamba 1, Mamba
  * 2, Kimi delta attention. */
 gr_reg block_conv(struct build *b, gr_reg in);
+/* Adds a Mamba mixer and returns its output. */
 gr_reg block_mamba1(struct build *b, gr_reg in);
+/* Adds a Mamba 2 mixer and returns its output. */
 gr_reg block_mamba2(struct build *b, gr_reg in);
+/* Adds a Kimi delta attention mixer and returns its output. */
 gr_reg block_kda(struct build *b, gr_reg in);
 /* Replaces u with silu(causal convolution of u); the slot keeps the convolution's tail. */
 void block_conv_silu(struct build *b, gr_reg u, int slot);

@@ -35,6 +35,7 @@ static struct heads project_fused(struct build *b, const struct layer_hp *l, gr_
     return r;
 }
 
+/* Adds the projections to queries, keys, values and gate; GR_NONE: absent. */
 static struct heads project_heads(struct build *b, const struct attn_spec *s,
                                   const struct layer_hp *l, gr_reg in) {
     if (block_has(b, "attn_qkv.weight")) return project_fused(b, l, in);

@@ -38,6 +38,7 @@ static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
     return out;
 }
 
+/* Adds the queries, through a low-rank projection if the model has one. */
 static gr_reg latent_queries(struct build *b, gr_reg in) {
     static const struct norm_spec norm = {NORM_RMS, "attn_q_a_norm"};
     if (!b->h->d[HD_Q_RANK]) return block_matmul(b, "attn_q", in);

@@ -50,6 +50,7 @@ gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_re
     return out;
 }
 
+/* Adds the output of the shared expert to `out`. */
 static void add_shared(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg out) {
     gr_reg gate = block_matmul(b, s->act == ACT_RELU2 ? "ffn_up_shexp" : "ffn_gate_shexp", in);
     if (s->act == ACT_RELU2)

@@ -41,6 +41,7 @@ static const struct json *entry_of(struct arena *a, const char *type) {
     return NULL;
 }
 
+/* Returns the table's entry for the model's class or type; NULL: unknown. */
 static const struct json *find_entry(struct hfdir *dir) {
     const struct json *root = hfdir_config(dir), *text = hfdir_text_config(dir);
     const struct json *cls = json_first(json_get(text, "architectures"));
@@ -55,6 +56,7 @@ static const struct json *find_entry(struct hfdir *dir) {
 
 /* ---- rope ---- */
 
+/* Sets a member unless v is null. */
 static void put_if_set(struct arena *a, struct json *obj, const char *name, const struct json *v) {
     if (json_type(v) != JSON_NULL) json_put(a, obj, name, strlen(name), v);
 }
@@ -97,6 +99,7 @@ static struct json *complete_rope(struct hfdir *dir, const struct json *from, co
     return r;
 }
 
+/* Returns whether rope parameters are given per kind of layer. */
 static bool is_nested(const struct json *rope) {
     for (const struct json *m = json_first(rope); m; m = json_next(m))
         if (json_type(m) == JSON_OBJ) return true;

@@ -95,6 +95,7 @@ static const struct tensor_row dsa_tensors[] = {
 };
 // clang-format on
 
+/* Returns ERR_DATA unless the dimensions of latent attention and experts are consistent. */
 static int check_dims(const int64_t *d, struct err *e) {
     if (d[HD_KV_HEADS] != 1)
         return err_set(

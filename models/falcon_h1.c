@@ -38,15 +38,18 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
+/* Returns a multiplier of config.json, by default 1. */
 static double multiplier_of(const struct hfdir *dir, const char *name) {
     return json_num(hfdir_hparam(dir, name), 1);
 }
+/* Returns entry i of a list of multipliers, by default 1. */
 static double multiplier_at(const struct hfdir *dir, const char *name, int i) {
     const struct json *j = json_first(hfdir_hparam(dir, name));
     while (j && i--) j = json_next(j);
     return json_num(j, 1);
 }
 
+/* Folds the multipliers into one factor per group of tensors. */
 static int set_factors(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const double in = multiplier_of(dir, "attention_in_multiplier"),
                  ssm = multiplier_of(dir, "ssm_in_multiplier");

@@ -166,6 +166,7 @@ static const struct norm_spec router_norm = {NORM_RMS, "altup_router_norm"},
                               laurel_norm = {NORM_RMS, "laurel_post_norm"},
                               ple_after = {NORM_RMS, "post_norm"};
 
+/* Appends a node with these registers; y may be GR_NONE. */
 static struct gr_node *append_node(struct build *b, enum gr_op op, gr_reg dst, gr_reg x, gr_reg y) {
     struct gr_node *n = graph_node(b->g, op, b->layer);
     n->dst = dst;
@@ -173,6 +174,7 @@ static struct gr_node *append_node(struct build *b, enum gr_op op, gr_reg dst, g
     n->src[1] = y;
     return n;
 }
+/* Returns a copy of stream i of the parallel residual streams. */
 static gr_reg stream_at(struct build *b, gr_reg streams, int64_t i) {
     return block_columns(b, streams, i * b->h->d[HD_EMBD], b->h->d[HD_EMBD]);
 }
@@ -217,12 +219,14 @@ static void build_streams(struct build *b) {
     block_give(b, rest);
 }
 
+/* Adds the low-rank residual branch and returns its output. */
 static gr_reg add_laurel(struct build *b, gr_reg h) {
     gr_reg low = block_matmul(b, "laurel_l", h), r = block_matmul(b, "laurel_r", low);
     block_give(b, low);
     return block_norm_after(b, &laurel_norm, r);
 }
 
+/* Adds the feed-forward part, with sparse activations if the layer has them. */
 static gr_reg add_feed_forward(struct build *b, gr_reg in) {
     const float peaks = b->h->layer[b->layer].peaks;
     gr_reg gate = block_matmul(b, "ffn_gate", in), up = block_matmul(b, "ffn_up", in);

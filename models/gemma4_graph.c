@@ -41,6 +41,7 @@ gr_reg gemma4_ffn(struct build *b, const struct block_spec *s) {
     return f;
 }
 
+/* Adds the layer's own input embedding to the residual. */
 static void per_layer_input(struct build *b) {
     gr_reg gate = block_matmul(b, "inp_gate", b->g->residual);
     block_gate(b, ACT_GEGLU, gate, b->extra, b->layer * b->h->d[HD_PLE]);

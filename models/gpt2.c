@@ -60,6 +60,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_is(dir, "activation_function", "gelu_new", e);
 }
 
+/* Adds learned position embeddings to the residual. */
 static void add_positions(struct build *b) {
     const gr_reg r = block_take(b, b->h->d[HD_EMBD]);
     block_embed(b, block_weight(b, "position_embd.weight"), r, 1);

@@ -263,6 +263,7 @@ struct graph {
 
 void graph_init(struct graph *g);
 void graph_release(struct graph *g);
+/* Adds a register of this width and returns its index. */
 gr_reg graph_reg(struct graph *g, int64_t width);
 /* Adds a weight and returns its index. Its name is fmt with %d replaced by the layer; ne0, ne1 and
  * ne2 are its shape in GGUF order, innermost first (arch.h lists outermost first). */
@@ -286,7 +287,9 @@ bool graph_reads(const struct graph *g, int at, int end, gr_reg r, bool kept);
 bool graph_live(const struct graph *g, int at, gr_reg r);
 /* Return the number of nodes with an operation, and the i-th of them, from 0. */
 int graph_count(const struct graph *g, enum gr_op op);
+/* Returns the i-th node with this operation, from 0; it must exist. */
 const struct gr_node *graph_nth(const struct graph *g, enum gr_op op, int i);
+/* Returns an operation's name; "?": not an operation. */
 const char *gr_op_name(enum gr_op op);
 
 #endif

@@ -34,6 +34,7 @@ struct seen {
     bool plain[HD_COUNT], windowed[HD_COUNT];
 };
 
+/* Returns ERR_DATA unless v is in the range that the row allows. */
 static int check_int(const struct hp_row *r, const char *name, int64_t v, struct err *e) {
     if (v < (r->flags & HPF_ZERO_OK ? 0 : 1) || v > max_int)
         return err_set(e, ERR_DATA, "%s is %lld, which is out of range", name, (long long)v);
@@ -62,6 +63,7 @@ struct list {
     int64_t (*at)(const void *of, int64_t i); /* INT64_MIN: not an integer */
     const void *of;
 };
+/* Stores values per layer, and the largest one as the model's. */
 static int store_list(struct hparams *h, const struct hp_row *r, const char *name,
                       const struct list *l, struct seen *seen, struct err *e) {
     int64_t most = 0;
@@ -80,9 +82,11 @@ static int store_list(struct hparams *h, const struct hp_row *r, const char *nam
     return store_int(h, r, name, most, seen, e);
 }
 
+/* Returns where the row's floating-point value is stored. */
 static double *real_slot(struct hparams *h, const struct hp_row *r) {
     return r->flags & HPF_WINDOWED ? &h->f_windowed[r->slot] : &h->f[r->slot];
 }
+/* Stores a floating-point value. ERR_DATA: out of range. */
 static int store_real(struct hparams *h, const struct hp_row *r, const char *name, double v,
                       struct err *e) {
     if (!isfinite(v) || !(r->flags & HPF_ZERO_OK ? v >= 0 : v > 0))
@@ -91,6 +95,7 @@ static int store_real(struct hparams *h, const struct hp_row *r, const char *nam
     return 0;
 }
 
+/* Stores the row's default unless a value was given. */
 static void store_default(struct hparams *h, const struct hp_row *r, const struct seen *seen) {
     const bool w = (r->flags & HPF_WINDOWED) != 0;
     int64_t *to = w ? &h->d_windowed[r->slot] : &h->d[r->slot];
@@ -100,6 +105,7 @@ static void store_default(struct hparams *h, const struct hp_row *r, const struc
         *to = (int64_t)r->otherwise;
 }
 
+/* Returns ERR_DATA unless the number of layers is supported. */
 static int check_layers(const struct hparams *h, struct err *e) {
     int64_t n = h->d[HD_LAYERS], m = h->d[HD_MTP];
     if (n < 1 || n + m > HP_MAX_LAYERS)
@@ -110,6 +116,7 @@ static int check_layers(const struct hparams *h, struct err *e) {
 
 /* ---- GGUF ---- */
 
+/* Writes "ARCH.KEY". False: it does not fit. */
 static bool key_name(char out[128], const struct arch *a, const char *key) {
     size_t n = strlen(a->name), k = strlen(key);
     if (n + 1 + k >= 128) return false;
@@ -119,6 +126,7 @@ static bool key_name(char out[128], const struct arch *a, const char *key) {
     return true;
 }
 
+/* Returns entry i of an integer array, of a struct gguf_kv. */
 static int64_t gguf_entry(const void *of, int64_t i) {
     return gguf_kv_i64(of, (uint64_t)i);
 }
@@ -172,12 +180,14 @@ void hparams_found(struct hparams *h, const struct arch *a,
         h->d[r->flags >> TR_IF_SHIFT] = there;
     }
 }
+/* Returns whether the file (ud) has the row's tensor in a layer. */
 static bool gguf_has(const void *ud, const struct tensor_row *row, int64_t layer) {
     char name[64];
     return arch_name(name, sizeof name, row->gguf, strlen(row->gguf), layer, 0) &&
            gguf_find_tensor(ud, name);
 }
 
+/* Reads all hyperparameters from a GGUF file's keys. */
 static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
     struct seen seen = {0};
     for (const struct hp_row *r = a->hp; r->slot >= 0; r++)
@@ -204,6 +214,7 @@ int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf
     return from_gguf(h, a, g, e) ? err_wrap(e, "%s", gguf_path(g)) : 0;
 }
 
+/* Writes a value per layer as an array. */
 static void write_list(const struct hparams *h, int slot, const char *key, struct gguf_w *w) {
     int32_t v[HP_MAX_LAYERS];
     for (int i = 0; i < (int)h->d[HD_LAYERS]; i++) v[i] = (int32_t)hp_dim(h, i, slot);
@@ -249,6 +260,7 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
  * members. If rope_parameters differ between kinds of layers, uses those of layers without a
  * window. Changes the name temporarily. */
 typedef const struct json *find_fn(const struct hfdir *dir, const char *names);
+/* Finds "a.b.c" in the config; also below the full-attention rope parameters. NULL: none. */
 static const struct json *find_dotted(find_fn *find, const struct hfdir *dir, char *name) {
     const struct json *j = NULL;
     for (char *part = name, *dot; part; part = dot ? dot + 1 : NULL) {
@@ -280,6 +292,7 @@ static const struct json *find_hf(const struct hfdir *dir, const char *spellings
     return NULL;
 }
 
+/* Returns entry i of a JSON array; INT64_MIN: not an integer. */
 static int64_t json_entry(const void *of, int64_t i) {
     const struct json *j = json_first(of);
     int64_t v;
@@ -287,6 +300,7 @@ static int64_t json_entry(const void *of, int64_t i) {
     return json_i64(j, &v) ? v : INT64_MIN;
 }
 
+/* Reads the row's value from config.json, if it is there. */
 static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct hfdir *dir,
                        struct seen *seen, struct err *e) {
     char name[128];
@@ -308,6 +322,7 @@ static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct h
     return store_int(h, r, name, v, seen, e);
 }
 
+/* Reads which layers have windows. */
 static int windows_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
                            struct err *e) {
     const struct json *j = hfdir_hparam(dir, "sliding_window_pattern");
@@ -356,6 +371,7 @@ static int check_bases(const struct hparams *h, const struct arch *a, const stru
                          one, other);
 }
 
+/* Reads all hyperparameters from config.json. */
 static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
                    struct err *e) {
     struct seen seen = {0};

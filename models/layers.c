@@ -88,6 +88,7 @@ static void fill_layer(struct hparams *h, enum mix_kind other, int64_t i) {
     l->kv_of = (int)i;
 }
 
+/* Returns ERR_DATA unless the layer's attention dimensions are consistent. */
 static int check_layer(const struct layer_hp *l, struct err *e) {
     if (l->mixer != MIX_ATTN) return 0;
     if (l->kv_heads < 1 || l->heads % l->kv_heads)
@@ -182,6 +183,7 @@ int layers_interval_hf(struct hparams *h, const struct json *types, struct err *
 
 /* ---- windows ---- */
 
+/* Gives windows to all but every period-th layer; period 0: to none. */
 static void windows_by_period(struct hparams *h, int64_t period) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
         *layers_own(h, HD_WINDOW, i) = period > 0 && i % period < period - 1 ? h->d[HD_WINDOW] : 0;
@@ -236,6 +238,7 @@ int layers_windows_check(const struct hparams *h, int64_t usual, struct err *e) 
     return 0;
 }
 
+/* Writes the name of the key for windows per layer. */
 static void pattern_key(char out[128], const char *arch) {
     snprintf(out, 128, "%s.attention.sliding_window_pattern", arch);
 }

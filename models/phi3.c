@@ -131,9 +131,11 @@ static int moe_derive(struct hparams *h, struct err *e) {
 }
 
 #define ATTN_FACTOR ".rope.scaling.attn_factor"
+/* Reads the attention factor of long contexts; a missing key leaves it 0. */
 static int read_factor(struct hparams *h, const struct gguf *g, const char *key, struct err *e) {
     return gguf_find(g, key) ? gguf_get_f64(g, key, &h->f[HF_ROPE_M], e) : 0;
 }
+/* Writes the attention factor of long contexts, if it is set. */
 static void write_factor(const struct hparams *h, const char *key, struct gguf_w *w) {
     if (h->f[HF_ROPE_M] > 0) gguf_w_f32(w, key, (float)h->f[HF_ROPE_M]);
 }

@@ -119,6 +119,7 @@ int hf_rope_sections(struct hparams *h, const struct hfdir *dir, const int64_t u
     return 0;
 }
 
+/* Writes the name of the key for rope sections. */
 static void sections_key(char out[96], const char *arch) {
     snprintf(out, 96, "%s.rope.dimension_sections", arch);
 }

@@ -205,6 +205,7 @@ int hf_rope_sections(struct hparams *h, const struct hfdir *dir, const int64_t u
                      struct err *e);
 /* Write and read an architecture's key rope.dimension_sections. */
 void rope_sections_write(const struct hparams *h, const char *arch, struct gguf_w *w);
+/* Reads the rope sections. ERR_DATA: malformed, or missing and `required`. */
 int rope_sections_read(struct hparams *h, const char *arch, const struct gguf *g, bool required,
                        struct err *e);
 /* Refuses configs with dense layers between layers with experts. */

@@ -27,11 +27,13 @@ static uint64_t max_bandwidth(const struct split *s) {
     for (int i = 0; i < s->n_cards; i++) most = max_u64(most, s->card[i].bandwidth);
     return most;
 }
+/* Returns the card's time per byte relative to the fastest card, in UNITS. */
 static uint64_t slowness_of(const struct split *s, int card) {
     const uint64_t most = max_bandwidth(s), b = s->card[card].bandwidth;
     return b ? (uint64_t)((double)most / (double)b * UNITS) : UNITS;
 }
 
+/* Returns the price of placing so many bytes on a card; zero for none. */
 static struct price price_of(const struct split *s, int card, uint64_t bytes) {
     const struct split_card *c = &s->card[card];
     if (!bytes) return (struct price){0};
@@ -43,6 +45,7 @@ static struct price price_of(const struct split *s, int card, uint64_t bytes) {
 static struct price add_prices(const struct price *a, const struct price *b) {
     return (struct price){a->over + b->over, a->time + b->time, max_u64(a->share, b->share)};
 }
+/* Compares prices: less over the limit, then less time, then a lower share. */
 static bool is_better(const struct price *a, const struct price *b) {
     if (a->over != b->over) return a->over < b->over;
     if (a->time != b->time) return a->time < b->time;

@@ -153,6 +153,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 #define CLAMP_EXP "step35.swiglu_clamp_exp"
 #define CLAMP "step35.swiglu_clamp_shexp"
 
+/* Reads the clamp of activations of each layer; a missing key leaves them unset. */
 static int read_limits(struct hparams *h, const struct gguf *g, const char *key, bool experts,
                        struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);

@@ -33,6 +33,7 @@ int arch_shape(const struct tensor_row *row, const struct hparams *h, int block,
     return n;
 }
 
+/* Returns whether the row's tensor occurs in a block. */
 static bool in_block(const struct tensor_row *row, const struct hparams *h, int block) {
     const struct layer_hp *l = &h->layer[block];
     switch (row->where) {
@@ -77,6 +78,7 @@ struct list {
     size_t n, cap;
 };
 
+/* Adds the tensor of a row; block -1: not in a block. */
 static int add_row(struct list *l, const struct tensor_row *row, const struct hparams *h, int block,
                    struct err *e) {
     if (l->n == l->cap) {
@@ -97,6 +99,7 @@ static int add_row(struct list *l, const struct tensor_row *row, const struct hp
     return 0;
 }
 
+/* Adds tensors outside blocks, of rows [from, to); to NULL: to the end. */
 static int add_globals(struct list *l, const struct tensor_row *from, const struct tensor_row *to,
                        const struct hparams *h, struct err *e) {
     for (const struct tensor_row *r = from; r != to && r->gguf; r++)
@@ -104,6 +107,7 @@ static int add_globals(struct list *l, const struct tensor_row *from, const stru
     return 0;
 }
 
+/* Lists all tensors of the model in file order. */
 static int fill_list(struct list *l, const struct arch *a, const struct hparams *h, struct err *e) {
     const struct tensor_row *first = a->tensors; /* first block row */
     while (first->gguf && first->where == W_GLOBAL) first++;

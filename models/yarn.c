@@ -29,6 +29,7 @@ static double yarn_growth(double factor, double weight) {
     return 0.1 * weight * log(factor) + 1;
 }
 
+/* Returns ERR_DATA unless the numbers are valid; where: the key or file in messages. */
 static int check_yarn(struct hparams *h, const char *where, struct err *e) {
     const double *f = h->f;
     if (!(f[HF_YARN_FACTOR] >= 1 && f[HF_YARN_FACTOR] <= 1e6))
@@ -41,6 +42,7 @@ static int check_yarn(struct hparams *h, const char *where, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_DATA unless the factor is valid; where: the key or file in messages. */
 static int check_linear(const struct hparams *h, const char *where, struct err *e) {
     const double f = h->f[HF_ROPE_FACTOR];
     return f > 0 && f <= 1e6
@@ -89,6 +91,7 @@ int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *di
 
 #define LOG_KEY "yarn_log_multiplier"
 enum { KEY_CAP = 128 };
+/* Writes "ARCH.rope.scaling.NAME" to out and returns it. */
 static const char *key_of(char out[KEY_CAP], const char *arch, const char *name) {
     snprintf(out, KEY_CAP, "%s.rope.scaling.%s", arch, name);
     return out;

@@ -20,6 +20,7 @@ void card_fold_end(struct buf *out) {
     buf_str(out, "\n</details>\n");
 }
 
+/* Writes the text as a table cell and empties it. */
 static void text_cell(struct buf *out, struct buf *text) {
     buf_chr(out, ' ');
     md_text(out, text->data ? text->data : "");
@@ -27,6 +28,7 @@ static void text_cell(struct buf *out, struct buf *text) {
     buf_reset(text);
 }
 
+/* Writes the grade of file i with its divergence. */
 static void loss_cell(const struct result *r, int i, struct buf *out) {
     const struct pick_grade g = pick_grade(r, i);
     const double kld =
@@ -87,6 +89,7 @@ static bool listed(const struct result *r, int i, const struct release *rel) {
     return !r->file[i].is_base || (rel && release_has(rel, r->file[i].file));
 }
 
+/* Returns whether any file is compared with a plain recipe. */
 static bool any_gain(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
         if (isfinite(pick_gain(r, i))) return true;
@@ -101,6 +104,7 @@ static bool all_presets(const struct result *r) {
     return !mix && r->n_files > 1;
 }
 
+/* Writes what the columns of the table mean. */
 static void put_captions(const struct result *r, struct buf *out) {
     buf_fmt(out,
             "\n" STAR " recommended. Loss: mean KL divergence of the next-token distribution "
@@ -149,6 +153,7 @@ static void numbers(const struct result *r, const int *order, struct buf *out) {
     buf_release(&text);
 }
 
+/* Writes what the grades mean, as a folded section. */
 static void put_words(struct buf *out) {
     card_fold("What the words mean", out);
     for (int i = 0; i < PICK_BANDS; i++) {

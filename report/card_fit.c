@@ -6,6 +6,7 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
+/* Returns the label of a file of the release: from the results, or its encoding or name. */
 static const char *label_of(const struct result *r, const struct release *rel, int file) {
     for (int k = 0; r && k < r->n_files; k++)
         if (strcmp(r->file[k].file, rel->file[file].file) == 0) return pick_label(r, k);
@@ -28,6 +29,7 @@ static void fit_row(const struct result *r, const struct release *rel, const str
     buf_chr(out, '\n');
 }
 
+/* Writes the table of files that fit one kind of memory; nothing without rows. */
 static void fit_table(const struct result *r, const struct release *rel, int kind,
                       struct buf *out) {
     static const char *const title[RELEASE_MEMORIES] = {

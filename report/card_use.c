@@ -20,6 +20,7 @@ static const char *tag_of(const struct release *rel, const struct release_file *
     return *f->encoding ? f->encoding : NULL;
 }
 
+/* Writes a command that runs the file; nothing for models that hone cannot run. */
 static void put_hone_run(const struct release *rel, const struct release_file *f, struct buf *out) {
     if (rel->unknown) return;
     buf_fmt(out, "hone run %s %s\n", f->file, chats(rel) ? "\"Hello\"" : "-p \"Once upon a time\"");
@@ -42,6 +43,7 @@ static const char *tower(const struct release *rel) {
     return rel->n_mmproj ? rel->mmproj[0].file : NULL;
 }
 
+/* Writes the command that downloads the file, or its shards. */
 static void put_download(const struct release *rel, const struct release_file *f, struct buf *out) {
     if (f->n_shards > 1)
         buf_fmt(out, "hf download %s --include \"%s-*.gguf\" --local-dir .\n", rel->repo, f->stem);
@@ -49,6 +51,7 @@ static void put_download(const struct release *rel, const struct release_file *f
         buf_fmt(out, "hf download %s %s --local-dir .\n", rel->repo, f->file);
 }
 
+/* Writes commands that fetch the model from the Hub. */
 static void put_from_hub(const struct release *rel, const struct release_file *f, struct buf *out) {
     const char *tag = tag_of(rel, f);
     buf_fmt(out, "From the Hub:\n\n```sh\n# llama.cpp%s\n",
@@ -76,6 +79,7 @@ static void ollama_name(const struct release *rel, struct buf *out) {
     if (out->len == before) buf_str(out, "my-model");
 }
 
+/* Writes commands for programs that need the whole folder. */
 static void put_with_folder(const struct release *rel, const struct release_file *f,
                             struct buf *out) {
     const char *slash = rel->repo ? strchr(rel->repo, '/') : NULL;

@@ -35,6 +35,7 @@ void facts_release(struct facts *f) {
     memset(f, 0, sizeof *f);
 }
 
+/* Returns a copy of n bytes, cut at MAX_FACT, with control characters replaced. */
 static const char *keep_text(struct facts *f, const char *s, size_t n) {
     if (n > MAX_FACT) n = MAX_FACT;
     char *copy = arena_strndup(&f->mem, s, n);
@@ -47,6 +48,7 @@ void facts_set(struct facts *f, enum fact k, const char *value) {
     if (value) f->text[k] = keep_text(f, value, strlen(value));
 }
 
+/* Adds a value without surrounding spaces, unless it is empty or there. */
 static void facts_list_add(struct facts *f, struct fact_list *l, const char *value, size_t n) {
     while (n && value[n - 1] == ' ') n--;
     while (n && *value == ' ') value++, n--;
@@ -64,6 +66,7 @@ void facts_split(struct facts *f, struct fact_list *l, const char *value) {
     }
 }
 
+/* Copies the list unless l has values already. */
 static void fill_list(struct facts *to, struct fact_list *l, const struct fact_list *from) {
     if (l->n) return;
     for (int i = 0; i < from->n; i++) facts_list_add(to, l, from->v[i], strlen(from->v[i]));
@@ -81,6 +84,7 @@ void facts_fill(struct facts *to, const struct facts *from) {
     fill_list(to, &to->tags, &from->tags);
 }
 
+/* Adds the strings of a JSON array; ignores everything else. */
 static void list_from_json(struct facts *f, struct fact_list *l, const cJSON *j) {
     for (const cJSON *i = doc_first(j); i && cJSON_IsArray(j); i = i->next)
         if (cJSON_GetStringValue(i))
@@ -108,10 +112,12 @@ bool facts_any(const struct facts *f) {
 
 /* ---- the card of a source -------------------------------------------------------------------- */
 
+/* Returns whether a value of the card is empty or null. */
 static bool is_none(const char *s) {
     return !*s || strcmp(s, "null") == 0 || strcmp(s, "~") == 0;
 }
 
+/* Adds the card's values of this key. */
 static void list_from_card(struct facts *f, struct fact_list *l, const struct card_yaml *c,
                            const char *key) {
     const struct card_yaml_key *k = card_yaml_find(c, key);

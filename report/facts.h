@@ -50,6 +50,7 @@ void facts_from_card(struct facts *f, const char *text, size_t len, int *bad_lin
 const char *facts_source_repo(struct facts *f, const char *dir, const char *card, size_t len);
 /* Adds the members of "facts" to an object. */
 void facts_put(const struct facts *f, cJSON *to);
+/* Returns whether any fact is set. */
 bool facts_any(const struct facts *f);
 
 #endif

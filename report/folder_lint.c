@@ -78,6 +78,7 @@ const char *lint_local_path(const char *s, size_t len) {
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
+/* Reports keys that contain a local path. */
 static void check_paths(struct lint *l, const struct gguf *g, const char *file) {
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {
         const struct gguf_kv *kv = gguf_kv_at(g, i);
@@ -114,6 +115,7 @@ void lint_gguf(struct lint *l, const struct gguf *g) {
     check_paths(l, g, file);
 }
 
+/* Returns whether a key has exactly this text; a missing key counts as "". */
 static bool same_text(const struct gguf *g, const char *key, const char *with) {
     return strcmp(gguf_str_or(g, key, ""), with) == 0;
 }
@@ -130,6 +132,7 @@ struct seen { /* findings about several models */
     int n_plain;
 };
 
+/* Reports a file name that differs from the file's type. */
 static void check_encoding(struct lint *l, const struct gguf *g, const char *file, struct seen *s) {
     char enc[32];
     uint64_t type = gguf_u64_or(g, "general.file_type", UINT64_MAX);
@@ -164,6 +167,7 @@ static void check_encoding(struct lint *l, const struct gguf *g, const char *fil
                  enc, is);
 }
 
+/* Records whether the file is quantized, and its size if it is not. */
 static void note_plain(const struct gguf *g, const char *file, struct seen *s) {
     for (int64_t i = 0; i < gguf_n_tensors(g); i++)
         if (qtype_info((int64_t)gguf_tensor_at(g, i)->type)->flags & QF_QUANT) {
@@ -190,6 +194,7 @@ static void check_plain(struct lint *l, struct seen *s) {
     free(s->plain);
 }
 
+/* Reports a file name with characters that break links. */
 static void check_name(struct lint *l, const char *file) {
     for (const char *c = file; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+", *c)) {
@@ -211,6 +216,7 @@ static void check_template(struct lint *l, const char *file, const char *text) {
     buf_release(&first);
 }
 
+/* Reports the faults of one GGUF file. */
 static void check_model(struct lint *l, const char *file, struct seen *s) {
     struct gguf *g;
     struct err e;

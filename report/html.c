@@ -13,6 +13,7 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
+/* Writes the text escaped and empties it. */
 static void put_plain(struct buf *out, struct buf *text) {
     html_text(out, text->data ? text->data : "");
     buf_reset(text);
@@ -42,6 +43,7 @@ static void put_head(const struct result *r, struct buf *out) {
     buf_str(out, ".</p>\n");
 }
 
+/* Writes one of the large numbers at the top. */
 static void put_tile(const char *number, const char *unit, const char *about, struct buf *out) {
     buf_fmt(out, "<div><strong>%s%s</strong><span>%s</span></div>", number, unit, about);
 }
@@ -125,6 +127,7 @@ static void plot(const struct buf *wide, const struct buf *narrow, struct buf *o
     buf_fmt(out, "<div class=wide>%s</div><div class=narrow>%s</div>\n", wide->data, narrow->data);
 }
 
+/* Writes the plot of size against divergence, in a wide and a narrow form. */
 static void put_size_plot(const struct result *r, struct buf *out) {
     struct buf wide = {0}, narrow = {0};
     bool bars = false, front = false, sizes = false, rings = false;
@@ -199,6 +202,7 @@ static void put_words(const struct result *r, struct buf *out) {
             pick_take.reason, pick_take.max_kld);
 }
 
+/* Writes texts with what they are about; list: of names or objects. */
 static void put_names(const cJSON *list, struct buf *out) {
     const char *sep = "";
     for (const cJSON *n = doc_first(list); n; n = n->next) {
@@ -218,6 +222,7 @@ static void put_names(const cJSON *list, struct buf *out) {
     if (!*sep) buf_str(out, "no text");
 }
 
+/* Writes a list with a title; nothing if the list is empty. */
 static void put_sentences(const cJSON *list, const char *title, struct buf *out) {
     if (!doc_first(list)) return;
     buf_fmt(out, "<h3>%s</h3><ul>", title);
@@ -246,6 +251,7 @@ static void whys(const struct result *r, struct buf *out) {
     if (any) buf_str(out, "</ul></details>");
 }
 
+/* Writes how the files were made and measured. */
 static void put_method(const struct result *r, struct buf *out) {
     char n[3][32];
     text_thousands(n[0], r->eval_tokens);

@@ -61,6 +61,7 @@ static void cell_end(struct buf *out) {
     buf_str(out, "</span></td>");
 }
 
+/* Writes a cell with a number; "-" if it is not finite. */
 static void cell_num(const char *column, double v, int prec, struct buf *out) {
     cell(column, out);
     if (isfinite(v))
@@ -94,6 +95,7 @@ static void kld_cell(const struct result_file *f, struct buf *out) {
     buf_release(&text);
 }
 
+/* Writes tokens per second with fitting digits. */
 static void speed_text(double v, struct buf *out) {
     char digits[32];
     if (v >= 1000 && v < 1e15) {
@@ -104,6 +106,7 @@ static void speed_text(double v, struct buf *out) {
     }
 }
 
+/* Writes a cell with speed and deviation; "-" if it is not measured. */
 static void speed_cell(const char *column, double v, double stddev, struct buf *out) {
     cell(column, out);
     if (isfinite(v))
@@ -118,6 +121,7 @@ static void speed_cell(const char *column, double v, double stddev, struct buf *
     cell_end(out);
 }
 
+/* Writes the cell with the name of file i and remarks on it. */
 static void file_name(const struct result *r, int i, const struct release *rel, struct buf *out) {
     const char *file = r->file[i].file;
     struct buf text = {0};
@@ -135,6 +139,7 @@ static void file_name(const struct result *r, int i, const struct release *rel, 
     buf_release(&text);
 }
 
+/* Writes the row of file i. */
 static void file_row(const struct result *r, int i, const struct release *rel, struct buf *out) {
     const struct result_file *f = &r->file[i];
     char size[32];
@@ -242,12 +247,14 @@ static const struct {
     [RELEASE_RAM] = {"Main memory (no GPU)", "", " of main memory",
                      "of which 3 GiB are left to the system"}};
 
+/* Returns the label of a file of the release: from the results, or its encoding or name. */
 static const char *label_of(const struct result *r, const struct release *rel, int file) {
     for (int k = 0; k < r->n_files; k++)
         if (strcmp(r->file[k].file, rel->file[file].file) == 0) return pick_label(r, k);
     return *rel->file[file].encoding ? rel->file[file].encoding : rel->file[file].file;
 }
 
+/* Writes the file that fits with the k-th context, or "none". */
 static void fit_cell(const struct result *r, const struct release *rel, const struct release_fit *f,
                      int k, struct buf *out) {
     buf_str(out, "<td>");
@@ -261,6 +268,7 @@ static void fit_cell(const struct result *r, const struct release *rel, const st
     buf_str(out, "</td>");
 }
 
+/* Writes the table of files that fit one kind of memory; nothing without rows. */
 static void fit_table(const struct result *r, const struct release *rel, int kind,
                       struct buf *out) {
     char digits[32];

@@ -13,12 +13,14 @@
 #include "report/folder_lint.h"
 #include "report/release.h"
 
+/* Returns whether s is in the NULL-terminated list. */
 static bool is_among(const char *s, const char *const *v) {
     for (; *v; v++)
         if (strcmp(s, *v) == 0) return true;
     return false;
 }
 
+/* Returns whether the whole text is a number. */
 static bool is_number(const char *s) {
     char *end;
     if (!*s) return false;
@@ -34,6 +36,7 @@ struct modelfile {
     bool has_from;
 };
 
+/* Reports a fault of the current line; fmt: a text with at most one %s, for what. */
 static void add_fault(struct modelfile *m, const char *rule, const char *fmt, const char *what) {
     char text[300];
     snprintf(text, sizeof text, "line %d: ", m->line);
@@ -45,6 +48,7 @@ static void add_fault(struct modelfile *m, const char *rule, const char *fmt, co
     lint_add(m->l, true, rule, "Modelfile", "%s", text);
 }
 
+/* Reports a FROM that names a file which is not in the folder. */
 static void check_from(struct modelfile *m, const char *arg) {
     size_t n = strlen(arg);
     m->has_from = true;
@@ -81,6 +85,7 @@ static bool unquote(char *s) {
     return true;
 }
 
+/* Reports an unknown or malformed PARAMETER; cuts arg at its first space. */
 static void check_parameter(struct modelfile *m, char *arg) {
     size_t n = strcspn(arg, " \t");
     char *value = arg + n + strspn(arg + n, " \t");
@@ -104,6 +109,7 @@ static void check_parameter(struct modelfile *m, char *arg) {
         add_fault(m, "modelfile-value", "the value of %s is not a number", arg);
 }
 
+/* Reports the faults of one line of a Modelfile. */
 static void check_command(struct modelfile *m, char *line) {
     size_t n = strcspn(line, " \t");
     char *arg = line + n + strspn(line + n, " \t"), name[32];
@@ -157,6 +163,7 @@ static void check_modelfile(struct lint *l) {
 
 /* ---- JSON and YAML --------------------------------------------------------------------------- */
 
+/* Parses a JSON file of the folder and reports faults; NULL: missing or malformed. */
 static struct json *read_json(struct lint *l, const char *name) {
     size_t len;
     struct json *root = NULL;
@@ -174,6 +181,7 @@ static struct json *read_json(struct lint *l, const char *name) {
     return root;
 }
 
+/* Reports the faults of the file "params". */
 static void check_params(struct lint *l) {
     struct json *root = read_json(l, "params");
     if (root && json_type(root) != JSON_OBJ)
@@ -191,6 +199,7 @@ static void check_params(struct lint *l) {
     json_free(root);
 }
 
+/* Returns whether a line begins with the key. */
 static bool has_line(const char *text, const char *key) {
     size_t n = strlen(key);
     for (const char *p = text; p; p = strchr(p, '\n'), p = p ? p + 1 : NULL)
@@ -198,6 +207,7 @@ static bool has_line(const char *text, const char *key) {
     return false;
 }
 
+/* Reports the faults of model.yaml. */
 static void check_yaml(struct lint *l) {
     size_t len;
     char *text = lint_text(l, "model.yaml", &len);

@@ -12,12 +12,14 @@
 
 #define CARD "README.md"
 
+/* Returns whether s is in the NULL-terminated list. */
 static bool is_among(const char *s, const char *const *v) {
     for (; *v; v++)
         if (strcmp(s, *v) == 0) return true;
     return false;
 }
 
+/* Returns whether s has the form OWNER/NAME. */
 static bool is_repo_id(const char *s) {
     static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     size_t a = strspn(s, ok);
@@ -26,6 +28,7 @@ static bool is_repo_id(const char *s) {
     return b && !s[a + 1 + b];
 }
 
+/* Reports a missing or incomplete license. */
 static void check_license(struct lint *l, const struct card_yaml *f) {
     const char *s = card_yaml_value(f, "license");
     if (!*s) {
@@ -43,6 +46,7 @@ static void check_license(struct lint *l, const struct card_yaml *f) {
                  "license: other needs license_name and license_link");
 }
 
+/* Reports a missing or malformed base model. */
 static void check_base(struct lint *l, const struct card_yaml *f) {
     static const char *const relations[] = {"quantized", "finetune", "adapter", "merge", NULL};
     const struct card_yaml_key *k = card_yaml_find(f, "base_model");
@@ -62,6 +66,7 @@ static void check_base(struct lint *l, const struct card_yaml *f) {
                  "base_model_relation is not quantized: the Hub has to guess");
 }
 
+/* Reports malformed tasks and languages. */
 static void check_tags(struct lint *l, const struct card_yaml *f) {
     static const char *const tasks[] = {"text-generation",
                                         "image-text-to-text",
@@ -156,6 +161,7 @@ static void check_cell(struct lint *l, const char *name, const char *cell, int64
     }
 }
 
+/* Reports a link to a missing file; behind: the text after it, where sizes are compared. */
 static void check_link(struct lint *l, const char *target, size_t n, const char *behind) {
     char name[256];
     if (n == 0 || n >= sizeof name || *target == '#' || memchr(target, ':', n)) return;
@@ -174,6 +180,7 @@ static void check_link(struct lint *l, const char *target, size_t n, const char 
         check_cell(l, s, behind + 3, size);
 }
 
+/* Reports broken links and commands in the card's text. */
 static void check_body(struct lint *l, const char *text) {
     for (const char *p = strstr(text, "]("); p; p = strstr(p + 2, "](")) {
         size_t n = strcspn(p + 2, ")\n");

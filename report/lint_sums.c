@@ -17,6 +17,7 @@
 
 #define SUMS "SHA256SUMS"
 
+/* Returns whether the name stays inside the folder. */
 static bool safe_name(const char *s) {
     return *s && *s != '/' && *s != '\\' && !strstr(s, "..");
 }
@@ -31,6 +32,7 @@ static bool sum_line(char *line, const char **name) {
     return safe_name(*name);
 }
 
+/* Reports a file that is missing or has another SHA-256. */
 static int check_sum(struct lint *l, const char *hex, const char *name, struct err *e) {
     char *path = io_join(l->dir, name), is[65];
     int rc = 0;
@@ -59,6 +61,7 @@ static int check_unlisted(struct lint *l, const struct strmap *listed, struct er
     return rc;
 }
 
+/* Reports files that SHA256SUMS lists wrongly or not at all. */
 static int check_sums(struct lint *l, struct err *e) {
     size_t len;
     char *text = lint_text(l, SUMS, &len);
@@ -89,6 +92,7 @@ static int check_sums(struct lint *l, struct err *e) {
 
 /* ---- manifest -------------------------------------------------------------------------------- */
 
+/* Reports the first tensor whose hash differs from the manifest's. */
 static int check_hashes(struct lint *l, const char *name, const cJSON *f, struct err *e) {
     struct gguf *g;
     struct err ignored;
@@ -119,6 +123,7 @@ static int check_hashes(struct lint *l, const char *name, const cJSON *f, struct
     return rc;
 }
 
+/* Reports a file that differs from its entry in the manifest. */
 static int check_entry(struct lint *l, const cJSON *f, struct err *e) {
     const char *name = doc_str(f, "file");
     struct stat st;
@@ -141,6 +146,7 @@ static int check_entry(struct lint *l, const cJSON *f, struct err *e) {
     return 0;
 }
 
+/* Reports files that differ from the manifest. */
 static int check_manifest(struct lint *l, struct err *e) {
     size_t len;
     cJSON *root = NULL;

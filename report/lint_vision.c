@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "report/folder_lint.h"
 
+/* Parses a JSON file of the folder; NULL: missing or malformed. */
 static struct json *read_json(struct lint *l, const char *name) {
     size_t len;
     struct json *root = NULL;

@@ -34,6 +34,7 @@ const struct pick_row pick_take = {
     "recommended", "the smallest file that 150 tokens of output cannot tell from the original",
     0.02};
 
+/* Returns the grade of a mean divergence. */
 static enum pick_band band_of(double kld) {
     int i = 0;
     while (i < PICK_HEAVY && kld > pick_bands[i].max_kld) i++;
@@ -79,6 +80,7 @@ void pick_grade_text(const struct pick_grade *g, struct buf *out) {
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
+/* Returns whether a file has a measured divergence and is not the base. */
 static bool is_counted(const struct result_file *f) {
     return !f->is_base && isfinite(f->mean_kld) && f->size_bytes > 0;
 }
@@ -95,6 +97,7 @@ static int smallest(const struct result *r, enum pick_band limit, bool sure) {
     return best;
 }
 
+/* Returns the smallest file that is certain to be good enough; -1: none. */
 static int smallest_to_take(const struct result *r) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++) {
@@ -106,6 +109,7 @@ static int smallest_to_take(const struct result *r) {
     return best;
 }
 
+/* Returns the file with the lowest divergence; -1: none is measured. */
 static int closest_file(const struct result *r) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++)
@@ -141,6 +145,7 @@ struct sized {
     int i;
 };
 
+/* Compares by size, largest first, for qsort(). */
 static int larger_first(const void *a, const void *b) {
     const struct sized *x = a, *y = b;
     return x->size != y->size ? (x->size > y->size ? -1 : 1) : x->i - y->i;
@@ -167,6 +172,7 @@ const char *pick_base_word(const struct result *r) {
     return r->base_is_quantized ? "its base" : "the original";
 }
 
+/* Returns a file's size class, or its recipe. */
 static const char *short_label(const struct result_file *f) {
     return *f->size_class ? f->size_class : f->recipe;
 }

@@ -114,6 +114,7 @@ static void by_depth(const struct plot_axes *ax, const struct result *r, bool sp
     free(p);
 }
 
+/* Returns whether any file has more than one row of speeds, or of results by depth. */
 static bool any_rows(const struct result *r, bool speed) {
     for (int i = 0; i < r->n_files; i++)
         if (cJSON_GetArraySize(speed ? r->file[i].speed : r->file[i].by_depth) > 1) return true;

@@ -8,6 +8,7 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
+/* Writes a list of the front matter; more: further values first, or NULL. */
 static void put_list(struct buf *out, const char *key, const char *const *v, int n,
                      const char *const *more) {
     if (!n && !(more && more[0])) return;
@@ -29,6 +30,7 @@ bool card_is_repo(const char *s) {
     return slash && slash != s && slash[1] && !strchr(slash + 1, '/') && !strchr(s, ' ');
 }
 
+/* Returns the Hub's task of the model; rel may be NULL. */
 static const char *task_tag(const struct release *rel) {
     static const char *const known[] = {"image-text-to-text", "any-to-any", "text2text-generation",
                                         "feature-extraction"};
@@ -107,6 +109,7 @@ static void calibration(const struct result *r, struct buf *out) {
     if (any) buf_str(out, ".\n");
 }
 
+/* Returns the base's file name or, if it is not in the folder, its recorded name. */
 static const char *base_file(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
         if (r->file[i].is_base) return r->file[i].file;

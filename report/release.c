@@ -22,6 +22,7 @@ static const char *const stems[] = {"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "Q8_
 static const char *const tails[] = {"",     "_S",  "_M", "_L",   "_XL", "_XS",
                                     "_XXS", "_NL", "_0", "_MOE", "_XXL"};
 
+/* Returns whether s is the name of a quantization, such as Q4_K_M. */
 static bool known_encoding(const char *s) {
     for (size_t i = 0; i < sizeof stems / sizeof *stems; i++) {
         size_t n = strlen(stems[i]);
@@ -56,10 +57,12 @@ bool release_encoding(const char *file, char out[32]) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+/* Returns a copy in the release's memory; "" for NULL. */
 static const char *keep_text(struct release *r, const char *s) {
     return s ? arena_strdup(&r->arena, s) : "";
 }
 
+/* Adds a stop text, unless it is empty, too long, there, or the list is full. */
 static void add_stop(struct release *r, const char *s, size_t n) {
     if (!n || n > 200 || memchr(s, 0, n) || r->n_stops == RELEASE_MAX_STOPS) return;
     for (int i = 0; i < r->n_stops; i++)
@@ -91,6 +94,7 @@ static void read_tokens(struct release *r, const struct gguf *g) {
     }
 }
 
+/* Copies a key's array of strings to out; returns how many. */
 static int read_list(struct release *r, const struct gguf *g, const char *key, const char **out) {
     const struct gguf_kv *kv = gguf_find(g, key);
     int n = 0;
@@ -122,6 +126,7 @@ static const char *base_of(struct release *r, const struct gguf *g) {
     return s;
 }
 
+/* Reads the facts of a model from its keys. */
 static void read_keys(struct release *r, const struct gguf *g) {
     char key[128];
     r->title = keep_text(r, gguf_str_or(g, "general.name", ""));
@@ -148,6 +153,7 @@ static void read_keys(struct release *r, const struct gguf *g) {
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
+/* Compares files by size, largest first, then by name, for qsort(). */
 static int by_size(const void *a, const void *b) {
     const struct release_file *x = a, *y = b;
     if (x->size_bytes != y->size_bytes) return x->size_bytes < y->size_bytes ? 1 : -1;
@@ -170,6 +176,7 @@ static int list_names(struct release *r, struct err *e) {
     return rc;
 }
 
+/* Computes the file's parameters and bits per weight. */
 static void measure_file(struct release_file *f, const struct gguf *g) {
     uint64_t bytes = 0, type = gguf_u64_or(g, "general.file_type", UINT64_MAX);
     f->is_float = true;
@@ -199,6 +206,7 @@ static void add_mmproj(struct release *r, const char *name, const struct gguf *g
         .size_bytes = about.size_bytes};
 }
 
+/* Adds a GGUF file of the folder to the release. */
 static int read_model(struct release *r, const char *name, struct err *e) {
     struct gguf *g;
     char *path = io_join(r->dir, name);

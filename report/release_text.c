@@ -51,6 +51,7 @@ static const struct native {
                {"qwen35moe", "qwen3.5", "0.17.1"},
                {"gemma4", "gemma4", NULL}};
 
+/* Writes a number with the fewest digits that read back as the same float. */
 static void put_number(struct buf *out, double v) {
     char text[40];
     for (int digits = 3; digits <= 9; digits++) { /* print an f32 0.7 as 0.7, not 0.699999988 */
@@ -60,6 +61,7 @@ static void put_number(struct buf *out, double v) {
     buf_str(out, text);
 }
 
+/* Writes a line of the Modelfile; nothing if v is not finite. */
 static void put_parameter(struct buf *out, const char *name, double v) {
     if (!isfinite(v)) return;
     buf_fmt(out, "PARAMETER %s ", name);
@@ -103,6 +105,7 @@ void release_modelfile(const struct release *r, struct buf *out) {
         if (quotable(r->stop[k])) buf_fmt(out, "PARAMETER stop \"%s\"\n", r->stop[k]);
 }
 
+/* Writes a member; nothing if v is not finite. */
 static void json_number(struct jw *w, const char *name, double v) {
     struct buf b = {0};
     if (!isfinite(v)) return;
@@ -131,10 +134,12 @@ void release_params(const struct release *r, struct buf *out) {
 
 /* ---- LM Studio ------------------------------------------------------------------------------- */
 
+/* Appends s in lower case, with '-' for spaces. */
 static void lower_name(struct buf *out, const char *s) {
     for (; *s; s++) buf_chr(out, (char)(*s >= 'A' && *s <= 'Z' ? *s + 32 : *s == ' ' ? '-' : *s));
 }
 
+/* Writes a setting of model.yaml; checked: in the form with a check mark. */
 static void put_field(struct buf *out, const char *key, double v, bool checked) {
     if (!isfinite(v)) return;
     buf_fmt(out, "      - key: llm.prediction.%s\n        value:", key);
@@ -144,6 +149,7 @@ static void put_field(struct buf *out, const char *key, double v, bool checked) 
     buf_chr(out, '\n');
 }
 
+/* Writes s as a quoted YAML string. */
 static void yaml_text(struct buf *out, const char *s) {
     json_quote(out, s, strlen(s)); /* JSON strings are YAML strings */
 }

@@ -28,6 +28,7 @@ void text_thousands(char out[32], int64_t n);
 /* Appends a divergence in nats with its error, "0.0103 ± 0.0004". A value that is negative due to
  * rounding becomes 0; an unknown error is omitted. */
 void text_kld(struct buf *out, double kld, double err);
+/* Appends s escaped for HTML text and attributes. */
 void html_text(struct buf *out, const char *s);
 
 #endif

@@ -10,20 +10,24 @@
 
 enum { MAX_RESULTS = 64 << 20 };
 
+/* Returns a number; NaN: missing. */
 static double num_member(const cJSON *o, const char *name) {
     return doc_num(o, name, (double)NAN);
 }
 
+/* Returns an integer; 0: missing. */
 static int64_t int_member(const cJSON *o, const char *name) {
     int64_t v = 0;
     return doc_i64(o, name, &v) ? v : 0;
 }
 
+/* Returns a text; "": missing. */
 static const char *text_member(const cJSON *o, const char *name) {
     const char *s = doc_str(o, name);
     return s ? s : "";
 }
 
+/* Reads the results of one file. */
 static void read_file_row(struct result_file *f, const cJSON *o) {
     f->file = text_member(o, "file");
     f->recipe = text_member(o, "recipe");

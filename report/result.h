@@ -41,6 +41,7 @@ struct result {
     struct result_file *file;
     int n_files;
 };
+/* Reads a results.json; on error, nothing is left to close. */
 int result_open(struct result *r, const char *path, struct err *e);
 /* Fills r from the parsed JSON of the file `path`. Takes ownership of root, even on failure. */
 int result_take(struct result *r, cJSON *root, const char *path, struct err *e);
@@ -61,6 +62,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
 #define README_MARK                                                                                \
     README_MARK_START "rewrites this file except for the text between the notes marks. -->"
 #define README_MARK_OLD "<!-- Written by hone; hone publish writes it anew. -->"
+/* Writes the whole report; rel NULL: outside a release. */
 void report_html(const struct result *r, const struct release *rel, struct buf *out);
 /* Appends the tool-call section of README.md if tool calls were measured. */
 void report_tools_md(const struct result *r, struct buf *out);

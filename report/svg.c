@@ -23,9 +23,11 @@ struct frame {
     struct svg_place place;
 };
 
+/* Returns x, or its logarithm on a logarithmic axis. */
 static double scale_x(const struct frame *fr, double x) {
     return fr->ax->log_x ? log2(x) : x;
 }
+/* Returns y, or its logarithm on a logarithmic axis. */
 static double scale_y(const struct frame *fr, double y) {
     return fr->ax->log_y ? log10(y) : y;
 }
@@ -36,6 +38,7 @@ static bool shown(const struct plot_axes *ax, const struct plot_point *p) {
     return isfinite(p->x) && isfinite(p->y) && (!ax->log_x || p->x > 0) && (!ax->log_y || p->y > 0);
 }
 
+/* Returns whether the point has an error bar. */
 static bool has_err(const struct plot_point *p) {
     return isfinite(p->err) && p->err > 0;
 }
@@ -44,6 +47,7 @@ static bool has_err(const struct plot_point *p) {
 static double pixel_x(const struct frame *fr, double x) {
     return fr->left + (x - fr->x0) / (fr->x1 - fr->x0) * (fr->w - fr->left - fr->right);
 }
+/* Returns the pixel row of a scaled value, clamped to the plot. */
 static double pixel_y(const struct frame *fr, double y) {
     double v = fr->h - BOTTOM - (y - fr->y0) / (fr->y1 - fr->y0) * (fr->h - TOP - BOTTOM);
     return fmin(fmax(v, TOP), fr->h - BOTTOM);
@@ -57,6 +61,7 @@ static double point_y(const struct frame *fr, const struct plot_point *p) {
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
+/* Extends the axes to include a point. */
 static void frame_add(struct frame *fr, double at_x, double at_y) {
     double x = scale_x(fr, at_x), y = scale_y(fr, at_y);
     if (!fr->any) fr->x0 = fr->x1 = x, fr->y0 = fr->y1 = y;
@@ -89,6 +94,7 @@ static void frame_pad(struct frame *fr) {
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
+/* Writes a number in a readable form. */
 static void number_text(char out[40], double v) {
     if (fabs(v) >= 10000 && fabs(v) < 1e15) {
         char digits[32];
@@ -101,6 +107,7 @@ static void number_text(char out[40], double v) {
     }
 }
 
+/* Writes a tick's number; x: on the x axis, which may be in bytes. */
 static void tick_text(const struct frame *fr, char out[40], double v, bool x) {
     number_text(out, v);
     if (!x || !fr->ax->bytes_x) return;
@@ -111,6 +118,7 @@ static void tick_text(const struct frame *fr, char out[40], double v, bool x) {
     snprintf(out, 40, "%.4g %s", v, unit[i]);
 }
 
+/* Draws a horizontal grid line at a scaled value, with its number. */
 static void grid_y(const struct frame *fr, double at, double value, struct buf *out) {
     char text[40];
     tick_text(fr, text, value, false);
@@ -216,6 +224,7 @@ static void bands(struct frame *fr, bool names, struct buf *out) {
     }
 }
 
+/* Draws the note at the bottom right and reserves its place. */
 static void put_note(struct frame *fr, struct buf *out) {
     if (!fr->ax->note) return;
     char text[80];
@@ -228,6 +237,7 @@ static void put_note(struct frame *fr, struct buf *out) {
     svg_take(&fr->place, (struct svg_box){x - w, y - 12, x, y + 6});
 }
 
+/* Draws the vertical lines that mark requested sizes. */
 static void put_rules(const struct frame *fr, struct buf *out) {
     for (int i = 0; i < fr->ax->n_rules; i++) {
         double x = pixel_x(fr, scale_x(fr, fr->ax->rule[i]));
@@ -239,6 +249,7 @@ static void put_rules(const struct frame *fr, struct buf *out) {
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
+/* Writes a point's color class: its grade or its series. */
 static void point_class(const struct plot_point *p, struct buf *out) {
     if (p->band)
         buf_fmt(out, "q%d", p->band);
@@ -246,6 +257,7 @@ static void point_class(const struct plot_point *p, struct buf *out) {
         buf_fmt(out, "c%d", p->series % COLORS);
 }
 
+/* Draws a point with its error bar and reserves its place. */
 static void put_point(struct frame *fr, const struct plot_point *p, struct buf *out) {
     double x = point_x(fr, p), y = point_y(fr, p);
     if (has_err(p)) {
@@ -273,6 +285,7 @@ static void line(const struct frame *fr, const struct plot_point *p, int i, int 
     buf_fmt(out, "'%s%s%s/>", *d ? " stroke-dasharray='" : "", d, *d ? "'" : "");
 }
 
+/* Compares points by x, for qsort(). */
 static int by_x(const void *a, const void *b) {
     const struct plot_point *x = *(const struct plot_point *const *)a,
                             *y = *(const struct plot_point *const *)b;
@@ -300,6 +313,7 @@ static void front(struct frame *fr, const struct plot_point *p, int n, struct bu
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
+/* Draws a text; cls: an additional class, or "". */
 static void text_at(double x, double y, const char *cls, const char *s, struct buf *out) {
     buf_fmt(out, "<text class='l%s%s' x='%.1f' y='%.1f'>", *cls ? " " : "", cls, x, y);
     html_text(out, s);
@@ -330,6 +344,7 @@ struct end {
     const struct plot_point *p;
 };
 
+/* Compares line ends by y, for qsort(). */
 static int by_y(const void *a, const void *b) {
     const struct end *x = a, *y = b;
     return x->y != y->y ? (x->y < y->y ? -1 : 1) : x->p < y->p ? -1 : x->p > y->p;
@@ -371,6 +386,7 @@ static int right_margin(const struct plot_axes *ax, const struct plot_point *p, 
 
 /* ---- the picture ----------------------------------------------------------------------------- */
 
+/* Draws all lines and their labels. */
 static void put_series(struct frame *fr, const struct plot_point *p, int n, struct buf *out) {
     struct end *v = xcalloc((size_t)n + 1, sizeof *v);
     int n_ends = 0;

@@ -57,7 +57,9 @@ double svg_text_width(const char *s);
 /* Copies a text. If it is wider than `width` units, cuts out its middle ("tiny-qw…Q4_K_M"), between
  * whole characters. */
 void svg_shorten(char out[80], const char *s, double width);
+/* Reserves a box; ignored once SVG_MAX_BOXES are taken. */
 void svg_take(struct svg_place *p, struct svg_box b);
+/* Reserves the boxes along a line, which labels only prefer to avoid. */
 void svg_take_line(struct svg_place *p, double x0, double y0, double x1, double y1);
 /* Finds and reserves a place for the label of point x, y, a text of the given width. Sets *tx and
  * *ty to the left end of its baseline. Returns true if the label is so far away that it needs a

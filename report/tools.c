@@ -11,6 +11,7 @@
 #include "report/report_text.h"
 #include "report/result.h"
 
+/* Returns whether any file was tested with tool calls. */
 static bool any_tools(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
         if (r->file[i].tools_n > 0) return true;
@@ -52,6 +53,7 @@ static bool any_held(const struct result *r) {
     return false;
 }
 
+/* Returns the file's label; "original" for the base. */
 static const char *label_of(const struct result *r, int i) {
     return r->file[i].is_base ? "original" : pick_label(r, i);
 }
@@ -75,6 +77,7 @@ static void held_cells(const struct result_file *f, double v[HELD_CELLS]) {
     for (size_t k = 0; k < COUNT_OF(places); k++) v[2 + k] = overruled_at(f, places[k]);
 }
 
+/* Returns the largest number of cases of any file. */
 static double most_cases(const struct result *r) {
     double n = 0;
     for (int i = 0; i < r->n_files; i++) n = fmax(n, r->file[i].tools_n);
@@ -86,6 +89,7 @@ struct writer { /* writes table rows as Markdown or HTML */
     void (*row)(const char *name, const double *v, int n, struct buf *out);
 };
 
+/* Writes the table of grades of the tested files. */
 static void main_table(const struct result *r, const struct writer *w, struct buf *out) {
     double v[MAIN_CELLS];
     w->head(main_cell, MAIN_CELLS, out);
@@ -96,6 +100,7 @@ static void main_table(const struct result *r, const struct writer *w, struct bu
     }
 }
 
+/* Writes the table of calls held to the syntax, for files with such results. */
 static void held_table(const struct result *r, const struct writer *w, struct buf *out) {
     double v[HELD_CELLS];
     w->head(held_cell, HELD_CELLS, out);
@@ -108,6 +113,7 @@ static void held_table(const struct result *r, const struct writer *w, struct bu
 
 /* ---- README.md ------------------------------------------------------------------------------- */
 
+/* Writes a table's head in Markdown. */
 static void head_md(const char *const *cell, int n, struct buf *out) {
     buf_str(out, "| file |");
     for (int k = 0; k < n; k++) buf_fmt(out, " %s |", cell[k]);
@@ -116,6 +122,7 @@ static void head_md(const char *const *cell, int n, struct buf *out) {
     buf_chr(out, '\n');
 }
 
+/* Writes a table row in Markdown. */
 static void row_md(const char *name, const double *v, int n, struct buf *out) {
     buf_str(out, "| ");
     md_text(out, name);
@@ -143,12 +150,14 @@ void report_tools_md(const struct result *r, struct buf *out) {
 
 /* ---- report.html ----------------------------------------------------------------------------- */
 
+/* Writes a table's head in HTML. */
 static void head_html(const char *const *cell, int n, struct buf *out) {
     buf_str(out, "<div class=scroll><table class=small><thead><tr><th>file");
     for (int k = 0; k < n; k++) buf_fmt(out, "<th class=n>%s", cell[k]);
     buf_str(out, "</tr></thead><tbody>\n");
 }
 
+/* Writes a table row in HTML; "-" for numbers that are not finite. */
 static void row_html(const char *name, const double *v, int n, struct buf *out) {
     buf_str(out, "<tr><td><code class=name>");
     html_text(out, name);

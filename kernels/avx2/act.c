@@ -60,10 +60,12 @@ INLINE uint16_t to_half(float x) {
     return (uint16_t)_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT);
 }
 
+/* Rounds n activations to Q8_0 blocks. */
 static void quant_q8_0(const float *x, struct blk_Q8_0 *y, int64_t n) {
     for (int64_t b = 0; b < n / 32; b++, x += 32, y++) y->d = to_half(quant_32(x, y->qs, NULL));
 }
 
+/* Rounds n activations to Q8_1 blocks, with their sums. */
 static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     for (int64_t b = 0; b < n / 32; b++, x += 32, y++) {
         int sum;
@@ -84,6 +86,7 @@ static float first_of(const float *x, float top) {
     return top;
 }
 
+/* Rounds n activations to Q8_K blocks, with sums of 16. */
 static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
     for (int64_t b = 0; b < n / QK; b++, x += QK, y++) {
         const float top = largest(x, QK), inv = -127.0f / first_of(x, top);

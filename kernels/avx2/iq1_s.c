@@ -20,6 +20,7 @@ INLINE __m256i index16(const struct blk_IQ1_S *x, int i) {
     const __m256i shift = _mm256_and_si256(_mm256_srli_epi16(h, 4), _mm256_set1_epi16(0x800));
     return _mm256_or_si256(iq_widen(x->qs + 16 * i), _mm256_or_si256(high, shift));
 }
+/* Splits a block into scale, grid indices and sub-block scales. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ1_S *x = w;
     const __m128i s = _mm_and_si128(_mm_srli_epi16(load16(x->qh), 12), _mm_set1_epi16(7));

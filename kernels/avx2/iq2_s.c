@@ -15,6 +15,7 @@ INLINE __m256i index16(const struct blk_IQ2_S *x, int i) {
     return _mm256_or_si256(iq_widen(x->qs + 16 * i),
                            _mm256_and_si256(high, _mm256_set1_epi16(0x300)));
 }
+/* Splits a block into scale, grid indices, signs and sub-block scales. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ2_S *x = w;
     h->d = half(x->d);

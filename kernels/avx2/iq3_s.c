@@ -15,6 +15,7 @@ INLINE __m256i index16(const struct blk_IQ3_S *x, int i) {
     return _mm256_or_si256(iq_widen(x->qs + 16 * i),
                            _mm256_and_si256(high, _mm256_set1_epi16(0x100)));
 }
+/* Splits a block into scale, grid indices, signs and sub-block scales. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ3_S *x = w;
     const __m128i s = _mm_cvtsi32_si128(load_i32(x->scales)), four = _mm_set1_epi8(15);

@@ -6,6 +6,7 @@
 #include "kernels/ops.h"
 #include "kernels/rows/iq3_xxs.h"
 
+/* Splits a block into scale, grid indices, signs and sub-block scales. */
 static inline void parts(const void *w, struct iq_head *h) {
     const struct blk_IQ3_XXS *x = w;
     h->d = half(x->d);

@@ -75,6 +75,7 @@ PANEL(6)
 PANEL(4)
 PANEL(1)
 
+/* Computes a tile of C; add: adds to its previous content. */
 static void gemm_block(const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
                        int64_t ldc, int64_t m, int64_t n, int64_t k, int add) {
     static void (*const strip[4])(const float *, int64_t, const float *, int64_t, float *, int64_t,
@@ -92,6 +93,7 @@ static void gemm_block(const float *a, int64_t lda, const float *b, int64_t ldb,
     for (; j < n; j++) panel_1(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
 }
 
+/* Computes C [m][n] = A [m][k] . B^T [n][k]; ld: floats between rows. */
 static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
                      float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k) {
     int64_t p = 0;

@@ -43,6 +43,7 @@ INLINE void step(int rows, float *s, const float *q, const float *k, const float
     }
 }
 
+/* Runs the delta rule for rows [j0, j1) of the state; uses AVX2 if dk is not a multiple of 16. */
 static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                        int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
                        int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1) {

@@ -49,6 +49,7 @@ CU_KERNEL has_wgmma(int32_t *yes) {
 #endif
 }
 
+/* Rounds n values to BF16. */
 static void round16(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = fp_bf16_to_f32(fp_f32_to_bf16(x[i]));
 }
@@ -119,6 +120,7 @@ static int compare_all(struct cu_stream *s, struct trial *x, bool *ok, struct er
     return 0;
 }
 
+/* Sets *ok to whether wgmma computes correctly; warns if it does not. */
 static int try_wgmma(struct cu_stream *s, struct trial *x, bool *ok, struct err *e) {
     int32_t yes = 0;
     *ok = false;
@@ -139,6 +141,7 @@ static int try_wgmma(struct cu_stream *s, struct trial *x, bool *ok, struct err 
     return 0;
 }
 
+/* Runs the test with device memory of its own. */
 static int try_with_memory(struct cu_stream *s, bool *ok, struct err *e) {
     const uint64_t n_w = 2 * ROWS * K, n_dec = 4 * ROWS * K, n_x = 4 * TOKENS * K,
                    n_y = 4 * TOKENS * ROWS;

@@ -34,6 +34,7 @@ struct attn_job {
     float *part;
     uint8_t *out_q;
 };
+/* Fills the kernel arguments from a. Fails for cache types without a kernel. */
 static int attn_open(struct attn_job *j, const struct cu_attn *a, struct err *e) {
     *j = {};
     TRY(kv_open(&j->k, &j->v, a, e));

@@ -115,6 +115,7 @@ CU_KERNEL __launch_bounds__(THREADS)
     if (cu_is_last(&w->arrived, BLOCKS, is_last)) sort_found(w, all, out + blockIdx.y);
 }
 
+/* Finds the best logits of each row on the device; work: CU_BEST_WORK bytes per row. */
 int cu_best_logits(struct cu_stream *s, const float *x, int64_t n, int64_t n_rows, void *work,
                    struct cu_best *out, struct err *e) {
     if (n < 1 || n > INT32_MAX || n_rows < 1 || n_rows > INT16_MAX)

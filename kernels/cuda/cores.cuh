@@ -214,6 +214,7 @@ CU_KERNEL __launch_bounds__(CORES_BLOCK) attend_part(struct attn_job j) {
 }
 
 template <int FORM>
+/* Launches attention of single rows, split into parts. */
 static int launch_one(struct cu_stream *s, const struct attn_job *j, struct err *e) {
     const bool wide = j->k.dim > 256;
     const int gc = wide ? 4 : 8;
@@ -363,6 +364,7 @@ CU_KERNEL __launch_bounds__(CORES_BLOCK) attend_tile(struct attn_job j) {
 }
 
 template <int ROWS, int TILE, int COLS>
+/* Launches attention of many rows in tiles of ROWS queries. */
 static int launch_tile_of(struct cu_stream *s, const struct attn_job *j, dim3 grid, struct err *e) {
     grid.x = (unsigned)div_up((int)grid.x, ROWS);
     const size_t smem = (size_t)((ROWS + TILE) * j->k.dim + ROWS * (TILE + 1)) * sizeof(float);

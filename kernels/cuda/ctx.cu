@@ -42,6 +42,7 @@ bool cu_lost(void) {
     return __atomic_load_n(&lost, __ATOMIC_ACQUIRE) != 0;
 }
 
+/* Fills *e for a failed CUDA call `what` and clears CUDA's error; returns the status. */
 int cu_fail(struct err *e, cudaError_t rc, const char *what) {
     cudaGetLastError(); /* clear it, so that the next launch does not report it */
     bool now = false;
@@ -75,6 +76,7 @@ static const struct first_driver {
     int major, driver;
 } first_drivers[] = {{11, 450}, {12, 525}, {13, 580}};
 
+/* Fills *e with how to update a driver that is too old; returns the status. */
 static int old_driver(struct err *e, int driver, int runtime) {
     char newer[64] = "to a newer one";
     for (size_t i = 0; i < sizeof first_drivers / sizeof first_drivers[0]; i++)
@@ -129,6 +131,7 @@ static uint64_t bandwidth(int device) {
     return 2 * 1000 * (uint64_t)khz * (uint64_t)(bits / 8);
 }
 
+/* Fills in the properties of a device. ERR_SYS: too old, or it does not respond. */
 static int fill_info(struct cu_info *i, int device, struct err *e) {
     struct cudaDeviceProp p;
     CU_TRY(e, cudaSetDevice(device));
@@ -209,6 +212,7 @@ void cu_close(struct cu_ctx *c) {
     free(c);
 }
 
+/* Lets `from` access the memory of `to` directly, if the machine can do that. */
 static void enable_peer(const struct cu_ctx *from, const struct cu_ctx *to) {
     int yes = 0;
     if (cu_on(from) != cudaSuccess ||
@@ -331,6 +335,7 @@ void cu_stream_free(struct cu_stream *s) {
     free(s);
 }
 
+/* Sets *p to scratch of at least n_bytes, which all kernels of the stream share. */
 int cu_scratch(struct cu_stream *s, uint64_t n_bytes, void **p, struct err *e) {
     if (!s->scratch || cu_buf_bytes(s->scratch->buf) < n_bytes) {
         struct cu_buf *b;
@@ -478,6 +483,7 @@ void cu_launch_early(struct cu_stream *s, bool yes) {
     s->early = yes && s->c->code >= 90 && captures_early();
 }
 
+/* Allows a kernel n_bytes of dynamic shared memory. */
 int cu_smem(const void *kernel, uint64_t n_bytes, struct err *e) {
     struct cudaFuncAttributes a;
     CU_TRY(e, cudaFuncGetAttributes(&a, kernel));

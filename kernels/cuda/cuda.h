@@ -65,6 +65,7 @@ uint64_t cu_buf_bytes(const struct cu_buf *b);
 /* Allocates pinned host memory, for copies at full speed. */
 int cu_host_new(void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what, struct err *e);
 void cu_host_free(struct cu_ctx *c, void *p);
+/* Returns whether p is in pinned main memory. */
 bool cu_is_pinned(struct cu_ctx *c, const void *p);
 
 int cu_stream_new(struct cu_stream **out, struct cu_ctx *c, struct err *e);
@@ -73,8 +74,11 @@ int cu_sync(struct cu_stream *s, struct err *e); /* waits until the stream is em
 /* Copies and fills in stream order. Pageable source memory of an upload may be reused on return;
  * a download is complete after cu_sync. */
 int cu_upload(struct cu_stream *s, void *dst, const void *host, uint64_t n_bytes, struct err *e);
+/* Queues a copy from the device; the host memory is valid after cu_sync(). */
 int cu_download(struct cu_stream *s, void *host, const void *src, uint64_t n_bytes, struct err *e);
+/* Queues a copy within the device. */
 int cu_copy(struct cu_stream *s, void *dst, const void *src, uint64_t n_bytes, struct err *e);
+/* Queues filling n_bytes with a byte. */
 int cu_fill(struct cu_stream *s, void *dst, int byte, uint64_t n_bytes, struct err *e);
 /* Copies from the device of another stream, after all work already queued on that stream and before
  * any work queued on `to` later. Copies directly if the two devices can, otherwise through main
@@ -98,7 +102,9 @@ int cu_event_sync(struct cu_event *v, struct err *e); /* blocks the caller until
 /* Begins capture: until cu_graph_end, launches, copies and fills of the stream are recorded with
  * their addresses instead of run. cu_graph_run queues all of them with one call. */
 int cu_graph_begin(struct cu_stream *s, struct err *e);
+/* Ends the capture and returns it as a graph to run again. */
 int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e);
+/* Queues a captured graph. */
 int cu_graph_run(struct cu_stream *s, struct cu_graph *g, struct err *e);
 void cu_graph_free(struct cu_graph *g);
 
@@ -117,6 +123,7 @@ int64_t cu_launches(const struct cu_stream *s);
 /* Marks the start (0) or end (1) of a timed section. cu_marked_ms waits for both and returns the
  * milliseconds between them. */
 int cu_mark(struct cu_stream *s, int which, struct err *e);
+/* Waits for the second mark and returns the time between both in milliseconds. */
 int cu_marked_ms(struct cu_stream *s, double *ms, struct err *e);
 
 /* A matrix, or a stack of them (experts), on the device: GGUF blocks, row r of matrix m at data + m

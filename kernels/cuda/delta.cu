@@ -90,12 +90,14 @@ CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch, co
         if (back < taps) ring[slot_of(p0 + n_tok - back, taps) * n_ch + c] = past[TAPS - 1 - back];
 }
 
+/* Returns ERR_USAGE unless the convolution has a supported number of taps. */
 static int check_taps(const struct cu_delta *a, struct err *e) {
     if (a->taps >= 1 && a->taps <= CU_MAX_TAPS) return 0;
     return err_set(e, ERR_USAGE, "CUDA: a convolution of %lld taps; 1 to %d are supported",
                    (long long)a->taps, CU_MAX_TAPS);
 }
 
+/* Replaces u by silu of its causal convolution, and updates the ring of inputs. */
 int cu_conv_silu(struct cu_stream *s, const struct cu_delta *a, int64_t n_ch, struct err *e) {
     TRY(check_taps(a, e));
     const int64_t chunks = div_up(a->rows.longest, CONV_TOK), n = a->rows.n_segs * chunks;
@@ -333,6 +335,7 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     }
 }
 
+/* Returns ERR_USAGE unless keys have a supported size. */
 static int check_dims(const struct cu_delta *a, struct err *e) {
     if (a->k_dim >= 4 && a->k_dim % 4 == 0 && a->k_dim <= MAX_DIM) return 0;
     return err_set(e, ERR_USAGE,
@@ -340,6 +343,7 @@ static int check_dims(const struct cu_delta *a, struct err *e) {
                    (long long)a->k_dim, MAX_DIM);
 }
 
+/* Runs the delta rule over all rows and updates the states. */
 int cu_delta_rows(struct cu_stream *s, const struct cu_delta *a, struct err *e) {
     const unsigned n_segs = (unsigned)a->rows.n_segs;
     dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads, n_segs);
@@ -360,6 +364,7 @@ int cu_delta_rows(struct cu_stream *s, const struct cu_delta *a, struct err *e) 
     return 0;
 }
 
+/* Runs convolution, delta rule and norm for sequences of one row each. */
 int cu_delta_token(struct cu_stream *s, const struct cu_delta *a, struct err *e) {
     const dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads);
     TRY(check_dims(a, e));

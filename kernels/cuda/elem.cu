@@ -95,11 +95,13 @@ CU_KERNEL __launch_bounds__(BLOCK) norm_rows(struct cu_norm j) {
     cu_wait_before();
     norm_row(j, blockIdx.x, red);
 }
+/* Computes the norm of n_rows rows, with the sums that a describes. */
 int cu_norm_rows(struct cu_stream *s, const struct cu_norm *a, int64_t n_rows, struct err *e) {
     if (n_rows > 0) CU_LAUNCH_EARLY(e, norm_rows, (unsigned)n_rows, BLOCK, 0, s, *a);
     return 0;
 }
 
+/* Normalizes rows of n values; w NULL: no weight; wn: length after which the weights repeat. */
 int cu_rms(struct cu_stream *s, const float *x, const float *w, float *y, int64_t n_rows, int64_t n,
            int64_t wn, float eps, struct err *e) {
     if (n_rows < 1) return 0;
@@ -145,6 +147,7 @@ CU_KERNEL __launch_bounds__(BLOCK) layer_norm_rows(const float *x, const float *
         y[at + i] = o;
     }
 }
+/* Normalizes groups of n values; w, b: or NULL; wn: length after which they repeat. */
 int cu_layer_norm(struct cu_stream *s, const float *x, const float *w, const float *b, float *y,
                   int64_t n_groups, int64_t n, int64_t wn, float eps, struct err *e) {
     if (n_groups > 0)
@@ -157,6 +160,7 @@ int cu_layer_norm(struct cu_stream *s, const float *x, const float *w, const flo
 CU_DEV int64_t my_value(void) {
     return (int64_t)blockIdx.x * BLOCK + threadIdx.x;
 }
+/* Returns the CUDA blocks for n values. */
 static unsigned blocks_of(int64_t n) {
     return (unsigned)div_up(n, BLOCK);
 }
@@ -175,6 +179,7 @@ CU_KERNEL bias_values(float *x, const float *by, int64_t total, int64_t n) {
     const int64_t i = my_value();
     if (i < total) x[i] += by[i % n];
 }
+/* Adds by [n] to each row of x; total: values of x. */
 int cu_add_bias(struct cu_stream *s, float *x, const float *by, int64_t total, int64_t n,
                 struct err *e) {
     if (total > 0) CU_LAUNCH(e, bias_values, blocks_of(total), BLOCK, 0, s, x, by, total, n);
@@ -198,6 +203,7 @@ CU_KERNEL mul_values(float *x, const float *g, int64_t n, int64_t each, int f) {
     if (f == CU_FACTOR_SOFTPLUS) by = fmaxf(by, 0.0f) + log1pf(expf(-fabsf(by)));
     x[i] *= by;
 }
+/* Multiplies x [n] by a factor of g; each: values per factor, f: CU_FACTOR_... */
 int cu_mul(struct cu_stream *s, float *x, const float *g, int64_t n, int64_t each, int f,
            struct err *e) {
     if (n > 0) CU_LAUNCH(e, mul_values, blocks_of(n), BLOCK, 0, s, x, g, n, each, f);
@@ -208,6 +214,7 @@ CU_KERNEL clamp_values(float *x, int64_t n, float by) {
     const int64_t i = my_value();
     if (i < n) x[i] = fmaxf(-by, fminf(x[i], by));
 }
+/* Clamps n values to +-by. */
 int cu_clamp(struct cu_stream *s, float *x, int64_t n, float by, struct err *e) {
     if (n > 0) CU_LAUNCH(e, clamp_values, blocks_of(n), BLOCK, 0, s, x, n, by);
     return 0;
@@ -217,6 +224,7 @@ CU_KERNEL fit_values(const float *x, float *dst, int64_t n, int64_t from, int64_
     const int64_t i = my_value();
     if (i < n) dst[i] = i % to < from ? x[i / to * from + i % to] : 0.0f;
 }
+/* Copies heads of `from` values to heads of `to`, cut or padded with zeros. */
 int cu_fit_heads(struct cu_stream *s, const float *x, float *dst, int64_t n, int64_t from,
                  int64_t to, struct err *e) {
     if (n > 0) CU_LAUNCH(e, fit_values, blocks_of(n), BLOCK, 0, s, x, dst, n, from, to);
@@ -265,6 +273,7 @@ CU_KERNEL act_values(const float *x, int64_t x_ld, const float *up, int64_t up_l
         f = a.b * v + (v > 0 ? a.p * v * v : a.n * (expm1f(fminf(v, a.eps)) - v));
     dst[i] = up ? f * up[row * up_ld + c] : f;
 }
+/* Computes dst = act(x), times `up` unless that is NULL; act: CU_ACT_... */
 int cu_act_rows(struct cu_stream *s, const float *x, int64_t x_ld, const float *up, int64_t up_ld,
                 float *dst, int64_t n_rows, int64_t n, int act, struct cu_xielu a, struct err *e) {
     const int64_t total = n_rows * n;
@@ -305,6 +314,7 @@ CU_KERNEL moe_bias_values(float *y, int64_t ldy, const float *bias, const int32_
         sum = fmaf(p[u], bias[(int64_t)ids[u] * n + c], sum);
     y[t * ldy + c] += sum;
 }
+/* Adds the experts' output biases, weighted by p, to y. */
 int cu_moe_bias(struct cu_stream *s, float *y, int64_t ldy, const float *bias, const int32_t *ids,
                 const float *p, int64_t n_tok, int64_t n_used, int64_t n, struct err *e) {
     const int64_t total = n_tok * n;
@@ -318,6 +328,7 @@ CU_KERNEL copy_values(const float *x, int64_t x_ld, float *dst, int64_t total, i
     const int64_t i = my_value();
     if (i < total) dst[i] = x[i / n * x_ld + i % n];
 }
+/* Copies the first n values of each row. */
 int cu_copy_rows(struct cu_stream *s, const float *x, int64_t x_ld, float *dst, int64_t n_rows,
                  int64_t n, struct err *e) {
     const int64_t total = n_rows * n;
@@ -331,6 +342,7 @@ CU_KERNEL split_values(const float *x, float *q, float *gate, int64_t total, int
     q[i] = x[2 * row * n + c];
     gate[i] = x[(2 * row + 1) * n + c];
 }
+/* Splits rows of 2 n values into q and gate. */
 int cu_split_gate(struct cu_stream *s, const float *x, float *q, float *gate, int64_t n_rows,
                   int64_t n, struct err *e) {
     const int64_t total = n_rows * n;
@@ -342,6 +354,7 @@ CU_KERNEL scale_values(float *x, int64_t n, float scale, const float *by, int64_
     const int64_t i = my_value();
     if (i < n) x[i] *= by ? scale * by[i % n_by] : scale;
 }
+/* Multiplies x [n] by scale and, unless NULL, by by[i % n_by]. */
 int cu_scale(struct cu_stream *s, float *x, int64_t n, float scale, const float *by, int64_t n_by,
              struct err *e) {
     if (n > 0) CU_LAUNCH(e, scale_values, blocks_of(n), BLOCK, 0, s, x, n, scale, by, n_by);
@@ -368,6 +381,7 @@ CU_KERNEL __launch_bounds__(BLOCK) gate_add_rows(float *dst, const float *x, con
     for (int64_t i = threadIdx.x; i < n; i += BLOCK)
         dst[row * n + i] = fmaf(x[row * n + i], g, dst[row * n + i]);
 }
+/* Adds x * sigmoid(w . h) to dst, row by row; w, h have d values. */
 int cu_gate_add(struct cu_stream *s, float *dst, const float *x, const float *w, const float *h,
                 int64_t n_rows, int64_t n, int64_t d, struct err *e) {
     if (n_rows > 0) CU_LAUNCH(e, gate_add_rows, (unsigned)n_rows, BLOCK, 0, s, dst, x, w, h, n, d);

@@ -453,6 +453,7 @@ CU_KERNEL __launch_bounds__(32 * FEW_WARPS, 1) attend_few(struct attn_job j) {
 }
 
 template <int KF, int VF, int DIM>
+/* Launches attention of few rows for these cache types and head size. */
 static int launch_few(struct cu_stream *s, const struct attn_job *j, struct err *e) {
     const int slots = 2 * (few_rows<KF, DIM>::TILE + few_rows<VF, DIM>::TILE);
     const int room = (int)min_i64((int64_t)s->c->info.smem_bytes, 1 << 20) - 1024 - 16 * DIM;

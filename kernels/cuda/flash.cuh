@@ -299,6 +299,7 @@ CU_KERNEL __launch_bounds__(FL_BLOCK) attend_flash(struct attn_job j) {
 }
 
 template <int KF, int VF, int DIM>
+/* Launches flash attention for these cache types and head size. */
 static int launch_flash_of(struct cu_stream *s, const struct attn_job *j, dim3 grid,
                            struct err *e) {
     typedef struct fl_form<KF, DIM> K;
@@ -312,6 +313,7 @@ static int launch_flash_of(struct cu_stream *s, const struct attn_job *j, dim3 g
 }
 /* Launches the kernel for caches whose tiles are copied; heads have 64, 128 or 256 values. */
 template <int KF, int VF>
+/* Launches flash attention with the kernel for the head size. */
 static int launch_flash(struct cu_stream *s, const struct attn_job *j, dim3 grid, struct err *e) {
     if (j->k.dim == 256) return launch_flash_of<KF, VF, 256>(s, j, grid, e);
     if (j->k.dim == 128) return launch_flash_of<KF, VF, 128>(s, j, grid, e);

@@ -220,9 +220,11 @@ static const struct cu_gemm_kernel table[] = {
 struct parts {
     uint64_t part, list, task, n_tasks, end;
 };
+/* Returns the values between rows of the converted inputs: k, padded to TILE. */
 static int64_t x_ld(const struct cu_product *p) {
     return (int64_t)round_up((uint64_t)p->k, TILE);
 }
+/* Returns the offsets of the parts of the scratch. */
 static struct parts parts_of(const struct cu_product *p, int tokens) {
     struct parts s = {};
     if (p->exact && p->n_sum == 1 && p->n_mats == 1 && !p->ids) return s; /* no scratch needed */
@@ -233,6 +235,7 @@ static struct parts parts_of(const struct cu_product *p, int tokens) {
     s.end = s.n_tasks + 256;
     return s;
 }
+/* Returns the bytes of scratch that the product needs. */
 uint64_t cu_gemm_scratch(const struct cu_product *p) {
     return parts_of(p, p->exact ? (int)CU_LEAST_TASK : (int)TOKENS).end;
 }
@@ -242,6 +245,7 @@ uint64_t cu_gemm_scratch(const struct cu_product *p) {
 static bool is_wide(const struct cu_stream *s, const struct cu_product *p) {
     return s->wgmma && p->w.packed && (!p->up.w || cu_same_rows(p));
 }
+/* Finds the kernel for w. ERR_USAGE: none for this type or size. */
 static int find_kernel(const struct cu_stream *s, const struct cu_product *p,
                        const struct cu_rows *w, struct cu_gemm_kernel *k, struct err *e) {
     *k = p->exact        ? cu_gemm_f32(s, p, w->type)
@@ -254,6 +258,7 @@ static int find_kernel(const struct cu_stream *s, const struct cu_product *p,
                    qtype_name(w->type), (long long)p->n_in, (long long)p->n_mats);
 }
 
+/* Launches the kernel over all tasks for one matrix. */
 static int launch_kernel(struct cu_stream *s, const struct cu_product *p, const struct cu_rows *w,
                          const struct cu_gemm_kernel *k, struct cu_gemm_job *j, struct err *e) {
     const dim3 grid((unsigned)cu_gemm_tasks(p, j->tokens), (unsigned)div_up(p->rows, k->rows));
@@ -266,6 +271,7 @@ static int launch_kernel(struct cu_stream *s, const struct cu_product *p, const 
     return 0;
 }
 
+/* Computes a product of many rows; with p->up, the gated product. */
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     struct cu_gemm_kernel k, up = {};
     TRY(find_kernel(s, p, &p->w, &k, e));

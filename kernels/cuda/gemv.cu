@@ -39,6 +39,7 @@ CU_KERNEL quantize(const float *x, int64_t ldx, int64_t k, uint8_t *dst) {
     cu_act_store(dst + row * CU_ACT_BYTES(k), k, g, x[row * ldx + 32 * g + threadIdx.x % 32]);
 }
 
+/* Rounds rows of k activations to 8 bits for products of few rows. */
 int cu_quantize(struct cu_stream *s, const float *x, int64_t ldx, int64_t k, int64_t n_rows,
                 void *dst, struct err *e) {
     if (n_rows > 0)
@@ -408,6 +409,7 @@ static const struct gemv {
 #undef ROW
 };
 enum { N_TABLE = sizeof table / sizeof table[0] };
+/* Returns the kernel for a type; NULL: none. */
 static const struct gemv *find_kernel(enum qtype t, bool packed) {
     for (int i = 0; i < N_TABLE; i++)
         if (table[i].type == t && table[i].packed == packed) return &table[i];
@@ -448,6 +450,7 @@ static void divide(struct part *p, int n_tok, unsigned *n_blocks) {
     *n_blocks += p->per_out * (unsigned)div_up(p->n_out, p->per_pass);
 }
 
+/* Launches all parts of a job as one kernel. */
 static int launch_job(struct cu_stream *s, struct job *j, struct err *e) {
     unsigned n_blocks = 0;
     const struct gemv *all = NULL; /* the parts' common kernel, or the one for all types */
@@ -477,6 +480,7 @@ static int launch_job(struct cu_stream *s, struct job *j, struct err *e) {
     return 0;
 }
 
+/* Returns the kernel arguments of a product. */
 static struct part part_of(const struct cu_product *p) {
     struct part o = {};
     o.w = p->w;
@@ -496,6 +500,7 @@ static struct part part_of(const struct cu_product *p) {
     return o;
 }
 
+/* Rounds the inputs and computes a product of few rows. */
 int cu_gemv(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     struct job j = {};
     void *x;
@@ -537,6 +542,7 @@ static int take_part(struct part *o, const struct cu_term *a, struct err *e) {
     return 0;
 }
 
+/* Computes up to FUSE_MAX_PRODUCTS products of few rows in one launch. */
 int cu_products(struct cu_stream *s, const struct cu_products *a, struct err *e) {
     struct job j = {};
     for (; j.n < a->n; j.n++) TRY(take_part(&j.part[j.n], &a->part[j.n], e));

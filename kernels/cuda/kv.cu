@@ -12,6 +12,7 @@ struct rows_at { /* the rows of a pass */
     int64_t n_tok;
     int slot, n_slots;
 };
+/* Returns where each row belongs: its sequence, position and slot. */
 static struct rows_at rows_at(const struct cu_attn *a) {
     const struct rows_at r = {a->all_segs, a->row_pos, a->row_seg, a->n_tok, a->slot, a->n_slots};
     return r;
@@ -75,6 +76,7 @@ CU_KERNEL __launch_bounds__(BLOCK) append_rows(struct append_job j) {
     store_block(p, page_of(j.rows, t), h * CU_PAGE + j.rows.pos[t] % CU_PAGE, b, lane, x);
 }
 
+/* Stores the new keys and values of all rows in the cache. */
 int cu_kv_append(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct append_job j;
     TRY(kv_open(&j.k, &j.v, a, e));
@@ -151,6 +153,7 @@ CU_KERNEL __launch_bounds__(BLOCK) prepare_heads(struct qkv_job j) {
         store_block(p, page, row, b, lane, 32 * b + lane < dim ? x[32 * b + lane] : 0.0f);
 }
 
+/* Normalizes and rotates queries and keys, and stores keys and values in the cache. */
 int cu_qkv(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct qkv_job j;
     TRY(kv_open(&j.k, &j.v, a, e));

@@ -13,6 +13,7 @@ struct kv_plane { /* keys or values of a layer */
     uint32_t codes, scales; /* offsets in a page */
 };
 
+/* Sets *form to the kernels' form of a cache type. False: not supported. */
 static bool kv_form_of(enum qtype t, int *form) {
     static const struct {
         enum qtype t;
@@ -25,6 +26,7 @@ static bool kv_form_of(enum qtype t, int *form) {
         }
     return false;
 }
+/* Returns the bytes of the codes of n values, without scales. */
 static int64_t kv_code_bytes(int form, int64_t n) {
     return form == KV_F32 ? 4 * n : form == KV_F16 ? 2 * n : form == KV_Q8 ? n : n / 2;
 }
@@ -51,6 +53,7 @@ static int kv_plane_at(struct kv_plane *p, enum qtype type, const struct cu_attn
         return err_set(e, ERR_USAGE, "CUDA: a page of %lld bytes is too large", (long long)*at);
     return 0;
 }
+/* Finds the planes of keys and values. Fails for types that are not supported. */
 static int kv_open(struct kv_plane *k, struct kv_plane *v, const struct cu_attn *a, struct err *e) {
     int64_t at = 0;
     TRY(kv_plane_at(k, a->k_type, a, a->head_dim - a->latent, &at, e));

@@ -141,6 +141,7 @@ static const struct product_kernel {
 #undef ROW
 };
 
+/* Returns the kernel of a type; NULL: none. */
 static const struct product_kernel *find_kernel(enum qtype t) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == t) return &table[i];
@@ -166,6 +167,7 @@ static int launch(struct cu_stream *s, enum qtype t, struct product *j, bool sid
     return 0;
 }
 
+/* Returns the kernel arguments of y [n_in][rows] = x . W^T. */
 static struct product product_of(const struct cu_weight *w, const float *x, int64_t ldx,
                                  int64_t n_in, float *y, int64_t ldy) {
     struct product j = {};
@@ -184,6 +186,7 @@ static struct product product_of(const struct cu_weight *w, const float *x, int6
     return j;
 }
 
+/* Returns the bytes of one packed matrix; 0: cannot be packed. */
 static uint64_t packed_mat_bytes(const struct cu_weight *w) {
     return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
 }
@@ -203,6 +206,7 @@ static struct cu_rows rows_of(const struct cu_weight *w, int64_t first, bool exa
     return o;
 }
 
+/* Fills *p for weight w; gated: with `up`, or the second half of w if that is NULL. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated, bool exact) {
     memset(p, 0, sizeof *p);
@@ -264,6 +268,7 @@ static int product(struct cu_stream *s, const struct cu_weight *w, const struct 
     return gated ? 0 : launch(s, w->type, j, side, e);
 }
 
+/* Computes y = x . W^T for n_tok rows; exact: with float inputs. */
 int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
               int64_t n_tok, float *y, int64_t ldy, bool exact, struct err *e) {
     struct product j = product_of(w, x, ldx, n_tok, y, ldy);
@@ -271,6 +276,7 @@ int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, in
     return product(s, w, NULL, false, &j, n_tok, exact, &left, e);
 }
 
+/* Computes h = act(gate x) * (up x); up NULL: gate holds both; ids: experts per token, or NULL. */
 int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_weight *up,
            const float *x, int64_t ldx, int64_t n_tok, const int32_t *ids, int64_t n_used,
            bool gelu, float *h, bool exact, struct err *e) {
@@ -292,6 +298,7 @@ int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_we
     return launch(s, gate->type, &j, false, e);
 }
 
+/* Computes a product for each chosen expert of each token. */
 int cu_moe_rows(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
                 int64_t n_tok, const int32_t *ids, int64_t n_used, float *y, bool exact,
                 struct err *e) {
@@ -302,6 +309,7 @@ int cu_moe_rows(struct cu_stream *s, const struct cu_weight *w, const float *x, 
     return product(s, w, NULL, false, &j, n_tok, exact, &left, e);
 }
 
+/* Computes the experts' outputs and their sum weighted by p, for each token. */
 int cu_moe_down(struct cu_stream *s, const struct cu_weight *down, const float *h, int64_t n_tok,
                 const int32_t *ids, const float *p, int64_t n_used, float *y, int64_t ldy,
                 bool exact, struct err *e) {

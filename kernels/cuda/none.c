@@ -5,6 +5,7 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
+/* Fills *e with how to build with CUDA; returns ERR_SYS. */
 static int fail_not_built(struct err *e) {
     return err_set(
         e, ERR_SYS,

@@ -163,6 +163,7 @@ static const struct pack_kernels {
 #undef ROW
 };
 
+/* Returns the pack kernels for w; NULL: it cannot be packed. */
 static const struct pack_kernels *find_kernels(const struct cu_weight *w) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == w->type && w->k % 256 == 0 && w->k > 0) return &table[i];
@@ -182,6 +183,7 @@ static struct pack_job job_of(const struct cu_weight *w) {
             w->row_bytes,
             w->mat_bytes};
 }
+/* Returns the launch grid: a CUDA block per 16 rows of 256 columns. */
 static dim3 grid_of(const struct cu_weight *w) {
     return dim3((unsigned)(w->k / 256), (unsigned)div_up(w->rows, 16), (unsigned)w->mats);
 }
@@ -194,6 +196,7 @@ static int check(const struct cu_weight *w, const struct pack_kernels *p, struct
                    (long long)w->k);
 }
 
+/* Packs w->data into w->packed. */
 int cu_pack_weight(struct cu_stream *s, const struct cu_weight *w, struct err *e) {
     const struct pack_kernels *p = find_kernels(w);
     TRY(check(w, p, e));
@@ -201,6 +204,7 @@ int cu_pack_weight(struct cu_stream *s, const struct cu_weight *w, struct err *e
     return 0;
 }
 
+/* Decodes w->packed to floats, for tests. */
 int cu_unpack_weight(struct cu_stream *s, const struct cu_weight *w, float *dst, struct err *e) {
     const struct pack_kernels *p = find_kernels(w);
     TRY(check(w, p, e));

@@ -17,6 +17,7 @@ CU_KERNEL __launch_bounds__(BLOCK) fill_table(const double *freq, double m, cons
     cs[2 * at] = (float)(m * cos(a));
     cs[2 * at + 1] = (float)(m * sin(a));
 }
+/* Computes cosine and sine of every angle, times m, for n_tok positions. */
 int cu_rope_table(struct cu_stream *s, const double *freq, double m, const int32_t *pos,
                   int64_t n_tok, int64_t half, float *cs, struct err *e) {
     const int64_t total = n_tok * half;
@@ -38,6 +39,7 @@ CU_KERNEL __launch_bounds__(BLOCK) rotate(float *x, const float *cs, int64_t tot
     *p = a * c[0] - b * c[1];
     *q = a * c[1] + b * c[0];
 }
+/* Rotates the first n_rot values of each head; adjacent: pairs are next to each other. */
 int cu_rope(struct cu_stream *s, float *x, const float *cs, int64_t n_tok, int64_t n_heads,
             int64_t head_dim, int64_t n_rot, bool adjacent, struct err *e) {
     const int64_t total = n_tok * n_heads * (n_rot / 2);
@@ -54,6 +56,7 @@ CU_KERNEL __launch_bounds__(BLOCK) temper(float *x, int64_t total, int64_t n, co
     const int64_t steps = ((int64_t)pos[i / n] + offset) / step;
     x[i] *= (float)(1 + (double)scale * log((double)(steps + 1)));
 }
+/* Scales each row by the factor of its position. */
 int cu_temper(struct cu_stream *s, float *x, int64_t n_rows, int64_t n, const int32_t *pos,
               float scale, int64_t step, int64_t offset, struct err *e) {
     const int64_t total = n_rows * n;

@@ -191,6 +191,7 @@ CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
     }
 }
 
+/* Chooses the experts of n_tok tokens. ERR_USAGE: too many experts. */
 int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, struct err *e) {
     if (a->n_experts > MAX_EXPERTS || a->n_used > a->n_experts || a->n_used < 1)
         return err_set(e, ERR_USAGE, "CUDA: %lld of %lld experts; at most %d are supported",
@@ -254,6 +255,7 @@ CU_KERNEL __launch_bounds__(BLOCK)
     }
 }
 
+/* Sorts pairs (token, expert) by expert: counts, first places, and the order. */
 int cu_sort_pairs(struct cu_stream *s, const int32_t *expert, int64_t n_pairs, int64_t n_experts,
                   int32_t *count, int32_t *first, int32_t *place, int32_t *order, struct err *e) {
     if (n_pairs >= 1 << 24) return err_set(e, ERR_USAGE, "CUDA: too many tokens in a pass");

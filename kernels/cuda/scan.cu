@@ -34,6 +34,7 @@ CU_KERNEL __launch_bounds__(BLOCK) short_conv(struct cu_short a) {
     }
 }
 
+/* Computes the gated short convolution and updates the ring of inputs. */
 int cu_short_conv(struct cu_stream *s, const struct cu_short *a, struct err *e) {
     if (a->taps < 1 || a->taps > CU_MAX_TAPS)
         return err_set(e, ERR_USAGE, "CUDA: a convolution of %lld taps; 1 to %d are supported",
@@ -93,12 +94,14 @@ template <int PER, bool first> CU_KERNEL __launch_bounds__(BLOCK) scan(struct cu
         if (l + LANES * i < dim) row[l + LANES * i] = m[i];
 }
 
+/* Returns ERR_USAGE unless the state's size is supported. */
 static int check_dim(int64_t k_dim, struct err *e) {
     if (k_dim >= 1 && k_dim <= MAX_DIM) return 0;
     return err_set(e, ERR_USAGE, "CUDA: states of %lld values; up to %d are supported",
                    (long long)k_dim, MAX_DIM);
 }
 
+/* Runs the state space scan over all rows and updates the states. */
 int cu_scan_rows(struct cu_stream *s, const struct cu_scan *a, struct err *e) {
     const dim3 grid((unsigned)div_up(a->v_dim, ROWS), (unsigned)a->n_heads,
                     (unsigned)a->rows.n_segs);
@@ -180,6 +183,7 @@ template <int PER> CU_KERNEL __launch_bounds__(BLOCK) kda_rows(struct cu_kda a) 
         if (l + LANES * i < dim) row[l + LANES * i] = m[i];
 }
 
+/* Runs Kimi delta attention over all rows and updates the states. */
 int cu_kda_rows(struct cu_stream *s, const struct cu_kda *a, struct err *e) {
     const dim3 grid((unsigned)div_up(a->v_dim, ROWS), (unsigned)a->n_heads,
                     (unsigned)a->rows.n_segs);

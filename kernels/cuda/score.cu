@@ -69,6 +69,7 @@ CU_KERNEL __launch_bounds__(THREADS) score_rows(CU_PARAM(struct cu_score) a) {
     if (threadIdx.x == 0) a.row[blockIdx.x] = r;
 }
 
+/* Computes losses, divergence and best tokens of n rows of logits. */
 int cu_score_rows(struct cu_stream *s, const struct cu_score *a, struct err *e) {
     if (a->n < 1 || a->n_vocab < 1 || a->n_vocab > INT32_MAX)
         return err_set(e, ERR_USAGE, "CUDA: no rows of logits to score");

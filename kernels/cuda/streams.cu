@@ -16,6 +16,7 @@ CU_KERNEL __launch_bounds__(BLOCK)
     for (int b = 0; b < k; b++) sum = fmaf(cs[b], xs[b * w], sum);
     y[i] = sum;
 }
+/* Mixes k streams with the coefficients c [k][k] of each row. */
 int cu_mix(struct cu_stream *s, const float *x, const float *c, float *y, int64_t n_rows, int64_t n,
            int k, struct err *e) {
     const int64_t total = n_rows * n;
@@ -32,6 +33,7 @@ CU_KERNEL __launch_bounds__(BLOCK) spread_values(const float *x, const float *c,
     if (a < first) return;
     y[i] = fmaf(c ? 1.0f + c[row * (n / w) + a] : 1.0f, x[row * w + i % w], y[i]);
 }
+/* Spreads x [w] over the streams from `first` on, times c; c NULL: unscaled. */
 int cu_spread(struct cu_stream *s, const float *x, const float *c, float *y, int64_t n_rows,
               int64_t n, int64_t w, int first, struct err *e) {
     const int64_t total = n_rows * n;
@@ -56,6 +58,7 @@ CU_KERNEL __launch_bounds__(BLOCK) level_rows(const float *x, float *y, int64_t 
     const float by = sqrtf(a / b);
     for (int64_t i = threadIdx.x; i < w; i += BLOCK) yr[i] *= by;
 }
+/* Scales the streams of w values to equal magnitude, row by row. */
 int cu_level(struct cu_stream *s, const float *x, float *y, int64_t n_rows, int64_t n, int64_t w,
              struct err *e) {
     const int per = (int)(n / w);
@@ -75,6 +78,7 @@ CU_KERNEL __launch_bounds__(BLOCK) peaks_rows(const float *x, float *y, int64_t 
     const float cut = mean + by * sqrtf(cu_block_sum(sq, red) / (float)n);
     for (int64_t i = threadIdx.x; i < n; i += BLOCK) yr[i] = fmaxf(0.0f, xr[i] - cut);
 }
+/* Keeps the values above mean + by * deviation, less that cut; others become 0. */
 int cu_peaks(struct cu_stream *s, const float *x, float *y, int64_t n_rows, int64_t n, float by,
              struct err *e) {
     if (n_rows > 0) CU_LAUNCH(e, peaks_rows, (unsigned)n_rows, BLOCK, 0, s, x, y, n, by);

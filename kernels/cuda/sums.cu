@@ -45,16 +45,19 @@ CU_KERNEL __launch_bounds__(THREADS) move_sums(double *part, double *all, int64_
     part[i] = 0;
 }
 
+/* Returns the CUDA blocks for n items. */
 static unsigned blocks_for(int64_t n) {
     return (unsigned)div_up(n, THREADS);
 }
 
+/* Adds the squares of each column, and n_rows as the last number, to sum [k + 1]. */
 int cu_column_sums(struct cu_stream *s, const float *x, int64_t n_rows, int64_t ld, int64_t k,
                    double *sum, struct err *e) {
     CU_LAUNCH(e, column_sums, blocks_for(k), THREADS, 0, s, x, n_rows, ld, k, sum);
     return 0;
 }
 
+/* Does the same as cu_column_sums() for each expert's rows. */
 int cu_expert_sums(struct cu_stream *s, const float *x, int64_t per_row, int64_t ld, int64_t k,
                    const int32_t *first, const int32_t *order, int64_t n_experts, double *sum,
                    struct err *e) {

@@ -34,6 +34,7 @@ INLINE float quant_32(const float *x, int8_t *qs, int *sum) {
     return d;
 }
 
+/* Rounds n activations to Q8_0 blocks. */
 static void quant_q8_0(const float *x, struct blk_Q8_0 *y, int64_t n) {
     for (int64_t b = 0; b < n / 32; b++, x += 32, y++) {
         int sum;
@@ -41,6 +42,7 @@ static void quant_q8_0(const float *x, struct blk_Q8_0 *y, int64_t n) {
     }
 }
 
+/* Rounds n activations to Q8_1 blocks, with their sums. */
 static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     for (int64_t b = 0; b < n / 32; b++, x += 32, y++) {
         int sum;
@@ -61,6 +63,7 @@ static float first_of(const float *x, float top) {
     return top;
 }
 
+/* Rounds n activations to Q8_K blocks, with sums of 16. */
 static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
     for (int64_t b = 0; b < n / QK; b++, x += QK, y++) {
         const float top = largest(x, QK), inv = -127.0f / first_of(x, top);

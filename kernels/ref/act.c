@@ -9,6 +9,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns the largest absolute value. */
 static float largest(const float *x, int n) {
     float m = 0;
     for (int i = 0; i < n; i++) m = fmaxf(m, fabsf(x[i]));
@@ -29,6 +30,7 @@ static float quant_32(const float *x, int8_t *qs, int *sum) {
     return d;
 }
 
+/* Rounds n activations to Q8_0 blocks. */
 static void quant_q8_0(const float *x, struct blk_Q8_0 *y, int64_t n) {
     for (int64_t b = 0; b < n / 32; b++, x += 32, y++) {
         int sum;
@@ -36,6 +38,7 @@ static void quant_q8_0(const float *x, struct blk_Q8_0 *y, int64_t n) {
     }
 }
 
+/* Rounds n activations to Q8_1 blocks, with their sums. */
 static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     for (int64_t b = 0; b < n / 32; b++, x += 32, y++) {
         int sum;

@@ -13,12 +13,14 @@ static float dot_f32(const float *restrict a, const float *restrict b, int64_t n
     return (float)s;
 }
 
+/* Computes C [m][n] = A [m][k] . B^T [n][k]; ld: floats between rows. */
 static void gemm_f32(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
                      float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k) {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) c[i * ldc + j] = dot_f32(a + i * lda, b + j * ldb, k);
 }
 
+/* Adds A [m][k] . B [k][n] to C [m][n]; ld: floats between rows. */
 static void gemm_nn(const float *restrict a, int64_t lda, const float *restrict b, int64_t ldb,
                     float *restrict c, int64_t ldc, int64_t m, int64_t n, int64_t k) {
     for (int64_t i = 0; i < m; i++)
@@ -29,6 +31,7 @@ static void gemm_nn(const float *restrict a, int64_t lda, const float *restrict 
         }
 }
 
+/* Computes y = x / rms(x) * w; w NULL: 1. */
 static void rms_norm(const float *x, const float *w, float *y, int64_t n, float eps) {
     double s = 0;
     for (int64_t i = 0; i < n; i++) s += (double)x[i] * (double)x[i];
@@ -36,6 +39,7 @@ static void rms_norm(const float *x, const float *w, float *y, int64_t n, float 
     for (int64_t i = 0; i < n; i++) y[i] = w ? x[i] * r * w[i] : x[i] * r;
 }
 
+/* Scales x to the length `scale`. */
 static void l2_norm(float *x, int64_t n, float eps, float scale) {
     double s = 0;
     for (int64_t i = 0; i < n; i++) s += (double)x[i] * (double)x[i];
@@ -47,6 +51,7 @@ static double sigmoid(double x) {
     return 1.0 / (1.0 + exp(-x));
 }
 
+/* Computes dst = silu(gate) * up. */
 static void swiglu(const float *gate, const float *up, float *dst, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         const double g = (double)gate[i];
@@ -58,6 +63,7 @@ static void sigmoid_mul(float *x, const float *g, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] * sigmoid((double)g[i]));
 }
 
+/* Multiplies x by silu(z). */
 static void silu_mul(float *x, const float *z, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         const double v = (double)z[i];
@@ -73,6 +79,7 @@ static void softmax(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)(exp((double)x[i] - (double)max) / s);
 }
 
+/* Replaces n scores by exp(x - max), updates *max and *sum; returns the factor of earlier sums. */
 static float softmax_more(float *x, int64_t n, float *max, double *sum) {
     const float before = *max;
     for (int64_t i = 0; i < n; i++) *max = fmaxf(*max, x[i]);
@@ -90,10 +97,12 @@ static float softmax_more(float *x, int64_t n, float *max, double *sum) {
     return (float)less;
 }
 
+/* Adds a * x to y. */
 static void axpy(float *restrict y, const float *restrict x, float a, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
+/* Rotates pairs (x[j], x[j + n_rot / 2]); cs: their cosines and sines in turn. */
 static void rope_neox(float *x, const float *cs, int64_t n_rot) {
     const int64_t half = n_rot / 2;
     for (int64_t j = 0; j < half; j++) {
@@ -112,6 +121,7 @@ static double conv(const float *w, float *state, int64_t n_ch, int64_t k, float 
     return s;
 }
 
+/* Replaces channels [c0, c1) of u by silu of their convolution of k taps; updates the state. */
 static void conv_silu(float *u, int64_t ld, const float *w, const float *bias, float *state,
                       int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k) {
     for (int64_t c = c0; c < c1; c++)
@@ -122,6 +132,7 @@ static void conv_silu(float *u, int64_t ld, const float *w, const float *bias, f
         }
 }
 
+/* Computes the gated convolution of channels [c0, c1); updates the state. */
 static void short_conv(const float *u, int64_t ld, const float *w, float *state, float *o,
                        int64_t ldo, int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch,
                        int64_t k) {
@@ -133,6 +144,7 @@ static void short_conv(const float *u, int64_t ld, const float *w, float *state,
         }
 }
 
+/* Runs the delta rule for rows [j0, j1) of the state s [..][dk] over n_tok tokens. */
 static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                        int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
                        int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1) {
@@ -153,6 +165,7 @@ static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, c
         }
 }
 
+/* Runs Kimi delta attention for rows [j0, j1) of the state s over n_tok tokens. */
 static void kda_rows(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                      int64_t ldv, float *o, int64_t ldo, const float *decay, int64_t ldd,
                      const float *beta, int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0,
@@ -175,6 +188,7 @@ static void kda_rows(float *s, const float *q, const float *k, int64_t ldqk, con
         }
 }
 
+/* Runs Mamba 2's scan for rows [j0, j1) of the state s [..][n] over n_tok tokens. */
 static void mamba2_rows(float *s, const float *b, const float *c, int64_t ldbc, const float *x,
                         int64_t ldx, float *o, int64_t ldo, const float *decay, const float *dt,
                         int64_t ldg, float skip, int64_t n_tok, int64_t n, int64_t j0, int64_t j1) {
@@ -191,6 +205,7 @@ static void mamba2_rows(float *s, const float *b, const float *c, int64_t ldbc, 
         }
 }
 
+/* Runs Mamba's scan for channels [j0, j1) of the state s [..][n] over n_tok tokens. */
 static void mamba1_rows(float *s, const float *a, const float *skip, const float *x,
                         const float *dt, float *o, int64_t ld, const float *b, const float *c,
                         int64_t ldbc, int64_t n_tok, int64_t n, int64_t j0, int64_t j1) {
