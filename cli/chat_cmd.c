@@ -14,6 +14,7 @@
 
 enum { MAX_FILE = 64 << 20 };
 
+/* Shows an error as a note. */
 static void note_err(struct chatting *u, const struct err *e) {
     struct buf b = {0};
     text_visible(&b, e->msg, strlen(e->msg));
@@ -28,6 +29,7 @@ static void do_bye(struct chatting *u, const char *rest) {
     u->done = true;
 }
 
+/* Runs /system: shows the system message, or sets it; "" removes it. */
 static void do_system(struct chatting *u, const char *rest) {
     if (*rest) {
         talk_set_system(&u->r->talk, strcmp(rest, "\"\"") == 0 ? NULL : rest);
@@ -43,6 +45,7 @@ static void do_system(struct chatting *u, const char *rest) {
     free(text);
 }
 
+/* Runs /reset: drops the conversation except the system message. */
 static void do_reset(struct chatting *u, const char *rest) {
     (void)rest;
     talk_clear(&u->r->talk);
@@ -58,6 +61,7 @@ static char *path_of(const char *text) {
     return home && strncmp(text, "~/", 2) == 0 ? io_join(home, text + 2) : xstrdup(text);
 }
 
+/* Writes the conversation to a private file; force: replaces an existing one. */
 static void write_talk(struct chatting *u, const char *path, bool force) {
     struct buf b = {0};
     struct err e = {0};
@@ -70,6 +74,7 @@ static void write_talk(struct chatting *u, const char *path, bool force) {
     buf_release(&b);
 }
 
+/* Runs /save [-f] FILE. */
 static void do_save(struct chatting *u, const char *rest) {
     bool force = u->r->w->overwrite;
     if (strncmp(rest, "-f ", 3) == 0) {
@@ -90,6 +95,7 @@ static void do_save(struct chatting *u, const char *rest) {
     free(path);
 }
 
+/* Runs /load FILE. */
 static void do_load(struct chatting *u, const char *rest) {
     struct err e = {0};
     char *text = NULL;
@@ -121,6 +127,7 @@ static void note_thinking(struct chatting *u) {
     free(kwargs);
 }
 
+/* Runs /set [NAME [VALUE]]: shows or changes settings. */
 static void do_set(struct chatting *u, const char *rest) {
     static const char theirs[] = "parameter "; /* Ollama: /set parameter temperature 0.5 */
     if (strncmp(rest, theirs, sizeof theirs - 1) == 0) rest += sizeof theirs - 1;
@@ -152,6 +159,7 @@ static void do_set(struct chatting *u, const char *rest) {
     buf_release(&b);
 }
 
+/* Runs /tool TEXT: the result of the call that waits for one. */
 static void do_tool(struct chatting *u, const char *rest) {
     if (!talk_open_calls(&u->r->talk)) {
         screen_note(u->screen, "no tool call is waiting for a result");
@@ -165,11 +173,13 @@ static void do_tool(struct chatting *u, const char *rest) {
         chat_answer(u, true);
 }
 
+/* Runs /continue: generates more of the last answer. */
 static void do_continue(struct chatting *u, const char *rest) {
     (void)rest;
     chat_more(u);
 }
 
+/* Runs /retry: generates the last answer again. */
 static void do_retry(struct chatting *u, const char *rest) {
     struct talk *t = &u->r->talk;
     (void)rest;
@@ -238,6 +248,7 @@ enum chat_kind chat_parse(const char *text, int *command, const char **rest) {
     return CHAT_UNKNOWN;
 }
 
+/* Returns the name of command i; NULL past the end. */
 static const char *command_name(void *ctx, int i) {
     (void)ctx;
     return (size_t)i < COUNT_OF(commands) ? commands[i].name : NULL;

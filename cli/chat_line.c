@@ -29,6 +29,7 @@ enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
  * most one conversation on its terminal, so signals go to the process's context. */
 static volatile sig_atomic_t asked, ended;
 
+/* Handles SIGINT and SIGTERM: interrupts the answer; after GIVE_UP signals, exits. */
 static void on_signal(int sig) {
     if (sig != SIGINT) ended = 1;
     if (++asked > GIVE_UP) { /* The loop does not respond. */
@@ -40,6 +41,7 @@ static void on_signal(int sig) {
     line_wake();
 }
 
+/* Records that the loop has reacted to the signals. */
 static void note_heard(void) {
     asked = 0;
     if (!ended) progress_resume();
@@ -48,6 +50,7 @@ static void note_heard(void) {
 struct signals {
     struct sigaction of_int, of_term;
 };
+/* Installs the handlers of the chat and keeps the old ones. */
 static void take_signals(struct signals *old) {
     struct sigaction sa = {.sa_handler = on_signal};
     sigemptyset(&sa.sa_mask);
@@ -55,6 +58,7 @@ static void take_signals(struct signals *old) {
     sigaction(SIGINT, &sa, &old->of_int);
     sigaction(SIGTERM, &sa, &old->of_term);
 }
+/* Restores the old handlers. */
 static void give_signals_back(const struct signals *old) {
     sigaction(SIGINT, &old->of_int, NULL);
     sigaction(SIGTERM, &old->of_term, NULL);
@@ -73,6 +77,7 @@ static int count_tokens(void *ud, int skip, int64_t *n, struct err *e) {
     return rc;
 }
 
+/* Notes that the oldest messages no longer fit; before: how many were left out earlier. */
 static void say_left_out(struct chatting *u, int before) {
     screen_note(u->screen,
                 "the context of %" PRId64
@@ -123,6 +128,7 @@ static bool shift(struct chatting *u, struct ids *prompt) {
 
 /* ---- answers ---- */
 
+/* Logs an error with control characters made visible. */
 static void print_error(const struct err *e) {
     struct buf b = {0};
     text_visible(&b, e->msg, strlen(e->msg));
@@ -130,6 +136,7 @@ static void print_error(const struct err *e) {
     buf_release(&b);
 }
 
+/* Shows what is notable about the answer: cut off, open calls, a full context. */
 static void say_about(struct chatting *u) {
     struct run *r = u->r;
     struct buf b = {0};
@@ -165,6 +172,7 @@ static bool keep(struct chatting *u, int rc) {
     return true;
 }
 
+/* Continues an answer that filled the context, after dropping the oldest turns. */
 static int answer_when_full(struct chatting *u, int rc, struct err *e) {
     struct ids prompt = {0};
     while (!rc && u->a.gen.stop == GEN_CONTEXT && shift(u, &prompt))
@@ -214,6 +222,7 @@ void chat_more(struct chatting *u) {
 
 /* ---- lines ---- */
 
+/* Returns whether b ends with `tail`, at or after `from`. */
 static bool ends_with(const struct buf *b, const char *tail, size_t from) {
     const size_t n = strlen(tail);
     return b->len >= from + n && memcmp(b->data + b->len - n, tail, n) == 0;
@@ -253,6 +262,7 @@ static bool is_result(const struct chatting *u, const char *text) {
     return (*s == '{' || *s == '[') && talk_open_calls(&u->r->talk) > 0;
 }
 
+/* Notes an unknown command and suggests a similar one. */
 static void note_unknown(struct chatting *u, const char *text) {
     const char *near = chat_near(text);
     screen_note(u->screen,
@@ -261,6 +271,7 @@ static void note_unknown(struct chatting *u, const char *text) {
                 near ? " (did you mean /" : "", near ? near : "", near ? "?)" : "");
 }
 
+/* Handles a line: a tool's result, a command, or a message. */
 static void take_turn(struct chatting *u, const char *text) {
     const char *rest;
     int command;
@@ -284,6 +295,7 @@ static void take_turn(struct chatting *u, const char *text) {
     }
 }
 
+/* Shows the model and how to get help. */
 static void note_banner(const struct chatting *u) {
     const struct run *r = u->r;
     const char *name = gguf_str_or(r->m->gguf, "general.name", "");
@@ -297,6 +309,7 @@ static void note_banner(const struct chatting *u) {
     buf_release(&b);
 }
 
+/* Reads and handles lines until the user quits. */
 static void run_loop(struct chatting *u) {
     struct buf text = {0};
     int n_intr = 0; /* interruptions in a row */

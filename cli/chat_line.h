@@ -31,6 +31,7 @@ enum chat_kind { CHAT_TEXT, CHAT_COMMAND, CHAT_UNKNOWN };
 enum chat_kind chat_parse(const char *text, int *command, const char **rest);
 /* Returns the command closest to an unknown one, without its slash, or NULL. */
 const char *chat_near(const char *text);
+/* Runs command number `command`; rest: the text after its name. */
 void chat_do(struct chatting *u, int command, const char *rest);
 extern const char *const chat_words[]; /* "/help", ...; NULL at the end */
 

@@ -21,6 +21,7 @@
 
 /* ---- options ---- */
 
+/* Returns ERR_USAGE unless --kwargs is a JSON object; NULL is fine. */
 static int check_kwargs(const char *kwargs, struct err *e) {
     struct json *j = NULL;
     if (!kwargs) return 0;
@@ -87,6 +88,7 @@ static int check_names(const struct run_cli *x, struct err *e) {
     return 0;
 }
 
+/* Checks the options, with the model's defaults known. */
 static int check_args(struct run_cli *x, struct err *e) {
     struct run *r = &x->r;
     const struct run_args *a = &r->a;
@@ -107,6 +109,7 @@ static int check_args(struct run_cli *x, struct err *e) {
 
 /* ---- the prompt ---- */
 
+/* Appends a text file. */
 static int add_file(struct buf *out, const char *path, struct err *e) {
     char *text = NULL;
     size_t len = 0;
@@ -143,12 +146,14 @@ static int gather(const struct run_cli *x, struct buf *out, bool *any, struct er
     return 0;
 }
 
+/* Sets and returns the error for a missing prompt; empty: standard input was. */
 static int no_prompt(bool empty, struct err *e) {
     return err_set(e, ERR_USAGE,
                    "run: %s; give -p TEXT, --chat FILE.json, or the prompt as an argument",
                    empty ? "standard input is empty" : "there is no prompt");
 }
 
+/* Returns whether the text has only whitespace. */
 static bool is_blank(const struct buf *b) {
     for (size_t i = 0; i < b->len; i++)
         if (!strchr(" \t\r\n", b->data[i])) return false;
@@ -174,6 +179,7 @@ static void view_newline(void *ud) {
     screen_newline(ud);
 }
 
+/* Shows answers on `out`; NULL: not at all. */
 static void show_on(struct run_cli *x, FILE *out) {
     screen_init(&x->screen, out, x->c->color);
     x->screen.thinking = x->r.set.thinking;
@@ -188,6 +194,7 @@ static void show_on(struct run_cli *x, FILE *out) {
 
 /* ---- the answer ---- */
 
+/* Reads the prompt from standard input. ERR_USAGE: a terminal, or empty. */
 static int read_stdin(struct run_cli *x, struct buf *text, struct err *e) {
     const bool can = x->c->out == stdout && !isatty(STDIN_FILENO);
     if (can) TRY(add_file(text, "-", e));
@@ -216,6 +223,7 @@ static void say_unread(const struct run_cli *x) {
                  "the prompt");
 }
 
+/* Answers the prompt, or starts a chat without one. */
 static int run_prompt(struct run_cli *x, struct err *e) {
     struct buf text = {0};
     bool any = false;

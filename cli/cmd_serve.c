@@ -30,6 +30,7 @@ static void log_line(void *ud, const char *line) {
     fprintf(stderr, "%s\n", line);
 }
 
+/* Prints the line that says where the server listens; ud: the cli. */
 static void say_ready(void *ud, const char *line) {
     const struct cli *c = ud;
     fprintf(c->out, "%s\n", line);

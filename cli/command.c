@@ -38,6 +38,7 @@ static int flush_result(FILE *f, struct err *e) {
     return 0;
 }
 
+/* Returns the command of this name; NULL: unknown. */
 static const struct subcommand *find_command(const char *name) {
     for (size_t i = 0; i < COUNT_OF(commands); i++)
         if (strcmp(commands[i].name, name) == 0) return &commands[i];
@@ -47,6 +48,7 @@ static bool is_command(void *ctx, const char *word) {
     (void)ctx;
     return find_command(word) != NULL;
 }
+/* Returns the name of command i; NULL past the end. */
 static const char *next_command(void *ctx, int i) {
     (void)ctx;
     return i < (int)COUNT_OF(commands) ? commands[i].name : NULL;
@@ -56,6 +58,7 @@ void command_to_front(int argc, char **argv) {
     cli_to_front(argc, argv, is_command, NULL);
 }
 
+/* Sets and returns the error for an unknown command, with a suggestion. */
 static int unknown_command(const char *name, struct err *e) {
     const char *say = peer_command(name), *best = guess_name(name, next_command, NULL);
     if (say) return err_set(e, ERR_USAGE, "no command '%.80s': %s", name, say);
@@ -88,6 +91,7 @@ static bool takes_path(const struct subcommand *s, int i) {
     return strcmp(s->name, "completion") != 0 && (i == 0 || !words);
 }
 
+/* Runs the command argv[1] and completes its error messages. */
 static int run_words(struct cli *c, int argc, char **argv, struct err *e) {
     const struct subcommand *s = find_command(argv[1]);
     char say[600];

@@ -61,6 +61,7 @@ static bool in_list(const char *list, const char *word) {
     return false;
 }
 
+/* Returns whether n bytes typed mean `ours`, ignoring case and '_' for '-'. */
 static bool same_name(const char *ours, const char *typed, size_t n) {
     if (strlen(ours) != n) return false;
     for (size_t i = 0; i < n; i++) {

@@ -84,6 +84,7 @@ static int count_lines(const struct buf *b) {
 /* Maximum width of the column of names; a longer name has its text on the next line. */
 enum { LEFT_MOST = 26 };
 
+/* Writes the left part of an option's help; returns its length. */
 static int left_text(char out[96], const struct option *o) {
     char letter[8] = "    ";
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
@@ -102,6 +103,7 @@ static int text_column(const struct option *o, int width) {
     return (most ? most : cap) + 2;
 }
 
+/* Appends the help of an option; column: where its text begins. */
 static void one_option(struct buf *b, const struct option *o, int column, int width) {
     char left[96];
     int len = left_text(left, o);
@@ -126,6 +128,7 @@ static void options_text(struct buf *b, const struct cmd_spec *spec, int shown, 
     buf_release(&names);
 }
 
+/* Appends the common options: all with help, or only their names. */
 static void common_text(struct buf *b, const struct cmd_spec *spec, const struct option *common,
                         bool all, int width) {
     struct buf names = {0};
@@ -145,6 +148,7 @@ static void common_text(struct buf *b, const struct cmd_spec *spec, const struct
     buf_release(&names);
 }
 
+/* Appends the command's examples. */
 static void tail_text(struct buf *b, const struct cmd_spec *spec) {
     const char *line = help_example(spec->name, 0);
     if (line) buf_str(b, "\nexamples:\n");

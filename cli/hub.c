@@ -43,6 +43,7 @@ static const char *behind_host(const char *s, bool *hub) {
     return s;
 }
 
+/* Returns whether the command needs a folder, not a GGUF file. */
 static bool wants_folder(const char *command) {
     return strcmp(command, "make") == 0 || strcmp(command, "convert") == 0;
 }
@@ -65,6 +66,7 @@ static bool is_model_name(const char *s) {
     return letter && digit;
 }
 
+/* Writes how to download a repository; n_org, n: lengths of owner and name; tag: or NULL. */
 static void say_download(const char *repo, int n_org, int n, const char *tag, const char *command,
                          char *say, size_t cap) {
     const char *name = repo + n_org + 1;

@@ -61,12 +61,14 @@ void line_wake(void) {
     errno = keep;
 }
 
+/* Handles a changed window size, and continuing after a stop. */
 static void on_window(int sig) {
     if (sig == SIGWINCH) resized = 1;
     if (sig == SIGCONT) continued = 1;
     line_wake();
 }
 
+/* Opens the pipe that wakes a waiting read; false: failed. */
 static bool open_pipe(void) {
     if (wake_fd[0] >= 0) return true;
     return os_pipe(wake_fd) == 0;
@@ -87,6 +89,7 @@ void line_restore(void) {
 
 /* ---- characters ---- */
 
+/* Draws the line again after a signal. */
 static void redraw_line(struct line *l) {
     if (!l->el) return;
     if (resized) el_resize(l->el);
@@ -120,6 +123,7 @@ static bool fill(struct line *l) {
     }
 }
 
+/* Returns the next byte of input; -1: none, l->why has the reason. */
 static int next_byte(struct line *l) {
     if (l->at == l->n && !fill(l)) return -1;
     return l->in[l->at++];
@@ -156,6 +160,7 @@ static struct line *line_of(EditLine *el) {
     return l;
 }
 
+/* Reads a character for libedit; 1: read, 0: end of input, -1: interrupted. */
 static int get_char(EditLine *el, wchar_t *out) {
     struct line *l = line_of(el);
     if (!l->waiting) fputs("\033[?2004h", l->screen);
@@ -172,6 +177,7 @@ static const char *get_prompt(EditLine *el) {
 
 /* ---- keys of our own ---- */
 
+/* Inserts a line break at the cursor. */
 static unsigned char key_newline(EditLine *el, int ch) {
     (void)ch;
     return el_winsertstr(el, L"\n") < 0 ? CC_ERROR : CC_REFRESH;
@@ -293,6 +299,7 @@ static int64_t read_entries(struct line *l, char *text, int64_t from, struct buf
     return n;
 }
 
+/* Loads the history file, and shortens it if it is too long. */
 static void load_history(struct line *l) {
     struct err e;
     char *text = NULL;
@@ -352,6 +359,7 @@ static void use_utf8(void) {
     if (!setlocale(LC_CTYPE, "C.UTF-8")) setlocale(LC_CTYPE, "en_US.UTF-8");
 }
 
+/* Starts libedit on the terminal. */
 static void start_editing(struct line *l) {
     HistEvent ev;
     use_utf8();
@@ -410,6 +418,7 @@ void line_free(struct line *l) {
     free(l);
 }
 
+/* Reads a line without editing. */
 static enum line_end read_plain(struct line *l, struct buf *out) {
     FILE *f = l->screen ? l->screen : stderr;
     fputs(l->prompt, f);

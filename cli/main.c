@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/ranks.h"
 
+/* Interrupts the program; exits on the second signal. */
 static void on_signal(int sig) {
     struct ctx *program = ctx_process();
     /* With several ranks, this one may be waiting for one that has exited. */

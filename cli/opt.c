@@ -34,6 +34,7 @@ struct tables {
     void *args[2];             /* the structs for their values */
 };
 
+/* Returns the option by name, or by its letter unless that is 0; NULL: unknown. */
 static const struct option *find_option(const struct tables *ts, const char *name, size_t len,
                                         char letter) {
     for (int k = 0; k < 2; k++)
@@ -54,6 +55,7 @@ struct parse { /* a command line */
     int n_given;
 };
 
+/* Returns the name of option i of both tables; NULL past the end. */
 static const char *next_name(void *ctx, int i) {
     const struct tables *ts = ctx;
     const int n = opt_count(ts->t[0]);
@@ -61,6 +63,7 @@ static const char *next_name(void *ctx, int i) {
     return i - n < opt_count(ts->t[1]) ? ts->t[1][i - n].name : NULL;
 }
 
+/* Sets and returns the error for an unknown option, with a suggestion. */
 static int unknown_option(struct parse *p, const char *arg, struct err *e) {
     char name[64];
     snprintf(name, sizeof name, "%s", arg + strspn(arg, "-"));
@@ -73,6 +76,7 @@ static int unknown_option(struct parse *p, const char *arg, struct err *e) {
                    arg, p->spec->name);
 }
 
+/* Returns whether the command's first argument is a model. */
 static bool takes_model_first(const struct parse *p) {
     return strncmp(p->spec->synopsis, "MODEL", 5) == 0;
 }
@@ -98,6 +102,7 @@ struct found {
     const char *value;              /* value in the same word, or NULL */
 };
 
+/* Finds the option that arg names, or the one of another program. */
 static void find_argument(struct parse *p, const char *arg, struct found *f) {
     const char *name = arg + strspn(arg, "-"), *eq = strchr(name, '=');
     size_t n = eq ? (size_t)(eq - name) : strlen(name);
@@ -133,6 +138,7 @@ static void *args_of(const struct tables *ts, const struct option *o) {
     return ts->args[o >= ts->t[1] && o < ts->t[1] + opt_count(ts->t[1])];
 }
 
+/* Stores an option's value; v NULL: the option takes none. */
 static int store_value(struct parse *p, const struct option *o, const char *v, struct err *e) {
     char what[64], *end = NULL;
     void *dst = (char *)args_of(&p->ts, o) + o->at;
@@ -251,6 +257,7 @@ static int check_given(const struct parse *p, struct err *e) {
 
 /* ---- the common options ---------------------------------------------------------------------- */
 
+/* Parses auto, always or never, or on or off; *out: its index. */
 static int parse_choice(const char *text, const char *what, const char *const *names, int n,
                         int *out, struct err *e) {
     if (strcmp(text, "on") == 0) text = "always";
@@ -292,6 +299,7 @@ static const char *choices_dir(struct arena *mem) {
     return dir;
 }
 
+/* Applies the options that all commands share. */
 static int apply_common(struct cli *c, const struct common_opts *k, struct err *e) {
     struct work_how how = {.threads = k->threads,
                            .stream_from = k->stream_from,
@@ -392,12 +400,14 @@ struct subs {
     const struct subcommand *v;
     int n;
 };
+/* Returns whether the word names a subcommand. */
 static bool is_sub(void *ctx, const char *word) {
     const struct subs *s = ctx;
     for (int i = 0; i < s->n; i++)
         if (strcmp(s->v[i].name, word) == 0) return true;
     return false;
 }
+/* Returns the name of subcommand i; NULL past the end. */
 static const char *next_sub(void *ctx, int i) {
     const struct subs *s = ctx;
     return i < s->n ? s->v[i].name : NULL;
@@ -406,6 +416,7 @@ static const char *next_sub(void *ctx, int i) {
 struct capture { /* a subcommand's required arguments, from its synopsis */
     char text[160];
 };
+/* Copies a command's required arguments from its synopsis. */
 static void capture_needs(void *ctx, const struct cmd_spec *spec, const struct option *common) {
     struct capture *x = ctx;
     const char *end = strstr(spec->synopsis, " [");
@@ -416,6 +427,7 @@ static void capture_needs(void *ctx, const struct cmd_spec *spec, const struct o
     snprintf(x->text, sizeof x->text, "%.*s", (int)n, spec->synopsis);
 }
 
+/* Prints the help of a command that has subcommands. */
 static int print_subs(struct cli *c, const struct subs *s, const char *command,
                       const char *operands, struct err *e) {
     enum { MOST = 32 };

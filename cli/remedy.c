@@ -18,12 +18,14 @@ struct wanted { /* an option in a message */
     bool common;                 /* a common option */
 };
 
+/* Returns whether the table has an option of this name. */
 static bool has_option(const struct option *o, const char *name, size_t len) {
     for (; o && o->name; o++)
         if (strlen(o->name) == len && memcmp(o->name, name, len) == 0) return true;
     return false;
 }
 
+/* Adds the command to the list if it has the wanted option. */
 static void add_owner(void *ctx, const struct cmd_spec *spec, const struct option *common) {
     struct wanted *w = ctx;
     w->common |= has_option(common, w->name, w->len);
@@ -31,6 +33,7 @@ static void add_owner(void *ctx, const struct cmd_spec *spec, const struct optio
         buf_fmt(&w->owners, "%shone %s", w->owners.len ? ", " : "", spec->name);
 }
 
+/* Returns whether the command has the option that the row suggests. */
 static bool is_taken(void *ctx, const struct peer_option *row) {
     const struct wanted *w = ctx;
     return row->ours && row->ours[0] && has_option(w->spec->opts, row->ours, strlen(row->ours));

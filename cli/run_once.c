@@ -2,6 +2,7 @@
 /* cli/run_once.c - hone run with one answer: streamed to the screen, or as one JSON document. */
 #include "cli/cmd_run.h"
 
+/* Reports counts and speed of an answer; turn: within a conversation. */
 static void report_answer(struct run_cli *x, const struct run_answer *a, bool turn) {
     struct run *r = &x->r;
     struct buf b = {0};

@@ -31,6 +31,7 @@ void screen_begin(struct screen *s) {
     s->t_drawn = 0;
 }
 
+/* Shows n bytes; on a terminal with control characters made visible. */
 static void put_text(struct screen *s, const char *text, size_t n) {
     if (!s->out || !n) return;
     if (s->tty) {
@@ -56,11 +57,13 @@ void screen_newline(struct screen *s) {
 
 /* ---- reasoning: on terminals only ---- */
 
+/* Begins showing reasoning. */
 static void open_thought(struct screen *s) {
     s->open = true;
     if (s->thinking == THINKING_SHOW) fputs(s->color ? dim : "[thinking]\n", s->out);
 }
 
+/* Shows how long the reasoning is, at most every redraw_s seconds. */
 static void draw_folded(struct screen *s) {
     const double now = progress_now_s();
     if (!s->color || now - s->t_drawn < redraw_s) return;
@@ -69,6 +72,7 @@ static void draw_folded(struct screen *s) {
     fflush(s->out);
 }
 
+/* Ends showing reasoning; nothing if none is shown. */
 static void close_thought(struct screen *s) {
     if (!s->open) return;
     s->open = false;
@@ -84,6 +88,7 @@ static void close_thought(struct screen *s) {
     fflush(s->out);
 }
 
+/* Shows the reasoning from where it ended last; n: bytes in all. */
 static void show_thought(struct screen *s, const char *text, size_t n) {
     if (!s->out || !s->tty || s->thinking == THINKING_HIDE || n <= s->n_reasoning) return;
     if (!s->open) open_thought(s);
@@ -94,6 +99,7 @@ static void show_thought(struct screen *s, const char *text, size_t n) {
     s->n_reasoning = n;
 }
 
+/* Shows the content from where it ended last; n: bytes in all. */
 static void show_content(struct screen *s, const char *text, size_t n) {
     if (n <= s->n_content) return;
     close_thought(s);

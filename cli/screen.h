@@ -27,6 +27,7 @@ struct screen {
     bool at_start;                 /* the line is empty */
     double t_drawn;
 };
+/* Begins showing on `out`; NULL: shows nothing. */
 void screen_init(struct screen *s, FILE *out, bool color);
 /* Starts the display of an answer. Not called when an answer is continued. */
 void screen_begin(struct screen *s);

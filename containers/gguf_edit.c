@@ -328,7 +328,7 @@ static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e)
     return 0;
 }
 
-/* Writes the whole file anew, with spare room for later edits. */
+/* Writes the whole file again, with spare room for later edits. */
 static int rewrite_file(const char *path, struct edit *d, struct err *e) {
     uint64_t with_pad = bytes_with_pad(d);
     uint64_t off = round_up(with_pad + RESERVE, d->align);

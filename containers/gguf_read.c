@@ -481,7 +481,7 @@ static int split_key(const struct shard *s, const char *key, uint64_t *v, struct
     return err_set(e, ERR_DATA, "key \"%s\" is not a small whole number", key);
 }
 
-/* Returns ERR_DATA unless shard i says that it is number i of n. */
+/* Returns ERR_DATA unless shard i is marked as number i of n. */
 static int check_shard(struct gguf *g, int i, int n, struct err *e) {
     uint64_t no = UINT64_MAX, count = 0;
     const struct shard *s = &g->shard[i];

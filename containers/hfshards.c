@@ -87,7 +87,7 @@ static int mistral_layout(const char *dir, struct err *e) {
         dir);
 }
 
-/* Sets and returns the error for a folder without weights, by what it has instead. */
+/* Sets and returns the error for a folder without weights, depending on its other files. */
 static int no_weights(const char *dir, const struct others *o, struct err *e) {
     if (o->ggufs && !o->pickles && !o->consolidated) return only_ggufs(dir, e);
     if (o->pickles)

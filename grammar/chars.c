@@ -133,7 +133,7 @@ static const char *short_escape(uint32_t cp) {
     return NULL;
 }
 
-/* Returns whether a character may stand unescaped in a JSON string. */
+/* Returns whether a character may occur unescaped in a JSON string. */
 static bool is_raw(uint32_t cp) {
     return cp >= 0x20 && cp != '"' && cp != '\\';
 }

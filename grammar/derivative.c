@@ -386,7 +386,7 @@ static bool live_of(struct grammar *g, gnode n) {
     return false;
 }
 
-/* Returns whether the node matches "", by what is known of the rules so far. */
+/* Returns whether the node matches "", given the facts known about the rules so far. */
 static bool is_null_now(const struct grammar *g, gnode n) {
     const struct gnode_data *d = gn(g, n);
     if (d->kind == G_CAT) return gn_null(g, d->a) && gn_null(g, d->b);

@@ -22,6 +22,7 @@ struct plan_list {
     size_t n, cap;
 };
 
+/* Adds a tensor to the plan's list (ud). */
 static void plan_row(void *ud, const char *name, enum qtype type, int n_dims, const int64_t ne[4],
                      uint64_t n_bytes) {
     struct plan_list *l = ud;

@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "report/manifest.h"
 
+/* Returns whether the key describes a shard; such keys differ after a split. */
 static bool is_split_key(const char *key) {
     return strncmp(key, "split.", 6) == 0;
 }
@@ -29,12 +30,14 @@ struct sink {
     struct gguf_w *w;
     struct xxh128 *x;
 };
+/* Hashes and writes a piece of a tensor. */
 static int put_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) {
     struct sink *s = ud;
     xxh128_add(s->x, data, (size_t)n);
     return gguf_w_data(s->w, data, n, e);
 }
 
+/* Copies all tensors; hex: receives their hashes, which are compared with a manifest's. */
 static int put_tensors(const struct gguf *g, struct gguf_w *w, char (*hex)[33],
                        struct copy_report *r, struct err *e) {
     struct manifest *known;
@@ -67,6 +70,7 @@ static int put_tensors(const struct gguf *g, struct gguf_w *w, char (*hex)[33],
 
 /* ---- reading back ---------------------------------------------------------------------------- */
 
+/* Sets and returns the error for data that read back differently. */
 static int fail_different(const char *path, const char *what, const char *name, struct err *e) {
     return err_set(e, ERR_SYS,
                    "%s: %s \"%s\" reads back different from the data written; the disk or the "
@@ -74,6 +78,7 @@ static int fail_different(const char *path, const char *what, const char *name, 
                    path, what, name);
 }
 
+/* Returns an error unless b has the keys of a, except those of shards. */
 static int compare_keys(const struct gguf *a, const struct gguf *b, struct err *e) {
     for (int64_t i = 0; i < gguf_n_kv(a); i++) {
         const struct gguf_kv *k = gguf_kv_at(a, i);
@@ -86,6 +91,7 @@ static int compare_keys(const struct gguf *a, const struct gguf *b, struct err *
     return 0;
 }
 
+/* Returns an error unless the tensors of b have these hashes. */
 static int compare_tensors(const struct gguf *a, const struct gguf *b, char (*hex)[33],
                            struct err *e) {
     struct progress p;
@@ -107,6 +113,7 @@ static int compare_tensors(const struct gguf *a, const struct gguf *b, char (*he
     return rc;
 }
 
+/* Reads the written files and compares them with the copied bytes. */
 static int read_back(const struct gguf *g, const char *first, char (*hex)[33], struct err *e) {
     struct gguf *b;
     TRY(gguf_open(&b, first, 0, e));

@@ -41,6 +41,7 @@
 #define JPEG_VERSION TEXT(JPEG_LIB_VERSION)
 #endif
 
+/* Copies text up to its first space. */
 static void first_word(char out[64], const char *text) {
     snprintf(out, 64, "%.*s", (int)strcspn(text, " "), text);
 }
@@ -169,6 +170,7 @@ static void emit_products(struct emit *m, const struct work *w) {
     free(k);
 }
 
+/* Emits processor, memory, instruction sets, devices and libraries. */
 static int doctor_machine(struct work *w, const char *line_editor, struct emit *m, struct err *e) {
     char cpu[128], memory[48];
     struct utsname u;
@@ -207,6 +209,7 @@ static int doctor_machine(struct work *w, const char *line_editor, struct emit *
     return 0;
 }
 
+/* Emits the limits on untrusted input. */
 static void doctor_limits(struct emit *m) {
     emit_table(m, "limits", "limits");
     emit_col(m, "key", "limit");
@@ -225,6 +228,7 @@ static void doctor_limits(struct emit *m) {
     }
 }
 
+/* Emits the architectures that hone knows. */
 static void doctor_models(struct emit *m) {
     static const char *const col[][2] = {{"arch", "architecture"}, {"models", "models"},
                                          {"kind", "kind"},         {"classes", "classes"},
@@ -252,6 +256,7 @@ static void doctor_models(struct emit *m) {
     }
 }
 
+/* Emits how a model file would run here, and what is slow. */
 static int doctor_model(struct work *w, const char *path, struct emit *m, struct err *e) {
     struct gguf *g;
     struct dry_program o;

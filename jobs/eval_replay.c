@@ -84,6 +84,7 @@ static bool is_open(const struct json *j) {
     return end && (strcmp(end, "failed") == 0 || strcmp(end, "left") == 0);
 }
 
+/* Adds a line of the record; skips one that was cut off. */
 static int add_line(struct lines *l, const char *s, size_t n, long long no, const char *what,
                     struct err *e) {
     struct line x = {.s = s, .n = n};
@@ -112,6 +113,7 @@ static int add_line(struct lines *l, const char *s, size_t n, long long no, cons
     return 0;
 }
 
+/* Reads a record. ERR_DATA: no complete answer. */
 static int lines_open(struct lines *l, const char *path, struct err *e) {
     size_t len = 0;
     long long no = 0;
@@ -145,6 +147,7 @@ static const struct {
                   {"invalid", "a call that violates its schema"},
                   {"thinking", "reasoning without an answer"},
                   {"failed", "was not answered"}};
+/* Returns whether an answer of this kind counts as unchanged. */
 static bool is_kept(enum kind k) {
     return k == SAME || k == WORDING;
 }
@@ -156,6 +159,7 @@ struct seen { /* a new answer */
     char own[100], was[100]; /* first different token: new, recorded */
 };
 
+/* Appends a JSON value, shortened; "nothing" for NULL. */
 static void put_value(struct buf *out, const struct json *v) {
     struct buf b = {0};
     if (!v) {
@@ -216,6 +220,7 @@ static bool is_invalid(const struct json *j, const struct json *calls, struct bu
     return false;
 }
 
+/* Compares the calls; returns the kind of the first difference, described in out. */
 static enum kind compare_calls(const struct json *was, const struct json *now, struct buf *out) {
     const struct json *a = json_first(was), *b = json_first(now);
     int n = 0;
@@ -245,6 +250,7 @@ static const char *content_of(const struct line *l) {
     return text ? text : "";
 }
 
+/* Decides how the answer differs from the recorded one. */
 static void judge_answer(const struct line *l, struct seen *x) {
     struct json *now = NULL;
     struct err ignored;
@@ -308,6 +314,7 @@ static int64_t longest(const struct lines *l, const int *index, int n, int64_t t
     return most;
 }
 
+/* Writes a token's text for display; id -1: the end. */
 static void token_text(const struct tok *t, int32_t id, char out[100]) {
     struct buf b = {0};
     if (id >= 0) tok_decode(t, id, true, &b);
@@ -315,6 +322,7 @@ static void token_text(const struct tok *t, int32_t id, char out[100]) {
     buf_release(&b);
 }
 
+/* Asks the server all selected requests and judges the answers. */
 static int ask_all(struct server *s, const struct model *m, const struct replay_opts *o,
                    const struct lines *l, const int *index, struct side *x, struct err *e) {
     const double t0 = progress_now_s();
@@ -340,6 +348,7 @@ static int ask_all(struct server *s, const struct model *m, const struct replay_
     return 0;
 }
 
+/* Opens a session and a server in this process, and asks all requests. */
 static int ask_in_session(struct work *w, const struct replay_opts *o, struct model *m,
                           const struct lines *l, const int *index, struct side *x, struct err *e) {
     struct session *s = NULL;
@@ -386,6 +395,7 @@ static int ask_in_session(struct work *w, const struct replay_opts *o, struct mo
     return rc;
 }
 
+/* Opens the model of a side and asks it all requests. */
 static int ask_model(struct work *w, const struct replay_opts *o, const struct lines *l,
                      const int *index, int n, struct side *x, struct err *e) {
     struct model *m = NULL;
@@ -409,6 +419,7 @@ struct result {
     bool has_base;
 };
 
+/* Returns how many answers are unchanged. */
 static int64_t n_kept(const struct side *s) {
     int64_t n = 0;
     for (int i = 0; i < s->n; i++) n += is_kept(s->v[i].kind);

@@ -48,6 +48,7 @@ struct against {
     struct gguf_tensor part; /* next part of b */
     bool equal;
 };
+/* Compares a piece of a tensor with the other file's; ud: struct against. */
 static int compare_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) {
     struct against *x = ud;
     (void)e;
@@ -107,6 +108,7 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
     return 0;
 }
 
+/* Decides how two tensors of the same name differ, and by how much if requested. */
 static int classify_row(struct diff *d, struct row *r, struct progress *p, struct err *e) {
     bool same = true;
     if (!same_shape(r->a, r->b)) {
@@ -123,6 +125,7 @@ static int classify_row(struct diff *d, struct row *r, struct progress *p, struc
     return 0;
 }
 
+/* Compares all tensors by name and counts the changes. */
 static int compare_tensors(struct diff *d, struct err *e) {
     int64_t na = gguf_n_tensors(d->a), nb = gguf_n_tensors(d->b);
     struct progress p;
@@ -149,6 +152,7 @@ static int compare_tensors(struct diff *d, struct err *e) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+/* Returns whether two keys have the same type and bytes. */
 static bool same_value(const struct gguf_kv *a, const struct gguf_kv *b) {
     return a->type == b->type && a->elem == b->elem && a->n_bytes == b->n_bytes &&
            a->count == b->count && memcmp(a->data, b->data, (size_t)a->n_bytes) == 0;
@@ -175,6 +179,7 @@ static uint64_t count_different(const struct gguf_kv *a, const struct gguf_kv *b
     return n;
 }
 
+/* Writes a row for a key; a or b NULL: only the other file has it. */
 static void key_row(struct diff *d, struct emit *m, const char *key, const struct gguf_kv *a,
                     const struct gguf_kv *b) {
     struct buf v = {0};
@@ -204,10 +209,12 @@ static void key_row(struct diff *d, struct emit *m, const char *key, const struc
     buf_release(&v);
 }
 
+/* Returns whether the key describes a shard; such keys are not compared. */
 static bool is_split_key(const char *key) {
     return strncmp(key, "split.", 6) == 0;
 }
 
+/* Writes and counts all keys that differ; show: as a visible table. */
 static void compare_keys(struct diff *d, struct emit *m, bool show) {
     emit_table(m, "keys", show ? "metadata" : NULL);
     emit_col(m, "key", "key");
@@ -255,6 +262,7 @@ static void emit_texts(const struct diff *d, struct emit *m) {
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
+/* Writes the tensor's shape; an empty cell for NULL. */
 static void cell_shape(struct emit *m, const struct gguf_tensor *t) {
     struct buf b = {0};
     for (int i = 0; t && i < t->n_dims; i++)
@@ -265,6 +273,7 @@ static void cell_shape(struct emit *m, const struct gguf_tensor *t) {
         emit_cell_none(m);
     buf_release(&b);
 }
+/* Writes the tensor's type; an empty cell for NULL. */
 static void cell_type(struct emit *m, const struct gguf_tensor *t) {
     if (t)
         emit_cell_str(m, qtype_name(t->type));
@@ -335,6 +344,7 @@ static void emit_groups(const struct diff *d, struct emit *m) {
     free(done);
 }
 
+/* Emits all differences. ERR_VERDICT: there are differences. */
 static int emit_report(struct diff *d, struct emit *m, struct err *e) {
     struct emit *keys = emit_new();
     compare_keys(d, keys, false); /* only counts */

@@ -185,6 +185,7 @@ out:
     return rc;
 }
 
+/* Writes the second moments collected together with m. */
 static int write_gram(struct gram_col *col, const struct imat *m, const struct imatrix_job_opts *a,
                       bool overwrite, struct err *e) {
     struct gram g;

@@ -23,11 +23,13 @@ struct sums {
     double unseen, rare, few, share, least, median;
 };
 
+/* Compares two doubles, for qsort(). */
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
+/* Adds a layer's coverage to *s; tokens [n]: per expert; weight: of the layer. */
 static void add_sums(struct sums *s, const double *tokens, int64_t n, double weight) {
     double *v = xmalloc((size_t)n * sizeof *v);
     memcpy(v, tokens, (size_t)n * sizeof *v);
@@ -150,6 +152,7 @@ static void emit_report(struct emit *r, const struct select_args *a, const struc
     }
 }
 
+/* Reads how many tokens each expert has in an importance matrix. */
 static int read_have(const struct candidates *p, const char *path, double *tokens, struct err *e) {
     struct imat m;
     imat_init(&m);
@@ -159,6 +162,7 @@ static int read_have(const struct candidates *p, const char *path, double *token
     return rc;
 }
 
+/* Selects texts for rarely used experts, and writes them. */
 static int choose_texts(struct work *w, const struct select_args *a, const struct model *model,
                         const struct imatrix_opts *o, const struct candidates *p, const double *had,
                         struct emit *r, struct err *e) {

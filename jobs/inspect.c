@@ -35,6 +35,7 @@ struct totals {
     uint64_t n_bytes;
 };
 
+/* Adds a tensor to the totals, in all and by type. */
 static void count_tensor(struct totals *t, const char *name, int64_t n_elems, uint64_t n_bytes) {
     int i = 0;
     while (i < t->n_types && strcmp(t->type[i].name, name) != 0) i++;
@@ -47,6 +48,7 @@ static void count_tensor(struct totals *t, const char *name, int64_t n_elems, ui
     t->n_bytes += n_bytes;
 }
 
+/* Returns the bits per weight; 0 if there are no weights. */
 static double bits_per_weight(uint64_t n_bytes, int64_t n_elems) {
     return n_elems ? 8.0 * (double)n_bytes / (double)n_elems : 0.0;
 }
@@ -219,6 +221,7 @@ static int count_layers(struct hfdir *h, int64_t *n, struct err *e) {
                          hfdir_path(h));
 }
 
+/* Describes a Hugging Face folder. */
 static int inspect_dir(struct emit *m, const char *path, const struct inspect_opts *a,
                        struct err *e) {
     struct hfdir *h;
@@ -267,6 +270,7 @@ static bool is_later_shard(const char *name) {
     return gguf_split_parse(name, &i, &n, &len) && i != 0;
 }
 
+/* Writes the row of a GGUF file in a folder. */
 static int emit_gguf_row(struct emit *m, const char *dir, const char *name, struct err *e) {
     struct gguf *g;
     char *path = io_join(dir, name);
@@ -348,6 +352,7 @@ static int inspect_safetensors(struct emit *m, const char *path, const struct in
     return 0;
 }
 
+/* Describes an importance matrix. */
 static int inspect_imat(struct emit *m, const char *path, const char *format, struct err *e) {
     struct imat im;
     TRY(imat_read(&im, path, e));
@@ -390,6 +395,7 @@ static int inspect_imat(struct emit *m, const char *path, const char *format, st
     return 0;
 }
 
+/* Describes a file of base logits. */
 static int inspect_kld(struct emit *m, const char *path, struct err *e) {
     struct kld_r *r;
     char size[48];
@@ -408,6 +414,7 @@ static int inspect_kld(struct emit *m, const char *path, struct err *e) {
     return rc;
 }
 
+/* Describes a GGUF file: a model or an importance matrix. */
 static int inspect_gguf_file(struct emit *m, const char *path, const struct inspect_opts *a,
                              struct err *e) {
     struct gguf *g;

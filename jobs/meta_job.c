@@ -20,6 +20,7 @@
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
+/* Writes the row of a key; in_full: the whole value, as JSON. */
 static void emit_key(struct emit *m, const struct gguf_kv *kv, bool in_full) {
     struct buf v = {0};
     char type[32];
@@ -81,6 +82,7 @@ static int check_blocks(const struct gguf *g, struct err *e) {
     return rc;
 }
 
+/* Returns which checks the file passes. */
 static struct whole examine(struct gguf *g) {
     struct err ignored;
     return (struct whole){gguf_check_tokenizer(g, &ignored) == 0, model_computes(g, &ignored) == 0,
@@ -149,6 +151,7 @@ static int add_change(struct changes *c, const struct gguf *g, const char *text,
     return check_own(g, &v->kv, e);
 }
 
+/* Parses the changes of --set and --unset. */
 static int parse_changes(struct changes *c, const struct meta_opts *o, const struct gguf *g,
                          struct err *e) {
     const size_t most = (size_t)o->set.n + (size_t)o->unset.n + 1;
@@ -222,6 +225,7 @@ static void emit_edit(const char *path, const struct gguf_edit *how, struct emit
     emit_i64(m, "header_bytes_written", NULL, (int64_t)how->n_bytes);
 }
 
+/* Changes the keys of a file, unless that would make a good file bad. */
 static int edit_keys(const struct meta_opts *o, struct gguf **g, struct emit *m, struct err *e) {
     struct changes c = {0};
     struct gguf_edit how;

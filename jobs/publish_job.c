@@ -51,6 +51,7 @@ static void emit_verdict(struct emit *m, const struct lint *l) {
     buf_release(&b);
 }
 
+/* Returns ERR_USAGE unless dir is a folder. */
 static int check_is_folder(const char *dir, struct err *e) {
     return io_is_dir(dir) ? 0 : err_set(e, ERR_USAGE, "%s is not a folder", dir);
 }

@@ -55,6 +55,7 @@ bool budget_detail(const struct budget_args *b) {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
+/* Parses --prefer: the weight of speed, 0 for quality and 1 for speed. */
 static int parse_speed(const char *text, double *out, struct err *e) {
     char *end;
     *out = 0;
@@ -67,6 +68,7 @@ static int parse_speed(const char *text, double *out, struct err *e) {
                    text);
 }
 
+/* Parses the options of a mix. ERR_USAGE: malformed. */
 static int parse_ask(struct work *w, const struct budget_args *b, struct mix_ask *a,
                      struct err *e) {
     struct str_list avoid = {0};
@@ -163,10 +165,12 @@ static void set_release(struct set *s) {
 
 /* ---- the front ------------------------------------------------------------------------------- */
 
+/* Returns the milliseconds of reading a number of bytes, at --bandwidth or 1 TB/s. */
 static double ms_of(const struct budget_args *b, double bytes) {
     return 1e3 * bytes / (b->bandwidth ? (double)b->bandwidth : 1e12);
 }
 
+/* Emits the trade-off between speed and quality, and draws it. */
 static int emit_front(struct set *s, struct emit *m, struct err *e) {
     struct mix_point pt[MIX_FRONT];
     static const struct plot_axes axes = {.title = "time per token against predicted KL divergence",
@@ -242,6 +246,7 @@ static int judge(struct set *s, int i, struct err *e) {
     return rc;
 }
 
+/* Compares each mix with the plain recipes that fit, and keeps the better file. */
 static int judge_all(struct set *s, struct emit *m, struct err *e) {
     for (int i = 0; i < s->n; i++) TRY(judge(s, i, e));
     emit_table(m, "gate", "against the plain recipes that fit");
@@ -304,6 +309,7 @@ static uint64_t least_ask(const struct set *s) {
     return least;
 }
 
+/* Makes all outputs; with sequential texts, block by block. */
 static int make_files(struct set *s, struct err *e) {
     if (!s->sequential->n || s->q->dry_run) return quantize_run_many(s->opts, s->n, s->r, e);
     for (int i = 0; i < s->n; i++) {
@@ -313,6 +319,7 @@ static int make_files(struct set *s, struct err *e) {
     return 0;
 }
 
+/* Finds and makes all mixes, then judges them. */
 static int run_set(struct set *s, struct emit *m, struct err *e) {
     if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
         return err_set(e, ERR_USAGE, "--gate cannot be used with --dry-run or --split-max");

@@ -25,6 +25,7 @@
 
 enum { MAX_RECIPES = 32 };
 
+/* Parses --search. ERR_USAGE: unknown. */
 static int parse_search(const char *name, enum search *out, struct err *e) {
     static const struct {
         const char *name;
@@ -312,6 +313,7 @@ static int sequential(struct work *w, const struct quantize_job_opts *a,
     return sequential_quantize(w, &so, r, e);
 }
 
+/* Quantizes to all recipes at once, or shows what would be made. */
 static int run_recipes(struct work *w, const struct quantize_job_opts *a, char **recipe,
                        const struct quant_override *ov, struct emit *m, struct err *e) {
     struct quantize_opts o[MAX_RECIPES];

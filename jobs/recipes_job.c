@@ -5,6 +5,7 @@
 #include "base/num.h"
 #include "quantize/quantize.h"
 
+/* Writes the row of a recipe; model: its sizes too, or NULL. */
 static int emit_recipe(struct emit *m, const char *name, const char *model, const char *imatrix,
                        struct err *e) {
     const char *about = recipe_about(name);
@@ -24,6 +25,7 @@ static int emit_recipe(struct emit *m, const char *name, const char *model, cons
     return 0;
 }
 
+/* Lists all recipes; model: with sizes, or NULL. */
 static int emit_recipes(const char *model, const char *imatrix, struct emit *m, struct err *e) {
     int rc = 0;
     emit_table(m, "recipes", "");
@@ -42,6 +44,7 @@ static int emit_recipes(const char *model, const char *imatrix, struct emit *m, 
     return rc;
 }
 
+/* Writes the recipe's types for a model as a plan file. */
 static int write_plan(const struct work *w, const struct recipes_opts *x, struct emit *m,
                       struct err *e) {
     if (!recipe_find(x->recipe))

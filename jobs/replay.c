@@ -168,6 +168,7 @@ static int write_types(const struct replay *r, const char *path, struct err *e) 
     return rc;
 }
 
+/* Quantizes the source as the record says, to a copy. */
 static int make_again(struct replay *r, struct err *e) {
     struct quantize_report q;
     struct quantize_opts o = {.in = r->source_path,
@@ -231,6 +232,7 @@ static int same_file(const char *a, const char *b, bool *same, int64_t *at, stru
     return rc;
 }
 
+/* Compares the copy with the file, byte by byte and by tensor. */
 static int compare_copy(const struct replay *r, struct verdict *v, struct err *e) {
     struct gguf *n;
     int shards = gguf_n_shards(r->g), rc = 0;
@@ -282,6 +284,7 @@ static void remove_copy(const struct replay *r) {
     remove(r->copy);
 }
 
+/* Frees r, and deletes the copy unless it was requested. */
 static void release_replay(struct replay *r) {
     remove_copy(r);
     for (int i = 0; i < 2; i++)
@@ -305,6 +308,7 @@ static void release_replay(struct replay *r) {
     gguf_close(r->source);
 }
 
+/* Reads the record, makes the file again and compares; *equal: to the byte. */
 static int run_replay(struct replay *r, const struct replay_opts *o, struct emit *m, bool *equal,
                       struct err *e) {
     struct verdict v;

@@ -144,6 +144,7 @@ static int64_t mark_of(struct run *r, const struct ids *prompt) {
 
 /* ---- text ---- */
 
+/* Passes new text of the answer to the view, or to the parser of calls. */
 static void on_text(void *ud, const char *s, size_t n) {
     struct run_answer *a = ud;
     const size_t before = a->text.len;
@@ -156,6 +157,7 @@ static void on_text(void *ud, const char *s, size_t n) {
         a->r->view.text(a->r->view.ud, a->text.data + before, a->text.len - before);
 }
 
+/* Creates the parser of the answer and feeds it the text so far. */
 static int new_parse(struct run *r, struct run_answer *a, struct err *e) {
     enum tool_think think = toolfmt_think_of(r->fmt, a->prompt_end.data);
     const char *tools = r->talk.tools;
@@ -185,6 +187,7 @@ static int read_answer(struct run *r, struct run_answer *a, struct err *e) {
     return 0;
 }
 
+/* Fills in the options for generating; special: show control tokens. */
 static void set_options(struct run *r, struct run_answer *a, bool special, struct gen_opts *o) {
     *o = (struct gen_opts){.sample = r->set.sample,
                            .n_max = r->set.n,
@@ -218,6 +221,7 @@ static int generate(struct run *r, struct run_answer *a, bool special, int64_t m
     return rc;
 }
 
+/* Ends the view of an answer, also one that was interrupted. Returns rc, or an error. */
 static int finish_answer(struct run *r, struct run_answer *a, int rc, struct err *e) {
     struct err own;
     if (rc && rc != ERR_INTR) return rc;
@@ -259,6 +263,7 @@ int run_answer_text(struct run *r, struct run_answer *a, struct err *e) {
 
 /* ---- reports ---- */
 
+/* Returns n / s; 0 if s is not positive. */
 static double per_second(int64_t n, double s) {
     return s > 0 ? (double)n / s : 0;
 }
@@ -301,6 +306,7 @@ void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, stru
 
 enum { DEFAULT_TEXT = 512, DEFAULT_CTX = 8192, MAX_INPUT = 64 << 20 };
 
+/* Reads the conversation of --chat. */
 static int read_chat_file(struct run *r, struct err *e) {
     char *text = NULL;
     size_t len = 0;

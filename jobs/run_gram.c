@@ -11,6 +11,7 @@
 
 enum { GRAMMAR_MAX = 4 << 20 };
 
+/* Compiles --schema; warns about what cannot be enforced. */
 static int read_schema(struct run *r, struct err *e) {
     struct json *j = NULL;
     struct buf notes = {0};
@@ -28,6 +29,7 @@ static int read_schema(struct run *r, struct err *e) {
     return rc;
 }
 
+/* Compiles the file of --grammar. */
 static int read_grammar(struct run *r, struct err *e) {
     char *text = NULL;
     size_t len = 0;

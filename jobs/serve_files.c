@@ -64,6 +64,7 @@ static const char *stem(struct work *w, const char *path) {
     return str_ends(base, ".gguf") ? arena_strndup(&w->mem, base, n - 5) : base;
 }
 
+/* Adds a model file, named after its path, with no properties yet. */
 static struct serve_file *add_file(struct serve_files *f, const char *path) {
     if (f->n == f->cap) {
         f->cap = f->cap ? 2 * f->cap : 8;
@@ -83,6 +84,7 @@ static struct serve_file *add_file(struct serve_files *f, const char *path) {
 
 /* ---- reading headers ---- */
 
+/* Returns the cache bytes of one sequence; a huge number on overflow. */
 static uint64_t kv_bytes(const struct serve_files *f, const struct sizes *z, int64_t n_ctx) {
     const struct kv_rows rows = kv_type_rows(f->kv_k, f->kv_v);
     uint64_t kv;
@@ -130,6 +132,7 @@ static void describe(struct serve_file *x, const struct gguf *g) {
     x->n_bytes = gguf_file_bytes(g);
 }
 
+/* Sets the file's sampling: its own, changed by the options. */
 static int read_sampling(const struct serve_job_opts *a, const struct gguf *g, struct serve_file *x,
                          struct err *e) {
     struct run_set set;
@@ -213,6 +216,7 @@ static uint64_t own_bytes(const struct serve_files *f, const struct serve_file *
            ((uint64_t)(pool_size(f->w->pool) + 2) << 20);
 }
 
+/* Compares sizes, largest first, for qsort(). */
 static int by_size(const void *a, const void *b) {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? 1 : x > y ? -1 : 0;
@@ -336,6 +340,7 @@ static int check_memory(struct serve_files *f, const struct sizes *z, struct err
 
 /* ---- names and the default file ---- */
 
+/* Gives the files the names of --alias. ERR_USAGE: two have the same name. */
 static int name_all(struct serve_files *f, struct err *e) {
     struct str_list alias = {0};
     if (f->a->alias && f->n == 1) work_list_add(f->w, &alias, f->a->alias);
@@ -399,6 +404,7 @@ static int add_path(struct serve_files *f, struct sizes **z, const char *path, s
     return rc;
 }
 
+/* Chooses the model for requests that name none. */
 static int first_file(struct serve_files *f, struct err *e) {
     int good = -1;
     for (int i = f->n; i-- > 0;)

@@ -34,6 +34,7 @@ uint64_t serve_files_main(void);
 void serve_files_release(struct serve_files *f);
 /* Implements serve_opts.load and .unload; ud is the struct serve_files. */
 int serve_files_load(void *ud, int i, struct serve_core *out, struct err *e);
+/* Closes a model's sessions and files. */
 void serve_files_unload(void *ud, int i, struct serve_core *c);
 
 #endif

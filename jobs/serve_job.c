@@ -29,11 +29,13 @@ enum { MAX_KEYS_FILE = 1 << 20, MAX_TEMPLATE = 4 << 20, LEAST_KEY = 16, LEAST_BO
 
 /* ---- keys ---- */
 
+/* Returns whether the address is reachable from this machine only. */
 static bool is_loopback(const char *host) {
     return strncmp(host, "unix:", 5) == 0 || strcmp(host, "localhost") == 0 ||
            strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
 }
 
+/* Adds an API key. ERR_USAGE: too short; where: its source in the message. */
 static int add_key(struct work *w, struct str_list *keys, const char *key, const char *where,
                    struct err *e) {
     if (strlen(key) < LEAST_KEY)
@@ -63,6 +65,7 @@ static int read_keys(struct work *w, const struct serve_job_opts *a, struct str_
                      : err_set(e, ERR_USAGE, "%s: there is no key in this file", a->key_file);
 }
 
+/* Reads the file of --template; *out NULL: not given, or to be repaired. */
 static int read_template(struct work *w, const struct serve_job_opts *a, const char **out,
                          struct err *e) {
     char *text;
@@ -76,12 +79,14 @@ static int read_template(struct work *w, const struct serve_job_opts *a, const c
     return rc;
 }
 
+/* Reads and checks --preset; *out stays unchanged without one. */
 static int read_presets(const struct serve_job_opts *a, struct json **out, struct err *e) {
     if (!a->preset) return 0;
     TRY(json_read(out, a->preset, MAX_TEMPLATE, e));
     return presets_check(*out, a->preset, e);
 }
 
+/* Returns ERR_USAGE if the server would be reachable without a key. */
 static int check_access(const struct serve_job_opts *a, const struct str_list *keys,
                         struct err *e) {
     for (int i = 0; i < a->host.n; i++)
@@ -119,6 +124,7 @@ static void say_files(const struct serve_opts *o, const char *url, uint64_t cont
              o->n_files, (double)o->max_bytes / mib);
 }
 
+/* Reports that the server listens, and where. */
 static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o,
                       uint64_t context_bytes, const struct server *s) {
     const int port = serve_port(s);
@@ -151,6 +157,7 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
     buf_release(&url);
 }
 
+/* Runs the server until it is stopped. */
 static int run_server(const struct serve_job_opts *a, const struct serve_files *f,
                       struct serve_opts *o, struct err *e) {
     struct server *s;
@@ -161,6 +168,7 @@ static int run_server(const struct serve_job_opts *a, const struct serve_files *
     return rc;
 }
 
+/* Parses options with words as values. ERR_USAGE: unknown word. */
 static int check_args(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
     static const char *const think[] = {"auto", "on", "off"};
     /* in the order of enum guards_mode */
@@ -247,13 +255,16 @@ static int plain_options(struct work *w, const struct serve_job_opts *a, struct 
     return 0;
 }
 
+/* Writes a line of the log (ud); ignores failures. */
 static void put_log(void *ud, const char *line) {
     (void)lines_put(ud, line);
 }
+/* Writes a line of the record (ud); warns if that fails. */
 static void put_record(void *ud, const char *line) {
     if (!lines_put(ud, line)) log_warn("--record: a line was not written");
 }
 
+/* Sets where log lines go; opens the file of --log if given. */
 static int open_log(const struct serve_job_opts *a, struct lines **l, struct serve_opts *o,
                     struct err *e) {
     o->log = a->log_line;
@@ -265,6 +276,7 @@ static int open_log(const struct serve_job_opts *a, struct lines **l, struct ser
     return 0;
 }
 
+/* Passes a line to the filter that drops superseded requests (ud). */
 static void record_latest(void *ud, const char *line) {
     record_dedup_add(ud, line, progress_now_s());
 }
@@ -280,6 +292,7 @@ static int open_record(const struct serve_job_opts *a, struct lines **l, struct 
     return 0;
 }
 
+/* Opens log and record, and serves the files. */
 static int serve_with_files(const struct serve_job_opts *a, struct serve_files *f,
                             struct serve_opts *o, struct err *e) {
     struct record_dedup *latest = NULL;

@@ -31,6 +31,7 @@ static int check_room(const struct serve_files *f, const struct session *s, int6
     return serve_files_no_context(f, n_ctx, one, *bytes, e);
 }
 
+/* Opens the session of a loaded model. */
 static int open_session(struct serve_files *f, struct serve_file *x, struct serve_core *c,
                         struct err *e) {
     struct session_opts so = {.isa = f->w->isa,

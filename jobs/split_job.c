@@ -52,6 +52,7 @@ static void emit_split(struct emit *m, const char *first, int n, uint64_t total,
     }
 }
 
+/* Divides a model into shards and compares the written tensors. */
 static int write_split(const struct work *w, const struct split_opts *a, const struct gguf *g,
                        struct emit *m, struct err *e) {
     uint64_t max = a->max_size ? a->max_size : default_max, largest;
@@ -89,6 +90,7 @@ int split_run(const struct work *w, const struct split_opts *o, struct emit *m, 
 
 /* ---- merge ----------------------------------------------------------------------------------- */
 
+/* Writes all shards as one file and compares the written tensors. */
 static int write_merged(const struct work *w, const struct gguf *g, const char *out, struct emit *m,
                         struct err *e) {
     struct gguf_w *dst = gguf_w_new();

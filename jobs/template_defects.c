@@ -24,6 +24,7 @@
 #include "chat/toolfmt.h"
 #include "containers/gguf.h"
 
+/* Writes the SHA-256 of n bytes. */
 static void sha_of(const char *s, size_t n, char hex[65]) {
     struct sha256 h;
     sha256_init(&h);
@@ -33,6 +34,7 @@ static void sha_of(const char *s, size_t n, char hex[65]) {
 
 /* ---- lint ------------------------------------------------------------------------------------ */
 
+/* Writes a text cell; an empty one for NULL. */
 static void cell_text(struct emit *m, const char *s) {
     if (s)
         emit_cell_str(m, s);
@@ -161,6 +163,7 @@ static void emit_caps(struct emit *m, const struct lint_caps *c) {
     buf_release(&can);
 }
 
+/* Returns whether the template is exactly the built-in one. */
 static bool is_own(const struct own_template *own, const char *text, size_t len) {
     return own_len(own) == len && memcmp(own->text, text, len) == 0;
 }
@@ -289,6 +292,7 @@ static int must_compile(const struct chat_src *s, struct err *e) {
     return 0;
 }
 
+/* Lists all repairs, and which apply to the template. */
 static int list_edits(struct emit *m, const struct chat_src *s, struct err *e) {
     struct repair r;
     TRY(must_compile(s, e));
@@ -351,6 +355,7 @@ static int keep_others(const struct chat_src *s, const char *dir, const char *na
     return rc;
 }
 
+/* Writes the repaired template to a folder, as the file for its name. */
 static int store_in_folder(const char *dir, const struct chat_src *s, const char *name,
                            const struct buf *fixed, struct err *e) {
     char *main = path_of(dir, "default");
@@ -362,6 +367,7 @@ static int store_in_folder(const char *dir, const struct chat_src *s, const char
     return rc ? rc : write_template(dir, name, fixed->data, fixed->len, e);
 }
 
+/* Writes the repaired template to --output or in place. */
 static int store_fixed(const struct work *w, const struct fix_opts *o, const struct chat_src *s,
                        const struct buf *fixed, struct err *e) {
     const char *name = o->name ? o->name : s->instead ? s->instead : "default";

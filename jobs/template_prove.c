@@ -60,6 +60,7 @@ static int write_cases(const char *path, const struct buf *text, struct err *e) 
     return rc;
 }
 
+/* Runs the script with both files. ERR_SYS: it fails. */
 static int run_python(const char *script, const char *cases, const char *found, struct err *e) {
     extern char **environ;
     char *const argv[] = {(char[]){"python3"}, (char *)(uintptr_t)script, (char *)(uintptr_t)cases,
@@ -74,6 +75,7 @@ static int run_python(const char *script, const char *cases, const char *found, 
                : err_set(e, ERR_SYS, "--prove: python3 failed");
 }
 
+/* Emits the results that the script wrote. */
 static int emit_engines(struct emit *m, const char *path, struct err *e) {
     struct json *j;
     TRY(json_read(&j, path, 1 << 24, e));

@@ -12,6 +12,7 @@
 
 static const char reset[] = "\033[0m", alarm[] = "\033[1;37;41m";
 
+/* Returns the terminal color of a kind of text. */
 static const char *color_of(const char *kind) {
     static const char *const colors[][2] = {
         {"user", "\033[32m"},   {"system", "\033[36m"},    {"developer", "\033[36m"},
@@ -40,6 +41,7 @@ static void show_input(struct buf *shown, const struct buf *out, size_t from, si
     }
 }
 
+/* Writes the text with marked spans; forged spans are highlighted; color: with colors. */
 static void show_spans(struct buf *shown, const struct buf *out, const struct jinja_spans *s,
                        const struct chat_forged *f, int n, bool color) {
     const char *text = out->data ? out->data : "";

@@ -29,6 +29,7 @@ int template_mode(const char *text, enum jinja_mode *mode, struct err *e) {
 
 /* ---- show ------------------------------------------------------------------------------------ */
 
+/* Returns the mode that compiles the template: "hf", "lenient" or "none". */
 static const char *needs(const struct chat_src *s, struct jinja_err *je) {
     struct jinja *t;
     struct err ignored;
@@ -83,6 +84,7 @@ int template_describe(const char *src, const char *name, struct emit *m, struct 
     return 0;
 }
 
+/* Parses a JSON file. */
 static int read_doc(struct jdoc *d, const char *path, struct err *e) {
     char *text;
     size_t len;
@@ -92,6 +94,7 @@ static int read_doc(struct jdoc *d, const char *path, struct err *e) {
     return rc;
 }
 
+/* Renders all units of a file; appends the results as JSON. */
 static int run_batch(const struct chat_src *s, const char *path, enum jinja_mode mode,
                      struct buf *out, struct err *e) {
     char *text;
@@ -129,6 +132,7 @@ static void docs_release(struct docs *d) {
     if (d->has_special) jdoc_release(&d->special);
 }
 
+/* Fills *k from the options' files; release d afterwards, also on error. */
 static int make_case(const struct render_opts *a, const struct chat_src *s, struct docs *d,
                      struct chat_case *k, struct err *e) {
     TRY(read_doc(&d->chat, a->chat ? a->chat : "-", e));
@@ -169,6 +173,7 @@ static int make_case(const struct render_opts *a, const struct chat_src *s, stru
     return 0;
 }
 
+/* Renders a conversation, with spans if requested. */
 static int run_render(const struct render_opts *a, const struct chat_src *s, enum jinja_mode mode,
                       struct buf *out, struct emit *m, struct err *e) {
     struct docs d = {0};
@@ -226,6 +231,7 @@ int template_diff(const char *path_a, const char *path_b, struct buf *out, struc
 
 /* ---- parse ----------------------------------------------------------------------------------- */
 
+/* Returns the call syntax by name, or the one of the template `src`; NULL: error. */
 static const struct toolfmt *choose_format(const char *name, const char *src, struct err *e) {
     const struct toolfmt *f = name ? toolfmt_find(name) : NULL;
     if (f) return f;
@@ -248,6 +254,7 @@ static const struct toolfmt *choose_format(const char *name, const char *src, st
     return f;
 }
 
+/* Parses --think: open, none or auto. */
 static int think_of(const char *name, enum tool_think *out, struct err *e) {
     *out = TOOL_THINK_UNKNOWN;
     if (!name || strcmp(name, "auto") == 0) return 0;

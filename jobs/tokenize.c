@@ -26,6 +26,7 @@ static bool only_gguf(const char *dir) {
     return !has && gguf_in_folder(dir);
 }
 
+/* Opens the tokenizer of a GGUF file or a folder; pre: pre-tokenizer, or NULL. */
 static int load_tok(struct tok **t, const char *model, const char *pre, struct err *e) {
     if (io_is_dir(model)) {
         const int rc = tok_from_dir(t, model, 0, pre, e);
@@ -49,6 +50,7 @@ static void print_ids(struct buf *out, const struct ids *ids) {
     buf_chr(out, ']');
 }
 
+/* Appends the ids of a text as a JSON list. */
 static int encode_text(const struct job *o, const char *s, size_t len, struct buf *out,
                        struct err *e) {
     struct ids ids = {0};
@@ -58,6 +60,7 @@ static int encode_text(const struct job *o, const char *s, size_t len, struct bu
     return rc;
 }
 
+/* Appends the text of a JSON list of ids. ERR_DATA: not ids. */
 static int decode_ids(const struct job *o, const struct json *list, struct buf *out,
                       struct err *e) {
     if (json_type(list) != JSON_ARR)
@@ -89,6 +92,7 @@ static int read_text(const struct tokenize_opts *o, char **text, size_t *len, st
     return 0;
 }
 
+/* Encodes or decodes the arguments, or standard input. */
 static int run_one(const struct tokenize_opts *a, const struct job *o, struct buf *out,
                    struct err *e) {
     char *text = NULL;
@@ -108,6 +112,7 @@ static int run_one(const struct tokenize_opts *a, const struct job *o, struct bu
     return rc;
 }
 
+/* Decodes a JSON list of lists of ids. */
 static int batch_decode(const struct job *o, const char *text, size_t len, const char *path,
                         struct buf *out, struct err *e) {
     struct json *lists = NULL;
@@ -129,6 +134,7 @@ static int batch_decode(const struct job *o, const char *text, size_t len, const
     return rc;
 }
 
+/* Encodes a JSON list of texts. */
 static int batch_encode(const struct job *o, const char *text, size_t len, const char *path,
                         struct buf *out, struct err *e) {
     struct strs a = {0};

@@ -63,6 +63,7 @@ static void emit_report(struct emit *m, const struct verify *v) {
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
 
+/* Returns ERR_DATA if the file's keys do not match its tensors. */
 static int check_claims(const struct gguf *g, struct err *e) {
     bool quantized = false;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
@@ -82,6 +83,7 @@ static int check_claims(const struct gguf *g, struct err *e) {
     return 0;
 }
 
+/* Checks all tensors for invalid values. */
 static int check_gguf_data(struct verify *v, const struct gguf *g, const char *path,
                            struct err *e) {
     struct progress p;
@@ -101,6 +103,7 @@ static int check_gguf_data(struct verify *v, const struct gguf *g, const char *p
     return rc;
 }
 
+/* Verifies a GGUF file; faults become findings. */
 static int verify_gguf(struct verify *v, const char *path, struct err *e) {
     struct gguf *g;
     int rc = gguf_open(&g, path, 0, e);
@@ -121,6 +124,7 @@ static int verify_gguf(struct verify *v, const char *path, struct err *e) {
 
 /* ---- safetensors ----------------------------------------------------------------------------- */
 
+/* Returns ERR_DATA if the tensor has a NaN or infinity. */
 static int check_st_data(const struct st_tensor *t, struct err *e) {
     float x[1024];
     for (int64_t i = 0; i < t->n_elems; i += (int64_t)COUNT_OF(x)) {
@@ -139,6 +143,7 @@ static bool holds_floats(enum st_dtype d) {
            d == ST_F8_E5M2;
 }
 
+/* Verifies a safetensors file; its data only with --deep. */
 static int verify_st(struct verify *v, const struct st *s, struct err *e) {
     struct progress p;
     int rc = 0;
@@ -157,6 +162,7 @@ static int verify_st(struct verify *v, const struct st *s, struct err *e) {
     return rc;
 }
 
+/* Verifies a Hugging Face folder. */
 static int verify_hf(struct verify *v, const char *dir, struct err *e) {
     struct hfdir *h;
     const struct json *ignored;
@@ -174,6 +180,7 @@ static int verify_hf(struct verify *v, const char *dir, struct err *e) {
 
 /* ---- any file -------------------------------------------------------------------------------- */
 
+/* Verifies a file of base logits. */
 static int verify_kld(struct verify *v, const char *path, struct err *e) {
     struct kld_r *r;
     int rc = kld_r_open(&r, path, e);
@@ -184,6 +191,7 @@ static int verify_kld(struct verify *v, const char *path, struct err *e) {
     return rc ? finding(v, path, rc, e) : 0;
 }
 
+/* Verifies a file by its kind, told from its first bytes. */
 static int verify_file(struct verify *v, const char *path, struct err *e) {
     struct map f;
     char head[9] = {0};
@@ -219,6 +227,7 @@ static bool is_ours(const char *name) {
     return str_ends(name, ".safetensors") || str_ends(name, ".imatrix");
 }
 
+/* Verifies the files of a folder that hone knows. */
 static int verify_files(struct verify *v, const char *dir, const struct io_names *all,
                         struct err *e) {
     int rc = 0;
@@ -258,6 +267,7 @@ static int check_line(struct verify *v, const char *dir, const char *line, struc
     return rc;
 }
 
+/* Verifies the files that a list of checksums names. */
 static int verify_manifest(struct verify *v, const char *dir, const char *manifest, struct err *e) {
     char *text, *save;
     size_t len;
@@ -270,6 +280,7 @@ static int verify_manifest(struct verify *v, const char *dir, const char *manife
     return rc;
 }
 
+/* Verifies a file or folder; manifest: a list of checksums, or NULL. */
 static int verify_path(struct verify *v, const char *path, const char *manifest, struct err *e) {
     if (!io_is_dir(path)) {
         TRY(verify_file(v, path, e));

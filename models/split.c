@@ -33,7 +33,7 @@ static uint64_t slowness_of(const struct split *s, int card) {
     return b ? (uint64_t)((double)most / (double)b * UNITS) : UNITS;
 }
 
-/* Returns the price of placing so many bytes on a card; zero for none. */
+/* Returns the price of placing a number of bytes on a card; zero for none. */
 static struct price price_of(const struct split *s, int card, uint64_t bytes) {
     const struct split_card *c = &s->card[card];
     if (!bytes) return (struct price){0};

@@ -161,7 +161,7 @@ static void check_cell(struct lint *l, const char *name, const char *cell, int64
     }
 }
 
-/* Reports a link to a missing file; behind: the text after it, where sizes are compared. */
+/* Reports a link to a missing file; a size in the text after the link must match the file. */
 static void check_link(struct lint *l, const char *target, size_t n, const char *behind) {
     char name[256];
     if (n == 0 || n >= sizeof name || *target == '#' || memchr(target, ':', n)) return;
