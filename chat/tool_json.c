@@ -33,8 +33,8 @@ static const struct json *value_at(struct toolparse *p, size_t *i) {
     return v;
 }
 
-/* Appends the closing brackets that the JSON in [i, to) lacks, innermost first. False: it lacks
- * none, or ends inside a string. */
+/* Appends the closing brackets that the JSON in [i, to) lacks, innermost first. Returns false if
+ * none are missing, or if it ends inside a string. */
 static bool lacking(const struct toolparse *p, size_t i, size_t to, struct buf *out) {
     char open[TOOL_DEPTH];
     int depth = 0;

@@ -292,7 +292,7 @@ static bool put_unnamed(struct toolparse *p, struct text fn, struct json **args,
         return true;
     }
     if (!parameter_at(p, fn, at, &name)) return false;
-    tool_problem(p, "an argument of '%.*s' has no name; it was taken for '%.*s'", tool_len(fn),
+    tool_problem(p, "an argument of '%.*s' has no name; it was assigned to '%.*s'", tool_len(fn),
                  fn.s, tool_len(name), name.s);
     tool_put(p, *args, name, v);
     return true;

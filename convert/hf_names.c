@@ -190,7 +190,7 @@ static void settle_head(struct hf_names *h, int64_t n, const struct arch *a, str
         if (at[-1] == '.') found = i;
     }
     if (found < 0) return;
-    log_info("%s is taken for %s", show_n(h->name[found], strlen(h->name[found])).s, head);
+    log_info("%s is treated as %s", show_n(h->name[found], strlen(h->name[found])).s, head);
     h->name[found] = head;
 }
 

@@ -63,7 +63,7 @@ int vision_preprocessor(struct hfdir *dir, const char *name, const struct json *
     return 0;
 }
 
-/* Reads a list of exactly three numbers. False: it is not one. */
+/* Reads a list of exactly three numbers. Returns false for anything else. */
 static bool read_three(const struct json *list, float out[3]) {
     int n = 0;
     for (const struct json *j = json_first(list); j && n < 4; j = json_next(j), n++) {

@@ -49,7 +49,7 @@ struct count {
     uint32_t n, bytes;
 };
 
-/* Returns the total bytes of row i and all rows it needs, without those taken already. Sets *rows
+/* Returns the total length of row i and all rows it needs, without those already taken. Sets *rows
  * to these rows, as bits. */
 static uint32_t row_needs(struct grammar *g, const struct gpick *p, int i, const struct count *c,
                           uint64_t *rows, bool search) {

@@ -103,7 +103,7 @@ static int link_input(struct replay *r, char **path, const char *name, char **li
 
 /* ---- making it again ------------------------------------------------------------------------- */
 
-/* Copies the file's hone.mix.* texts, which its copy must have too. */
+/* Copies the file's hone.mix.* strings, which the rebuilt file must also have. */
 static void copy_notes(struct replay *r) {
     for (int64_t i = 0; i < gguf_n_kv(r->g) && r->n_notes < MAX_NOTES; i++) {
         const struct gguf_kv *kv = gguf_kv_at(r->g, i);

@@ -68,7 +68,7 @@ static int convert_here(void *ud, const char **base, struct err *e) {
     return 0;
 }
 
-/* Returns the bytes of a size class: exact if the model is converted, else estimated. */
+/* Returns the size of a size class's file: exact if the model is converted, else estimated. */
 static uint64_t class_size(struct dry *d, const char *name) {
     uint64_t exact;
     struct err ignored;

@@ -55,7 +55,7 @@ int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
     return c.n_probes;
 }
 
-/* Returns the seconds of all probes, encoding included. */
+/* Returns the time for all probes in seconds, including encoding. */
 static double probing_seconds(const struct plan_in *in, const struct make_plan *p) {
     const double windows = (double)p->probe_windows;
     struct probe_cost c;

@@ -101,9 +101,9 @@ void plan_describe(const struct plan_in *in, const struct make_plan *p, char *ou
 /* Writes the --time that the shortest plan needs, with 10 % to spare: "95m", "12h". */
 void plan_time_needed(const struct plan_in *in, char out[32]);
 bool plan_same(const struct make_plan *a, const struct make_plan *b);
-/* Returns the seconds that one part of the plan still takes. */
+/* Returns the time, in seconds, that one part of the plan will still take. */
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);
-/* Returns the seconds of the whole job, those already spent included. */
+/* Returns the time of the whole job in seconds, including the time already spent. */
 double plan_total(const struct plan_in *in, const struct make_plan *p);
 /* Returns the number of probes. */
 int64_t plan_probes(const struct plan_in *in, const struct make_plan *p);

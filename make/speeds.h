@@ -34,11 +34,11 @@ enum fed_kind fed_kind(enum qtype t);
 /* Returns these times for a block of n columns: by the power law through the two trials or, for
  * weights, by the straight line. */
 double fed_choose(const struct speeds *s, enum fed_kind k, double n);
-/* Returns the seconds of factoring moments of n columns, interpolated. */
+/* Returns the interpolated time, in seconds, to factorize moments of n columns. */
 double fed_factors(const struct speeds *s, double n);
-/* Returns the seconds of one more attempt with n columns, interpolated. */
+/* Returns the interpolated time, in seconds, of one more attempt with n columns. */
 double fed_factor(const struct speeds *s, double n);
-/* Returns the seconds per weight of error feedback with n columns, interpolated. */
+/* Returns the interpolated time per weight, in seconds, of error feedback with n columns. */
 double fed_weight(const struct speeds *s, enum fed_kind k, double n);
 /* Returns the speeds of a machine that does `by` times as much work per second. */
 struct speeds speeds_scaled(const struct speeds *s, double by);
@@ -51,7 +51,8 @@ int speeds_find(struct speeds *s, double *busy, const struct work *w, struct err
 /* Write and read the record; speeds_read returns false if it is for a different instruction set or
  * number of threads. The caller frees the text. */
 char *speeds_text(const struct speeds *s, const char *isa, int threads);
-/* Parses recorded speeds. False: of another version, instruction set or thread count. */
+/* Parses recorded speeds. Returns false if they are for a different instruction set or thread
+ * count. */
 bool speeds_read(struct speeds *s, const char *text, const char *isa, int threads);
 
 #endif

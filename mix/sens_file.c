@@ -90,7 +90,7 @@ static void take_hash(char out[33], const cJSON *root, const char *name) {
     snprintf(out, 33, "%s", s ? s : "");
 }
 
-/* Parses the type of a probe. ERR_DATA: not one that the group can have. */
+/* Parses the type of a probe. ERR_DATA: the group cannot have this type. */
 static int take_type(const cJSON *j, const struct sens_group *g, enum qtype *t, const char *path,
                      struct err *e) {
     const char *name = cJSON_GetStringValue(j);

@@ -51,7 +51,7 @@ static int numbers_from_hf(struct hparams *h, const struct hfdir *dir, struct er
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", "post_norm", NULL};
     TRY(hf_check_off(dir, no, e));

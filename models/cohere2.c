@@ -40,14 +40,14 @@ static const struct tensor_row r_tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(layers_fill(h, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) h->layer[i].no_rope = !h->layer[i].window;
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int command_r_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
@@ -57,7 +57,7 @@ static int command_r_from_hf(struct hparams *h, const struct hfdir *dir, struct 
         return err_set(e, ERR_DATA, "rotary_pct is less than 1, which is not supported");
     return hf_check_rope(dir, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"use_qk_norm", NULL};
     TRY(hf_check_off(dir, no, e));

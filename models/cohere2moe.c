@@ -27,7 +27,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_shared_experts(h, e));
     TRY(layers_fill(h, e));
@@ -48,7 +48,7 @@ static void read_windows(struct hparams *h, const struct hfdir *dir) {
     }
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     const char *by = json_str(hfdir_hparam(dir, "expert_selection_fn"));

@@ -123,7 +123,7 @@ static double yarn_growth(const struct hparams *h, double weight) {
     return f > 1 ? 1 + 0.1 * weight * log(f) : 1;
 }
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + d[HD_ROT];
@@ -168,7 +168,7 @@ static int yarn(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
     TRY(hf_check_off(dir, no, e));
@@ -254,7 +254,7 @@ static void mistral_write_keys(const struct hparams *h, struct gguf_w *w) {
 
 /* ---- sparse attention ---- */
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int dsa_derive(struct hparams *h, struct err *e) {
     TRY(hparams_mul(h, HD_INDEX_Q, h->d[HD_INDEX_HEADS], h->d[HD_INDEX_DIM], e));
     return derive(h, e);
@@ -279,12 +279,12 @@ static int dsa_types(struct hparams *h, const struct hfdir *dir, struct err *e) 
                ? err_set(e, ERR_DATA, "the first layer has no preceding selection of keys to reuse")
                : 0;
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int dsa_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_lead_dense(h, dir, e));
     return from_hf(h, dir, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int glm_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(dsa_types(h, dir, e));
     return dsa_from_hf(h, dir, e);

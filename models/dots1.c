@@ -17,7 +17,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_shared_experts(h, e));
     return layers_fill(h, e);

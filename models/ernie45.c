@@ -43,7 +43,7 @@ static int derive_moe(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"use_bias", NULL};
     (void)h;
@@ -51,7 +51,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     return hf_check_rope(dir, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t last = -1;
     if (json_i64(hfdir_hparam(dir, "moe_layer_end_index"), &last) && last >= 0 &&

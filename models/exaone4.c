@@ -27,7 +27,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(layers_fill(h, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
@@ -35,7 +35,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     return hf_rope_llama3(h, dir, e);
@@ -57,7 +57,7 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int moe_derive(struct hparams *h, struct err *e) {
     TRY(derive_shared_experts(h, e));
     return derive(h, e);

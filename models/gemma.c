@@ -85,11 +85,11 @@ static int check_base(struct hparams *h, const struct hfdir *dir, struct err *e)
     TRY(hf_check_rope(dir, e));
     return check_config(h, dir, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf1(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return check_base(h, dir, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf2(struct hparams *h, const struct hfdir *dir, struct err *e) {
     double want, is;
     TRY(check_base(h, dir, e));
@@ -99,7 +99,7 @@ static int from_hf2(struct hparams *h, const struct hfdir *dir, struct err *e) {
                        want);
     return 0;
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf3(struct hparams *h, const struct hfdir *dir, struct err *e) {
     double want, is;
     TRY(hf_check_rope(dir, e));

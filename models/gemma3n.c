@@ -73,7 +73,7 @@ static const struct tensor_row tensors[] = {
 
 /* ---- numbers ---- */
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_ALTUP] < 2 || d[HD_ALTUP] > 16 || d[HD_ALTUP_AT] >= d[HD_ALTUP])
@@ -96,7 +96,7 @@ static double quantile(double p) {
     }
     return (lo + hi) / 2;
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int sparsity_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *list = hfdir_hparam(dir, "activation_sparsity_pattern");
     int64_t i = 0;
@@ -118,7 +118,7 @@ static int sparsity_from_hf(struct hparams *h, const struct hfdir *dir, struct e
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);

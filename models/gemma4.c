@@ -108,7 +108,7 @@ int gemma4_share(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (h->f[HF_YARN_FACTOR] > 0)
@@ -183,7 +183,7 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t *d = h->d;
     static const char *const no[] = {"attention_bias", NULL};

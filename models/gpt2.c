@@ -41,14 +41,14 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     if (!h->d[HD_FF]) TRY(hparams_mul(h, HD_FF, 4, h->d[HD_EMBD], e));
     h->d[HD_MOST_CTX] = h->d[HD_CTX]; /* the table has no rows for later positions */
     return layers_fill(h, e);
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"scale_attn_by_inverse_layer_idx", "add_cross_attention",
                                      NULL};

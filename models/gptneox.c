@@ -74,7 +74,7 @@ static const struct tensor_row falcon_tensors[] = {
 
 /* ---- GPT-NeoX ---- */
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     h->d[HD_SERIAL] = !json_bool(hfdir_hparam(dir, "use_parallel_residual"), true);
     TRY(hf_partial_rope(h, dir, json_num(hfdir_hparam(dir, "rotary_pct"), 1), e));
@@ -107,12 +107,12 @@ static const struct decoder_spec decoder = {
 
 /* ---- Falcon ---- */
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int falcon_derive(struct hparams *h, struct err *e) {
     if (!h->d[HD_FF]) TRY(hparams_mul(h, HD_FF, 4, h->d[HD_EMBD], e));
     return layers_fill(h, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int falcon_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"alibi", "bias", NULL};
     const bool grouped = json_bool(hfdir_hparam(dir, "new_decoder_architecture"), false);

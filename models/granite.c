@@ -44,7 +44,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
     UNUSED(h);
@@ -53,7 +53,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return layers_fill(h, e);

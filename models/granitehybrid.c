@@ -51,7 +51,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     h->d[HD_FF_EXP] = h->d[HD_FF];
     TRY(derive_experts(h, e));
@@ -75,7 +75,7 @@ static int bamba_from_hf(struct hparams *h, const struct hfdir *dir, struct err 
     return hf_partial_rope(h, dir, 0.5, e);
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mamba_proj_bias", "mlp_bias", NULL};
     const char *pos = json_str(hfdir_hparam(dir, "position_embedding_type"));

@@ -40,7 +40,7 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return layers_fill(h, e);
@@ -62,7 +62,7 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
     if (!h->d[HD_HEAD_DIM]) h->d[HD_HEAD_DIM] = h->d[HD_EMBD] / h->d[HD_HEADS];
@@ -88,7 +88,7 @@ static int one_of(const struct hfdir *dir, const char *key, int64_t otherwise, i
     if (*to < 1 || *to > INT32_MAX) return err_set(e, ERR_DATA, "%s is out of range", key);
     return 0;
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t *d = h->d;
     TRY(one_of(dir, "moe_topk", 1, &d[HD_EXPERTS_USED], e));

@@ -66,7 +66,7 @@ static bool is_periodic(const struct hfdir *dir, const char *period, const char 
     return i % p == o;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"mamba_proj_bias", NULL};
     TRY(hf_check_off(dir, no, e));

@@ -91,7 +91,7 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill_hybrid(h, MIX_KDA, e);
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     const struct json *at = json_get(hfdir_hparam(dir, "linear_attn_config"), "full_attn_layers"),

@@ -43,7 +43,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return layers_fill(h, e);
@@ -75,7 +75,7 @@ static int read_heads(struct hparams *h, const struct hfdir *dir, struct err *e)
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "moe_apply_router_weight_on_input", NULL};
     const struct json *gating = hfdir_hparam(dir, "gating");

@@ -44,7 +44,7 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS]) TRY(derive_experts(h, e));
     TRY(hparams_mul(h, HD_LIN_IN, 3, h->d[HD_EMBD], e));
@@ -66,7 +66,7 @@ static int adjust_ff(struct hparams *h, const struct hfdir *dir, struct err *e) 
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"conv_bias", NULL};
     const struct json *types = hfdir_hparam(dir, "layer_types"),

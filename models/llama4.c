@@ -47,7 +47,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
@@ -74,7 +74,7 @@ static int check_layers(const struct hparams *h, const struct hfdir *dir, struct
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     const struct json *tuned = hfdir_hparam(dir, "attn_temperature_tuning");

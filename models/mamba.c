@@ -68,7 +68,7 @@ static int fill_mixers(struct hparams *h, enum mix_kind kind, struct err *e) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) h->layer[i].ffn = FFN_NONE;
     return 0;
 }
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int mamba1_derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_LIN_INNER] < 1 || d[HD_LIN_V_HEADS] < 1)
@@ -78,7 +78,7 @@ static int mamba1_derive(struct hparams *h, struct err *e) {
     d[HD_LIN_X] = d[HD_LIN_V_HEADS] + 2 * d[HD_LIN_K_DIM];
     return fill_mixers(h, MIX_MAMBA1, e);
 }
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int mamba2_derive(struct hparams *h, struct err *e) {
     if (h->d[HD_LIN_V_HEADS] < 1) return err_set(e, ERR_DATA, "ssm.time_step_rank is missing");
     TRY(derive_mamba2(h, e));
@@ -98,7 +98,7 @@ static int read_inner(struct hparams *h, const struct hfdir *dir, struct err *e)
 
 /* eps of Falcon Mamba's inner norms; GGUF has no key for it. */
 static const double inner_eps = 1e-6;
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int mamba1_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
     const double eps = json_num(hfdir_hparam(dir, "mixer_rms_eps"), inner_eps);
@@ -111,7 +111,7 @@ static int mamba1_from_hf(struct hparams *h, const struct hfdir *dir, struct err
         h->d[HD_LIN_V_HEADS] = (h->d[HD_EMBD] + 15) / 16;
     return 0;
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int mamba2_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const int64_t *d = h->d;
     TRY(read_inner(h, dir, e));

@@ -46,7 +46,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     if (h->d[HD_V_DIM] > h->d[HD_HEAD_DIM])
         return err_set(e, ERR_DATA, "values of %lld numbers are wider than keys of %lld",
@@ -98,7 +98,7 @@ static int check_split(const struct hfdir *dir, struct err *e) {
         "without that key");
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "add_full_attention_sink_bias", NULL};
     int64_t before, kv = 2 * h->d[HD_KV_HEADS];

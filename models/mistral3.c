@@ -68,7 +68,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS] && !h->d[HD_EXPERTS_USED])
         return err_set(e, ERR_DATA, "expert_count is %lld, but expert_used_count 0",
@@ -81,7 +81,7 @@ static int derive(struct hparams *h, struct err *e) {
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *text = json_get(hfdir_config(dir), "text_config");
     const char *type = json_str(json_get(text, "model_type"));
@@ -113,7 +113,7 @@ static int ministral_from_hf(struct hparams *h, const struct hfdir *dir, struct 
                        h->f[HF_TEMPER]);
     return 0;
 }
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int ministral_derive(struct hparams *h, struct err *e) {
     h->d[HD_TEMPER_STEP] = h->d[HD_YARN_CTX];
     return derive(h, e);

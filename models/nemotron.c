@@ -30,13 +30,13 @@ static const struct tensor_row tensors[] = {ROWS(XF_ADD1), {.gguf = NULL}};
 static const struct tensor_row jais_tensors[] = {ROWS(XF_COPY), {.gguf = NULL}};
 // clang-format on
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "relu2", e));
     TRY(hf_partial_rope(h, dir, 0.5, e));
     return hf_check_rope(dir, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int jais_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     UNUSED(h);
     TRY(hf_check_is(dir, "hidden_act", "relu2", e));

@@ -98,7 +98,7 @@ static void read_pattern(const struct hfdir *dir, char to[HP_MAX_LAYERS + 1]) {
     to[n] = 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mamba_proj_bias", "mlp_bias", "use_bias",
                                      NULL};

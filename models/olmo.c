@@ -41,12 +41,12 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return layers_fill(h, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "norm_topk_prob", NULL};
     UNUSED(h);
@@ -57,7 +57,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 
 #define CLAMP "olmo.attention.clamp_kqv"
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int olmo1_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     TRY(hf_check_off(dir, no, e));

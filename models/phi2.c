@@ -27,7 +27,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"qk_layernorm", NULL};
     TRY(hf_check_off(dir, no, e));

@@ -95,7 +95,7 @@ static int longrope(struct hparams *h, const struct hfdir *dir, bool *is, struct
     return 0;
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int common_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     bool is;
     if (!h->d[HD_YARN_CTX]) h->d[HD_YARN_CTX] = h->d[HD_CTX];
@@ -104,7 +104,7 @@ static int common_from_hf(struct hparams *h, const struct hfdir *dir, struct err
     TRY(longrope(h, dir, &is, e));
     return is ? 0 : hf_check_rope(dir, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     TRY(hf_check_off(dir, no, e));
@@ -113,7 +113,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 
 /* Default router_jitter_noise; GGUF has no key for it. */
 static const double usual_jitter = 0.01;
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const double jitter = json_num(hfdir_hparam(dir, "router_jitter_noise"), usual_jitter);
     if (jitter < usual_jitter || jitter > usual_jitter)
@@ -121,7 +121,7 @@ static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
                        jitter, usual_jitter);
     return common_from_hf(h, dir, e);
 }
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int moe_derive(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS_USED] != 2)
         return err_set(e, ERR_DATA, "%lld experts are used, but a sparse mixer chooses 2",

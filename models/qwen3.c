@@ -29,13 +29,13 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return layers_fill(h, e);
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     UNUSED(h);
     static const char *const no[] = {"attention_bias", "use_sliding_window", NULL};
@@ -43,7 +43,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return hf_check_rope(dir, e);
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (!json_bool(hfdir_hparam(dir, "norm_topk_prob"), false))
         return err_set(e, ERR_DATA, "norm_topk_prob is not true, which the format cannot hold");

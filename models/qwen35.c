@@ -70,14 +70,14 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(layers_fill(h, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) /* MTP blocks have full attention */
         if ((i + 1) % h->d[HD_FULL_INTERVAL] != 0) h->layer[i].mixer = MIX_DELTA;
     return derive_linear(h, e);
 }
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return derive(h, e);
@@ -90,7 +90,7 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     return hf_rope_sections(h, dir, usual, e);
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_rope(dir, e));
     TRY(rope_from_hf(h, dir, e));

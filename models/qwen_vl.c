@@ -48,13 +48,13 @@ static const struct tensor_row moe_tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive_moe(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     return layers_fill(h, e);
 }
 
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int common_from_hf(struct hparams *h, const struct hfdir *dir, const int64_t usual[4],
                           struct err *e) {
     static const char *const no[] = {"use_sliding_window", NULL};
@@ -63,12 +63,12 @@ static int common_from_hf(struct hparams *h, const struct hfdir *dir, const int6
     TRY(hf_rope_sections(h, dir, usual, e));
     return hf_check_rope(dir, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int qwen2_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const int64_t usual[4] = {16, 24, 24, 0};
     return common_from_hf(h, dir, usual, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const int64_t usual[4] = {24, 20, 20, 0};
     static const char *const no[] = {"attention_bias", NULL};
@@ -77,7 +77,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_off(dir, no, e));
     return common_from_hf(h, dir, usual, e);
 }
-/* Reads what only config.json says; ERR_DATA: an option that is not supported. */
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_all_sparse(dir, e));
     return from_hf(h, dir, e);

@@ -15,7 +15,7 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives dimensions and layers from the hyperparameters; ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int derive(struct hparams *h, struct err *e) {
     TRY(layers_fill(h, e));
     for (int64_t i = 3; i < h->d[HD_LAYERS]; i += 4) h->layer[i].no_rope = true;

@@ -148,7 +148,7 @@ static int upload_tables(struct qdev *d, const float *imp, uint64_t imp_bytes, u
     return cu_sync(d->slot[0].s, e);
 }
 
-/* Returns the bytes of the tables that a grid type needs; 0: other types. */
+/* Returns the size of the tables that a grid type needs; 0: other types. */
 static uint64_t table_bytes_of(const struct qdev_tensor *t) {
     if (!grid_spec_of(t->to)) return 0;
     const struct grid_how how = grid_how_of(t->to, t->search);

@@ -19,7 +19,7 @@ static bool is_billing(const char *s) {
     return strncmp(s, head, sizeof head - 1) == 0;
 }
 
-/* Adds `what`, unless it is there, to the list of ignored things. */
+/* Adds `what` to the list of warnings, unless it is already there. */
 static void add_warning(struct ask *a, const char *what) {
     if (a->warned.data && strstr(a->warned.data, what)) return;
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);

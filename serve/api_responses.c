@@ -15,7 +15,7 @@
 #include "text/base64.h"
 #include "text/utf8.h"
 
-/* Adds `what`, unless it is there, to the list of ignored things. */
+/* Adds `what` to the list of warnings, unless it is already there. */
 static void add_warning(struct ask *a, const char *what) {
     if (a->warned.data && strstr(a->warned.data, what)) return;
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);

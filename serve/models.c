@@ -81,7 +81,7 @@ static bool is_in_memory(const struct listed *l) {
     return l->state == MODEL_LOADED || l->state == MODEL_CLOSING;
 }
 
-/* Returns the bytes of all models in memory, according to their estimates. */
+/* Returns the estimated size of all models in memory. */
 static uint64_t used_bytes(const struct server *s) {
     uint64_t n = 0;
     for (int i = 0; i < s->o.n_files; i++)

@@ -41,7 +41,7 @@ static bool in_list(const struct jval *v, int n, struct jval name) {
         if (jv_eqs(v[i], name)) return true;
     return false;
 }
-/* Adds the variable `name` to the list unless it is there or full. */
+/* Adds the variable `name` to the list, unless it is already there or the list is full. */
 static void add_name(struct jval *v, int *n, const struct jnode *name) {
     if (name && name->kind == JN_NAME && *n < MAX_NAMES && !in_list(v, *n, name->val))
         v[(*n)++] = name->val;

@@ -31,7 +31,7 @@ static bool name_like(struct jval v) {
     return true;
 }
 
-/* Adds a name unless it is there, not an identifier, or the list is full. */
+/* Adds a name, unless it is already there or not an identifier, or the list is full. */
 static void add_name(struct names *k, struct jval v) {
     if (!name_like(v)) return;
     for (int i = 0; i < k->n; i++)

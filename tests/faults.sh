@@ -112,7 +112,7 @@ judge() { # fault, exit status
     int:130 | term:130) same "$t/dir" ;;
     *:0) [ "$n_err" = 0 ] || { why="exit 0 with an error line"; return 1; }
         complete "$t/dir" ;;
-    short:* | EINTR:*) why="exit $4, but such a call is to be continued"; return 1 ;;
+    short:* | EINTR:*) why="exit $4, but such a call should be continued"; return 1 ;;
     *:4) [ "$n_err" = 1 ] || { why="$n_err error lines"; return 1; }
         grep -qi "$(says "$3")" "$t/err" || { why="the error does not say '$(says "$3")'"; return 1; }
         same "$t/dir" ;;

@@ -16,7 +16,7 @@ int time_parse(const char *text, const char *what, double *out, struct err *e);
 /* Parses a job's time limit like time_parse(), except that a number without a unit is in hours. */
 int hours_parse(const char *text, const char *what, double *out, struct err *e);
 /* Parses a number of tokens, such as "131072" or "128K", where K is 1024 and M is 1024 K.
- * ERR_USAGE, naming `what`: not such a number. */
+ * ERR_USAGE, naming `what`: not a number of tokens. */
 int tokens_parse(const char *text, const char *what, int64_t *out, struct err *e);
 
 #endif

@@ -29,8 +29,8 @@ struct sp_model {
 };
 /* Returns whether the data look like such a file; a tokenizer.model may have a different format. */
 bool sp_model_like(const char *data, size_t len);
-/* Parses data[0..len), which must outlive *out. ERR_DATA: not such a file, or of a kind that splits
- * words. */
+/* Parses data[0..len), which must outlive *out. ERR_DATA: not a SentencePiece model, or one that
+ * splits words. */
 int sp_model_read(struct sp_model *out, const char *data, size_t len, struct err *e);
 void sp_model_release(struct sp_model *m);
 

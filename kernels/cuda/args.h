@@ -186,7 +186,7 @@ struct cu_best {
 struct cu_score_row {     /* p: the other model, q: this one */
     double nll_q;         /* -log q(target) */
     double nll_p, kld;    /* -log p(target); sum p log(p/q) over p > exp(-16) */
-    int32_t top_p, top_q; /* argmax, first of equals */
+    int32_t top_p, top_q; /* argmax; ties go to the first */
     float prob_p, prob_q; /* their probabilities */
 };
 struct cu_score {

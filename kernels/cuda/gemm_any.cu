@@ -204,7 +204,7 @@ static const struct any {
 #undef ROW
 };
 
-/* Returns the kernel for a product. Halves the tokens per task if otherwise multiprocessors would
+/* Returns the kernel for a product. Halves the tokens per task if multiprocessors would otherwise
  * idle. */
 struct cu_gemm_kernel cu_gemm_any(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type) {

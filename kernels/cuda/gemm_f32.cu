@@ -255,7 +255,7 @@ static const struct cu_gemm_kernel table[] = {
 #undef ROW
 };
 
-/* Returns the kernel for a product. Uses fewer tokens per task if otherwise multiprocessors would
+/* Returns the kernel for a product. Uses fewer tokens per task if multiprocessors would otherwise
  * idle; the bits do not change. */
 struct cu_gemm_kernel cu_gemm_f32(const struct cu_stream *s, const struct cu_product *p,
                                   enum qtype type) {

@@ -46,8 +46,8 @@ CU_DEV void store_block(const struct kv_plane &p, uint8_t *page, int row, int b,
         ((int8_t *)codes)[at] = (int8_t)cu_round(x * inv);
         if (lane == 0) scales[at / 32] = cu_f32_to_f16(d);
     } else {
-        /* d comes from the value of largest magnitude (the first of equals), which becomes
-         * exactly -8. */
+        /* d comes from the value of largest magnitude (the first in a tie), which becomes exactly
+         * -8. */
         const float top = cu_warp_max(fabsf(x));
         const uint32_t who = cu_ballot(fabsf(x) == top);
         const float far = who ? cu_shfl(x, cu_ffs(who) - 1) : 0.0f;

@@ -11,7 +11,7 @@ enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256, MAX_EXPERTS = 1024 };
 /* Lower bound of the sum of the chosen probabilities: the smallest normal f16, as in llama.cpp. */
 #define MIN_SUM 6.1035e-5f
 
-/* Keeps the larger value; of equals, the one with the lower index. */
+/* Keeps the larger value; in a tie, the one with the lower index. */
 CU_DEV void better_of(float *v, int *i, float v2, int i2) {
     if (v2 > *v || (v2 == *v && i2 < *i)) {
         *v = v2;

@@ -48,7 +48,7 @@ static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     }
 }
 
-/* Rounds rows to Q8_K. The element of largest magnitude (the first of equals) becomes exactly
+/* Rounds rows to Q8_K. The element of largest magnitude (the first in a tie) becomes exactly
  * -127. */
 static void quant_q8_k(const float *x, struct blk_Q8_K *y, int64_t n) {
     for (int64_t b = 0; b < n / QK; b++, x += QK, y++) {

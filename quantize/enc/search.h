@@ -74,7 +74,7 @@ ENC_INLINE float enc_f16(float x) {
 float enc_level(const struct levels *lv, float v);
 int enc_level_index(float level); /* index in the IQ4 table */
 
-/* Returns the signed element of largest magnitude (the first of equals). */
+/* Returns the signed element of largest magnitude (the first in a tie). */
 float enc_absmax(const float *x, int n);
 
 #endif

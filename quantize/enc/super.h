@@ -93,7 +93,7 @@ struct enc_lanes {
     void (*round_f16)(float v[8]); /* rounds each value like enc_f16; for tests */
     /* Returns the entry in [from, to), both multiples of 8, whose levels L (lev,
      * [element][GRID_MAX]) minimize the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i); the
-     * first of equals. q is [8][8]. */
+     * first in a tie. q is [8][8]. */
     int (*entry)(const float *lev, int per, int from, int to, const float *q, const float *p);
     /* Solves FACTOR_ROWS rows against the lower triangle l, whose rows are ld apart: x[q]
      * becomes (x[q] - sum over k < q of x[k] l[q][k]) / l[q][q]. x is

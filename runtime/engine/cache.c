@@ -260,7 +260,7 @@ static void unreserve_pages(struct cache *c, int64_t n_tok) {
     }
 }
 
-/* Returns the bytes that every sequence takes at a place, in addition to its pages. */
+/* Returns how many bytes every sequence takes at a place, in addition to its pages. */
 static uint64_t fixed_bytes(const struct cache *c, int place) {
     return c->state_bytes[place] + c->table_bytes;
 }

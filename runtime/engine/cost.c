@@ -7,7 +7,7 @@
 
 enum { SCAN_FLOP = 7 };
 
-/* Returns the bytes of register r in a pass of c->n_rows rows. */
+/* Returns the size of register r in a pass of c->n_rows rows. */
 static uint64_t reg_bytes(const struct cost_of *c, gr_reg r) {
     return (uint64_t)(c->g->reg_width[r] * c->n_rows) * sizeof(float);
 }

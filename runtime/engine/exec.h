@@ -326,7 +326,7 @@ void exec_softcap(struct session *s, float *logits, int64_t n, double cap);
 /* Returns the maximum number of query rows of an attention task. exec_attn_scratch returns the
  * scratch that a worker needs for it, in floats. */
 int64_t exec_attn_rows(const struct gr_node *n);
-/* Returns the floats of scratch that one worker needs for the node. */
+/* Returns how many floats of scratch one worker needs for the node. */
 int64_t exec_attn_scratch(const struct gr_node *n);
 
 #endif

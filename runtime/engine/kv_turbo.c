@@ -149,7 +149,7 @@ static uint8_t *pack_codes(int bits, const uint8_t *code, int64_t d, uint8_t *to
 static int64_t slice_len(int64_t n) {
     return n % 128 == 0 ? 128 : n % 64 == 0 ? 64 : 32;
 }
-/* Returns the bytes of an encoded slice of d values. */
+/* Returns the size of an encoded slice of d values. */
 static uint64_t slice_bytes(const struct tq_code *c, int64_t d) {
     return 2 + (uint64_t)(d * c->bits / 8) + (c->qjl ? 2 + (uint64_t)d / 8 : 0);
 }

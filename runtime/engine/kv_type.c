@@ -220,7 +220,7 @@ int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
     return ERR_USAGE;
 }
 
-/* Returns the bytes of n values of a struct kv_type; 0: n is not a multiple of its block. */
+/* Returns the size of n values of a struct kv_type; 0: n is not a multiple of its block. */
 static uint64_t row_bytes_of(const void *type, int64_t n) {
     const struct kv_type *t = type;
     return n % t->block ? 0 : t->row_bytes(t, n);

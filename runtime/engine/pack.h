@@ -21,7 +21,7 @@ struct pack_list {
 /* Returns the number of row groups of the whole weight. pack_group_bytes returns the bytes per
  * group. */
 int64_t pack_groups(const struct pack_item *it);
-/* Returns the bytes of one group of packed rows. */
+/* Returns the size of one group of packed rows. */
 uint64_t pack_group_bytes(const struct pack_item *it);
 /* Packs groups [g0, g1) into dst. */
 void pack_range(const struct pack_item *it, int64_t g0, int64_t g1, uint8_t *dst);

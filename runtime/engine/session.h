@@ -165,8 +165,8 @@ int session_head(struct session *s, const float *hidden, int64_t n, float *logit
 /* Creates an empty sequence of at most n_ctx tokens and reserves memory for n_reserve of them; it
  * allocates more as it grows. ERR_SYS: out of memory; nothing has changed. */
 int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, struct err *e);
-/* Returns the exact bytes that a sequence of n_tok tokens takes between passes. session_held_bytes
- * returns the current total of all sequences, counting shared pages once. */
+/* Returns exactly how many bytes a sequence of n_tok tokens takes between passes.
+ * session_held_bytes returns the current total of all sequences, counting shared pages once. */
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
 uint64_t session_held_bytes(const struct session *s);
 /* Returns how many bytes all sequences, forks and snapshots together may take, whatever their

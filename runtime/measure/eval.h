@@ -228,7 +228,7 @@ void suite_answers_release(struct suite_answers *a);
 struct choice_tasks;
 struct choice_answers {
     int n;
-    int *pick;      /* [n] choice with the highest score; the first of equals */
+    int *pick;      /* [n] choice with the highest score; the first in a tie */
     bool *greedy;   /* [n] the right choice is the greedy continuation */
     double **score; /* [n] mean log p of the scored tokens of each choice */
     double seconds;

@@ -41,7 +41,7 @@ struct kld_r {
     uint64_t rows_off;
 };
 
-/* Computes the file's sizes from context, vocabulary and chunks. ERR_DATA: not valid. */
+/* Computes the file's sizes from context, vocabulary and chunks. ERR_DATA: these are invalid. */
 static int fill_shape(struct shape *s, struct err *e) {
     if (s->n_ctx < 4 || s->n_vocab < 1 || s->n_chunk < 1)
         return err_set(e, ERR_DATA, "%d chunks of %d tokens over a vocabulary of %d are not valid",
@@ -164,7 +164,7 @@ void kld_w_close(struct kld_w *w) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Reads header and tokens. ERR_DATA: not such a file, or of the wrong size. */
+/* Reads header and tokens. ERR_DATA: not a base-logits file, or its size is wrong. */
 static int read_header(struct kld_r *r, struct err *e) {
     const uint8_t *p = r->map.data;
     if (r->map.size < HEADER || memcmp(p, magic, sizeof magic) != 0)

@@ -46,7 +46,7 @@ struct kld_top_r {
     int32_t *tokens;
 };
 
-/* Computes the file's sizes from its shape. ERR_DATA: not valid. */
+/* Computes the file's sizes from its shape. ERR_DATA: the shape is invalid. */
 static int set_sizes(const struct kld_top_shape *s, struct sizes *z, struct err *e) {
     if (s->n_ctx < 4 || s->n_vocab < 1 || s->n_chunk < 1 || s->from < 0 || s->from > s->n_ctx - 2 ||
         s->n_top < 1 || s->n_top > s->n_vocab || s->n_tail < 0 || s->n_tail > 1 << 20)
@@ -238,7 +238,7 @@ bool kld_top_is(const char *path) {
     return yes;
 }
 
-/* Reads header and tokens. ERR_DATA: not such a file, or of the wrong size or version. */
+/* Reads header and tokens. ERR_DATA: not a compact base file, or its size or version is wrong. */
 static int read_header(struct kld_top_r *r, struct err *e) {
     const uint8_t *p = r->map.data;
     if (r->map.size < HEADER || memcmp(p, magic, sizeof magic) != 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/vision/image.h - from the bytes of an image to the normalised pixels that a vision tower
- * reads and to the image's place in the prompt.
+/* runtime/vision/image.h - turns the bytes of an image into the normalised pixels that a vision
+ * tower reads, and gives the image its place in the prompt.
  *
  * image_decode() reads PNG and JPEG as Pillow does, image_prepare() resizes, splits and normalises
  * as the image processors of transformers do (their default, torchvision's functions on 8-bit

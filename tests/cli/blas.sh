@@ -92,7 +92,7 @@ grep -q '"openblas_not_used": *"the memory of the process is limited' "$t/o" || 
 use slow 0 doctor --json
 grep -q '"openblas": *"OpenBLAS 0.0.1 MAX_THREADS=64 Fake"' "$t/o" || say "doctor does not name it: $(grep openblas "$t/o")"
 grep -q openblas_not_used "$t/o" && say "a right one is refused: $(cat "$t/o")"
-[ -z "$(kept)" ] || say "a slow one is to be used: $(kept)"
+[ -z "$(kept)" ] || say "a slow one would be used: $(kept)"
 read -r calls threads < "$t/log"
 [ "$calls" -gt 5 ] && [ "$threads" = 1 ] || say "tried by $calls calls with $threads threads"
 

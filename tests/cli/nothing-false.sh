@@ -130,7 +130,7 @@ run 0 make "$(sed 's/.*hone make //' "$t/e")" -o "$t/d4" --dry-run --plain --rec
 rm "$t/out/tiny-F32.gguf"
 says 3 "hone make starts from the model's original folder" make "$t/out" -o "$t/d4"
 says 3 "is not a model" make "$t/out/imatrix.gguf" -o "$t/d4"
-grep -q 'hone quantize' "$t/e" && say "a matrix is to be quantized: $(cat "$t/e")"
+grep -q 'hone quantize' "$t/e" && say "a matrix would be quantized: $(cat "$t/e")"
 
 # ---- a name alone, before the model is there ----
 (cd "$t" && mkdir empty && cd empty

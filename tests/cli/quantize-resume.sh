@@ -62,14 +62,14 @@ mkdir "$t/half"
 mv "$t"/x.gguf.part* "$t/half"
 n_lines=$(lines "$t/half/x.gguf.part.log")
 [ "$n_lines" -gt 40 ] || fail "only $n_lines lines"
-again() { # what happens to it, tensors that are taken over (a pattern), words of the remark, options
+again() { # what happens to it, tensors that are kept (a pattern), words of the message, options
     what=$1 want=$2 words=$3
     shift 3
     cp "$t/half"/* "$t"
     eval "$what"
     q "$HONE" "$t/x.gguf" --recipe Q4_K_M "$@" || fail "$what $*"
     case $(resumed) in $want) ;; *) fail "$what $*: $(resumed) tensors taken over, not $want" ;; esac
-    grep -q "$words" "$t/err" || fail "$what $*: no remark '$words'"
+    grep -q "$words" "$t/err" || fail "$what $*: no message '$words'"
     [ -z "$(ls "$t" | grep part)" ] || fail "$what $*: a part is left: $(ls "$t")"
     [ $# -gt 0 ] || cmp "$t/ref.gguf" "$t/x.gguf" || fail "$what: the bytes differ"
     rm "$t"/x*.gguf

@@ -35,7 +35,7 @@ sub=$(echo "$d"/*)
 again() { # what, least number of known tokens, files refused
     start --ctx 4096 --cache-dir "$d"
     ask "What is a table?"
-    [ "$said" = "$plain" ] || say "$1: another answer than without: $said, not $plain"
+    [ "$said" = "$plain" ] || say "$1: the answer is $said, not $plain as without the cache"
     [ "$known" -ge "$2" ] || say "$1: only $known tokens were known"
     [ "$2" -gt 0 ] || [ "$known" = 0 ] || say "$1: $known tokens were known"
     [ "$(metric hone_disk_cache_refused_total)" = "$3" ] || say "$1: $(metric hone_disk_cache_refused_total) files refused, not $3"

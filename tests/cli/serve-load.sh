@@ -24,7 +24,7 @@ done
 for p in $w; do wait $p || true; done
 for round in 1 2 3; do
     for i in $(seq 8); do
-        grep -o '"text":"[^"]*"' "$t/busy.$round.$i" | cmp -s - "$t/alone.$i" || say "request $i of round $round: another answer than alone: $(head -c 200 "$t/busy.$round.$i")"
+        grep -o '"text":"[^"]*"' "$t/busy.$round.$i" | cmp -s - "$t/alone.$i" || say "request $i of round $round: the answer differs from that of the request alone: $(head -c 200 "$t/busy.$round.$i")"
     done
     grep -q 'HTTP/1.1 200' "$t/slow.$round" || say "who sends byte by byte gets: $(head -1 "$t/slow.$round")"
     grep -q 'HTTP/1.1 400' "$t/wrong.$round" || say "a wrong request gets: $(head -1 "$t/wrong.$round")"

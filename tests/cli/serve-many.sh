@@ -83,7 +83,7 @@ for i in 3 1 4 1 5 9 2 6 5 3 5 8 9 7 9 3 2 3 8 4; do
     case $((i % 3)) in 0) r=Q8_0 ;; 1) r=Q4_0 ;; *) r=Q6_K ;; esac
     case $(((i + n) % 3)) in 0) api=chat ;; 1) api=messages ;; *) api=ollama ;; esac
     n=$((n + 1))
-    ask $api $r | cmp -s - "$t/alone.$r.$api" || say "request $n ($api of $r): another answer than alone: $(head -c 400 "$t/o")"
+    ask $api $r | cmp -s - "$t/alone.$r.$api" || say "request $n ($api of $r): the answer differs from that of the request alone: $(head -c 400 "$t/o")"
     get /api/ps
     [ "$(grep -o '"name"' "$t/o" | wc -l)" -le 2 ] || say "three files are loaded: $(cat "$t/o")"
 done

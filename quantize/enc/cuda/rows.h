@@ -40,7 +40,7 @@ int enc_cuda_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err
 
 /* Do the same for grid types (grid.cu). */
 bool enc_cuda_grid_can(enum qtype t);
-/* Returns the bytes of work memory for n rows of k values. */
+/* Returns the size of the work memory for n rows of k values. */
 uint64_t enc_cuda_grid_work(enum search search, int64_t n, int64_t k);
 int enc_cuda_grid_rows(struct cu_stream *s, const struct enc_cuda_rows *a, struct err *e);
 

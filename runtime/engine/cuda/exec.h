@@ -233,7 +233,7 @@ void exec_cuda_find_uses(struct cuda *d);
  * device does not support, and those of the last n blocks unless --place puts them on the
  * device. */
 void exec_cuda_leave_on_host(struct session *s, int n);
-/* Returns the bytes that weight i still needs on the device; 0: none, or a copy is there. */
+/* Returns how many bytes weight i still needs on the device; 0 if a copy is already there. */
 uint64_t exec_cuda_upload_bytes(const struct cuda *d, int w);
 uint64_t exec_cuda_stage_bytes(const struct cuda *d); /* used while weights are packed */
 /* Uploads all weights if `first`, otherwise those that session_use replaced since the last pass.
@@ -363,7 +363,7 @@ void exec_cuda_drop_step(struct cuda_set *all);
 /* Prepares the CPU to compute experts: packs their weights and allocates buffers. Does nothing if
  * that has already been done. */
 int exec_cuda_open_host(struct session *s, struct err *e);
-/* Copies n floats from device memory to *out for an observer, who frees them with mem_free. */
+/* Copies n floats from device memory to *out for an observer, which frees them with mem_free. */
 int exec_cuda_fetch(struct cuda *d, const float *src, int64_t n, float **out, struct err *e);
 /* Passes the rows of a register to session->see, if set. */
 int exec_cuda_show(struct cuda *d, gr_w w, const float *src, int64_t n_rows, int64_t ld,

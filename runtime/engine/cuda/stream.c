@@ -34,7 +34,7 @@ static int64_t per_piece(const struct weight *w) {
     const int64_t u = unit(w), fit = (int64_t)(PIECE / w->row_bytes);
     return max_i64(1, min_i64(fit, n_rows(w) / PIECES) / u) * u;
 }
-/* Returns the bytes of one piece in which the weight is copied, aligned. */
+/* Returns the aligned size of the pieces in which the weight is copied. */
 static uint64_t piece_bytes(const struct weight *w) {
     return round_up((uint64_t)per_piece(w) * w->row_bytes, CUDA_ALIGN);
 }
