@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* chat/images.h - images in the messages of a conversation, in the spellings of OpenAI, Anthropic,
+/* chat/images.h - images in the messages of a conversation, in the notations of OpenAI, Anthropic,
  * Ollama and transformers. */
 #ifndef HONE_CHAT_IMAGES_H
 #define HONE_CHAT_IMAGES_H

@@ -198,7 +198,8 @@ const char *tool_wrapper_close(const struct toolfmt *f);
 struct text tool_attr_name(struct text t);
 /* Returns whether `name` is the pseudo-tool that Cohere models call to answer directly. */
 bool tool_is_no_call(const struct toolparse *p, struct text name);
-/* Members for a call's name and arguments, in the spellings that models use; NULL-terminated. */
+/* Alternative names of the members for a call's name and arguments, as models write them;
+ * NULL-terminated. */
 extern const char *const tool_name_members[], *const tool_arg_members[];
 /* Returns the arguments v as an object. v may be a string with JSON text, as in APIs; empty text
  * means no arguments. NULL: not an object. */

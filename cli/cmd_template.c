@@ -102,11 +102,11 @@ static int cmd_text_diff(struct cli *c, int argc, char **argv, struct err *e) {
 static const struct cmd_spec parse_spec = {
     .name = "template parse",
     .synopsis = "SRC [--format NAME] [--tools FILE] [--think HOW]",
-    .about = "Parses an assistant's text on standard input; prints content, reasoning, tool "
+    .about = "Reads an assistant's text from standard input; prints content, reasoning, tool "
              "calls and\n"
              "problems as JSON. A short prompt is rendered with SRC's template: if it ends with a "
-             "marker\n"
-             "of calls (Functionary's >>>), the text is parsed as its continuation.",
+             "call\n"
+             "marker (Functionary's >>>), the text is parsed as its continuation.",
     .opts = template_parse_options,
     .min_args = 1,
     .max_args = 1,

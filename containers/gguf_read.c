@@ -370,8 +370,8 @@ static int check_place(const struct shard *s, const struct gguf_tensor *t, struc
     return 0;
 }
 
-/* Checks the places of the shard's tensor data, which must follow one another without gaps unless
- * GGUF_TOLERANT is set, and sets the data pointers. */
+/* Checks the offsets of the shard's tensors, whose data must be contiguous unless GGUF_TOLERANT is
+ * set, and sets the data pointers. */
 static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct err *e) {
     uint64_t sum = 0; /* expected offset of the next tensor */
     for (int64_t i = 0; i < s->n_tensors; i++) {

@@ -365,8 +365,8 @@ void hfdir_drop(const struct hfdir *h, const struct st_tensor *t) {
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
-/* Returns the first spelling in "a|b|c" with a non-null value in obj; NULL: none. Skips spellings
- * that `hides` contains, even with a null, which means that the value is absent. */
+/* Returns the first name in "a|b|c" with a non-null value in obj; NULL: none. Skips names that
+ * `hides` contains, even with a null, which means that the value is absent. */
 static const struct json *find_spelling(const struct json *obj, const struct json *hides,
                                         const char *names) {
     char name[128];

@@ -39,9 +39,9 @@ int lora_bind(struct lora *l, const char *name, int64_t n_experts, bool turned, 
 /* Returns the fully trained tensor that replaces `name` (modules_to_save, biases, resized
  * embeddings) and marks it as used; NULL: none. */
 const struct st_tensor *lora_whole(struct lora *l, const char *name);
-/* Determines the adapter's changes to embeddings and head, given as spellings "a|b" of the table;
- * embd is the base's tensor or NULL. Updates *vocab if the adapter has a different number of rows.
- * Sets *untie if the adapter unties the head from the embeddings. */
+/* Determines the adapter's changes to embeddings and head, given as alternative names "a|b" from
+ * the table; embd is the base's tensor or NULL. Updates *vocab if the adapter has a different
+ * number of rows. Sets *untie if the adapter unties the head from the embeddings. */
 int lora_head(struct lora *l, const char *embd_names, const char *head_names,
               const struct st_tensor *embd, bool tied, int64_t *vocab, bool *untie, struct err *e);
 /* Returns whether the adapter changes `name`. */

@@ -144,7 +144,7 @@ static int claim_from(struct mapping *m, const char *name, const char *from, con
     return 0;
 }
 
-/* Returns whether a name is one of the spellings "a|b". */
+/* Returns whether a name is one of the alternatives "a|b". */
 static bool is_spelled(const char *spellings, const char *name) {
     const size_t n = strlen(name);
     for (const char *s = spellings; s && *s; s += strcspn(s, "|"), s += *s == '|')

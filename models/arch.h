@@ -150,7 +150,8 @@ enum hp_flag {
 struct hp_row {
     const char *key; /* GGUF key after "<arch>.": "block_count"; NULL with HPF_NO_KEY */
     const char *
-        /* Config spellings "a|b" (dots descend: "rope_parameters.rope_theta"); NULL: derived. */
+        /* Alternative config keys "a|b" (dots descend: "rope_parameters.rope_theta"); NULL:
+         * derived. */
         hf;
     int slot; /* enum hp_dim, or enum hp_real with HPF_REAL */
     unsigned flags;
@@ -259,10 +260,10 @@ enum {
 #define TR_IF(slot) ((unsigned)(slot) << TR_IF_SHIFT)
 struct tensor_row {
     const char *gguf; /* "blk.%d.ffn_down_exps.weight" */
-    /* HF spellings "a|b" without "language_model."; %d: layer number within the trunk, or within
-     * mtp.layers for names that start with "mtp."; %e: expert number (the sources are then stacked,
-     * and XF_SPLIT_* and XF_TURN* do not apply; "%e.a&b": the rows of a, then those of b). NULL:
-     * never produced by conversion. */
+    /* Alternative HF names "a|b" without "language_model."; %d: layer number within the trunk, or
+     * within mtp.layers for names that start with "mtp."; %e: expert number (the sources are then
+     * stacked, and XF_SPLIT_* and XF_TURN* do not apply; "%e.a&b": the rows of a, then those of b).
+     * NULL: never produced by conversion. */
     const char *hf;
     uint8_t dim[4]; /* enum hp_dim, outer to inner, after the transform; HD_NONE ends */
     enum xform xf;

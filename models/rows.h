@@ -7,7 +7,7 @@
 #include "models/spec.h"
 
 // clang-format off
-/* "%d" spellings of a layer's tensor in the trunk and in the MTP block. */
+/* Names, with "%d", of a layer's tensor in the trunk and in the MTP block. */
 #define HF_LAYER(x) "model.layers.%d." x "|mtp.layers.%d." x
 
 /* ---- hyperparameters ---- */

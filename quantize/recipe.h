@@ -26,7 +26,7 @@ struct recipe_item {
     /* Set by recipe_roles. */
     enum role role;
     int block;  /* -1: not in a block */
-    bool fine;  /* role found by a name that llama.cpp's presets do not know */
+    bool fine;  /* role found by a name that llama.cpp's presets do not recognise */
     bool quant; /* quantizable: a matrix, and not a norm, router, convolution, ... */
     /* Set by recipe_apply. */
     enum qtype type;

@@ -31,8 +31,9 @@ struct sched_opts {
     int (*guess)(void *ud, const struct run *r, int32_t *out, int most);
     void *guess_ud;
 };
-/* Returns whether speculative decoding can be worthwhile in this session. Not on a device unless
- * its sequences can be trimmed (session_info.can_trim), because a fork ends the pass there. */
+/* Returns whether speculative decoding can be worthwhile in this session. Returns false on a device
+ * unless its sequences can be trimmed (session_info.can_trim), because a fork ends the pass
+ * there. */
 bool sched_can_draft(const struct session *s);
 /* Creates a scheduler; free it with sched_free(). s is borrowed and must have
  * session_opts.guests. */

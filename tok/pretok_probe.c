@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tok/pretok_probe.c - comparison of split regexes by behaviour: recognises other spellings of a
+/* tok/pretok_probe.c - comparison of split regexes by behaviour: recognises equivalent forms of a
  * row's regexes by how they split a probe text. Any two rows with different regexes split it
  * differently. */
 #include <stdlib.h>
