@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* calib/defaults.h - built-in default texts, written for this project. The calibration and
- * evaluation sets share no document. */
+ * evaluation sets share no documents. */
 #ifndef HONE_CALIB_DEFAULTS_H
 #define HONE_CALIB_DEFAULTS_H
 

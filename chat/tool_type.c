@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* chat/tool_type.c - conversion of raw text values to the types that their parameters' schemas
- * demand. */
+ * specify. */
 #include "chat/tool_int.h"
 
 #include <string.h>

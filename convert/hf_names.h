@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* convert/hf_names.h - tensor name normalisation: respells a folder's tensor names as in the
+/* convert/hf_names.h - tensor name normalisation: rewrites a folder's tensor names to match the
  * tables, and removes the names of wrappers that contained the model when it was saved. Internal to
  * convert/. */
 #ifndef HONE_CONVERT_HF_NAMES_H

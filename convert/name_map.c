@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* convert/name_map.c - tensor name mapping, from sources to output tensors. Every expected tensor
- * must be found with the right shape and a supported storage form. Every source tensor must be
+ * must be found with the right shape and a supported storage format. Every source tensor must be
  * used, or belong to the parts that conversion deliberately leaves out (vision tower, unwanted MTP
  * block, tied head, recomputable tables). Nothing is dropped silently. */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/tower_internvl.c - vision towers of InternVL 2.5 to 3.5. The second spelling of each name
- * is used in folders saved by transformers. */
+/* convert/tower_internvl.c - vision towers of InternVL 2.5 to 3.5. The second alternative of each
+ * name is for folders saved by transformers. */
 #include <string.h>
 
 #include "convert/vision.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* jobs/synth_job.h - hone synth: a model of random weights with the shapes of a real one. */
+/* jobs/synth_job.h - hone synth: a model with random weights and the shapes of a real one. */
 #ifndef HONE_JOBS_SYNTH_JOB_H
 #define HONE_JOBS_SYNTH_JOB_H
 

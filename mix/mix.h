@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* mix/mix.h - solver for the best choice of one option per group under a byte budget: Lagrangian
- * bound, then the exact optimum. Options are (bytes, loss) pairs; the solver knows nothing of
+ * bound, then the exact optimum. Options are (bytes, loss) pairs; the solver knows nothing about
  * tensors. */
 #ifndef HONE_MIX_MIX_H
 #define HONE_MIX_MIX_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* models/spec.h - declarative description of an architecture's computation: norms, attention,
- * router, feed-forward, and their combination to blocks and a decoder. models/block*.c turn a spec
- * into graph nodes.
+ * router, feed-forward, and how they form blocks and a decoder. models/block*.c turn a spec into
+ * graph nodes.
  *
  * Three kinds of facts are defined elsewhere:
  * - parameters of a layer (heads, window, RoPE base, kind of mixer and feed-forward) in struct

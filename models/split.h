@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* models/split.h - distribution of a model's layers over several devices. Computes only; touches no
+/* models/split.h - distribution of a model's layers over several devices. Pure arithmetic; uses no
  * device.
  *
  * A token passes through all layers in sequence, so its cost is the sum of each layer's bytes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* report/card_use.c - the commands in README.md. Each uses a file that is in the folder or that the
- * line before has downloaded; tests/cli/card.sh runs them. */
+ * preceding line downloads; tests/cli/card.sh runs them. */
 #include <string.h>
 
 #include "containers/gguf.h"

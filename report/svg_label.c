@@ -2,7 +2,7 @@
 /* report/svg_label.c - placement of point labels.
  *
  * Tries several positions around each point and takes the one that covers the fewest boxes placed
- * before; among equals, the nearest. Greedy, in call order; deterministic. */
+ * before; ties go to the nearest. Greedy, in call order; deterministic. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

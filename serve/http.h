@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/http.h - HTTP/1.1 request parser, which depends on its input only, not on sockets or time.
+/* serve/http.h - HTTP/1.1 request parser, which depends only on its input, not on sockets or time.
  * It never guesses: input that two parsers could read differently is rejected (RFC 9112). */
 #ifndef HONE_SERVE_HTTP_H
 #define HONE_SERVE_HTTP_H

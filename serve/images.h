@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* serve/images.h - images in requests. A reader replaces each image by a mark in the text of its
- * message, so that everything that works on texts works on messages with images, too. When the
- * prompt is rendered, the marks become parts of the content. A mark contains a key that clients do
- * not know. */
+ * message, so that code written for text also works on messages with images. When the prompt is
+ * rendered, the marks become parts of the content. A mark contains a key that clients do not
+ * know. */
 #ifndef HONE_SERVE_IMAGES_H
 #define HONE_SERVE_IMAGES_H
 

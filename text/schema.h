@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* text/schema.h - JSON Schema validator: draft 2020-12 except references to other documents,
- * dynamic references and unevaluated*. A list as `items` has its meaning of draft 7. `format` and
+ * dynamic references and unevaluated*. A list as `items` has its draft 7 meaning. `format` and
  * other annotations are not checked. Numbers are doubles, so integers beyond 2^53 are rounded. */
 #ifndef HONE_TEXT_SCHEMA_H
 #define HONE_TEXT_SCHEMA_H

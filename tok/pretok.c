@@ -2,7 +2,7 @@
 /* tok/pretok.c - split regexes over PCRE2; the only tokenizer file that uses it.
  *
  * Every row of pretok.def runs in time linear in the text. Regexes from a model file run with a
- * step limit, unless pretok_probe.c recognises one as another spelling of a built-in row. They are
+ * step limit, unless pretok_probe.c recognises one as equivalent to a built-in row. They are
  * compiled once with UTF|UCP, and with JIT if available; match data belong to the caller, so
  * threads share the compiled form. A row with several regexes applies them in turn: each splits the
  * pieces of the previous one. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* kernels/avx512/gemm.c - f32 matrix products: kernels/f32/gemm.h with 16 lanes. A tile of 4
- * tokens x 6 weight rows keeps 24 accumulators, and 10 loads feed 24 FMAs. Every tile sums an
- * element of C in the same order: 16 lanes over k, then fold and hsum, then the steps of KB. One
- * core of a Zen 5 EPYC, November 2026: 160-185 GFLOP/s from 8 tokens on. */
+/* kernels/avx512/gemm.c - f32 matrix products: kernels/f32/gemm.h with 16 lanes. A tile of 4 tokens
+ * x 6 weight rows keeps 24 accumulators, and 10 loads feed 24 FMAs. Every tile sums an element of C
+ * in the same order: 16 lanes over k, then fold and hsum, then the steps of KB. One core of a Zen 5
+ * EPYC, November 2026: 160-185 GFLOP/s with 8 or more tokens. */
 #include "kernels/avx512/avx512.h"
 #include "kernels/ops.h"
 

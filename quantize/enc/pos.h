@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/pos.h - weighted quantization of positive values, with which the conventional search
- * encodes scales and minima, independently of each other. Every lane computes the same. */
+ * encodes scales and minima, independently of each other. All lanes compute the same values. */
 #ifndef HONE_QUANTIZE_ENC_POS_H
 #define HONE_QUANTIZE_ENC_POS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/pictures.h - images that a model sees: computed once, and their tokens in a
- * prompt. A token of an image is a negative id, which names a row of embeddings here. An image seen
- * before gets the same ids again, so that prompts with equal ids are equal. Thread-safe. */
+/* runtime/generate/pictures.h - images that a model sees: each is computed once, and has tokens in
+ * a prompt. A token of an image is a negative id, which names a row of embeddings here. An image
+ * seen before gets the same ids again, so that prompts with equal ids are equal. Thread-safe. */
 #ifndef HONE_RUNTIME_GENERATE_PICTURES_H
 #define HONE_RUNTIME_GENERATE_PICTURES_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* runtime/vision/exif.c - the orientation of a photo: tag 0x0112 of EXIF data, or XMP's
- * tiff:Orientation without it, in JPEG segments or PNG chunks. Damaged metadata count as
+/* runtime/vision/exif.c - the orientation of a photo: tag 0x0112 of EXIF data or, if that is
+ * missing, XMP's tiff:Orientation, in JPEG segments or PNG chunks. Damaged metadata count as
  * missing. */
 #include <string.h>
 

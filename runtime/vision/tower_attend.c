@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* runtime/vision/tower_attend.c - attention between all rows of a range, in tiles of queries:
  * scores of a block of keys at a time under a running softmax (Milakov and Gimelshein 2018), so
- * that memory does not grow with the square of the rows. */
+ * that memory does not grow with the square of the number of rows. */
 #include <math.h>
 #include <string.h>
 
