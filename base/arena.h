@@ -23,6 +23,7 @@ int arena_reserve(struct arena *a, size_t n, const char *what, struct err *e);
 void *arena_alloc(struct arena *a, size_t n);
 void *arena_array(struct arena *a, size_t n, size_t size); /* checks n * size for overflow */
 char *arena_strdup(struct arena *a, const char *s);
+/* Returns a NUL-terminated copy in the arena of at most n bytes of s, up to its first NUL. */
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 
 #endif

@@ -34,6 +34,7 @@ static size_t grown_cap(const struct buf *b, size_t extra) {
     return cap < need ? need : cap;
 }
 
+/* Installs storage of cap bytes, which must exceed b->len, and terminates the text. */
 static void set_storage(struct buf *b, char *data, size_t cap) {
     b->data = data;
     b->cap = cap;

@@ -20,8 +20,12 @@
 #include "base/map.h"
 
 struct checkpoint_w;
+/* Starts a checkpoint file for the work `what` names; finish with checkpoint_end(), also on
+ * error. */
 int checkpoint_begin(struct checkpoint_w **out, const char *path, const char *what, struct err *e);
+/* Appends n bytes, which also enter the checksum at the end. */
 int checkpoint_put(struct checkpoint_w *w, const void *p, uint64_t n, struct err *e);
+/* Writes the checksum and gives the file its final name. */
 int checkpoint_commit(struct checkpoint_w *w, struct err *e);
 void checkpoint_end(
     struct checkpoint_w *w); /* without commit, discards the new file; accepts NULL */
@@ -41,6 +45,7 @@ struct checkpoint_r {
 enum checkpoint_found checkpoint_open(struct checkpoint_r *r, const char *path, const char *what);
 bool checkpoint_get(struct checkpoint_r *r, void *p, uint64_t n); /* false: data ends early */
 uint64_t checkpoint_left(const struct checkpoint_r *r);
+/* Unmaps the file and clears *r. */
 void checkpoint_close(struct checkpoint_r *r);
 void checkpoint_remove(const char *path); /* only if it is a checkpoint */
 
@@ -49,7 +54,9 @@ struct checkpoint_clock {
     double last, took; /* both zero: the clock starts with the first call */
     double every;      /* interval in seconds; 0: SNAP_S */
 };
+/* Returns whether a checkpoint should be written now; the first call only starts the clock. */
 bool checkpoint_due(struct checkpoint_clock *c);
+/* Notes that a checkpoint begun at `began`, in seconds of progress_now_s(), is written. */
 void checkpoint_wrote(struct checkpoint_clock *c, double began);
 
 #endif

@@ -22,10 +22,12 @@ struct check {
     struct err *e;
 };
 
+/* Orders two `const char *` by bytes, for qsort. */
 static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Returns 0, ERR_DATA if a name occurs twice in the object, or the error without memory. */
 static int check_names_differ(const struct check *c, const cJSON *obj) {
     const size_t n = (size_t)cJSON_GetArraySize(obj);
     const char **name = try_calloc(n + 1, sizeof *name, c->what, c->e), *twice = NULL;
@@ -41,6 +43,7 @@ static int check_names_differ(const struct check *c, const cJSON *obj) {
     return twice ? ERR_DATA : 0;
 }
 
+/* Returns whether the string is valid UTF-8. */
 static bool is_utf8(const char *s) {
     size_t left = strlen(s);
     for (int n; left; s += n, left -= (size_t)n)
@@ -252,6 +255,7 @@ static void put_number(struct buf *out, double v) {
     buf_str(out, text);
 }
 
+/* Writes a string, number, truth value or null. */
 static int put_scalar(const struct printer *p, const cJSON *v) {
     const size_t n = cJSON_IsString(v) || cJSON_IsRaw(v) ? strlen(v->valuestring) : 32;
     TRY(buf_try_reserve(p->out, 6 * n + 2, "the text of a document", p->e));
@@ -266,6 +270,7 @@ static int put_scalar(const struct printer *p, const cJSON *v) {
     return 0;
 }
 
+/* Writes the name of member m and a colon; writes nothing for an item of a list. */
 static int put_name(const struct printer *p, const cJSON *parent, const cJSON *m) {
     if (!cJSON_IsObject(parent)) return 0;
     const size_t n = strlen(m->string);
@@ -303,6 +308,7 @@ static bool is_series(const cJSON *v) {
     return true;
 }
 
+/* Starts a line, indented by `depth` levels. */
 static void new_line(const struct printer *p, int depth) {
     buf_fmt(p->out, "\n%*s", INDENT * depth, "");
 }

@@ -34,6 +34,7 @@ const cJSON *doc_first(const cJSON *v); /* first child of an object or array; fo
 const char *doc_str(const cJSON *obj, const char *name);           /* NULL: not a string */
 bool doc_is(const cJSON *obj, const char *name, const char *text); /* the member is this string */
 double doc_num(const cJSON *obj, const char *name, double otherwise);
+/* Returns the truth value named `name`, or `otherwise` if missing or of another type. */
 bool doc_bool(const cJSON *obj, const char *name, bool otherwise);
 /* Returns whether the member is an exact integer within +-2^53; if so, sets *out to it. */
 bool doc_i64(const cJSON *obj, const char *name, int64_t *out);

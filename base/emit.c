@@ -79,10 +79,12 @@ void emit_free(struct emit *m) {
     free(m);
 }
 
+/* Returns copies of key and title; a NULL title hides the field from readers. */
 static struct column make_column(const char *key, const char *title) {
     return (struct column){xstrdup(key), title ? xstrdup(title) : NULL};
 }
 
+/* Adds a field and takes over the value's text; a second field of the same key is dropped. */
 static void add_field(struct emit *m, const char *key, const char *title, struct cell value) {
     for (int i = 0; i < m->n_fields; i++)
         if (strcmp(m->field[i].name.key, key) == 0) {
@@ -93,6 +95,7 @@ static void add_field(struct emit *m, const char *key, const char *title, struct
     m->field[m->n_fields++] = (struct field){make_column(key, title), value};
 }
 
+/* Returns a cell with a copy of the text; s NULL: an empty cell. */
 static struct cell str_cell(const char *s) {
     struct cell c = {.kind = s ? CELL_STR : CELL_NONE, .str = s ? xstrdup(s) : NULL};
     return c;
@@ -106,6 +109,7 @@ void emit_str(struct emit *m, const char *key, const char *title, const char *va
     add_field(m, key, title, str_cell(value));
 }
 
+/* Returns a cell whose text is already JSON. */
 static struct cell raw_cell(const char *json_text) {
     struct cell c = str_cell(json_text);
     c.prec = 1;
@@ -134,6 +138,7 @@ void emit_table(struct emit *m, const char *key, const char *title) {
     m->table[m->n_tables++] = (struct table){.key = name.key, .title = name.title};
 }
 
+/* Returns the table most recently begun, the one that cells go to. */
 static struct table *last_table(struct emit *m) {
     if (m->n_tables == 0) emit_table(m, "table", NULL); /* a bug in the caller */
     return &m->table[m->n_tables - 1];
@@ -145,6 +150,7 @@ void emit_col(struct emit *m, const char *key, const char *title) {
     t->col[t->n_cols++] = make_column(key, title);
 }
 
+/* Appends a cell and takes over its text; cells fill the rows from left to right. */
 static void add_cell(struct table *t, struct cell c) {
     if (t->n_cells == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 64;
@@ -185,12 +191,14 @@ void emit_cell_none(struct emit *m) {
 
 /* ---- text of a cell -------------------------------------------------------------------------- */
 
+/* Returns the cell, an empty one if the last row is too short. */
 static const struct cell *cell_at(const struct table *t, size_t row, int col) {
     static const struct cell none;
     size_t i = row * (size_t)t->n_cols + (size_t)col;
     return i < t->n_cells ? &t->cell[i] : &none;
 }
 
+/* Returns the number of rows, the last of which may be incomplete. */
 static size_t n_rows(const struct table *t) {
     size_t n = (size_t)t->n_cols;
     return n ? (t->n_cells + n - 1) / n : 0;
@@ -203,6 +211,7 @@ static bool is_amount(const char *key) {
     return strncmp(key, "n_", 2) == 0 || (n >= 5 && strcmp(key + n - 5, "bytes") == 0);
 }
 
+/* Appends the integer with commas between groups of three digits. */
 static void put_grouped_digits(struct buf *b, int64_t v) {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%lld", (long long)v);
@@ -246,6 +255,7 @@ static void cell_text(struct buf *b, const struct cell *c, const char *key) {
     buf_reserve(b, 0);
 }
 
+/* Returns the number of UTF-8 characters. */
 static int text_width(const char *s) {
     int n = 0;
     for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
@@ -256,6 +266,7 @@ static void put_blanks(struct buf *b, int n) {
     for (; n > 0; n--) buf_chr(b, ' ');
 }
 
+/* Appends s padded with blanks to w characters; right: the blanks come first. */
 static void put_aligned(struct buf *out, const char *s, int w, bool right) {
     int have = text_width(s);
     if (right) put_blanks(out, w - have);
@@ -282,6 +293,7 @@ static int line_width(const struct layout *l, int n_cols, bool texts, bool numbe
     return last >= 0 && !l->right[last] ? total - l->width[last] : total;
 }
 
+/* Returns column widths and alignments to be freed; fold: wide tables take two lines per row. */
 static struct layout lay_out(const struct table *t, bool fold) {
     struct layout l = {xcalloc((size_t)t->n_cols, sizeof *l.width),
                        xcalloc((size_t)t->n_cols, sizeof *l.right), false};
@@ -307,6 +319,7 @@ static struct layout lay_out(const struct table *t, bool fold) {
     return l;
 }
 
+/* Removes blanks at the end of the buffer. */
 static void trim_right(struct buf *b) {
     while (b->len && b->data[b->len - 1] == ' ') b->data[--b->len] = 0;
 }
@@ -329,6 +342,7 @@ static void put_line(const struct table *t, const struct layout *l, size_t r, bo
     buf_release(&b);
 }
 
+/* Appends the table as text; fold: a row may take two lines. */
 static void render_table(const struct table *t, bool fold, struct buf *out) {
     struct layout l = lay_out(t, fold);
     if (out->len) buf_chr(out, '\n');
@@ -353,6 +367,7 @@ static void put_answer(const struct emit *m, struct buf *out) {
     buf_release(&b);
 }
 
+/* Appends the document as readable text: answer, fields and titled tables. */
 static void render_table_form(const struct emit *m, struct buf *out) {
     struct buf b = {0};
     int w = 0;
@@ -378,6 +393,7 @@ static void render_table_form(const struct emit *m, struct buf *out) {
 
 /* ---- Markdown -------------------------------------------------------------------------------- */
 
+/* Appends text with Markdown's special characters escaped. */
 static void md_text(struct buf *out, const char *s) {
     for (; *s; s++) {
         if (*s == '|' || *s == '\\' || *s == '<' || *s == '*' || *s == '`') buf_chr(out, '\\');
@@ -385,6 +401,7 @@ static void md_text(struct buf *out, const char *s) {
     }
 }
 
+/* Appends the table in Markdown. */
 static void md_table(const struct table *t, struct buf *out) {
     struct layout l = lay_out(t, false);
     struct buf b = {0};
@@ -421,6 +438,7 @@ static void md_table(const struct table *t, struct buf *out) {
     buf_release(&b);
 }
 
+/* Appends the titled fields and tables in Markdown. */
 static void render_md(const struct emit *m, struct buf *out) {
     struct buf b = {0};
     for (int i = 0; i < m->n_fields; i++) {
@@ -445,6 +463,7 @@ static void render_md(const struct emit *m, struct buf *out) {
 
 /* ---- JSON and CSV ---------------------------------------------------------------------------- */
 
+/* Writes the cell as a JSON member named `key`; an empty one as null. */
 static void json_cell(struct jw *w, const char *key, const struct cell *c) {
     switch (c->kind) {
     case CELL_NONE:
@@ -468,6 +487,7 @@ static void json_cell(struct jw *w, const char *key, const struct cell *c) {
     }
 }
 
+/* Appends the document as a JSON object: every field, every table as a list of objects. */
 static void render_json(const struct emit *m, struct buf *out) {
     struct jw w;
     jw_init(&w, out, true);
@@ -487,6 +507,7 @@ static void render_json(const struct emit *m, struct buf *out) {
     buf_chr(out, '\n');
 }
 
+/* Appends text, quoted where CSV requires it. */
 static void csv_text(struct buf *out, const char *s) {
     if (!s[strcspn(s, ",\"\r\n")]) {
         buf_str(out, s);
@@ -500,6 +521,7 @@ static void csv_text(struct buf *out, const char *s) {
     buf_chr(out, '"');
 }
 
+/* Appends the cell as CSV; empty cells and numbers that are not finite yield nothing. */
 static void csv_cell(struct buf *out, const struct cell *c) {
     switch (c->kind) {
     case CELL_NONE:
@@ -519,6 +541,7 @@ static void csv_cell(struct buf *out, const struct cell *c) {
     }
 }
 
+/* Appends a header line of keys and the rows as CSV. */
 static void csv_table(const struct table *t, struct buf *out) {
     for (int k = 0; k < t->n_cols; k++) {
         if (k) buf_chr(out, ',');
@@ -534,6 +557,7 @@ static void csv_table(const struct table *t, struct buf *out) {
     }
 }
 
+/* Appends only the first table as CSV, or without tables the fields as lines of key and value. */
 static void render_csv(const struct emit *m, struct buf *out) {
     if (m->n_tables) {
         csv_table(&m->table[0], out);

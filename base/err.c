@@ -22,6 +22,7 @@ const struct err_status *err_status(int i) {
     return i >= 0 && (size_t)i < COUNT_OF(rows) ? &rows[i] : NULL;
 }
 
+/* Removes the file and the tensor that the error is about. */
 static void clear_subject(struct err *e) {
     e->file[0] = e->tensor[0] = 0;
 }

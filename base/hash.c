@@ -83,6 +83,7 @@ static uint32_t load_be32(const uint8_t *p) {
             ((a & b) | (c & (a | b)));                                                             \
     } while (0)
 
+/* Mixes n_blocks blocks of 64 bytes into the state. */
 static void sha_blocks(uint32_t state[8], const uint8_t *p, size_t n_blocks) {
     for (; n_blocks; n_blocks--, p += 64) {
         uint32_t w[64];
@@ -172,12 +173,14 @@ struct strmap {
     uint64_t seed;
 };
 
+/* Returns the number of slots, a power of two, for the expected number of keys. */
 static size_t slots_for(size_t expected) {
     size_t cap = 16;
     while (cap < expected && cap < SIZE_MAX / 4 / sizeof(struct slot)) cap *= 2;
     return 2 * cap;
 }
 
+/* Returns an empty map that owns the cap slots and has a seed of its own. */
 static struct strmap *new_map(struct slot *slot, size_t cap) {
     struct strmap *m = xcalloc(1, sizeof *m);
     m->cap = cap;
@@ -215,6 +218,7 @@ static struct slot *find_slot(const struct strmap *m, const char *key, size_t le
     }
 }
 
+/* Doubles the number of slots and moves the keys over. */
 static void grow_map(struct strmap *m) {
     struct strmap bigger = *m;
     bigger.cap *= 2;

@@ -14,6 +14,7 @@ uint64_t hash_u64(const void *p, size_t n);
 void hash_xxh128_hex(char out[33], const void *p, size_t n);
 /* Incremental XXH3-128. */
 struct xxh128;
+/* Returns a running 128-bit hash; release it with xxh128_free(). */
 struct xxh128 *xxh128_new(void);
 void xxh128_add(struct xxh128 *x, const void *p, size_t n);
 void xxh128_hex(const struct xxh128 *x, char out[33]); /* hash of the data so far */
@@ -32,6 +33,7 @@ int sha256_file(const char *path, char out[65], struct err *e);
 
 /* Open-addressing map from byte strings to int64 (>= 0). Keys are borrowed, not copied. */
 struct strmap;
+/* Returns an empty map with room for `expected` keys; it grows beyond. */
 struct strmap *strmap_new(size_t expected);
 /* Creates a map whose size depends on an input file. Returns NULL and sets *e to ERR_SYS, with
  * `what` in the message, if memory runs out. */

@@ -32,6 +32,7 @@ int io_open_input(int *fd, struct stat *st, const char *path, struct err *e) {
     return rc;
 }
 
+/* Sets and returns ERR_DATA for a file above the limit of max_bytes. */
 static int too_large(const char *path, uint64_t max_bytes, struct err *e) {
     return err_set(e, ERR_DATA, "%s is larger than the limit of %llu bytes for such a file", path,
                    (unsigned long long)max_bytes);
@@ -145,6 +146,7 @@ void io_names_release(struct io_names *l) {
     *l = (struct io_names){0};
 }
 
+/* Orders two `char *` by bytes, for qsort. */
 static int by_bytes(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }

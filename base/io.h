@@ -12,6 +12,7 @@
 /* Opens an input file, without blocking if it is a pipe that has no writer; the caller closes *fd.
  * ERR_USAGE: it is a folder. */
 struct stat;
+/* Opens a file for reading and reads its status; refuses folders. *fd is -1 or closed on error. */
 int io_open_input(int *fd, struct stat *st, const char *path, struct err *e);
 /* Reads a whole file of at most `max_bytes`; "-" is stdin. NUL-terminated for convenience; free
  * with free(). */
@@ -22,10 +23,12 @@ int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, 
 bool io_exists(const char *path);
 /* Like io_exists for an optional file, but a file that cannot be inspected is an error. */
 int io_there(bool *yes, const char *path, struct err *e);
+/* Returns whether the path names a folder; false if it does not exist. */
 bool io_is_dir(const char *path);
 /* Sets *yes to whether path is a regular file, which is false for folders, devices and dangling
  * links. If that cannot be determined, it is an error. */
 int io_is_file(bool *yes, const char *path, struct err *e);
+/* Sets *size to the bytes of a regular file; anything else is an error. */
 int io_file_size(const char *path, uint64_t *size, struct err *e);
 /* Creates a folder and its parents, like mkdir -p. */
 int io_make_dir(const char *path, struct err *e);
@@ -39,8 +42,11 @@ struct io_names {
     char **v;
     int n;
 };
+/* Lists the names in a folder, sorted; too many are an error. Free *l also on error. */
 int io_list(struct io_names *l, const char *dir, struct err *e);
+/* Appends a copy of the name. */
 void io_names_add(struct io_names *l, const char *name);
+/* Sorts the names by bytes. */
 void io_names_sort(struct io_names *l);
 void io_names_release(struct io_names *l); /* safe on a zeroed struct */
 /* Returns dir + "/" + name; the caller frees it. */

@@ -64,11 +64,13 @@ struct reader {
     int rc; /* ERR_SYS: *e is set, memory ran out */
 };
 
+/* Sets the reason, a text that must remain valid, and returns false. */
 static bool fail_with(struct reader *r, const char *why) {
     r->why = why;
     return false;
 }
 
+/* Sets the reason for an unexpected or missing character and returns false. */
 static bool unexpected(struct reader *r) {
     return fail_with(r, r->s >= r->end ? "the JSON text ends too early"
                         : *r->s == 0   ? "NUL byte in JSON"
@@ -81,6 +83,7 @@ static bool room(struct reader *r, size_t n) {
     return !r->rc;
 }
 
+/* Returns the next byte, 0 at the end. */
 static char peek(const struct reader *r) {
     return r->s < r->end ? *r->s : 0;
 }
@@ -90,6 +93,7 @@ static void skip_blanks(struct reader *r) {
         r->s++;
 }
 
+/* Returns the value of a hex digit, -1 for other characters. */
 static int hex_digit(char ch) {
     if (ch >= '0' && ch <= '9') return ch - '0';
     ch |= 32;
@@ -169,6 +173,7 @@ static bool string_end(struct reader *r, const char **end, bool *escaped) {
     return fail_with(r, "the text ends inside a string");
 }
 
+/* Reads a quoted string; sets *text to its value and *raw to the text as written. */
 static bool read_string(struct reader *r, const char **text, uint32_t *n_text, const char **raw,
                         uint32_t *n_raw) {
     const char *end, *from = r->s + 1;
@@ -201,6 +206,7 @@ static bool read_string(struct reader *r, const char **text, uint32_t *n_text, c
     return true;
 }
 
+/* Returns the first position from s on without a digit, or end. */
 static const char *skip_digits(const char *s, const char *end) {
     while (s < end && *s >= '0' && *s <= '9') s++;
     return s;
@@ -230,6 +236,7 @@ static bool number(struct reader *r, struct json *v) {
     return true;
 }
 
+/* Requires the word w, then gives v the type and the truth value. */
 static bool read_word(struct reader *r, const char *w, struct json *v, enum json_type t,
                       bool truth) {
     const size_t n = strlen(w);
@@ -256,6 +263,7 @@ static bool not_finite(struct reader *r, struct json *v) {
     return false;
 }
 
+/* Returns whether two members have the same name. */
 static bool same_name(const struct json *a, const struct json *b) {
     return a->n_name == b->n_name && memcmp(a->name, b->name, a->n_name) == 0;
 }
@@ -312,6 +320,7 @@ static bool check_names(struct reader *r, struct json *obj) {
 
 static bool read_value(struct reader *r, struct json *v);
 
+/* Appends v to the parent's members or items. */
 static void append_child(struct json *parent, struct json *v) {
     if (parent->last)
         parent->last->next = v;
@@ -321,6 +330,7 @@ static void append_child(struct json *parent, struct json *v) {
     parent->n_child++;
 }
 
+/* Reads a member's name and the colon after it. */
 static bool member_name(struct reader *r, struct json *m) {
     if (peek(r) != '"') return unexpected(r);
     if (!read_string(r, &m->name, &m->n_name, &m->raw_name, &m->n_raw_name)) return false;
@@ -330,6 +340,7 @@ static bool member_name(struct reader *r, struct json *m) {
     return true;
 }
 
+/* Reads a list or object up to `close`. */
 static bool read_items(struct reader *r, struct json *v, char close) {
     v->type = close == ']' ? JSON_ARR : JSON_OBJ;
     r->s++;
@@ -351,6 +362,7 @@ static bool read_items(struct reader *r, struct json *v, char close) {
     return v->type == JSON_ARR || check_names(r, v);
 }
 
+/* Reads one value into v; returns false with r->why or r->rc set. */
 static bool read_value(struct reader *r, struct json *v) {
     skip_blanks(r);
     const char ch = peek(r);
@@ -373,6 +385,7 @@ static bool read_value(struct reader *r, struct json *v) {
     return unexpected(r);
 }
 
+/* Sets ERR_DATA with the line and column of the failure. */
 static int set_parse_error(const struct reader *r, const char *what, struct err *e) {
     unsigned long long line = 1, col = 1;
     if (r->twice && !r->o.last_wins && !r->o.first_wins)
@@ -415,6 +428,7 @@ int json_parse_in(const struct json **out, struct arena *a, const char *text, si
     return 0;
 }
 
+/* Parses a text into a document of its own; *out is NULL on error. */
 static int parse_doc(struct json **out, const char *text, size_t len, const struct json_opts *o,
                      const char *what, struct err *e) {
     struct doc *d = xcalloc(1, sizeof *d);
@@ -461,6 +475,7 @@ static int check_utf16(const char *text, size_t len, const char *path, struct er
     return err_set(e, ERR_DATA, "%s is UTF-16 text: save it as UTF-8", path);
 }
 
+/* Reads and parses a file, past a byte-order mark; *out is NULL on error. */
 static int read_doc(struct json **out, const char *path, uint64_t max_bytes,
                     const struct json_opts *o, struct err *e) {
     char *text;

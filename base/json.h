@@ -33,12 +33,14 @@ int json_parse(struct json **out, const char *text, size_t len, const char *what
  * the new length. */
 int json_parse_mend(struct json **out, const char *text, size_t len, const char *what,
                     struct err *e);
+/* Turns each C0 80 of n bytes at s back into NUL in place; returns the new length. */
 size_t json_unmend(char *s, size_t n);
 /* Reads a file of at most max_bytes, which may begin with a byte order mark. */
 int json_read(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
 /* Parse as Python does, for the configuration files of model folders: NaN, Infinity and -Infinity
  * are numbers, and the last of several members with the same name wins. */
 int json_parse_py(struct json **out, const char *text, size_t len, const char *what, struct err *e);
+/* Reads a file as Python's json does; *out is NULL on error, free it with json_free(). */
 int json_read_py(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
 void json_free(struct json *root);
 
@@ -65,11 +67,13 @@ enum json_type json_type(const struct json *j); /* JSON_NULL for NULL */
 /* Returns the member with this name, or NULL. The search is linear: iterate over large objects
  * instead. */
 const struct json *json_get(const struct json *obj, const char *name);
+/* Returns the first member with the name of n bytes; NULL if not found or obj is no object. */
 const struct json *json_getn(const struct json *obj, const char *name, size_t n);
 const struct json *json_first(const struct json *j); /* first child of array or object */
 const struct json *json_next(const struct json *child);
 /* Returns the name of a member; "" for an element of an array, NULL for NULL. */
 const char *json_name(const struct json *child);
+/* Returns the member's name and sets *n to its bytes; child may be NULL (*n is then 0). */
 const char *json_namen(const struct json *child, size_t *n);
 int64_t json_len(const struct json *j);     /* children */
 const char *json_str(const struct json *j); /* NUL-terminated; NULL: not a string */
@@ -85,6 +89,7 @@ bool json_equal(const struct json *a, const struct json *b);
 /* Return a string, or a member's name, with its escapes, as written between the quotes in the text
  * given to json_parse_in. That text must still exist. json_escape decodes the escapes. */
 const char *json_raw(const struct json *j, size_t *n);
+/* Returns the name as written in the document, with escapes, and sets *n to its bytes. */
 const char *json_raw_name(const struct json *child, size_t *n);
 /* Decodes the escape whose backslash is at s and returns its length in bytes, or 0 if it is
  * invalid. An unpaired surrogate is decoded unchanged. */
@@ -94,6 +99,7 @@ size_t json_escape(const char *s, const char *end, uint32_t *cp);
 
 struct json *json_new(struct arena *a, enum json_type t); /* null, [] or {} */
 struct json *json_new_bool(struct arena *a, bool truth);
+/* Returns a string value in the arena with a copy of n bytes. */
 struct json *json_new_str(struct arena *a, const char *s, size_t n);
 /* Appends a shallow copy of v (NULL: null) to an array; its children are shared. */
 void json_push(struct arena *a, struct json *arr, const struct json *v);
@@ -124,16 +130,23 @@ struct jw {
     bool need_comma[64];
     bool is_arr[64];
 };
+/* Starts writing JSON to b; pretty: one line per value, indented. */
 void jw_init(struct jw *w, struct buf *b, bool pretty);
+/* Opens an object; name NULL: an item of a list or the root. Close it with jw_end(). */
 void jw_obj(struct jw *w, const char *name);
+/* Opens a list; name NULL: an item of a list or the root. Close it with jw_end(). */
 void jw_arr(struct jw *w, const char *name);
+/* Closes the level opened last. */
 void jw_end(struct jw *w);
 void jw_str(struct jw *w, const char *name, const char *value); /* NULL value: null */
 void jw_strn(struct jw *w, const char *name, const char *value, size_t len);
+/* Writes an integer; name NULL: an item of a list. */
 void jw_i64(struct jw *w, const char *name, int64_t value);
 void jw_u64(struct jw *w, const char *name, uint64_t value);
+/* Writes a number with nine digits, null if it is not finite; name NULL: an item of a list. */
 void jw_num(struct jw *w, const char *name, double value);
 void jw_bool(struct jw *w, const char *name, bool value);
+/* Writes null; name NULL: an item of a list. */
 void jw_null(struct jw *w, const char *name);
 /* Writes a parsed value; NULL becomes null. */
 void jw_copy(struct jw *w, const char *name, const struct json *v);

@@ -45,6 +45,7 @@ void json_quote(struct buf *b, const char *s, size_t len) {
     buf_chr(b, '"');
 }
 
+/* Writes a value with the given separators between items and after names. */
 static void write_value(struct buf *out, const struct json *j, const char *comma,
                         const char *colon) {
     const enum json_type t = json_type(j);
@@ -85,6 +86,7 @@ void jw_init(struct jw *w, struct buf *b, bool pretty) {
     *w = (struct jw){.b = b, .pretty = pretty};
 }
 
+/* Starts an indented line; does nothing unless pretty. */
 static void new_line(struct jw *w) {
     if (!w->pretty) return;
     buf_chr(w->b, '\n');
@@ -106,6 +108,7 @@ static void lead(struct jw *w, const char *name) {
     }
 }
 
+/* Opens a list or an object; beyond the deepest level the values join the enclosing one. */
 static void open_level(struct jw *w, const char *name, bool is_arr) {
     /* Levels come from code, not from data, so this is a bug in the caller. The values of this
      * level go into the enclosing one. */

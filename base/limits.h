@@ -23,6 +23,7 @@ struct limit_row {
     const char *key, *unit, *what;
     uint64_t most, untrusted;
 };
+/* Returns the table's row for the limit, never NULL. */
 const struct limit_row *limit_row(enum limit id);
 
 /* Limits the total size of the buffers that this context allocates with mem_alloc (base/mem.h) to
@@ -30,6 +31,7 @@ const struct limit_row *limit_row(enum limit id);
 void mem_limit(uint64_t n_bytes);
 /* Releases a context's memory limit (base/ctx.c only); NULL is fine. */
 struct buf_budget;
+/* Gives up one reference and frees the budget after the last; b may be NULL. */
 void buf_budget_drop(struct buf_budget *b);
 
 #endif

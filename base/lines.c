@@ -51,6 +51,7 @@ static int examine(const struct lines *l, off_t n, bool *torn, struct err *e) {
                    l->what, l->path);
 }
 
+/* Opens the file for appending and sets *out to the descriptor; unchanged on error. */
 static int open_file(struct lines *l, int *out, struct err *e) {
     struct stat st;
     bool torn = false;
@@ -90,6 +91,7 @@ int lines_open(struct lines **out, const char *path, const char *what, bool secr
     return 0;
 }
 
+/* Opens the path again if it names another file now; keeps the old file on failure. */
 static void follow_rotation(struct lines *l) {
     struct stat is, named;
     struct err ignored;

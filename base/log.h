@@ -22,6 +22,7 @@ void log_set_line(int open);
 /* Sends messages to `sink` instead of stderr; any thread of the job may call it. NULL: back to
  * stderr. */
 typedef void (*log_sink)(void *ud, enum log_level level, const char *text);
+/* Sets the function that receives this context's messages; NULL: the default output. */
 void log_set_sink(log_sink sink, void *ud);
 
 void log_error(const char *fmt, ...) PRINTF_LIKE(1, 2);

@@ -30,6 +30,7 @@ static bool slurp(const char *dir, const char *file, char *text, size_t n) {
     text[len] = 0;
     return true;
 }
+/* Reads the number in a file of the folder; false if unreadable or "max". */
 static bool read_number(const char *dir, const char *file, int64_t *out) {
     char text[64], *end;
     if (!slurp(dir, file, text, sizeof text)) return false;
@@ -39,6 +40,7 @@ static bool read_number(const char *dir, const char *file, int64_t *out) {
     return end != text;
 }
 
+/* Lowers the processors to time / period rounded up; time and period are microseconds. */
 static void lower_quota(struct machine *m, int64_t time, int64_t period) {
     if (time <= 0 || period <= 0) return;
     const int64_t n = min_i64(div_up(time, period), INT_MAX);
@@ -60,6 +62,8 @@ static int64_t file_pages(const char *dir, const char *prefix) {
     }
     return sum;
 }
+/* Lowers the free memory to the group's limit minus its use; files are named by `limit` and
+ * `used`. */
 static void lower_memory_left(struct machine *m, const char *dir, const char *limit,
                               const char *used, const char *prefix) {
     int64_t most, now = 0;
@@ -69,6 +73,7 @@ static void lower_memory_left(struct machine *m, const char *dir, const char *li
     if ((uint64_t)left < m->mem_left) m->mem_left = (uint64_t)left;
 }
 
+/* Applies the limits of a cgroup v2 folder. */
 static void read_group_v2(struct machine *m, const char *dir) {
     char text[64];
     long long time, period;
@@ -76,12 +81,14 @@ static void read_group_v2(struct machine *m, const char *dir) {
         lower_quota(m, time, period);
     lower_memory_left(m, dir, "memory.max", "memory.current", "");
 }
+/* Applies the processor quota of a cgroup v1 folder. */
 static void read_group_v1_cpu(struct machine *m, const char *dir) {
     int64_t time, period;
     if (read_number(dir, "cpu.cfs_quota_us", &time) &&
         read_number(dir, "cpu.cfs_period_us", &period))
         lower_quota(m, time, period);
 }
+/* Applies the memory limit of a cgroup v1 folder. */
 static void read_group_v1_memory(struct machine *m, const char *dir) {
     lower_memory_left(m, dir, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_");
 }

@@ -40,6 +40,7 @@ static struct live {
 static int n_live; /* entries used so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Registers the mapping so that a fault in it can be traced to its file. */
 static void watch_map(const struct map *m, const struct stat *st) {
     int i = 0;
     pthread_mutex_lock(&lock);
@@ -52,6 +53,7 @@ static void watch_map(const struct map *m, const struct stat *st) {
     pthread_mutex_unlock(&lock);
 }
 
+/* Removes the mapping from the registry. */
 static void unwatch_map(const struct map *m) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < n_live; i++)

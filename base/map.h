@@ -23,6 +23,7 @@ struct map {
     char *path;        /* owned */
     struct file_id id; /* the mapped file, even if its name now refers to a different one */
 };
+/* Maps a regular file for reading; an empty one yields data NULL. Close with map_close(). */
 int map_open(struct map *m, const char *path, struct err *e);
 void map_close(struct map *m); /* safe on a zeroed struct */
 /* Tells the kernel that a range is no longer needed, to bound memory in streaming reads. */

@@ -132,11 +132,13 @@ void *xreallocarray(void *p, size_t n, size_t size) {
     return xrealloc(p, (size_t)total);
 }
 
+/* Returns n * size, UINT64_MAX on overflow. */
 static uint64_t mul_or_most(size_t n, size_t size) {
     uint64_t total;
     return mul_ok(n, size, &total) ? total : UINT64_MAX;
 }
 
+/* Sets ERR_SYS about n_bytes for `what` and returns NULL. */
 static void *refuse_memory(uint64_t n_bytes, const char *what, struct err *e) {
     err_set(e, ERR_SYS,
             "not enough memory for %s: %s needed; close other programs or choose a smaller job",
@@ -220,17 +222,20 @@ static bool take_budget(struct buf_budget *b, uint64_t n_bytes, uint64_t *left) 
     return true;
 }
 
+/* Returns n_bytes to the budget and gives up one reference; b may be NULL. */
 static void return_to_budget(struct buf_budget *b, uint64_t n_bytes) {
     if (b) atomic_fetch_sub(&b->live, n_bytes);
     buf_budget_drop(b);
 }
 
+/* Writes the allocation's header in front of data and returns data. */
 static void *place_head(uint8_t *data, void *base, uint64_t map_bytes) {
     struct buf_head h = {.base = base, .map_bytes = map_bytes};
     memcpy(data - HEAD_BYTES, &h, sizeof h);
     return data;
 }
 
+/* Returns zeroed heap memory with a header in front of it, NULL without memory. */
 static void *alloc_small(uint64_t n_bytes) {
     void *base = NULL;
     if (posix_memalign(&base, HEAD_BYTES, (size_t)n_bytes + HEAD_BYTES) != 0) return NULL;
@@ -238,6 +243,7 @@ static void *alloc_small(uint64_t n_bytes) {
     return place_head((uint8_t *)base + HEAD_BYTES, base, 0);
 }
 
+/* Returns zeroed memory of its own mapping, aligned to huge pages; NULL without memory. */
 static void *alloc_mapped(uint64_t n_bytes) {
     /* The slack is never touched, so it costs only address space. */
     uint64_t map_bytes = n_bytes + 2 * huge_bytes;

@@ -17,18 +17,23 @@
 /* Allocate less than 16 MiB, the size that a job's fund can cover; the caller frees with free().
  * Never return NULL. */
 void *xmalloc(size_t n);
+/* Returns zeroed memory, never NULL; ends the process without memory. */
 void *xcalloc(size_t n, size_t size);
+/* Resizes like realloc, never to NULL; ends the process without memory. */
 void *xrealloc(void *p, size_t n);
 /* Resizes an array to n items of `size` bytes. Checks the product for overflow. */
 void *xreallocarray(void *p, size_t n, size_t size);
 char *xstrdup(const char *s);
+/* Returns a copy of at most n bytes of s, up to its first NUL; free it. */
 char *xstrndup(const char *s, size_t n);
+/* Returns text formatted as by printf; free it. Never NULL. */
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 /* Allocate arrays that grow with a text, a file or a model; the caller frees with free(). Use these
  * or mem_alloc for anything that may exceed 16 MiB. On failure they return NULL and set *e to
  * ERR_SYS, naming `what`; try_realloc leaves p unchanged. */
 void *try_calloc(size_t n, size_t size, const char *what, struct err *e);
+/* Resizes p to n elements of `size` bytes; on failure returns NULL, sets e and keeps p. */
 void *try_realloc(void *p, size_t n, size_t size, const char *what, struct err *e);
 
 /* Emergency memory of a job (struct ctx). When an allocation fails, the functions above draw on it
@@ -52,6 +57,7 @@ void mem_fund_release(struct mem_fund *f);
  * huge pages. Free with mem_free. ERR_SYS names `what`, the bytes needed and the bytes
  * available. */
 int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e);
+/* Frees memory from mem_alloc(); p may be NULL. */
 void mem_free(void *p);
 
 /* Configures malloc for a process that runs for weeks: large blocks return to the system at once,

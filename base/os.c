@@ -63,6 +63,7 @@ void os_end_lease(int fd) {
     (void)fcntl(fd, F_SETLEASE, F_UNLCK);
 }
 #else
+/* Sets errno to ENOSYS and returns -1. */
 static int fail_unsupported(void) {
     errno = ENOSYS;
     return -1;

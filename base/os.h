@@ -13,7 +13,9 @@
 /* Create a pipe or a socket, or accept a connection; descriptors are non-blocking and
  * close-on-exec. Return as pipe, socket and accept do. */
 int os_pipe(int fd[2]);
+/* Returns a socket that programs started later do not inherit, -1 with errno on failure. */
 int os_socket(int family, int type);
+/* Accepts a connection not inherited by programs started later; -1 with errno on failure. */
 int os_accept(int listener, struct sockaddr *from, socklen_t *n);
 /* Enables TCP keepalive, which probes a silent peer after `seconds`. */
 void os_keep_asking(int fd, int seconds);
@@ -32,10 +34,12 @@ int os_reserve(int fd, uint64_t size);
  * Offset and n are multiples of the file system's block size. Return values are those of fallocate;
  * ENOSYS, EOPNOTSUPP: not supported. */
 int os_insert_range(int fd, uint64_t at, uint64_t n);
+/* Removes n bytes at `at` from the file, shifting the rest; -1 with errno set if unsupported. */
 int os_remove_range(int fd, uint64_t at, uint64_t n);
 /* Return the offset of the first hole, or of the first data, at or after `at`; -1: none or unknown,
  * see errno. The end of the file counts as a hole. */
 int64_t os_next_hole(int fd, uint64_t at);
+/* Returns the offset of the next data at or after `at`, past holes; -1 with errno on failure. */
 int64_t os_next_data(int fd, uint64_t at);
 /* Takes a lease on a file. Returns false if another process has it open, or the system has no
  * leases. Until os_end_lease, processes that try to open the file wait. */

@@ -67,6 +67,7 @@ static int claim_slot(int *slot, const char *path, struct err *e) {
                    TEMP_MAX);
 }
 
+/* Sets the error for a failed write, from errno; n_left: bytes still to be written. */
 static int write_failed(const struct out *o, uint64_t n_left, struct err *e) {
     if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
         const char *why = errno == ENOSPC   ? "no space left on the device"
@@ -81,6 +82,7 @@ static int write_failed(const struct out *o, uint64_t n_left, struct err *e) {
     return err_sys(e, "cannot write %s", o->path);
 }
 
+/* Writes all n bytes at the offset, continuing after partial writes. */
 static int write_at(struct out *o, const uint8_t *p, uint64_t n, uint64_t off, struct err *e) {
     while (n) {
         size_t piece = n < (UINT64_C(1) << 30) ? (size_t)n : (size_t)1 << 30;
@@ -93,6 +95,7 @@ static int write_at(struct out *o, const uint8_t *p, uint64_t n, uint64_t off, s
     return 0;
 }
 
+/* Writes the buffered bytes; the caller holds o->lock. */
 static int flush_locked(struct out *o, struct err *e) {
     if (!o->n_buffed) return 0;
     TRY(write_at(o, o->buf, o->n_buffed, o->pos - o->n_buffed, e));
@@ -150,6 +153,7 @@ static char *split_path(const char *path, const char **base) {
     return xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
+/* Sets and returns the error for a failed creation, from errno. */
 static int cannot_create(const char *path, struct err *e) {
     const int why = errno;
     const char *base;
@@ -298,6 +302,7 @@ int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh
     return 0;
 }
 
+/* Appends n bytes to the buffer or the file; the caller holds o->lock. */
 static int write_locked(struct out *o, const uint8_t *p, uint64_t n, struct err *e) {
     if (n > (uint64_t)INT64_MAX - o->pos)
         return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
@@ -394,6 +399,7 @@ void out_keep(struct out *o) {
     o->keep = o->part != NULL;
 }
 
+/* Flushes the folder of `path` to disk; failures are ignored. */
 static void sync_folder(const char *path) {
     const char *base;
     char *dir = split_path(path, &base);
@@ -451,6 +457,7 @@ void out_abort_all(void) {
         if (atomic_load(&temps[i].state) == TEMP_LIVE) (void)unlink(temps[i].path);
 }
 
+/* Writes a file of n bytes; private: only its owner may read it. */
 static int write_whole(const char *path, const void *p, size_t n, bool overwrite, bool private,
                        struct err *e) {
     struct out *o;

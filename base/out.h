@@ -24,12 +24,14 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e);
  * out_close removes it unless out_keep was called. The caller ensures that no other process writes
  * to it. */
 int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh, struct err *e);
+/* Makes out_close() keep an unfinished PATH.part, to be continued later. */
 void out_keep(struct out *o);
 uint64_t out_size(const struct out *o); /* bytes in the file, without buffered ones */
 /* Reads written bytes. ERR_DATA if the file ends before off + n. */
 int out_read_back(struct out *o, void *p, uint64_t n, uint64_t off, struct err *e);
 /* Sets the file's size, padding with zeros if it grows; writing continues at the new end. */
 int out_cut(struct out *o, uint64_t size, struct err *e);
+/* Appends n bytes; safe to call from several threads. */
 int out_write(struct out *o, const void *p, uint64_t n, struct err *e);
 int out_flush(struct out *o, struct err *e); /* writes buffered bytes to the file; does not sync */
 int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e);
@@ -44,7 +46,9 @@ void out_abort_all(void);
 /* Write a whole small file atomically. out_write_again accepts an existing file with the same
  * bytes; out_write_private creates it with mode 0600, even if it replaces a readable one. */
 int out_write_file(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
+/* Writes a file that only its owner may read. */
 int out_write_private(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
+/* Writes a file; without `overwrite` an existing one is fine if it has the same bytes. */
 int out_write_again(const char *path, const void *p, size_t n, bool overwrite, struct err *e);
 
 #endif

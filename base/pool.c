@@ -74,6 +74,7 @@ static _Thread_local struct inside {
     int worker;
 } inside;
 
+/* Pauses the processor briefly in a waiting loop. */
 static inline void cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -88,6 +89,7 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* Returns the low half of the ticket, the number of items not yet handed out. */
 static uint32_t items_to_hand_out(uint64_t ticket) {
     return (uint32_t)ticket;
 }
@@ -126,14 +128,17 @@ static void run_chunks(struct pool *p, int worker) {
     }
 }
 
+/* Returns whether a worker has no items to take and need not stop. */
 static bool is_idle(struct pool *p) {
     return !items_to_hand_out(atomic_load(&p->ticket)) && !atomic_load(&p->stop);
 }
 
+/* Returns whether workers are still busy with the job. */
 static bool is_unfinished(struct pool *p) {
     return atomic_load(&p->left) != 0;
 }
 
+/* Waits actively while cond holds, at most SPIN_NS nanoseconds; p->spins 0: not at all. */
 static void spin_while(struct pool *p, bool (*cond)(struct pool *)) {
     if (!p->spins) return;
     int64_t until = now_ns() + SPIN_NS;
@@ -142,10 +147,12 @@ static void spin_while(struct pool *p, bool (*cond)(struct pool *)) {
     while (cond(p) && now_ns() < until);
 }
 
+/* Returns whether the pool currently uses too few threads to include this worker. */
 static bool is_left_out(const struct worker *w) {
     return w->index >= atomic_load(&w->pool->n_used);
 }
 
+/* Runs a worker thread: takes items until the pool stops. */
 static void *worker_main(void *arg) {
     struct worker *w = arg;
     struct pool *p = w->pool;
@@ -169,6 +176,7 @@ static void *worker_main(void *arg) {
     return NULL;
 }
 
+/* Returns the processors this process may use, after a container's quota. */
 static int n_processors(void) {
     struct machine m;
     machine_read("", &m);
@@ -249,6 +257,7 @@ void pool_use(struct pool *p, int n) {
     pthread_mutex_unlock(&p->turn);
 }
 
+/* Runs all items on the calling thread, as `worker`, in the usual chunks. */
 static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx, int worker) {
     /* Use the same chunks as with threads, because callers may reduce by chunk. */
     for (int64_t i = 0; i < n_items;) {
@@ -258,6 +267,7 @@ static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx, int
     }
 }
 
+/* Runs the items from `first` on with all workers and waits for them. */
 static void run_job(struct pool *p, int64_t first, int64_t n_items, int64_t chunk, pool_fn fn,
                     void *ctx) {
     int64_t n_chunks = (n_items - first - 1) / chunk + 1;
@@ -312,6 +322,7 @@ struct copy {
     const uint8_t *src;
     uint64_t n;
 };
+/* Copies the parts begin to end, each of COPY_BYTES but perhaps the last; a pool_fn. */
 static void copy_parts(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct copy *c = ctx;
     const uint64_t from = (uint64_t)begin * COPY_BYTES, to = (uint64_t)end * COPY_BYTES;

@@ -89,11 +89,13 @@ double progress_now_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Returns whether the progress line is redrawn in place. */
 static bool on_terminal(struct ctx *c) {
     int mode = atomic_load(&c->prog.mode);
     return mode == PROG_ALWAYS || (mode == PROG_AUTO && isatty(STDERR_FILENO));
 }
 
+/* Writes s seconds as M:SS or H:MM:SS, "?" if unknown or too long. */
 static void fmt_duration(char out[24], double s) {
     if (!(s >= 0 && s < 3.6e6))
         snprintf(out, 24, "?");
@@ -103,6 +105,7 @@ static void fmt_duration(char out[24], double s) {
         snprintf(out, 24, "%d:%02d:%02d", (int)s / 3600, (int)s / 60 % 60, (int)s % 60);
 }
 
+/* Writes an amount with its unit; bytes in GiB. */
 static void fmt_amount(char out[32], enum progress_unit unit, double v) {
     static const char *const name[] = {
         [PROG_ITEMS] = "", [PROG_BYTES] = " GiB", [PROG_TOKENS] = " tokens"};
@@ -112,6 +115,7 @@ static void fmt_amount(char out[32], enum progress_unit unit, double v) {
         snprintf(out, 32, v < 100 && v != (double)(int)v ? "%.1f%s" : "%.0f%s", v, name[unit]);
 }
 
+/* Writes a rate per second; bytes in MiB. */
 static void fmt_rate(char out[40], enum progress_unit unit, double per_s) {
     if (unit == PROG_BYTES)
         snprintf(out, 40, "%.1f MiB/s", per_s / 0x1p20);
@@ -176,6 +180,7 @@ static void fmt_line(char *line, const struct ctx *c, const struct progress *p, 
              p->note[0] ? "  " : "", p->note);
 }
 
+/* Shows the progress line, redrawn on a terminal, else as a message; silent with -q. */
 static void draw_line(struct ctx *c, struct progress *p, double now) {
     char line[LINE_MAX_BYTES];
     c->prog.drawn_s = now;

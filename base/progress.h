@@ -35,6 +35,7 @@ struct progress {
     bool drawn;
     char note[64]; /* shown after the numbers: "ppl 29.14" */
 };
+/* Starts a stage with `total` units of work, 0 if unknown; `stage` must remain valid. */
 void progress_begin(struct progress *p, const char *stage, enum progress_unit unit, uint64_t total);
 void progress_from(struct progress *p, uint64_t done); /* work done by an earlier run */
 void progress_update(struct progress *p, uint64_t done);
@@ -53,6 +54,7 @@ void progress_set_left(double began_s, double step_s, double rest_s);
 /* Sends every update to `sink` instead of drawing lines; a nonzero return value interrupts the job.
  * NULL: back to lines. */
 typedef int (*progress_sink)(void *ud, const char *stage, uint64_t done, uint64_t total);
+/* Sets the function that receives this context's progress; NULL: none. */
 void progress_set_sink(progress_sink sink, void *ud);
 
 /* Returns a monotonic clock in seconds. */
@@ -66,6 +68,7 @@ bool progress_interrupted(void);
  * (rendering a probe): there, running out of memory must not look like a faulty template. Signal
  * handlers call ctx_interrupt. */
 bool progress_cancelled(void);
+/* Asks the current context's work to stop at its next check. */
 void progress_interrupt(void);
 void progress_resume(void); /* clears an interruption */
 

@@ -15,10 +15,14 @@
 /* Start and end MPI; cli/main.c calls each once. After an error, ranks_end terminates all other
  * ranks with SIGTERM and does not return. */
 void ranks_begin(int *argc, char ***argv);
+/* Ends MPI; rc not 0: aborts the other ranks too. Without MPI does nothing. */
 void ranks_end(int rc);
 
+/* Returns the number of ranks, 1 without MPI. */
 int ranks_n(void);
+/* Returns this rank's number from 0. */
 int ranks_me(void);
+/* Returns whether this rank computes the item: items go to the ranks in turn. */
 bool ranks_mine(int64_t item);
 /* Copies n bytes at p from the item's rank to p on rank 0. Every rank calls it for every item, in
  * order. Blocks until the other side calls it too; a lost rank ends the job. */

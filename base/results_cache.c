@@ -52,6 +52,7 @@ struct results_cache {
 
 /* ---- the index ------------------------------------------------------------------------------- */
 
+/* Returns the slot of the id, or the free slot where it belongs. */
 static size_t slot_of(const struct results_cache *k, const uint8_t id[ID]) {
     size_t i = (size_t)load_u64(id) & (k->n_slots - 1);
     while (k->slot[i] >= 0 && memcmp(k->rec[k->slot[i]].id, id, ID) != 0)
@@ -59,6 +60,7 @@ static size_t slot_of(const struct results_cache *k, const uint8_t id[ID]) {
     return i;
 }
 
+/* Doubles the room for records and rebuilds the slots. */
 static void grow_records(struct results_cache *k) {
     k->cap = k->cap ? 2 * k->cap : 256;
     k->rec = xreallocarray(k->rec, k->cap, sizeof *k->rec);
@@ -69,6 +71,7 @@ static void grow_records(struct results_cache *k) {
     for (size_t i = 0; i < k->n; i++) k->slot[slot_of(k, k->rec[i].id)] = (int32_t)i;
 }
 
+/* Adds a record of n bytes at `at`, or moves the id's record there. */
 static void remember_record(struct results_cache *k, const uint8_t id[ID], uint64_t at,
                             uint64_t n) {
     if (k->n == k->cap) grow_records(k);
@@ -80,6 +83,7 @@ static void remember_record(struct results_cache *k, const uint8_t id[ID], uint6
     r->n = n;
 }
 
+/* Writes the identifier: the hash of program version, work and `which`. */
 static void make_id(const struct results_cache_of *w, const char *which, uint8_t id[ID]) {
     struct buf b = {0};
     char hex[33];
@@ -94,6 +98,7 @@ static void make_id(const struct results_cache_of *w, const char *which, uint8_t
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* Reads exactly n bytes at the offset; returns whether it could. */
 static bool read_at(const struct results_cache *k, void *p, uint64_t n, uint64_t off) {
     uint8_t *to = p;
     while (n) {
@@ -105,6 +110,7 @@ static bool read_at(const struct results_cache *k, void *p, uint64_t n, uint64_t
     return true;
 }
 
+/* Writes exactly n bytes at the offset; returns whether it could, with errno set if not. */
 static bool write_at(const struct results_cache *k, const void *p, uint64_t n, uint64_t off) {
     const uint8_t *from = p;
     while (n) {
@@ -117,6 +123,7 @@ static bool write_at(const struct results_cache *k, const void *p, uint64_t n, u
     return true;
 }
 
+/* Returns the checksum over a record's head and its value of n bytes. */
 static uint64_t checksum_of(const uint8_t head[HEAD], const void *value, uint64_t n) {
     uint8_t all[ID + 16];
     memcpy(all, head, ID + 8);
@@ -232,6 +239,7 @@ void results_cache_close(struct results_cache *k, bool remove) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+/* Returns the record of the result, NULL if not stored or without a cache. */
 static const struct rec *find_record(const struct results_cache_of *w, const char *which) {
     uint8_t id[ID];
     if (!w || !w->k) return NULL;

@@ -36,6 +36,7 @@ struct results_cache_of {
 bool results_cache_get(const struct results_cache_of *w, const char *which, void *p, size_t n);
 /* Appends the value of a stored record, of any length, to *out. Returns false if none is stored. */
 bool results_cache_get_buf(const struct results_cache_of *w, const char *which, struct buf *out);
+/* Stores a result; ignores failures and results that are too large. w may be NULL. */
 void results_cache_put(const struct results_cache_of *w, const char *which, const void *p,
                        size_t n);
 

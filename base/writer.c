@@ -30,6 +30,7 @@ struct writer {
     struct err bad; /* first failure; code 0: none */
 };
 
+/* Runs the writing thread: takes buffers in order, skipping them after an error. */
 static void *writer_main(void *arg) {
     struct writer *w = arg;
     ctx_enter(w->ctx);

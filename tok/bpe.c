@@ -30,6 +30,7 @@ void bpe_release(struct bpe *b) {
     memset(b, 0, sizeof *b);
 }
 
+/* Returns the slot at which the search for a pair starts. */
 static size_t first_slot(const struct bpe *b, uint32_t left, uint32_t right) {
     uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
     return (size_t)(h ^ h >> 29) & b->mask;
@@ -54,6 +55,7 @@ static uint64_t look_up(const struct bpe *b, int32_t left, int32_t right) {
     }
 }
 
+/* Merges up to SHORT symbols in place; returns the remaining number. */
 static size_t merge_short(const struct bpe *b, int32_t *sym, size_t n) {
     uint64_t pair[SHORT];
     for (size_t i = 0; i + 1 < n; i++) pair[i] = look_up(b, sym[i], sym[i + 1]);
@@ -76,6 +78,7 @@ static size_t merge_short(const struct bpe *b, int32_t *sym, size_t n) {
 
 /* ---- long words ------------------------------------------------------------------------------ */
 
+/* Moves element i of a heap of n down to its place; the smallest is on top. */
 static void sift_down(uint64_t *h, size_t n, size_t i) {
     uint64_t x = h[i];
     for (size_t c = 2 * i + 1; c < n; c = 2 * i + 1) {
@@ -87,6 +90,7 @@ static void sift_down(uint64_t *h, size_t n, size_t i) {
     h[i] = x;
 }
 
+/* Adds x to the heap of *n elements; the smallest is on top. */
 static void heap_push(struct bpe_work *w, size_t *n, uint64_t x) {
     size_t i = (*n)++;
     for (; i > 0 && w->heap[(i - 1) / 2] > x; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
@@ -120,6 +124,7 @@ static void push_pair(const struct bpe *b, struct bpe_work *w, size_t *n_heap, c
     if (m != NO_MERGE) heap_push(w, n_heap, (m & 0xffffffff00000000u) | (uint32_t)at);
 }
 
+/* Merges any number of symbols in place with a heap; *count becomes the remaining number. */
 static int merge_long(const struct bpe *b, struct bpe_work *w, int32_t *sym, size_t *count,
                       struct err *e) {
     const size_t n = *count;

@@ -58,6 +58,7 @@ void charsmap_free(struct charsmap *m) {
     free(m);
 }
 
+/* Returns the offset to a unit's children in the double array. */
 static size_t offset_of(uint32_t unit) {
     return (size_t)(unit >> 10) << ((unit >> 9 & 1) * 8);
 }

@@ -36,12 +36,14 @@ bool rank_bpe_put(struct rank_bpe *k, int64_t rank, const char *raw, size_t n) {
 struct split {
     int64_t left, right;
 };
+/* Orders splits by the rank of the left part, then of the right, for qsort. */
 static int by_ranks(const void *a, const void *b) {
     const struct split *x = a, *y = b;
     if (x->left != y->left) return x->left < y->left ? -1 : 1;
     return (x->right > y->right) - (x->right < y->right);
 }
 
+/* Appends the merge "left right"; *cap is the capacity of the list. */
 static void add_merge(struct tok *t, int64_t *cap, const char *left, const char *right) {
     if (t->n_merges == *cap) {
         *cap = *cap ? 2 * *cap : 4096;

@@ -26,6 +26,7 @@ struct field {
     struct in body; /* WIRE_BYTES */
 };
 
+/* Reads a protobuf varint; false if cut off or longer than 64 bits. */
 static bool read_varint(struct in *in, uint64_t *v) {
     *v = 0;
     for (unsigned shift = 0; shift < 64 && in->p < in->end; shift += 7) {
@@ -69,10 +70,12 @@ static bool next_field(struct in *in, struct field *f, bool *broken) {
     return true;
 }
 
+/* Returns whether f has the number and wire type. */
 static bool is_field(const struct field *f, uint64_t number, enum wire wire) {
     return f->number == number && f->wire == wire;
 }
 
+/* Reads one vocabulary piece; false if invalid, empty or with a score that is not finite. */
 static bool read_piece(struct in in, struct sp_piece *out) {
     struct field f;
     bool broken = false;
@@ -133,6 +136,7 @@ static bool read_trainer(struct in in, struct sp_model *m, uint64_t *kind) {
     return !broken;
 }
 
+/* Reads the normalizer's rules; false if the message is broken. */
 static bool read_normalizer(struct in in, struct sp_model *m) {
     struct field f;
     bool broken = false;
@@ -150,6 +154,7 @@ static bool read_normalizer(struct in in, struct sp_model *m) {
     return !broken;
 }
 
+/* Sets ERR_DATA about tokenizer.model and returns it. */
 static int bad_model(struct err *e, const char *what) {
     return err_set(e, ERR_DATA, "tokenizer.model: %s", what);
 }

@@ -65,6 +65,7 @@ int pair_set_init(struct pair_set *p, size_t n, struct err *e) {
     return 0;
 }
 
+/* Returns the slot of the key, or the free slot where it belongs. */
 static size_t pair_slot(const struct pair_set *p, uint64_t key) {
     uint64_t h = key * 0x9e3779b97f4a7c15u;
     size_t i = (size_t)(h ^ h >> 29) & p->mask;
@@ -113,11 +114,13 @@ static uint32_t last_char(const char *s, size_t n) {
     return cp;
 }
 
+/* Returns the first code point, 0x110000 if invalid or empty. */
 static uint32_t first_char(const char *s, size_t n) {
     uint32_t cp;
     return utf8_decode(s, n, &cp) ? cp : 0x110000;
 }
 
+/* Sets ERR_DATA about merge i and returns it. */
 static int bad_merge(struct err *e, int64_t i, const char *merge, const char *what) {
     return err_set(e, ERR_DATA,
                    "merge %lld \"%.64s\" %s: the vocabulary and the merges do not match",
@@ -167,6 +170,7 @@ static int add_merges(struct tok *t, bool *made, struct err *e) {
     return rc;
 }
 
+/* Finds the token of each byte; warns if bytes have none and <unk> is missing. */
 static void find_bytes(struct tok *t) {
     int n_missing = 0;
     for (int b = 0; b < 256; b++) {
@@ -253,6 +257,7 @@ static void find_added(struct tok *t, const bool *made) {
     }
 }
 
+/* Builds the lookup tables that the kind of tokenizer needs. */
 static int build_tables(struct tok *t, struct err *e) {
     if (t->kind == TOK_SPM) return spm_build(t, e);
     if (t->kind == TOK_UNIGRAM) return unigram_build(t, e);

@@ -49,6 +49,7 @@ void enc_unk(struct enc *c) {
     c->last_unk = c->out->n;
 }
 
+/* Appends the byte's token, or <unk> if it has none. */
 static void add_byte(struct enc *c, unsigned char byte) {
     int32_t id = c->t->byte_id[byte];
     if (id >= 0)
@@ -65,6 +66,7 @@ void enc_unknown_char(struct enc *c, const char *s, size_t n) {
     for (size_t i = 0; i < n; i++) add_byte(c, (unsigned char)s[i]);
 }
 
+/* Makes room for n symbols; false with c->rc set without memory. */
 static bool sym_reserve(struct enc *c, size_t n) {
     if (c->cap_sym >= n) return true;
     const size_t cap = n < 256 ? 256 : n;
@@ -83,6 +85,7 @@ static void merge_out(struct enc *c, size_t n) {
 
 /* ---- one piece ------------------------------------------------------------------------------- */
 
+/* Appends the tokens of one piece of a byte-level vocabulary. */
 static void encode_piece_bytes(struct enc *c, const char *s, size_t n) {
     const struct tok *t = c->t;
     if (t->ignore_merges) {
@@ -109,6 +112,7 @@ static void encode_piece_bytes(struct enc *c, const char *s, size_t n) {
     merge_out(c, k);
 }
 
+/* Appends the tokens of one piece of a vocabulary with U+2581 for spaces. */
 static void encode_piece_meta(struct enc *c, const char *s, size_t n) {
     const struct tok *t = c->t;
     size_t k = 0;
@@ -187,6 +191,7 @@ static void pieces_words(struct enc *c, const char *s, size_t n) {
     }
 }
 
+/* Encodes text of a vocabulary with U+2581 for spaces. */
 static void cut_text_meta(struct enc *c, const char *s, size_t n) {
     int64_t whole = c->t->ignore_merges ? vocab_find(&c->t->v, s, n) : -1;
     if (c->t->prep.as_is)
@@ -197,6 +202,7 @@ static void cut_text_meta(struct enc *c, const char *s, size_t n) {
         enc_cut_text(c, s, n);
 }
 
+/* Cuts text with the regexes and encodes the pieces. */
 static void cut_text_bytes(struct enc *c, const char *s, size_t n) {
     if (!c->run) c->run = pretok_run_new(c->t->split);
     for (size_t at = 0; at < n;) {
@@ -262,6 +268,7 @@ static size_t take_white(const struct spot *hit, const char *s, size_t n, size_t
     return end;
 }
 
+/* Encodes valid UTF-8; first: it begins the whole text. */
 static void encode_valid(struct enc *c, const char *s, size_t n, bool first) {
     const bool late = tok_spaces_late(c->t);
     if (n == 0) return;
@@ -295,6 +302,7 @@ static void any_text(struct enc *c, const char *s, size_t n, bool first) {
     }
 }
 
+/* Prepares encoding about len bytes; enc_release() frees it. */
 static void enc_init(struct enc *c, const struct tok *t, size_t len, struct err *e) {
     memset(c, 0, sizeof *c);
     c->t = t;
@@ -339,6 +347,7 @@ static const struct spot *next_spot(const struct enc *c, const char *text, size_
     }
 }
 
+/* Appends the ids of a text; inside the ranges `plain`, special tokens are ordinary text. */
 static int encode_into(const struct tok *t, const char *text, size_t len, bool parse_special,
                        const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
                        struct err *e) {

@@ -125,6 +125,7 @@ bool tok_is_eog(const struct tok *t, int64_t id) {
     return t->end[id] & END_LISTED || (t->end[id] & (END_USUAL | END_NOT)) == END_USUAL;
 }
 
+/* Returns whether the token is one of the usual ends of an answer. */
 static bool is_usual(const struct tok *t, int64_t id) {
     return t->end && (t->end[id] & END_USUAL);
 }
@@ -211,6 +212,7 @@ static void warn_unread(const struct json *j, const char *file, const char *key)
     buf_release(&b);
 }
 
+/* Adds the end token that j names by id or text; warns if it cannot be used. */
 static void add_listed(struct tok *t, const struct json *j, const char *file, const char *key) {
     const int64_t id = listed_id(t, j);
     if (id < 0)
@@ -240,6 +242,7 @@ static void add_ids(struct tok *t, const struct json *j, const char *file, const
     }
 }
 
+/* Returns the id of the added token with the text, -1 if not found or text is NULL. */
 static int64_t added_id(const struct tok *t, const char *text) {
     for (int64_t id = 0; text && id < t->v.n; id++)
         if (t->v.role[id] != TT_NORMAL && strcmp(t->v.text[id], text) == 0) return id;
@@ -263,10 +266,12 @@ static const struct family {
      .eom = "<|observation|>"},
 };
 
+/* Returns whether the model's first architecture is `name`; false for NULL. */
 static bool is_class(const struct json *model, const char *name) {
     return name && hf_is(json_first(json_get(model, "architectures")), name);
 }
 
+/* Sets the family's special tokens that are still unknown. */
 static void add_family(struct tok *t, const struct family *f) {
     const char *const text[TS_COUNT] = {
         [TS_BOS] = f->bos, [TS_UNK] = f->unk, [TS_EOT] = f->eot, [TS_EOM] = f->eom};

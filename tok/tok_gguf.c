@@ -25,6 +25,7 @@ static const char *const special_key[TS_COUNT] = {
     [TS_MASK] = KEY("mask_token_id"),     [TS_EOM] = KEY("eom_token_id"),
 };
 
+/* Sets *out to the key, which must exist and be a list of strings. */
 static int string_list(const struct gguf *g, const char *key, const struct gguf_kv **out,
                        struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
@@ -56,12 +57,14 @@ static const struct model {
     {"t5", TOK_UNIGRAM, false, true, true, -1, 1, 2, 0},
 };
 
+/* Returns the row of a tokenizer model's name, NULL if unknown. */
 static const struct model *find_model(const char *name) {
     for (size_t i = 0; i < COUNT_OF(models); i++)
         if (strcmp(models[i].name, name) == 0) return &models[i];
     return NULL;
 }
 
+/* Returns 0 if the model and its pre-tokenizer are supported; pre may be NULL. */
 static int check_known(const struct gguf *g, const char *model, const char *pre, struct err *e) {
     if (find_model(model)) {
         if (find_model(model)->kind != TOK_BYTES || pretok_by_name(pre ? pre : NO_PRE)) return 0;
@@ -96,6 +99,7 @@ int tok_gguf_known(const struct gguf *g, struct err *e) {
     return tok_gguf_known_as(g, NULL, e);
 }
 
+/* Reads the kind of tokenizer; forced: the pre-tokenizer to use instead, or NULL. */
 static int read_kind(struct tok *t, const struct gguf *g, const char *forced, struct err *e) {
     const char *model, *pre = NULL;
     TRY(tok_gguf_known_as(g, forced, e));
@@ -138,6 +142,7 @@ static int read_own_regexes(struct tok *t, const struct gguf *g, struct err *e) 
     return 0;
 }
 
+/* Reads texts and types of all tokens. */
 static int read_tokens(struct tok *t, const struct gguf *g, const struct gguf_kv *list,
                        struct err *e) {
     const struct gguf_kv *types = gguf_find(g, KEY("token_type"));
@@ -164,6 +169,7 @@ static int read_tokens(struct tok *t, const struct gguf *g, const struct gguf_kv
     return 0;
 }
 
+/* Reads the merges, in order of rank. */
 static int read_merges(struct tok *t, const struct gguf *g, struct err *e) {
     const struct gguf_kv *list;
     TRY(string_list(g, KEY("merges"), &list, e));
@@ -189,6 +195,7 @@ static int read_merges(struct tok *t, const struct gguf *g, struct err *e) {
     return 0;
 }
 
+/* Reads the scores; warns if all are equal. */
 static int read_scores(struct tok *t, const struct gguf *g, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, KEY("scores"));
     bool same = true;
@@ -233,6 +240,7 @@ static void read_spaces(struct tok *t, const struct gguf *g) {
     t->split_words = gguf_bool_or(g, OWN("split_words"), false);
 }
 
+/* Reads SentencePiece's character map, if the file has one. */
 static int read_charsmap(struct tok *t, const struct gguf *g, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, KEY("precompiled_charsmap"));
     if (!kv) return 0;
@@ -241,6 +249,7 @@ static int read_charsmap(struct tok *t, const struct gguf *g, struct err *e) {
     return kv->count ? charsmap_new(&t->prep.map, kv->data, (size_t)kv->count, gguf_path(g), e) : 0;
 }
 
+/* Reads the rules on spaces and normalization and the merges or scores. */
 static int read_rules(struct tok *t, const struct gguf *g, struct err *e) {
     if (t->kind == TOK_SPM && gguf_bool_or(g, OWN("by_merges"), false)) t->kind = TOK_META;
     read_spaces(t, g);
@@ -256,6 +265,7 @@ static int read_rules(struct tok *t, const struct gguf *g, struct err *e) {
 /* Lists of all ends of an answer: Ollama writes and reads the first, other programs the second. */
 static const char *const end_keys[] = {KEY("eos_token_ids"), KEY("eog_token_ids")};
 
+/* Adds the tokens that end an answer. */
 static int read_ends(struct tok *t, const struct gguf *g, struct err *e) {
     static const enum tok_special s[] = {TS_EOS, TS_EOT, TS_EOM};
     for (size_t i = 0; i < COUNT_OF(s); i++) tok_add_end(t, t->special[s[i]]);
@@ -270,6 +280,7 @@ static int read_ends(struct tok *t, const struct gguf *g, struct err *e) {
     return 0;
 }
 
+/* Reads the special tokens and whether encoding adds them; -1: no such token. */
 static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     const struct model *m = find_model(t->model);
     t->special[TS_BOS] = m->bos < t->v.n ? m->bos : -1;
@@ -296,6 +307,7 @@ enum spot_flag { EATS_LEFT, EATS_RIGHT, SINGLE_WORD, N_SPOT_FLAGS };
 static const char *const spot_key[N_SPOT_FLAGS] = {
     [EATS_LEFT] = OWN("lstrip"), [EATS_RIGHT] = OWN("rstrip"), [SINGLE_WORD] = OWN("single_word")};
 
+/* Returns the address of the spot's flag. */
 static bool *spot_flag(struct spot *s, enum spot_flag flag) {
     return flag == EATS_LEFT    ? &s->eats_left
            : flag == EATS_RIGHT ? &s->eats_right
@@ -373,6 +385,7 @@ static int read_replaces(struct tok *t, const struct gguf *g, int where, struct 
     return 0;
 }
 
+/* Reads Hone's own keys about decoding. */
 static int read_decoder(struct tok *t, const struct gguf *g, struct err *e) {
     t->drops_first = gguf_bool_or(g, OWN("decode_drops_first"), false);
     if (gguf_find(g, OWN("decode_strips")))
@@ -381,6 +394,7 @@ static int read_decoder(struct tok *t, const struct gguf *g, struct err *e) {
     return read_replaces(t, g, IN_WHOLE, e);
 }
 
+/* Reads the whole tokenizer; pre: the pre-tokenizer to use instead of the file's, or NULL. */
 static int build_tok(struct tok *t, const struct gguf *g, const char *pre, struct err *e) {
     const struct gguf_kv *list;
     TRY(string_list(g, KEY("tokens"), &list, e));
@@ -433,6 +447,7 @@ out:
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Writes n strings of the given lengths under the key. */
 static void write_strings(struct gguf_w *w, const char *key, const char *const *text,
                           const uint32_t *len, int64_t n) {
     uint64_t *wide = xcalloc((size_t)n + 1, sizeof *wide);
@@ -441,6 +456,7 @@ static void write_strings(struct gguf_w *w, const char *key, const char *const *
     free(wide);
 }
 
+/* Writes the scores; nothing for byte-level vocabularies. */
 static void write_scores(const struct tok *t, struct gguf_w *w) {
     size_t n = (size_t)t->v.n;
     if (t->kind == TOK_BYTES) return;
@@ -451,6 +467,7 @@ static void write_scores(const struct tok *t, struct gguf_w *w) {
     free(score);
 }
 
+/* Writes the ids of the tokens with the flag; nothing if no token has it. */
 static void write_found(const struct tok *t, struct gguf_w *w, const char *key, uint8_t flag) {
     int32_t *id = xcalloc((size_t)t->v.n, sizeof *id);
     size_t n = 0;
@@ -497,6 +514,7 @@ static void write_added(const struct tok *t, struct gguf_w *w) {
             t->v.text[spaced]);
 }
 
+/* Writes the replacements of one place: IN_EACH token or IN_WHOLE text. */
 static void write_replaces(const struct tok *t, struct gguf_w *w, int where) {
     const char *text[2 * MAX_REPLACES];
     int32_t regex[MAX_REPLACES];
@@ -512,6 +530,7 @@ static void write_replaces(const struct tok *t, struct gguf_w *w, int where) {
     if (n_regex) gguf_w_arr(w, replace_key[where][1], GV_I32, regex, n_regex);
 }
 
+/* Writes the keys about decoding; warns about rules that other programs ignore. */
 static void write_decoder(const struct tok *t, struct gguf_w *w) {
     if (t->drops_first) gguf_w_bool(w, OWN("decode_drops_first"), true);
     if (t->strips != STRIPS_ADDED) gguf_w_bool(w, OWN("decode_strips"), t->strips == STRIPS_ONE);
@@ -528,6 +547,7 @@ static void write_decoder(const struct tok *t, struct gguf_w *w) {
     buf_release(&to);
 }
 
+/* Writes the tokenizer's own expressions and warns that other programs differ. */
 static void write_regexes(const struct tok *t, struct gguf_w *w) {
     struct buf q = {0};
     gguf_w_arr_str(w, OWN("regexes"), t->own_regex, (uint64_t)t->n_own);
@@ -574,6 +594,7 @@ static void write_own(const struct tok *t, struct gguf_w *w) {
     write_decoder(t, w);
 }
 
+/* Writes the rules on spaces and SentencePiece's character map. */
 static void write_normalizer(const struct tok *t, struct gguf_w *w) {
     size_t len = 0;
     bool sp = t->kind == TOK_UNIGRAM || t->kind == TOK_SPM;
@@ -585,6 +606,7 @@ static void write_normalizer(const struct tok *t, struct gguf_w *w) {
     if (map) gguf_w_arr(w, KEY("precompiled_charsmap"), GV_U8, map, len);
 }
 
+/* Writes the special tokens' ids and the list of further ends. */
 static void write_specials(const struct tok *t, struct gguf_w *w) {
     int64_t special[TS_COUNT];
     ends_keys(t, special);

@@ -14,12 +14,14 @@
 #include "tok/sp_model.h"
 #include "tok/tok_hf.h"
 
+/* Sets ERR_DATA about tokenizer.json and returns it. */
 static int bad_json(struct err *e, const char *what) {
     return err_set(e, ERR_DATA, "tokenizer.json: %s", what);
 }
 
 /* ---- the model: vocabulary and merges -------------------------------------------------------- */
 
+/* Checks that a BPE model is supported and reads its options. */
 static int check_bpe(struct tok *t, const struct json *model, struct err *e) {
     if (json_type(json_get(model, "vocab")) != JSON_OBJ)
         return bad_json(e, "model.vocab is not an object of texts and ids");
@@ -37,6 +39,7 @@ static int check_bpe(struct tok *t, const struct json *model, struct err *e) {
     return 0;
 }
 
+/* Checks that the model's type is supported and sets t->kind. */
 static int check_model(struct tok *t, const struct json *model, struct err *e) {
     const char *type = json_str(json_get(model, "type"));
     if (json_type(model) != JSON_OBJ) return bad_json(e, "there is no \"model\" object");
@@ -57,6 +60,7 @@ static int check_model(struct tok *t, const struct json *model, struct err *e) {
     return check_bpe(t, model, e);
 }
 
+/* Returns the largest id of vocabulary and added tokens, -1 if empty. */
 static int64_t largest_id(const struct json *vocab, const struct tok_files *f) {
     int64_t id, most = json_type(vocab) == JSON_ARR ? json_len(vocab) - 1 : -1;
     for (const struct json *c = json_first(vocab); c; c = json_next(c))
@@ -64,6 +68,7 @@ static int64_t largest_id(const struct json *vocab, const struct tok_files *f) {
     return hf_last_id(f, most);
 }
 
+/* Reads texts and ids of a BPE vocabulary. */
 static int read_vocab(struct tok *t, const struct json *vocab, struct err *e) {
     for (const struct json *c = json_first(vocab); c; c = json_next(c)) {
         int64_t id;
@@ -87,6 +92,7 @@ static int read_vocab(struct tok *t, const struct json *vocab, struct err *e) {
     return 0;
 }
 
+/* Reads token `id` of a Unigram vocabulary: a pair of text and score. */
 static int read_piece(struct tok *t, int64_t id, const struct json *c, struct err *e) {
     const char *text = json_str(json_first(c));
     const struct json *score = text ? json_next(json_first(c)) : NULL;
@@ -105,6 +111,7 @@ static int read_piece(struct tok *t, int64_t id, const struct json *c, struct er
     return 0;
 }
 
+/* Reads a Unigram vocabulary with its scores. */
 static int read_scored_vocab(struct tok *t, const struct json *model, struct err *e) {
     int64_t id = 0, unk = -1;
     t->score = try_calloc((size_t)t->v.n, sizeof *t->score, "the scores of a vocabulary", e);
@@ -128,6 +135,7 @@ static void merge_part(struct buf *b, const char *s, size_t n) {
     }
 }
 
+/* Appends merge i to b as "left right". */
 static int read_merge(struct buf *b, const struct json *c, int64_t i, struct err *e) {
     const char *s = json_str(c), *left = NULL, *right = NULL;
     TRY(mem_check(e));
@@ -148,6 +156,7 @@ static int read_merge(struct buf *b, const struct json *c, int64_t i, struct err
     return 0;
 }
 
+/* Reads the merges, in order of rank. */
 static int read_merges(struct tok *t, const struct json *merges, struct err *e) {
     int64_t n = json_len(merges), i = 0;
     struct buf b = {0};
@@ -170,6 +179,7 @@ static int read_merges(struct tok *t, const struct json *merges, struct err *e) 
 
 /* ---- tokenizer ------------------------------------------------------------------------------- */
 
+/* Reads the vocabulary, with merges or scores. */
 static int read_model(struct tok *t, const struct json *model, struct err *e) {
     if (t->kind == TOK_UNIGRAM) return read_scored_vocab(t, model, e);
     const char *unk = json_str(json_get(model, "unk_token"));
@@ -182,6 +192,7 @@ static int read_model(struct tok *t, const struct json *model, struct err *e) {
     return read_merges(t, json_get(model, "merges"), e);
 }
 
+/* Reads the whole tokenizer; n_vocab 0: as many rows as ids; pre NULL: recognised. */
 static int build_tok(struct tok *t, const struct tok_files *f, int64_t n_vocab, const char *pre,
                      struct err *e) {
     const struct json *model = json_get(f->tokenizer, "model");
@@ -199,6 +210,7 @@ static int build_tok(struct tok *t, const struct tok_files *f, int64_t n_vocab, 
     return 0;
 }
 
+/* Reads tokenizer.json; n_vocab and pre as in build_tok(). */
 static int from_tokenizer_json(struct tok **out, const struct tok_files *f, int64_t n_vocab,
                                const char *pre, struct err *e) {
     struct tok *t = tok_new();

@@ -25,6 +25,7 @@ static const char *respell(struct tok *t, const char *s, bool whole) {
     return out;
 }
 
+/* Adds a decoder's replacement, spelled as the decoded text spells it. */
 static void read_replace(struct tok *t, const struct json *j, struct steps *done) {
     const struct json *pattern = json_get(j, "pattern");
     const char *text = json_str(json_get(pattern, "String"));
@@ -49,6 +50,7 @@ static bool read_strip(const struct json *j, struct steps *done) {
     return true;
 }
 
+/* Reads one step of the decoder, with the steps of a sequence up to four levels deep. */
 static void read_step(struct tok *t, const struct json *j, struct steps *done, int depth) {
     const struct json *type = json_get(j, "type");
     if (hf_is(type, "Sequence") && depth < 4) {

@@ -108,6 +108,7 @@ uint8_t *ends_flags(struct tok *t);
 /* Fill special[TS_COUNT] with the ids that a file's keys get, and return whether one of them is
  * this end. */
 void ends_keys(const struct tok *t, int64_t *special);
+/* Returns whether the id is the EOS, EOT or EOM token of `special`. */
 bool ends_keyed(const int64_t *special, int64_t id);
 /* Returns the byte denoted by a text such as "<0x0A>"; -1: none. */
 int tok_byte_text(const char *text, size_t len);
@@ -139,6 +140,7 @@ bool tok_strips_added(const struct tok *t);
 void tok_add_replace(struct tok *t, const char *from, const char *to, bool whole, bool regex);
 /* Append a text with the byte alphabet decoded, or with spaces for U+2581. */
 void tok_decode_alphabet(const char *s, size_t n, struct buf *out);
+/* Appends a piece's text, with spaces for U+2581. */
 void tok_decode_meta(const char *s, size_t n, struct buf *out);
 
 /* Makes an empty set with room for n pairs; adds a pair; returns whether it has one. */
@@ -150,11 +152,13 @@ bool pair_set_has(const struct pair_set *p, uint32_t a, uint32_t b);
  * space and encodes spaces. first: s begins the whole text. s must be UTF-8, except for TOK_SPM and
  * TOK_UNIGRAM, which turn invalid bytes into U+FFFD. */
 enum { PREP_TEXT = 1, PREP_SPACES = 2 };
+/* Appends the normalized text; steps: which of PREP_TEXT and PREP_SPACES apply. */
 void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, int steps,
                  struct buf *out);
 
 /* Build the derived tables of TOK_SPM and TOK_UNIGRAM (tok_spm.c, tok_unigram.c). */
 int spm_build(struct tok *t, struct err *e);
+/* Builds the trie of pieces and the range of scores. */
 int unigram_build(struct tok *t, struct err *e);
 
 #endif

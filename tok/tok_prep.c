@@ -9,6 +9,7 @@
 
 #define META "\xe2\x96\x81" /* U+2581 */
 
+/* Appends the text with U+2581 for spaces. */
 static void spaces_to_meta(struct buf *out, const char *s, size_t n) {
     while (n > 0) {
         const char *sp = memchr(s, ' ', n);
@@ -21,10 +22,12 @@ static void spaces_to_meta(struct buf *out, const char *s, size_t n) {
     }
 }
 
+/* Returns whether the text starts with a space or its U+2581. */
 static bool starts_with_space(const struct tok *t, const char *s, size_t n) {
     return n > 0 && (s[0] == ' ' || (tok_has_meta(t) && n >= 3 && memcmp(s, META, 3) == 0));
 }
 
+/* Appends the space that the rules add before the text; first: it begins the whole text. */
 static void add_space(const struct tok *t, const char *s, size_t n, bool first, struct buf *out) {
     const struct prep *p = &t->prep;
     if (p->prefix == PREFIX_NONE || (p->prefix == PREFIX_FIRST && !first)) return;

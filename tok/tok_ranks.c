@@ -25,6 +25,7 @@ static int64_t whole_of(const struct tok *t, int64_t i) {
     return id;
 }
 
+/* Returns whether the n bytes are exactly one UTF-8 character. */
 static bool one_char(const char *s, size_t n) {
     uint32_t cp;
     return utf8_decode(s, n, &cp) == n;

@@ -38,6 +38,7 @@ static bool is_padding(const struct tok *t, int64_t id) {
     return strcmp(pad, t->v.text[id]) == 0;
 }
 
+/* Returns whether merging may form the token. */
 static bool is_piece(const struct tok *t, int64_t id) {
     int type = t->v.type[id];
     if (type == TT_USER)
@@ -45,6 +46,7 @@ static bool is_piece(const struct tok *t, int64_t id) {
     return type == TT_NORMAL || (type == TT_UNUSED && !is_padding(t, id));
 }
 
+/* Returns the id of the text that merging may form, -1 if not found. */
 static int64_t find_piece(const struct tok *t, const char *s, size_t n) {
     int64_t id = vocab_find(&t->v, s, n);
     return id >= 0 && is_piece(t, id) ? id : -1;
@@ -85,6 +87,7 @@ static uint32_t sort_key(float score) {
     return u >> 31 ? u : ~u & 0x7fffffffu;
 }
 
+/* Makes room for one more pair; false with c->rc set without memory. */
 static bool heap_room(struct enc *c) {
     struct spm_work *w = &c->spm;
     if (w->n_heap < w->cap_heap) return true;
@@ -96,6 +99,7 @@ static bool heap_room(struct enc *c) {
     return true;
 }
 
+/* Adds a pair to the heap; the smallest key is on top. */
 static void push_pair(struct enc *c, struct spm_pair x) {
     struct spm_work *w = &c->spm;
     if (!heap_room(c)) return;
@@ -105,6 +109,7 @@ static void push_pair(struct enc *c, struct spm_pair x) {
     w->heap[i] = x;
 }
 
+/* Removes and returns the pair with the smallest key; the heap must not be empty. */
 static struct spm_pair pop_pair(struct spm_work *w) {
     struct spm_pair *h = w->heap, top = h[0], x = h[--w->n_heap];
     size_t i = 0, n = w->n_heap;
@@ -120,6 +125,7 @@ static struct spm_pair pop_pair(struct spm_work *w) {
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
+/* Adds the pair of two symbols if the vocabulary has their text; -1: no neighbour. */
 static void push_pair_at(struct enc *c, const char *s, int32_t left, int32_t right) {
     struct spm_work *w = &c->spm;
     if (left < 0 || right < 0) return;
@@ -134,6 +140,7 @@ static void push_pair_at(struct enc *c, const char *s, int32_t left, int32_t rig
     w->left_part[id] = a->len;
 }
 
+/* Makes one symbol of each character; returns their number, 0 without memory. */
 static size_t split_chars(struct enc *c, const char *s, size_t n) {
     struct spm_work *w = &c->spm;
     size_t k = 0;

@@ -18,10 +18,12 @@ struct tekken {
     struct rank_bpe ranks;
 };
 
+/* Sets ERR_DATA about entry i of tekken.json and returns it. */
 static int bad_entry(struct err *e, const char *what, int64_t i) {
     return err_set(e, ERR_DATA, "tekken.json: %s (entry %lld)", what, (long long)i);
 }
 
+/* Reads the ranked tokens; fewer than default_vocab_size asks for are an error. */
 static int read_ranks(struct tekken *k, const struct json *vocab, struct err *e) {
     int64_t i = 0, rank;
     int rc = 0;
@@ -65,6 +67,7 @@ static const char *const first_special[] = {"<unk>",
                                             "[/SYSTEM_PROMPT]",
                                             "[TOOL_CONTENT]"};
 
+/* Sets the text of a special token and its role if it is a known one. */
 static int set_special(struct tekken *k, int64_t id, const char *text, struct err *e) {
     static const struct {
         const char *text;
@@ -79,6 +82,7 @@ static int set_special(struct tekken *k, int64_t id, const char *text, struct er
     return 0;
 }
 
+/* Reads the special tokens and names the unused ids. */
 static int read_special(struct tekken *k, const struct json *list, struct err *e) {
     for (const struct json *c = json_first(list); c; c = json_next(c)) {
         const char *text = json_str(json_get(c, "token_str"));
@@ -100,6 +104,7 @@ static int read_special(struct tekken *k, const struct json *list, struct err *e
     return 0;
 }
 
+/* Reads the whole file; n_vocab 0: its own size. */
 static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, struct err *e) {
     const struct json *config = json_get(j, "config");
     const char *pattern = json_str(json_get(config, "pattern"));

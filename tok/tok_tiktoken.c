@@ -65,6 +65,7 @@ static const struct family {
     {NULL, "ChatGLM4Tokenizer", "chatglm-bpe", false, false, {NULL}, NULL, false, 0, -1, -1, -1},
 };
 
+/* Returns the family by file name, then by tokenizer class; NULL if unknown. */
 static const struct family *find_family(const struct tok_files *f) {
     const char *class = json_str(json_get(f->config, "tokenizer_class"));
     for (size_t i = 0; i < COUNT_OF(families); i++)
@@ -81,6 +82,7 @@ struct line { /* a rank, borrowed from the file */
     int64_t rank;
 };
 
+/* Sets ERR_DATA about a line, counted from 1, and returns it. */
 static int bad_line(const struct tok_files *f, int64_t line, const char *what, struct err *e) {
     return err_set(e, ERR_DATA, "%s: line %lld %s", f->tiktoken_name, (long long)line, what);
 }
@@ -156,6 +158,7 @@ static void renumber(struct line *line, int64_t *n) {
     *n = kept;
 }
 
+/* Decodes a line's base64 text and adds it; at: the line's number from 0. */
 static int put_line(struct rank_bpe *k, const struct tok_files *f, const struct line *l, int64_t at,
                     struct err *e) {
     char raw[RANK_BPE_TOKEN], b64[2 * RANK_BPE_TOKEN];
@@ -205,6 +208,7 @@ static void family_ids(struct tok *t, const struct family *m, const struct json 
     }
 }
 
+/* Reads the ranked tokens into k and adds the family's special ones. */
 static int read_all(struct tok *t, const struct tok_files *f, const struct family *m,
                     int64_t n_vocab, struct rank_bpe *k, struct err *e) {
     struct line *line = NULL;

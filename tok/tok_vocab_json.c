@@ -19,6 +19,8 @@ static const struct row {
     {"RobertaTokenizer", "roberta", "gpt-2", NULL},
 };
 
+/* Returns the row of the tokenizer's class, else of the model's type; NULL if unknown. Sets *name
+ * to the class, or NULL. */
 static const struct row *find_class(const struct tok_files *f, const char **name) {
     const char *type = json_str(json_get(f->model, "model_type"));
     *name = json_str(json_get(f->config, "tokenizer_class"));

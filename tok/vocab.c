@@ -61,6 +61,7 @@ int64_t vocab_find(const struct vocab *v, const char *text, size_t len) {
 
 /* ---- byte alphabet: printable Latin-1 is unchanged, the other 68 bytes follow U+0100 ---- */
 
+/* Returns whether byte-level vocabularies write the byte b as its own character. */
 static bool stands_for_itself(uint32_t b) {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
 }
@@ -103,6 +104,7 @@ struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id
     return &a->v[a->n++];
 }
 
+/* Orders spots by bytes, shorter texts first, for qsort. */
 static int by_text(const void *x, const void *y) {
     const struct spot *a = x, *b = y;
     int c = memcmp(a->text, b->text, a->len < b->len ? a->len : b->len);
@@ -131,6 +133,7 @@ static size_t lower(const struct spots *a, size_t lo, size_t hi, size_t depth, i
     return lo;
 }
 
+/* Returns the longest text at the start of s; control: control tokens too. NULL if none matches. */
 static const struct spot *longest_at(const struct spots *a, const char *s, size_t n, bool control) {
     const struct spot *best = NULL;
     size_t lo = 0, hi = a->n;

@@ -25,6 +25,7 @@ struct vocab {
 /* Prepares a zeroed vocabulary for n tokens. Its arena may already hold data. */
 int vocab_init(struct vocab *v, int64_t n, struct err *e);
 void vocab_release(struct vocab *v);
+/* Sets text, type and role of a token; id must be in range. */
 void vocab_set(struct vocab *v, int64_t id, const char *text, size_t len, enum tok_type type);
 /* Builds `map`; all texts must be set. ERR_DATA: two tokens have the same text. */
 int vocab_index(struct vocab *v, struct err *e);
@@ -54,6 +55,7 @@ struct spots {
 };
 /* Adds a text. Returns its entry, valid until the next one is added; NULL for an empty text. */
 struct spot *spots_add(struct spots *a, const char *text, size_t len, int64_t id, bool control);
+/* Sorts the texts, as spots_find() requires. */
 void spots_sort(struct spots *a);
 void spots_release(struct spots *a);
 /* Returns the longest entry that s[0..n) begins with; NULL: none. Skips control tokens unless
