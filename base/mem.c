@@ -228,14 +228,14 @@ static void return_to_budget(struct buf_budget *b, uint64_t n_bytes) {
     buf_budget_drop(b);
 }
 
-/* Writes the allocation's header in front of data and returns data. */
+/* Writes the allocation's header before data and returns data. */
 static void *place_head(uint8_t *data, void *base, uint64_t map_bytes) {
     struct buf_head h = {.base = base, .map_bytes = map_bytes};
     memcpy(data - HEAD_BYTES, &h, sizeof h);
     return data;
 }
 
-/* Returns zeroed heap memory with a header in front of it, NULL without memory. */
+/* Returns zeroed heap memory with a header before it, NULL without memory. */
 static void *alloc_small(uint64_t n_bytes) {
     void *base = NULL;
     if (posix_memalign(&base, HEAD_BYTES, (size_t)n_bytes + HEAD_BYTES) != 0) return NULL;

@@ -80,10 +80,12 @@ static int forward(struct router *r, const struct corpus_doc *d, struct err *e) 
     return rc;
 }
 
+/* Returns the hash of the document's token ids. */
 static uint64_t hash_of(const struct corpus_doc *d) {
     return hash_u64(d->ids, (size_t)d->n_ids * sizeof *d->ids);
 }
 
+/* Adds the document to the candidates unless it has already occurred. */
 static int route_doc(void *ud, const struct corpus_doc *d, struct err *e) {
     struct router *r = ud;
     struct candidates *c = r->c;
@@ -187,6 +189,7 @@ struct replay {
     struct buf *line; /* lines of the picked documents, [n_picks] */
 };
 
+/* Sets ERR_DATA about a file changed while it was read. */
 static int fail_changed(const struct replay *a, struct err *e) {
     return err_set(e, ERR_DATA, "%s was changed while it was read; start again", a->path);
 }

@@ -67,6 +67,7 @@ struct adding {
     int64_t n_rows, ld, n;
 };
 enum { COLUMNS = 256 };
+/* Adds the powers of columns c0 to c1 to the sums; a pool_fn. */
 static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
     const struct adding *a = ctx;
     (void)worker;
@@ -109,10 +110,12 @@ static void add_rows(struct collector *c, struct imat *m, struct gram_col *gram,
         pool_for(c->pool, n_parts, 1, add_columns, &a);
     en->count[mat] += (double)r->n_rows;
 }
+/* Adds the rows that the trunk multiplies; a session observer. */
 static void add_trunk_rows(void *ud, const struct session_shown *r) {
     struct collector *c = ud;
     add_rows(c, &c->m[windows_which(&c->windows, r->seq)], c->gradients ? NULL : c->gram, r);
 }
+/* Adds the rows that the draft multiplies; a session observer. */
 static void add_draft_rows(void *ud, const struct session_shown *r) {
     struct collector *c = ud;
     add_rows(c, &c->m[c->at], c->gram, r);
@@ -171,6 +174,7 @@ static int check_sums(const struct imat *m, const struct gguf *g, struct err *e)
     return 0;
 }
 
+/* Opens the trunk's session and, if the model has one, the draft's. */
 static int open_both_sessions(struct collector *c, const struct model *m,
                               const struct session_opts *so, bool moments, struct err *e) {
     TRY(session_new(&c->trunk, m, so, e));
@@ -269,6 +273,7 @@ static void copy_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const 
     memcpy(en->sum2, sum2, (size_t)(n_mat * en->ne0) * sizeof *sum2);
     memcpy(en->count, count, (size_t)n_mat * sizeof *count);
 }
+/* Copies a weight's sums and counts; false if not found or of another shape. */
 static bool find_sums(void *ud, const struct gr_weight *w, int64_t n_mat, double *sum2,
                       double *count) {
     const struct imat_entry *en = imat_find(ud, w->name);
@@ -278,6 +283,7 @@ static bool find_sums(void *ud, const struct gr_weight *w, int64_t n_mat, double
     return true;
 }
 
+/* Adds a copy of the entry's sums and counts. */
 static void add_entry(struct imat *m, const struct imat_entry *from) {
     struct imat_entry *to = imat_add(m, from->name, from->ne0, from->n_mat);
     memcpy(to->sum2, from->sum2, (size_t)(to->n_mat * to->ne0) * sizeof *to->sum2);
@@ -335,6 +341,7 @@ static int load_there(struct collector *c, struct imat *found, struct err *e) {
     return 0;
 }
 
+/* Moves all entries to `to`, whose own must have been released, and empties `from`. */
 static void move_entries(struct imat *to, struct imat *from) {
     to->entry = from->entry;
     to->n_entries = from->n_entries;

@@ -40,6 +40,7 @@ bool corpus_is_lines(const char *path) {
     return str_ends(path, ".jsonl") || str_ends(path, ".jsonl.gz");
 }
 
+/* Passes the tokens read as one document to the callback; nothing if empty. */
 static int hand_over_doc(struct reader *r, const char *line, size_t len, struct err *e) {
     const struct corpus_doc d = {r->number, line, len, r->ids.v, r->ids.n};
     return r->ids.n ? r->fn(r->ud, &d, e) : 0;
@@ -82,6 +83,7 @@ static int add_line(struct reader *r, const char *line, size_t len, struct err *
     return rc;
 }
 
+/* Reads each line as a document; warns about conversations that do not render. */
 static int each_line(struct reader *r, const char *data, size_t len, struct err *e) {
     for (const char *p = data, *end = data + len; p < end;) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
@@ -129,12 +131,14 @@ static int each_piece(struct reader *r, const char *data, size_t len, struct err
     return rc;
 }
 
+/* Reads the file as text; the model must have a tokenizer. */
 static int read_text(const struct model *m, const char *path, char **data, size_t *len,
                      struct err *e) {
     TRY(model_need_tok(m, e));
     return text_read_file(data, len, path, e);
 }
 
+/* Reads all documents, lines or pieces, and releases the reader's buffers. */
 static int run_reader(struct reader *r, const char *data, size_t len, struct err *e) {
     int rc = corpus_is_lines(r->path) ? each_line(r, data, len, e) : each_piece(r, data, len, e);
     chat_free(r->chat);

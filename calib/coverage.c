@@ -30,17 +30,20 @@ static struct cover_layer *layer_of(struct coverage *c, int64_t block, int64_t n
     return l;
 }
 
+/* Orders experts by tokens, the fewest first, for qsort. */
 static int by_tokens(const void *a, const void *b) {
     const struct cover_expert *x = a, *y = b;
     if (x->tokens != y->tokens) return x->tokens < y->tokens ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* Orders layers by block, for qsort. */
 static int by_block(const void *a, const void *b) {
     const struct cover_layer *x = a, *y = b;
     return x->block < y->block ? -1 : x->block > y->block;
 }
 
+/* Sorts the layer's experts by tokens and computes its figures. */
 static void summarize_layer(struct cover_layer *l) {
     const struct cover_expert *x = l->expert;
     qsort(l->expert, (size_t)l->n, sizeof *l->expert, by_tokens);

@@ -52,6 +52,7 @@ struct sizes { /* shape of the gradients dy [rows][ld], n per row */
     int64_t ld, n;
     float *gate;
 };
+/* Sets the weights of rows t0 to t1: the square root of the gradient's norm; a pool_fn. */
 static void weigh_rows(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct sizes *j = ctx;
     (void)worker;
@@ -63,6 +64,7 @@ static void weigh_rows(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
+/* Adds a product's input rows, weighted by their gradients, to the moments. */
 static void see_product(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                         int64_t ld_x, const float *dy, int64_t ld_y, int64_t n_rows) {
     struct gradients *g = ud;

@@ -107,6 +107,7 @@ int64_t gram_col_block(const struct gram_col *c) {
 
 /* ---- which weights share an input ------------------------------------------------------------ */
 
+/* Returns the weight's entry; if not found, a new one with `add`, else NULL. */
 static struct seen *find_seen(struct gram_col *c, const char *name, bool add) {
     int64_t lo = 0, hi = c->n_w;
     while (lo < hi) {
@@ -128,6 +129,7 @@ static struct seen *find_seen(struct gram_col *c, const char *name, bool add) {
     return &c->w[lo];
 }
 
+/* Extends the hash of the weight's inputs by the rows, so that equal inputs are recognised. */
 static void hash_rows(struct seen *s, int64_t expert, const float *x, int64_t n_rows, int64_t ld) {
     struct {
         uint64_t before, rows;
@@ -154,6 +156,7 @@ static bool of_gradients(const char *name) {
     return strncmp(name, GRAM_OUT, strlen(GRAM_OUT)) == 0;
 }
 
+/* Sets size, block and number of matrices of the input's moments. */
 static void set_shape(const struct gram_col *c, const struct seen *s, struct moment *m) {
     m->n = s->n;
     m->n_mat = 1;
@@ -181,6 +184,7 @@ static int count_bytes(const struct gram_col *c, uint64_t *total, struct err *e)
     return 0;
 }
 
+/* Allocates the sums of all inputs. */
 static int alloc_sums(struct gram_col *c, struct err *e) {
     for (int64_t i = 0; i < c->n_in; i++) {
         struct moment *m = &c->in[i];
@@ -325,6 +329,7 @@ struct job {
     float *to;             /* destination of transpose_cols */
     int64_t rows, ld;
 };
+/* Transposes columns i0 to i1, multiplied by the rows' weights if any; a pool_fn. */
 static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -368,6 +373,7 @@ static void add_tiles(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
+/* Adds the products of the rows to the moments, by BLAS where it is faster. */
 static void add_squares(struct job *j) {
     const int64_t n = j->m->n, block = j->m->block;
     if (blas_does(j->c->blas, BLAS_MOMENTS) && n >= BLAS_TILE && j->rows >= BLAS_LEAST_ROWS)

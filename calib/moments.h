@@ -45,6 +45,7 @@ bool gram_col_apart(int64_t n, int64_t n_experts);
  * gradients with a warning; returns ERR_SYS if even the rest does not fit. With --max-memory, that
  * limit decides what fits; returns ERR_SYS if less memory is free. */
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
+/* Chooses the half that the rows of this chunk belong to. */
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk);
 /* Assigns whole texts to the halves in turn, so that statistics from one text are validated on
  * another. Text i ends before chunk end[i] (borrowed). Has no effect if a half would have less than
@@ -55,6 +56,7 @@ void gram_col_texts(struct gram_col *c, const int64_t *end, int n_texts);
  * collector. gram_col_load reads them back; it returns false and changes nothing if inputs or sizes
  * differ. */
 int gram_col_save(const struct gram_col *c, struct checkpoint_w *w, struct err *e);
+/* Reads the sums of a checkpoint; false if they do not match or are cut off. */
 bool gram_col_load(struct gram_col *c, struct checkpoint_r *r);
 /* Checks that all sums are finite and that inputs are still shared as surveyed, then fills `out`
  * with copied names and borrowed sums. */

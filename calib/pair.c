@@ -71,6 +71,7 @@ void pair_route(struct pair *p, enum pair_side side, int block, const int32_t *e
     r->n_rows = n_rows;
 }
 
+/* Returns the block's routing on that side, NULL if the weight is no expert's or none is kept. */
 static const struct route *route_of(const struct pair *p, enum pair_side side,
                                     const struct gr_weight *w) {
     char *end;
@@ -107,12 +108,14 @@ static int64_t place_of(const struct pair *p, enum pair_side side, const struct 
                                                                                : expert;
 }
 
+/* Orders kept rows by weight and expert, for qsort. */
 static int by_place(const void *a, const void *b) {
     const struct kept *x = a, *y = b;
     const int c = strcmp(x->name, y->name);
     return c ? c : (x->expert > y->expert) - (x->expert < y->expert);
 }
 
+/* Appends copies of the rows; without memory sets p->err. */
 static void add_rows(struct pair *p, struct kept *k, const int32_t *token, const float *x,
                      int64_t n_rows, int64_t ld) {
     const size_t n = (size_t)k->n, rows = (size_t)(k->n_rows + n_rows);

@@ -30,11 +30,13 @@ void sel_release(struct sel *s) {
     memset(s, 0, sizeof *s);
 }
 
+/* Writes v in groups of 7 bits, lowest first, and returns the end. */
 static uint8_t *put_varint(uint8_t *p, uint64_t v) {
     for (; v >= 128; v >>= 7) *p++ = (uint8_t)(v | 128);
     *p++ = (uint8_t)v;
     return p;
 }
+/* Reads a number written by put_varint() and returns the end. */
 static const uint8_t *get_varint(const uint8_t *p, uint64_t *v) {
     *v = *p & 127;
     for (int shift = 7; *p++ & 128; shift += 7) *v |= (uint64_t)(*p & 127) << shift;
@@ -53,6 +55,7 @@ static int reserve(struct sel *s, uint64_t n, struct err *e) {
     return 0;
 }
 
+/* Returns the number of bytes that put_varint() writes for v. */
 static uint64_t varint_bytes(uint64_t v) {
     uint64_t n = 1;
     for (; v >= 128; v >>= 7) n++;
@@ -126,6 +129,7 @@ struct bound {
     int64_t doc;
 };
 
+/* Returns whether a comes before b: more per token, then the earlier document. */
 static bool is_before(const struct bound *a, const struct bound *b) {
     return a->per_token != b->per_token ? a->per_token > b->per_token : a->doc < b->doc;
 }

@@ -20,6 +20,7 @@ static int put_u64(struct checkpoint_w *w, uint64_t v, struct err *e) {
     return checkpoint_put(w, &v, sizeof v, e);
 }
 
+/* Writes the entry: sizes, name, sums and counts. */
 static int put_entry(struct checkpoint_w *w, const struct imat_entry *en, struct err *e) {
     const size_t len = strlen(en->name);
     const uint64_t values = (uint64_t)(en->ne0 * en->n_mat) * sizeof(double);
@@ -46,6 +47,7 @@ int calib_save(const char *path, const char *what, const struct imat *m,
     return rc;
 }
 
+/* Reads an entry into m; false if it is invalid or cut off. */
 static bool get_entry(struct checkpoint_r *r, struct imat *m) {
     uint64_t len, ne0, n_mat, values, need;
     char name[MAX_NAME + 1];
@@ -63,6 +65,7 @@ static bool get_entry(struct checkpoint_r *r, struct imat *m) {
            (!en->sum1 || (checkpoint_get(r, en->sum1, need) && checkpoint_get(r, en->sum4, need)));
 }
 
+/* Reads the whole checkpoint; false if it does not match this run. */
 static bool get_all(struct checkpoint_r *r, struct imat *m, struct gram_col *gram,
                     int64_t max_chunks) {
     uint64_t n_chunks, n_entries;

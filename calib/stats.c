@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns the mean square of input i of matrix m; its count must not be 0. */
 static double mean_square(const struct imat_entry *en, int64_t m, int64_t i) {
     return en->sum2[m * en->ne0 + i] / en->count[m];
 }
@@ -21,6 +22,7 @@ static const struct imat_entry *previous(const struct imat *m, const struct imat
     return imat_find(m, name);
 }
 
+/* Returns the cosine of the entries' mean squares, NaN for other shapes or without data. */
 static double cosine_of(const struct imat_entry *a, const struct imat_entry *b) {
     double ab = 0, aa = 0, bb = 0;
     if (!b || b->ne0 != a->ne0 || b->n_mat != a->n_mat) return (double)NAN;

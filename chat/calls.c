@@ -14,6 +14,7 @@ gnode call_text(struct gcalls *c, const char *s) {
     return s ? gn_marker(c->g, s, strlen(s)) : (gnode)G_EPS;
 }
 
+/* Returns the n nodes in sequence, the empty text for n 0. */
 static gnode cat_all(struct gcalls *c, const gnode *v, size_t n) {
     gnode out = G_EPS;
     while (n-- > 0) out = gn_cat(c->g, v[n], out);
@@ -22,6 +23,7 @@ static gnode cat_all(struct gcalls *c, const gnode *v, size_t n) {
 #define CAT(c, ...)                                                                                \
     cat_all((c), (const gnode[]){__VA_ARGS__}, sizeof((const gnode[]){__VA_ARGS__}) / sizeof(gnode))
 
+/* Sets c->rc to the error about the tool, unless an error is already set. */
 static void set_tool_error(struct gcalls *c, const struct gcall *t, struct err *e) {
     if (c->rc) return;
     c->rc = err_set(c->e, e->code, "tool '%s': %s", t->name, e->msg);
@@ -56,11 +58,13 @@ static gnode schema_value(struct gcalls *c, const struct gcall *t, const struct 
     return out;
 }
 
+/* Returns the rule for the tool's arguments, an object of its schema. */
 static gnode arguments_node(struct gcalls *c, const struct gcall *t) {
     const struct gform form = {.object = true};
     return gn_as_rule(c->g, schema_value(c, t, t->schema, &form));
 }
 
+/* Returns the JSON string of s, accepted in all its escaped forms. */
 static gnode json_string(struct gcalls *c, const char *s) {
     const gnode q = gn_str(c->g, "\"");
     return gn_cat3(c->g, q, gn_escaped(c->g, s, strlen(s)), q);
@@ -205,6 +209,7 @@ static gnode python_words(struct gcalls *c, const struct raw *r) {
     return out;
 }
 
+/* Returns the rule for a parameter's value written without JSON quotes, up to `close`. */
 static gnode raw_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                        const char *close) {
     static const struct gregex plain = {.dot_all = true};
@@ -233,6 +238,7 @@ static bool is_complete(const struct gcalls *c, const struct gcall *t) {
     return c->o.complete && t->strict;
 }
 
+/* Returns whether the schema's "required" list has the name. */
 static bool is_required(const struct json *schema, const char *name) {
     for (const struct json *r = json_first(json_get(schema, "required")); r; r = json_next(r))
         if (json_str(r) && strcmp(json_str(r), name) == 0) return true;
@@ -281,6 +287,7 @@ static gnode each_form(struct gcalls *c, const struct gcall *t, const struct lis
     return out;
 }
 
+/* Returns the rule for a list of parameters, each written by `one`, up to `close`. */
 static gnode parameters_node(struct gcalls *c, const struct gcall *t, gnode sep, gnode close,
                              gnode (*one)(struct gcalls *c, const struct gcall *t,
                                           const struct json *p)) {
@@ -290,11 +297,13 @@ static gnode parameters_node(struct gcalls *c, const struct gcall *t, gnode sep,
     return each_form(c, t, &l, list_of);
 }
 
+/* Returns whether the parameter's name is in quotes, as after "name=". */
 static bool is_quoted(const char *open) {
     const size_t n = strlen(open);
     return n >= 5 && strcmp(open + n - 5, "name=") == 0;
 }
 
+/* Returns the rule for one parameter as a tag that contains its name. */
 static gnode tag_parameter(struct gcalls *c, const struct gcall *t, const struct json *p) {
     const struct tool_tags *f = &c->f->tags;
     const gnode q = gn_str(c->g, is_quoted(f->par_open) ? "\"" : ""),
@@ -314,6 +323,7 @@ gnode call_tags(struct gcalls *c, const struct gcall *t) {
                parameters_node(c, t, G_EPS, call_text(c, f->fn_close), tag_parameter));
 }
 
+/* Returns the rule for one parameter as a pair of tags for key and value. */
 static gnode key_parameter(struct gcalls *c, const struct gcall *t, const struct json *p) {
     const struct tool_tags *f = &c->f->tags;
     const gnode nl = gn_opt(c->g, gn_str(c->g, "\n"));
@@ -339,6 +349,7 @@ enum { ELEMENT_DEPTH = 8 };
 static gnode element_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                            int depth);
 
+/* Returns the rule for one XML element of the schema; depth: levels above it. */
 static gnode element_node(struct gcalls *c, const struct gcall *t, const char *name,
                           const struct json *schema, int depth) {
     const gnode tag = call_text(c, name);
@@ -347,6 +358,7 @@ static gnode element_node(struct gcalls *c, const struct gcall *t, const char *n
                gn_str(c->g, ">"));
 }
 
+/* Returns the rule for the elements of an object's properties, up to `close`. */
 static gnode element_members(struct gcalls *c, const struct gcall *t, const struct json *schema,
                              gnode close, int depth) {
     const struct json *props = json_get(schema, "properties");
@@ -363,6 +375,7 @@ static gnode element_members(struct gcalls *c, const struct gcall *t, const stru
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }
 
+/* Returns the schema's limit, at most GRAM_INF; `otherwise` if missing or negative. */
 static uint32_t count_limit(const struct json *schema, const char *key, uint32_t otherwise) {
     int64_t n;
     if (!json_i64(json_get(schema, key), &n) || n < 0) return otherwise;
@@ -403,6 +416,7 @@ gnode call_gemma(struct gcalls *c, const struct gcall *t) {
     return CAT(c, call_text(c, t->name), gn_as_rule(c->g, schema_value(c, t, t->schema, &form)));
 }
 
+/* Returns the rule for one Python keyword argument. */
 static gnode keyword_node(struct gcalls *c, const struct gcall *t, const struct json *p) {
     const struct gform form = {.python = true};
     return CAT(c, call_text(c, json_name(p)), gn_str(c->g, "="),

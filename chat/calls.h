@@ -28,20 +28,33 @@ gnode call_text(struct gcalls *c, const char *s);
 /* Return the language of one call of the tool t, beginning with the tool's name. Each function is
  * the `grammar` of some rows of chat/tool_formats.c. */
 gnode call_tags(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for one call whose parameters are pairs of key and value tags. */
 gnode call_keys(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for one call in MiniMax M3's form with XML elements. */
 gnode call_elements(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for one call in the form "name, separator, arguments". */
 gnode call_named(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for one call in the form of DeepSeek V3.1. */
 gnode call_deepseek(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for one call in the form of DeepSeek V3 and R1, with a fenced block. */
 gnode call_deepseek_v3(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for one call in the form of gpt-oss, from its name on. */
 gnode call_harmony(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for one call in Mistral's form with [ARGS] and an optional [CALL_ID]. */
 gnode call_args(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for a call as JSON object with "name" and "arguments". */
 gnode call_item(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for a call as JSON object with an optional "id". */
 gnode call_item_id(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for a call as JSON object with "name" and "parameters". */
 gnode call_item_llama(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for a call as JSON object in Command R's form. */
 gnode call_item_command(struct gcalls *c, const struct gcall *t);
 gnode call_item_action(struct gcalls *c, const struct gcall *t);
 gnode call_item_key(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for one call in Gemma's form. */
 gnode call_gemma(struct gcalls *c, const struct gcall *t);
+/* Returns the rule for one call in the form of Python. */
 gnode call_python(struct gcalls *c, const struct gcall *t);
 
 #endif

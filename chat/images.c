@@ -11,6 +11,7 @@
 
 /* ---- finding them ---- */
 
+/* Appends a copy of an image's source: its address or path. */
 static int add_source(struct chat_images *im, const char *text, struct err *e) {
     const size_t n = strlen(text);
     TRY(arena_reserve(&im->mem, n + 1, "an image", e));
@@ -61,6 +62,7 @@ static int take_part(struct chat_images *im, const struct json *part, struct err
 
 /* ---- writing the conversation without them ---- */
 
+/* Returns a new content part {"type": "image"}. */
 static const struct json *image_part(struct arena *a) {
     struct json *part = json_new(a, JSON_OBJ);
     json_put(a, part, "type", 4, json_new_str(a, "image", 5));
@@ -118,6 +120,7 @@ static int take_message(struct chat_images *im, const struct json *message, stru
     return 0;
 }
 
+/* Moves all image sources of the messages to im and writes the messages without them. */
 static int take_all(struct chat_images *im, const struct json *root, struct buf *out,
                     struct err *e) {
     struct arena *a = &im->mem;

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 
+/* Releases all messages and sets their number to 0. */
 static void free_messages(struct talk *t) {
     for (int i = 0; i < t->n; i++) {
         free(t->msg[i]);
@@ -30,6 +31,7 @@ void talk_release(struct talk *t) {
 
 /* ---- reading ---- */
 
+/* Appends a message of len bytes that is already JSON. */
 static void add_text(struct talk *t, const char *text, size_t len, const char *role) {
     t->msg = xreallocarray(t->msg, (size_t)t->n + 1, sizeof *t->msg);
     t->role = xreallocarray(t->role, (size_t)t->n + 1, sizeof *t->role);
@@ -37,12 +39,14 @@ static void add_text(struct talk *t, const char *text, size_t len, const char *r
     t->role[t->n++] = xstrdup(role);
 }
 
+/* Returns the value as JSON text; free it. */
 static char *text_of(const struct json *j) {
     struct buf b = {0};
     json_write_spaced(&b, j);
     return buf_take(&b);
 }
 
+/* Appends the messages of a list; `what` names it in errors. */
 static int read_messages(struct talk *t, const struct json *list, const char *what, struct err *e) {
     for (const struct json *m = json_first(list); m; m = json_next(m)) {
         const char *role = json_str(json_get(m, "role"));
@@ -56,6 +60,7 @@ static int read_messages(struct talk *t, const struct json *list, const char *wh
     return 0;
 }
 
+/* Keeps the conversation's other members as JSON text for the template. */
 static void read_extra(struct talk *t, const struct json *j) {
     struct buf extra = {0};
     for (const struct json *m = json_first(j); m; m = json_next(m)) {
@@ -103,6 +108,7 @@ static bool is_system(const struct talk *t, int i) {
     return strcmp(t->role[i], "system") == 0 || strcmp(t->role[i], "developer") == 0;
 }
 
+/* Returns the number of system and developer messages at the beginning. */
 static int count_head(const struct talk *t) {
     int i = 0;
     while (i < t->n && is_system(t, i)) i++;
@@ -137,6 +143,7 @@ static void put_text(struct arena *a, struct json *obj, const char *name, const 
     add_member(a, obj, name, json_new_str(a, s, n));
 }
 
+/* Returns a message with the role and len bytes of content. */
 static struct json *new_message(struct arena *a, const char *role, const char *content,
                                 size_t len) {
     struct json *m = json_new(a, JSON_OBJ);
@@ -159,6 +166,7 @@ void talk_add(struct talk *t, const char *role, const char *content, size_t len)
     add_made(t, &a, new_message(&a, role, content, len), role);
 }
 
+/* Returns a content part of the type, with n bytes of s as `member`. */
 static struct json *new_part(struct arena *a, const char *type, const char *member, const char *s,
                              size_t n) {
     struct json *part = json_new(a, JSON_OBJ);

@@ -29,6 +29,7 @@ int talk_parse(struct talk *t, const char *text, size_t len, const char *what, s
  * messages (see talk_skip()). */
 void talk_write(const struct talk *t, int skip, struct buf *out);
 
+/* Appends a message with len bytes of content. */
 void talk_add(struct talk *t, const char *role, const char *content, size_t len);
 /* Appends a user's message that begins with n images, each a file or data URL. */
 void talk_add_images(struct talk *t, const char *const *image, int n, const char *content,
@@ -57,6 +58,7 @@ int talk_skip(const struct talk *t, int skip);
 /* Drops whole turns, oldest first, until count() reports at most n_most tokens. The last turn
  * always stays. *skip: start value and result. */
 typedef int (*talk_count)(void *ud, int skip, int64_t *n, struct err *e);
+/* Raises *skip until the rest counts at most n_most tokens or nothing more can be skipped. */
 int talk_fit(const struct talk *t, int64_t n_most, talk_count count, void *ud, int *skip,
              struct err *e);
 

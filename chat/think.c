@@ -15,6 +15,7 @@ static const struct {
 #undef THINK_SWITCH
 };
 
+/* Renders a one-message chat with the template argument; false if that fails. */
 static bool render_with(const struct chat *c, const char *member, struct buf *out) {
     static const char talk[] = "[{\"role\": \"user\", \"content\": \"a\"}]";
     struct buf kwargs = {0};

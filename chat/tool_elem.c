@@ -49,6 +49,7 @@ static bool closes_here(const struct toolparse *p, size_t i, struct text name, s
     return at == k;
 }
 
+/* Returns whether the schema's "type" is the one name; false for lists of types. */
 static bool has_type(const struct json *schema, const char *type) {
     const char *s = json_str(json_get(schema, "type"));
     return s && strcmp(s, type) == 0;

@@ -21,6 +21,7 @@ static const char *const tags[] = {"<tool_call>", "<function_call>", "<tools>",
                                    "<tool>",      "<functioncall>",  "<response>",
                                    "<json>",      "<JSON>",          "<xml>"};
 
+/* Returns how often ch repeats from position i on. */
 static size_t run_of(const struct toolparse *p, size_t i, char ch) {
     size_t n = 0;
     while (i + n < p->in.len && p->in.data[i + n] == ch) n++;

@@ -82,6 +82,8 @@ size_t tool_header(const struct toolparse *p, size_t i) {
     return msg == SIZE_MAX || msg - i > HEADER ? i : msg + strlen(message);
 }
 
+/* Finds a call's header after `at`; sets its name and where the arguments start. False if
+ * incomplete. */
 bool tool_head_harmony(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const size_t msg = tool_find(p, at, message), recipient = tool_find(p, at, to);
     if (msg == SIZE_MAX || msg - at > HEADER || recipient > msg) return false;

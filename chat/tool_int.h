@@ -153,6 +153,7 @@ bool tool_at(const struct toolparse *p, size_t i, const char *lit);
 size_t tool_ws(const struct toolparse *p, size_t i);
 /* Returns the offset of lit at or after i; SIZE_MAX: not found. */
 size_t tool_find(const struct toolparse *p, size_t i, const char *lit);
+/* Returns the input from `from` up to `to`; valid until more text is fed. */
 struct text tool_text(const struct toolparse *p, size_t from, size_t to);
 struct text tool_strip(struct text t); /* without surrounding whitespace */
 bool tool_is(struct text t, const char *lit);
@@ -167,6 +168,7 @@ struct json *tool_str(struct toolparse *p, struct text t);
 void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v);
 /* Adds a call; name and args are not copied. */
 void tool_add(struct toolparse *p, struct text name, const struct json *args);
+/* Notes a problem for the result; those after the first 100 are dropped. */
 void tool_problem(struct toolparse *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Returns the target of a $ref in `schema` within root, such as "#/$defs/name"; the schema itself
  * if it has no $ref or the target does not exist. */
@@ -191,6 +193,7 @@ const struct json *tool_typed(struct toolparse *p, const struct json *schema, st
 /* Returns the position after the opening (closing) tag of a wrapper around calls at i, or i if
  * there is no tag. */
 size_t tool_wrapper(const struct toolparse *p, size_t i);
+/* Returns the position past a wrapper's end tag at i, or i without one. */
 size_t tool_wrapper_end(const struct toolparse *p, size_t i);
 /* Returns the closing tag of a syntax's wrapper around calls, or NULL. */
 const char *tool_wrapper_close(const struct toolfmt *f);
@@ -222,6 +225,8 @@ struct text tool_known_name(const struct toolparse *p, struct text name);
 /* Returns whether the text at i is, or may become, a loose call: an answer that is only a JSON
  * object, bare or in a fence, which names a declared tool and matches its schema. */
 enum tool_loose { LOOSE_NO, LOOSE_MAYBE, LOOSE_YES };
+/* Returns whether a call without its opening marker begins at i; LOOSE_MAYBE: more text is
+ * needed. */
 enum tool_loose tool_loose(struct toolparse *p, size_t i);
 /* Adds the calls at i, where tool_loose() returned LOOSE_YES. */
 void tool_add_loose(struct toolparse *p, size_t i);
@@ -288,6 +293,7 @@ void tool_flow_more(struct toolparse *p, struct tool_flow *f);
 size_t tool_flow_sure(const struct tool_flow *f);
 /* Appends what would complete the arguments after those bytes. */
 void tool_flow_end(const struct tool_flow *f, struct buf *out);
+/* Prepares for the next value but keeps the storage. */
 void tool_flow_reset(struct tool_flow *f);
 void tool_flow_release(struct tool_flow *f);
 /* Finds the tool's name and its JSON arguments in a possibly incomplete call at `at`. False: not
@@ -310,16 +316,24 @@ bool tool_list_elements(struct toolparse *p, size_t *i, tool_one *one);
  * list breaks off, keeps the calls before that point and reports a problem. False: no calls. */
 bool tool_list(struct toolparse *p, size_t *i, tool_one *one, struct tool_fence *fence,
                const char *close);
+/* Parses a call at *i and moves *i past it; false leaves *i unchanged. */
 bool tool_parse_tags(struct toolparse *p, size_t *i);
+/* Parses the calls of a tag at *i and moves *i past them; false leaves *i unchanged. */
 bool tool_parse_hermes(struct toolparse *p, size_t *i);
+/* Parses a call at *i and moves *i past it; false leaves *i unchanged. */
 bool tool_parse_named(struct toolparse *p, size_t *i);
+/* Parses a list of calls at *i and moves *i past it; false leaves *i unchanged. */
 bool tool_parse_list(struct toolparse *p, size_t *i);
+/* Parses the calls at *i; false if none is complete or text remains inside an open one. */
 bool tool_parse_mistral(struct toolparse *p, size_t *i);
+/* Parses a call at *i and moves *i past it; false leaves *i unchanged. */
 bool tool_parse_deepseek(struct toolparse *p, size_t *i);
+/* Parses a call at *i and moves *i past it; false leaves *i unchanged. */
 bool tool_parse_harmony(struct toolparse *p, size_t *i);
 bool tool_parse_llama(struct toolparse *p, size_t *i);
 bool tool_parse_gemma(struct toolparse *p, size_t *i);
 bool tool_parse_python(struct toolparse *p, size_t *i);
 bool tool_parse_glm(struct toolparse *p, size_t *i);
+/* Parses a call at *i and moves *i past it; false leaves *i unchanged. */
 bool tool_parse_elements(struct toolparse *p, size_t *i);
 #endif

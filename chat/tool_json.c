@@ -127,6 +127,7 @@ bool tool_is_no_call(const struct toolparse *p, struct text name) {
            !tool_declared(p, name);
 }
 
+/* Returns whether t is one of the names; the list ends in NULL. */
 static bool is_among(struct text t, const char *const *names) {
     while (*names && !tool_is(t, *names)) names++;
     return *names != NULL;
@@ -169,6 +170,7 @@ bool tool_head_llama(struct toolparse *p, size_t at, struct text *name, size_t *
     return tool_head_object(p, tool_at(p, at, tag) ? at + sizeof tag - 1 : at, name, from);
 }
 
+/* Parses one JSON call at *i; an object that is no call is noted as a problem. */
 bool tool_one_object(struct toolparse *p, size_t *i) {
     const struct json *v = value_before(p, i, p->f->named.close ? p->f->named.close : "");
     if (!v) return false;

@@ -7,10 +7,12 @@
 
 #include "text/utf8.h"
 
+/* Returns whether the byte may be part of a Python name. */
 static bool in_name(char c) {
     return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
+/* Returns the end of the name at i, in which the bytes of `also` count too. */
 static size_t identifier_end(const struct toolparse *p, size_t i, const char *also) {
     while (i < p->in.len &&
            (in_name(p->in.data[i]) || (p->in.data[i] && strchr(also, p->in.data[i]))))
@@ -18,6 +20,7 @@ static size_t identifier_end(const struct toolparse *p, size_t i, const char *al
     return i;
 }
 
+/* Parses None, True, False or the JSON words at *i; NULL leaves *i unchanged. */
 static const struct json *parse_word(struct toolparse *p, size_t *i) {
     static const struct {
         const char *text;
@@ -64,6 +67,7 @@ static bool as_json_number(const char *s, size_t n, struct buf *out) {
     return true;
 }
 
+/* Parses a number in Python's form at *i; NULL leaves *i unchanged. */
 static const struct json *parse_number(struct toolparse *p, size_t *i) {
     size_t end = *i;
     struct buf text = {0};
@@ -190,6 +194,7 @@ static bool as_name(const struct json *v, struct text *name) {
 
 static const struct json *parse_literal(struct toolparse *p, size_t *i, int depth);
 
+/* Returns whether byte k exists and is ch. */
 static bool next_is(const struct toolparse *p, size_t k, char ch) {
     return k < p->in.len && p->in.data[k] == ch;
 }
@@ -430,6 +435,7 @@ static bool gemma_key(struct toolparse *p, size_t *i, struct text *key) {
 
 static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth);
 
+/* Parses an object at *i, after which *i is past its brace; NULL if incomplete. */
 static const struct json *gemma_object(struct toolparse *p, size_t *i, int depth) {
     size_t k = tool_ws(p, *i + 1);
     struct json *all = json_new(&p->arena, JSON_OBJ);
@@ -447,6 +453,7 @@ static const struct json *gemma_object(struct toolparse *p, size_t *i, int depth
     return all;
 }
 
+/* Parses a list at *i, after which *i is past its bracket; NULL if incomplete. */
 static const struct json *gemma_list(struct toolparse *p, size_t *i, int depth) {
     size_t k = tool_ws(p, *i + 1);
     struct json *all = json_new(&p->arena, JSON_ARR);

@@ -24,6 +24,7 @@ void toolparse_opened(struct toolparse *p, const char *marker) {
     buf_str(&p->first, "");
 }
 
+/* Returns whether the byte may be part of a tool's name. */
 static bool in_name(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            (c && strchr("_-.:/", c));

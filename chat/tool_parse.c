@@ -29,9 +29,11 @@ bool tool_is_token(const char *tag) {
     return tag && (*tag == '<' || *tag == '[');
 }
 
+/* Returns the text that opens the reasoning. */
 static const char *think_open(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, false);
 }
+/* Returns the text that closes the reasoning. */
 static const char *think_close(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, true);
 }
@@ -112,6 +114,7 @@ void tool_problem(struct toolparse *p, const char *fmt, ...) {
     p->problems[p->n_problems++] = arena_strdup(&p->arena, text);
 }
 
+/* Returns the string's text; a NULL one for other types. */
 static struct text text_of(const struct json *j) {
     struct text t;
     t.s = json_strn(j, &t.n);
@@ -128,6 +131,7 @@ int tool_len(struct text t) {
     return t.n > 200 ? 200 : (int)t.n;
 }
 
+/* Returns the tool's function object, NULL if no tool has the name. */
 static const struct json *function_named(const struct toolparse *p, struct text name) {
     for (const struct json *t = json_first(p->tools); t; t = json_next(t)) {
         const struct json *f = json_get(t, "function");
@@ -438,6 +442,7 @@ struct parts {
     size_t think_from, think_to, content;
 };
 
+/* Returns the borders of reasoning and content; all 0 without reasoning. */
 static struct parts split_reasoning(struct toolparse *p) {
     size_t start = tool_begin(p), after;
     struct parts r = {0, 0, 0};
@@ -563,6 +568,7 @@ static bool one_call(struct toolparse *p, struct buf *content, struct around *ar
     return true;
 }
 
+/* Parses the whole input; content receives the text outside of reasoning and calls. */
 static void parse_all(struct toolparse *p, struct buf *content) {
     struct parts r = split_reasoning(p);
     size_t from = r.content, i = r.content;
@@ -606,6 +612,7 @@ static void parse_all(struct toolparse *p, struct buf *content) {
     join(p, content, from, p->in.len);
 }
 
+/* Returns whether s without white space at its end ends with `tail`. */
 static bool ends_with(const char *s, const char *tail) {
     size_t n = strlen(s), m = strlen(tail);
     while (n && tool_is_ws(s[n - 1])) n--;
@@ -658,6 +665,7 @@ void toolparse_free(struct toolparse *p) {
     free(p);
 }
 
+/* Appends n bytes with U+FFFD for each NUL. */
 static void add_input(struct toolparse *p, const char *s, size_t n) {
     while (n) { /* replace NUL, which strings in conversations cannot contain, by U+FFFD */
         const size_t k = strnlen(s, n);
@@ -698,6 +706,7 @@ static void add_member(struct toolparse *p, struct json *obj, const char *name,
     json_put(&p->arena, obj, name, strlen(name), v);
 }
 
+/* Returns the result object with content, reasoning, calls and problems. */
 static struct json *result_of(struct toolparse *p, struct text content, struct text reasoning) {
     struct json *d = json_new(&p->arena, JSON_OBJ), *calls = json_new(&p->arena, JSON_ARR),
                 *problems = json_new(&p->arena, JSON_ARR);

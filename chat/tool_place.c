@@ -23,6 +23,7 @@ struct walk {
     enum tool_place place;
 };
 
+/* Sets the place of w->at if that byte is in [from, to). */
 static void note_place(struct walk *w, size_t from, size_t to, enum tool_place place) {
     if (w->at >= from && w->at < to) w->place = place;
 }
@@ -47,6 +48,7 @@ static size_t find_word(const struct walk *w, size_t i, struct text t) {
     return SIZE_MAX;
 }
 
+/* Returns the position of the text from i on, SIZE_MAX if not found before w->to. */
 static size_t find_text(const struct walk *w, size_t i, const char *lit) {
     const size_t at = tool_find(w->p, i, lit);
     return at < w->to ? at : SIZE_MAX;
@@ -64,6 +66,7 @@ struct tags {
     const char *open, *name_end, *val_open, *close;
 };
 
+/* Notes the places of the arguments' values written between tags. */
 static void walk_tags(struct walk *w, const struct tags *t, const struct json *args) {
     for (const struct json *m = json_first(args); m; m = json_next(m)) {
         size_t i = find_text(w, w->i, t->open);
@@ -132,6 +135,7 @@ static void walk_brackets(struct walk *w, const struct json *args) {
 
 /* ---- calls ---- */
 
+/* Notes the places of one call's values. */
 static void walk_call(struct walk *w, const struct tool_call *c) {
     const struct tool_tags *t = &w->p->f->tags;
     static const struct tags elements = {M3_GUARD "<", ">", NULL, M3_GUARD "</"};
@@ -171,6 +175,7 @@ enum tool_place toolparse_place(const struct toolparse *p, size_t at, int *call)
     return w.place;
 }
 
+/* Returns the tool's row, added if missing; valid until the next row is added. */
 static struct tool_tally_row *row_of(struct tool_tally *t, const char *s, size_t n) {
     for (int i = 0; i < t->n; i++)
         if (strlen(t->row[i].tool) == n && memcmp(t->row[i].tool, s, n) == 0) return &t->row[i];

@@ -163,6 +163,7 @@ size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *nex
     return line && at > i && p->in.data[at - 1] == '\n' ? at - 1 : at;
 }
 
+/* Returns the text without white space around it and one pair of equal quotes. */
 static struct text strip_quotes(struct text t) {
     t = tool_strip(t);
     if (t.n >= 2 && (t.s[0] == '"' || t.s[0] == '\'') && t.s[t.n - 1] == t.s[0]) {
@@ -184,6 +185,7 @@ static struct text attr_name(struct text t, int *raw) {
     return strip_quotes(t);
 }
 
+/* Returns the text inside <![CDATA[ ]]>, or t unchanged. */
 static struct text without_cdata(struct text t) {
     static const char open[] = "<![CDATA[", close[] = "]]>";
     const struct text s = tool_strip(t);

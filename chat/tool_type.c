@@ -15,6 +15,7 @@ enum {
     TY_OBJECT = 64
 };
 
+/* Returns the bit of a JSON type's name, 0 if unknown or no string. */
 static unsigned type_bit(const struct json *name) {
     static const char *const names[] = {"string", "integer", "number", "boolean",
                                         "null",   "array",   "object"};
@@ -24,10 +25,12 @@ static unsigned type_bit(const struct json *name) {
     return 0;
 }
 
+/* Returns the list's first item, NULL for other types. */
 static const struct json *items_of(const struct json *list) {
     return json_type(list) == JSON_ARR ? json_first(list) : NULL;
 }
 
+/* Returns the bits of the types that the value has: an integer is a number too. */
 static unsigned type_of_value(const struct json *v) {
     static const unsigned bits[] = {
         [JSON_NULL] = TY_NULL,  [JSON_BOOL] = TY_BOOLEAN, [JSON_NUM] = TY_NUMBER,

@@ -18,6 +18,7 @@ struct toolfmt;   /* a syntax */
 struct toolparse; /* a parse in progress */
 
 int toolfmt_count(void);
+/* Returns format i, from 0; i must be below toolfmt_count(). */
 const struct toolfmt *toolfmt_at(int i);
 const char *toolfmt_name(const struct toolfmt *f);
 const struct toolfmt *toolfmt_find(const char *name); /* NULL: no such format */
@@ -55,6 +56,7 @@ void toolparse_opened(struct toolparse *p, const char *marker);
 /* Returns the number of loose (bare JSON) calls. Call after toolparse_finish(). */
 int toolparse_loose(const struct toolparse *p);
 void toolparse_free(struct toolparse *p);
+/* Adds n bytes of the model's answer, which may end inside a character. */
 void toolparse_feed(struct toolparse *p, const char *s, size_t n);
 /* Returns the content that is certain so far, *len bytes owned by p; later calls only extend it. */
 const char *toolparse_content(struct toolparse *p, size_t *len);

@@ -56,6 +56,7 @@ static const struct row rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof *rows, WIDTH = 100, MOST_COLUMN = 40, MOST_FIELDS = 64 };
 
+/* Prints the message and exits with 1. */
 static void stop_with(const char *what, const char *name) {
     fprintf(stderr, "gen: %s: %s\n", name, what);
     exit(1);
@@ -67,6 +68,7 @@ struct member {
     const char *type; /* "int " */
     struct field f;
 };
+/* Orders members by their number, for qsort. */
 static int by_place(const void *a, const void *b) {
     return ((const struct member *)a)->f.n - ((const struct member *)b)->f.n;
 }
@@ -137,6 +139,7 @@ static const char *only_call(const struct field *field) {
     return call;
 }
 
+/* Prints the C struct of the call's options. */
 static void print_struct(const char *call) {
     struct member m[MOST_FIELDS];
     char line[MOST_FIELDS][80];
@@ -168,6 +171,7 @@ static void print_struct(const char *call) {
     printf("};\n");
 }
 
+/* Prints each command's or call's fields on one line. */
 static void print_fields(void) {
     for (int c = 0; c < N_ROWS; c++)
         for (int k = 0; k < MOST_CALLS && rows[c].command; k++) {
@@ -222,6 +226,7 @@ static void print_names(int first, const char *words, const char *names) {
     }
 }
 
+/* Prints one option in troff; man: its text there, or NULL for its help. */
 static void print_option(int first, const struct row *o, const char *man) {
     char name[64], *to = name;
     for (const char *p = o->name; *p; p++) {
@@ -243,6 +248,7 @@ static void print_option(int first, const struct row *o, const char *man) {
     print_names(first, "Requires", o->goes_with);
 }
 
+/* Prints the command's options in troff. */
 static void print_man(const char *command) {
     for (int c = 0; c < N_ROWS; c++) {
         if (!rows[c].command || strcmp(rows[c].command, command) != 0) continue;
@@ -256,6 +262,7 @@ static void print_man(const char *command) {
 
 /* ---- ---- */
 
+/* Copies stdin to stdout, replacing lines of the form @name@ by generated text. */
 static void expand_template(void) {
     static char line[4096];
     while (fgets(line, sizeof line, stdin)) {

@@ -25,6 +25,7 @@ struct conv {
     int64_t n_ch, width;
 };
 
+/* Adds the gradients of channels c0 to c1 of the convolution; a pool_fn. */
 static void conv_range(void *ctx, int64_t c0, int64_t c1, int worker) {
     const struct conv *j = ctx;
     const float *x = j->k->dst;
@@ -102,6 +103,7 @@ int64_t grad_delta_floats(const struct gr_node *n, int64_t n_ctx) {
     return (div_up(n_ctx, CHUNK) + CHUNK + 3) * size + 6 * n->delta.k_dim + 4 * n->delta.v_dim;
 }
 
+/* Returns log(1 + e^x). */
 static float softplus(float x) {
     return x > 20.0f ? x : log1pf(expf(x));
 }
@@ -139,6 +141,7 @@ static void unit_back(const float *x, const float *dy, int64_t n, float r, float
     for (int64_t i = 0; i < n; i++) dx[i] += scale * r * (dy[i] - by * x[i]);
 }
 
+/* Reads the normalized inputs, gate and decay of token t and head h. */
 static void read_token(const struct delta *j, int64_t h, int64_t kh, int64_t t, struct token *o) {
     const float *row = j->k->src[0] + t * j->ld;
     const int sa = alpha_src(j);
@@ -242,6 +245,7 @@ static void delta_range(void *ctx, int64_t k0, int64_t k1, int worker) {
         }
 }
 
+/* Adds the gradients of a delta-rule node to those of its inputs. */
 void back_delta(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct delta j = {.g = g,
                       .n = n,

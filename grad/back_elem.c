@@ -21,6 +21,7 @@ static float *dsrc(const struct job *j, int i, int64_t t) {
     const gr_reg r = j->n->src[i];
     return j->g->reg[r] + t * grad_width(j->g, r);
 }
+/* Returns the kept values of input i for token t. */
 static const float *src_row(const struct job *j, int i, int64_t t) {
     return j->k->src[i] + t * grad_width(j->g, j->n->src[i]);
 }
@@ -62,6 +63,7 @@ void back_matmul(struct grad *g, const struct gr_node *n, const struct kept *k) 
     grad_product(g, w, dy, g->reg[n->src[0]], g->n);
 }
 
+/* Adds the gradients of a sum for tokens t0 to t1; a pool_fn. */
 static void add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -78,6 +80,7 @@ void back_add(struct grad *g, const struct gr_node *n, const struct kept *k) {
     grad_tokens(g, add_range, &j);
 }
 
+/* Returns queries' and gates' gradients to the places they were split from; a pool_fn. */
 static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t hd = j->n->heads.head_dim;
@@ -99,6 +102,7 @@ void back_split_gate(struct grad *g, const struct gr_node *n, const struct kept 
     grad_tokens(g, split_range, &j);
 }
 
+/* Adds the gradients of x * sigmoid(gate) for tokens t0 to t1; a pool_fn. */
 static void sigmoid_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -125,6 +129,7 @@ static float factor(enum gr_factor f, float x, float *slope) {
     *slope = f == GR_SIGMOID_OF ? s * (1 - s) : s;
     return f == GR_SIGMOID_OF ? s : x > 20 ? x : log1pf(expf(x));
 }
+/* Adds the gradients of a product for tokens t0 to t1; a pool_fn. */
 static void mul_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t from = grad_width(j->g, j->n->src[0]), times = j->width / from;
@@ -167,6 +172,7 @@ void back_fit_heads(struct grad *g, const struct gr_node *n, const struct kept *
         for (int64_t i = 0; i < both; i++) g->reg[n->src[0]][h * from + i] += dy[h * to + i];
 }
 
+/* Adds the gradients of SwiGLU for tokens t0 to t1; a pool_fn. */
 static void swiglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -207,6 +213,7 @@ static float act(const struct gr_pick *p, float x, float *slope) {
     *slope = x > 0 ? l->b + 2 * l->p * x : l->b + l->n * ((x < l->eps ? expf(low) : 0) - 1);
     return x > 0 ? l->b * x + l->p * x * x : l->b * x + l->n * (expf(low) - 1 - x);
 }
+/* Adds the gradients of an activation, with or without a factor; a pool_fn. */
 static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const bool two = j->n->src[1] != GR_NONE;
@@ -236,6 +243,7 @@ void back_geglu(struct grad *g, const struct gr_node *n, const struct kept *k) {
     back_act(g, &as, k);
 }
 
+/* Adds the gradients of a gated sum for tokens t0 to t1; a pool_fn. */
 static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t d = grad_width(j->g, j->n->src[1]);

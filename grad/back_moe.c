@@ -27,6 +27,7 @@ bool can_moe(const struct graph *g, const struct gr_node *n) {
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
+/* Sorts the pairs of token and expert by expert; b->first receives where each expert's begin. */
 static void sort_pairs(const struct job *j) {
     struct grad_moe *b = j->b;
     const int64_t pairs = j->g->n * j->n_used;
@@ -63,6 +64,7 @@ static void activate(const struct gr_moe *m, const float *gate, const float *up,
                    (fmaxf(-top, fminf(u, top)) + 1);
     }
 }
+/* Turns dh, the gradient of n activated values, into those of gate and up. */
 static void activate_back(const struct gr_moe *m, const float *gate, const float *up,
                           const float *dh, float *dgate, float *dup, int64_t n) {
     const float top = m->limit;
@@ -89,14 +91,17 @@ static void activate_back(const struct gr_moe *m, const float *gate, const float
     }
 }
 
+/* Adds the bias of expert e to each row; bias may be NULL. */
 static void add_bias(const float *bias, int64_t e, int64_t width, float *x, int64_t rows) {
     for (int64_t r = 0; bias && r < rows; r++)
         for (int64_t i = 0; i < width; i++) x[r * width + i] += bias[e * width + i];
 }
+/* Returns the data of expert e's matrix. */
 static const uint8_t *matrix_of(const struct weight *w, int64_t e) {
     return (const uint8_t *)w->data + (uint64_t)e * w->mat_bytes;
 }
 
+/* Computes again the outputs of expert e for its m rows from r0 on. */
 static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m, float *scratch) {
     const struct grad_moe *b = j->b;
     float *gate = b->gate + r0 * j->f, *up = b->up + r0 * j->f;
@@ -116,6 +121,7 @@ static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m
     add_bias(j->down_bias, e, j->d, b->y + r0 * j->d, m);
 }
 
+/* Computes the gradients of expert e for its m rows from r0 on. */
 static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, float *scratch) {
     const struct grad_moe *b = j->b;
     const float *all = j->g->taken[0];
@@ -141,6 +147,7 @@ static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, f
                        b->dup + r0 * j->f, j->f, b->dx + r0 * j->d, j->d, m, scratch);
 }
 
+/* Runs experts e0 to e1 forward and back; a pool_fn. */
 static void experts_range(void *ctx, int64_t e0, int64_t e1, int worker) {
     const struct job *j = ctx;
     for (int64_t e = e0; e < e1; e++) {
@@ -213,6 +220,7 @@ static void interleave(const struct job *j) {
     }
 }
 
+/* Shows the observer the inputs and output gradients of each expert's matrices. */
 static void show_products(const struct job *j) {
     struct grad *g = j->g;
     const struct gr_moe *m = &j->n->moe;
@@ -231,10 +239,12 @@ static void show_products(const struct job *j) {
     }
 }
 
+/* Returns the weight's values, NULL for GR_NONE. */
 static const float *vec_of(const struct grad *g, gr_w w) {
     return w == GR_NONE ? NULL : exec_vec(g->s, w);
 }
 
+/* Adds the gradients of an expert layer to those of its inputs. */
 void back_moe(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct gr_moe *m = &n->moe;
     const struct weight *router = model_weight(g->m, m->router);

@@ -15,6 +15,7 @@ struct job {
     bool centered;                 /* the mean is subtracted */
 };
 
+/* Adds to dx the gradient of one normalized group; w NULL: without weights. */
 static void norm_back(const struct job *j, const float *x, const float *dy, const float *w,
                       float *dx) {
     const int64_t n = j->group;
@@ -36,6 +37,7 @@ static void norm_back(const struct job *j, const float *x, const float *dy, cons
     }
 }
 
+/* Adds the gradients of tokens t0 to t1; a pool_fn. */
 static void norm_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -47,6 +49,7 @@ static void norm_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         }
 }
 
+/* Returns the job for groups of `group` values; 0: the whole row. */
 static struct job job_of(struct grad *g, const struct gr_node *n, const struct kept *k,
                          int64_t group) {
     const int64_t width = grad_width(g, n->dst);

@@ -95,6 +95,7 @@ struct product {
     float *dx;
     int64_t m, n_tok, n_cols; /* tokens in total and per task; tasks per token range */
 };
+/* Adds the input gradients of blocks i0 to i1 of tokens and columns; a pool_fn. */
 static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct product *j = ctx;
     const int64_t k = j->w->ne[0], rows = j->w->ne[1];
@@ -117,12 +118,14 @@ void grad_product(struct grad *g, const struct weight *w, const float *dy, float
 
 /* ---- the tape -------------------------------------------------------------------------------- */
 
+/* Copies the values to the tape and returns the copy. */
 static void *tape_take(struct grad *g, const void *from, int64_t floats) {
     float *to = g->tape + g->tape_used;
     g->tape_used += floats;
     memcpy(to, from, (size_t)floats * sizeof *to);
     return to;
 }
+/* Returns a copy of the register's values on the tape, NULL for GR_NONE. */
 static const float *keep_reg(struct grad *g, const struct session *s, gr_reg r) {
     return r == GR_NONE ? NULL : tape_take(g, s->reg[r], s->n_tok * grad_width(g, r));
 }
@@ -137,6 +140,7 @@ static const float *keep_scores(struct grad *g, const struct session *s, int64_t
     return to;
 }
 
+/* Keeps the values that the node's gradient needs; called before and after the node runs. */
 static void keep_for_back(void *ud, struct session *s, const struct gr_node *n, bool after) {
     struct grad *g = ud;
     struct kept *k = &g->kept[n - g->g->node];
@@ -184,10 +188,12 @@ static int first_node(const struct grad *g, int block) {
 static int end_node(const struct grad *g, int block) {
     return block > n_blocks(g) ? g->g->n_nodes : first_node(g, block);
 }
+/* Returns the kept residual before the block, n_ctx rows. */
 static float *residual_of(const struct grad *g, int block) {
     return g->residual + (int64_t)block * g->n_ctx * grad_width(g, g->g->residual);
 }
 
+/* Keeps the residual after a block; a session observer. */
 static void keep_residual(void *ud, const struct session_shown *r) {
     const struct grad *g = ud;
     const int64_t width = grad_width(g, g->g->residual);
@@ -195,6 +201,7 @@ static void keep_residual(void *ud, const struct session_shown *r) {
         memcpy(residual_of(g, r->block + 1) + r->pos * width, r->x,
                (size_t)(r->n_rows * width) * sizeof *r->x);
 }
+/* Ignores the residual; a session observer. */
 static void see_no_residual(void *ud, const struct session_shown *r) {
     (void)ud, (void)r;
 }
@@ -225,6 +232,7 @@ static int run_piece(struct grad *g, const int32_t *ids, int b, int end, struct 
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
+/* Draws a token from the n probabilities; the same seed and position give the same token. */
 static int32_t draw_target(const double *p, int64_t n, uint64_t seed, int64_t t) {
     struct rng r;
     rng_seed(&r, seed + (uint64_t)t * 0x9e3779b97f4a7c15u);
@@ -342,6 +350,7 @@ bool grad_can_graph(const struct graph *g, const char **missing) {
     return g->hidden_in == GR_NONE;
 }
 
+/* Allocates n floats; free with mem_free(). */
 static int alloc_floats(float **out, int64_t n, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)max_i64(n, 1) * sizeof(float), "gradients", e));
@@ -349,6 +358,7 @@ static int alloc_floats(float **out, int64_t n, struct err *e) {
     return 0;
 }
 
+/* Allocates the buffers that the largest expert layer needs. */
 static int alloc_moe(struct grad *g, struct err *e) {
     int64_t pairs = 0, d = 0, f = 0, experts = 0;
     bool joined = false;
@@ -388,6 +398,7 @@ static int64_t scratch_floats(const struct grad *g) {
     return most;
 }
 
+/* Allocates all buffers; on error grad_free() releases those already allocated. */
 static int alloc_grad(struct grad *g, struct err *e) {
     const struct graph *gr = g->g;
     int64_t widest = 0, tape = 0;

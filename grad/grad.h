@@ -37,8 +37,11 @@ int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_
 void grad_free(struct grad *g);
 /* Allows OpenBLAS for these uses (kernels/blas.h). */
 void grad_blas(struct grad *g, unsigned uses);
+/* Sets the function that sees each product; NULL: none. */
 void grad_observe(struct grad *g, grad_see_fn see, void *ud);
+/* Sets the function that sees the residual's gradient; NULL: none. */
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud);
+/* Sets the function that sees each lookup of a row; NULL: none. */
 void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud);
 /* Computes the gradients for n tokens from an empty context. `answer` [n] holds the target tokens;
  * NULL: they are drawn, by `seed` and position. *loss may be NULL. */

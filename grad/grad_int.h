@@ -94,7 +94,9 @@ static inline float grad_sigmoid(float x) {
 }
 /* Return the derivatives of silu and of gelu, the latter as in OP_GEGLU (gelu_of). */
 float grad_silu(float x);
+/* Returns the derivative of GELU (tanh form) at x. */
 float grad_gelu(float x);
+/* Returns GELU (tanh form) of x. */
 float gelu_of(float x);
 
 #define BACK(name) void back_##name(struct grad *g, const struct gr_node *n, const struct kept *k)
@@ -128,7 +130,9 @@ BACK(concat);
 BACK(columns);
 /* Returns the scratch floats that OP_DELTA's derivative needs. */
 int64_t grad_delta_floats(const struct gr_node *n, int64_t n_ctx);
+/* Returns whether gradients of this attention are implemented. */
 bool can_attn(const struct graph *g, const struct gr_node *n);
+/* Returns whether gradients of these experts are implemented. */
 bool can_moe(const struct graph *g, const struct gr_node *n);
 
 #endif

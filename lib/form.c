@@ -16,6 +16,7 @@ const struct form *form_list(int i) {
 
 /* ---- values ---- */
 
+/* Returns the double at p, which need not be aligned. */
 static double number_at(const void *p) {
     double v;
     memcpy(&v, p, sizeof v);
@@ -28,6 +29,7 @@ static void put_number(void *to, double v) {
     if (v > 0 || v < 0) memcpy(to, &x, sizeof x);
 }
 
+/* Copies a count: 0 leaves the default, a negative one becomes 0. */
 static void put_count(void *to, const void *from) {
     int64_t v;
     memcpy(&v, from, sizeof v);
@@ -38,6 +40,7 @@ static void put_count(void *to, const void *from) {
     memcpy(to, &v, sizeof v);
 }
 
+/* Stores a number as text: 0 leaves the default, a negative one becomes 0. */
 static void put_said(struct task *t, void *to, double v) {
     char text[40];
     if (!(v > 0 || v < 0)) return;
@@ -46,6 +49,7 @@ static void put_said(struct task *t, void *to, double v) {
     memcpy(to, &kept, sizeof kept);
 }
 
+/* Returns the `const char *` at p, which need not be aligned. */
 static const char *text_at(const void *p) {
     const char *v;
     memcpy(&v, p, sizeof v);
@@ -71,6 +75,7 @@ struct str_list task_list(struct task *t, const char *const *texts) {
     return l;
 }
 
+/* Copies a list of texts; an empty one leaves the default. */
 static void put_list(struct task *t, void *to, const void *from) {
     const char *const *texts;
     memcpy(&texts, from, sizeof texts);

@@ -33,6 +33,7 @@ int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out,
     return 0;
 }
 
+/* Returns the number of texts before the NULL; list may be NULL. */
 static int count_texts(const char *const *list) {
     int n = 0;
     while (list && list[n]) n++;
@@ -62,6 +63,7 @@ void teller_release(struct teller *t) {
     buf_release(&t->whole);
 }
 
+/* Passes text to the caller; interrupts the work if the caller asks to stop. */
 static void on_text(void *ud, const char *s, size_t n) {
     if (!teller_tell(ud, s, n)) progress_interrupt();
 }

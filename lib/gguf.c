@@ -29,6 +29,7 @@ int hone_gguf_open(struct hone_gguf **out, const char *path, const struct hone_o
     return rc;
 }
 
+/* Closes the file; g may be NULL. A file that belongs to a model stays open. */
 void hone_gguf_close(struct hone_gguf *g) {
     if (!g || !g->owned) return;
     if (g->g) gguf_close(g->g);
@@ -40,6 +41,7 @@ uint64_t hone_gguf_bytes(const struct hone_gguf *g) {
     return gguf_file_bytes(g->g);
 }
 
+/* Returns the number of files (shards) that the model consists of. */
 int hone_gguf_n_files(const struct hone_gguf *g) {
     return gguf_n_shards(g->g);
 }
@@ -50,6 +52,7 @@ int64_t hone_gguf_n_keys(const struct hone_gguf *g) {
     return gguf_n_kv(g->g);
 }
 
+/* Fills the caller's struct, as far as its size goes, from the key. */
 static int give_key(const struct gguf_kv *kv, struct hone_key *out, struct hone_error *e) {
     const struct hone_key k = {.name = kv->key,
                                .type = (int)kv->type,
@@ -60,6 +63,7 @@ static int give_key(const struct gguf_kv *kv, struct hone_key *out, struct hone_
     return lib_give(out, &k, sizeof k, "hone_key", e);
 }
 
+/* Gives key i, from 0; HONE_USAGE for other numbers. */
 int hone_gguf_key(const struct hone_gguf *g, int64_t i, struct hone_key *out,
                   struct hone_error *e) {
     if (i < 0 || i >= gguf_n_kv(g->g))
@@ -87,6 +91,7 @@ static bool number_of(const struct hone_key *k, uint64_t i, struct gguf_kv *kv) 
     return k->elem != HONE_TEXT && k->elem != HONE_ARRAY && i < k->count;
 }
 
+/* Returns whether the GGUF value type is HONE_F32 or HONE_F64. */
 static bool is_float(int type) {
     return type == HONE_F32 || type == HONE_F64;
 }
@@ -96,6 +101,7 @@ int64_t hone_key_int(const struct hone_key *k, uint64_t i) {
     return number_of(k, i, &kv) && !is_float(k->elem) ? gguf_kv_i64(&kv, i) : 0;
 }
 
+/* Returns element i as a double, 0 if it is no number or does not exist. */
 double hone_key_float(const struct hone_key *k, uint64_t i) {
     struct gguf_kv kv;
     if (!number_of(k, i, &kv)) return 0;
@@ -128,6 +134,7 @@ int64_t hone_gguf_int(const struct hone_gguf *g, const char *name, int64_t other
     return number ? gguf_kv_i64(kv, 0) : otherwise;
 }
 
+/* Returns the key as a double, `otherwise` if missing or of another type. */
 double hone_gguf_float(const struct hone_gguf *g, const char *name, double otherwise) {
     return name ? gguf_f64_or(g->g, name, otherwise) : otherwise;
 }
@@ -142,6 +149,7 @@ int64_t hone_gguf_n_tensors(const struct hone_gguf *g) {
     return gguf_n_tensors(g->g);
 }
 
+/* Fills the caller's struct, as far as its size goes, from the tensor. */
 static int give_tensor(const struct gguf_tensor *t, struct hone_tensor *out, struct hone_error *e) {
     struct hone_tensor v = {.name = t->name,
                             .type = (int)t->type,
@@ -152,6 +160,7 @@ static int give_tensor(const struct gguf_tensor *t, struct hone_tensor *out, str
     return lib_give(out, &v, sizeof v, "hone_tensor", e);
 }
 
+/* Gives tensor i, from 0; HONE_USAGE for other numbers. */
 int hone_gguf_tensor(const struct hone_gguf *g, int64_t i, struct hone_tensor *out,
                      struct hone_error *e) {
     if (i < 0 || i >= gguf_n_tensors(g->g))

@@ -12,6 +12,7 @@ struct hone_writer {
     struct gguf_w *w;
 };
 
+/* Starts a GGUF file; *out is NULL on error, release it with hone_writer_free(). */
 int hone_writer_new(struct hone_writer **out, const struct hone_opts *o, struct hone_error *e) {
     struct call c;
     *out = NULL;
@@ -74,6 +75,7 @@ int hone_writer_float(struct hone_writer *w, const char *key, double v, struct h
     return call_end(&c, 0, e);
 }
 
+/* Sets a key to len bytes of text; an existing value is replaced. */
 int hone_writer_text(struct hone_writer *w, const char *key, const char *text, size_t len,
                      struct hone_error *e) {
     NEED(key, e);
@@ -84,6 +86,7 @@ int hone_writer_text(struct hone_writer *w, const char *key, const char *text, s
     return call_end(&c, 0, e);
 }
 
+/* Sets a key to n numbers of the type; HONE_USAGE for types that are no numbers. */
 int hone_writer_array(struct hone_writer *w, const char *key, enum hone_value elem, const void *v,
                       uint64_t n, struct hone_error *e) {
     NEED(key, e);
@@ -99,6 +102,7 @@ int hone_writer_array(struct hone_writer *w, const char *key, enum hone_value el
     return call_end(&c, 0, e);
 }
 
+/* Sets a key to a list of n NUL-terminated texts. */
 int hone_writer_texts(struct hone_writer *w, const char *key, const char *const *text, uint64_t n,
                       struct hone_error *e) {
     NEED(key, e);
@@ -122,6 +126,7 @@ int hone_writer_copy_keys(struct hone_writer *w, const struct hone_gguf *from, c
     return call_end(&c, 0, e);
 }
 
+/* Removes a key; one that does not exist is no error. */
 int hone_writer_remove(struct hone_writer *w, const char *key, struct hone_error *e) {
     NEED(key, e);
     struct call c;
@@ -133,6 +138,7 @@ int hone_writer_remove(struct hone_writer *w, const char *key, struct hone_error
 
 /* ---- tensors ---- */
 
+/* Announces a tensor; the data follows by hone_writer_data() in the same order. */
 int hone_writer_tensor(struct hone_writer *w, const char *name, int type, int n_dims,
                        const int64_t *ne, struct hone_error *e) {
     NEED(name, e);
@@ -150,6 +156,7 @@ uint64_t hone_writer_bytes(const struct hone_writer *w) {
     return gguf_w_total_bytes(w->w);
 }
 
+/* Creates the file and writes keys and tensor list; overwrite 0: refuses an existing file. */
 int hone_writer_begin(struct hone_writer *w, const char *path, int overwrite,
                       struct hone_error *e) {
     NEED(path, e);
@@ -161,12 +168,14 @@ int hone_writer_begin(struct hone_writer *w, const char *path, int overwrite,
     return call_end(&c, rc, e);
 }
 
+/* Appends n bytes to the tensors' data, in the order announced. */
 int hone_writer_data(struct hone_writer *w, const void *p, uint64_t n, struct hone_error *e) {
     struct call c;
     int rc = call_begin(&c, w->owner, e);
     return rc ? rc : call_end(&c, gguf_w_data(w->w, p, n, &c.err), e);
 }
 
+/* Completes the file and gives it its final name. */
 int hone_writer_commit(struct hone_writer *w, struct hone_error *e) {
     struct call c;
     int rc = call_begin(&c, w->owner, e);

@@ -36,6 +36,7 @@ struct many {
 
 /* ---- one answer ---- */
 
+/* Starts the next prompt in the slot; a prompt that is empty or too long is an error. */
 static int start_slot(struct many *m, struct slot *b, struct err *e) {
     const int64_t i = m->next++;
     memset(b, 0, sizeof *b);
@@ -54,6 +55,7 @@ static int start_slot(struct many *m, struct slot *b, struct err *e) {
     return 0;
 }
 
+/* Releases the slot's answer and sequence and marks it free. */
 static void clear_slot(struct slot *b) {
     seq_free(b->q);
     ids_release(&b->seen);
@@ -149,6 +151,7 @@ static int pass(struct many *m, struct err *e) {
     return 0;
 }
 
+/* Answers all prompts, several at a time; on error some answers may be missing. */
 static int run_all(struct many *m, struct err *e) {
     struct progress p;
     void *mem = NULL;

@@ -11,6 +11,7 @@
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
 
+/* Makes a quantizer with its threads; *out is NULL on error. */
 int hone_quantizer_new(struct hone_quantizer **out, const struct hone_opts *o,
                        struct hone_error *e) {
     struct call c;
@@ -98,6 +99,7 @@ static int read_overrides(const char *const *text, struct quant_override **out, 
     return 0;
 }
 
+/* Releases the n overrides and their texts. */
 static void free_overrides(struct quant_override *ov, int n) {
     for (int i = 0; i < n; i++) {
         char *s;
@@ -107,6 +109,7 @@ static void free_overrides(struct quant_override *ov, int n) {
     free(ov);
 }
 
+/* Quantizes `in` to `path` and fills r; the recipe is required. */
 static int quantize_file(const struct hone_quantizer *q, const char *in, const char *path,
                          const struct hone_quantize_opts *o, struct quantize_report *r,
                          struct err *e) {

@@ -6,6 +6,7 @@
 #include "chat/toolfmt.h"
 #include "lib/handles.h"
 
+/* Sets up *t, which takes over chat and copies len bytes of text. */
 static void fill_template(struct hone_template *t, struct owner *owner, struct chat *chat,
                           const char *text, size_t len) {
     *t =
@@ -49,6 +50,7 @@ int hone_template_new(struct hone_template **out, const char *text, size_t len, 
     return rc;
 }
 
+/* Reads the file's chat template; *out is NULL on error. */
 int hone_template_from_gguf(struct hone_template **out, const struct hone_gguf *g,
                             struct hone_error *e) {
     struct call c;

@@ -25,6 +25,7 @@ static int new_handle(struct hone_tokenizer **out, const struct hone_opts *o, co
     return HONE_OK;
 }
 
+/* Ends the call; on error closes *t and sets it to NULL. Returns the caller's code. */
 static int end_handle(struct hone_tokenizer **t, struct call *c, int rc, struct hone_error *e) {
     rc = call_end(c, rc, e);
     if (!rc) return rc;
@@ -33,6 +34,7 @@ static int end_handle(struct hone_tokenizer **t, struct call *c, int rc, struct 
     return rc;
 }
 
+/* Reads the tokenizer of a GGUF file, including its ends of an answer. */
 static int open_gguf(struct tok **out, const char *path, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, e));
@@ -81,6 +83,7 @@ int hone_tokenizer_from_json(struct hone_tokenizer **out, const char *json, size
     return end_handle(out, &c, rc, e);
 }
 
+/* Closes the tokenizer; t may be NULL. One that belongs to a model stays open. */
 void hone_tokenizer_close(struct hone_tokenizer *t) {
     if (!t || !t->owned) return;
     if (t->t) tok_free(t->t);
@@ -145,6 +148,7 @@ int hone_token_ends(const struct hone_tokenizer *t, int32_t id) {
     return id >= 0 && id < tok_n_vocab(t->t) && tok_is_eog(t->t, id);
 }
 
+/* Returns the id of the special token, -1 if the vocabulary has none. */
 int32_t hone_token_special(const struct hone_tokenizer *t, enum hone_special s) {
     return s <= HONE_TOKEN_EOM ? (int32_t)tok_special(t->t, (enum tok_special)s) : -1;
 }

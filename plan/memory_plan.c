@@ -87,6 +87,7 @@ int memory_plan_check(const struct memory_plan_opts *o, struct err *e) {
     return 0;
 }
 
+/* Checks the options and computes whether the model fits. */
 static int settle_options(struct plan *p, const struct memory_plan_opts *a, struct err *e) {
     struct fit_use u;
     struct plan_split *s = &p->split;
@@ -117,6 +118,7 @@ static int settle_options(struct plan *p, const struct memory_plan_opts *a, stru
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
+/* Adds a size as text under `key` and in bytes under `key`_bytes. */
 static void size_field(struct emit *m, const char *key, const char *title, uint64_t n) {
     char text[48], name[64];
     emit_fmt_bytes(text, n);
@@ -125,6 +127,7 @@ static void size_field(struct emit *m, const char *key, const char *title, uint6
     emit_i64(m, name, NULL, (int64_t)n);
 }
 
+/* Adds the memory of weights, cache and working buffers. */
 static void emit_sizes(struct emit *m, const struct plan *p) {
     const struct sizes *z = &p->z;
     struct fit_use u;
@@ -157,6 +160,7 @@ static void emit_sizes(struct emit *m, const struct plan *p) {
     size_field(m, "total", "total on a GPU", u.total);
 }
 
+/* Adds the table of memory by context length and type of cache. */
 static void emit_contexts(struct emit *m, const struct plan *p) {
     emit_table(m, "contexts", "memory by context, MiB");
     emit_col(m, "ctx", "context");
@@ -197,6 +201,7 @@ static int64_t as_trained(const struct sizes *z, int64_t ctx) {
 
 /* ---- recipes --------------------------------------------------------------------------------- */
 
+/* Adds one recipe's row: file size and whether it fits. */
 static int recipe_row(struct emit *m, const struct plan *p, const char *name, struct err *e) {
     struct quantize_opts o = {.in = p->path, .recipe = name, .dry_run = true, .want_rows = true};
     struct quantize_report r;
@@ -227,6 +232,7 @@ static int recipe_row(struct emit *m, const struct plan *p, const char *name, st
     return 0;
 }
 
+/* Adds the table of recipes for this model. */
 static int emit_recipes(struct emit *m, const struct plan *p, struct err *e) {
     emit_table(m, "recipes", "this model by recipe");
     emit_col(m, "recipe", "recipe");
@@ -242,6 +248,7 @@ static int emit_recipes(struct emit *m, const struct plan *p, struct err *e) {
 
 /* ---- the answer, and commands ---------------------------------------------------------------- */
 
+/* Appends what part of the model fits, and for how many tokens. */
 static void fit_text(const struct plan *p, struct buf *b) {
     const struct fit *f = &p->fit;
     const bool beyond = as_trained(&p->z, p->ask.n_ctx) < p->ask.n_ctx;
@@ -301,6 +308,7 @@ static void size_answer(struct emit *m, const struct plan *p) {
     buf_release(&b);
 }
 
+/* Adds how the model fits into vram bytes; without a card only its size. */
 static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     static const char *const way[] = {"all", "experts", "blocks", "none"};
     struct buf text = {0};
@@ -343,11 +351,13 @@ static void shell_word(struct buf *b, const char *s) {
     buf_chr(b, '\'');
 }
 
+/* Adds the command line in b as a field and empties b. */
 static void emit_command(struct emit *m, const char *key, const char *title, struct buf *b) {
     emit_str(m, key, title, b->data);
     buf_reset(b);
 }
 
+/* Adds the command line for hone run with cache type kv; b is a work buffer. */
 static void hone_command(struct emit *m, const struct plan *p, const char *kv, struct buf *b) {
     bool fits = p->have_fit && (p->fit.way == FIT_ALL || p->fit.way == FIT_EXPERTS);
     buf_str(b, "hone run ");
@@ -361,6 +371,7 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     emit_command(m, "cmd_hone", "hone", b);
 }
 
+/* Adds the command line for llama-server; b is a work buffer. */
 static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
     int64_t ctx = p->ask.n_ctx;
     enum fit_way way = p->have_fit ? p->fit.way : FIT_ALL;

@@ -59,6 +59,7 @@ static int class_order(const char *name) {
     return i;
 }
 
+/* Appends a candidate and returns it; the choice owns it. */
 static struct candidate *add_candidate(struct choice *x, const char *name) {
     x->c = xreallocarray(x->c, (size_t)x->n + 1, sizeof(struct candidate *));
     struct candidate *c = x->c[x->n++] = xcalloc(1, sizeof *c);
@@ -68,6 +69,7 @@ static struct candidate *add_candidate(struct choice *x, const char *name) {
     return c;
 }
 
+/* Removes the candidate added last. */
 static void drop_last(struct choice *x) {
     free(x->c[--x->n]);
 }
@@ -114,6 +116,7 @@ static void take_losses(struct choice *x, int first, const char *folder) {
     free(path);
 }
 
+/* Adds a GGUF file as candidate; one already added is ignored. */
 static int add_file(struct choice *x, const char *path, struct err *e) {
     const struct arch *a;
     if (seen_before(x, path)) return 0;
@@ -166,11 +169,13 @@ struct making { /* the file that a recipe would make from an unconverted folder 
     struct candidate *c;
     const struct arch *arch;
 };
+/* Adds a planned tensor to the candidate's sizes; a callback of shapes_recipe(). */
 static void made_tensor(void *ud, const char *name, uint64_t n_bytes) {
     struct making *k = ud;
     sizes_add(&k->c->z, k->arch, name, n_bytes);
 }
 
+/* Adds what the recipe would make of the folder's model as candidate. */
 static int add_recipe(struct choice *x, const struct shapes *s, const struct hparams *h,
                       const char *folder, const char *recipe, struct err *e) {
     const int n = (int)strlen(folder) - (str_ends(folder, "/config.json") ? 12 : 0);
@@ -182,6 +187,7 @@ static int add_recipe(struct choice *x, const struct shapes *s, const struct hpa
     return 0;
 }
 
+/* Adds one candidate for each recipe of the folder's model. */
 static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     struct shapes s;
     struct hfdir *dir = NULL;
@@ -202,6 +208,7 @@ static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     return rc;
 }
 
+/* Adds the candidates of an argument: a file, a folder of files or a folder to be converted. */
 static int add_argument(struct choice *x, const char *path, struct err *e) {
     const int first = x->n;
     if (str_ends(path, ".json")) return add_recipes(x, path, e);
@@ -229,6 +236,7 @@ static int add_argument(struct choice *x, const char *path, struct err *e) {
                : err_set(e, ERR_USAGE, "%s: no GGUF model and no config.json in this folder", path);
 }
 
+/* Orders candidates by size, the largest first, for qsort. */
 static int larger_first(const void *a, const void *b) {
     const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
@@ -247,6 +255,7 @@ static void name_candidates(struct choice *x) {
 
 /* ---- fit ------------------------------------------------------------------------------- */
 
+/* Checks the options and computes how each candidate fits. */
 static int settle_options(struct choice *x, struct err *e) {
     const struct memory_plan_opts *o = x->o;
     const struct kv_type *small = kv_type_find(KV_SMALL);
@@ -291,6 +300,7 @@ struct take {
     enum fit_way way;
 };
 
+/* Returns how candidate i fits with the chosen or the small type of cache. */
 static const struct fit *fit_of(const struct choice *x, int i, bool small_cache) {
     return small_cache ? &x->c[i]->small : &x->c[i]->fit;
 }
@@ -311,6 +321,7 @@ static int best_of(const struct choice *x, enum fit_way way, bool small_cache) {
     return best;
 }
 
+/* Returns the best candidate and how it fits; its i is -1 if none does or no memory is given. */
 static struct take find_take(const struct choice *x) {
     static const struct take ways[] = {
         {0, false, FIT_ALL}, {0, true, FIT_ALL}, {0, false, FIT_EXPERTS}, {0, false, FIT_BLOCKS}};
@@ -324,6 +335,7 @@ static struct take find_take(const struct choice *x) {
 
 /* ---- answer and table ------------------------------------------------------------------------ */
 
+/* Writes how much of the model fits: "yes", "no" or the number of blocks. */
 static void way_text(const struct candidate *c, const struct fit *f, char out[64]) {
     static const char *const whole[] = {[FIT_ALL] = "yes", [FIT_NONE] = "no"};
     if (f->way == FIT_EXPERTS)
@@ -407,6 +419,7 @@ static void answer_sizes(const struct choice *x, struct emit *m) {
     buf_release(&b);
 }
 
+/* Adds the sentence that recommends candidate t->i. */
 static void put_answer(const struct choice *x, const struct take *t, struct emit *m) {
     const struct candidate *c = x->c[t->i];
     const struct fit *f = fit_of(x, t->i, t->small_cache);
@@ -432,6 +445,7 @@ static void put_answer(const struct choice *x, const struct take *t, struct emit
     buf_release(&b);
 }
 
+/* Adds the table of candidates; take: the recommended one, -1 if none. */
 static void emit_files(const struct choice *x, int take, struct emit *m) {
     const bool card = x->ask.memory > 0;
     const int digits = x->c[0]->bytes >> 30 ? 2 : 4; /* of GiB */
@@ -474,6 +488,7 @@ static void emit_files(const struct choice *x, int take, struct emit *m) {
     }
 }
 
+/* Adds the answer and the table; ERR_VERDICT if no candidate fits. */
 static int emit_choice(const struct choice *x, struct emit *m, struct err *e) {
     const struct take t = find_take(x);
     char kv[40];

@@ -26,6 +26,7 @@ bool plan_brings(const struct device *d) {
 static bool is_cuda(const struct work *w) {
     return w->device.kind != DEVICE_CPU;
 }
+/* Compiles the graph for the batch class on the chosen device. */
 static void compile_program(struct program *p, const struct work *w, const struct dry_program *o,
                             enum batch b) {
     const struct target t = is_cuda(w) ? dry_program_cuda(o, b) : dry_program_cpu(o, b);
@@ -37,6 +38,7 @@ static void ops_of(const struct graph *g, const struct step *s, struct buf *b) {
     for (int i = 0; i < s->n_nodes; i++)
         buf_fmt(b, "%s%s", i ? " " : "", gr_op_name(g->node[s->first + i].op));
 }
+/* Returns the step's shown name: its kind, part, fusion or operation. */
 static const char *name_of(const struct graph *g, const struct step *s) {
     static const char *const kinds[] = {
         [STEP_FETCH] = "fetch", [STEP_SEND] = "send", [STEP_MOVE] = "move", [STEP_BRING] = "bring"};
@@ -62,9 +64,11 @@ struct shown {
     int n_runs;
 };
 
+/* Returns the layer of the step's first node, negative outside the layers. */
 static int layer_of(const struct shown *s, int step) {
     return s->o->g.node[s->p.step[step].first].layer;
 }
+/* Returns whether the steps have the same nodes and costs. */
 static bool same_step(const struct shown *s, int a, int b) {
     const struct step *x = &s->p.step[a], *y = &s->p.step[b];
     const struct graph *g = &s->o->g;
@@ -82,6 +86,7 @@ static bool same_run(const struct shown *s, const struct run *a, const struct ru
     for (int i = 0; i < a->n && same; i++) same = same_step(s, a->first + i, b->first + i);
     return same;
 }
+/* Groups the steps by layer and finds the groups that repeat. */
 static void find_runs(struct shown *s) {
     s->run = xcalloc((size_t)s->p.n_steps + 1, sizeof *s->run);
     for (int i = 0; i < s->p.n_steps; i++) {
@@ -125,11 +130,13 @@ static void device_cell(struct emit *m, const struct work *w, int device, bool o
     if (w->device.n_more) snprintf(text, sizeof text, "cuda:%d", device_index(&w->device, device));
     emit_cell_str(m, is_cuda(w) && !on_host ? text : "cpu");
 }
+/* Adds the cells of bytes read, bytes written and MFLOP. */
 static void cost_cells(struct emit *m, const struct cost *c) {
     emit_cell_i64(m, (int64_t)c->n_read);
     emit_cell_i64(m, (int64_t)c->n_written);
     emit_cell_num(m, c->flop / 1e6, c->flop < 1e8 ? 3 : 0);
 }
+/* Adds step i's row; blocks: the layers that share it. */
 static void emit_step(struct emit *m, const struct work *w, const struct shown *s, int i,
                       const struct run *r, const char *blocks) {
     const struct step *step = &s->p.step[i];
@@ -149,6 +156,7 @@ static void emit_step(struct emit *m, const struct work *w, const struct shown *
     cost_cells(m, &s->cost[i]);
     buf_release(&ops);
 }
+/* Adds the table of the program for one batch class. */
 static void emit_class(struct emit *m, const struct work *w, const struct shown *s, enum batch b,
                        const struct cost *head) {
     char key[32], title[96];
@@ -185,6 +193,7 @@ static void emit_class(struct emit *m, const struct work *w, const struct shown 
     cost_cells(m, head);
 }
 
+/* Adds the totals of the program for one batch class. */
 static void emit_sums(struct emit *m, const struct shown *s, enum batch b,
                       const struct cost *head) {
     struct cost all = *head;
@@ -245,6 +254,7 @@ struct notes {
     int n;
 };
 
+/* Adds a note, or counts it if the same one is already listed. */
 static void add_note(struct notes *a, const struct note *new) {
     for (int i = 0; i < a->n; i++) {
         struct note *o = &a->v[i];

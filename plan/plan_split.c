@@ -70,6 +70,7 @@ static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int6
            (uint64_t)(z->block[i].state * a->n_slots) * sizeof(float);
 }
 
+/* Tries the split with n_cpu blocks on the CPU and returns whether every card has room. */
 static bool try_split(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                       int64_t n_rows, int n_cpu) {
     struct split p = {.n_cards = s->n_cards, .n_layers = z->n_blocks};

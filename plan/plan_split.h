@@ -31,6 +31,7 @@ int plan_split_check(const struct plan_split *s, struct err *e);
 void plan_warn_trained(int64_t n_ctx_train);
 /* Appends "6.7 MiB of 24.0 GiB", or "21.3 of 24.0 GiB". */
 void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory);
+/* Adds the table of blocks and bytes by card. */
 void plan_split_emit(struct emit *m, const struct plan_split *s, const struct sizes *z);
 
 #endif

@@ -34,6 +34,7 @@ typedef bool (*keyword_fn)(struct sc *c, const struct json *kw, const struct jso
 static bool is_valid(struct sc *c, const struct json *schema, const struct json *v);
 
 static bool not_valid(struct sc *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Sets the reason, prefixed by the value's path, and returns false. */
 static bool not_valid(struct sc *c, const char *fmt, ...) {
     char text[300];
     va_list ap;
@@ -45,6 +46,7 @@ static bool not_valid(struct sc *c, const char *fmt, ...) {
     return false;
 }
 
+/* Sets an error about the schema itself, unless one is set, and returns false. */
 static bool bad_schema(struct sc *c, const char *keyword, const char *must) {
     if (!c->rc)
         c->rc = err_set(c->e, ERR_DATA, "the schema's \"%s\" %s",
@@ -62,12 +64,14 @@ static bool valid_at(struct sc *c, const struct json *schema, const struct json 
     c->path.data[len] = 0;
     return ok;
 }
+/* Returns whether item i, v, is valid. */
 static bool valid_item(struct sc *c, const struct json *schema, const struct json *v, int64_t i) {
     char name[24];
     snprintf(name, sizeof name, "%" PRId64, i);
     return valid_at(c, schema, v, name);
 }
 
+/* Returns whether the pattern is found in s; a bad pattern sets c->rc. */
 static bool matches_regex(struct sc *c, const char *pattern, const char *s) {
     enum re_answer a = RE_NO;
     if (!c->rc) c->rc = re_search(pattern, s, strlen(s), &a, c->e);
@@ -79,6 +83,7 @@ static bool matches_regex(struct sc *c, const char *pattern, const char *s) {
 static bool count_step(struct sc *c) {
     return ++c->steps <= MAX_STEPS;
 }
+/* Sets the error for endless references and returns false. */
 static bool bad_endless(struct sc *c) {
     return bad_schema(c, "$ref", "refers to itself without end, or the schema is too large");
 }
@@ -94,6 +99,7 @@ static bool is_type(const struct json *v, const char *name) {
     return strcasecmp(name, names[t]) == 0;
 }
 
+/* Returns whether the name is a JSON type; case does not matter. */
 static bool known_type(const char *name) {
     static const char *const names[] = {"null",  "boolean", "number", "string",
                                         "array", "object",  "integer"};
@@ -126,6 +132,7 @@ static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
     return not_valid(c, "is not one of the listed values");
 }
 
+/* Checks "const". */
 static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
                      const struct json *v) {
     (void)in;
@@ -135,6 +142,7 @@ static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
 /* ---- numbers: one function with a table of comparisons ---- */
 
 enum limit_kind { AT_LEAST, AT_MOST, ABOVE, BELOW };
+/* Returns whether x keeps the limit. */
 static bool is_within(double x, double limit, enum limit_kind k) {
     return k == AT_LEAST  ? x >= limit
            : k == AT_MOST ? x <= limit
@@ -143,6 +151,7 @@ static bool is_within(double x, double limit, enum limit_kind k) {
 }
 static const char *const limit_text[] = {"at least", "at most", "more than", "less than"};
 
+/* Checks a number's limit; other types of value pass. */
 static bool number_limit(struct sc *c, const struct json *kw, const struct json *v,
                          enum limit_kind k, const char *name) {
     if (json_type(kw) != JSON_NUM) return bad_schema(c, name, "is not a number");
@@ -151,6 +160,7 @@ static bool number_limit(struct sc *c, const struct json *kw, const struct json 
            not_valid(c, "is not %s %.9g", limit_text[k], json_num(kw, 0));
 }
 
+/* Checks a limit on n; `of` names what is counted. */
 static bool count_limit(struct sc *c, const struct json *kw, int64_t n, enum limit_kind k,
                         const char *name, const char *of) {
     if (json_type(kw) != JSON_NUM) return bad_schema(c, name, "is not a number");
@@ -158,6 +168,7 @@ static bool count_limit(struct sc *c, const struct json *kw, int64_t n, enum lim
            not_valid(c, "has %" PRId64 " %s, not %s %.9g", n, of, limit_text[k], json_num(kw, 0));
 }
 
+/* Returns the number of characters of UTF-8 text. */
 static int64_t n_chars(const char *s) {
     int64_t n = 0;
     for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80; /* json_parse accepts only UTF-8 */
@@ -217,6 +228,7 @@ static bool items_from(struct sc *c, const struct json *schema, const struct jso
         if (i >= skip && !valid_item(c, schema, x, i)) return false;
     return true;
 }
+/* Checks the items against the schemas at their positions; further ones pass. */
 static bool items_listed(struct sc *c, const struct json *list, const struct json *v) {
     const struct json *s = json_first(list);
     int64_t i = 0;
@@ -357,6 +369,7 @@ static bool kw_dep_schemas(struct sc *c, const struct json *kw, const struct jso
 
 /* ---- combinators ---- */
 
+/* Returns how many schemas of the list accept v, -1 on error. */
 static int64_t n_valid(struct sc *c, const struct json *list, const struct json *v) {
     int64_t n = 0;
     if (json_type(list) != JSON_ARR || !json_first(list))
@@ -388,6 +401,7 @@ static bool kw_not(struct sc *c, const struct json *kw, const struct json *in,
     (void)in;
     return (!is_valid(c, kw, v) && !c->rc) || (!c->rc && not_valid(c, "matches what it must not"));
 }
+/* Checks "if" with its "then" or "else". */
 static bool kw_if(struct sc *c, const struct json *kw, const struct json *in,
                   const struct json *v) {
     const struct json *next = json_get(in, is_valid(c, kw, v) ? "then" : "else");
@@ -413,6 +427,7 @@ static const char *pointer_name(const char *p, struct buf *name) {
     return p;
 }
 
+/* Checks "$ref", which must point into the same document. */
 static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
@@ -436,6 +451,7 @@ static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
     return s ? is_valid(c, s, v) : bad_schema(c, "$ref", "points at nothing");
 }
 
+/* Refuses a keyword that is not supported. */
 static bool kw_unsupported(struct sc *c, const struct json *kw, const struct json *in,
                            const struct json *v) {
     (void)in, (void)v;
@@ -484,6 +500,7 @@ static const struct {
     {"unevaluatedProperties", kw_unsupported},
 };
 
+/* Checks v against every known keyword of the schema; unknown ones pass. */
 static bool all_keywords(struct sc *c, const struct json *schema, const struct json *v) {
     for (const struct json *kw = json_first(schema); kw; kw = json_next(kw)) {
         if (schema == c->root && c->skip && strcmp(c->skip, json_name(kw)) == 0) continue;
@@ -494,6 +511,7 @@ static bool all_keywords(struct sc *c, const struct json *schema, const struct j
     return true;
 }
 
+/* Returns whether v is valid; false with c->rc set if the schema itself is bad. */
 static bool is_valid(struct sc *c, const struct json *schema, const struct json *v) {
     if (c->rc) return false;
     if (json_type(schema) == JSON_BOOL)

@@ -11,6 +11,7 @@
 
 static const char replacement[] = "\xef\xbf\xbd";
 
+/* Returns whether the character is invisible or changes how others are displayed. */
 static bool is_override(uint32_t cp) {
     return (cp >= 0x80 && cp < 0xa0) || cp == 0x2028 || cp == 0x2029 ||
            (cp >= 0x202a && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069) ||

@@ -87,6 +87,7 @@ static bool expected_type(const char *key, struct value_type *t) {
     return false;
 }
 
+/* Writes the type's name to out, as "arr u32", and returns out. */
 static const char *type_text(struct value_type t, char out[32]) {
     const struct gguf_kv kv = {.type = t.type, .elem = t.elem};
     snprintf(out, 32, "%s%s", kv.type == GV_ARR ? "arr " : "",
@@ -134,6 +135,7 @@ static bool add_int(struct buf *b, enum gguf_vtype t, const char *s) {
     return true;
 }
 
+/* Appends the number in s as f32 or f64; false if invalid or not finite. */
 static bool add_float(struct buf *b, enum gguf_vtype t, const char *s) {
     char *end;
     const double v = strtod(s, &end);
@@ -147,6 +149,7 @@ static bool add_float(struct buf *b, enum gguf_vtype t, const char *s) {
     return true;
 }
 
+/* Appends "true", "false", "1" or "0" as a byte; false for other texts. */
 static bool add_bool(struct buf *b, const char *s) {
     const bool yes = strcmp(s, "true") == 0 || strcmp(s, "1") == 0;
     if (!yes && strcmp(s, "false") != 0 && strcmp(s, "0") != 0) return false;
@@ -154,6 +157,7 @@ static bool add_bool(struct buf *b, const char *s) {
     return true;
 }
 
+/* Appends the number in s in the type's bytes; false if it does not fit. */
 static bool add_scalar(struct buf *b, enum gguf_vtype t, const char *s) {
     if (t == GV_BOOL) return add_bool(b, s);
     return t == GV_F32 || t == GV_F64 ? add_float(b, t, s) : add_int(b, t, s);
@@ -196,6 +200,7 @@ static enum gguf_vtype guess_elem(const struct json *arr) {
     return GV_F32;
 }
 
+/* Appends element i of an array in the type's bytes. */
 static int add_elem(struct buf *b, enum gguf_vtype t, const struct json *j, int64_t i,
                     struct err *e) {
     if (t == GV_STR && json_type(j) == JSON_STR) {
@@ -213,6 +218,7 @@ static int add_elem(struct buf *b, enum gguf_vtype t, const struct json *j, int6
                    gguf_vtype_name(t));
 }
 
+/* Sets the value to the elements of a JSON array. */
 static int add_array(struct kv_new *n, const struct json *arr, struct err *e) {
     int64_t i = 0;
     if (json_type(arr) != JSON_ARR)
@@ -273,6 +279,7 @@ static void choose_type(struct kv_new *n, const struct gguf *g, const struct jso
     n->kv.elem = t->type == GV_ARR ? t->elem : t->type;
 }
 
+/* Sets the value to len bytes of UTF-8 text without NUL. */
 static int set_text(struct kv_new *n, const char *s, size_t len, struct err *e) {
     if (len > MAX_TEXT)
         return err_set(e, ERR_USAGE, "the text has %zu bytes; the limit is %d", len, MAX_TEXT);

@@ -29,6 +29,7 @@ static void add_float(struct buf *b, double v, bool single) {
     }
     buf_str(b, text);
 }
+/* Appends element i of a numeric key as text. */
 static void add_scalar(struct buf *b, const struct gguf_kv *kv, uint64_t i) {
     if (kv->elem == GV_F32 || kv->elem == GV_F64)
         add_float(b, gguf_kv_f64(kv, i), kv->elem == GV_F32);

@@ -23,6 +23,7 @@
 
 enum { PAD = 32 };
 
+/* Appends a tensor with a copy of its name. */
 static void add_item(struct shapes *s, const char *name, enum qtype type, const int64_t ne[4]) {
     if (s->n == s->cap) {
         s->cap = s->cap ? 2 * s->cap : 256;
@@ -32,6 +33,7 @@ static void add_item(struct shapes *s, const char *name, enum qtype type, const 
     memcpy(s->item[s->n++].ne, ne, sizeof s->item->ne);
 }
 
+/* Adds a tensor that the conversion would write; a callback of convert. */
 static void add_planned(void *ud, const char *name, enum qtype type, int n_dims,
                         const int64_t ne[4], uint64_t n_bytes) {
     struct shapes *s = ud;
@@ -88,6 +90,7 @@ static int read_config(struct shapes *s, const char *src, struct err *e) {
     return 0;
 }
 
+/* Reads the shapes of a folder to be converted, by a dry run. */
 static int from_folder(struct shapes *s, const char *src, const char *type, struct err *e) {
     struct convert_report r;
     struct convert_opts o = {
@@ -104,6 +107,7 @@ static int from_folder(struct shapes *s, const char *src, const char *type, stru
     return read_config(s, src, e);
 }
 
+/* Reads the shapes of a GGUF file. */
 static int from_gguf(struct shapes *s, const char *src, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, src, 0, e));
@@ -122,10 +126,12 @@ static int from_gguf(struct shapes *s, const char *src, struct err *e) {
     return 0;
 }
 
+/* Returns the tensor's number of weights. */
 static double count_weights(const struct recipe_item *it) {
     return (double)it->ne[0] * (double)it->ne[1] * (double)it->ne[2] * (double)it->ne[3];
 }
 
+/* Computes the totals over all tensors. */
 static void summarize_items(struct shapes *s) {
     bool head = false;
     for (int64_t i = 0; i < s->n; i++) head |= s->item[i].role == ROLE_OUTPUT;
@@ -177,6 +183,7 @@ bool shapes_is_config(const char *src) {
     return yes;
 }
 
+/* Reads architecture and hyperparameters of a folder; the draft block is not counted. */
 static int read_numbers(struct hfdir *dir, const char *path, const struct arch **a,
                         struct hparams *h, struct err *e) {
     const char *cls = json_str(json_first(json_get(hfdir_config(dir), "architectures")));
@@ -278,10 +285,12 @@ static bool has_gradients(const struct recipe_item *it) {
 enum { IN_FULL = 4096, IN_BLOCK = 2048, OUT_FULL = 2048, OUT_BLOCK = 1024, OWN_BLOCK = 256 };
 static const double own_bytes = 0x1p27;
 
+/* Returns whether each of n_mats experts has moments of its own. */
 static bool has_own(double n, double n_mats) {
     return n_mats > 1 && 8 * n_mats * n * fmin(n, OWN_BLOCK) <= own_bytes;
 }
 
+/* Returns the side of the blocks in which the moments of n inputs are kept. */
 static double block_of(double n, bool own, double full, double block) {
     return own ? fmin(n, OWN_BLOCK) : n <= full ? n : block;
 }

@@ -23,6 +23,7 @@ struct shapes {
     int64_t pass_floats, n_vocab; /* floats per token in collection buffers; logits */
     double row_bytes;             /* passes_row_bytes of the graph */
 };
+/* Reads a model's shapes; type: the target of the conversion. shapes_close() on error too. */
 int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
 /* Returns whether src is a config.json, or a folder with one and without weights. */
 bool shapes_is_config(const char *src);
@@ -39,11 +40,13 @@ struct shapes_input {     /* second moments of a tensor's inputs */
     double block, n_mats; /* columns per block; number of matrices with their own moments */
     bool leads;           /* first of the tensors that have this input */
 };
+/* Fills *out with the extent of the tensor's input moments. */
 void shapes_input(const struct recipe_item *it, struct shapes_input *out);
 struct shapes_gram {        /* cost of second moments */
     double inputs, answers; /* bytes of the moments of inputs; of output gradients (0: none) */
     double flops;           /* per token, for both */
 };
+/* Fills *out with the memory and work of collecting moments. */
 void shapes_gram(const struct shapes *s, struct shapes_gram *out);
 /* Returns the memory in bytes that calibration passes over chunks of ctx tokens need in addition to
  * the moments: activations, logits and, if the model has gradients, the backward pass. */

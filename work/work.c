@@ -28,6 +28,7 @@ static int most_of(const char *text, struct device *d, struct err *e) {
     }
 }
 
+/* Chooses the device and its memory limit. */
 static int set_device(struct work *w, const struct work_how *how, struct err *e) {
     TRY(device_parse(how->device, &w->device, e));
     const bool asked = how->device && strcmp(how->device, "auto") != 0;
