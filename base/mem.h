@@ -53,8 +53,8 @@ int mem_fund_fill(struct mem_fund *f, struct err *e);
 /* Frees the rest of the fund. */
 void mem_fund_release(struct mem_fund *f);
 
-/* Allocates memory for tensors and models, zeroed and 64-byte aligned; from 2 MiB on it requests
- * huge pages. Free with mem_free. ERR_SYS names `what`, the bytes needed and the bytes
+/* Allocates memory for tensors and models, zeroed and 64-byte aligned; for 2 MiB or more it
+ * requests huge pages. Free with mem_free. ERR_SYS names `what`, the bytes needed and the bytes
  * available. */
 int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e);
 /* Frees memory from mem_alloc(); p may be NULL. */

@@ -104,7 +104,7 @@ static void measure(const struct gram_input *in, enum qtype type, enum search se
 }
 
 #ifdef __x86_64__
-/* Returns the GMAC/s of 12 independent chains in registers. */
+/* Returns the speed of 12 independent chains in registers, in GMAC/s. */
 __attribute__((target("avx2"))) static double peak(void) {
     typedef float v8 __attribute__((vector_size(32)));
     enum { CHAINS = 12, STEPS = 10 * 1000 * 1000 };
@@ -132,7 +132,7 @@ static double product(const float *sum) {
     return sum ? 0 : 1;
 }
 #else
-/* Returns the GMAC/s of a product of GROUP rows with all columns. */
+/* Returns the speed of a product of GROUP rows with all columns, in GMAC/s. */
 static double product(const float *sum) {
     float *c = xcalloc((size_t)(GROUP * n), sizeof *c),
           *a = xcalloc((size_t)(GROUP * n), sizeof *a);

@@ -198,7 +198,7 @@ static int open_both_sessions(struct collector *c, const struct model *m,
     return 0;
 }
 
-/* Runs n chunks, from number `first` on. */
+/* Runs n chunks, starting with chunk `first`. */
 static int run_pass(struct collector *c, const int32_t *const *ids, int n, int64_t first,
                     struct err *e) {
     const int64_t n_tok = c->windows.n_tok, d = session_model(c->trunk)->hp.d[HD_EMBD];

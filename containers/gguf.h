@@ -82,7 +82,7 @@ int gguf_n_shards(const struct gguf *g);
 /* Return, for one file of the set, its path, the bytes before the tensor data (keys, tensor
  * records, padding) and its size. Borrowed until close. */
 const char *gguf_shard_path(const struct gguf *g, int shard);
-/* Returns the bytes before the tensor data of a shard. */
+/* Returns the number of bytes before the tensor data of a shard. */
 const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_bytes);
 uint64_t gguf_shard_bytes(const struct gguf *g, int shard);
 struct file_id;

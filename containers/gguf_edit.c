@@ -84,7 +84,7 @@ struct edit {
     uint64_t size, align;
 };
 
-/* Returns the bytes of all tensor records in the header. */
+/* Returns the size of all tensor records in the header. */
 static uint64_t infos_bytes(const struct gguf *g) {
     uint64_t sum = 0;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
@@ -318,7 +318,7 @@ static int make_room(const char *path, int fd, struct edit *d, struct gguf_edit 
 
 /* ---- rewriting the file ---------------------------------------------------------------------- */
 
-/* Copies the file's bytes from `from` on. */
+/* Copies the file's bytes starting at `from`. */
 static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e) {
     for (uint64_t at = from, n; at < m->size; at += n) {
         n = m->size - at < PIECE ? m->size - at : PIECE;

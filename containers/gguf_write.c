@@ -292,12 +292,12 @@ static uint64_t alignment_of(const struct gguf_w *w) {
     return i >= 0 && w->kv[i].type == GV_U32 ? load_u32(w->kv[i].data) : 32;
 }
 
-/* Returns the bytes of a key record. */
+/* Returns the size of a key record. */
 static uint64_t kv_bytes(const struct wkv *kv) {
     uint64_t head = kv->type == GV_STR ? 8 : kv->type == GV_ARR ? 12 : 0;
     return 8 + strlen(kv->key) + 4 + head + kv->n_bytes;
 }
-/* Returns the bytes of a tensor record. */
+/* Returns the size of a tensor record. */
 static uint64_t info_bytes(const struct wtensor *t) {
     return 8 + strlen(t->name) + 4 + 8 * (uint64_t)t->n_dims + 4 + 8;
 }
@@ -348,7 +348,7 @@ static int plan(const struct gguf_w *w, struct wshard **out) {
     return n;
 }
 
-/* Returns the bytes of all n shards. */
+/* Returns the total size of all n shards. */
 static uint64_t plan_bytes(const struct wshard *s, int n) {
     uint64_t sum = 0;
     for (int i = 0; i < n; i++) sum += s[i].header_bytes + s[i].data_bytes;

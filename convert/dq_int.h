@@ -36,7 +36,7 @@ void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst);
  * and form, and ends with the formatted text. */
 int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-/* Check the parts of a matrix (..._fit) or compute a row (..._row) for the forms FP8, NVFP4 and
+/* Check the parts of a matrix (..._fit) or compute a row (..._row) for the formats FP8, NVFP4 and
  * MXFP4 (dq_fp.c). */
 int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e);
 /* Decodes a row of FP8 weights with their scales. */

@@ -176,8 +176,7 @@ static void settle_prefix(struct hf_names *h, int64_t n, const struct arch *a, s
     if (wrong) exchange(h, n, a, wrong, right, mem);
 }
 
-/* Respells the head's name as in the table if it has an unusual prefix, as in
- * "model.lm_head.weight". */
+/* Renames the head as in the table if it has an unusual prefix, as in "model.lm_head.weight". */
 static void settle_head(struct hf_names *h, int64_t n, const struct arch *a, struct arena *mem) {
     const struct tensor_row *r = a->tensors;
     while (r->gguf && strcmp(r->gguf, "output.weight") != 0) r++;

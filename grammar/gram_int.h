@@ -277,7 +277,7 @@ gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
 gnode gn_members(struct grammar *g, struct gnode_data d);
 /* Creates a rule without a body and returns its index. */
 uint32_t grammar_rule(struct grammar *g);
-/* Returns the body as a rule of its own, so that all its uses share masks. */
+/* Returns the body as a separate rule, so that all its uses share masks. */
 gnode gn_as_rule(struct grammar *g, gnode body);
 /* Adds *p and returns its index. Takes ownership of p->row. */
 uint32_t grammar_pick(struct grammar *g, const struct gpick *p);

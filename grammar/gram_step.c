@@ -269,7 +269,7 @@ uint32_t gconf_named(struct grammar *g, uint32_t tail, const struct gname *name)
     return after == GRAM_INF ? GRAM_INF : push(g, g->pick[d.a].other[d.hi].rest, after);
 }
 
-/* Adds the ways to continue after a node, from its tail on. */
+/* Adds the ways to continue after a node, beginning with its tail. */
 static void pop_tail(struct grammar *g, uint32_t tail, struct gconf *out) {
     if (gtail_named(g, tail)) tail = gconf_named(g, tail, &out->name);
     if (tail == GRAM_INF) return;

@@ -291,7 +291,7 @@ static bool is_count(const struct re *r) {
     return k < r->n && r->s[k] == '}' && k > r->i + 1 && r->s[r->i + 1] != ',';
 }
 
-/* Parses the repetitions after x; lazy ones are the same. */
+/* Parses the repetitions after x; lazy ones are treated the same. */
 static gnode parse_repeats(struct re *r, gnode x) {
     for (int n = 0; has_more(r); n++) {
         uint32_t lo = 0, hi = GRAM_INF;

@@ -65,8 +65,8 @@ static bool at_end(const struct grammar *g, struct cursor *c) {
     return c->at == c->end;
 }
 
-/* Computes the fewest tokens that spell the way from byte `at` of g->spelled on, given the counts
- * for all later bytes. */
+/* Computes the fewest tokens that spell the way starting at byte `at` of g->spelled, given the
+ * counts for all later bytes. */
 static void spell_from(const struct grammar *g, uint32_t way, uint32_t at) {
     const struct gtrie *t = &g->v->all;
     struct gspelled *s = &g->spelled[at];

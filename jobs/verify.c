@@ -191,7 +191,7 @@ static int verify_kld(struct verify *v, const char *path, struct err *e) {
     return rc ? finding(v, path, rc, e) : 0;
 }
 
-/* Verifies a file by its kind, told from its first bytes. */
+/* Verifies a file; its first bytes show its kind. */
 static int verify_file(struct verify *v, const char *path, struct err *e) {
     struct map f;
     char head[9] = {0};

@@ -668,7 +668,7 @@ static int make_some(struct make *mk, int from, int to, bool feedback, struct er
     return rc;
 }
 
-/* Returns how many classes, the smallest ones, are made with error feedback. Files of --budget come
+/* Returns how many of the smallest classes are made with error feedback. Files of --budget come
  * first. */
 static int fed_classes(const struct make *mk) {
     const int64_t n = mk->plan.feedback ? mk->plan.fed_files - mk->budget.n : 0;

@@ -95,7 +95,7 @@ struct fed_time {
     double encode; /* encoding it in one type */
 };
 
-/* Estimates the seconds of error feedback for one tensor. */
+/* Estimates the time of error feedback for one tensor, in seconds. */
 static void fed_times(const struct recipe_item *it, const struct speeds *s, struct fed_time *out) {
     struct shapes_input in;
     bool can[QT_COUNT];
@@ -198,7 +198,7 @@ void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_
 /* Tokens in the prompt and in the answer of a tool-call case; runs per case: one unconstrained, one
  * constrained. */
 enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
-/* Estimates the seconds of evaluation, speed measurement and hashing. */
+/* Estimates the time of evaluation, speed measurement and hashing, in seconds. */
 static void measuring(struct plan_in *in, const struct rates *r, const struct shapes *s,
                       const struct estimate_opts *o) {
     const double token = r->window / (double)o->eval_ctx, prompt = token * .6;

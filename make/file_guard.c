@@ -165,7 +165,7 @@ const char *guard_hash_of(const struct constraint *g, const char *name) {
 /* ---- ownership ------------------------------------------------------------------------------- */
 
 /* Returns whether a text consists only of checksum lines in the form that hone writes, so that
- * replacing it destroys nothing of the user's. */
+ * replacing it destroys none of the user's work. */
 static bool is_our_sums(const struct constraint *g, const char *s) {
     if (!strstr(s, "  " MANIFEST_NAME "\n") && !strstr(s, "  results.json\n")) return false;
     for (const char *nl; *s; s = nl + 1) {

@@ -131,7 +131,7 @@ out:
 
 /* ---- without a model ------------------------------------------------------------------------- */
 
-/* Estimates the tokens of texts from their sizes. */
+/* Estimates the number of tokens in texts from their sizes. */
 static int text_tokens(const struct str_list *texts, int64_t *n, struct err *e) {
     *n = 0;
     for (int i = 0; i < texts->n; i++) {

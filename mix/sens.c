@@ -311,8 +311,8 @@ static bool by_slope(const struct sens *s, const struct sens_group *g, double er
     return true;
 }
 
-/* Estimates a group's ratio as if the group had no probes. Returns false if nothing of its role has
- * been measured. */
+/* Estimates a group's ratio as if the group had no probes. Returns false if no group of its role
+ * has been measured. */
 static bool ratio_without(const struct sens *s, const struct sens_group *g, double err,
                           double *out) {
     if (between(s, g, err, fitted, out) || by_slope(s, g, err, out) ||

@@ -196,7 +196,7 @@ static int64_t count_stage2(struct probing *w, const bool *band) {
     return n;
 }
 
-/* Probes single groups, those that matter most first. */
+/* Probes single groups, the most important first. */
 static int stage2(struct probing *w, struct err *e) {
     struct sens *s = w->s;
     int *rank = xcalloc((size_t)s->n_groups + 1, sizeof *rank), rc = 0;
@@ -235,7 +235,7 @@ static bool joint_known(const struct sens *s, const struct sens_joint *j) {
     return false;
 }
 
-/* Measures those joint probes that are missing. */
+/* Measures the joint probes that are missing. */
 static int joint_rounds(struct probing *w, const struct sens_joint *list, int n, struct err *e) {
     for (int i = 0; i < n; i++) {
         const bool known = joint_known(w->s, &list[i]);

@@ -386,7 +386,7 @@ int layers_fill_hybrid(struct hparams *h, enum mix_kind other, struct err *e);
  * "full_attention" and "attention", 0 for `other` and "linear_attention". */
 int layers_mixers_hf(struct hparams *h, const struct json *types, const char *other, struct err *e);
 /* Sets HD_FULL_INTERVAL to the period of "full_attention" in `types`, which otherwise must be
- * "linear_attention"; GGUF cannot express irregular sequences. Does nothing if `types` is no
+ * "linear_attention"; GGUF cannot express irregular sequences. Does nothing if `types` is not an
  * array. */
 int layers_interval_hf(struct hparams *h, const struct json *types, struct err *e);
 /* Returns whether any two trunk layers differ in a slot. */

@@ -68,7 +68,7 @@ void sizes_add(struct sizes *z, const struct arch *a, const char *name, uint64_t
     }
 }
 
-/* Returns the bytes of the weights of all layers. */
+/* Returns the total size of the weights of all layers. */
 static uint64_t blocks_bytes(const struct sizes *z) {
     uint64_t sum = 0;
     for (int i = 0; i < z->n_blocks; i++) sum += z->block[i].dense + z->block[i].experts;
@@ -79,7 +79,7 @@ uint64_t sizes_device(const struct sizes *z) {
     return blocks_bytes(z) + z->output + z->tied_head + z->mtp;
 }
 
-/* Returns the bytes of n values of a tensor type (enum qtype). */
+/* Returns the size of n values of a tensor type (enum qtype). */
 static uint64_t block_rows(const void *type, int64_t n) {
     const enum qtype *t = type;
     return qtype_row_bytes(*t, n);

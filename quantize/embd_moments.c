@@ -108,7 +108,7 @@ static bool norm_weights(const struct gguf *g, const struct kern *ref, const cha
     return true;
 }
 
-/* Adds the moments of those tensors of block 0 that fit; norm: factors of their input. */
+/* Adds the moments of the tensors in block 0 that fit; norm: factors of their input. */
 static void add_named(struct embd_moments *m, const struct gguf *g, const struct kern *ref,
                       const char *const *names, size_t n_names, const float *norm, float *room,
                       struct pool *pool) {

@@ -78,7 +78,7 @@ int factor_pool(const struct gram_input *in, unsigned halves, float **out, doubl
 struct chol {
     double *a; /* [n][n]; only the lower half is used */
     int64_t n, k0, k1;
-    /* [group][NB][FACTOR_ROWS]: columns [k0, k1) of the rows from k1 on */
+    /* [group][NB][FACTOR_ROWS]: columns [k0, k1) of row k1 and all later ones */
     double *panel;
     const struct enc_lanes *lanes;
 };

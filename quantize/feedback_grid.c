@@ -112,7 +112,8 @@ static uint8_t signs_of(const struct grid_spec *s, const float *t, const float *
     return (uint8_t)sign;
 }
 
-/* Chooses the grid entry of values from `first` on and passes their errors to later columns. */
+/* Chooses the grid entry of the values starting at `first` and passes their errors to later
+ * columns. */
 static void pass_entry(const struct feedback *fb, struct fb_row *r, struct grid_open *o, int64_t c0,
                        int first) {
     const struct factor *f = fb->f;

@@ -100,7 +100,7 @@ static size_t take_probs(struct reply *r) {
     return from;
 }
 
-/* Writes the log probabilities of the current item from offset `from` on. */
+/* Writes the log probabilities of the current item, starting at offset `from`. */
 static void put_probs(const struct reply *r, struct jw *w, size_t from) {
     struct buf list = {0};
     buf_fmt(&list, "[%s]", r->shown.len > from ? r->shown.data + from : "");

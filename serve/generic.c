@@ -68,8 +68,8 @@ static void put_answer(struct jw *w, const struct json *m) {
     buf_release(&text);
 }
 
-/* Writes the results from message m on, and a user message directly after them, as one message.
- * Returns the last message used. */
+/* Writes the results that start at message m, and a user message directly after them, as one
+ * message. Returns the last message used. */
 static const struct json *put_results(struct jw *w, const struct json *m) {
     struct buf text = {0};
     const struct json *last = m;

@@ -30,8 +30,8 @@ struct http_req {
     int status;      /* rejected head: 400, 431, 501 or 505; then close */
     const char *why; /* static */
 };
-/* Parses a head at s, skipping empty lines before it. Returns the bytes consumed, 0 if more input
- * is needed, or -1 if the head is rejected, with r->status and r->why set. */
+/* Parses a head at s, skipping empty lines before it. Returns the number of bytes consumed, 0 if
+ * more input is needed, or -1 if the head is rejected, with r->status and r->why set. */
 int http_head(const char *s, size_t n, struct http_req *r);
 /* Finds a field, ignoring case; NULL: not present. */
 const struct http_text *http_find(const struct http_req *r, const char *name);

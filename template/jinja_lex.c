@@ -129,7 +129,7 @@ static size_t raw_begin(struct lexer *x, size_t j) {
     return 0;
 }
 
-/* Reads the content of a raw block from `start` on, and its end tag. */
+/* Reads the content of a raw block, starting at `start`, and its end tag. */
 static void lex_raw(struct lexer *x, size_t start) {
     x->line_starting = x->s[start - 1] == '\n';
     for (size_t i = start; i + 1 < x->n; i++) {

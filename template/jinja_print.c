@@ -11,8 +11,8 @@ static void put_text(struct jctx *c, const char *s) {
     jx_add(c, s, strlen(s));
 }
 
-/* Writes the shortest decimal that reads back as f, in exponent form for exponents below -4 or from
- * 16 on. */
+/* Writes the shortest decimal that reads back as f, in exponent form for exponents below -4 or
+ * above 15. */
 void jv_float_text(double f, char out[64]) {
     if (isnan(f) || isinf(f)) {
         snprintf(out, 64, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");

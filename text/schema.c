@@ -220,7 +220,7 @@ static bool kw_pattern(struct sc *c, const struct json *kw, const struct json *i
 
 /* ---- arrays ---- */
 
-/* Checks the items from `skip` on; earlier ones are checked elsewhere. */
+/* Checks the items after the first `skip`, which are checked elsewhere. */
 static bool items_from(struct sc *c, const struct json *schema, const struct json *v,
                        int64_t skip) {
     int64_t i = 0;

@@ -3,7 +3,7 @@
  * utf8proc.
  *
  * NFC works on runs: a character below U+0300 never combines with the one before it, so the text
- * can be split before each such character. A run without characters from U+0300 on is in NFC
+ * can be split before each such character. A run without characters at or above U+0300 is in NFC
  * already, so plain English costs a single scan. */
 #include "text/utf8.h"
 

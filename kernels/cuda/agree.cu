@@ -141,7 +141,7 @@ static int try_wgmma(struct cu_stream *s, struct trial *x, bool *ok, struct err 
     return 0;
 }
 
-/* Runs the test with device memory of its own. */
+/* Runs the test with separate device memory. */
 static int try_with_memory(struct cu_stream *s, bool *ok, struct err *e) {
     const uint64_t n_w = 2 * ROWS * K, n_dec = 4 * ROWS * K, n_x = 4 * TOKENS * K,
                    n_y = 4 * TOKENS * ROWS;

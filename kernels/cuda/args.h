@@ -53,7 +53,7 @@ struct cu_attn {
      * values; 0: separate keys and values. */
     int64_t latent;
     int64_t window;    /* > 0: a query at position p sees keys > p - window */
-    bool chunked;      /* a query at position p sees keys from p - p % window on (attn_any.cu) */
+    bool chunked;      /* a query at position p sees no keys before p - p % window (attn_any.cu) */
     float scale;       /* factor of scores */
     float softcap;     /* scores become softcap * tanh(scores / softcap); 0: unchanged */
     const float *sink; /* NULL, or [n_heads]: exponentials added to the sums */

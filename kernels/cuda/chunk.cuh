@@ -115,8 +115,8 @@ CU_DEV void ch_load(const struct cu_delta &a, struct chunk &x, int64_t t0, int64
     }
 }
 
-/* Sets L, A and the right-hand side of the system from a warp's tiles: rows from r0 on, columns of
- * K K^T and Q K^T from c0 on, and columns of K M^T from j0 on. */
+/* Sets L, A and the right-hand side of the system from a warp's tiles: rows starting at r0, columns
+ * of K K^T and Q K^T starting at c0, and columns of K M^T starting at j0. */
 CU_DEV void ch_system(struct chunk &x, int r0, int c0, int j0, const float (*kk)[4],
                       const float (*qk)[4], const float (*km)[4]) {
     const int lane = (int)threadIdx.x % 32;

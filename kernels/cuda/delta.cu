@@ -146,7 +146,7 @@ CU_DEV float conv_end(const struct cu_delta &a, float *ring, int slot, int c, in
     if (a.conv_bias) s += v.bias;
     return s * cu_sigmoid(s);
 }
-/* Convolves the current token's queries and keys of key head hk, and its values from j0 on. */
+/* Convolves the current token's queries and keys of key head hk, and its values starting at j0. */
 template <int TAPS, class X>
 CU_DEV void conv_token(const struct cu_delta &a, const struct cu_seg &seg, int hk, int h, int j0,
                        int n_ch, bool keeps, X &x) {

@@ -78,7 +78,7 @@ CU_DEV void fl_fetch(const struct kv_plane &p, const uint8_t *page, int row, int
     }
 }
 
-/* Starts the copies of the keys and values from k0 on, up to `end`. */
+/* Starts the copies of the keys and values [k0, end). */
 template <int KF, int VF, int DIM>
 CU_DEV void fl_ahead(const struct attn_job &j, const struct kv_table &table, int64_t k0,
                      int64_t end, uint32_t *tile, uint8_t *raw) {
@@ -143,7 +143,7 @@ CU_DEV void fl_queries(const struct attn_job &j, const struct attn_rows &rows, i
     }
 }
 
-/* Adds the products of the warp's 16 queries, from row r0 on, and a tile of keys. */
+/* Adds the products of the warp's 16 queries, starting at row r0, and a tile of keys. */
 CU_DEV void fl_scores(const uint32_t *q, const uint32_t *k, int r0, int dim, int ld,
                       float s[FL_ST][4]) {
     for (int d = 0; d < dim; d += 16) {
@@ -220,7 +220,7 @@ CU_DEV void fl_values(const float s[FL_ST][4], const uint32_t *v, int dim, int l
     }
 }
 
-/* Writes the warp's rows of the output, from r0 on. */
+/* Writes the warp's rows of the output, starting at r0. */
 template <int NT>
 CU_DEV void fl_store(const struct attn_job &j, const struct attn_rows &rows, int r0, int dim,
                      const struct softmax st[2], const float o[NT][4]) {

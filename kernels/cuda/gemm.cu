@@ -220,7 +220,7 @@ static const struct cu_gemm_kernel table[] = {
 struct parts {
     uint64_t part, list, task, n_tasks, end;
 };
-/* Returns the values between rows of the converted inputs: k, padded to TILE. */
+/* Returns the stride between rows of the converted inputs, in values: k, padded to TILE. */
 static int64_t x_ld(const struct cu_product *p) {
     return (int64_t)round_up((uint64_t)p->k, TILE);
 }
@@ -235,7 +235,7 @@ static struct parts parts_of(const struct cu_product *p, int tokens) {
     s.end = s.n_tasks + 256;
     return s;
 }
-/* Returns the bytes of scratch that the product needs. */
+/* Returns how many bytes of scratch the product needs. */
 uint64_t cu_gemm_scratch(const struct cu_product *p) {
     return parts_of(p, p->exact ? (int)CU_LEAST_TASK : (int)TOKENS).end;
 }

@@ -67,7 +67,7 @@ static constexpr __host__ __device__ int ld_of(int n_threads) {
 
 #ifdef CU_HAS_WGMMA
 /* Multiplies over all of K for N columns (at least the task's tokens). Stores the sums in f.ring,
- * from the block's row `row` on. */
+ * starting at the block's row `row`. */
 template <class B, int N> CU_DEV void product(const struct source &f, int row) {
     typedef cu_pack<B> P;
     const int lane = (int)threadIdx.x % 32;

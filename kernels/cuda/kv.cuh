@@ -26,7 +26,7 @@ static bool kv_form_of(enum qtype t, int *form) {
         }
     return false;
 }
-/* Returns the bytes of the codes of n values, without scales. */
+/* Returns the size of the codes of n values, without scales. */
 static int64_t kv_code_bytes(int form, int64_t n) {
     return form == KV_F32 ? 4 * n : form == KV_F16 ? 2 * n : form == KV_Q8 ? n : n / 2;
 }

@@ -186,7 +186,7 @@ static struct product product_of(const struct cu_weight *w, const float *x, int6
     return j;
 }
 
-/* Returns the bytes of one packed matrix; 0: cannot be packed. */
+/* Returns the size of one packed matrix; 0: cannot be packed. */
 static uint64_t packed_mat_bytes(const struct cu_weight *w) {
     return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
 }

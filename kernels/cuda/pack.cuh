@@ -70,7 +70,7 @@ CU_DEV void cu_load16(const uint8_t *p, uint32_t *w) {
     w[3] = v.w;
 }
 
-/* Loads N words of a lane, from word i on. i is a multiple of N, or of 4 if N is 8. */
+/* Loads N words of a lane, starting at word i. i is a multiple of N, or of 4 if N is 8. */
 template <int N> CU_DEV void cu_load_words(const uint8_t *plane, int lane, int i, uint32_t *w) {
     const uint8_t *p = plane + 512 * (i / 4) + 16 * lane + 4 * (i % 4);
     if constexpr (N == 8) {

@@ -33,7 +33,7 @@ CU_KERNEL __launch_bounds__(BLOCK) spread_values(const float *x, const float *c,
     if (a < first) return;
     y[i] = fmaf(c ? 1.0f + c[row * (n / w) + a] : 1.0f, x[row * w + i % w], y[i]);
 }
-/* Spreads x [w] over the streams from `first` on, times c; c NULL: unscaled. */
+/* Spreads x [w] over stream `first` and all later ones, times c; c NULL: unscaled. */
 int cu_spread(struct cu_stream *s, const float *x, const float *c, float *y, int64_t n_rows,
               int64_t n, int64_t w, int first, struct err *e) {
     const int64_t total = n_rows * n;

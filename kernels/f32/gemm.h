@@ -6,9 +6,9 @@
  * 12 FMAs. k advances in steps of KB, so that 4 rows of B stay in L1; tokens in steps of MB, so
  * that they stay in L2. An element of C is summed in the same order in every tile (8 lanes over k,
  * hsum, then over the KB steps), so results do not depend on m, n or how the work is split. One
- * core of a Zen 5 EPYC (AVX2), November 2026: about 110 GFLOP/s from 16 tokens on and 50-65 for 1
- * or 2. OpenBLAS 0.3.21 (its Haswell kernels) reached 73-110 and 8-15; it is not used here, because
- * its order of sums depends on the machine. */
+ * core of a Zen 5 EPYC (AVX2), November 2026: about 110 GFLOP/s for 16 tokens or more and 50-65 for
+ * 1 or 2. OpenBLAS 0.3.21 (its Haswell kernels) reached 73-110 and 8-15; it is not used here,
+ * because its order of sums depends on the machine. */
 #include <string.h>
 
 #include "kernels/ops.h"

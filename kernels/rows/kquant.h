@@ -83,7 +83,7 @@ INLINE void codes32(const uint8_t *w, int k, const struct indices *x, const stru
 #define put_block(w, x) ((void)(w), (void)(x))
 #endif
 enum { EXACT = CHUNKED && SIGNED_CODES, CODE_BITS = EXACT ? OFFSET : BITS };
-/* If unpacking is slow, unpacking once for all tokens is worthwhile from fewer tokens on. */
+/* If unpacking is slow, doing it once for all tokens pays off with fewer tokens. */
 enum { UNPACK_FROM = CHUNKED ? DIRECT + 1 : PANEL_FROM };
 
 struct panel { /* an unpacked block of a group */

@@ -160,7 +160,7 @@ LANE_TABLE(struct b32_effort, b32_best, [1]) = {{{0.8f, 1.35f, 16, 3, 4},
                                                  true,
                                                  3}};
 
-/* Continues the search from the conventional state b, and keeps those conventional blocks in o that
+/* Continues the search from the conventional state b, and keeps the conventional blocks in o that
  * are better. */
 LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struct lanes_mem *mem,
                          const float *imp, int n, struct b32_state *b, struct enc_raw *o) {

@@ -422,7 +422,7 @@ static void push_page(struct seq_pages *p, struct page *page) {
     p->v[p->n++] = page;
 }
 
-/* Records a change of the page table from page `from` on, so that a device uploads it again. */
+/* Records a change of the page table at page `from` or later, so that a device uploads it again. */
 static void table_changed(struct seq *q, int64_t from) {
     q->table_from = min_i64(q->table_from, from);
 }
@@ -534,7 +534,8 @@ int seq_trim(struct seq *q, int64_t pos, struct err *e) {
     return 0;
 }
 
-/* Returns whether q may write rows from its position on into a page without copying it first. */
+/* Returns whether q may write rows at and after its position into a page without copying it
+ * first. */
 static bool writable(const struct seq *q, const struct page *page) {
     return page->refs == 1 || (page->writer == q->id && q->pos >= page->sealed);
 }

@@ -75,7 +75,7 @@ struct cache {
     uint64_t most[CACHE_PLACES];    /* limit of n_bytes; exceeding it is ERR_SYS; 0: none */
 };
 struct seq_pages { /* pages [first, first + n) of one slot; page i holds */
-    int64_t first; /* the positions from i * page_tok on */
+    int64_t first; /* the positions starting at i * page_tok */
     int n, cap;
     struct page **v;
 };
@@ -139,7 +139,7 @@ int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e)
  * are unchanged. */
 int seq_grow(struct seq *q, int64_t n, struct err *e);
 /* Turns an empty sequence into one of n_tok tokens whose rows the caller then fills in; slot i has
- * pages from position first[i] on. ERR_SYS: out of memory. */
+ * pages starting at position first[i]. ERR_SYS: out of memory. */
 int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err *e);
 /* Creates a sequence without a past (seq_empty). */
 int seq_new_fork(struct seq **out, struct cache *c, struct err *e);

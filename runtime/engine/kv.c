@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-/* Sets *out to the bytes of n values of type t. ERR_USAGE: n is not a multiple of its block. */
+/* Sets *out to the size of n values of type t. ERR_USAGE: n is not a multiple of its block. */
 static int row_bytes(const struct kv_type *t, int64_t n, uint64_t *out, struct err *e) {
     *out = n % t->block == 0 ? t->row_bytes(t, n) : 0;
     if (*out) return 0;

@@ -211,7 +211,7 @@ int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
     *v = slash ? kv_type_find(slash + 1) : *k;
     if (*k && *v) return 0;
     struct buf known = {0};
-    /* The tq variants from this row on are not documented for users. */
+    /* This and the following tq variants are not documented for users. */
     for (int i = 0; kv_type_at(i) && kv_type_at(i)->key != &tq_raw[4]; i++)
         buf_fmt(&known, "%s%s", i ? ", " : "", kv_type_at(i)->name);
     err_set(e, ERR_USAGE, "%s: '%s' must be one of %s, or two of them as K/V", what, text,

@@ -56,9 +56,9 @@ struct session_opts {
 /* Creates a session on m, which must outlive it and may be shared. */
 int session_new(struct session **out, const struct model *m, const struct session_opts *o,
                 struct err *e);
-/* Switches to another model with the same graph (model_with), from the next pass on. Memory, cache
- * and position are kept; copies of the old model's weights are freed. ERR_USAGE: a different graph,
- * or a session with packed rows. */
+/* Switches to another model with the same graph (model_with), starting with the next pass. Memory,
+ * cache and position are kept; copies of the old model's weights are freed. ERR_USAGE: a different
+ * graph, or a session with packed rows. */
 int session_use(struct session *s, const struct model *m, struct err *e);
 /* Copies the weights of session_use to the device now instead of in the next pass, so that the
  * remaining memory can be used for sequences. ERR_SYS: they do not fit. */

@@ -111,7 +111,7 @@ struct eval_kld_run {
 int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e);
 void eval_kld_close(struct eval_kld_run *r);
 
-/* Computes the published statistics: over rows from ctx / 2 on, of all domains. */
+/* Computes the published statistics: over rows ctx / 2 and later, of all domains. */
 void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out);
 /* Returns the standard error of the mean KLD that is due to sampling in a compact base file; 0 for
  * any other base. */
@@ -137,8 +137,8 @@ struct eval_token {     /* one position */
     double kld, p_base, p_cand, p_top_base,
         p_top_cand; /* p of the token under both models; p of each model's top token */
 };
-/* Finds the n positions with the largest divergence among rows from ctx / 2 on; returns the number
- * found. */
+/* Finds the n positions with the largest divergence among rows ctx / 2 and later; returns the
+ * number found. */
 int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct eval_token *out);
 
 struct eval_kv {         /* a cache type on synthetic attention */
@@ -161,7 +161,7 @@ struct eval_mtp { /* the MTP block's guesses of the token after next, along a te
     int64_t n_tokens, n_chunks, ctx;
     double tok_per_s;
 };
-/* Measures an MTP block over the same windows as eval_ppl, scoring rows from ctx / 2 on. draft:
+/* Measures an MTP block over the same windows as eval_ppl, scoring rows ctx / 2 and later. draft:
  * session from draft_session, with a context of at least ctx. Memory: hidden rows of one window for
  * both sessions, and two blocks of logits. */
 int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids, int64_t ctx,

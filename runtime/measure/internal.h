@@ -82,7 +82,7 @@ int route_init(struct route_log *l, const struct session *base, struct err *e);
 void route_release(struct route_log *l);
 /* Returns ERR_DATA if the MoE layers of s differ from the base's. */
 int route_check(const struct route_log *l, const struct session *s, struct err *e);
-/* Observes s from position `at` on. to: counts of a candidate, or NULL for the base. */
+/* Observes s, starting at position `at`. to: counts of a candidate, or NULL for the base. */
 void route_watch(struct route_log *l, struct session *s, int64_t at, struct eval_route *to);
 
 #endif

@@ -206,7 +206,7 @@ static int base_rows(struct work *w, int64_t i_chunk, int64_t row, int64_t n, st
     return 0;
 }
 
-/* Scores n rows of a window, from `row` on, for each candidate without a cached result. */
+/* Scores n rows of a window, starting at `row`, for each candidate without a cached result. */
 static int compare_rows(struct work *w, const int32_t *chunk, int64_t row, int64_t n,
                         struct err *e) {
     for (int i = 0; i < w->job->n_cand; i++) {
@@ -241,7 +241,7 @@ static int score_rows(struct work *w, int64_t c, int64_t at, int64_t n, struct e
     return 0;
 }
 
-/* Observes the expert choices of candidate i (n_cand: the base) from position `at` on. */
+/* Observes the expert choices of candidate i (n_cand: the base), starting at position `at`. */
 static void watch_route(void *ud, int i, int64_t at) {
     struct work *w = ud;
     const bool is_base = i == w->job->n_cand;

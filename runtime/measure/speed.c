@@ -95,7 +95,7 @@ static double weight_bytes(const struct session *s, const struct gr_use *u) {
     return (double)w->n_bytes * (double)s->g->node[u->node].moe.n_used / (double)w->ne[2];
 }
 
-/* Returns the bytes read to generate one token with `depth` tokens in the cache. */
+/* Returns how many bytes are read to generate one token with `depth` tokens in the cache. */
 static double token_bytes(const struct session *s, double depth) {
     double sum =
         (double)model_weight(s->m, s->g->output)->n_bytes + 2.0 * (double)s->cache.rec.n_bytes;
@@ -115,7 +115,7 @@ struct speed_run {
     const struct results_cache_of *keep; /* repetitions of an earlier run */
 };
 
-/* Sets *sec to the seconds of one repetition. */
+/* Sets *sec to the time of one repetition, in seconds. */
 static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
     double t = progress_now_s();
     TRY(session_step(r->s, r->ids, r->pp, r->logits, e));

@@ -106,7 +106,7 @@ struct image_prompt {
 };
 
 /* Lists the parts that replace an image's placeholder in the prompt. index: the number of images
- * before it in the conversation, which some models are told. */
+ * before it in the conversation, which some models' prompts include. */
 void image_prompt(const struct vision_params *p, const struct pixels *px, int index,
                   struct image_prompt *out);
 void image_prompt_release(struct image_prompt *pr);

@@ -261,7 +261,7 @@ static void chunk_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* Returns the rows per chunk: fewer if there would not be two chunks for each thread. */
+/* Returns the number of rows per chunk: fewer if there would not be two chunks for each thread. */
 static int64_t chunk_rows(const struct vision_tower *v, int64_t n) {
     const int64_t square = square_of(v), least = max_i64(n / (2 * pool_size(v->pool)), 24);
     return min_i64(div_up(least, square) * square, v->chunk);

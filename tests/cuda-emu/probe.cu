@@ -13,7 +13,8 @@ struct probe_job {
     int mistake;
 };
 
-/* Copies columns from `first` on of B to the slot. Mistake PROBE_CHUNKS: in memory order. */
+/* Copies the columns of B that start at `first` to the slot. Mistake PROBE_CHUNKS: in memory
+ * order. */
 template <int N> CU_DEV void tile(const struct probe_job &j, uint8_t *slot, int first) {
     for (int i = (int)threadIdx.x; i < 8 * N; i += (int)blockDim.x) {
         const int n = i / 8, c = j.mistake == PROBE_CHUNKS ? i % 8 : i % 8 ^ n % 8;

@@ -22,7 +22,7 @@ static inline void byte_tokens(const char **text, size_t *len) {
 }
 
 enum { WORDS_FROM = 257, WORDS_MOST = 64 };
-/* Creates *v with these tokens, and with n words from token WORDS_FROM on. */
+/* Creates *v with these tokens, and with n words starting at token WORDS_FROM. */
 static inline int byte_word_vocab(struct gram_vocab **v, const char *const *word, size_t n,
                                   struct err *e) {
     const char *text[WORDS_FROM + WORDS_MOST];

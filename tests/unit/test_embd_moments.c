@@ -24,7 +24,7 @@ static const struct {
 static const char *const norms[2] = {"blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"};
 static float norm[2][N], w[MATRICES][130 * N], embd[VOCAB * N];
 
-/* Writes a model with the matrices from `from` on and the first n_norms norms, and opens it. */
+/* Writes a model with matrix `from`, all later ones, and the first n_norms norms, and opens it. */
 static struct gguf *make(const char *file, int from, int n_norms) {
     struct err e;
     struct gguf *g = NULL;

@@ -116,7 +116,8 @@ static int sub_of(enum qtype t) {
     return 32;
 }
 
-/* Compares the searches of a row; from `first` on, the bound holds for every block. */
+/* Compares the searches of a row. For search `first` and all later ones, the bound holds for every
+ * block. */
 static void compare_row(enum qtype t, const float *x, const float *imp, int first,
                         double total[3]) {
     static float y[3][N];

@@ -446,8 +446,8 @@ static void test_domains_and_routing(void) {
     session_free(rough);
 }
 
-/* Checks that a window longer than a piece gives, from its first row on, the same results as in a
- * single piece. */
+/* Checks that a window longer than a piece gives, starting with its first row, the same results as
+ * in a single piece. */
 static void test_long_window(void) {
     enum { CTX = WINDOWS_PIECE + 60 };
     struct err e = {0};

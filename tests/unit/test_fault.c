@@ -30,7 +30,7 @@ static const char *intact(void) {
     return tmp_path("m.gguf");
 }
 
-/* Returns a copy of the model in which n values of a tensor from `at` on are `value`. */
+/* Returns a copy of the model in which n values of a tensor, starting at `at`, are `value`. */
 static const char *with(const char *tensor, int64_t at, int64_t n, float value) {
     struct gguf *g = NULL;
     struct err e;

@@ -409,7 +409,8 @@ static void test_broken(void) {
     json_free(tools);
 }
 
-/* Returns the model's part of a rendered turn: from the first marker on, without the turn's end. */
+/* Returns the model's part of a rendered turn: starting at the first marker, without the turn's
+ * end. */
 static void cut(char *turn) {
     static const char *const begin[] = {"<tool_call>",
                                         "<seed:tool_call>",

@@ -106,7 +106,8 @@ static int feed(struct session *s, const struct scene *c, struct seq *q, int64_t
     return session_pass(s, &(struct session_pass){.row = row, .n = to - from, .logits = l}, e);
 }
 
-/* The end of a piece of at most k tokens from i on; an image is not cut if that is not possible. */
+/* The end of a piece of at most k tokens that starts at i; an image is not cut if that is not
+ * possible. */
 static int64_t piece_end(const struct scene *c, int64_t i, int64_t k) {
     int64_t end = min_i64(i + k, c->g.n_ids);
     for (int j = 0; j < c->n_images && c->whole; j++)

@@ -223,7 +223,8 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
     }
 }
 
-/* Decodes the keys and latent rows of nk positions from k0 on into w->block, next to each other. */
+/* Decodes the keys and latent rows of nk positions, starting at k0, into w->block, next to each
+ * other. */
 static void load_latent(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     const struct kern *kern = &j->s->kern;
@@ -235,7 +236,7 @@ static void load_latent(const struct job *j, const struct work *w, int64_t k0, i
         kv->vt->get(kv->vt, kern, v + (uint64_t)i * kv->v_row, to + kv->k_dim, kv->v_dim, true);
     }
 }
-/* Returns the keys of nk positions from k0 on as f32 rows with stride hd. */
+/* Returns the keys of nk positions, starting at k0, as f32 rows with stride hd. */
 static const float *load_keys(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     if (j->n->attn.latent) {

@@ -79,7 +79,7 @@ void exec_cuda_copy_drop(struct weight_mem *mem, struct weight_copy *c) {
 
 /* ---- room for others ------------------------------------------------------------------------- */
 
-/* Estimates the bytes of weight w encoded with 8.5 bits per value; 0 for GR_NONE. */
+/* Estimates the size of weight w encoded with 8.5 bits per value; 0 for GR_NONE. */
 static uint64_t encoded_bytes(const struct session *s, gr_w w) {
     if (w == GR_NONE) return 0;
     const struct weight *x = model_weight(s->m, w);
