@@ -11,8 +11,8 @@ static const struct cmd_spec convert_spec = {
     .synopsis = "HF_DIR -o OUT.gguf [--type TYPE] [--mmproj FILE] [--lora DIR] [--pad] [--no-mtp] "
                 "[--keep-mxfp4] [--split-max SIZE] [--dry-run] [--name NAME] [--pre NAME]",
     .about = "Converts a Hugging Face folder to GGUF. Structural errors are reported before any\n"
-             "weight is read. The output is the language model; vision towers go to a file of "
-             "their own.",
+             "weight is read. The output is the language model; vision towers go to a separate "
+             "file.",
     .opts = convert_options,
     .min_args = 1,
     .max_args = 1,

@@ -7,7 +7,7 @@
 static const struct cmd_spec replay_spec = {
     .name = "replay",
     .synopsis = "FILE.gguf [--source BASE.gguf] [--imatrix FILE] [--gram FILE] [-o COPY.gguf]",
-    .about = "Makes a quantized file again from the record in it and compares both byte by byte. "
+    .about = "Rebuilds a quantized file from the record in it and compares the two byte by byte. "
              "Exit status 1 if\nthey differ.",
     .opts = replay_options,
     .min_args = 1,

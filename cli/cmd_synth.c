@@ -8,10 +8,9 @@ static const struct cmd_spec synth_spec = {
     .name = "synth",
     .synopsis = "[--arch-from CONFIG.json|NAME] [--layers N] [--recipe R] [--tokenizer DIR] -o "
                 "OUT.gguf",
-    .about =
-        "Writes a model of random weights with the shapes, types and keys of a real one: for "
-        "speed and\nmemory work without weights. Every engine can load it. It has a vocabulary "
-        "only with --tokenizer.",
+    .about = "Writes a model with random weights and the shapes, types and keys of a real one, to "
+             "measure speed\nand memory without downloading it. Every engine can load it. It has a "
+             "vocabulary only with --tokenizer.",
     .opts = synth_options,
     .min_args = 0,
     .max_args = 0,

@@ -197,7 +197,7 @@ static int unknown_form(const struct st_tensor *t, const char *lacks, struct err
     bool fp8 = t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2;
     return err_set(
         e, ERR_DATA,
-        "tensor %s has dtype %s%s%s: it is neither plain numbers nor stored in a known form "
+        "tensor %s has dtype %s%s%s: it is neither plain numbers nor stored in a known format "
         "(FP8, compressed-tensors, GPTQ, AWQ, NVFP4, MXFP4, bitsandbytes); "
         "convert the unquantized (BF16) release",
         show_n(t->name, strlen(t->name)).s, st_dtype_name(t->dtype),

@@ -190,7 +190,8 @@ static int choose_texts(struct work *w, const struct select_args *a, const struc
 static int check_options(const struct work *w, const struct select_args *a, struct err *e) {
     if (!str_ends(a->out, ".jsonl"))
         return err_set(e, ERR_USAGE,
-                       "%s: the selection is written as .jsonl: give a file of that name", a->out);
+                       "%s: the selection is written as .jsonl: give a file name with that ending",
+                       a->out);
     TRY(out_check(a->out, w->overwrite, e));
     for (int i = 0; i < a->n_texts; i++)
         if (strcmp(a->text[i], "-") == 0)

@@ -309,7 +309,7 @@ int guard_write(struct constraint *g, const char *name, const char *text, size_t
         if (way == GUARD_KEEP) rc = guard_keep(g->dir, name, e);
         if (way == GUARD_ASIDE) {
             aside = aside_name(name);
-            log_warn("%s %s and stays: the new one is %s", path,
+            log_warn("%s %s and is kept: the new one is %s", path,
                      state == GUARD_EDITED ? "was edited" : "was not written by hone", aside);
             free(path);
             path = io_join(g->dir, aside);

@@ -149,8 +149,7 @@ static int read_measured(struct sens_group *g, const cJSON *j, const char *path,
         TRY(take_type(doc_get(m, "to"), g, &t.to, path, e));
         if (!doc_i64(m, "budget_bytes", &budget) || budget < 1 || !usable(fabs(t.diff), 0) ||
             !usable(t.diff_stderr, 0))
-            return err_set(e, ERR_DATA, "%s: group %s: a step's numbers are not usable", path,
-                           g->name);
+            return err_set(e, ERR_DATA, "%s: group %s: a step has invalid numbers", path, g->name);
         t.budget = (uint64_t)budget;
         if (g->n_steps < SENS_MAX_STEPS) g->step[g->n_steps++] = t;
     }

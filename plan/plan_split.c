@@ -40,7 +40,7 @@ int plan_split_check(const struct plan_split *s, struct err *e) {
     if (!s->n_cards || s->reserve < most) return 0;
     return err_set(e, ERR_USAGE,
                    "--reserve keeps %s of each card free, and --vram has %s: nothing is left for a "
-                   "model; name a smaller --reserve",
+                   "model; use a smaller --reserve",
                    show_bytes(s->reserve).s, show_bytes(most).s);
 }
 

@@ -184,7 +184,7 @@ static void more_plots(const struct result *r, struct buf *out) {
 
 static void put_words(const struct result *r, struct buf *out) {
     buf_fmt(out,
-            "<details><summary>What the words mean</summary><p>The mean divergence says how far a "
+            "<details><summary>What the words mean</summary><p>The mean divergence shows how far a "
             "file's next-token probabilities are from those of %s (Kullback-Leibler, in "
             "nats; 0 is the same). &plusmn; is one standard error.</p><dl>",
             pick_base_word(r));

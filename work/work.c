@@ -19,7 +19,8 @@ static int most_of(const char *text, struct device *d, struct err *e) {
     for (int i = 0;; i++) {
         const size_t n = strcspn(text, ",");
         if (n >= sizeof one || (i && i > d->n_more))
-            return err_set(e, ERR_USAGE, "--max-vram: a size, or one for each device of --device");
+            return err_set(e, ERR_USAGE,
+                           "--max-vram: give a size, or one for each device of --device");
         memcpy(one, text, n);
         one[n] = 0;
         TRY(size_parse(one, "--max-vram", i ? &d->more_bytes[i - 1] : &d->max_bytes, e));
