@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Copies a GGUF file and turns its unused tokens (type 5: no text in answers) into normal ones, spelled by their names.
 
-A model of random weights with a small vocabulary (hone synth --tokenizer) generates mostly unused tokens, so that a stream of
+A model with random weights and a small vocabulary (hone synth --tokenizer) generates mostly unused tokens, so that a stream of
 it would show nothing.
 
     bench/spell.py IN.gguf OUT.gguf

@@ -8,7 +8,7 @@
 # Repeated work: the CPU seconds of both runs together, minus those of the undisturbed run, divided by the number of
 # threads; includes startup and reading the files. CPU time is meaningful on a busy machine, too. The limit is MAX
 # seconds (60). HONE is the binary, SEED the seed, RESULT a JSON file to write, WORK a folder to keep (default: a
-# temporary one). Without SRC, a model of random weights and small texts is used, with every kind of step, or only the
+# temporary one). Without SRC, a model with random weights and small texts are used, with every kind of step, or only the
 # cheap ones if N is at most 5 (make test); KINDS selects different ones.
 set -eu
 n=${1:-3}
