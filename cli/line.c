@@ -154,6 +154,7 @@ static int next_char(struct line *l) {
     return REPLACEMENT;
 }
 
+/* Returns the line that belongs to libedit's editor. */
 static struct line *line_of(EditLine *el) {
     struct line *l = NULL;
     el_get(el, EL_CLIENTDATA, &l);

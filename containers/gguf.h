@@ -84,12 +84,15 @@ int gguf_n_shards(const struct gguf *g);
 const char *gguf_shard_path(const struct gguf *g, int shard);
 /* Returns the number of bytes before the tensor data of a shard. */
 const uint8_t *gguf_shard_header(const struct gguf *g, int shard, uint64_t *n_bytes);
+/* Returns the file size of shard i, from 0. */
 uint64_t gguf_shard_bytes(const struct gguf *g, int shard);
 struct file_id;
+/* Returns the identity of shard i's file, from 0: size, inode and times. */
 const struct file_id *gguf_shard_id(const struct gguf *g, int shard);
 /* Appends name, size, time stamp and header hash of every file: a cheap substitute for a hash of
  * the whole content. */
 void gguf_stamp(const struct gguf *g, struct buf *out);
+/* Returns the number of keys in the first shard, which has the model's metadata. */
 int64_t gguf_n_kv(const struct gguf *g);
 int64_t gguf_n_tensors(const struct gguf *g);
 /* Returns key i; NULL: out of range. */
@@ -147,6 +150,7 @@ int gguf_check_data(const struct gguf *g, const struct gguf_tensor *t, struct er
  * that all bytes were written, syncs and renames; nothing appears under the final name before
  * that. */
 struct gguf_w;
+/* Returns an empty file to fill; release it with gguf_w_free(). */
 struct gguf_w *gguf_w_new(void);
 void gguf_w_free(struct gguf_w *w); /* without commit: removes the temporary files */
 

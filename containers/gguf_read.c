@@ -80,6 +80,7 @@ struct cur {
     const uint8_t *data;
     uint64_t size, off;
 };
+/* Returns the number of unread bytes. */
 static uint64_t bytes_left(const struct cur *c) {
     return c->size - c->off;
 }

@@ -10,6 +10,7 @@
 #include "base/fp.h"
 #include "containers/qtype.h"
 
+/* Returns v rounded to a code from -127 to 127. */
 static int8_t round_code(float v) {
     /* Infinity becomes the largest code, NaN becomes 0. */
     if (!(fabsf(v) < 127.5f)) return v > 0 ? 127 : v < 0 ? -127 : 0;

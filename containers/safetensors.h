@@ -56,6 +56,7 @@ const struct st_tensor *st_tensor_at(const struct st *s, int64_t i);
 /* Returns whether the file has a tensor of this name with a zero dimension; such tensors are not in
  * the list. */
 int st_is_empty(const struct st *s, const char *name);
+/* Returns the size of the whole file, with its header. */
 uint64_t st_file_bytes(const struct st *s);
 /* Returns the value of a key in "__metadata__"; NULL: absent. */
 const char *st_meta(const struct st *s, const char *key);

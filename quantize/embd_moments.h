@@ -23,6 +23,7 @@ struct embd_moments {
  * the number of threads or the machine. */
 int embd_moments_make(struct embd_moments *m, const struct gguf *g, struct pool *pool,
                       struct err *e);
+/* Frees the sums and clears *m. */
 void embd_moments_release(struct embd_moments *m);
 /* Returns a tensor's moments: from the file or, for embeddings, from m; NULL: missing. */
 const struct gram_input *embd_moments_find(const struct embd_moments *m, const struct gram *gram,

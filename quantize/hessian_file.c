@@ -243,6 +243,7 @@ static int write_data(struct gguf_w *w, const struct gram_input *in, struct err 
     return 0;
 }
 
+/* Writes the file's keys: names and inputs of the weights. */
 static void write_keys(struct gguf_w *w, const struct gram *m) {
     const char **a = xcalloc((size_t)m->n_weights + 1, sizeof *a);
     gguf_w_str(w, "general.type", "gram");

@@ -56,6 +56,7 @@ const struct gram_input *gram_find_out(const struct gram *m, const char *weight,
                                        int64_t n_mat);
 /* Reads a file and checks its structure. The values of the sums are checked when they are used. */
 int gram_read(struct gram *m, const char *path, struct err *e);
+/* Writes the moments as a GGUF file. */
 int gram_write(const struct gram *m, const char *path, bool overwrite, struct err *e);
 
 #endif

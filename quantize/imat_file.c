@@ -411,6 +411,7 @@ static int write_gguf_data(const struct imat *m, bool moments, struct gguf_w *w,
     return rc;
 }
 
+/* Writes the importance matrix as GGUF; moments: with sums of all powers. */
 static int write_gguf(const struct imat *m, const char *path, bool moments, bool overwrite,
                       struct err *e) {
     struct gguf_w *w = gguf_w_new();

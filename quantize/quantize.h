@@ -74,6 +74,7 @@ struct quantize_report {
     uint64_t file_bytes; /* size of all output files, exact even with dry_run */
     double bpw, seconds;
 };
+/* Quantizes one model and fills r. */
 int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e);
 /* Writes several outputs while reading o[0].in once; imatrix, search, pool, overwrite, dry_run and
  * device are also those of o[0]. Each tensor is encoded once per type. If anything fails before the

@@ -9,6 +9,7 @@
 #include "kernels/bench.h"
 #include "quantize/synth.h"
 
+/* Fills n bytes with random values. */
 static void random_bytes(struct rng *r, uint8_t *p, int64_t n) {
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) store_u64(p + i, rng_u64(r));

@@ -165,6 +165,7 @@ extern const int ask_n_sampling;
  * the functions below, they fill in a from v, the value at `path` in the request, and return 0, or
  * the HTTP status of an error with *f filled in. */
 int ask_read_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* Reads whether a stream ends with token counts. */
 int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads the number of alternatives per token; 0 does not request logprobs by itself. */
 int ask_read_top(struct ask *a, const struct json *v, const char *path, struct fault *f);
@@ -191,6 +192,7 @@ int ask_must_call(struct ask *a, const struct json *name, const char *path, stru
 /* Reads which tools may be called: {"mode": "auto" | "required", "tools": [{"name"} or {"function":
  * {"name"}}]}. */
 int ask_read_allowed(struct ask *a, const struct json *v, const char *path, struct fault *f);
+/* Reads the request's model name, which need not exist. */
 int ask_read_model(struct ask *a, const struct json *v, const char *path, struct fault *f);
 
 /* Fills in a->schemas from the body of a request. */

@@ -19,6 +19,7 @@ enum { CHECK_GONE_MS = 100 }; /* interval of checks for clients that left, which
 
 /* ---- lists of jobs ---- */
 
+/* Appends a job to the list. */
 static void jobs_add(struct model_jobs *l, struct job *j) {
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 16;
@@ -77,6 +78,7 @@ static void hand_over(struct server *s, struct listed *l) {
 
 /* ---- memory ---- */
 
+/* Returns whether the model takes memory: loaded or closing. */
 static bool is_in_memory(const struct listed *l) {
     return l->state == MODEL_LOADED || l->state == MODEL_CLOSING;
 }

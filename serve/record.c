@@ -103,6 +103,7 @@ static void put_kwargs(struct jw *w, const struct ask *a) {
 
 /* ---- the request ---- */
 
+/* Writes the sampling options and the seed of the choice. */
 static void put_sampling(struct jw *w, const struct task *t, int choice) {
     jw_obj(w, "sampling");
     put_sample(&t->ask.sample, w);

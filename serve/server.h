@@ -166,15 +166,20 @@ void serve_compile(struct server *s, struct task *t);
 /* Queues a task for the engine; fails it if too many are waiting. */
 void serve_submit(struct server *s, struct task *t);
 
+/* Answers whether the server takes requests and the state of each model. */
 void info_health(struct server *s, struct job *j);
 void info_models(struct server *s, struct job *j);
 /* Answers with the entry of the model `id`, n bytes; 404 if unknown. */
 void info_model(struct server *s, struct job *j, const char *id, size_t n);
+/* Answers the settings of the model that the query names. */
 void info_props(struct server *s, struct job *j);
 /* Answers with the state of all slots; 503 if ?fail_on_no_slot=1 and none is free. */
 void info_slots(struct server *s, struct job *j);
+/* Answers the counters in Prometheus's text format. */
 void info_metrics(struct server *s, struct job *j);
+/* Answers all models, as Ollama's /api/tags. */
 void info_tags(struct server *s, struct job *j);
+/* Answers the models in memory, as Ollama's /api/ps. */
 void info_ps(struct server *s, struct job *j);
 void info_version(struct server *s, struct job *j);
 void info_root(struct server *s, struct job *j);
@@ -187,11 +192,13 @@ void later_generate(struct served *d, struct job *j, const struct json *body);
 void later_tokenize(struct served *d, struct job *j, const struct json *body);
 /* Answers with the text of "tokens". */
 void later_detokenize(struct served *d, struct job *j, const struct json *body);
+/* Answers the rendered prompt without generating; runs once the model is loaded. */
 void later_template(struct served *d, struct job *j, const struct json *body);
 /* Answers .../count_tokens and .../input_tokens. */
 void later_count(struct served *d, struct job *j, const struct json *body);
 /* Answers GET /tokenizer_info. */
 void later_tokenizer(struct served *d, struct job *j, const struct json *body);
+/* Answers the details of model i, as Ollama's /api/show. */
 void named_show(struct server *s, int i, struct job *j);
 
 #endif

@@ -250,6 +250,7 @@ static struct jval make_macro(struct jctx *c, const struct jnode *n) {
     return v;
 }
 
+/* Runs the body and assigns its output; a break in it skips the assignment. */
 static void exec_set_block(struct jctx *c, const struct jnode *n) {
     size_t m = jx_mark(c);
     jx_enter(c, n->scope);
@@ -262,6 +263,7 @@ static void exec_set_block(struct jctx *c, const struct jnode *n) {
     assign_target(c, n->a, v);
 }
 
+/* Runs the body and prints its output through the filters. */
 static void exec_filter_block(struct jctx *c, const struct jnode *n) {
     size_t m = jx_mark(c);
     jx_enter(c, n->scope);
@@ -276,6 +278,7 @@ static void exec_with(struct jctx *c, const struct jnode *n) {
     jexec(c, n->list2);
 }
 
+/* Calls the macro with the body as caller(). */
 static void exec_call_block(struct jctx *c, const struct jnode *n) {
     struct jkw caller = {jv_str("caller"), make_macro(c, n)};
     jv_print(c, jeval_call_node(c, n->a, &caller));

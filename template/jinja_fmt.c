@@ -171,6 +171,7 @@ static struct jval ascii_of(struct jctx *c, struct jval v) {
     return jx_take(c, m);
 }
 
+/* Returns Python's repr() of v as a string. */
 static struct jval repr_of(struct jctx *c, struct jval v) {
     size_t m = jx_mark(c);
     jv_repr(c, v);

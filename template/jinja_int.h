@@ -442,6 +442,7 @@ struct jval jv_str(const char *s); /* borrowed, NUL-terminated */
 struct jval jv_copy(struct jctx *c, const char *s, size_t n);
 /* Returns an empty list with room for cap items. */
 struct jval jv_list(struct jctx *c, uint32_t cap);
+/* Returns a tuple of n values. */
 struct jval jv_tuple(struct jctx *c, const struct jval *v, uint32_t n);
 /* Returns an empty dict with room for cap entries. */
 struct jval jv_dict(struct jctx *c, uint32_t cap);

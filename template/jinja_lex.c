@@ -79,6 +79,7 @@ static size_t skip_space(const struct lexer *x, size_t i) {
     return i;
 }
 
+/* Returns whether the source has the text at position i. */
 static bool text_at(const struct lexer *x, size_t i, const char *lit) {
     size_t k = strlen(lit);
     return i + k <= x->n && memcmp(x->s + i, lit, k) == 0;

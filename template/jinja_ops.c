@@ -147,6 +147,7 @@ static struct jval repeat_value(struct jctx *c, struct jval v, struct jval times
     return r;
 }
 
+/* Returns a + b; if one is markup, the other is escaped first. */
 static struct jval add_strings(struct jctx *c, struct jval a, struct jval b) {
     bool markup = (a.flag | b.flag) & JF_MARKUP;
     if (markup) { /* Markup escapes the other operand. */
@@ -170,10 +171,12 @@ static struct jval add_lists(struct jctx *c, struct jval a, struct jval b) {
     return r;
 }
 
+/* Returns whether v is a string, list or tuple. */
 static bool is_seq(struct jval v) {
     return v.tag == JT_STR || v.tag == JT_LIST || v.tag == JT_TUPLE;
 }
 
+/* Returns whether v is an integer of any size or a truth value. */
 static bool is_int(struct jval v) {
     return v.tag == JT_INT || v.tag == JT_BOOL || v.tag == JT_BIG;
 }

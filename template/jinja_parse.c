@@ -31,6 +31,7 @@ void jp_fail(struct jparser *p, const char *text) {
     jx_fail(p->c, "syntax", "%s", text);
 }
 
+/* Returns the current token's name or kind for error messages. */
 static const char *describe_token(struct jparser *p) {
     if (p->tok->kind == TK_NAME) return jv_cstr(p->c, p->tok->val);
     return jtok_name(p->tok->kind);
@@ -131,6 +132,7 @@ static struct jnode *parse_dict(struct jparser *p) {
     return jp_text(p, n, n->start);
 }
 
+/* Parses a name or constant; with_ns: allows ns.attribute, as assignments do. */
 static struct jnode *parse_name(struct jparser *p, bool with_ns) {
     struct jval name = p->tok->val;
     struct jnode *n;
@@ -327,6 +329,7 @@ void jp_args(struct jparser *p, struct jnode *n) {
     n->flag = n->list2 != NULL;
 }
 
+/* Parses the arguments of a call of `of`. */
 static struct jnode *parse_call(struct jparser *p, struct jnode *of) {
     struct jnode *n = jp_node(p, JN_CALL);
     n->a = of;

@@ -63,6 +63,7 @@ static struct symtab *symtab_new(struct resolver *r, struct symtab *parent, stru
     return st;
 }
 
+/* Returns a new function scope; its locals get slots of their own. */
 static struct func *func_new(struct resolver *r, struct func *outer) {
     struct func *f = jx_alloc(r->c, 1, sizeof *f);
     f->outer = outer;
@@ -456,6 +457,7 @@ static void walk_block(struct resolver *r, struct jnode *n) {
     n->scope->n_slots = fn->n_slots;
 }
 
+/* Resolves a statement whose body has a scope of its own. */
 static void walk_inner(struct resolver *r, struct symtab *st, struct jnode *n, bool soft) {
     struct symtab *in;
     switch ((int)n->kind) {

@@ -5,9 +5,11 @@
 
 #include <string.h>
 
+/* Returns whether the optional argument was passed. */
 static bool is_given(struct jval v) {
     return v.tag != JT_MISSING;
 }
+/* Returns whether the optional argument was passed and is not none. */
 static bool is_set(struct jval v) {
     return v.tag != JT_MISSING && v.tag != JT_NONE;
 }

@@ -310,6 +310,7 @@ static struct jnode *parse_statement(struct jparser *p) {
     jx_fail(p->c, "syntax", "Encountered unknown tag '%s'.", jv_cstr(p->c, p->tok->val));
 }
 
+/* Returns whether the current name ends the block; ends: list up to NULL, or NULL. */
 static bool at_end_tag(const struct jparser *p, const char *const *ends) {
     for (; ends && *ends; ends++)
         if (jp_is_name(p, *ends)) return true;

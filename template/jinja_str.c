@@ -6,6 +6,7 @@
 
 #include <utf8proc.h>
 
+/* Returns whether the optional argument was passed. */
 static bool is_given(struct jval v) {
     return v.tag != JT_MISSING;
 }

@@ -113,6 +113,7 @@ static const struct {
 #include "template/jinja_case.def"
 };
 
+/* Appends up to three code points; 0 ends them. */
 static void put_seq(struct jctx *c, const uint32_t seq[3]) {
     for (int i = 0; i < 3 && seq[i]; i++) ju_put(c, seq[i]);
 }

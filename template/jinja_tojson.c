@@ -65,6 +65,7 @@ static void new_line(struct dump *d) {
     for (int i = 0; i < d->depth; i++) jx_add(d->c, d->indent.u.s, d->indent.len);
 }
 
+/* Writes a number as Python's json does, with NaN and Infinity. */
 static void dump_number(struct dump *d, struct jval v) {
     jx_as_value(d->c, v);
     if (v.tag == JT_FLOAT && (isnan(v.u.f) || isinf(v.u.f))) {

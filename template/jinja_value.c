@@ -94,6 +94,7 @@ struct jval jv_dict(struct jctx *c, uint32_t cap) {
     return v;
 }
 
+/* Returns h mixed with the 8 bytes at s. */
 static uint64_t hash_word(uint64_t h, const char *s) {
     uint64_t w;
     memcpy(&w, s, 8);
@@ -163,6 +164,7 @@ static uint64_t hash_of(struct jctx *c, struct jval k) {
     return k.tag;
 }
 
+/* Returns whether the entry has the key k, whose hash is given. */
 static bool same_key(struct jctx *c, const struct jent *e, struct jval k, uint64_t hash) {
     if (e->hash != hash) return false;
     if (e->k.tag == JT_STR && k.tag == JT_STR) return jv_eqs(e->k, k);

@@ -145,6 +145,7 @@ static bool check_texts(const struct jinja *t, const struct chat_case *k, struct
     return false;
 }
 
+/* Returns the scenario's test case, with a fixed current time. */
 static struct chat_case case_of(struct jval scenario, struct jval defaults) {
     struct chat_case k = chat_case_of(scenario, defaults);
     k.now = LINT_NOW;
@@ -537,6 +538,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
     return rc;
 }
 
+/* Lints a template; a template that does not parse is reported as a finding. */
 static int run(struct lint_report *r, const char *src, size_t len, const char *name,
                enum jinja_mode mode, struct err *e) {
     struct jinja *t, *lenient;

@@ -13,6 +13,7 @@
 #include "template/jinja.h"
 
 enum lint_severity { LINT_INFO, LINT_WARN, LINT_ERROR };
+/* Returns "info", "warning" or "error". */
 const char *lint_severity_name(enum lint_severity s);
 
 struct lint_finding {

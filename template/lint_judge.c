@@ -27,6 +27,7 @@ static int probe_at(const char *id) {
 static bool failed(const struct judge *j, const char *id) {
     return j->o[probe_at(id)].failed;
 }
+/* Returns whether probe i has the id. */
 static bool is_probe(int i, const char *id) {
     return strcmp(lint_probe_id(i), id) == 0;
 }
@@ -68,10 +69,12 @@ static bool raised(const struct judge *j, int i) {
 static bool knows_tools(const struct lint_caps *c) {
     return c->tools || c->calls || c->tries;
 }
+/* Returns whether the template has no support for tools. */
 static bool no_tools(const struct judge *j, int i) {
     UNUSED(i);
     return !knows_tools(&j->r->caps);
 }
+/* Returns whether the template does not render tool calls. */
 static bool no_calls(const struct judge *j, int i) {
     UNUSED(i);
     return !j->r->caps.calls;
@@ -125,10 +128,12 @@ static bool parts_fail(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "user_parts");
 }
+/* Returns whether the template has nothing to do with reasoning. */
 static bool never_thinks(const struct judge *j, int i) {
     UNUSED(i);
     return !j->r->caps.thinks;
 }
+/* Returns whether reasoning of earlier answers reaches the prompt. */
 static bool reads_thinking(const struct judge *j, int i) {
     UNUSED(i);
     return j->r->caps.reads;

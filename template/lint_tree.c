@@ -26,6 +26,7 @@ static int64_t find_node(const struct jnode *n, struct jval name,
     }
     return -1;
 }
+/* Returns whether n is the variable `name`. */
 static bool is_name(const struct jnode *n, struct jval name) {
     return n->kind == JN_NAME && n->val.tag == JT_STR && jv_eqs(n->val, name);
 }
@@ -90,10 +91,12 @@ static bool index_call(const struct jnode *n, const struct jinja *t) {
     UNUSED(t); /* `if loop.index` is not a call */
     return calls(n, "index");
 }
+/* Returns whether n calls replace with a count. */
 static bool replace_count(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return n->n > 2 && calls(n, "replace");
 }
+/* Returns whether n calls split or rsplit with a limit. */
 static bool split_count(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return n->n > 1 && (calls(n, "split") || calls(n, "rsplit"));

@@ -47,6 +47,7 @@ int repair_known(int i, const char **id, const char **rule, const char **why) {
     return P_COUNT;
 }
 
+/* Returns whether the plan changes nothing. */
 static bool empty(const struct repair_plan *p) {
     return p->pieces == 0;
 }

@@ -57,6 +57,7 @@ static bool is_args(const struct finder *f, const struct jnode *n) {
     if (n->kind == JN_ITEM) return n->b && n->b->kind == JN_CONST && jv_is(n->b->val, "arguments");
     return n->kind == JN_NAME && in_list(f->args, f->n_args, n->val);
 }
+/* Returns whether n calls the method on a value. */
 static bool calls_method(const struct jnode *n, const char *method) {
     return n->kind == JN_CALL && n->a && n->a->kind == JN_ATTR && jv_is(n->a->val, method);
 }
@@ -342,6 +343,7 @@ static bool holds_index(const struct jnode *n) {
     return holds_index(n->a) || holds_index(n->b);
 }
 
+/* Returns whether n is the variable `messages`; n may be NULL. */
 static bool is_messages(const struct jnode *n) {
     return n && n->kind == JN_NAME && jv_is(n->val, "messages");
 }

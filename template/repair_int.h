@@ -57,6 +57,7 @@ bool proof_failed(const struct proof *p, int i);
 bool proof_failed_id(const struct proof *p, const char *id); /* false for unknown ids */
 /* Returns whether a list of ids separated by spaces contains id. */
 bool proof_listed(const char *list, const char *id);
+/* Returns how many checks failed. */
 int proof_n_failed(const struct proof *p);
 /* Compares a template with the last accepted one. Returns whether no check got worse and, unless
  * `first` is NULL, one of its checks (ids separated by spaces) improved. accept: a passing template
@@ -83,6 +84,7 @@ bool body_reads(const struct jinja *t, const char *name);
 void prelude_write(struct buf *out, const struct jinja *t, const struct repair_plan *p);
 /* Return whether the template's family has rows for calls, or for tools, as text. */
 bool prelude_knows_calls(const struct jinja *t);
+/* Returns whether the template can show tools, so that calls can be normalized for it. */
 bool prelude_knows_tools(const struct jinja *t);
 /* Appends Jinja code that parses variable `a` as the JSON text of an object and sets `o` on success
  * (repair_reader.c). as_is: the body prints text unchanged, so text with \u escapes that cannot be

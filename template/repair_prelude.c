@@ -51,6 +51,7 @@ static void note_node(struct names *k, const struct jnode *n) {
         add_name(k, n->list->val);
 }
 
+/* Notes the names used in the nodes and all below. */
 static void walk(struct names *k, const struct jnode *n) {
     for (; n; n = n->next) {
         note_node(k, n);
@@ -108,6 +109,7 @@ struct writer {
 static void put(struct writer *w, const char *s) {
     buf_str(w->out, s);
 }
+/* Returns whether the plan includes the piece. */
 static bool plan_wants(const struct writer *w, enum repair_piece k) {
     return plan_has(w->plan, k);
 }

@@ -54,6 +54,7 @@ static int render(const struct proof *p, const struct jinja *t, struct jval scen
     return jinja_render_fn(t, chat_case_vars, &k, k.now, &lim, out, je, &ignored);
 }
 
+/* Returns whether both texts are equal. */
 static bool equal(const struct buf *a, const struct buf *b) {
     return a->len == b->len && (!a->len || memcmp(a->data, b->data, a->len) == 0);
 }

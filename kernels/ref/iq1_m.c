@@ -6,12 +6,14 @@
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const void *blk, const struct kern_grid *g, int i) {
     const struct blk_IQ1_M *x = blk;
     const int h = i / 8, high = x->qh[h / 2] >> (4 * (h % 2)) & 15;
     return g->iq1[(x->qs[h] | (high & 7) << 8) + (high & 8 ? KERN_IQ1 : 0)][i % 8];
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const void *blk, int k) {
     const struct blk_IQ1_M *x = blk;
     return 2 * (load_u16(x->scales + 2 * (k / 4)) >> (3 * (k % 4)) & 7) + 1;

@@ -5,6 +5,7 @@
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const void *blk, const struct kern_grid *g, int i) {
     const struct blk_IQ1_S *x = blk;
     const int k = i / 32, l = i % 32 / 8, word = x->qh[k];
@@ -12,6 +13,7 @@ static int code(const void *blk, const struct kern_grid *g, int i) {
     return g->iq1[index + (word >> 15 ? KERN_IQ1 : 0)][i % 8];
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const void *blk, int k) {
     const struct blk_IQ1_S *x = blk;
     return 2 * ((x->qh[k] >> 12) & 7) + 1;

@@ -4,6 +4,7 @@
 #include "kernels/ops.h"
 #include "kernels/ref/iq.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const void *blk, const struct kern_grid *g, int i) {
     const struct blk_IQ2_S *x = blk;
     const int h = i / 8, j = i % 8;
@@ -12,6 +13,7 @@ static int code(const void *blk, const struct kern_grid *g, int i) {
     return (x->qs[32 + h] >> j) & 1 ? -level : level;
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const void *blk, int k) {
     const struct blk_IQ2_S *x = blk;
     return 2 * ((x->scales[k / 2] >> (4 * (k % 2))) & 15) + 1;

@@ -10,6 +10,7 @@ static uint32_t word(const struct blk_IQ2_XXS *x, int k, int which) {
     return load_u32((const uint8_t *)x->qs + 8 * k + 4 * which);
 }
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const void *blk, const struct kern_grid *g, int i) {
     const struct blk_IQ2_XXS *x = blk;
     const int k = i / 32, l = i % 32 / 8, j = i % 8;
@@ -19,6 +20,7 @@ static int code(const void *blk, const struct kern_grid *g, int i) {
     return (signs >> j) & 1 ? -level : level;
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const void *blk, int k) {
     const struct blk_IQ2_XXS *x = blk;
     return (int)(2 * (word(x, k, 1) >> 28) + 1);

@@ -8,6 +8,7 @@ static uint32_t word(const struct blk_IQ3_XXS *x, int k) {
     return load_u32(x->qs + 64 + 4 * k);
 }
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const void *blk, const struct kern_grid *g, int i) {
     const struct blk_IQ3_XXS *x = blk;
     const int level = g->iq3_xxs[x->qs[i / 4]][i % 4];
@@ -15,6 +16,7 @@ static int code(const void *blk, const struct kern_grid *g, int i) {
     return (signs >> (i % 8)) & 1 ? -level : level;
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const void *blk, int k) {
     const struct blk_IQ3_XXS *x = blk;
     return (int)(2 * (word(x, k) >> 28) + 1);

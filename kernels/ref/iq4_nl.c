@@ -5,6 +5,7 @@
 #include "kernels/ops.h"
 #include "kernels/codebook.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_IQ4_NL *x, int i) {
     const int q = i < 16 ? x->qs[i] & 15 : x->qs[i - 16] >> 4;
     return kern_iq4_level[q];

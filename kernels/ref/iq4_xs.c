@@ -5,11 +5,13 @@
 #include "kernels/ops.h"
 #include "kernels/codebook.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_IQ4_XS *x, int i) {
     const uint8_t byte = x->qs[i / 32 * 16 + i % 16];
     return kern_iq4_level[i % 32 < 16 ? byte & 15 : byte >> 4];
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const struct blk_IQ4_XS *x, int k) {
     const int low = (x->scales_l[k / 2] >> (4 * (k % 2))) & 15;
     const int high = (x->scales_h >> (2 * k)) & 3;

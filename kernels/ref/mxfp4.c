@@ -5,6 +5,7 @@
 #include "kernels/ops.h"
 #include "kernels/codebook.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_MXFP4 *x, int i) {
     return kern_fp4_level[i < 16 ? x->qs[i] & 15 : x->qs[i - 16] >> 4];
 }

@@ -5,6 +5,7 @@
 #include "kernels/ops.h"
 #include "kernels/codebook.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_NVFP4 *x, int i) {
     const int s = i / 16, j = i % 16;
     const uint8_t byte = x->qs[8 * s + j % 8];

@@ -3,6 +3,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_Q1_0 *x, int i) {
     return (x->qs[i / 8] >> (i % 8)) & 1 ? 1 : -1;
 }

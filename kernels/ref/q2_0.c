@@ -3,6 +3,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_Q2_0 *x, int i) {
     return ((x->qs[i / 4] >> (2 * (i % 4))) & 3) - 1;
 }

@@ -4,15 +4,18 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_Q2_K *x, int i) {
     const int half = i / 128, plane = i % 128 / 32;
     return (x->qs[32 * half + i % 32] >> (2 * plane)) & 3;
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const struct blk_Q2_K *x, int k) {
     return x->scales[k] & 15;
 }
 
+/* Returns the integer minimum of part k of the block. */
 static int min(const struct blk_Q2_K *x, int k) {
     return x->scales[k] >> 4;
 }

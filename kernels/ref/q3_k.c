@@ -4,6 +4,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_Q3_K *x, int i) {
     const int half = i / 128, plane = i % 128 / 32, l = i % 32;
     const int low = (x->qs[32 * half + l] >> (2 * plane)) & 3;
@@ -11,6 +12,7 @@ static int code(const struct blk_Q3_K *x, int i) {
     return (low | high << 2) - 4;
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const struct blk_Q3_K *x, int k) {
     const int low = k < 8 ? x->scales[k] & 15 : x->scales[k - 8] >> 4;
     const int high = (x->scales[8 + k % 4] >> (2 * (k / 4))) & 3;

@@ -4,6 +4,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_Q4_0 *x, int i) {
     const int q = i < 16 ? x->qs[i] & 15 : x->qs[i - 16] >> 4;
     return q - 8;

@@ -4,6 +4,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_Q5_0 *x, int i) {
     const int nib = i < 16 ? x->qs[i] & 15 : x->qs[i - 16] >> 4;
     const int q = nib | ((x->qh[i / 8] >> (i % 8)) & 1) << 4;

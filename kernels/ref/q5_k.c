@@ -4,6 +4,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_Q5_K *x, int i) {
     const uint8_t byte = x->qs[i / 64 * 32 + i % 32];
     const int low = i % 64 < 32 ? byte & 15 : byte >> 4;
@@ -11,11 +12,13 @@ static int code(const struct blk_Q5_K *x, int i) {
     return low | high << 4;
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const struct blk_Q5_K *x, int k) {
     const uint8_t *s = x->scales;
     return k < 4 ? s[k] & 63 : (s[k + 4] & 15) | (s[k - 4] >> 6) << 4;
 }
 
+/* Returns the integer minimum of part k of the block. */
 static int min(const struct blk_Q5_K *x, int k) {
     const uint8_t *s = x->scales;
     return k < 4 ? s[k + 4] & 63 : s[k + 4] >> 4 | (s[k] >> 6) << 4;

@@ -4,6 +4,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_Q6_K *x, int i) {
     const int half = i / 128, plane = i % 128 / 32, l = i % 32;
     const uint8_t byte = x->ql[64 * half + 32 * (plane % 2) + l];
@@ -12,6 +13,7 @@ static int code(const struct blk_Q6_K *x, int i) {
     return (low | high << 4) - 32;
 }
 
+/* Returns the integer scale of part k of the block. */
 static int scale(const struct blk_Q6_K *x, int k) {
     return x->scales[k];
 }

@@ -11,6 +11,7 @@ static int trit(uint8_t byte, int t) {
     return (rest * 3) >> 8;
 }
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_TQ1_0 *x, int i) {
     if (i < 160) return trit(x->qs[i % 32], i / 32) - 1;
     if (i < 240) return trit(x->qs[32 + (i - 160) % 16], (i - 160) / 16) - 1;

@@ -3,6 +3,7 @@
 #include "base/fp.h"
 #include "kernels/ops.h"
 
+/* Returns weight i of the block as an integer, before its scale is applied. */
 static int code(const struct blk_TQ2_0 *x, int i) {
     return ((x->qs[32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32))) & 3) - 1;
 }

@@ -4,6 +4,7 @@
 #include "quantize/enc/grid_pack.h"
 #include "quantize/enc/types.h"
 
+/* Encodes a row of n weights, whole blocks; imp: importance of each, or NULL. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     enc_grid_row(QT_IQ2_XXS, x, imp, n, dst, search, enc_pack_IQ2_XXS);

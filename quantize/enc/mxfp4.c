@@ -24,6 +24,7 @@ static int conventional_scale(const float *x) {
     return e < 0 ? 0 : e > E_MAX ? E_MAX : e;
 }
 
+/* Encodes 32 weights of importance w; searches scales unless the search is conventional. */
 static void encode_block(const float *x, const float *w, struct blk_MXFP4 *o, enum search search) {
     int e = conventional_scale(x), from = e - 2, to = e + 1;
     if (search != SEARCH_CONVENTIONAL) {

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* Writes the found scale and codes in the block's format. */
 static void pack(void *blk, const struct low_block *b) {
     struct blk_Q1_0 *o = blk;
     memset(o, 0, sizeof *o);
@@ -12,6 +13,7 @@ static void pack(void *blk, const struct low_block *b) {
     for (int i = 0; i < 128; i++) o->qs[i / 8] |= (uint8_t)((b->l[i] > 0) << (i % 8));
 }
 
+/* Encodes a row of n weights, whole blocks; imp: importance of each, or NULL. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     static const struct low_spec spec = {QT_Q1_0, 128, -1, 1, true};

@@ -15,6 +15,7 @@ static const struct enc_spec spec = {
 
 static const struct enc_blocks blocks = {&spec, enc_pack_Q5_1};
 
+/* Encodes a row of n weights, whole blocks; imp: importance of each, or NULL. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     enc_row(&blocks, x, imp, n, dst, search);

@@ -16,6 +16,7 @@ static uint8_t as_fraction(uint8_t v) {
     return (uint8_t)((v * 256 + 242) / 243);
 }
 
+/* Writes the found scale and codes in the block's format. */
 static void pack(void *blk, const struct low_block *b) {
     struct blk_TQ1_0 *o = blk;
     memset(o, 0, sizeof *o);
@@ -29,6 +30,7 @@ static void pack(void *blk, const struct low_block *b) {
     for (int k = 0; k < 4; k++) o->qh[k] = as_fraction(o->qh[k]);
 }
 
+/* Encodes a row of n weights, whole blocks; imp: importance of each, or NULL. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     static const struct low_spec spec = {QT_TQ1_0, 256, -1, 1, false};

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* Writes the found scale and codes in the block's format. */
 static void pack(void *blk, const struct low_block *b) {
     struct blk_TQ2_0 *o = blk;
     memset(o, 0, sizeof *o);
@@ -14,6 +15,7 @@ static void pack(void *blk, const struct low_block *b) {
         o->qs[32 * (i / 128) + i % 32] |= (uint8_t)((b->l[i] + 1) << (2 * (i % 128 / 32)));
 }
 
+/* Encodes a row of n weights, whole blocks; imp: importance of each, or NULL. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     static const struct low_spec spec = {QT_TQ2_0, 256, -1, 1, false};

@@ -32,6 +32,7 @@ static int main_alloc(void *of, int place, uint64_t n, const char *what, void **
     *at = *own;
     return 0;
 }
+/* Frees main memory of the cache; the first parameter is unused. */
 static void main_free(void *of, void *own) {
     (void)of;
     mem_free(own);
@@ -253,6 +254,7 @@ static int reserve_pages(struct cache *c, int64_t n_tok, struct err *e) {
     return 0;
 }
 
+/* Gives back the reservation for n_tok tokens and releases pages no longer needed. */
 static void unreserve_pages(struct cache *c, int64_t n_tok) {
     for (int i = 0; i < c->kv.n_slots; i++) {
         c->pool[i].n_reserved -= cache_slot_pages(c, i, n_tok);
@@ -290,6 +292,7 @@ static int alloc_mem(struct cache *c, struct seq_mem *m, struct err *e) {
     }
     return 0;
 }
+/* Sets the sequence's states to zero at every place that has some. */
 static void zero_states(struct cache *c, const struct seq_mem *m) {
     for (int i = 0; i < c->n_places; i++)
         if (m[i].state) c->mem.zero(c->mem.of, i, m[i].state, c->state_bytes[i]);
@@ -414,6 +417,7 @@ void seq_reset(struct seq *q) {
     zero_states(q->cache, q->mem);
 }
 
+/* Appends a page to the sequence's list. */
 static void push_page(struct seq_pages *p, struct page *page) {
     if (p->n == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 8;

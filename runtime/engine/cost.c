@@ -74,6 +74,7 @@ static void add_state(const struct cost_of *c, const struct gr_node *n, struct c
 
 /* ---- registers ---- */
 
+/* Returns whether the node writes register r, as dst or dst2. */
 static bool writes_reg(const struct gr_node *n, gr_reg r) {
     return n->dst == r || n->dst2 == r;
 }

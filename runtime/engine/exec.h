@@ -227,6 +227,7 @@ typedef void (*exec_fn)(struct session *s, const struct gr_node *n);
 extern const exec_fn exec_table[OP_COUNT];
 /* Allocates registers and work memory of the CPU's operators in s. exec_free frees them. */
 int exec_alloc(struct session *s, struct err *e);
+/* Frees the backend's buffers; may be called again. */
 void exec_free(struct session *s);
 /* Runs the pass. After the last node that updates a state or the cache, computes only the rows in
  * s->kept, unless a probe is set. */

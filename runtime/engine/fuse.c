@@ -118,6 +118,7 @@ static bool is_quick_glu(const struct rule_for *r, const struct gr_node *n) {
 static bool same_number(double a, double b) {
     return !(a < b) && !(a > b);
 }
+/* Returns whether both rotate by the same angles. */
 static bool same_angles(const struct gr_rope *a, const struct gr_rope *b) {
     return a->n_rot == b->n_rot && a->adjacent == b->adjacent && a->divisors == b->divisors &&
            a->far == b->far && a->no_yarn == b->no_yarn && same_number(a->base, b->base) &&

@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
+/* Returns whether positions in images are divided into sections. */
 static bool has_sections(const struct graph *g) {
     return g->section[0] + g->section[1] + g->section[2] > 0;
 }

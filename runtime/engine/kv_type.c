@@ -20,6 +20,7 @@
 static uint64_t block_row_bytes(const struct kv_type *t, int64_t n) {
     return t->rotated && n > KV_MAX_DIM ? 0 : qtype_row_bytes(t->type, n);
 }
+/* Decodes n values of a row of quantized blocks. */
 static void block_get(const struct kv_type *t, const struct kern *k, const uint8_t *row, float *dst,
                       int64_t n, bool is_value) {
     (void)is_value;
@@ -47,6 +48,7 @@ static void put_bf16(const struct kv_type *t, const struct kern *k, const float 
     (void)is_value;
     for (int64_t i = 0; i < n; i++) store_u16(row + 2 * i, fp_f32_to_bf16(x[i]));
 }
+/* Encodes n values as q8_0 blocks. */
 static void put_q8_0(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)is_value;

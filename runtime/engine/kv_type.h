@@ -54,6 +54,7 @@ int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
 void kv_type_text(char out[40], const struct kv_type *k, const struct kv_type *v);
 /* Defined in models/sizes.h, which callers include. */
 struct kv_rows;
+/* Returns how to size rows of keys and values of these types. */
 struct kv_rows kv_type_rows(const struct kv_type *k, const struct kv_type *v);
 double kv_type_bits(const struct kv_type *t, int64_t n); /* per value, in rows of n */
 
@@ -61,13 +62,16 @@ double kv_type_bits(const struct kv_type *t, int64_t n); /* per value, in rows o
  * two that divides n and s are fixed signs. The transform is orthonormal; kv_rotate_back is its
  * inverse. */
 void kv_rotate(float *x, int64_t n);
+/* Undoes kv_rotate() on n values in place. */
 void kv_rotate_back(float *x, int64_t n);
 
 /* Returns the size of a row of n values in rotated Lloyd-Max codes. kv_turbo_put and kv_turbo_get
  * are the codec of the table rows. */
 uint64_t kv_turbo_bytes(const struct kv_type *t, int64_t n);
+/* Encodes n values into a cache row by the key's or the value's code. */
 void kv_turbo_put(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                   int64_t n, bool is_value);
+/* Decodes n values of a cache row. */
 void kv_turbo_get(const struct kv_type *t, const struct kern *k, const uint8_t *row, float *dst,
                   int64_t n, bool is_value);
 extern const struct tq_code tq_raw[5], tq_norm[5], tq_unbiased[5], tq_least[5],

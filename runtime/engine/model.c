@@ -38,6 +38,7 @@ static bool shape_equal(const int64_t a[4], const int64_t b[4]) {
     return true;
 }
 
+/* Returns ERR_DATA unless the tensor has the shape. */
 static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struct err *e) {
     if (shape_equal(t->ne, want)) return 0;
     char have_text[96], want_text[96];
@@ -218,6 +219,7 @@ static int bind_model(struct model *m, bool data, struct err *e) {
     return m->arch ? bind_known(m, data, e) : arch_refuse(gguf_path(m->gguf), name, e);
 }
 
+/* Returns a model with an empty graph, without weights. */
 static struct model *new_model(void) {
     struct model *m = xcalloc(1, sizeof *m);
     graph_init(&m->graph);
@@ -257,6 +259,7 @@ int model_refuse(struct err *e) {
     return err_about(e, why.file, why.tensor);
 }
 
+/* Binds the opened file's tensors and reads its tokenizer. */
 static int open_bound(struct model *m, const char *path, struct err *e) {
     int rc = bind_model(m, true, e);
     if (rc) rc = model_refuse(e);

@@ -126,6 +126,7 @@ static bool seal_read(const char *path, struct seal *s) {
     return right;
 }
 
+/* Returns whether both describe the same unchanged file. */
 static bool same_file(const struct file_id *a, const struct file_id *b) {
     return a->size == b->size && a->inode == b->inode && a->modified == b->modified &&
            a->changed == b->changed;
@@ -142,6 +143,7 @@ static bool is_sealed(const struct cache *c, const struct pack_file *f) {
     return false;
 }
 
+/* Returns whether the path itself is a symbolic link. */
 static bool is_link(const char *path) {
     struct stat st;
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);

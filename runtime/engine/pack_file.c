@@ -139,6 +139,7 @@ static void do_leaf(struct leaves *v, struct leaf *x, int64_t i, int worker) {
     if (atomic_compare_exchange_strong(&v->failed, &none, (int)min_i64(i, INT32_MAX - 1) + 1))
         *v->e = e;
 }
+/* Processes leaves of the packed file; a pool_fn that stops after a failure. */
 static void leaf_task(void *ctx, int64_t begin, int64_t end, int worker) {
     struct leaves *v = ctx;
     for (int64_t i = v->first + begin; i < v->first + end && !atomic_load(&v->failed); i++)
@@ -196,6 +197,7 @@ static int write_head(struct out *o, const struct leaves *v, struct err *e) {
     return out_pwrite(o, head, HEAD, 0, e);
 }
 
+/* Packs all weights, writes the head last and commits the file. */
 static int write_all(struct leaves *v, struct pool *pool, struct err *e) {
     /* Reports a full disk before the work starts. */
     TRY(out_resize(v->out, pack_file_bytes(v->l), e));

@@ -11,6 +11,7 @@
 /* Writes a key of 32 hex digits: a hash of the weights' names, types, shapes and forms and of a
  * sample of their blocks. It identifies the model in file names. */
 void pack_file_key(const struct pack_list *l, char key[33]);
+/* Returns the size of a file that holds the packed weights of l. */
 uint64_t pack_file_bytes(const struct pack_list *l);
 
 /* Packs all weights of the list into a new file that replaces `path`, using 2 MiB of work memory
@@ -23,6 +24,7 @@ int pack_file_write(const char *path, const struct pack_list *l, struct pool *po
 struct pack_file;
 int pack_file_open(struct pack_file **out, const char *path, const struct pack_list *l,
                    struct err *e);
+/* Takes one more reference; pack_file_drop() gives it back. */
 void pack_file_keep(struct pack_file *f);
 void pack_file_drop(void *f); /* accepts NULL */
 /* Reads the whole file and all blocks of the weights. ERR_DATA: rows are corrupt, or were made from

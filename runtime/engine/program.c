@@ -114,6 +114,7 @@ void program_compile(struct program *p, const struct graph *g, int first, const 
     }
 }
 
+/* Returns whether programs for both targets would be equal. */
 static bool same_target(const struct target *a, const struct target *b) {
     return a->fusions == b->fusions && a->batch == b->batch && a->exact == b->exact &&
            a->few == b->few && a->many == b->many && a->sees_routes == b->sees_routes &&

@@ -38,6 +38,7 @@ struct programs {
     struct program of[BATCH_COUNT];
 };
 
+/* Returns the batch class for n_rows tokens per pass. */
 enum batch batch_of(int64_t n_rows);
 /* Returns the part of a node that reads its weight of this role. */
 enum step_part step_part_of(enum gr_role role);

@@ -55,6 +55,7 @@ static int kv_choose(const struct session_opts *o, struct kv_plan *p, struct err
     return 0;
 }
 
+/* Creates a table for every rope; too many kinds are ERR_DATA. */
 static int find_ropes(struct session *s, struct err *e) {
     for (int i = 0; i < graph_count(s->g, OP_ROPE); i++)
         if (!exec_rope_tab(s, graph_nth(s->g, OP_ROPE, i), true))
@@ -62,6 +63,7 @@ static int find_ropes(struct session *s, struct err *e) {
     return 0;
 }
 
+/* Sets up the cache's layout for n_ctx tokens. */
 static int open_cache(struct session *s, const struct kv_plan *plan, struct err *e) {
     struct kv kv;
     struct rec rec;
@@ -258,6 +260,7 @@ const struct session_opts *session_get_opts(const struct session *s) {
     return &s->o;
 }
 
+/* Returns ERR_USAGE unless the id is in the vocabulary; i: its position, for the message. */
 static int check_id(const struct session *s, int32_t id, int64_t i, struct err *e) {
     const int64_t n_vocab = s->m->hp.d[HD_VOCAB];
     if (id >= 0 && id < n_vocab) return 0;

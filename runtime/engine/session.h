@@ -168,6 +168,7 @@ int session_new_seq(struct session *s, int64_t n_reserve, struct seq **out, stru
 /* Returns exactly how many bytes a sequence of n_tok tokens takes between passes.
  * session_held_bytes returns the current total of all sequences, counting shared pages once. */
 uint64_t session_seq_bytes(const struct session *s, int64_t n_tok);
+/* Returns the bytes of cache in use at all places. */
 uint64_t session_held_bytes(const struct session *s);
 /* Returns how many bytes all sequences, forks and snapshots together may take, whatever their
  * lengths, so that each device has room for its share. UINT64_MAX: they are in main memory. */

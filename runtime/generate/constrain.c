@@ -41,6 +41,7 @@ struct constrain {
     uint32_t *bits, *more;
 };
 
+/* Ends all states and empties the list. */
 static void states_end(struct states *s) {
     for (int i = 0; i < s->n; i++) gram_end(s->v[i]);
     s->n = 0;

@@ -20,6 +20,7 @@ int gen_new(struct gen **out, struct session *s, struct draft *d, struct err *e)
 void gen_free(struct gen *g);
 /* Sets the images that negative ids of prompts name; borrowed. NULL: none. */
 struct pictures;
+/* Sets the images that prompts may refer to; NULL: none. */
 void gen_set_pictures(struct gen *g, struct pictures *p);
 /* Returns the context of the session in tokens. */
 int64_t gen_n_ctx(const struct gen *g);

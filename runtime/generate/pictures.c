@@ -35,6 +35,7 @@ struct pictures {
     uint64_t n_bytes; /* of embeddings in memory */
 };
 
+/* Returns ERR_DATA unless the tower's rows fit the model; finds the image token. */
 static int check_model(struct pictures *p, const struct model *m, const char *mmproj,
                        struct err *e) {
     const int64_t width = vision_width(p->tower), want = m->hp.d[HD_EMBD];
@@ -71,6 +72,7 @@ int pictures_open(struct pictures **out, const char *mmproj, const struct model 
     return rc;
 }
 
+/* Releases the rows computed for the image's views; they can be computed again. */
 static void drop_rows(struct picture *v) {
     for (int i = 0; v->view && i < v->px.n_views; i++) vision_rows_release(&v->view[i].rows);
 }
@@ -94,6 +96,7 @@ void pictures_free(struct pictures *p) {
 
 /* ---- adding ---- */
 
+/* Returns the bytes of the image's computed rows. */
 static uint64_t picture_bytes(const struct picture *v) {
     uint64_t n = 0;
     for (int i = 0; i < v->px.n_views; i++) {

@@ -20,6 +20,7 @@ void pictures_free(struct pictures *p); /* accepts NULL */
  * *index names it. The embeddings stay in memory at least until each call is matched by one of
  * pictures_let_go(). */
 int pictures_add(struct pictures *p, const void *bytes, size_t n, int *index, struct err *e);
+/* Gives up one use of the image and frees memory if too much is held. */
 void pictures_let_go(struct pictures *p, int index);
 
 /* Returns what chat templates write for an image. */

@@ -60,6 +60,7 @@ int pictures_find(const struct model *m, const char *model_path, char **out, str
 
 /* ---- reading images ---- */
 
+/* Appends an image's bytes from a data: address or, with `files`, a file. */
 static int read_source(const char *source, bool files, struct buf *out, struct err *e) {
     char *data = NULL;
     size_t n = 0;
@@ -74,6 +75,7 @@ static int read_source(const char *source, bool files, struct buf *out, struct e
     return 0;
 }
 
+/* Adds the image and sets *index to its number. */
 static int add_image(struct pictures *p, const char *source, bool files, int *index,
                      struct err *e) {
     struct buf bytes = {0};

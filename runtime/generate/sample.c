@@ -48,6 +48,7 @@ void sampler_free(struct sampler *s) {
 static bool repeats_count(const struct sample_opts *o) {
     return o->repeat_penalty > 0 && fabsf(o->repeat_penalty - 1.0f) > 0;
 }
+/* Returns whether earlier tokens change the logits. */
 static bool has_penalties(const struct sample_opts *o) {
     return repeats_count(o) || fabsf(o->presence_penalty) > 0 || fabsf(o->frequency_penalty) > 0;
 }

@@ -19,6 +19,7 @@ struct sample_opts {      /* each step can be disabled by a neutral value */
 /* Samples in this order: penalties, top_k, softmax with temp, then top_p and min_p on that
  * distribution. `last`: previous tokens, newest last. A sampler allocates O(n_vocab) once. */
 struct sampler;
+/* Returns a sampler for n_vocab logits; the same seed gives the same choices. */
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed);
 void sampler_free(struct sampler *s);
 /* Returns a token drawn from the logits; last [n_last]: previous tokens, for the penalties. */

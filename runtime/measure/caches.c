@@ -95,6 +95,7 @@ static void add_points(struct caches *x, int i, int k, const struct eval_kv *r) 
     }
 }
 
+/* Measures each type at each head size and depth. */
 static int measure_caches(struct work *w, const struct caches_opts *o, struct caches *x,
                           struct emit *m, struct err *e) {
     struct eval_kv r[MAX_TYPES];

@@ -88,6 +88,7 @@ static double rate_stderr(int64_t n, int64_t of) {
 
 /* ---- output ---- */
 
+/* Adds the table of grades: how many cases pass each. */
 static void emit_grades(struct emit *m, const struct tools_run *r) {
     emit_table(m, "grades", "");
     emit_col(m, "grade", NULL);
@@ -137,6 +138,7 @@ static void emit_overruled(struct emit *m, const struct tools_run *r) {
     }
 }
 
+/* Adds the table of cases; people: readable texts instead of data. */
 static void emit_cases(struct emit *m, const struct tools_run *r, bool people) {
     int n_shown = 0;
     emit_table(m, "cases", r->a->all ? "cases" : "cases that failed (--all: every case)");
@@ -174,6 +176,7 @@ static void emit_cases(struct emit *m, const struct tools_run *r, bool people) {
 struct flips { /* cases where the model and its base differ */
     int64_t same, lost, gained;
 };
+/* Returns the cases that only one of base and candidate passes; all 0 without a base. */
 static struct flips find_flips(const struct tools_run *r) {
     struct flips f = {0, 0, 0};
     for (int i = 0; i < r->n && r->has_base; i++) {
@@ -185,6 +188,7 @@ static struct flips find_flips(const struct tools_run *r) {
     return f;
 }
 
+/* Adds the run's totals and tables. */
 static void emit_run(struct emit *m, const struct tools_run *r, const char *suite,
                      const struct flips *f) {
     char hex[33];

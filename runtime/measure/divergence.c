@@ -92,6 +92,7 @@ static const struct kld_key kld_keys[] = {
 };
 #undef K
 
+/* Returns whether the result is for reading, not for programs. */
 static bool for_people(const struct run *x) {
     return x->o->for_people;
 }
@@ -120,6 +121,7 @@ static struct eval_group whole_group(const struct run *x, int i) {
 static bool is_sampled(const struct run *x) {
     return x->a->base_file && kld_top_is(x->a->base_file);
 }
+/* Adds the figures of a single candidate as fields. */
 static void emit_one(struct emit *m, const struct run *x) {
     struct eval_group g = whole_group(x, 0);
     for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
@@ -132,6 +134,7 @@ static void emit_one(struct emit *m, const struct run *x) {
         emit_num(m, "mean_kld_sampling_stderr", "mean KLD +- by sampling", eval_kld_noise(&x->r, 0),
                  8);
 }
+/* Adds one row per candidate. */
 static void emit_many(struct emit *m, const struct run *x) {
     emit_table(m, "candidates", "candidates");
     emit_col(m, "model", "model");
@@ -163,6 +166,7 @@ static void emit_many(struct emit *m, const struct run *x) {
 static const char *model_title(const struct run *x) {
     return x->n > 1 ? "model" : NULL;
 }
+/* Adds the columns that group_cells() fills. */
 static void group_columns(struct emit *m) {
     emit_col(m, "n_tokens", "tokens");
     emit_col(m, "n_chunks", NULL);
@@ -176,6 +180,7 @@ static void group_columns(struct emit *m) {
     emit_col(m, "ppl", "ppl");
     emit_col(m, "ppl_base", "ppl base");
 }
+/* Adds the cells of a group of tokens: counts, divergence and perplexities. */
 static void group_cells(struct emit *m, const struct run *x, const struct eval_group *g) {
     emit_cell_i64(m, g->n_tokens);
     emit_cell_i64(m, g->n_chunks);
@@ -231,6 +236,7 @@ static int by_depth(struct emit *m, const struct run *x, struct err *e) {
     return rc;
 }
 
+/* Adds one row per domain of the text. */
 static void emit_by_domain(struct emit *m, const struct run *x) {
     emit_table(m, "by_domain", "by domain");
     emit_col(m, "model", model_title(x));
@@ -248,6 +254,7 @@ static void emit_by_domain(struct emit *m, const struct run *x) {
         }
 }
 
+/* Adds the differences between candidates, with confidence intervals. */
 static void emit_pairs(struct emit *m, const struct run *x) {
     emit_table(m, "pairs", "differences of mean KLD, a - b");
     emit_col(m, "a", "a");
@@ -273,6 +280,7 @@ static void emit_pairs(struct emit *m, const struct run *x) {
         }
 }
 
+/* Adds how often each layer chooses the same experts as the base. */
 static void emit_routing(struct emit *m, const struct run *x) {
     emit_table(m, "routing", "expert choices");
     emit_col(m, "model", model_title(x));
@@ -307,6 +315,7 @@ static void text_cell(struct emit *m, const struct run *x, const int32_t *id, in
     buf_release(&shown);
 }
 
+/* Adds the tokens of largest divergence, with their context. */
 static void emit_worst(struct emit *m, const struct run *x) {
     struct eval_token *w = xcalloc((size_t)x->a->worst + 1, sizeof *w);
     int64_t context = for_people(x) ? CONTEXT_SHOWN : CONTEXT;
@@ -349,6 +358,7 @@ static void emit_worst(struct emit *m, const struct run *x) {
     free(w);
 }
 
+/* Adds all figures and tables. */
 static int emit_result(struct run *x, struct emit *m, struct err *e) {
     int rc = 0;
     const struct eval_args *a = x->a;
@@ -513,6 +523,7 @@ static int kld_save(struct work *w, const struct divergence_opts *o, struct emit
     return rc;
 }
 
+/* Returns ERR_USAGE unless exactly one kind of base is given and the rest fits it. */
 static int check_options(const struct divergence_opts *o, struct err *e) {
     const struct eval_args *a = &o->eval;
     if (!!a->base + !!a->base_file + !!a->save_base != 1)

@@ -41,6 +41,7 @@ struct kld_pos { /* arrays over all scored positions */
     float *noise; /* sampling variance of kld: compact base files only */
     int64_t n;
 };
+/* Allocates the scores of cap positions; ERR_SYS without memory. */
 int kld_pos_init(struct kld_pos *p, int64_t cap, struct err *e);
 void kld_pos_release(struct kld_pos *p);
 /* Computes one position into slot i from the base's log-probabilities, the candidate's logits and
@@ -78,6 +79,7 @@ struct route_log {
     int32_t **base;        /* [n_layers][WINDOWS_PIECE * n_used], sorted per token */
     struct eval_route *to; /* NULL while the base runs; then [n_layers] receives the comparison */
 };
+/* Prepares recording the base's expert choices; nothing is recorded for dense models. */
 int route_init(struct route_log *l, const struct session *base, struct err *e);
 void route_release(struct route_log *l);
 /* Returns ERR_DATA if the MoE layers of s differ from the base's. */

@@ -85,6 +85,7 @@ static void find_there(struct work *w) {
     w->there[job->n_cand] = all;
 }
 
+/* Prepares the comparison; on error work_release() frees the prepared part. */
 static int work_init(struct work *w, struct err *e) {
     const struct eval_kld_job *job = w->job;
     struct eval_kld_run *o = w->out;
@@ -367,6 +368,7 @@ static void pass_window(struct work *w, int64_t c) {
     }
 }
 
+/* Shows the mean divergence so far in the progress line. */
 static void show_progress(const struct work *w, struct progress *prog, uint64_t n_tokens) {
     const struct kld_pos *p = &w->out->pos[0];
     double mean, u;
@@ -419,6 +421,7 @@ static int find_windows(struct work *w, int64_t c) {
     return n;
 }
 
+/* Compares all chunks and sets the speed in tokens per second. */
 static int run_all(struct work *w, struct err *e) {
     struct eval_kld_run *o = w->out;
     struct progress prog = {0};

@@ -69,6 +69,7 @@ static uint64_t rows_bytes(const struct kld_feed *f, const struct session *s) {
     const int64_t n = f->most > 1 ? f->most * f->ctx : min_i64(f->piece, f->ctx);
     return (uint64_t)(n * session_model(s)->hp.d[HD_EMBD]) * sizeof(float);
 }
+/* Returns the hidden values of session i; the base is the last. */
 static float *hidden_of(const struct kld_feed *f, int i) {
     return f->hidden[i].p;
 }

@@ -65,6 +65,7 @@ static void fill_scene(struct scene *s, double cosine) {
     }
 }
 
+/* Allocates and fills synthetic keys, values and queries; cosine: their similarity. */
 static int scene_init(struct scene *s, double cosine, struct err *e) {
     int64_t nd = s->n * s->dim;
     void *p = NULL;

@@ -78,6 +78,7 @@ static int floats(float **out, int64_t n, int64_t width, const char *what, struc
     return 0;
 }
 
+/* Scores the drafts of n_chunks windows of ids. */
 static int run_windows(struct run *r, const int32_t *ids, int64_t n_chunks, struct err *e) {
     struct progress p;
     int rc = 0;

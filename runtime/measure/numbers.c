@@ -55,6 +55,7 @@ int eval_ppl_run(struct work *w, const struct eval_args *a, const char *model, c
 
 /* ---- speed ---- */
 
+/* Adds the speed at n depths. */
 static void emit_speed(struct emit *m, const struct work *w, const char *model,
                        const struct eval_args *a, const struct eval_loaded *l,
                        const struct eval_speed *r, int n) {
@@ -193,6 +194,7 @@ int eval_logits_run(struct work *w, const struct eval_args *a, const char *model
 
 /* ---- drafts ---- */
 
+/* Adds the draft's acceptance. */
 static void emit_mtp(struct emit *m, const char *model, const struct eval_args *a,
                      const struct eval_mtp *r) {
     emit_str(m, "model", "model", model);

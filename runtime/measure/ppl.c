@@ -125,6 +125,7 @@ static int score(struct ppl_run *p, const int32_t *chunk, int64_t at, int64_t fi
     return 0;
 }
 
+/* Allocates buffers for windows of tokens and n_scores scores. */
 static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct err *e) {
     void *h = NULL, *l = NULL;
     p->d = session_model(p->s)->hp.d[HD_EMBD];
@@ -177,6 +178,7 @@ static int plan_windows(const struct session *s, int64_t n_ids, int64_t ctx, int
     return 0;
 }
 
+/* Shows the perplexity so far in the progress line. */
 static void show_progress(const struct ppl_run *p, struct progress *prog, uint64_t n_tokens) {
     double mean = 0, u;
     if (p->n_done) {
@@ -198,6 +200,7 @@ static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const 
     return 0;
 }
 
+/* Computes perplexity and its standard error from the scores. */
 static void ppl_result(const struct ppl_run *p, struct eval_ppl *out) {
     double u;
     eval_mean(p->nll, p->n_done, &out->mean_nll, &u);

@@ -40,6 +40,7 @@ static int save_chunk(struct save *r, const int32_t *chunk, struct err *e) {
     return 0;
 }
 
+/* Prepares writing the base logits of at most max_chunks chunks. */
 static int save_init(struct save *r, struct session *base, int64_t n_ids, int64_t ctx,
                      int64_t max_chunks, struct err *e) {
     const struct model *m = session_model(base);
@@ -63,6 +64,7 @@ static int save_init(struct save *r, struct session *base, int64_t n_ids, int64_
     return 0;
 }
 
+/* Computes and writes the base's logits, then commits the file. */
 static int save_all(struct save *r, const int32_t *ids, struct err *e) {
     struct progress prog = {0};
     int rc = 0;

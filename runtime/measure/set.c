@@ -202,6 +202,7 @@ static int run_choice(struct suite_job *j, const char *spec, struct err *e) {
     return rc;
 }
 
+/* Runs all suites, tasks and texts that the options name. */
 static int run_all(struct suite_job *j, struct err *e) {
     TRY(run_texts(j, e));
     for (int i = 0; i < j->a->tools.n; i++)
@@ -215,6 +216,7 @@ static int run_all(struct suite_job *j, struct err *e) {
     return 0;
 }
 
+/* Adds the suite's results. */
 static void emit_suite(const struct suite_job *j, struct emit *m) {
     emit_str(m, "model", "model", j->ms.model);
     if (j->a->eval.base) emit_str(m, "base", "base", j->a->eval.base);
@@ -263,6 +265,7 @@ int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct
 
 /* ---- comparison of two sets ---- */
 
+/* Adds the comparison of two sets of measurements and a verdict for each. */
 static void emit_pairs(struct emit *m, const struct measures *a, const struct measures *b,
                        int n_matched) {
     int64_t n[3] = {0, 0, 0};

@@ -202,6 +202,7 @@ static int measure_at_depth(const struct speed_run *r, int64_t depth, int reps, 
     return rc;
 }
 
+/* Returns ERR_USAGE unless the lengths are valid and fit the context. */
 static int check_lengths(const struct session *s, int64_t pp, int64_t tg, const int64_t *depths,
                          int n_depths, int reps, struct err *e) {
     if (pp < 0 || tg < 0 || pp + tg == 0 || reps < 1 || reps > MAX_REPS || n_depths < 1)

@@ -130,6 +130,7 @@ void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, in
     p->prob_q[i] = prob_q;
 }
 
+/* Orders doubles, for qsort. */
 static int cmp_double(const void *a, const void *b) {
     double x, y;
     memcpy(&x, a, sizeof x);

@@ -44,6 +44,7 @@ static struct accuracy accuracy_of(const struct choice_tasks *t, const struct ch
     return r;
 }
 
+/* Adds accuracy, its error and chance; needle: also answers without choices. */
 static void emit_accuracy(struct emit *m, const struct accuracy *r, bool needle) {
     emit_i64(m, "n_tasks", "tasks", r->n);
     emit_num(m, "accuracy", "accuracy", r->rate, 4);
@@ -55,6 +56,7 @@ static void emit_accuracy(struct emit *m, const struct accuracy *r, bool needle)
         emit_num(m, "recalled", "written without choices", (double)r->greedy / (double)r->n, 4);
 }
 
+/* Adds accuracy by group. */
 static void emit_groups(struct emit *m, const struct choice_tasks *t,
                         const struct choice_answers *a) {
     const char *last = NULL;
@@ -76,6 +78,7 @@ static void emit_groups(struct emit *m, const struct choice_tasks *t,
     }
 }
 
+/* Adds the base's accuracy and the tasks that only one of both got right. */
 static void emit_base(struct emit *m, const char *name, const struct choice_tasks *t,
                       const struct choice_answers *a, const struct choice_tasks *tb,
                       const struct choice_answers *b) {
@@ -94,6 +97,7 @@ static void emit_base(struct emit *m, const char *name, const struct choice_task
     emit_i64(m, "n_gained", "only the model right", gained);
 }
 
+/* Adds one row per task. */
 static void emit_tasks(struct emit *m, const struct choice_tasks *t,
                        const struct choice_answers *a) {
     emit_table(m, "tasks", NULL);

@@ -63,6 +63,7 @@ static int add_line(struct lines *l, const char *line, size_t len, const char *w
     return rc;
 }
 
+/* Reads the lines of a JSONL file; blank ones are ignored. */
 static int load_lines(struct lines *l, struct err *e) {
     char *data = NULL;
     size_t len = 0;

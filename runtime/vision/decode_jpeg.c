@@ -55,6 +55,7 @@ static void from_cmyk(const uint8_t *cmyk, uint8_t *rgb, int w) {
         }
 }
 
+/* Reads all rows as RGB; CMYK is converted. */
 static int read_rows(struct reader *r, struct err *e) {
     struct jpeg_decompress_struct *d = &r->d;
     const size_t w = d->output_width;

@@ -8,11 +8,13 @@
 #include "runtime/vision/decode.h"
 #include "runtime/vision/prepare.h"
 
+/* Returns the filter's weight at distance x from its centre. */
 static double bilinear(double x) {
     x = fabs(x);
     return x < 1 ? 1 - x : 0;
 }
 
+/* Returns the filter's weight at distance x from its centre. */
 static double bicubic(double x) {
     const double a = -0.5;
     x = fabs(x);
@@ -20,11 +22,13 @@ static double bicubic(double x) {
     return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
+/* Returns sin(pi x) / (pi x). */
 static double sinc(double x) {
     const double pi = 3.14159265358979323846;
     return x == 0 ? 1 : sin(x * pi) / (x * pi);
 }
 
+/* Returns the filter's weight at distance x from its centre. */
 static double lanczos(double x) {
     return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0;
 }

@@ -51,6 +51,7 @@ static void fit_pixels(const struct vision_params *p, double w, double h, int fr
     out->whole_h = at_least(side, to_h);
 }
 
+/* Returns ERR_DATA if one side is over 200 times the other. */
 static int check_ratio(double w, double h, struct err *e) {
     if (fmax(w, h) / fmin(w, h) <= 200) return 0;
     return err_set(e, ERR_DATA,
@@ -59,6 +60,7 @@ static int check_ratio(double w, double h, struct err *e) {
                    (int)w, (int)h);
 }
 
+/* Plans a single view, sized to the model's limits on pixels. */
 static int plan_qwen(const struct vision_params *p, int w, int h, struct view_plan *out,
                      struct err *e) {
     TRY(check_ratio(w, h, e));
@@ -80,6 +82,7 @@ static int plan_glm(const struct vision_params *p, int w, int h, struct view_pla
     return 0;
 }
 
+/* Plans a single square view, whatever the image's shape. */
 static int plan_square(const struct vision_params *p, int w, int h, struct view_plan *out,
                        struct err *e) {
     (void)w, (void)h, (void)e;

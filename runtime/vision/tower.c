@@ -38,6 +38,7 @@ static int read_middle(struct vision_tower *v, struct err *e) {
     return 0;
 }
 
+/* Reads the tower's sizes and options. */
 static int read_keys(struct vision_tower *v, struct err *e) {
     int64_t n = 0, every = 0;
     const char *pattern = "clip.vision.n_wa_pattern";
@@ -74,6 +75,7 @@ static int check_key(const struct vision_tower *v, const char *key, int64_t is, 
                    key, (unsigned long long)said, (long long)is);
 }
 
+/* Opens the file, reads its keys and binds its tensors. */
 static int open_steps(struct vision_tower *v, const char *path, struct err *e) {
     TRY(gguf_open(&v->file, path, 0, e));
     TRY(read_keys(v, e));

@@ -32,6 +32,7 @@ static bool has(const struct vision_tower *v, const char *base, const char *suff
     return gguf_find_tensor(v->file, name) != NULL;
 }
 
+/* Sets ERR_DATA about one measure of a tensor and returns it. */
 static int bad_shape(const struct vision_tower *v, const char *name, const char *what, int64_t is,
                      int64_t want, struct err *e) {
     err_set(e, ERR_DATA, "%s: %s of tensor %s is %lld, expected %lld", gguf_path(v->file), what,

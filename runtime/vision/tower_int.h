@@ -197,6 +197,7 @@ int tower_attend(const struct vision_tower *v, const struct tower_heads *h, cons
  * n rows of x. */
 void tower_product(const struct vision_tower *v, const struct tower_mat *m, const float *x,
                    int64_t n, float *y, int64_t ldy, float *panel, float *spare);
+/* Applies the activation to n values in place; unknown kinds change nothing. */
 void tower_act(const struct vision_tower *v, int kind, float *x, int64_t n);
 /* Normalises n rows of `width` values in place; w and b may be NULL. */
 void tower_norm(const struct vision_tower *v, int kind, float *x, int64_t n, int64_t width,

@@ -35,6 +35,7 @@ struct chunk {
     float *t, *spare, *other, *panel;
 };
 
+/* Returns the number of patches that are merged into one row. */
 static int64_t square_of(const struct vision_tower *v) {
     return (int64_t)v->params.merge * v->params.merge;
 }
@@ -89,6 +90,7 @@ static void place_row(const struct run *r, int64_t at, const float *q, const flo
     }
 }
 
+/* Normalizes and rotates queries and keys and places them with the values for attention. */
 static void place_heads(const struct run *r, const struct tower_step *s, struct chunk *c) {
     const struct vision_tower *v = r->v;
     const int64_t hd = v->head_dim, n_q = v->heads * hd, n_kv = v->kv_heads * hd;
@@ -105,6 +107,7 @@ static void place_heads(const struct run *r, const struct tower_step *s, struct 
     }
 }
 
+/* Computes queries, keys and values of the chunk. */
 static void qkv(const struct run *r, const struct tower_step *s, struct chunk *c) {
     const struct tower_mat *part[] = {&s->mat, &s->second, &s->third};
     const int64_t ld = s->width;
@@ -125,6 +128,7 @@ static void shuffle(struct chunk *c, int64_t m) {
     swap(c);
 }
 
+/* Replaces each m rows by their mean. */
 static void pool_squares(struct chunk *c, int64_t m) {
     for (int64_t i = 0; i < c->n / m; i++)
         for (int64_t w = 0; w < c->width; w++) {
@@ -157,6 +161,7 @@ static void store_tokens(const struct run *r, const struct chunk *c, float *to) 
 
 /* ---- steps ---- */
 
+/* Applies an elementwise step to the chunk. */
 static void act_rows(const struct run *r, const struct tower_step *s, struct chunk *c) {
     const struct vision_tower *v = r->v;
     const int64_t n = c->n * c->width;
@@ -186,6 +191,7 @@ static void act_rows(const struct run *r, const struct tower_step *s, struct chu
     }
 }
 
+/* Computes act(gate) * up of the chunk. */
 static void gated(const struct run *r, const struct tower_step *s, struct chunk *c) {
     float *gate = c->spare, *up = c->other;
     /* A clipped product needs its own room for inputs; it follows the outputs. */
@@ -197,6 +203,7 @@ static void gated(const struct run *r, const struct tower_step *s, struct chunk 
     swap(c);
 }
 
+/* Runs one step on the chunk. */
 static void step(const struct run *r, const struct tower_step *s, struct chunk *c) {
     float *x = r->x + c->at * r->v->width;
     const int64_t stream = c->rows * r->v->width;
@@ -248,6 +255,7 @@ static void step(const struct run *r, const struct tower_step *s, struct chunk *
     c->n = c->rows / s->square;
 }
 
+/* Runs the segment's steps on chunks i0 to i1; a pool_fn. */
 static void chunk_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct run *r = ctx;
     const struct vision_tower *v = r->v;
@@ -294,6 +302,7 @@ static void use_shrunk(struct run *r, int64_t square) {
     r->n_rows = r->heads.n = r->n_rows / square;
 }
 
+/* Runs the segments in order, with attention between them. */
 static int run_segments(struct run *r, struct err *e) {
     const struct vision_tower *v = r->v;
     for (int i = 0; i < v->n_segments; i++) {
@@ -313,6 +322,7 @@ static int run_segments(struct run *r, struct err *e) {
 
 /* ---- memory ---- */
 
+/* Allocates n floats that the run frees at its end. */
 static int take(struct run *r, float **out, int64_t n, struct err *e) {
     void *mem = NULL;
     TRY(mem_alloc(&mem, (uint64_t)n * sizeof **out, "an image's rows", e));
@@ -321,6 +331,7 @@ static int take(struct run *r, float **out, int64_t n, struct err *e) {
     return 0;
 }
 
+/* Allocates all buffers of the run. */
 static int allocate(struct run *r, struct err *e) {
     const struct vision_tower *v = r->v;
     const int64_t kv = v->kv_heads * v->head_dim, q = v->heads * v->head_dim;
@@ -342,6 +353,7 @@ static int allocate(struct run *r, struct err *e) {
     return take(r, &r->scratch, pool_size(v->pool) * r->scratch_each, e);
 }
 
+/* Returns ERR_DATA unless the view's sides are multiples of the merged patch and few enough. */
 static int check_size(const struct vision_tower *v, int w, int h, struct err *e) {
     enum { MOST = 1 << 18 };
     const int64_t side = (int64_t)v->params.patch * v->params.merge;

@@ -136,18 +136,23 @@ static void run_rows(struct session *s, const struct gr_node *n, double per_valu
         if (n->src[i] != GR_NONE) j.ld[i] = s->g->reg_width[n->src[i]];
     exec_par(s, s->n_tok, TOKEN_CHUNK, per_value * (double)(s->n_tok * j.width), fn, &j);
 }
+/* Runs ACT for the pass (models/ops.def): activation, with an optional factor. */
 void exec_act(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 8, act_range);
 }
+/* Runs COLUMNS for the pass (models/ops.def): copies a range of columns. */
 void exec_columns(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 1, columns_range);
 }
+/* Runs MUL for the pass (models/ops.def): dst *= f(src0). */
 void exec_mul(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 2, mul_range);
 }
+/* Runs CLAMP for the pass (models/ops.def): limits dst to [-by, by]. */
 void exec_clamp(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 1, clamp_range);
 }
+/* Runs FIT_HEADS for the pass (models/ops.def): cuts or zero-pads each head. */
 void exec_fit_heads(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 1, fit_range);
 }

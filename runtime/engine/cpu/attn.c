@@ -179,6 +179,7 @@ static struct sums span_sums(const struct job *j, const struct work *w, int64_t 
     return (struct sums){j->s->att_part + row * w->vd, j->s->att_row + row};
 }
 
+/* Copies the tile's queries to w->q, scaled and rotated as the cache's types need. */
 static void load_queries(const struct job *j, const struct work *w) {
     for (int64_t r = 0; r < w->rows; r++) {
         const float *q = row_of(j, w, j->n->src[0], r, w->hd);
@@ -298,6 +299,7 @@ static void merge(const struct work *w, const struct sums *to, const struct sums
     }
 }
 
+/* Writes the tile's outputs to dst: weighted sums divided by the softmax's sum. */
 static void write_rows(const struct job *j, const struct work *w, const struct sums *from) {
     for (int64_t r = 0; r < w->rows; r++) {
         double sum = from->row[r].sum;
@@ -314,6 +316,7 @@ static void write_rows(const struct job *j, const struct work *w, const struct s
 
 /* ---- tasks ---- */
 
+/* Computes attention tiles i0 to i1; a pool_fn. */
 static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     for (int64_t i = i0; i < i1; i++) {
@@ -353,6 +356,7 @@ static void merge_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
+/* Stores the new keys and values in the cache; a pool_fn. */
 static void append_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -371,6 +375,7 @@ static void append_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
+/* Runs ATTN for the pass (models/ops.def): appends keys and values, then attends. */
 void exec_attn(struct session *s, const struct gr_node *n) {
     struct job j = {.s = s,
                     .n = n,

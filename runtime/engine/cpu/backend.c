@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "runtime/engine/exec.h"
 
+/* Allocates n elements, sets the pointer at out_ptr and counts the bytes for the session. */
 static int alloc_counted(struct session *s, void *out_ptr, int64_t n, size_t size, const char *what,
                          struct err *e) {
     void *p = NULL;
@@ -24,6 +25,7 @@ static int alloc_counted(struct session *s, void *out_ptr, int64_t n, size_t siz
     return 0;
 }
 
+/* Allocates the registers for a pass of n_ubatch tokens. */
 static int alloc_regs(struct session *s, struct err *e) {
     int64_t sum = 0;
     for (int i = 0; i < s->g->n_regs; i++) sum += (s->g->reg_width[i] + 15) / 16 * 16;
@@ -46,6 +48,7 @@ struct sizes {
     int64_t act_blocks;
 };
 
+/* Raises the sizes of work buffers as products with w require. */
 static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     int64_t k = s->g->weight[w].ne[0];
     z->panel = max_i64(z->panel, exec_panel_rows(k) * k);
@@ -59,6 +62,7 @@ static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     }
 }
 
+/* Raises the sizes of work buffers as the graph's operations require. */
 static void size_nodes(const struct session *s, struct sizes *z) {
     const struct graph *g = s->g;
     for (int i = 0; i < g->facts.n_uses; i++) {
@@ -86,6 +90,7 @@ static void size_nodes(const struct session *s, struct sizes *z) {
     }
 }
 
+/* Allocates the buffers of routed experts; nothing for models without. */
 static int alloc_moe(struct session *s, const struct sizes *z, struct err *e) {
     struct moe_bufs *b = &s->moe;
     int64_t n = s->o.n_ubatch, pairs = n * z->used;
@@ -177,6 +182,7 @@ void exec_free(struct session *s) {
     memset(s->act_buf, 0, sizeof s->act_buf);
 }
 
+/* Computes the logits of n rows of hidden values. */
 static int cpu_head(struct session *s, const float *hidden, int64_t n, float *logits,
                     struct err *e) {
     (void)e;
@@ -190,6 +196,7 @@ static int cpu_head(struct session *s, const float *hidden, int64_t n, float *lo
     return 0;
 }
 
+/* Runs the pass; hidden and logits may be NULL. */
 static int cpu_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     int64_t d = s->g->reg_width[s->g->hidden_out];
     const float *out = s->reg[s->g->hidden_out];
@@ -204,6 +211,7 @@ static int cpu_pass(struct session *s, float *hidden, float *logits, struct err 
     return rc;
 }
 
+/* Copies n rows of the last pass's hidden values, from output row `first` on. */
 static int cpu_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
     const int64_t d = s->g->reg_width[s->g->hidden_out];
     (void)e;

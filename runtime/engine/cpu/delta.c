@@ -34,6 +34,7 @@ static void conv_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         }
     }
 }
+/* Runs CONV_SILU for the pass (models/ops.def): causal convolution, then SiLU. */
 void exec_conv_silu(struct session *s, const struct gr_node *n) {
     struct conv_job j = {s,
                          n,
@@ -107,6 +108,7 @@ static void delta_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
+/* Runs DELTA for the pass (models/ops.def): gated delta net. */
 void exec_delta(struct session *s, const struct gr_node *n) {
     struct delta_job j = {s,
                           n,

@@ -50,6 +50,7 @@ static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         for (int64_t i = 0; f != 0 && i < w->ne[0]; i++) d[i] *= f;
     }
 }
+/* Runs EMBED for the pass (models/ops.def): dst = the table rows of the tokens. */
 void exec_embed(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], embed_range);
 }
@@ -66,6 +67,7 @@ static void rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         j->s->kern.rms_norm(row_of(j->s, j->n->src[0], t), j->w, row_of(j->s, j->n->dst, t),
                             j->width, j->n->norm.eps);
 }
+/* Runs RMS for the pass (models/ops.def): normalizes rows. */
 void exec_rms(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_range);
 }
@@ -81,6 +83,7 @@ static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             j->s->kern.rms_norm(row_of(j->s, j->n->src[0], t) + at, own ? j->w + at : j->w,
                                 row_of(j->s, j->n->dst, t) + at, n, j->n->norm.eps);
 }
+/* Runs RMS_HEADS for the pass (models/ops.def): normalizes each head. */
 void exec_rms_heads(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_heads_range);
 }
@@ -91,6 +94,7 @@ static void gated_rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++)
         j->s->kern.silu_mul(row_of(j->s, j->n->dst, t), row_of(j->s, j->n->src[1], t), j->width);
 }
+/* Runs GATED_RMS for the pass (models/ops.def): normalizes heads, times silu(src1). */
 void exec_gated_rms(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, exec_vec(s, n->norm.weight), s->g->reg_width[n->dst], gated_rms_range);
 }
@@ -102,6 +106,7 @@ static void add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     float *d = row_of(j->s, j->n->dst, t0);
     for (int64_t i = 0; i < (t1 - t0) * j->width; i++) d[i] = a[i] + b[i];
 }
+/* Runs ADD for the pass (models/ops.def): dst = src0 + src1. */
 void exec_add(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], add_range);
 }
@@ -114,6 +119,7 @@ static void bias_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         for (int64_t i = 0; i < j->width; i++) d[i] += j->w[i];
     }
 }
+/* Runs BIAS for the pass (models/ops.def): adds the same vector to each token. */
 void exec_bias(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, exec_vec(s, n->bias.values), s->g->reg_width[n->dst], bias_range);
 }
@@ -131,6 +137,7 @@ static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         }
     }
 }
+/* Runs SPLIT_GATE for the pass (models/ops.def): separates queries from gates. */
 void exec_split_gate(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], split_range);
 }
@@ -141,6 +148,7 @@ static void sigmoid_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     j->s->kern.sigmoid_mul(row_of(j->s, j->n->dst, t0), row_of(j->s, j->n->src[0], t0),
                            (t1 - t0) * j->width);
 }
+/* Runs SIGMOID_MUL for the pass (models/ops.def): dst *= sigmoid(src0). */
 void exec_sigmoid_mul(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], sigmoid_range);
 }
@@ -151,6 +159,7 @@ static void swiglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     j->s->kern.swiglu(row_of(j->s, j->n->src[0], t0), row_of(j->s, j->n->src[1], t0),
                       row_of(j->s, j->n->dst, t0), (t1 - t0) * j->width);
 }
+/* Runs SWIGLU for the pass (models/ops.def): dst = silu(src0) * src1. */
 void exec_swiglu(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], swiglu_range);
 }
@@ -165,6 +174,7 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                         1.0f / (1.0f + expf(-g)), j->width);
     }
 }
+/* Runs GATE_ADD for the pass (models/ops.def): adds src0, gated by one number per token. */
 void exec_gate_add(struct session *s, const struct gr_node *n) {
     const float *w = exec_vec(s, n->gate.row);
     exec_show(s, n->gate.row, s->reg[n->src[1]], s->g->reg_width[n->src[1]]);
@@ -181,6 +191,7 @@ static void concat_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         memcpy(d + a, row_of(j->s, j->n->src[1], t), (size_t)b * sizeof *d);
     }
 }
+/* Runs CONCAT for the pass (models/ops.def): joins two rows. */
 void exec_concat(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], concat_range);
 }

@@ -43,6 +43,7 @@ static void geglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                       s->reg[j->n->src[1]] + t * up_width + j->n->pick.offset,
                       s->reg[j->n->dst] + t * width, width);
 }
+/* Runs GEGLU for the pass (models/ops.def): dst = gelu(src0) * src1. */
 void exec_geglu(struct session *s, const struct gr_node *n) {
     struct job j = {.s = s, .n = n};
     double work = 8.0 * (double)s->n_tok * (double)s->g->reg_width[n->dst];
@@ -57,6 +58,7 @@ static void scale_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t i = t0 * width; i < t1 * width; i++)
         x[i] *= j->by ? j->scale * j->by[i % width] : j->scale;
 }
+/* Runs SCALE for the pass (models/ops.def): dst *= a number or a vector. */
 void exec_scale(struct session *s, const struct gr_node *n) {
     struct job j = {.s = s, .n = n, .scale = n->scale.by != 0 ? n->scale.by : 1.0f};
     const float *number = n->scale.number == GR_NONE ? NULL : exec_vec(s, n->scale.number);

@@ -35,6 +35,7 @@ static void heads_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
+/* Runs MATMUL_HEADS for the pass (models/ops.def): one product per head. */
 void exec_matmul_heads(struct session *s, const struct gr_node *n) {
     const struct weight *w = model_weight(s->m, n->product.matrix);
     const int64_t heads = w->ne[2];

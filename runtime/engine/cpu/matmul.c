@@ -129,6 +129,7 @@ void exec_product(struct session *s, const struct weight *w, const float *x, int
     exec_par(s, n_items, 1, (double)m * (double)w->ne[0] * (double)w->ne[1], product_range, &j);
 }
 
+/* Runs MATMUL for the pass (models/ops.def): one matrix product. */
 void exec_matmul(struct session *s, const struct gr_node *n) {
     int64_t ld = s->g->reg_width[n->src[0]];
     exec_show(s, n->product.matrix, s->reg[n->src[0]], ld);

@@ -200,6 +200,7 @@ static struct acts expert_acts(const struct job *j, const struct acts *all, int6
     a.n_rows = j->b->first[e + 1] - first;
     return a;
 }
+/* Returns the data of expert e's matrix. */
 static const uint8_t *expert_data(const struct weight *w, int64_t e) {
     return (const uint8_t *)w->data + (uint64_t)e * w->mat_bytes;
 }
@@ -345,6 +346,7 @@ static const float *vec_of(struct session *s, gr_w w) {
     return w == GR_NONE ? NULL : exec_vec(s, w);
 }
 
+/* Runs MOE for the pass (models/ops.def): routed experts. */
 void exec_moe(struct session *s, const struct gr_node *n) {
     const struct gr_moe *m = &n->moe;
     const struct weight *router = model_weight(s->m, m->router);

@@ -50,6 +50,7 @@ static const float *vec_of(struct job *j, gr_w w) {
     return exec_vec(j->s, w);
 }
 
+/* Runs LAYER_NORM for the pass (models/ops.def): normalizes groups around their mean. */
 void exec_layer_norm(struct session *s, const struct gr_node *n) {
     const int64_t width = s->g->reg_width[n->dst], head = n->norm.head_dim;
     struct job j = {.s = s, .n = n, .group = head ? head : width, .w_group = width};

@@ -88,6 +88,7 @@ static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
+/* Runs ROPE for the pass (models/ops.def): rotates heads by position. */
 void exec_rope(struct session *s, const struct gr_node *n) {
     /* session_new has created a table for every node. */
     struct rope_tab *tab = exec_rope_tab(s, n, false);
@@ -107,6 +108,7 @@ static void temper_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         for (int64_t i = 0; i < j->width; i++) x[i] *= by;
     }
 }
+/* Runs TEMPER for the pass (models/ops.def): scales by the logarithm of the position. */
 void exec_temper(struct session *s, const struct gr_node *n) {
     struct job j = {s, n, NULL, s->g->reg_width[n->dst]};
     exec_par(s, s->n_tok, TOKEN_CHUNK, (double)s->n_tok * (double)j.width, temper_range, &j);

@@ -42,6 +42,7 @@ static void short_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         }
     }
 }
+/* Runs SHORT_CONV for the pass (models/ops.def): gated causal convolution. */
 void exec_short_conv(struct session *s, const struct gr_node *n) {
     const int64_t n_ch = s->g->reg_width[n->dst];
     struct job j = {
@@ -97,6 +98,7 @@ static void mamba2_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         }
     }
 }
+/* Runs MAMBA2 for the pass (models/ops.def): scan of Mamba 2. */
 void exec_mamba2(struct session *s, const struct gr_node *n) {
     struct job j = {.s = s,
                     .n = n,
@@ -132,6 +134,7 @@ static void mamba1_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         }
     }
 }
+/* Runs MAMBA1 for the pass (models/ops.def): scan of Mamba 1. */
 void exec_mamba1(struct session *s, const struct gr_node *n) {
     struct job j = {.s = s,
                     .n = n,
@@ -189,6 +192,7 @@ static void kda_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         }
     }
 }
+/* Runs KDA for the pass (models/ops.def): Kimi delta attention. */
 void exec_kda(struct session *s, const struct gr_node *n) {
     struct job j = {.s = s,
                     .n = n,

@@ -50,6 +50,7 @@ static void mix_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             for (int64_t b = 0; b < k; b++) add_scaled(y + a * w, x + b * w, c[a * k + b], w);
     }
 }
+/* Runs MIX for the pass (models/ops.def): mixes residual streams. */
 void exec_mix(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 8, mix_range);
 }
@@ -65,6 +66,7 @@ static void spread_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             add_scaled(dst_row(j, t) + a * w, src_row(j, 0, t), c ? 1 + c[a] : 1, w);
     }
 }
+/* Runs SPREAD for the pass (models/ops.def): adds src0 to several streams. */
 void exec_spread(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 2, spread_range);
 }
@@ -87,6 +89,7 @@ static void level_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         }
     }
 }
+/* Runs LEVEL for the pass (models/ops.def): gives streams the mean square of src0. */
 void exec_level(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 4, level_range);
 }
@@ -105,6 +108,7 @@ static void peaks_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         for (int64_t i = 0; i < j->width; i++) y[i] = fmaxf(0, x[i] - cut);
     }
 }
+/* Runs PEAKS for the pass (models/ops.def): keeps only values far above the mean. */
 void exec_peaks(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 4, peaks_range);
 }

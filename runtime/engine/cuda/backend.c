@@ -18,6 +18,7 @@ enum { MIN_KEYS_PER_PART = 64 };
 
 /* ---- memory ---- */
 
+/* Returns whether caches of the type can be on a device. */
 static bool has_kv_type(const struct kv_type *t) {
     return (t->flags & KV_ON_CUDA) != 0;
 }
@@ -59,6 +60,7 @@ static int alloc_part(struct cuda *d, const struct cuda_plan *p, struct err *e) 
     return cu_fill(d->q, d->best_work, 0, BEST_ROWS * CU_BEST_WORK, e);
 }
 
+/* Decides what each device holds and allocates it. */
 static int alloc_all(struct session *s, struct err *e) {
     const struct cuda_set *all = s->dev;
     struct cuda_plan p[CACHE_PLACES];
@@ -114,10 +116,12 @@ static uint64_t cuda_room(const struct session *s, int place) {
     return d->most && more < n ? more : n;
 }
 
+/* Returns the memory bandwidth of the device with the output head. */
 static uint64_t cuda_bandwidth(const struct session *s) {
     return exec_cuda_head(s)->info.bandwidth;
 }
 
+/* Returns whether a device ran out of memory since it was opened. */
 static bool cuda_was_full(const struct session *s) {
     const struct cuda_set *all = s->dev;
     bool full = false;
@@ -126,6 +130,7 @@ static bool cuda_was_full(const struct session *s) {
     return full;
 }
 
+/* Waits for the queued work of all devices. */
 static int sync_all(struct session *s, struct err *e) {
     const struct cuda_set *all = s->dev;
     for (int i = 0; i < all->n; i++) TRY(cu_sync(all->part[i]->q, e));
@@ -290,6 +295,7 @@ static int step(struct session *s, struct err *e) {
     return rc;
 }
 
+/* Runs the pass; hidden and logits may be NULL. Fails at once after an earlier device error. */
 static int cuda_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     struct cuda *d = exec_cuda_head(s);
     int64_t w = s->g->reg_width[s->g->hidden_out];
@@ -321,6 +327,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     return s->now.best ? exec_cuda_take_best(d, 0, s->now.best, e) : 0;
 }
 
+/* Downloads n rows of the last pass's hidden values, from output row `first` on. */
 static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
     const struct cuda *d = exec_cuda_head(s);
     const int64_t w = s->g->reg_width[s->g->hidden_out];
@@ -344,6 +351,7 @@ static int cuda_hand(struct session *s, int64_t row, int64_t n, struct session *
                    (uint64_t)(n * w) * sizeof(float), e);
 }
 
+/* Allocates main memory that the device copies fast from and to. */
 static int cuda_host_new(struct session *s, void **out, uint64_t n_bytes, const char *what,
                          struct err *e) {
     return cu_host_new(out, exec_cuda_head(s)->ctx, n_bytes, what, e);

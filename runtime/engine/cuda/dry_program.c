@@ -16,6 +16,7 @@ static const struct gguf_tensor *find_weight(const struct gguf *f, const struct 
     return t;
 }
 
+/* Reads types and sizes of the graph's weights; a missing one is ERR_DATA. */
 static int read_weights(struct dry_program *o, const struct gguf *f, struct err *e) {
     const size_t n = (size_t)o->g.n_weights;
     o->type = xcalloc(n + 1, sizeof *o->type);
@@ -64,6 +65,7 @@ struct target dry_program_cpu(const struct dry_program *o, enum batch batch) {
     return exec_target(batch);
 }
 
+/* Returns the weight's shape and type, without data. */
 static struct cu_weight shape_of(const struct dry_program *o, gr_w w) {
     const int64_t *ne = o->g.weight[w].ne;
     return (struct cu_weight){.type = o->type[w],
@@ -120,6 +122,7 @@ static enum node_way way_with_many(const void *ud, int node) {
                : way;
 }
 
+/* Returns the number of the device that runs the node. */
 static int device_of(const void *ud, int node) {
     const struct dry_program *o = ud;
     return o->part_of[o->layer_of[node]];

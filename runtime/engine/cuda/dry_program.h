@@ -33,6 +33,7 @@ void dry_program_split(struct dry_program *o, const struct device *d);
 
 /* Return the executors' properties for this model with all weights on the device. They borrow o. */
 struct target dry_program_cpu(const struct dry_program *o, enum batch batch);
+/* Returns the target for compiling the graph for devices, without any device. */
 struct target dry_program_cuda(const struct dry_program *o, enum batch batch);
 
 /* Returns the first weight of a step used in a matrix product, or GR_NONE. */

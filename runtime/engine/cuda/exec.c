@@ -12,6 +12,7 @@
 
 typedef int (*cuda_fn)(struct cuda *d, const struct gr_node *n, struct err *e);
 
+/* Returns the values per token of register r. */
 static int64_t width_of(const struct cuda *d, gr_reg r) {
     return d->s->g->reg_width[r];
 }
@@ -19,6 +20,7 @@ static int64_t width_of(const struct cuda *d, gr_reg r) {
 static int64_t n_values(const struct cuda *d, gr_reg r) {
     return d->s->n_tok * d->s->g->reg_width[r];
 }
+/* Returns the device copy of a vector, NULL for GR_NONE. */
 static const float *vec_of(const struct cuda *d, gr_w w) {
     return w == GR_NONE ? NULL : d->w[w].vec;
 }
@@ -71,6 +73,7 @@ int exec_cuda_refuse(struct cuda *d, const struct gr_node *n, struct err *e) {
     return err_set(e, ERR_USAGE, "CUDA: %s of block %d is not supported: use --device cpu",
                    gr_op_name(n->op), n->layer);
 }
+/* Queues EMBED for the pass (models/ops.def): dst = the table rows of the tokens. */
 static int op_embed(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct cu_weight *w = &d->w[n->embed.table].w;
     return cu_decode_rows(d->q, w->type, w->data, w->k, n->embed.position ? d->pos : d->ids,
@@ -89,18 +92,21 @@ static int op_rms(struct cuda *d, const struct gr_node *n, struct err *e) {
                               .eps = n->norm.eps};
     return cu_norm_rows(d->q, &o, d->s->n_tok, e);
 }
+/* Queues RMS_HEADS for the pass (models/ops.def): normalizes each head. */
 static int op_rms_heads(struct cuda *d, const struct gr_node *n, struct err *e) {
     const int64_t *ne = n->norm.weight == GR_NONE ? NULL : d->s->g->weight[n->norm.weight].ne;
     return cu_rms(d->q, d->reg[n->src[0]], vec_of(d, n->norm.weight), d->reg[n->dst],
                   n_values(d, n->dst) / n->norm.head_dim, n->norm.head_dim,
                   ne ? ne[0] * ne[1] : n->norm.head_dim, n->norm.eps, e);
 }
+/* Queues GATED_RMS for the pass (models/ops.def): normalizes heads, times silu(src1). */
 static int op_gated_rms(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_gated_rms(d->q, d->reg[n->src[0]], vec_of(d, n->norm.weight), d->reg[n->src[1]],
                         d->reg[n->dst], n_values(d, n->dst) / n->norm.head_dim, n->norm.head_dim,
                         n->norm.eps, e);
 }
 
+/* Queues MATMUL for the pass (models/ops.def): one matrix product. */
 static int op_matmul(struct cuda *d, const struct gr_node *n, struct err *e) {
     int64_t ld = width_of(d, n->src[0]);
     if (exec_cuda_is_fast(d, n) && cu_part_can(&d->w[n->product.matrix].w, false))
@@ -110,6 +116,7 @@ static int op_matmul(struct cuda *d, const struct gr_node *n, struct err *e) {
                      d->reg[n->dst], width_of(d, n->dst), d->exact, e);
 }
 
+/* Queues MATMUL_HEADS for the pass (models/ops.def): one product per head. */
 static int op_matmul_heads(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct session *s = d->s;
     const struct cu_weight *w = &d->w[n->product.matrix].w;
@@ -124,23 +131,28 @@ static int op_matmul_heads(struct cuda *d, const struct gr_node *n, struct err *
     return cu_matmul_heads(d->q, w, x, in, s->n_tok, d->reg[n->dst], e);
 }
 
+/* Queues ADD for the pass (models/ops.def): dst = src0 + src1. */
 static int op_add(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     return cu_add(d->q, r[n->src[0]], r[n->src[1]], r[n->dst], n_values(d, n->dst), e);
 }
+/* Queues BIAS for the pass (models/ops.def): adds the same vector to each token. */
 static int op_bias(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_add_bias(d->q, d->reg[n->dst], vec_of(d, n->bias.values), n_values(d, n->dst),
                        width_of(d, n->dst), e);
 }
+/* Queues SPLIT_GATE for the pass (models/ops.def): separates queries from gates. */
 static int op_split_gate(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     return cu_split_gate(d->q, r[n->src[0]], r[n->dst], r[n->dst2],
                          n_values(d, n->dst) / n->heads.head_dim, n->heads.head_dim, e);
 }
+/* Queues SIGMOID_MUL for the pass (models/ops.def): dst *= sigmoid(src0). */
 static int op_sigmoid_mul(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     return cu_sigmoid_mul(d->q, r[n->dst], r[n->src[0]], n_values(d, n->dst), e);
 }
+/* Queues MUL for the pass (models/ops.def): dst *= f(src0). */
 static int op_mul(struct cuda *d, const struct gr_node *n, struct err *e) {
     static const int of[] = {[GR_VALUE] = CU_FACTOR_VALUE,
                              [GR_SIGMOID_OF] = CU_FACTOR_SIGMOID,
@@ -149,23 +161,28 @@ static int op_mul(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_mul(d->q, r[n->dst], r[n->src[0]], n_values(d, n->dst),
                   width_of(d, n->dst) / width_of(d, n->src[0]), of[n->mul.f], e);
 }
+/* Queues CLAMP for the pass (models/ops.def): limits dst to [-by, by]. */
 static int op_clamp(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_clamp(d->q, d->reg[n->dst], n_values(d, n->dst), n->scale.by, e);
 }
+/* Queues FIT_HEADS for the pass (models/ops.def): cuts or zero-pads each head. */
 static int op_fit_heads(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     return cu_fit_heads(d->q, r[n->src[0]], r[n->dst], n_values(d, n->dst), n->heads.from,
                         n->heads.head_dim, e);
 }
+/* Queues SWIGLU for the pass (models/ops.def): dst = silu(src0) * src1. */
 static int op_swiglu(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     return cu_swiglu(d->q, r[n->src[0]], r[n->src[1]], r[n->dst], n_values(d, n->dst), e);
 }
+/* Queues GEGLU for the pass (models/ops.def): dst = gelu(src0) * src1. */
 static int op_geglu(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     return cu_geglu(d->q, r[n->src[0]], r[n->src[1]] + n->pick.offset, r[n->dst], d->s->n_tok,
                     width_of(d, n->dst), width_of(d, n->src[1]), e);
 }
+/* Queues LAYER_NORM for the pass (models/ops.def): normalizes groups around their mean. */
 static int op_layer_norm(struct cuda *d, const struct gr_node *n, struct err *e) {
     const int64_t group = n->norm.head_dim ? n->norm.head_dim : width_of(d, n->dst);
     const int64_t *ne = n->norm.weight == GR_NONE ? NULL : d->s->g->weight[n->norm.weight].ne;
@@ -173,6 +190,7 @@ static int op_layer_norm(struct cuda *d, const struct gr_node *n, struct err *e)
                          vec_of(d, n->norm.bias), d->reg[n->dst], n_values(d, n->dst) / group,
                          group, ne ? ne[0] * ne[1] : group, n->norm.eps, e);
 }
+/* Queues ACT for the pass (models/ops.def): activation, with an optional factor. */
 static int op_act(struct cuda *d, const struct gr_node *n, struct err *e) {
     static const int of[] = {
         [GR_SILU] = CU_ACT_SILU,   [GR_GELU] = CU_ACT_GELU,   [GR_GELU_ERF] = CU_ACT_GELU_ERF,
@@ -185,40 +203,48 @@ static int op_act(struct cuda *d, const struct gr_node *n, struct err *e) {
                        r[n->dst], d->s->n_tok, width_of(d, n->dst), of[n->pick.f],
                        (struct cu_xielu){a->p, a->n, a->b, a->eps}, e);
 }
+/* Queues COLUMNS for the pass (models/ops.def): copies a range of columns. */
 static int op_columns(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     return cu_copy_rows(d->q, r[n->src[0]] + n->pick.offset, width_of(d, n->src[0]), r[n->dst],
                         d->s->n_tok, width_of(d, n->dst), e);
 }
+/* Queues SCALE for the pass (models/ops.def): dst *= a number or a vector. */
 static int op_scale(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_scale(d->q, d->reg[n->dst], n_values(d, n->dst), n->scale.by != 0 ? n->scale.by : 1,
                     vec_of(d, n->scale.number),
                     n->scale.number == GR_NONE ? 1 : d->s->g->weight[n->scale.number].ne[0], e);
 }
+/* Queues MIX for the pass (models/ops.def): mixes residual streams. */
 static int op_mix(struct cuda *d, const struct gr_node *n, struct err *e) {
     int k = 1;
     while ((int64_t)k * k < width_of(d, n->src[1])) k++;
     return cu_mix(d->q, d->reg[n->src[0]], d->reg[n->src[1]], d->reg[n->dst], d->s->n_tok,
                   width_of(d, n->dst), k, e);
 }
+/* Queues SPREAD for the pass (models/ops.def): adds src0 to several streams. */
 static int op_spread(struct cuda *d, const struct gr_node *n, struct err *e) {
     const float *c = n->src[1] == GR_NONE ? NULL : d->reg[n->src[1]];
     return cu_spread(d->q, d->reg[n->src[0]], c, d->reg[n->dst], d->s->n_tok, width_of(d, n->dst),
                      width_of(d, n->src[0]), (int)n->pick.offset, e);
 }
+/* Queues LEVEL for the pass (models/ops.def): gives streams the mean square of src0. */
 static int op_level(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_level(d->q, d->reg[n->src[0]], d->reg[n->dst], d->s->n_tok, width_of(d, n->dst),
                     width_of(d, n->src[0]), e);
 }
+/* Queues PEAKS for the pass (models/ops.def): keeps only values far above the mean. */
 static int op_peaks(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_peaks(d->q, d->reg[n->src[0]], d->reg[n->dst], d->s->n_tok, width_of(d, n->dst),
                     n->scale.by, e);
 }
+/* Queues TEMPER for the pass (models/ops.def): scales by the logarithm of the position. */
 static int op_temper(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct gr_temper *t = &n->temper;
     return cu_temper(d->q, d->reg[n->dst], d->s->n_tok, width_of(d, n->dst), d->pos, t->scale,
                      t->step, t->offset, e);
 }
+/* Queues CONCAT for the pass (models/ops.def): joins two rows. */
 static int op_concat(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     for (int64_t t = 0, at = 0; t < d->s->n_tok; t++)
@@ -230,9 +256,11 @@ static int op_concat(struct cuda *d, const struct gr_node *n, struct err *e) {
         }
     return 0;
 }
+/* Queues MOE for the pass (models/ops.def): routed experts. */
 static int op_moe(struct cuda *d, const struct gr_node *n, struct err *e) {
     return exec_cuda_moe(d, n, e);
 }
+/* Queues GATE_ADD for the pass (models/ops.def): adds src0, gated by one number per token. */
 static int op_gate_add(struct cuda *d, const struct gr_node *n, struct err *e) {
     float **r = d->reg;
     const int64_t k = width_of(d, n->src[1]);
@@ -241,6 +269,7 @@ static int op_gate_add(struct cuda *d, const struct gr_node *n, struct err *e) {
                        d->s->n_tok, width_of(d, n->dst), k, e);
 }
 
+/* Queues ROPE for the pass (models/ops.def): rotates heads by position. */
 static int op_rope(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct session *s = d->s;
     /* session_new made a table for every node. */
@@ -254,6 +283,7 @@ static int op_rope(struct cuda *d, const struct gr_node *n, struct err *e) {
 static bool is_unusual(const struct cu_attn *a) {
     return a->softcap > 0 || a->sink || a->chunked;
 }
+/* Returns the node's arguments for the attention kernels; without new keys nothing is appended. */
 static struct cu_attn attn_args(struct cuda *d, const struct gr_node *n) {
     struct session *s = d->s;
     const struct kv_slot *kv = &s->cache.kv.slot[n->slot];
@@ -301,12 +331,14 @@ static int attend(struct cuda *d, struct cu_attn *a, struct err *e) {
     a->rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX);
     return cu_attn_many(d->q, a, e);
 }
+/* Queues ATTN for the pass (models/ops.def): appends keys and values, then attends. */
 static int op_attn(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct cu_attn a = attn_args(d, n);
     if (a.new_k) TRY(cu_kv_append(d->q, &a, e));
     return attend(d, &a, e);
 }
 
+/* Returns the node's arguments for the convolution kernel. */
 static struct cu_delta conv_args(struct cuda *d, const struct gr_node *n) {
     int at = 0;
     return (struct cu_delta){.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
@@ -316,6 +348,7 @@ static struct cu_delta conv_args(struct cuda *d, const struct gr_node *n) {
                              .ring_at = d->s->cache.rec.slot[n->slot].at,
                              .taps = d->s->g->weight[n->conv.weight].ne[0]};
 }
+/* Adds the node's arguments for the delta-rule kernels to a. */
 static void delta_args(struct cuda *d, const struct gr_node *n, struct cu_delta *a) {
     const struct rec_slot *rec = &d->s->cache.rec.slot[n->slot];
     a->n_v_heads = n->delta.n_v_heads;
@@ -333,10 +366,12 @@ static void delta_args(struct cuda *d, const struct gr_node *n, struct cu_delta 
     a->state_at = rec->at + rec->n_conv;
     a->out = d->reg[n->dst];
 }
+/* Queues CONV_SILU for the pass (models/ops.def): causal convolution, then SiLU. */
 static int op_conv_silu(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct cu_delta a = conv_args(d, n);
     return cu_conv_silu(d->q, &a, width_of(d, n->dst), e);
 }
+/* Queues DELTA for the pass (models/ops.def): gated delta net. */
 static int op_delta(struct cuda *d, const struct gr_node *n, struct err *e) {
     const bool chunks = !d->exact && (d->fuse & CUDA_CHUNKS) != 0;
     struct cu_delta a = {0};
@@ -349,6 +384,7 @@ static int op_delta(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_delta_rows(d->q, &a, e);
 }
 
+/* Queues SHORT_CONV for the pass (models/ops.def): gated causal convolution. */
 static int op_short_conv(struct cuda *d, const struct gr_node *n, struct err *e) {
     int at = 0;
     const struct cu_short a = {.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
@@ -360,6 +396,7 @@ static int op_short_conv(struct cuda *d, const struct gr_node *n, struct err *e)
                                .ring_at = d->s->cache.rec.slot[n->slot].at};
     return cu_short_conv(d->q, &a, e);
 }
+/* Returns the node's arguments that both Mamba scans share. */
 static struct cu_scan scan_args(struct cuda *d, const struct gr_node *n) {
     const struct rec_slot *rec = &d->s->cache.rec.slot[n->slot];
     float **r = d->reg;
@@ -377,6 +414,7 @@ static struct cu_scan scan_args(struct cuda *d, const struct gr_node *n) {
                             .state_at = rec->at + rec->n_conv,
                             .out = r[n->dst]};
 }
+/* Queues MAMBA2 for the pass (models/ops.def): scan of Mamba 2. */
 static int op_mamba2(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct cu_scan a = scan_args(d, n);
     a.n_groups = n->delta.n_k_heads;
@@ -385,6 +423,7 @@ static int op_mamba2(struct cuda *d, const struct gr_node *n, struct err *e) {
     a.dt_bias = vec_of(d, n->delta.dt);
     return cu_scan_rows(d->q, &a, e);
 }
+/* Queues MAMBA1 for the pass (models/ops.def): scan of Mamba 1. */
 static int op_mamba1(struct cuda *d, const struct gr_node *n, struct err *e) {
     struct cu_scan a = scan_args(d, n);
     a.first = true;
@@ -394,6 +433,7 @@ static int op_mamba1(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_scan_rows(d->q, &a, e);
 }
 
+/* Queues KDA for the pass (models/ops.def): Kimi delta attention. */
 static int op_kda(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct rec_slot *rec = &d->s->cache.rec.slot[n->slot];
     float **r = d->reg;
@@ -556,6 +596,7 @@ static unsigned way_of(const void *ud, gr_w w) {
     const struct cu_weight *c = &part_with(ud, w)->w[w].w;
     return (cu_part_can(c, true) ? WAY_FLOATS : 0U) | (cu_part_can(c, false) ? WAY_BYTES : 0U);
 }
+/* Returns whether gate and up are packed together; a callback of the compiler. */
 static bool glu_joins(const void *ud, gr_w gate, gr_w up) {
     return exec_cuda_glu_packs(ud, gate, up);
 }
@@ -565,12 +606,14 @@ static enum node_way way_of_node(const void *ud, int node) {
     if (!exec_cuda_all(s)->on_host[node]) return NODE_HERE;
     return exec_cuda_can_bring(s, &s->g->node[node]) ? NODE_BROUGHT : NODE_HOST;
 }
+/* Returns the part that runs the node; a callback of the compiler. */
 static int device_of(const void *ud, int node) {
     return exec_cuda_part_of(exec_cuda_all(ud), node);
 }
 _Static_assert((int)BATCH_FEW_ROWS == (int)CU_FEW,
                "a batch of few rows uses the kernels for few rows");
 
+/* Returns the target for compiling the session's next pass. */
 static struct target target_of(const struct session *s) {
     const struct cuda *d = exec_cuda_head(s); /* the answer is the same for every part */
     return (struct target){.fusions = FUSE_BIT(COUNT) - 1,
@@ -597,6 +640,7 @@ static int run_nodes(struct cuda *d, const struct step *p, struct err *e) {
     return exec_cuda_brought(d, p, e);
 }
 
+/* Queues one step, then counts what it wrote. */
 static int run_step(struct cuda *d, const struct step *p, struct err *e) {
     const struct gr_node *n = &d->s->g->node[p->first];
     d->turn++;
@@ -616,6 +660,7 @@ static int give(struct cuda *d, gr_reg r, const float *x, struct err *e) {
     return x ? cu_upload(d->q, d->reg[r], x, (uint64_t)n_values(d, r) * sizeof *x, e) : 0;
 }
 
+/* Queues the steps of a program and shows the hidden values after each block. */
 static int run_steps(struct session *s, const struct program *p, struct err *e) {
     int block = s->now.begin;
     for (int k = 0; k < p->n_steps; k++) {

@@ -267,6 +267,7 @@ uint64_t exec_cuda_replaced_bytes(const struct session *s);
 /* Returns the device memory, in bytes, that is needed to copy experts from main memory; sets the
  * sizes in d->in. */
 uint64_t exec_cuda_stream_plan(struct cuda *d);
+/* Allocates the lanes that copy experts to the device; nothing if none are streamed. */
 int exec_cuda_stream_open(struct cuda *d, struct err *e);
 void exec_cuda_stream_close(struct cuda *d);
 /* Returns whether the experts of node n are in main memory and this pass is long enough to copy
@@ -313,6 +314,8 @@ int exec_cuda_fast_head(struct cuda *d, gr_reg r, const float *x, bool *done, st
 int exec_cuda_head_rows(struct cuda *d, const float *x, int64_t n, struct err *e);
 /* Compute outputs and scores for struct backend (score.c). */
 int exec_cuda_outputs(struct session *s, const struct head_row *row, int64_t n, struct err *e);
+/* Scores n rows against target ids and, unless base is NULL, its logits; out NULL: only computes
+ * logits. */
 int exec_cuda_score(struct session *s, struct session *base, int64_t first, int64_t n,
                     const int32_t *target, struct session_score *out, struct err *e);
 /* Returns whether both sessions run on the same device with vocabularies of the same size. */
@@ -343,6 +346,7 @@ int exec_cuda_nodes(struct session *s, struct err *e);
  * up are one tensor. */
 bool exec_cuda_glu_packs(const struct session *s, gr_w gate, gr_w up);
 int exec_cuda_moe(struct cuda *d, const struct gr_node *n, struct err *e);
+/* Queues one part of an expert layer: choosing, expanding or contracting. */
 int exec_cuda_moe_part(struct cuda *d, const struct gr_node *n, enum step_part part, struct err *e);
 /* Returns whether one kernel computes gate, up and activation of these experts. */
 bool exec_cuda_glu_is_whole(const struct gr_moe *m);

@@ -120,6 +120,7 @@ bool exec_cuda_is_fast(const struct cuda *d, const struct gr_node *n) {
            n->dst != n->src[0];
 }
 
+/* Queues several products of the same input as one. */
 int exec_cuda_fuse_products(struct cuda *d, const struct match *m, struct err *e) {
     struct cu_products p = {0};
     for (; p.n < FUSE_MAX_PRODUCTS && m->part[p.n]; p.n++)

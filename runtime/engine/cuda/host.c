@@ -26,10 +26,12 @@ int exec_cuda_open_host(struct session *s, struct err *e) {
     return rc;
 }
 
+/* Returns the bytes of register r for the pass's tokens. */
 static uint64_t reg_bytes(const struct session *s, gr_reg r) {
     return (uint64_t)(s->n_tok * s->g->reg_width[r]) * sizeof(float);
 }
 
+/* Returns the step's first node. */
 static const struct gr_node *node_of(const struct session *s, const struct step *p) {
     return &s->g->node[p->first];
 }

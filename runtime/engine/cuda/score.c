@@ -31,6 +31,7 @@ static int head(struct cuda *d, const float *x, int64_t n, struct err *e) {
     }
     return exec_cuda_head_rows(d, x, n, e);
 }
+/* Returns the device address of the hidden values of a row. */
 static const float *row_at(const struct cuda *d, int64_t row) {
     const struct session *s = d->s;
     return d->reg[s->g->hidden_out] + row * s->g->reg_width[s->g->hidden_out];

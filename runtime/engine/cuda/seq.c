@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "runtime/engine/cuda/exec.h"
 
+/* Returns the device part that has the slot's cache. */
 static struct cuda *part_of_slot(const struct session *s, int slot) {
     return exec_cuda_all(s)->part[s->cache.pool[slot].place];
 }

@@ -82,6 +82,7 @@ static void lay(struct session *s, const uint8_t *card_of, int place) {
     all->head = exec_cuda_part_of(all, s->g->n_nodes - 1);
 }
 
+/* Determines again how each weight is used, after the split has changed. */
 static void find_uses_anew(struct cuda *d) {
     for (int i = 0; i < d->s->g->n_weights; i++) {
         struct cuda_weight *w = &d->w[i];
@@ -202,6 +203,7 @@ static uint64_t may_use(const struct cuda *d, uint64_t *room) {
     return d->most ? min_u64(d->most, *room) : *room;
 }
 
+/* Returns the question for the fit: what the cards hold and what could move. */
 static struct fit_ask ask_of(struct session *s) {
     const struct cuda_set *all = s->dev;
     struct fit_ask a = {.sizes = {s, estimate_layers, lay_out_cards},

@@ -26,6 +26,7 @@ enum { PIECES = 4 }; /* minimum number of chunks per weight */
 static int64_t unit(const struct weight *w) {
     return w->ne[1] % 16 == 0 ? 16 : w->ne[1];
 }
+/* Returns the rows of all the weight's matrices. */
 static int64_t n_rows(const struct weight *w) {
     return w->ne[1] * w->ne[2];
 }
@@ -136,6 +137,7 @@ static int piece(struct cuda *d, const struct weight *src, const struct cu_weigh
     return cu_pack_weight(l->q, &part, e);
 }
 
+/* Returns the role of the expert matrices in the slot: gate, up or down. */
 static enum gr_role role_of_slot(int slot) {
     return (enum gr_role)(USE_EXP_GATE + slot);
 }

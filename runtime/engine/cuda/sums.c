@@ -210,6 +210,7 @@ static int save_one(const struct session *s, const struct cuda *d, const struct 
     return rc;
 }
 
+/* Passes the sums of all observed weights to fn. */
 static int save_sums(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
     const struct cuda *d = NULL;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
@@ -235,6 +236,7 @@ static int load_one(const struct session *s, const struct cuda *d, const struct 
     return rc;
 }
 
+/* Sets the sums of all observed weights from fn, for continuing. */
 static int load_sums(struct session *s, session_sum_give fn, void *ud, struct err *e) {
     const struct cuda *d = NULL;
     for (int i = 0; i < s->g->facts.n_uses; i++) {
@@ -249,6 +251,7 @@ static void see_nothing(void *ud, const struct session_shown *r) {
     (void)ud, (void)r;
 }
 
+/* Starts collecting and tells fn each observed weight, without sums. */
 static int begin_sums(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
     const struct cuda_set *all = s->dev;
     const struct cuda *d = NULL;
@@ -266,6 +269,7 @@ static int begin_sums(struct session *s, session_sum_fn fn, void *ud, struct err
     return 0;
 }
 
+/* Passes the sums to fn and stops collecting. */
 static int end_sums(struct session *s, session_sum_fn fn, void *ud, struct err *e) {
     const int rc = save_sums(s, fn, ud, e);
     session_observe(s, NULL);

@@ -26,6 +26,7 @@ static void use(const struct cuda *d, gr_w w, bool matrix, bool product, bool re
     d->w[at].is_product |= product;
     d->w[at].is_read |= read;
 }
+/* Returns whether this device computes the output head. */
 static bool has_head(const struct cuda *d) {
     return d->place == d->all->head;
 }
@@ -206,6 +207,7 @@ static int upload(struct cuda *d, int i, struct err *e) {
     return 0;
 }
 
+/* Uploads the angles' frequencies of all ropes. */
 static int upload_ropes(struct cuda *d, struct err *e) {
     struct session *s = d->s;
     for (int i = 0; i < s->n_ropes; i++) {
