@@ -117,8 +117,13 @@ static int source_shape(const struct vision *v, const struct vision_row *row, in
         want[2] = 2;
         return 5;
     case VX_RGB_LAST:
+        if (!row->dim[1]) return n;
         want[1] = v->d[VD_PIXELS];
         return 2;
+    case VX_SWAP:
+        want[0] = want[1];
+        want[1] = 2;
+        return n;
     case VX_Q:
     case VX_K:
     case VX_V:
@@ -303,6 +308,8 @@ static int64_t source_row(const struct run *r, const struct part *p, int64_t i) 
         return i + rows * (p->row->xf - VX_Q);
     case VX_ROPE:
         return i - k + k % 2 * (head / 2) + k / 2;
+    case VX_SWAP:
+        return i % (rows / 2) * 2 + i / (rows / 2);
     case VX_BREAK:
         return r->v.line_break;
     default:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* convert/tower_gemma4.c - the vision tower of Gemma 4. */
+/* convert/tower_gemma4.c - the vision tower of Gemma 4, and the patch embedder of Gemma 4 Unified,
+ * which has no blocks. */
 #include "convert/vision.h"
 
 // clang-format off
@@ -31,6 +32,18 @@ static const struct vision_row gemma_rows[] = {
     {"embed_vision.embedding_projection.weight", "mm.input_projection.weight", {VD_TEXT, VD_C}, 0, 0},
     {.hf = NULL},
 };
+#define UNIFIED_NORM(hf, n, dim, xf) \
+    {"vision_embedder." hf ".weight", "v.patch_norm." n ".weight", {dim}, xf, VR_F32}, {"vision_embedder." hf ".bias", "v.patch_norm." n ".bias", {dim}, xf, VR_F32}
+static const struct vision_row unified_rows[] = {
+    UNIFIED_NORM("patch_ln1", "1", VD_PIXELS, VX_RGB_LAST),
+    {"vision_embedder.patch_dense.weight", "v.patch_embd.weight", {VD_C, VD_PIXELS}, VX_RGB_LAST, VR_CONV},
+    {"vision_embedder.patch_dense.bias", "v.patch_embd.bias", {VD_C}, 0, VR_F32},
+    UNIFIED_NORM("patch_ln2", "2", VD_C, 0),
+    {"vision_embedder.pos_embedding", "v.position_embd.weight", {VD_TWO, VD_POS, VD_C}, VX_SWAP, VR_F32},
+    UNIFIED_NORM("pos_norm", "3", VD_C, 0),
+    {"embed_vision.embedding_projection.weight", "mm.input_projection.weight", {VD_TEXT, VD_C}, 0, 0},
+    {.hf = NULL},
+};
 // clang-format on
 
 /* Reads the hyperparameters of a Gemma 4 tower. Images of any size are scaled, so image_size is a
@@ -52,6 +65,35 @@ static int gemma_read(struct vision *v, struct hfdir *dir, const struct json *cf
     return 0;
 }
 
+/* Reads Gemma 4 Unified's hyperparameters. A token's patch is a square of pooling_kernel_size
+ * patches; the file's patch_size is that of the small ones. */
+static int unified_read(struct vision *v, struct hfdir *dir, const struct json *cfg,
+                        struct err *e) {
+    int64_t *d = v->d, pool;
+    (void)dir;
+    TRY(vision_number(cfg, "pooling_kernel_size", 3, &pool, e));
+    TRY(vision_number(cfg, "mm_embed_dim", 3840, &d[VD_C], e));
+    TRY(vision_number(cfg, "mm_posemb_size", 1120, &d[VD_POS], e));
+    if (pool > 64) return err_set(e, ERR_DATA, "vision_config.pooling_kernel_size is too large");
+    v->patch_key = d[VD_PATCH];
+    v->scale = pool == 3 ? 0 : pool;
+    d[VD_PATCH] *= pool;
+    d[VD_FF] = 0;
+    v->image_size = 224;
+    v->eps = json_num(json_get(cfg, "rms_norm_eps"), 1e-6);
+    return 0;
+}
+
+/* Writes the keys of blocks, which other programs expect. */
+static void unified_keys(const struct vision *v, struct gguf_w *w) {
+    (void)v;
+    gguf_w_u32(w, "clip.vision.feed_forward_length", 0);
+    gguf_w_u32(w, "clip.vision.block_count", 0);
+    gguf_w_u32(w, "clip.vision.attention.head_count", 0);
+}
+
+static const char *const unified_classes[] = {"Gemma4UnifiedForConditionalGeneration",
+                                              "Gemma4UnifiedForCausalLM", NULL};
 static const char *const classes[] = {"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM", NULL};
 const struct vision_kind vision_gemma4 = {.name = "Gemma 4",
                                           .classes = classes,
@@ -61,3 +103,13 @@ const struct vision_kind vision_gemma4 = {.name = "Gemma 4",
                                           .mean = {0, 0, 0},
                                           .std = {1, 1, 1},
                                           .read = gemma_read};
+const struct vision_kind vision_gemma4u = {.name = "Gemma 4 Unified",
+                                           .classes = unified_classes,
+                                           .projector = "gemma4uv",
+                                           .projector_key = "clip.vision.projector_type",
+                                           .rows = unified_rows,
+                                           .mean = {0, 0, 0},
+                                           .std = {1, 1, 1},
+                                           .usual = {3840, 1, 0, 0, 224, 16},
+                                           .read = unified_read,
+                                           .keys = unified_keys};

@@ -11,9 +11,9 @@
 #include "base/log.h"
 
 static const struct vision_kind *const kinds[] = {
-    &vision_qwen2,  &vision_qwen25,  &vision_qwen3,    &vision_gemma3,
-    &vision_gemma4, &vision_pixtral, &vision_idefics3, &vision_internvl,
-    &vision_lfm2,   &vision_glm4v,   &vision_kimi,     &vision_minicpm};
+    &vision_qwen2,   &vision_qwen25,  &vision_qwen3,    &vision_gemma3,   &vision_gemma4,
+    &vision_gemma4u, &vision_pixtral, &vision_idefics3, &vision_internvl, &vision_lfm2,
+    &vision_glm4v,   &vision_kimi,    &vision_minicpm};
 
 const struct vision_kind *vision_find(const char *cls) {
     for (size_t i = 0; cls && i < COUNT_OF(kinds); i++)
@@ -129,7 +129,7 @@ void vision_keys(const struct vision *v, struct gguf_w *w) {
         int64_t n; /* 0: not written */
     } row[] = {{"projection_dim", v->d[VD_TEXT]},
                {"image_size", v->image_size},
-               {"patch_size", v->d[VD_PATCH]},
+               {"patch_size", v->patch_key ? v->patch_key : v->d[VD_PATCH]},
                {"embedding_length", v->d[VD_C]},
                {"feed_forward_length", ff},
                {"block_count", v->block_key ? v->block_key : v->blocks},

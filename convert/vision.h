@@ -39,6 +39,7 @@ enum vxform {
     VX_V,
     VX_ROPE, /* halves of each head interleaved, for llama.cpp's RoPE */
     VX_ADD1,
+    VX_SWAP, /* [n][2][...]: two tables, interleaved in the source */
     VX_BREAK /* row v->line_break of a table */
 };
 enum {
@@ -71,6 +72,7 @@ struct vision {
     float mean[3], std[3];
     /* Keys that only some towers have; 0: none. */
     int64_t ff_key;     /* feed_forward_length if it is not d[VD_FF] */
+    int64_t patch_key;  /* patch_size if it is not d[VD_PATCH] */
     int64_t block_key;  /* block_count if it is not `blocks` */
     int64_t merge_key;  /* spatial_merge_size */
     int64_t scale;      /* projector.scale_factor */
@@ -96,8 +98,8 @@ struct vision_kind {
 };
 /* Tables: tower_qwen.c, tower_siglip.c and so on. */
 extern const struct vision_kind vision_qwen2, vision_qwen25, vision_qwen3, vision_gemma3,
-    vision_gemma4, vision_pixtral, vision_idefics3, vision_internvl, vision_lfm2, vision_glm4v,
-    vision_kimi, vision_minicpm;
+    vision_gemma4, vision_gemma4u, vision_pixtral, vision_idefics3, vision_internvl, vision_lfm2,
+    vision_glm4v, vision_kimi, vision_minicpm;
 
 /* Returns the description of a model class's vision tower; NULL: unknown. */
 const struct vision_kind *vision_find(const char *cls);

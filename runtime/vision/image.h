@@ -38,6 +38,7 @@ enum projector {
     PROJ_QWEN3VL, /* Qwen3-VL and Qwen3.5 */
     PROJ_GEMMA3,
     PROJ_GEMMA4,
+    PROJ_GEMMA4U, /* Gemma 4 Unified, which has no blocks */
     PROJ_PIXTRAL, /* Pixtral and Mistral 3 */
     PROJ_IDEFICS3,
     PROJ_INTERNVL,

@@ -21,6 +21,7 @@ static const struct row {
     [PROJ_QWEN3VL] = {"qwen3vl_merger", "spatial_merge_size", 2, 64, 16384, 0, 0},
     [PROJ_GEMMA3] = {"gemma3", "projector.scale_factor", 4, 0, 0, 0, 0},
     [PROJ_GEMMA4] = {"gemma4v", "projector.scale_factor", 3, 0, 280, 0, 0},
+    [PROJ_GEMMA4U] = {"gemma4uv", "projector.scale_factor", 3, 0, 280, 0, 0},
     [PROJ_PIXTRAL] = {"pixtral", "spatial_merge_size", 1, 0, 0, 0, 0},
     [PROJ_IDEFICS3] = {"idefics3", "projector.scale_factor", 2, 0, 0, 0, 0},
     [PROJ_INTERNVL] = {"internvl", "projector.scale_factor", 2, 0, 0, 1, 12},

@@ -32,6 +32,7 @@ static const struct form {
                      .before = "\n\n<start_of_image>",
                      .after = "<end_of_image>\n\n"},
     [PROJ_GEMMA4] = {.token = "<|image|>", .before = "<|image>", .after = "<image|>"},
+    [PROJ_GEMMA4U] = {.token = "<|image|>", .before = "<|image>", .after = "<image|>"},
     [PROJ_PIXTRAL] = {.token = "[IMG]", .line_end = "[IMG_BREAK]", .after = "[IMG_END]"},
     [PROJ_IDEFICS3] = {.token = "<image>",
                        .tile = "<fake_token_around_image><row_%d_col_%d>",

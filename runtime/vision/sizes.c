@@ -296,10 +296,11 @@ int view_plan_make(const struct vision_params *p, int w, int h, struct view_plan
                                struct err *) = {
         [PROJ_QWEN2VL] = plan_qwen,      [PROJ_QWEN25VL] = plan_qwen,
         [PROJ_QWEN3VL] = plan_qwen,      [PROJ_GEMMA3] = plan_square,
-        [PROJ_GEMMA4] = plan_gemma4,     [PROJ_PIXTRAL] = plan_pixtral,
-        [PROJ_IDEFICS3] = plan_idefics3, [PROJ_INTERNVL] = plan_internvl,
-        [PROJ_LFM2] = plan_lfm2,         [PROJ_GLM4V] = plan_glm,
-        [PROJ_KIMIVL] = plan_kimi,       [PROJ_MINICPMV] = plan_minicpm};
+        [PROJ_GEMMA4] = plan_gemma4,     [PROJ_GEMMA4U] = plan_gemma4,
+        [PROJ_PIXTRAL] = plan_pixtral,   [PROJ_IDEFICS3] = plan_idefics3,
+        [PROJ_INTERNVL] = plan_internvl, [PROJ_LFM2] = plan_lfm2,
+        [PROJ_GLM4V] = plan_glm,         [PROJ_KIMIVL] = plan_kimi,
+        [PROJ_MINICPMV] = plan_minicpm};
     memset(out, 0, sizeof *out);
     out->filter = FILTER_BICUBIC;
     return make[p->type](p, w, h, out, e);

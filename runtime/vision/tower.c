@@ -29,7 +29,7 @@ static int read_middle(struct vision_tower *v, struct err *e) {
     const bool list =
         kv && kv->type == GV_ARR && kv->count == 1 && (kv->elem == GV_I32 || kv->elem == GV_U32);
     const int64_t at = list ? gguf_kv_i64(kv, 0) : -1;
-    if (at < 0 || at >= v->n_blocks || v->params.merge != 4)
+    if (at < 0 || at >= v->n_blocks || v->merge != 4)
         return err_set(e, ERR_DATA,
                        "%s: clip.vision.wa_layer_indexes does not name one of the blocks, or "
                        "clip.vision.projector.scale_factor is not 4",
@@ -47,21 +47,25 @@ static int read_keys(struct vision_tower *v, struct err *e) {
     if (!v->type->embed)
         return err_set(e, ERR_DATA, "%s: the towers of this projector type cannot be computed yet",
                        gguf_path(v->file));
-    TRY(read_count(v, "clip.vision.block_count", TOWER_MAX_BLOCKS, &n, e));
-    v->n_blocks = (int)n;
-    TRY(read_count(v, "clip.vision.attention.head_count", 1024, &v->heads, e));
+    v->patch = v->params.patch * (v->type->whole ? v->params.merge : 1);
+    v->merge = v->type->whole ? 1 : v->params.merge;
+    if (v->type->block) {
+        TRY(read_count(v, "clip.vision.block_count", TOWER_MAX_BLOCKS, &n, e));
+        v->n_blocks = (int)n;
+        TRY(read_count(v, "clip.vision.attention.head_count", 1024, &v->heads, e));
+    }
     v->eps = (float)gguf_f64_or(v->file, "clip.vision.attention.layer_norm_epsilon", 1e-6);
     if (!(v->eps > 0 && v->eps < 1))
         return err_set(e, ERR_DATA, "%s: clip.vision.attention.layer_norm_epsilon is %g",
                        gguf_path(v->file), (double)v->eps);
     v->use_gelu = gguf_bool_or(v->file, "clip.use_gelu", false);
     v->use_silu = gguf_bool_or(v->file, "clip.use_silu", false);
-    const int64_t square = (int64_t)v->params.merge * v->params.merge;
+    const int64_t square = v->merge * v->merge;
     v->chunk = max_i64(TOWER_CHUNK / square, 1) * square;
     v->panel = 1 << 16;
     TRY(read_middle(v, e));
     if (!v->type->window) return 0;
-    v->window = max_i64(v->type->window / v->params.merge / v->params.patch, 1);
+    v->window = max_i64(v->type->window / v->merge / v->patch, 1);
     if (gguf_find(v->file, pattern)) TRY(read_count(v, pattern, TOWER_MAX_BLOCKS, &every, e));
     v->every = every ? every : v->type->every;
     return 0;

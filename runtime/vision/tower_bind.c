@@ -162,7 +162,7 @@ static int transpose(struct vision_tower *v, const char *base, int block, int64_
 /* Binds the patch kernel. If it covers two frames, which show the same image here, keeps the
  * sum. */
 static int kernel(struct vision_tower *v, struct tower_step *s, struct err *e) {
-    const int64_t pixels = 3 * (int64_t)v->params.patch * v->params.patch;
+    const int64_t pixels = 3 * v->patch * v->patch;
     char name[NAME];
     TRY(matrix(v, s->row->name, 0, pixels, &s->mat, e));
     v->wide = max_i64(v->wide, v->chunk * pixels);
@@ -324,6 +324,9 @@ static int bind(struct vision_tower *v, struct tower_step *s, int64_t width, str
     const struct tower_row *row = s->row;
     s->width = width;
     switch (row->op) {
+    case TOP_PIXELS:
+        s->width = 3 * v->patch * v->patch;
+        return 0;
     case TOP_PATCH:
         TRY(kernel(v, s, e));
         s->width = v->width;
@@ -344,6 +347,7 @@ static int bind(struct vision_tower *v, struct tower_step *s, int64_t width, str
         TRY(s->kind ? transpose(v, row->name, s->block, width, &s->mat, e)
                     : matrix(v, name_of(v, row->name), s->block, width, &s->mat, e));
         s->width = s->mat.out;
+        if (!v->width) v->width = s->width;
         return 0;
     case TOP_GATED:
         return gated(v, s, width, e);
@@ -361,7 +365,7 @@ static int bind(struct vision_tower *v, struct tower_step *s, int64_t width, str
         return 0;
     case TOP_SHRINK:
         v->shrunk *= v->side * v->side;
-        v->side = v->params.merge / v->side;
+        v->side = (int)v->merge / v->side;
         return same_width(v, width, v->width, "rows of the residual stream", e);
     case TOP_OUT:
         if (!v->text) v->text = width;
@@ -483,7 +487,7 @@ int tower_bind(struct vision_tower *v, struct err *e) {
     if (!v->segment) return (int)e->code;
     TRY(check_deep(v, e));
     v->shrunk = 1;
-    v->side = v->type->middle ? 2 : v->params.merge;
+    v->side = v->type->middle ? 2 : (int)v->merge;
     TRY(add_steps(v, v->type->embed, 0, e));
     end_segment(v, true, 1);
     for (int b = 0; b < v->n_blocks; b++) TRY(add_block(v, b, e));

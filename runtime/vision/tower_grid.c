@@ -190,7 +190,7 @@ void tower_rotate(const struct vision_tower *v, const struct tower_grid *g, int6
 
 int tower_grid_make(struct tower_grid *g, const struct vision_tower *v, int64_t w, int64_t h,
                     struct err *e) {
-    const int64_t m = v->params.merge, window = v->window ? v->window * m : max_i64(w, h);
+    const int64_t m = v->merge, window = v->window ? v->window * m : max_i64(w, h);
     const int64_t side[3] = {v->type->middle ? 2 : m, m, window};
     memset(g, 0, sizeof *g);
     g->w = w;

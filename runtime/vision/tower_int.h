@@ -15,6 +15,7 @@
 
 enum tower_op {
     TOP_END,
+    TOP_PIXELS,  /* chunk = the pixels of patches */
     TOP_PATCH,   /* chunk = patches . kernel; kind 1: of pixels scaled to -1 .. 1 */
     TOP_POS,     /* chunk += position table (tower_type.pos) */
     TOP_CLASS,   /* class row = class embedding + first row of the position table */
@@ -81,11 +82,12 @@ struct tower_row {
     float eps;                 /* of a norm; 0: the file's */
 };
 struct tower_type {
-    const char *family; /* for messages */
-    const struct tower_row *embed, *block, *deep, *project;
+    const char *family;                                     /* for messages */
+    const struct tower_row *embed, *block, *deep, *project; /* block NULL: no blocks */
     const struct tower_row *middle; /* after the block that wa_layer_indexes names */
     uint8_t pos, rope;
     float theta;
+    bool whole;    /* the squares that become a token are patches */
     bool unscaled; /* attention without the factor 1 / sqrt(head width) */
     int window;    /* side of attention windows in pixels; 0: none */
     int every;     /* without n_wa_pattern: every n-th block attends to the whole image */
@@ -127,7 +129,8 @@ struct vision_tower {
     struct kern kern;
     const struct tower_type *type;
     struct vision_params params;
-    int64_t width, text; /* of the stream; of the embeddings */
+    int64_t patch, merge; /* side of a patch in pixels; of the squares that become a token */
+    int64_t width, text;  /* of the stream; of the embeddings */
     int64_t heads, kv_heads, head_dim;
     int64_t window, every; /* side of windows in tokens; 0: none */
     int shrunk, side;      /* while binding: patches per row; side of the squares to merge */

@@ -37,7 +37,7 @@ struct chunk {
 
 /* Returns the number of patches that are merged into one row. */
 static int64_t square_of(const struct vision_tower *v) {
-    return (int64_t)v->params.merge * v->params.merge;
+    return v->merge * v->merge;
 }
 
 /* Exchanges the chunk's rows and its spare rows. */
@@ -49,7 +49,7 @@ static void swap(struct chunk *c) {
 
 /* Copies the pixels of patches into the chunk. */
 static void load_patches(const struct run *r, const struct tower_step *s, struct chunk *c) {
-    const int64_t p = r->v->params.patch;
+    const int64_t p = r->v->patch;
     for (int64_t i = 0; i < c->n; i++) {
         const struct tower_spot at = r->grid.at[c->at + i];
         for (int64_t ch = 0; ch < 3; ch++)
@@ -151,7 +151,7 @@ static void shrink(const struct run *r, struct chunk *c, int64_t m) {
 
 /* Stores embeddings in the order of the grid. */
 static void store_tokens(const struct run *r, const struct chunk *c, float *to) {
-    const int64_t m = square_of(r->v), side = r->v->params.merge, wide = r->grid.w / side;
+    const int64_t m = square_of(r->v), side = r->v->merge, wide = r->grid.w / side;
     for (int64_t i = 0; i < c->n; i++) {
         const struct tower_spot at = r->grid.at[c->at * r->segment->shrunk + i * m];
         memcpy(to + (at.y / side * wide + at.x / side) * c->width, c->t + i * c->width,
@@ -211,6 +211,9 @@ static void step(const struct run *r, const struct tower_step *s, struct chunk *
     case TOP_PATCH:
         load_patches(r, s, c);
         product(r, &s->mat, c);
+        break;
+    case TOP_PIXELS:
+        load_patches(r, s, c);
         break;
     case TOP_LOAD:
         memcpy(c->t, x, (size_t)stream * sizeof *x);
@@ -356,11 +359,11 @@ static int allocate(struct run *r, struct err *e) {
 /* Returns ERR_DATA unless the view's sides are multiples of the merged patch and few enough. */
 static int check_size(const struct vision_tower *v, int w, int h, struct err *e) {
     enum { MOST = 1 << 18 };
-    const int64_t side = (int64_t)v->params.patch * v->params.merge;
+    const int64_t side = v->patch * v->merge;
     if (w < 1 || h < 1 || w % side || h % side)
         return err_set(e, ERR_DATA, "an image of %d x %d pixels: sides must be multiples of %lld",
                        w, h, (long long)side);
-    const int64_t n = (int64_t)(w / v->params.patch) * (h / v->params.patch);
+    const int64_t n = w / v->patch * (h / v->patch);
     if (n <= MOST) return 0;
     return err_set(e, ERR_DATA, "an image of %d x %d pixels has %lld patches, more than %d", w, h,
                    (long long)n, MOST);
@@ -368,14 +371,14 @@ static int check_size(const struct vision_tower *v, int w, int h, struct err *e)
 
 int vision_encode(const struct vision_tower *v, const float *planes, int w, int h,
                   struct vision_rows *out, struct err *e) {
-    const int p = v->params.patch;
+    const int64_t p = v->patch;
     struct run r = {.v = v, .planes = planes, .w = w, .h = h, .out = out};
     void *data = NULL;
     memset(out, 0, sizeof *out);
     TRY(check_size(v, w, h, e));
     *out = (struct vision_rows){.width = v->text,
-                                .w = w / p / v->params.merge,
-                                .h = h / p / v->params.merge,
+                                .w = (int)(w / p / v->merge),
+                                .h = (int)(h / p / v->merge),
                                 .n_deep = v->n_deep};
     out->n = (int64_t)out->w * out->h;
     int rc = tower_grid_make(&r.grid, v, w / p, h / p, e);

@@ -53,6 +53,10 @@ static rows gemma4_block = {LOAD, NORM(NORM_RMS, VB("ln1"), 0), {.op = TOP_QKV, 
 static rows gemma4_project = {LOAD, OP(TOP_POOL), OP(TOP_WIDEN), {.op = TOP_CENTRE, .flags = ROW_OPT, .name = "v.std_bias", .second = "v.std_scale"},
                               {.op = TOP_NORM, .kind = NORM_BARE}, LINEAR("mm.input_projection"), OP(TOP_OUT), END};
 
+static rows gemma4u_embed = {OP(TOP_PIXELS), NORM(NORM_LAYER, "v.patch_norm.1", 1e-5f), LINEAR("v.patch_embd"), NORM(NORM_LAYER, "v.patch_norm.2", 1e-5f),
+                             POS, NORM(NORM_LAYER, "v.patch_norm.3", 1e-5f), STORE, END};
+static rows gemma4u_project = {LOAD, {.op = TOP_NORM, .kind = NORM_BARE}, LINEAR("mm.input_projection"), OP(TOP_OUT), END};
+
 static rows pixtral_embed = {PATCH, NORM(NORM_RMS, "v.pre_ln", 1e-5f), STORE, END};
 static rows pixtral_block = {HEADS(NORM_RMS, 1e-5f), ADD, GATES(NORM_RMS, 1e-5f, ACT_KEYS), ADD, END};
 static rows pixtral_project = {LOAD, OPT_NORM(NORM_RMS, "mm.input_norm", 0), OP(TOP_SHUFFLE), {.op = TOP_LINEAR, .flags = ROW_OPT, .name = "mm.patch_merger"},
@@ -118,6 +122,11 @@ const struct tower_type tower_types[PROJ_COUNT] = {
                      .rope = ROPE_PARTS,
                      .theta = 100,
                      .unscaled = true},
+    [PROJ_GEMMA4U] = {.family = "Gemma 4 Unified",
+                      .embed = gemma4u_embed,
+                      .project = gemma4u_project,
+                      .pos = POS_AXES,
+                      .whole = true},
     [PROJ_PIXTRAL] = {.family = "Pixtral and Mistral 3",
                       .embed = pixtral_embed,
                       .block = pixtral_block,

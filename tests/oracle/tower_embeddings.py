@@ -94,6 +94,10 @@ def gemma4(name, w, h):
     return [embed(x)]
 
 
+def gemma4u(name, w, h):
+    return [load(name).get_image_features(patches(pixels(w * 12, h * 12), 12, last=True).reshape(1, w * h, -1), positions(w, h)).pooler_output[0]]
+
+
 def pixtral(name, w, h):
     def published(c):
         c.text_config.rms_norm_eps = 1e-5
@@ -161,7 +165,7 @@ def minicpmv(name, w, h):
 TOWERS = {
     "qwen35": (qwen, [(6, 4), (10, 14)]), "qwen3vlmoe": (qwen, [(6, 4), (10, 14)]), "qwen25vl": (qwen, [(6, 4), (34, 30)]),
     "qwen2vl": (qwen, [(6, 4), (10, 14)]), "gemma3": (gemma3, [(4, 4), (6, 10)]), "gemma4moe": (gemma4moe, [(6, 9), (12, 3)]),
-    "gemma4": (gemma4, [(6, 9), (12, 3)]), "pixtral": (pixtral, [(6, 4), (5, 13)]), "mistral3": (pixtral, [(6, 4), (10, 14)]),
+    "gemma4": (gemma4, [(6, 9), (12, 3)]), "gemma4u": (gemma4u, [(2, 3), (7, 4)]), "pixtral": (pixtral, [(6, 4), (5, 13)]), "mistral3": (pixtral, [(6, 4), (10, 14)]),
     "smolvlm": (smolvlm, [(4, 4), (6, 2)]), "internvl": (internvl, [(4, 4), (6, 10)]), "lfm2vl": (lfm2vl, [(2, 6), (6, 4)]),
     "glm4v": (qwen, [(6, 4), (10, 14)]), "kimivl": (kimivl, [(4, 4), (6, 10)]),
     "minicpmv": (minicpmv, [(8, 4), (12, 20)]),

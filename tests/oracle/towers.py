@@ -81,6 +81,13 @@ def lfm2vl():
     return tf.Lfm2VlForConditionalGeneration(tf.Lfm2VlConfig(text_config=text, vision_config=vision, projector_hidden_size=24))
 
 
+def gemma4u():
+    text = dict(TEXT, head_dim=16, global_head_dim=16, layer_types=["full_attention"], hidden_size_per_layer_input=0)
+    return tf.Gemma4UnifiedForConditionalGeneration(tf.Gemma4UnifiedConfig(
+        text_config=text, audio_config=dict(audio_embed_dim=16, output_proj_dims=16),
+        vision_config=dict(patch_size=4, pooling_kernel_size=3, mm_embed_dim=24, mm_posemb_size=20, output_proj_dims=24)))
+
+
 def glm4v():
     return tf.Glm4vForConditionalGeneration(tf.Glm4vConfig(text_config=dict(DEFAULT, head_dim=16), vision_config=dict(
         depth=3, hidden_size=16, intermediate_size=32, out_hidden_size=32, num_heads=2, patch_size=4, image_size=16)))
@@ -130,7 +137,7 @@ def original_internvl(tensors, config):
                  "max_dynamic_patch": 12, "llm_config": dict(config["text_config"], architectures=["Qwen2ForCausalLM"]), "vision_config": vision}
 
 
-TOWERS = [qwen2vl, qwen25vl, qwen3vlmoe, gemma3, mistral3, pixtral, smolvlm, internvl, lfm2vl, glm4v, kimivl, minicpmv]
+TOWERS = [qwen2vl, qwen25vl, qwen3vlmoe, gemma3, gemma4u, mistral3, pixtral, smolvlm, internvl, lfm2vl, glm4v, kimivl, minicpmv]
 # names that the converter knows, for names as transformers saves them now
 EMBEDDINGS = (r"^language_model\.", "")  # the converter skips them with this prefix, although the file needs the row of [IMG_BREAK]
 RENAMED = {"mistral3": EMBEDDINGS, "pixtral": EMBEDDINGS, "gemma3": (r"^vision_tower\.", "vision_tower.vision_model."), "lfm2vl": (r"^model\.vision_tower\.", "model.vision_tower.vision_model.")}
@@ -177,18 +184,19 @@ def published(converter, folder):
         tensors = {t.name: (list(map(int, t.shape)), np.array(t.data).astype(np.float32)) for t in r.tensors}
         keys = {f.name: {"type": [t.name for t in f.types], "value": f.contents()} for f in r.fields.values()
                 if f.name.startswith("clip.") or f.name in ("general.architecture", "general.type")}
+    keys = {k: v for k, v in keys.items() if "audio" not in k}  # audio towers are left out
     keys.setdefault("clip.has_audio_encoder", {"type": ["BOOL"], "value": False})  # hone always writes this key
     keys["general.file_type"] = {"type": ["UINT32"], "value": 0}
     keys["general.quantization_version"] = {"type": ["UINT32"], "value": 2}
     return tensors, keys
 
 
-def stored(name, x, kind):
+def stored(tower, name, x, kind):
     """Type and bytes of a tensor in a file of a given kind, by the rules for our files (docs/formats/convert.md)."""
     want = Q.F32 if kind == "f32" else Q.Q8_0
     if x.ndim < 2 or "position_embd" in name or "patch_embd" in name or "patch_merger" in name or "class_embd" in name:
         want = Q.F32
-    elif "input_projection" in name or (want == Q.Q8_0 and x.shape[-1] % 32):
+    elif (tower == "gemma3" and "input_projection" in name) or (want == Q.Q8_0 and x.shape[-1] % 32):
         want = Q.F16
     if want == Q.Q8_0:
         return want, gguf.quants.quantize(x, want).tobytes()
@@ -200,7 +208,7 @@ def golden(name, tensors, keys):
     for kind, file_type in (("f32", 0), ("q8_0", 7)):
         rows = {}
         for n, (ne, x) in sorted(tensors.items()):
-            t, data = stored(n, x, kind)
+            t, data = stored(name, n, x, kind)
             rows[n] = {"type": t.name, "ne": ne, "sha256": hashlib.sha256(data).hexdigest()}
         out["types"][kind] = {"file_type": file_type, "tensors": rows}
     with open(os.path.join(OUT, name + ".json"), "w") as f:

@@ -13,14 +13,15 @@ static const char golden[] = "tests/golden/towers/embeddings.safetensors";
 static const struct {
     const char *name, *folder;
 } towers[] = {
-    {"qwen35", "models/qwen35"},     {"qwen3vlmoe", "towers/qwen3vlmoe"},
-    {"qwen25vl", "towers/qwen25vl"}, {"qwen2vl", "towers/qwen2vl"},
-    {"gemma3", "towers/gemma3"},     {"gemma4moe", "models/gemma4moe"},
-    {"gemma4", "mmproj/gemma4"},     {"pixtral", "towers/pixtral"},
-    {"mistral3", "towers/mistral3"}, {"smolvlm", "towers/smolvlm"},
-    {"internvl", "towers/internvl"}, {"internvl", "towers/internvl-hf"},
-    {"lfm2vl", "towers/lfm2vl"},     {"glm4v", "towers/glm4v"},
-    {"kimivl", "towers/kimivl"},     {"minicpmv", "towers/minicpmv"},
+    {"qwen35", "models/qwen35"},        {"qwen3vlmoe", "towers/qwen3vlmoe"},
+    {"qwen25vl", "towers/qwen25vl"},    {"qwen2vl", "towers/qwen2vl"},
+    {"gemma3", "towers/gemma3"},        {"gemma4moe", "models/gemma4moe"},
+    {"gemma4", "mmproj/gemma4"},        {"gemma4u", "towers/gemma4u"},
+    {"pixtral", "towers/pixtral"},      {"mistral3", "towers/mistral3"},
+    {"smolvlm", "towers/smolvlm"},      {"internvl", "towers/internvl"},
+    {"internvl", "towers/internvl-hf"}, {"lfm2vl", "towers/lfm2vl"},
+    {"glm4v", "towers/glm4v"},          {"kimivl", "towers/kimivl"},
+    {"minicpmv", "towers/minicpmv"},
 };
 
 static void convert(const char *folder, const char *type) {
@@ -46,7 +47,8 @@ static float *pixels(int w, int h) {
 static struct vision_rows encode(const struct vision_tower *v, int w, int h) {
     struct err e;
     struct vision_rows out = {0};
-    const int p = vision_params(v)->patch;
+    const struct vision_params *params = vision_params(v);
+    const int p = params->patch * (params->type == PROJ_GEMMA4U ? params->merge : 1);
     float *image = pixels(w * p, h * p);
     CHECK_OK(vision_encode(v, image, w * p, h * p, &out, &e));
     free(image);
