@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Makes embeddings of images for tests/unit/test_tower.c.
 
-    tower_embeddings.py [NAME...]    writes tests/golden/towers/embeddings.safetensors
+    tower_embeddings.py [NAME...]        writes tests/golden/towers/embeddings.safetensors
+    tower_embeddings.py --wide FOLDER    writes folders of towers with published widths and two blocks, too large for goldens, and
+                                         their embeddings: `test_tower RESULTS.json FOLDER` compares them
 
 The vision towers of the golden folders are computed by transformers in float32 with eager attention. A tensor NAME.WxH contains
 the embeddings [tokens][width] of an image of W x H patches, NAME.WxH.deepI its deepstack rows. Pixels are computed by a formula
@@ -24,8 +26,11 @@ GOLDEN = os.path.join(HERE, "..", "golden")
 OUT = os.path.join(GOLDEN, "towers", "embeddings.safetensors")
 
 
+FOLDERS = {}
+
+
 def folder(name):
-    return next(p for p in (os.path.join(GOLDEN, d, name) for d in ("towers", "mmproj", "models")) if os.path.isdir(p))
+    return FOLDERS.get(name) or next(p for p in (os.path.join(GOLDEN, d, name) for d in ("towers", "mmproj", "models")) if os.path.isdir(p))
 
 
 def pixels(w, h):
@@ -98,13 +103,13 @@ def gemma4u(name, w, h):
     return [load(name).get_image_features(patches(pixels(w * 12, h * 12), 12, last=True).reshape(1, w * h, -1), positions(w, h)).pooler_output[0]]
 
 
-def pixtral(name, w, h):
+def pixtral(name, w, h, p=4):
     def published(c):
         c.text_config.rms_norm_eps = 1e-5
         c.vision_feature_layer, c.vision_feature_select_strategy = -1, "full"
     m = load(name, published)
     kind = {} if name == "mistral3" else {"vision_feature_select_strategy": "full"}
-    return [m.get_image_features(pixels(w * 4, h * 4)[None], image_sizes=torch.tensor([[h * 4, w * 4]]), vision_feature_layer=-1, **kind).pooler_output[0]]
+    return [m.get_image_features(pixels(w * p, h * p)[None], image_sizes=torch.tensor([[h * p, w * p]]), vision_feature_layer=-1, **kind).pooler_output[0]]
 
 
 def smolvlm(name, w, h):
@@ -172,7 +177,47 @@ TOWERS = {
 }
 
 
+def wide(root):
+    import towers
+    text = dict(hidden_size=2048, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, vocab_size=16, head_dim=16)
+    mrope = dict(text, rope_scaling={"type": "default", "rope_type": "default", "mrope_section": [2, 3, 3]})
+    qwen_vit = dict(depth=2, num_heads=16, out_hidden_size=2048)
+    vit = dict(num_hidden_layers=2, num_attention_heads=16)
+    made = {
+        "qwen3vl": (lambda: tf.Qwen3VLForConditionalGeneration(tf.Qwen3VLConfig(text_config=mrope, vision_config=dict(
+            qwen_vit, hidden_size=1152, intermediate_size=4304, patch_size=16, num_position_embeddings=2304, deepstack_visual_indexes=[0]))), lambda n: qwen(n, 40, 26, 16)),
+        "qwen25vl": (lambda: tf.Qwen2_5_VLForConditionalGeneration(tf.Qwen2_5_VLConfig(text_config=mrope, vision_config=dict(
+            qwen_vit, hidden_size=1280, intermediate_size=3420, patch_size=14, fullatt_block_indexes=[1]))), lambda n: qwen(n, 36, 26, 14)),
+        "gemma3": (lambda: tf.Gemma3ForConditionalGeneration(tf.Gemma3Config(text_config=text, vision_config=dict(
+            vit, hidden_size=1152, intermediate_size=4304, image_size=896, patch_size=14, vision_use_head=False))),
+            lambda n: [load(n).get_image_features(pixels(896, 896)[None]).pooler_output[0]]),
+        "mistral3": (lambda: tf.Mistral3ForConditionalGeneration(tf.Mistral3Config(text_config=tf.MistralConfig(**text), vision_config=tf.PixtralVisionConfig(
+            **vit, hidden_size=1024, intermediate_size=4096, image_size=1540, patch_size=14, head_dim=64, hidden_act="silu"))), lambda n: pixtral(n, 40, 26, 14)),
+    }
+    grids = {"qwen3vl": "40x26", "qwen25vl": "36x26", "gemma3": "64x64", "mistral3": "40x26"}
+    towers.PREPROCESSOR["gemma3"] = {"image_seq_length": 256}
+    towers.randomized = lambda tensors: {k: ((1 + 0.1 * torch.randn(v.shape)) if v.dim() == 1 and "norm" in k + "ln_q" and k.endswith("weight") else
+                                             torch.randn(v.shape) / max(v[0].numel(), 25) ** 0.5 if v.dim() > 1 else 0.1 * torch.randn(v.shape)).to(torch.bfloat16)
+                                         for k, v in sorted(tensors.items())}
+    out = {}
+    for name, (make, run) in made.items():
+        make.__name__ = name
+        keep = towers.mistral3 if name == "mistral3" else None
+        if keep:
+            towers.mistral3 = make  # whose [IMG_BREAK] is kept
+        tensors, config = towers.made(make)
+        towers.write(os.path.join(root, name), tensors, config, name)
+        FOLDERS[name] = os.path.join(root, name)
+        with torch.no_grad():
+            for i, x in enumerate(run(name)):
+                out[f"{name}.{grids[name]}" + (f".deep{i - 1}" if i else "")] = x.reshape(-1, x.shape[-1]).contiguous()
+        print(name, grids[name])
+    save_file(out, os.path.join(root, "embeddings.safetensors"))
+
+
 def main():
+    if sys.argv[1:2] == ["--wide"]:
+        return wide(sys.argv[2])
     torch.set_num_threads(1)
     out = load_file(OUT) if sys.argv[1:] else {}
     for name, (f, grids) in TOWERS.items():

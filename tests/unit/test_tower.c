@@ -27,9 +27,7 @@ static const struct {
 static void convert(const char *folder, const char *type) {
     struct err e;
     struct mmproj_report r;
-    char src[96];
-    snprintf(src, sizeof src, "tests/golden/%s", folder);
-    struct convert_opts o = {.src = src, .type = type, .overwrite = true};
+    struct convert_opts o = {.src = folder, .type = type, .overwrite = true};
     CHECK_OK(mmproj_run(&o, tmp_path("mm.gguf"), &r, &e));
 }
 
@@ -89,9 +87,9 @@ static double compare(const struct st *s, const struct vision_tower *v, const ch
     return most;
 }
 
-/* Calls compare for every grid of a tower; returns the largest error, and counts the deepstack
- * tensors that the tower should have. */
-static double compare_all(const struct st *s, const struct vision_tower *v, const char *name) {
+/* Calls compare for every grid of a tower, of which there must be n; returns the largest error. */
+static double compare_all(const struct st *s, const struct vision_tower *v, const char *name,
+                          int n) {
     double most = 0;
     int grids = 0;
     const size_t len = strlen(name);
@@ -104,7 +102,7 @@ static double compare_all(const struct st *s, const struct vision_tower *v, cons
         most = off > most ? off : most;
         grids++;
     }
-    CHECK_EQ_I64(grids, 2);
+    CHECK_EQ_I64(grids, n);
     return most;
 }
 
@@ -118,34 +116,64 @@ static struct vision_tower *open_tower(struct pool *pool, enum kern_isa isa) {
 /* With a file name as its argument, writes the errors there
  * (docs/results/tower-embeddings.json). */
 static FILE *table;
+static const char *wide; /* second argument: folder of towers of published widths; NULL: none */
+
+/* Compares the n grids of the tower of mm.gguf on the kernel sets from `first` on. */
+static void compare_isas(const struct st *s, const char *name, int n, const char *label,
+                         int first) {
+    if (table) fprintf(table, "\n  {\"tower\": \"%s\"", label);
+    for (int isa = first; isa < KERN_ISA_COUNT; isa++) {
+        const char *set = kern_isa_name((enum kern_isa)isa);
+        if (!kern_isa_has((enum kern_isa)isa)) continue;
+        struct vision_tower *v = open_tower(NULL, (enum kern_isa)isa);
+        if (!v) continue;
+        const double off = compare_all(s, v, name, n);
+        if (table) fprintf(table, ", \"%s\": %.2g", set, off);
+        if (!(off < 2e-4)) CHECK_FAIL("%s, %s: off by %.3g", label, set, off);
+        vision_close(v);
+    }
+}
 
 static void test_transformers(void) {
+    const size_t n = sizeof towers / sizeof *towers;
     struct err e;
     struct st *s = NULL;
     CHECK_OK(st_open(&s, golden, &e));
-    for (size_t i = 0; s && i < sizeof towers / sizeof *towers; i++) {
-        convert(towers[i].folder, "f32");
-        for (int isa = 0; isa < KERN_ISA_COUNT; isa++) {
-            if (!kern_isa_has((enum kern_isa)isa)) continue;
-            struct vision_tower *v = open_tower(NULL, (enum kern_isa)isa);
-            if (!v) continue;
-            const double off = compare_all(s, v, towers[i].name);
-            if (table && isa == KERN_REF)
-                fprintf(table, "%s\n  {\"tower\": \"%s\"", i ? "}," : "", towers[i].folder);
-            if (table) fprintf(table, ", \"%s\": %.2g", kern_isa_name((enum kern_isa)isa), off);
-            if (!(off < 2e-4))
-                CHECK_FAIL("%s, %s: off by %.3g", towers[i].folder,
-                           kern_isa_name((enum kern_isa)isa), off);
-            vision_close(v);
-        }
+    for (size_t i = 0; s && i < n; i++) {
+        char folder[96];
+        snprintf(folder, sizeof folder, "tests/golden/%s", towers[i].folder);
+        convert(folder, "f32");
+        compare_isas(s, towers[i].name, 2, towers[i].folder, KERN_REF);
+        if (table) fprintf(table, i + 1 < n || wide ? "}," : "}");
     }
-    if (table) fprintf(table, "}\n");
+    st_close(s);
+}
+
+/* Towers of published widths, made by tower_embeddings.py --wide; not with the reference kernels,
+ * which take minutes. */
+static void test_wide(void) {
+    static const char *const name[] = {"qwen3vl", "qwen25vl", "gemma3", "mistral3"};
+    struct err e;
+    struct st *s = NULL;
+    char path[512];
+    snprintf(path, sizeof path, "%s/embeddings.safetensors", wide);
+    CHECK_OK(st_open(&s, path, &e));
+    for (size_t i = 0; s && i < sizeof name / sizeof *name; i++) {
+        char label[64];
+        snprintf(path, sizeof path, "%s/%s", wide, name[i]);
+        snprintf(label, sizeof label, "%s, published widths", name[i]);
+        convert(path, "f32");
+        compare_isas(s, name[i], 1, label, KERN_REF + 1);
+        if (table) fprintf(table, i + 1 < sizeof name / sizeof *name ? "}," : "}");
+    }
     st_close(s);
 }
 
 /* The same bits for any number of threads, with windows, deepstack and a class row. */
 static void test_threads(void) {
-    static const char *const folder[] = {"towers/qwen25vl", "towers/qwen3vlmoe", "towers/internvl"};
+    static const char *const folder[] = {"tests/golden/towers/qwen25vl",
+                                         "tests/golden/towers/qwen3vlmoe",
+                                         "tests/golden/towers/internvl"};
     struct err e;
     for (size_t i = 0; i < sizeof folder / sizeof *folder; i++) {
         struct pool *pool = NULL;
@@ -176,9 +204,9 @@ static void test_types(void) {
     struct st *s = NULL;
     CHECK_OK(st_open(&s, golden, &e));
     for (size_t i = 0; s && i < sizeof row / sizeof *row; i++) {
-        convert("models/qwen35", row[i].type);
+        convert("tests/golden/models/qwen35", row[i].type);
         struct vision_tower *v = open_tower(NULL, KERN_REF);
-        const double off = v ? compare_all(s, v, "qwen35") : HUGE_VAL;
+        const double off = v ? compare_all(s, v, "qwen35", 2) : HUGE_VAL;
         if (!(off >= row[i].least && off < row[i].most))
             CHECK_FAIL("%s: off by %.3g", row[i].type, off);
         vision_close(v);
@@ -238,7 +266,7 @@ static void test_old_names(void) {
     struct err e;
     struct gguf *g = NULL;
     struct gguf_w *w = gguf_w_new();
-    convert("towers/gemma3", "f32");
+    convert("tests/golden/towers/gemma3", "f32");
     struct vision_tower *v = open_tower(NULL, KERN_REF), *old = NULL;
     CHECK_OK(gguf_open(&g, tmp_path("mm.gguf"), 0, &e));
     for (int64_t i = 0; g && i < gguf_n_kv(g); i++) gguf_w_copy_kv(w, gguf_kv_at(g, i));
@@ -310,9 +338,9 @@ static void test_refusals(void) {
         {{.from = "v.deepstack.2.fc2.weight"}, "tensor v.deepstack.2.fc2.weight is missing"},
         {{.from = "v.deepstack.2.fc1.weight"}, "disagree about block 2"},
     };
-    convert("towers/qwen3vlmoe", "f32");
+    convert("tests/golden/towers/qwen3vlmoe", "f32");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse(&bad[i].edit, bad[i].text);
-    convert("mmproj/gemma4", "f32");
+    convert("tests/golden/mmproj/gemma4", "f32");
     refuse(&(struct edit){.from = "v.std_scale"}, "tensor v.std_scale is missing");
     refuse(&(struct edit){.from = "v.blk.0.attn_k.input_max"}, "3 of the 4 limits");
     refuse(&(struct edit){.from = "v.blk.1.attn_k_norm.weight"},
@@ -331,13 +359,13 @@ static void test_sizes(void) {
     struct err e;
     struct vision_rows out;
     const float one = 0;
-    convert("towers/qwen2vl", "f32");
+    convert("tests/golden/towers/qwen2vl", "f32");
     struct vision_tower *v = open_tower(NULL, KERN_REF);
     for (size_t i = 0; v && i < sizeof bad / sizeof *bad; i++)
         CHECK_ERR(vision_encode(v, &one, bad[i].w, bad[i].h, &out, &e), ERR_DATA, bad[i].text);
     if (v) CHECK_EQ_I64(vision_width(v), 32);
     vision_close(v);
-    convert("mmproj/gemma4", "f32");
+    convert("tests/golden/mmproj/gemma4", "f32");
     v = open_tower(NULL, KERN_REF);
     if (v) CHECK_ERR(vision_encode(v, &one, 84, 12, &out, &e), ERR_DATA, "position table has 20");
     vision_close(v);
@@ -347,10 +375,13 @@ int main(int argc, char **argv) {
     if (argc > 1) table = fopen(argv[1], "w");
     tmp_make();
     if (table)
-        fprintf(table, "{\n \"command\": \"tests/unit/test_tower FILE\",\n \"error\": \"largest "
-                       "difference over root mean square\",\n \"bound\": 2e-4,\n \"towers\": [");
-    RUN(test_transformers);
-    if (table) fprintf(table, " ]\n}\n");
+        fprintf(table,
+                "{\n \"command\": \"tests/unit/test_tower FILE FOLDER\",\n \"error\": \"largest "
+                "difference over root mean square\",\n \"bound\": 2e-4,\n \"towers\": [");
+    if (argc > 2) wide = argv[2];
+    if (!wide || table) RUN(test_transformers);
+    if (wide) RUN(test_wide);
+    if (table) fprintf(table, "\n ]\n}\n");
     RUN(test_threads);
     RUN(test_types);
     RUN(test_old_names);
