@@ -15,6 +15,7 @@ code published with the model. Made with torch 2.15.0, transformers 5.24.0."""
 import json
 import os
 import sys
+import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -132,33 +133,21 @@ def lfm2vl(name, w, h):
 
 
 def kimivl(name, w, h):
-    t = {k: v.float() for k, v in load_file(os.path.join(folder(name), "model.safetensors")).items()}
-    c, heads, p = 16, 2, 14
-    lin = lambda x, n: F.linear(x, t[n + ".weight"], t.get(n + ".bias"))
-    norm = lambda x, n: F.layer_norm(x, (x.shape[-1],), t[n + ".weight"], t[n + ".bias"], 1e-5)
-    v = "vision_tower."
-    x = F.conv2d(pixels(w * p, h * p)[None], t[v + "patch_embed.proj.weight"], t[v + "patch_embed.proj.bias"], stride=p)[0].permute(1, 2, 0)
-    table = t[v + "patch_embed.pos_emb.weight"]
-    if (h, w) != table.shape[:2]:
-        table = F.interpolate(table.permute(2, 0, 1)[None], size=(h, w), mode="bicubic")[0].permute(1, 2, 0)
-    x = (x + table).reshape(h * w, c)
-    # complex rotations of neighbouring values: columns for the even pairs, rows for the odd ones
-    d = c // heads
-    freq = 1 / 10000 ** (torch.arange(0, d, 4)[: d // 4].float() / d)
-    y, z = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
-    angle = torch.stack([z.flatten()[:, None] * freq, y.flatten()[:, None] * freq], -1).reshape(h * w, 1, d // 2)
-    turn = torch.polar(torch.ones_like(angle), angle)
-    rotate = lambda q: torch.view_as_real(torch.view_as_complex(q.reshape(h * w, heads, -1, 2)) * turn).flatten(2)
-    for i in range(3):
-        b = f"{v}encoder.blocks.{i}."
-        q, k, s = lin(norm(x, b + "norm0"), b + "wqkv").reshape(h * w, 3, heads, d).unbind(1)
-        q, k = rotate(q).transpose(0, 1), rotate(k).transpose(0, 1)
-        a = torch.softmax(q @ k.transpose(1, 2) / d ** .5, -1) @ s.transpose(0, 1)
-        x = x + lin(a.transpose(0, 1).reshape(h * w, c), b + "wo")
-        x = x + lin(F.gelu(lin(norm(x, b + "norm1"), b + "mlp.fc0"), approximate="tanh"), b + "mlp.fc1")
-    x = norm(norm(x, v + "encoder.final_layernorm"), "multi_modal_projector.pre_norm")
-    x = F.gelu(lin(blocks(x.reshape(h, w, c), 2), "multi_modal_projector.linear_1"))
-    return [lin(x, "multi_modal_projector.linear_2")]
+    """Kimi-VL's tower is that of Kimi-K2.5, which transformers has, under other names of the projector."""
+    from transformers.models.kimi_k25 import configuration_kimi_k25 as c, modeling_kimi_k25 as m
+    tensors = load_file(os.path.join(folder(name), "model.safetensors"))
+    for a, b in (("linear_1", "proj.0"), ("linear_2", "proj.2"), ("pre_norm", "pre_norm")):
+        tensors = {k.replace("multi_modal_projector." + a, "mm_projector." + b): v for k, v in tensors.items()}
+    text = dict(model_type="deepseek_v3", hidden_size=32, intermediate_size=16, moe_intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=16,
+                n_routed_experts=2, num_experts_per_tok=1, n_group=1, topk_group=1, q_lora_rank=8, kv_lora_rank=8, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8)
+    config = c.Kimi_K25Config(text_config=text, projection_hidden_size=16, vision_config=dict(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=3, num_attention_heads=2, patch_size=14, pos_emb_height=4, pos_emb_width=4))
+    with tempfile.TemporaryDirectory() as d:
+        save_file(tensors, os.path.join(d, "model.safetensors"), metadata={"format": "pt"})
+        config.save_pretrained(d)
+        model = m.Kimi_K25ForConditionalGeneration.from_pretrained(d, config=config, dtype=torch.float32, attn_implementation="eager").eval().model
+    out = model.get_image_features(patches(pixels(w * 14, h * 14), 14).reshape(h * w, 3, 14, 14), torch.tensor([[1, h, w]])).pooler_output
+    return [out[0] if isinstance(out, (tuple, list)) else out]
 
 
 def minicpmv(name, w, h):
