@@ -38,7 +38,7 @@ static int check_names_differ(const struct check *c, const cJSON *obj) {
     qsort(name, n, sizeof *name, by_name);
     for (size_t i = 1; i < n && !twice; i++)
         if (strcmp(name[i - 1], name[i]) == 0) twice = name[i];
-    if (twice) err_set(c->e, ERR_DATA, "%s: the name \"%.80s\" is there twice", c->what, twice);
+    if (twice) err_set(c->e, ERR_DATA, "%s: the name \"%.80s\" occurs twice", c->what, twice);
     free(name);
     return twice ? ERR_DATA : 0;
 }

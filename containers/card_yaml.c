@@ -53,7 +53,7 @@ static int report_yaml(struct walk *w, const yaml_parser_t *p, const char *s, st
 /* Begins a key. ERR_DATA: not text, repeated, or too many. */
 static int add_key(struct card_yaml *c, const char *name, int line, struct err *e) {
     if (!name) return err_at(c, line, "a key is not text", e);
-    if (card_yaml_find(c, name)) return err_at(c, line, "the key is there twice", e);
+    if (card_yaml_find(c, name)) return err_at(c, line, "the key occurs twice", e);
     if (c->n == CARD_YAML_MAX_KEYS) return err_at(c, line, "too many keys", e);
     c->key[c->n].key = name;
     c->key[c->n++].n = 0;

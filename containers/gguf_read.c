@@ -210,7 +210,7 @@ static int read_kv(struct cur *c, struct gguf *g, struct shard *s, int64_t i, st
         return err_set(e, ERR_DATA, "key \"%s\" holds a zero byte", show_n(key, len).s);
     kv->key = arena_strndup(&g->arena, key, len);
     if (!strmap_add(s->keys, kv->key, len, i))
-        return err_set(e, ERR_DATA, "key \"%s\" is there twice", show_n(key, len).s);
+        return err_set(e, ERR_DATA, "key \"%s\" occurs twice", show_n(key, len).s);
     if (read_value(c, g, kv, &s->str[i], e)) return err_wrap(e, "key \"%s\"", show_n(key, len).s);
     return 0;
 }
@@ -279,7 +279,7 @@ static int read_shape(struct cur *c, struct gguf_tensor *t, struct err *e) {
     t->type = (enum qtype)type;
     const struct qtype_info *qi = qtype_info(t->type);
     if (t->ne[0] % qi->block_elems)
-        return err_set(e, ERR_DATA, "rows of %lld elements are not whole %s blocks of %d",
+        return err_set(e, ERR_DATA, "rows of %lld elements cannot be divided into %s blocks of %d",
                        (long long)t->ne[0], qi->name, qi->block_elems);
     if (!mul_ok((uint64_t)(n_elems / qi->block_elems), (uint64_t)qi->block_bytes, &t->n_bytes))
         return err_set(e, ERR_DATA, "the size in bytes overflows");
@@ -300,7 +300,7 @@ static int read_tensor(struct cur *c, struct gguf *g, int shard, struct err *e) 
     t->name = arena_strndup(&g->arena, name, len);
     t->shard = shard;
     if (!strmap_add(g->names, t->name, len, g->n_tensors))
-        return err_set(e, ERR_DATA, "tensor \"%s\" is there twice", show_n(name, len).s);
+        return err_set(e, ERR_DATA, "tensor \"%s\" occurs twice", show_n(name, len).s);
     if (read_shape(c, t, e)) {
         err_about(e, NULL, t->name);
         return err_wrap(e, "tensor \"%s\"", show_n(name, len).s);
@@ -379,7 +379,7 @@ static int place_data(struct gguf *g, struct shard *s, unsigned flags, struct er
         struct gguf_tensor *t = &g->tensor[s->first_tensor + i];
         int rc = check_place(s, t, e);
         if (!rc && !(flags & GGUF_TOLERANT) && t->off != sum)
-            rc = err_set(e, ERR_DATA, "data offset %llu, but packed data put it at %llu",
+            rc = err_set(e, ERR_DATA, "data offset %llu, but packed data would put it at %llu",
                          (unsigned long long)t->off, (unsigned long long)sum);
         if (rc) {
             err_about(e, NULL, t->name);

@@ -243,7 +243,7 @@ static int tensor_size(struct wtensor *t, struct err *e) {
         if (t->ne[d] < 1 || !mul_ok_i64(n, t->ne[d], &n))
             return err_set(e, ERR_DATA, "dimension %d is %lld", d, (long long)t->ne[d]);
     if (t->ne[0] % qi->block_elems)
-        return err_set(e, ERR_DATA, "rows of %lld elements are not whole %s blocks of %d",
+        return err_set(e, ERR_DATA, "rows of %lld elements cannot be divided into %s blocks of %d",
                        (long long)t->ne[0], qi->name, qi->block_elems);
     if (!mul_ok((uint64_t)(n / qi->block_elems), (uint64_t)qi->block_bytes, &t->n_bytes) ||
         t->n_bytes > INT64_MAX / 4)

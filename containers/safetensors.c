@@ -102,7 +102,7 @@ static int read_range(const struct json *j, struct st_tensor *t, struct err *e) 
         !json_i64(b, &end) || begin < 0 || end < begin)
         return err_set(e, ERR_DATA, "\"data_offsets\" is not a pair of increasing whole numbers");
     if ((uint64_t)(end - begin) != t->n_bytes)
-        return err_set(e, ERR_DATA, "%lld bytes of data, its shape and dtype need %llu",
+        return err_set(e, ERR_DATA, "%lld bytes of data, but its shape and dtype need %llu",
                        (long long)(end - begin), (unsigned long long)t->n_bytes);
     t->off = (uint64_t)begin;
     return 0;
@@ -183,7 +183,7 @@ static int check_tiling(struct st *s, uint64_t data_off, struct err *e) {
     for (int64_t i = 0; i < s->n_all; i++) {
         struct st_tensor *t = &s->tensor[i];
         if (!strmap_add(s->names, t->name, strlen(t->name), i))
-            return err_set(e, ERR_DATA, "tensor \"%s\" is there twice",
+            return err_set(e, ERR_DATA, "tensor \"%s\" occurs twice",
                            show_n(t->name, strlen(t->name)).s);
         if (t->n_bytes == 0) continue;
         s->n_tensors = i + 1;
@@ -200,7 +200,7 @@ static int check_tiling(struct st *s, uint64_t data_off, struct err *e) {
     }
     if (at > n_data)
         return err_set(e, ERR_DATA,
-                       "truncated: %llu bytes, its header describes %llu; download it again",
+                       "truncated: %llu bytes, but its header describes %llu; download it again",
                        (unsigned long long)s->map.size, (unsigned long long)(data_off + at));
     if (at < n_data)
         return err_set(e, ERR_DATA, "%llu bytes, but its header describes only %llu",

@@ -145,7 +145,7 @@ static void emit_points(const struct dry *d, struct emit *m) {
         memmove(&p[at + 1], &p[at], (size_t)(n++ - at) * sizeof *p);
         p[at] = mk->plan;
     }
-    emit_table(m, "points", "what other times buy");
+    emit_table(m, "points", "what other time limits allow");
     emit_col(m, "seconds", NULL);
     emit_col(m, "time", "time");
     emit_col(m, "makes", "files");

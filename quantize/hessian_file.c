@@ -179,7 +179,7 @@ static int read_weights(struct gram *m, struct err *e) {
     qsort(m->weight, (size_t)m->n_weights, sizeof *m->weight, by_name);
     for (int64_t i = 1; i < m->n_weights; i++)
         if (strcmp(m->weight[i - 1].name, m->weight[i].name) == 0)
-            return err_set(e, ERR_DATA, "weight \"%s\" is there twice",
+            return err_set(e, ERR_DATA, "weight \"%s\" occurs twice",
                            show_n(m->weight[i].name, strlen(m->weight[i].name)).s);
     return 0;
 }

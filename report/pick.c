@@ -282,7 +282,7 @@ void pick_others(const struct result *r, struct buf *out) {
     }
     if (less >= 0) {
         struct pick_grade g = pick_grade(r, less);
-        buf_str(out, "Where that does not fit: ");
+        buf_str(out, "If that does not fit: ");
         name_and_size(r, less, out);
         buf_str(out, " (");
         pick_grade_text(&g, out);

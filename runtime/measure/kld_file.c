@@ -174,7 +174,7 @@ static int read_header(struct kld_r *r, struct err *e) {
     r->sh.n_chunk = load_i32(p + 16);
     TRY(fill_shape(&r->sh, e));
     if (r->map.size != r->sh.file_bytes)
-        return err_set(e, ERR_DATA, "%llu bytes, its header describes %llu: %s",
+        return err_set(e, ERR_DATA, "%llu bytes, but its header describes %llu: %s",
                        (unsigned long long)r->map.size, (unsigned long long)r->sh.file_bytes,
                        r->map.size < r->sh.file_bytes ? "it is truncated, write it again"
                                                       : "it has trailing data");

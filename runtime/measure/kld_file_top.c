@@ -254,7 +254,7 @@ static int read_header(struct kld_top_r *r, struct err *e) {
                                    .n_tail = load_i32(p + 32)};
     TRY(set_sizes(&r->sh, &r->z, e));
     if (r->map.size != r->z.file_bytes)
-        return err_set(e, ERR_DATA, "%" PRIu64 " bytes, its header describes %" PRIu64 ": %s",
+        return err_set(e, ERR_DATA, "%" PRIu64 " bytes, but its header describes %" PRIu64 ": %s",
                        r->map.size, r->z.file_bytes,
                        r->map.size < r->z.file_bytes ? "it is truncated, write it again"
                                                      : "it has trailing data");

@@ -102,7 +102,7 @@ grep -qE 'use --time [1-9][0-9]*[smh], --time 0 \(no limit\)' "$t/e" || fail "--
 [ ! -e "$t/short" ] && [ ! -e "$t/short.work" ] || fail "--time 0.036s wrote something"
 "$HONE" make $src -o "$t/short" $how --recipes Q2_K --time 0.036s --dry-run --json > "$t/dry.json" 2> "$t/dry.err" || fail "$(cat "$t/dry.err")"
 grep -q '"over_time_limit": true' "$t/dry.json" || fail "--dry-run: not over the limit"
-grep -q '"makes": "plain presets' "$t/dry.json" && grep -q '"makes": "everything: mixes' "$t/dry.json" || fail "--dry-run: what other times buy"
+grep -q '"makes": "plain presets' "$t/dry.json" && grep -q '"makes": "everything: mixes' "$t/dry.json" || fail "--dry-run: what other time limits allow"
 refused 2 "presets only" make $src -o "$t/x" --plain --budget 1M
 refused 2 "1h30m" make $src -o "$t/x" --time -1
 echo "ladder: classes, presets, forecast, interruption, time"

@@ -45,7 +45,7 @@ static void test_refused(void) {
              {"[NaN]", "line 1"},
              {"[\"\\ud800\"]", "line 1"},
              {"[1e999]", "too large"},
-             {"{\"b\": 1, \"a\": 2, \"b\": 3}", "\"b\" is there twice"},
+             {"{\"b\": 1, \"a\": 2, \"b\": 3}", "\"b\" occurs twice"},
              {"[\"\xff\"]", "not UTF-8"},
              {"{\"\xc0\x80\": 1}", "not UTF-8"}};
     struct err e = {0};

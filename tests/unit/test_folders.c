@@ -254,7 +254,7 @@ static void test_prefix_errors(void) {
               "merge_and_unload");
     editing = adapter;
     check_same("olmoe", NULL, adapter, "base layers without an adapter");
-    check_same("olmoe", NULL, twice, "a tensor that is there twice");
+    check_same("olmoe", NULL, twice, "a tensor that occurs twice");
     CHECK_ERR(convert(folder("olmoe", NULL, differs), "other.gguf", &e), ERR_DATA,
               "denote the same weight but");
 }

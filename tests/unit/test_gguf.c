@@ -158,7 +158,7 @@ static void test_values(void) {
     head(&b, 0, 2);
     kv_u32(&b, "same.key", 1);
     kv_u32(&b, "same.key", 2);
-    REFUSED("\"same.key\" is there twice");
+    REFUSED("\"same.key\" occurs twice");
     CHECK(strstr(e.msg, "record 1 at byte 48") != NULL);
     static const struct {
         uint32_t elem;
@@ -240,9 +240,9 @@ static void test_shapes(void) {
         {1, {32}, 43, 0, "type 43"},
         {1, {32}, 0xffffffffu, 0, "type -1"},
         {1, {256}, 139, 0, "ik_llama.cpp"},
-        {1, {33}, QT_Q8_0, 0, "not whole Q8_0 blocks of 32"},
+        {1, {33}, QT_Q8_0, 0, "cannot be divided into Q8_0 blocks of 32"},
         {1, {32}, QT_F32, 7, "not a multiple of the alignment"},
-        {1, {32}, QT_F32, 32, "packed data put it at 0"},
+        {1, {32}, QT_F32, 32, "packed data would put it at 0"},
         {1, {32}, QT_F32, UINT64_MAX - 31, "overflows"},
         {1, {1000}, QT_F32, 0, "truncated"},
     };
@@ -285,7 +285,7 @@ static void test_names(void) {
     info(&b, "twin", 8, QT_F32, 0);
     info(&b, "twin", 8, QT_F32, 32);
     pad(&b, 64);
-    REFUSED("\"twin\" is there twice");
+    REFUSED("\"twin\" occurs twice");
 }
 
 static void test_tolerant_overlap(void) {
@@ -798,7 +798,7 @@ static void test_split_defects(void) {
     CHECK_OK(gguf_open(&g, tmp_path(first), 0, &e));
     gguf_close(g);
     split_shard(second, 1, 2, 2, "a");
-    CHECK_ERR(gguf_open(&g, tmp_path(first), 0, &e), ERR_DATA, "\"a\" is there twice");
+    CHECK_ERR(gguf_open(&g, tmp_path(first), 0, &e), ERR_DATA, "\"a\" occurs twice");
     split_shard(second, 0, 2, 2, "b");
     CHECK_ERR(gguf_open(&g, tmp_path(first), 0, &e), ERR_DATA, "but is named shard 2 of 2");
     split_shard(second, 1, 3, 2, "b");

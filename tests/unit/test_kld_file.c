@@ -105,7 +105,7 @@ static void test_damaged(void) {
     char *p = slurp(py, &n);
     for (size_t cut = 0; cut < n; cut++)
         if (try_bytes(p, cut) != ERR_DATA) CHECK_FAIL("cut at %zu", cut);
-    CHECK_ERR(try_bytes(p, n - 1), ERR_DATA, "x.kld: 203 bytes, its header describes 204");
+    CHECK_ERR(try_bytes(p, n - 1), ERR_DATA, "x.kld: 203 bytes, but its header describes 204");
     char *longer = calloc(1, n + 2);
     memcpy(longer, p, n);
     CHECK_ERR(try_bytes(longer, n + 2), ERR_DATA, "trailing data");

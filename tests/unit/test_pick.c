@@ -80,7 +80,7 @@ static void test_recommends(void) {
     CHECK_EQ_STR(text(&b, pick_numbers, &r),
                  "The same most likely token as the "
                  "original 98.0 % of the time, mean divergence 0.00200 ± 0.00002.");
-    CHECK_EQ_STR(text(&b, pick_others, &r), "Where that does not fit: Q4_K_M, 19.8 GB (slight "
+    CHECK_EQ_STR(text(&b, pick_others, &r), "If that does not fit: Q4_K_M, 19.8 GB (slight "
                                             "loss).");
     ladder[3].preset_kld = 0.0103 * 3.2; /* the gain is reported for the file, with its preset */
     ladder[3].size_class = "Q4_K_M";

@@ -129,7 +129,7 @@ static void test_refuses(void) {
         {"{" T("a", "U8", "[281474976710656,281474976710656]", 0, 4) "}", 4, "overflows"},
         {"{" T("a", "U8", "[16777216,16777216,65536,128]", 0, 0) "}", 0, "overflows"},
         {"{" T("a", "F64", "[16777216,16777216,16384,1]", 0, 0) "}", 0, "size in bytes overflows"},
-        {"{" T("a", "F32", "[2]", 0, 4) "}", 4, "4 bytes of data, its shape and dtype need 8"},
+        {"{" T("a", "F32", "[2]", 0, 4) "}", 4, "4 bytes of data, but its shape and dtype need 8"},
         {"{" T("a", "F32", "[1]", 4, 0) "}", 4, "increasing"},
         {"{" T("a", "F32", "[1]", -4, 0) "}", 4, "increasing"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", 1, "pair"},
@@ -156,7 +156,8 @@ static void test_refuses(void) {
 static void test_truncated_says_sizes(void) {
     const char *h = "{" T("a", "F32", "[100]", 0, 400) "}";
     char want[128];
-    snprintf(want, sizeof want, "truncated: %zu bytes, its header describes %zu; download it again",
+    snprintf(want, sizeof want,
+             "truncated: %zu bytes, but its header describes %zu; download it again",
              8 + strlen(h) + 10, 8 + strlen(h) + 400);
     CHECK_ERR(try_open(h, 10), ERR_DATA, want);
 }
