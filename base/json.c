@@ -77,7 +77,7 @@ static bool unexpected(struct reader *r) {
                                        : "not valid JSON");
 }
 
-/* Reserves space in the arena for a string of n bytes. */
+/* Reserves space in the arena for a string of n bytes. False: sets r->rc. */
 static bool room(struct reader *r, size_t n) {
     r->rc = arena_reserve(r->a, n + 1, "a text in JSON", r->e);
     return !r->rc;
@@ -173,7 +173,8 @@ static bool string_end(struct reader *r, const char **end, bool *escaped) {
     return fail_with(r, "the text ends inside a string");
 }
 
-/* Reads a quoted string; sets *text to its value and *raw to the text as written. */
+/* Reads a quoted string; sets *text to its value and *raw to the text as written. False: sets
+ * r->why or r->rc. */
 static bool read_string(struct reader *r, const char **text, uint32_t *n_text, const char **raw,
                         uint32_t *n_raw) {
     const char *end, *from = r->s + 1;
@@ -212,7 +213,7 @@ static const char *skip_digits(const char *s, const char *end) {
     return s;
 }
 
-/* Reads the longest number at r->s: of "1.x", it reads 1. */
+/* Reads the longest number at r->s: of "1.x", it reads 1. False: sets r->why or r->rc. */
 static bool number(struct reader *r, struct json *v) {
     const char *p = r->s + (*r->s == '-'), *from = p;
     p = skip_digits(from, r->end);
@@ -236,7 +237,7 @@ static bool number(struct reader *r, struct json *v) {
     return true;
 }
 
-/* Requires the word w, then gives v the type and the truth value. */
+/* Requires the word w, then gives v the type and the truth value. False: another word. */
 static bool read_word(struct reader *r, const char *w, struct json *v, enum json_type t,
                       bool truth) {
     const size_t n = strlen(w);
@@ -247,7 +248,7 @@ static bool read_word(struct reader *r, const char *w, struct json *v, enum json
     return true;
 }
 
-/* Reads NaN, Infinity or -Infinity, as Python writes non-finite numbers. */
+/* Reads NaN, Infinity or -Infinity, as Python writes non-finite numbers. False: another word. */
 static bool not_finite(struct reader *r, struct json *v) {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < COUNT_OF(words); i++) {
@@ -291,7 +292,7 @@ static void take_value(struct json *to, const struct json *from) {
 }
 
 /* Handles repeated member names: an error, unless last_wins or first_wins is set; then the chosen
- * value takes the place of the first. */
+ * value takes the place of the first. False: sets r->why. */
 static bool check_names(struct reader *r, struct json *obj) {
     struct strmap *seen = NULL;
     struct json *before = NULL;
@@ -330,7 +331,7 @@ static void append_child(struct json *parent, struct json *v) {
     parent->n_child++;
 }
 
-/* Reads a member's name and the colon after it. */
+/* Reads a member's name and the colon after it. False: sets r->why or r->rc. */
 static bool member_name(struct reader *r, struct json *m) {
     if (peek(r) != '"') return unexpected(r);
     if (!read_string(r, &m->name, &m->n_name, &m->raw_name, &m->n_raw_name)) return false;
@@ -340,7 +341,7 @@ static bool member_name(struct reader *r, struct json *m) {
     return true;
 }
 
-/* Reads a list or object up to `close`. */
+/* Reads a list or object up to `close`. False: sets r->why or r->rc. */
 static bool read_items(struct reader *r, struct json *v, char close) {
     v->type = close == ']' ? JSON_ARR : JSON_OBJ;
     r->s++;

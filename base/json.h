@@ -84,7 +84,8 @@ bool json_is_int(const struct json *j);                  /* a number without poi
 bool json_bool(const struct json *j, bool otherwise);
 /* Returns whether j is an integer within +-2^53, and stores it in *out. */
 bool json_i64(const struct json *j, int64_t *out);
-/* Compares values recursively: 1 equals 1.0, and the order of members is ignored. */
+/* Returns whether the values are equal, recursively: 1 equals 1.0, and the order of members is
+ * ignored. */
 bool json_equal(const struct json *a, const struct json *b);
 /* Return a string, or a member's name, with its escapes, as written between the quotes in the text
  * given to json_parse_in. That text must still exist. json_escape decodes the escapes. */

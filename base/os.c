@@ -96,7 +96,7 @@ void os_end_lease(int fd) {
 /* ---- descriptors ---- */
 
 /* Makes a new descriptor non-blocking and close-on-exec. accept4 and pipe2, which do this in one
- * call, are not available everywhere. */
+ * call, are not available everywhere. Returns fd or, with errno set and fd closed, -1. */
 static int set_up_fd(int fd) {
     if (fd < 0) return -1;
     const int flags = fcntl(fd, F_GETFL);

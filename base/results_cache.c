@@ -150,7 +150,7 @@ static void load(struct results_cache *k, uint64_t size) {
 }
 
 /* Locks the file. Waits briefly, because a process that was just killed may still be exiting.
- * Succeeds on file systems without locks. */
+ * Succeeds on file systems without locks. False: another process has the lock. */
 static bool take_lock(int fd) {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {

@@ -53,7 +53,8 @@ static bool escape(struct tool_flow *f, const char *s, size_t n) {
     return true;
 }
 
-/* Parses string characters up to the closing quote, or an escape. */
+/* Parses string characters up to the closing quote, or an escape. False: no more input, or the flow
+ * has failed. */
 static bool more_text(const struct toolparse *p, struct tool_flow *f) {
     const char *s = p->in.data + f->at;
     const size_t n = p->in.len - f->at;
@@ -96,7 +97,8 @@ static bool add_name(struct tool_flow *f, const char *s, size_t n) {
     return true;
 }
 
-/* Parses a member's name and colon at *k and appends them to lead. */
+/* Parses a member's name and colon at *k and appends them to lead. False: incomplete, or the flow
+ * has failed. */
 static bool member(struct toolparse *p, struct tool_flow *f, size_t *k, struct buf *lead) {
     size_t used, i = *k;
     if (i >= p->in.len) return false;
@@ -112,7 +114,8 @@ static bool member(struct toolparse *p, struct tool_flow *f, size_t *k, struct b
     return true;
 }
 
-/* Parses a number or word at k, which is complete only when the byte after it has arrived. */
+/* Parses a number or word at k, which is complete only when the byte after it has arrived. False:
+ * incomplete, or the flow has failed. */
 static bool scalar(struct toolparse *p, struct tool_flow *f, size_t k, const struct buf *lead) {
     size_t to = k, used;
     while (to < p->in.len && !strchr(" \t\r\n,]}", p->in.data[to])) to++;
@@ -126,7 +129,7 @@ static bool scalar(struct toolparse *p, struct tool_flow *f, size_t k, const str
     return true;
 }
 
-/* Begins a value at k; lead: text that precedes it. */
+/* Begins a value at k; lead: text that precedes it. False: no input, or the flow has failed. */
 static bool begin_value(struct toolparse *p, struct tool_flow *f, size_t k,
                         const struct buf *lead) {
     if (k >= p->in.len) return false;
@@ -141,7 +144,8 @@ static bool begin_value(struct toolparse *p, struct tool_flow *f, size_t k,
     return true;
 }
 
-/* Begins the next member or element, once its name and the value's first character have arrived. */
+/* Begins the next member or element, once its name and the value's first character have arrived.
+ * False: not yet, or the flow has failed. */
 static bool next_value(struct toolparse *p, struct tool_flow *f) {
     struct buf lead = {0};
     size_t k = tool_ws(p, f->at), name_at, name_n;

@@ -271,7 +271,7 @@ size_t tool_fence_before(const struct toolparse *p, size_t from, size_t to, stru
  * in *fence if not NULL. SIZE_MAX: more text is needed. */
 size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fence);
 /* Parses JSON calls up to the closing tag. One tag may contain several calls, with or without
- * commas between them, and fences. */
+ * commas between them, and fences. False: no complete call, or more text is needed. */
 bool tool_json_calls(struct toolparse *p, size_t *i, const char *close);
 /* Returns the tool name in [from, to) without the prefix "functions." that harmony and Kimi use. */
 struct text tool_name(const struct toolparse *p, size_t from, size_t to);
@@ -280,7 +280,8 @@ struct text tool_name(const struct toolparse *p, size_t from, size_t to);
 const struct json *tool_args(struct toolparse *p, size_t *i, const char *close);
 /* Parses a Python literal at *i and moves past it; NULL: not a literal. */
 const struct json *tool_literal(struct toolparse *p, size_t *i);
-/* Parses one Python call or a list of calls at *i and moves past it. */
+/* Parses one Python call or a list of calls at *i and moves past it. False: incomplete; no call is
+ * added then. */
 bool tool_python_calls(struct toolparse *p, size_t *i);
 /* Returns the next header with a recipient at or after i, which marks a call in harmony. */
 size_t tool_harmony_marker(const struct toolparse *p, size_t i);
@@ -324,7 +325,8 @@ bool tool_parse_hermes(struct toolparse *p, size_t *i);
 bool tool_parse_named(struct toolparse *p, size_t *i);
 /* Parses a list of calls at *i and moves *i past it; false leaves *i unchanged. */
 bool tool_parse_list(struct toolparse *p, size_t *i);
-/* Parses the calls at *i; false if none is complete or text remains inside an open one. */
+/* Parses the calls at *i and moves *i past each complete one. False: none is complete, or the head
+ * of another may have begun. */
 bool tool_parse_mistral(struct toolparse *p, size_t *i);
 /* Parses a call at *i and moves *i past it; false leaves *i unchanged. */
 bool tool_parse_deepseek(struct toolparse *p, size_t *i);

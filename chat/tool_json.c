@@ -170,7 +170,8 @@ bool tool_head_llama(struct toolparse *p, size_t at, struct text *name, size_t *
     return tool_head_object(p, tool_at(p, at, tag) ? at + sizeof tag - 1 : at, name, from);
 }
 
-/* Parses one JSON call at *i; an object that is no call is noted as a problem. */
+/* Parses one JSON call at *i; an object that is no call is noted as a problem. False: no complete
+ * JSON value. */
 bool tool_one_object(struct toolparse *p, size_t *i) {
     const struct json *v = value_before(p, i, p->f->named.close ? p->f->named.close : "");
     if (!v) return false;
@@ -178,7 +179,7 @@ bool tool_one_object(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Adds the call v or, if v is a list, the calls in it. */
+/* Adds the call v or, if v is a list, the calls in it. False: v is not a call. */
 static bool add_calls(struct toolparse *p, const struct json *v) {
     if (json_type(v) != JSON_ARR) return tool_add_object(p, v);
     for (v = json_first(v); v; v = json_next(v))
@@ -244,7 +245,7 @@ size_t tool_list_at(const struct toolparse *p, size_t at, struct tool_fence *fen
     return at == SIZE_MAX ? at : tool_ws(p, at);
 }
 
-/* Parses calls at *i that are written in the XML tags of other models. */
+/* Parses calls at *i that are written in the XML tags of other models. False: no complete call. */
 static bool other_tags(struct toolparse *p, size_t *i) {
     const struct toolfmt *own = p->f;
     p->f = toolfmt_find("qwen-xml");
@@ -310,7 +311,7 @@ bool tool_parse_list(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Parses the head of a call written as: open NAME sep {json} close. */
+/* Parses the head of a call written as: open NAME sep {json} close. False: incomplete. */
 bool tool_head_named(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const struct tool_named *t = &p->f->named;
     at += strlen(t->open);
@@ -345,7 +346,7 @@ bool tool_parse_named(struct toolparse *p, size_t *i) {
     return true;
 }
 
-/* Parses the head of a call written as NAME[CALL_ID]ID[ARGS]{json}. */
+/* Parses the head of a call written as NAME[CALL_ID]ID[ARGS]{json}. False: incomplete. */
 static bool mistral_head(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     const size_t args = tool_find(p, at, "[ARGS]"), id = tool_find(p, at, "[CALL_ID]");
     const size_t end = id < args ? id : args, brace = tool_find(p, at, "{");
@@ -391,7 +392,7 @@ bool tool_parse_mistral(struct toolparse *p, size_t *i) {
 }
 
 /* Parses the head of a DeepSeek call. V3.1 writes NAME sep {json}; V3 and R1 write "function" sep
- * NAME, a newline and a fenced JSON block. */
+ * NAME, a newline and a fenced JSON block. False: incomplete. */
 bool tool_head_deepseek(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     struct tool_fence fence;
     size_t k = at;
@@ -428,7 +429,7 @@ bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
 }
 
 /* Parses calls of the form {"name": N, "parameters": {..}}, or <|python_tag|>NAME.call(k="v") for
- * built-in tools. */
+ * built-in tools. False: no complete call. */
 bool tool_parse_llama(struct toolparse *p, size_t *i) {
     static const char tag[] = "<|python_tag|>";
     size_t k = *i;

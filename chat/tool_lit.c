@@ -180,7 +180,8 @@ static const struct json *py_string(struct toolparse *p, size_t *i) {
     return v;
 }
 
-/* Converts a value to a member name, as Python's JSON writer does. */
+/* Converts a value to a member name, as Python's JSON writer does. False: v is a list or an
+ * object. */
 static bool as_name(const struct json *v, struct text *name) {
     static const char *const truth[] = {"false", "true"};
     const enum json_type t = json_type(v);
@@ -283,7 +284,8 @@ static bool is_all(struct toolparse *p, struct text fn, const struct json *v) {
     return all;
 }
 
-/* Adds a positional argument, named after the parameter at its position. */
+/* Adds a positional argument, named after the parameter at its position. False: the function has no
+ * such parameter. */
 static bool put_unnamed(struct toolparse *p, struct text fn, struct json **args,
                         const struct json *v) {
     struct text name;
@@ -303,7 +305,7 @@ static bool put_unnamed(struct toolparse *p, struct text fn, struct json **args,
     return true;
 }
 
-/* Parses one call in Python's syntax at *i, adds it and moves past it. */
+/* Parses one call in Python's syntax at *i, adds it and moves past it. False: no complete call. */
 static bool py_call(struct toolparse *p, size_t *i) {
     size_t from = tool_ws(p, *i), k = identifier_end(p, from, ".-"), to = k;
     struct json *args = json_new(&p->arena, JSON_OBJ);
@@ -374,7 +376,7 @@ bool tool_python_calls(struct toolparse *p, size_t *i) {
 }
 
 /* Parses calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>. Between the
- * markers, a single call without brackets or JSON is also accepted. */
+ * markers, a single call without brackets or JSON is also accepted. False: incomplete. */
 bool tool_parse_python(struct toolparse *p, size_t *i) {
     static const char open[] = PY_CALLS, close[] = "<|tool_call_end|>";
     struct tool_fence fence;
@@ -400,7 +402,7 @@ static const char quote[] = "<|\"|>";
 enum { QUOTE = sizeof quote - 1 };
 
 /* Parses a string. It ends at the first quote token that is followed by a separator, since a string
- * may itself contain quote tokens. */
+ * may itself contain quote tokens. False: incomplete. */
 static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
     size_t from = *i + QUOTE;
     for (size_t at = tool_find(p, from, quote); at != SIZE_MAX; at = tool_find(p, at + 1, quote)) {
@@ -415,7 +417,7 @@ static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
     return false;
 }
 
-/* Parses a member's name and colon. Some models quote the name, as in JSON. */
+/* Parses a member's name and colon. Some models quote the name, as in JSON. False: incomplete. */
 static bool gemma_key(struct toolparse *p, size_t *i, struct text *key) {
     if (tool_at(p, *i, quote)) {
         if (!gemma_string(p, i, key)) return false;
@@ -482,7 +484,8 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
     return w ? w : parse_number(p, i);
 }
 
-/* Parses calls of the form <|tool_call>call:NAME{key:value,...}<tool_call|>. */
+/* Parses calls of the form <|tool_call>call:NAME{key:value,...}<tool_call|>. False: no complete
+ * call. */
 bool tool_parse_gemma(struct toolparse *p, size_t *i) {
     static const char open[] = "<|tool_call>", name_mark[] = "call:", close[] = "<tool_call|>";
     static const char *const next[] = {"call:", ",call:", "\ncall:"};

@@ -143,14 +143,14 @@ static void write_call(const struct toolparse *p, int i, struct buf *name, struc
     json_write_spaced(args, p->calls[i].args);
 }
 
-/* Parses the call, or list element, at *i and moves past it. */
+/* Parses the call, or list element, at *i and moves past it. False: incomplete. */
 static bool read_one(struct toolparse *p, size_t *i) {
     const size_t at = *i;
     return (p->part_list ? way_of(p)->one(p, i) : p->f->parse(p, i)) && *i > at;
 }
 
 /* Parses the incomplete call at `at` by temporarily replacing what follows its certain part with
- * text that completes it. */
+ * text that completes it. False: no more of it is certain than before. */
 static bool read_open(struct toolparse *p, size_t at, struct buf *name, struct buf *args,
                       size_t *n_sure) {
     struct buf end = {0}, tail = {0};
@@ -206,7 +206,7 @@ static size_t next_call(struct toolparse *p) {
     }
 }
 
-/* Parses a complete call at `at`. */
+/* Parses a complete call at `at`. False: the call is incomplete. */
 static bool read_whole(struct toolparse *p, size_t at, struct buf *name, struct buf *args) {
     const int n_calls = p->n_calls, n_problems = p->n_problems;
     size_t end = at;

@@ -224,7 +224,7 @@ static void check_value(struct toolparse *p, struct text fn, struct text key, st
 }
 
 /* Parses one parameter at *i, converts it according to the schema of fn, adds it to args and moves
- * *i past it. */
+ * *i past it. False: incomplete. */
 static bool parse_parameter(struct toolparse *p, size_t *i, struct text fn, struct json *args) {
     const struct tool_tags *t = &p->f->tags;
     size_t from = *i + strlen(t->par_open), name_end = tool_find(p, from, t->par_name_end), next,
@@ -272,7 +272,8 @@ static bool end_call(struct toolparse *p, size_t *i, struct text name) {
     return true;
 }
 
-/* Parses JSON calls at k inside this syntax's wrapper at *i, and moves *i past them. */
+/* Parses JSON calls at k inside this syntax's wrapper at *i, and moves *i past them. False: no such
+ * calls; *i is unchanged. */
 static bool json_in_wrapper(struct toolparse *p, size_t *i, size_t k) {
     const char *close = tool_wrapper_close(p->f);
     const size_t at = tool_ws(p, k);
@@ -305,7 +306,7 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
 
 /* Parses calls of the form <tool_call>NAME <arg_key>K</arg_key> <arg_value>V</arg_value> ...
  * </tool_call>. The name ends at whitespace or a tag. Hunyuan 3 adds a separator after it and puts
- * a single wrapper around all calls. */
+ * a single wrapper around all calls. False: incomplete. */
 bool tool_parse_glm(struct toolparse *p, size_t *i) {
     const struct tool_tags *t = &p->f->tags;
     size_t k = *i;

@@ -260,7 +260,8 @@ char *line_history_path(void) {
     return b.len ? buf_take(&b) : NULL;
 }
 
-/* Opens the history file, readable only by its owner because it contains prompts. */
+/* Opens the history file, readable only by its owner because it contains prompts. Returns the
+ * descriptor, -1 if the file is not usable. */
 static int open_history(const char *path, int flags) {
     struct stat st;
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);

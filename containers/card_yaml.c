@@ -178,7 +178,8 @@ static void each_key(struct card_yaml *c, const char *s, size_t len, int line) {
     }
 }
 
-/* Finds the text between the first line and the next line "---"; the first must also be "---". */
+/* Finds the text between the first line and the next line "---"; the first must also be "---".
+ * False: it is missing or unclosed. */
 static bool find_matter(const char *text, size_t len, size_t *from, size_t *to) {
     size_t at = 0, end;
     for (*from = 0; at < len; at = end) {

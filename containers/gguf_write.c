@@ -321,7 +321,7 @@ static void plan_header(const struct gguf_w *w, struct wshard *s, int i, int n, 
 }
 
 /* Distributes the tensors and sets their offsets and the sizes of all shards; the caller frees *out
- * with free(). */
+ * with free(). Returns the number of shards. */
 static int plan(const struct gguf_w *w, struct wshard **out) {
     uint64_t align = alignment_of(w);
     int n = 1, cap = 16;

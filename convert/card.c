@@ -97,7 +97,8 @@ static void size_label(const struct conv_plan *p, char out[32]) {
     names_size_label(p->n_params, experts, experts ? p->hp.d[HD_EXPERTS] : 0, out);
 }
 
-/* Collects the values that the card has for several keys into one list. */
+/* Collects the values that the card has for several keys into one list. Returns their number, at
+ * most MAX_LIST. */
 static int collect_values(const struct card *c, const char *const *keys, const char **out) {
     int n = 0;
     for (; c->have && *keys; keys++) {

@@ -47,7 +47,8 @@ static int check_groups(struct dq *q, struct err *e) {
     return dq_bad(q, 1, e, "has more than one scale per two columns");
 }
 
-/* Scales a row: dst[i] = (dst[i] - zero[g]) * scale[g], where g is the group of column i. */
+/* Scales a row: dst[i] = (dst[i] - zero[g]) * scale[g], where g is the group of column i. False: a
+ * column's group is out of range. */
 static bool scale_row(const struct dq *q, const struct st_tensor *g_idx, const float *scale,
                       const float *zero, float *dst) {
     bool ok = true;

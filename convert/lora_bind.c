@@ -48,7 +48,8 @@ static int64_t find_tensor(const struct lora *l, const char *stem, size_t len, c
     return i;
 }
 
-/* Finds the two matrices of a module, and sets *crossed if they belong to an embedding. */
+/* Finds the two matrices of a module, and sets *crossed if they belong to an embedding. False: one
+ * is missing. */
 static bool find_pair(const struct lora *l, const char *stem, size_t len, int64_t *a, int64_t *b,
                       bool *crossed) {
     *crossed = false;

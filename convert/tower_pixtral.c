@@ -30,7 +30,7 @@ static const struct vision_row rows[] = {
 // clang-format on
 
 /* Finds [IMG_BREAK] in a list of tokens whose texts are their members `text`, and sets *out to the
- * member `number`. */
+ * member `number`. False: not found. */
 static bool among(const struct json *list, const char *text, const char *number, int64_t *out) {
     for (const struct json *j = json_first(list); j; j = json_next(j)) {
         const char *s = json_str(json_get(j, text));

@@ -213,7 +213,8 @@ int grammar_full(const struct grammar *g, struct err *e);
 /* Seals g and returns it in *out. Frees it if rc is an error or sealing fails. */
 int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e);
 
-/* Checks the step limit and cancellation; called by gram_spend() from time to time. */
+/* Checks the step limit and cancellation; called by gram_spend() from time to time. False: the work
+ * must stop. */
 bool gram_spend_more(struct grammar *g);
 /* Counts n steps of work. Returns false, with g->full set, if the limit is reached or the caller
  * has cancelled. */

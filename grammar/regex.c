@@ -487,7 +487,7 @@ static gnode resolve(struct grammar *g, gnode x) {
 
 /* ---- entry points ---- */
 
-/* Parses the whole regex of n bytes. */
+/* Parses the whole regex of n bytes. Returns r->rc. */
 static int parse_regex(struct re *r, const char *s, size_t n, gnode *out) {
     r->s = s;
     r->n = n;

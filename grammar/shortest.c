@@ -34,7 +34,8 @@ static int first_byte(struct grammar *g, gnode n) {
     return byte;
 }
 
-/* Appends a shortest text of the regular language n to g->spelled, without filling in tokens. */
+/* Appends a shortest text of the regular language n to g->spelled, without filling in tokens.
+ * False: it is too long. */
 static bool write_node(struct grammar *g, gnode n) {
     const uint32_t len = gn_least(g, n);
     if (len > WAY_MAX) return false;

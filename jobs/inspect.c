@@ -143,7 +143,8 @@ static void emit_computes(struct emit *m, struct gguf *g) {
 }
 
 /* Finds the tokens that end an answer from the file's metadata keys and well-known token texts and,
- * if the tokenizer loads, by rendering the chat template. */
+ * if the tokenizer loads, by rendering the chat template. Returns 0, or an error if the keys cannot
+ * be read. */
 static int find_ends(const struct gguf *g, struct ids *out) {
     struct tok *t;
     struct err ignored;

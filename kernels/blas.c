@@ -118,7 +118,8 @@ __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...
     va_end(v);
 }
 
-/* Finds a function of the library and stores its address in *f. */
+/* Finds a function of the library and stores its address in *f. False: not found; notes the
+ * reason. */
 static bool find(void *lib, const char *name, void *f) {
     void *at = dlsym(lib, name);
     if (!at) refuse("it has no %s", name);
@@ -127,7 +128,8 @@ static bool find(void *lib, const char *name, void *f) {
 }
 
 /* Reads the build's properties. Refuses builds that our threads cannot call in parallel: with
- * OpenMP each thread has a separate thread count, and builds without threads have no locks. */
+ * OpenMP each thread has a separate thread count, and builds without threads have no locks. False:
+ * notes the reason. */
 static bool inspect(void *lib) {
     enum { PTHREADS = 1 };
     int (*parallel)(void);

@@ -16,8 +16,8 @@ static uint32_t os_state(void) {
     return lo;
 }
 
-/* Requests permission for tiles, once for all threads. Linux grants their 8 KiB per thread only
- * on request. */
+/* Requests permission for tiles, once for all threads. Linux grants their 8 KiB per thread only on
+ * request. False: refused or another system. */
 static bool may_use_tiles(void) {
 #if defined(__linux__)
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };

@@ -34,7 +34,7 @@ enum kern_isa {
 };
 #define KERN_ISA_NAMES "auto, ref, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm"
 const char *kern_isa_name(enum kern_isa isa); /* "ref", "avx2", ... */
-/* Parses a name; "auto" means the best instruction set of this machine. */
+/* Parses a name; "auto" means the best instruction set of this machine. False: unknown name. */
 bool kern_isa_parse(const char *name, enum kern_isa *out);
 /* Returns whether this machine has the instruction set and all that it contains. */
 bool kern_isa_has(enum kern_isa isa);

@@ -167,7 +167,8 @@ int make_check_place(const char *src, const char *out, struct err *e);
 /* Returns ERR_USAGE for an output folder that holds another model's job. mk->name must be set; if
  * mk->weights is also set, sources with the same name are distinguished. */
 int make_check_earlier(const struct make *mk, const char *out, struct err *e);
-/* Sets mk->weights from the record of the source, if the source is unchanged. */
+/* Sets mk->weights from the record of the source, if the source is unchanged. False: unknown or
+ * changed. */
 bool make_known_weights(struct make *mk);
 /* Returns an error, before anything is written and even in a dry run, if the job cannot use the
  * folder `out`: because of its place, other files in the way, or another model's job. */

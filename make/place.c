@@ -69,7 +69,7 @@ static bool source_read(struct source *s, const char *dir, const char *file, con
 }
 
 /* Finds the source of the job in the folder `out`: in the job's state, or else in the published
- * files. */
+ * files. False: not found. */
 static bool source_find(struct source *s, const char *state, const char *out) {
     const struct {
         const char *dir, *file, *member;

@@ -192,7 +192,7 @@ static void merge(struct solver *s, const struct state *from, int64_t n_from) {
 }
 
 /* Extends all states by the options of one more group. Until the list is final, a new state uses
- * the node of its parent. */
+ * the node of its parent. False: no state remains. */
 static bool extend(struct solver *s, int at, double slack, struct state *part) {
     const struct mix_group *gr = &s->group[s->order[at]];
     s->n_next = 0;

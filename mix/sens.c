@@ -234,7 +234,8 @@ bool sens_own_ratio(const struct sens_group *g, double err, double *out) {
  * has no data for the group. */
 typedef bool (*ratio_fn)(const struct sens *s, const struct sens_group *g, double err, double *out);
 
-/* Sets *out to the estimate from groups of the same role in other layers, interpolated by depth. */
+/* Sets *out to the estimate from groups of the same role in other layers, interpolated by depth.
+ * False: no such group has an estimate. */
 static bool between(const struct sens *s, const struct sens_group *g, double err, ratio_fn says,
                     double *out) {
     int below = -1, above = -1;
@@ -277,7 +278,7 @@ static bool probed(const struct sens *s, const struct sens_group *g, double err,
     return sens_own_ratio(g, err, out);
 }
 /* Sets *out to the fit to joint probes, with the shape given by the group's own probes, if there
- * are any. */
+ * are any. False: no fit. */
 static bool fitted(const struct sens *s, const struct sens_group *g, double err, double *out) {
     double at, there;
     (void)s;
@@ -287,7 +288,8 @@ static bool fitted(const struct sens *s, const struct sens_group *g, double err,
         *out += at - there;
     return true;
 }
-/* Sets *out to the log of the ratio between a group's probes and its gradients. */
+/* Sets *out to the log of the ratio between a group's probes and its gradients. False: one of them
+ * is missing. */
 static bool beyond_slope(const struct sens *s, const struct sens_group *g, double err,
                          double *out) {
     (void)s;
@@ -303,7 +305,7 @@ static bool beyond_prior(const struct sens *s, const struct sens_group *g, doubl
     return true;
 }
 /* Estimates from gradients, corrected by how the probes of the same role, or else of all roles,
- * differ from their gradients. */
+ * differ from their gradients. False: the group has no gradients. */
 static bool by_slope(const struct sens *s, const struct sens_group *g, double err, double *out) {
     if (!(g->slope > 0)) return false;
     if (!between(s, g, err, beyond_slope, out)) *out = mean(s, err, beyond_slope);

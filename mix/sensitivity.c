@@ -51,7 +51,7 @@ struct probing {
 
 /* ---- choice of probes ------------------------------------------------------------------------ */
 
-/* Finds the candidate type whose error is nearest to a target, by ratio. */
+/* Finds the candidate type whose error is nearest to a target, by ratio. False: no candidate. */
 static bool type_near(const struct sens_group *g, double target, enum qtype *out) {
     double best = HUGE_VAL;
     for (int t = 0; t < QT_COUNT; t++) {

@@ -117,7 +117,7 @@ const struct arch *arch_find(const char *gguf_name) {
     return NULL;
 }
 
-/* Compares names, ignoring case, hyphens and underscores. */
+/* Returns whether the names are equal, ignoring case, hyphens and underscores. */
 static bool same_name(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a == '_' || *a == '-') a++;

@@ -45,7 +45,7 @@ static struct price price_of(const struct split *s, int card, uint64_t bytes) {
 static struct price add_prices(const struct price *a, const struct price *b) {
     return (struct price){a->over + b->over, a->time + b->time, max_u64(a->share, b->share)};
 }
-/* Compares prices: less over the limit, then less time, then a lower share. */
+/* Returns whether a is better than b: less over the limit, then less time, then a lower share. */
 static bool is_better(const struct price *a, const struct price *b) {
     if (a->over != b->over) return a->over < b->over;
     if (a->time != b->time) return a->time < b->time;

@@ -132,7 +132,8 @@ int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_in
     return 0;
 }
 
-/* Matches a name against a pattern with at most one %d (no leading zeros, < HP_MAX_LAYERS). */
+/* Matches a name against a pattern with at most one %d (no leading zeros, < HP_MAX_LAYERS). Sets
+ * *block to the number. False: no match. */
 static bool match_name(const char *pat, const char *name, int *block) {
     const char *p = strstr(pat, "%d");
     if (!p) return strcmp(pat, name) == 0;

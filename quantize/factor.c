@@ -152,7 +152,8 @@ static bool cholesky(double *a, int64_t n, double *panel, struct pool *pool) {
 }
 
 /* Factors one diagonal block of R, rows [b0, b0 + nb). Reverses the columns on input and output, so
- * that the L of the reversed block gives M diag M^T with M upper triangular. */
+ * that the L of the reversed block gives M diag M^T with M upper triangular. False: the block is
+ * not positive definite. */
 static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *pool) {
     for (int64_t p = 0; p < nb; p++) {
         const float *src = f->r + (b0 + nb - 1 - p) * f->block;

@@ -128,7 +128,7 @@ const char *recipe_find(const char *name) {
     return r ? r->name : NULL;
 }
 
-/* Compares only letters and digits, ignoring case. */
+/* Returns whether the letters and digits of both are equal, ignoring case. */
 static bool same_letters(const char *a, const char *b) {
     for (;; a++, b++) {
         while (*a && !isalnum((unsigned char)*a)) a++;

@@ -95,7 +95,7 @@ static void put_nine(struct arena *a, struct json *obj, const char *name, int nu
     *changed = true;
 }
 
-/* Replaces content that is null or missing by an empty string. */
+/* Replaces content that is null or missing by an empty string. Returns whether anything changed. */
 static bool step_null(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -106,7 +106,8 @@ static bool step_null(struct arena *a, const struct json *in, struct json *out) 
     return changed;
 }
 
-/* Replaces ids of calls and results by nine letters and digits. */
+/* Replaces ids of calls and results by nine letters and digits. Returns whether anything
+ * changed. */
 static bool step_ids(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     int n_calls = 0, n_results = 0;
@@ -124,7 +125,7 @@ static bool step_ids(struct arena *a, const struct json *in, struct json *out) {
     return changed;
 }
 
-/* Wraps arguments that are not an object: {"arguments": text}. */
+/* Wraps arguments that are not an object: {"arguments": text}. Returns whether anything changed. */
 static bool step_arguments(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -139,7 +140,7 @@ static bool step_arguments(struct arena *a, const struct json *in, struct json *
 
 /* Merges the system messages before the first answer into one at the start. Later ones become user
  * messages where they are, since moving them to the start would change a prefix that has already
- * been computed. */
+ * been computed. Returns whether anything changed. */
 static bool step_system(struct arena *a, const struct json *in, struct json *out) {
     struct buf text = {0};
     bool changed = false, answered = false;
@@ -167,7 +168,8 @@ static bool joins(const struct json *a, const struct json *b) {
            (msg_is(a, "assistant") && msg_is(b, "assistant") && !has_calls(a));
 }
 
-/* Merges adjacent messages of one role. Members other than the content come from the last one. */
+/* Merges adjacent messages of one role. Members other than the content come from the last one.
+ * Returns whether anything changed. */
 static bool step_neighbours(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -183,7 +185,7 @@ static bool step_neighbours(struct arena *a, const struct json *in, struct json 
 }
 
 /* Inserts an assistant message between tool calls or results and a user message that follows them
- * directly. */
+ * directly. Returns whether anything changed. */
 static bool step_results(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
     for (const struct json *m = json_first(in); m; m = json_next(m)) {
@@ -197,7 +199,7 @@ static bool step_results(struct arena *a, const struct json *in, struct json *ou
 }
 
 /* Inserts an empty user message if an assistant message comes first or there are only system
- * messages. */
+ * messages. Returns whether anything changed. */
 static bool step_first(struct arena *a, const struct json *in, struct json *out) {
     const struct json *m = json_first(in);
     for (; m && msg_is(m, "system"); m = json_next(m)) json_push(a, out, m);
@@ -207,7 +209,7 @@ static bool step_first(struct arena *a, const struct json *in, struct json *out)
     return changed;
 }
 
-/* Prepends the system message to the first user message. */
+/* Prepends the system message to the first user message. Returns whether anything changed. */
 static bool step_no_system(struct arena *a, const struct json *in, struct json *out) {
     const struct json *m = json_first(in);
     const char *text = m && msg_is(m, "system") ? msg_text(m) : NULL;

@@ -227,7 +227,8 @@ static bool is_head(const struct conn *c) {
     return c->job && http_is(c->job->req.method, "HEAD");
 }
 
-/* Answers an invalid request with an error, after which the connection is closed. */
+/* Answers an invalid request with an error, after which the connection is closed. False: the
+ * connection has failed. */
 static bool refuse(struct conn *c, int status, const char *why) {
     struct buf body = {0};
     atomic_fetch_add(&c->net->n_refused, 1);
@@ -263,7 +264,7 @@ static bool finished(struct conn *c) {
     return c->keep ? next_request(c) : true;
 }
 
-/* Sends the response data that is available. */
+/* Sends the response data that is available. False: the connection has failed. */
 static bool send_response(struct conn *c) {
     struct job *j = c->job;
     bool done = false, cut = false;
@@ -296,7 +297,8 @@ static bool send_response(struct conn *c) {
     return flush(c);
 }
 
-/* Hands over a request that is complete: its body has arrived or is empty. */
+/* Hands over a request that is complete: its body has arrived or is empty. False: the connection
+ * has failed. */
 static bool handle(struct conn *c) {
     c->state = WAIT;
     c->since = c->last_sent = progress_now_s();
@@ -346,7 +348,7 @@ static bool read_body(struct conn *c) {
     return m == HTTP_DONE ? handle(c) : true;
 }
 
-/* Processes the bytes that have been received. */
+/* Processes the bytes that have been received. False: the connection has failed. */
 static bool next_request(struct conn *c) {
     for (int i = 0; i < 64; i++) {
         const enum conn_state before = c->state;

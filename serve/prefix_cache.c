@@ -139,7 +139,8 @@ static bool same_bytes(const struct walk *w, struct cursor *c, int32_t id) {
     return same;
 }
 
-/* Moves past a cached token if the prompt continues with the same token or bytes. */
+/* Moves past a cached token if the prompt continues with the same token or bytes. False: they
+ * differ. */
 static bool step_cursor(const struct walk *w, struct cursor *c, int32_t id) {
     if (!c->n_over && c->at < w->n && w->ids[c->at] == id) {
         c->at++;

@@ -107,7 +107,7 @@ static int find_entry(const struct prefix_disk *f, const int32_t *ids, int64_t n
     return -1;
 }
 
-/* Removes the least recently used entries until n more bytes fit. */
+/* Removes the least recently used entries until n more bytes fit. False: n bytes never fit. */
 static bool make_room(struct prefix_disk *f, uint64_t n) {
     while (f->n && (f->count.n_bytes + n > f->max_bytes || f->n >= MOST)) {
         int oldest = 0;

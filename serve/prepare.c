@@ -175,7 +175,8 @@ static bool is_silent(struct served *d, const char *conv, const char *kwargs, bo
 }
 
 /* Applies the n repair steps in `step` one by one, until the template accepts the conversation and
- * renders its system text. Records the changes in a->warned. */
+ * renders its system text. Records the changes in a->warned. Returns 0, or nonzero if the template
+ * still fails. */
 static int render_mended(struct served *d, struct ask *a, const char *kwargs, bool gen,
                          const enum conv_repair_step *step, int n, struct chat_prompt *p) {
     struct buf done = {0};
@@ -203,7 +204,8 @@ static int render_mended(struct served *d, struct ask *a, const char *kwargs, bo
 }
 
 /* Tries other values of reasoning_effort, the nearest first, until the template accepts one.
- * Templates know different values, and many clients always send the same one. */
+ * Templates know different values, and many clients always send the same one. Returns 0, or nonzero
+ * if the template accepts none. */
 static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_prompt *p) {
     static const char *const words[] = {"\"minimal\"", "\"low\"",   "\"medium\"",
                                         "\"high\"",    "\"xhigh\"", "\"max\""};

@@ -180,7 +180,7 @@ struct http_text route_query(const struct job *j, const char *name) {
 
 /* ---- access ---- */
 
-/* Compares two keys in a time that does not depend on their contents. */
+/* Returns whether both keys are equal, in a time that does not depend on their contents. */
 static bool same_key(struct http_text given, const char *key) {
     const size_t n = strlen(key);
     unsigned differ = given.n != n;

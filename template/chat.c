@@ -192,7 +192,8 @@ void chat_prompt_release(struct chat_prompt *p) {
 }
 
 /* Fills `out` with the byte ranges that come from inputs, merging adjacent spans. Roles are
- * excluded, because they are part of the marker around them, as in <|user|>. */
+ * excluded, because they are part of the marker around them, as in <|user|>. Returns their
+ * number. */
 static int ranges_of(const struct jinja_spans *s, struct tok_range *out) {
     int n = 0;
     for (int i = 0; i < s->n; i++) {

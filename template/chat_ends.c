@@ -70,7 +70,7 @@ static void put_messages(const char *messages, bool parts, struct buf *out) {
 }
 
 /* Renders messages with contents in one shape, after a system message if the template requires one.
- */
+ * False: the template fails. */
 static bool render_shape(const struct chat *c, const char *messages, bool tools, bool invite,
                          bool parts, struct buf *out) {
     static const char *const first[] = {"", "{\"role\":\"system\",\"content\":\"Be brief.\"},"};
@@ -90,7 +90,7 @@ static bool render_shape(const struct chat *c, const char *messages, bool tools,
 }
 
 /* Renders messages with contents as strings, or as lists of parts if the template prints only
- * those. */
+ * those. False: the template fails. */
 static bool render_as(const struct chat *c, const char *messages, bool tools, bool invite,
                       struct buf *out) {
     for (int parts = 0; parts < 2; parts++)
@@ -100,7 +100,7 @@ static bool render_as(const struct chat *c, const char *messages, bool tools, bo
 }
 
 /* Renders messages. Passes tools if the messages contain calls or the template fails without tools.
- */
+ * False: the template fails. */
 static bool render(const struct chat *c, const char *messages, struct buf *out) {
     const bool calls = strstr(messages, VALUE) != NULL;
     return (!calls && render_as(c, messages, false, false, out)) ||

@@ -157,7 +157,7 @@ static void finish_error(const struct jinja *t, const struct jctx *c, struct jin
 }
 
 /* Runs body; the only place with a setjmp. No local variable changes between setjmp and a failure,
- * so all keep their values. */
+ * so all keep their values. Returns ERR_DATA if body fails, else 0. */
 int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg) {
     if (setjmp(c->fail)) return ERR_DATA;
     body(c, arg);

@@ -71,7 +71,7 @@ static void check_namespaces(struct jctx *c, const struct jnode *to) {
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* Finds the next item that passes the filter. */
+/* Finds the next item that passes the filter. False: no more items. */
 static bool source_next(struct jctx *c, struct jloop *l, struct jval *out) {
     const struct jnode *n = l->node;
     while (jiter_next(c, &l->it, out)) {

@@ -131,7 +131,7 @@ static bool called_for(const struct search *s, enum repair_piece k) {
 
 /* Accepts a plan as accept() does. If it makes other checks worse, adds the pieces of the prelude
  * that may fix those, because content that used to be dropped silently may crash once it is
- * rendered. */
+ * rendered. False: the plan is not accepted. */
 static bool accept_with_others(struct search *s, struct repair_plan p, const char *mends) {
     for (int round = 0; round < 3; round++) {
         if (accept(s, &p, mends)) return true;
@@ -145,7 +145,8 @@ static bool accept_with_others(struct search *s, struct repair_plan p, const cha
     return false;
 }
 
-/* Tries all sites of an edit at once and, if that is not accepted, one by one. */
+/* Tries all sites of an edit at once and, if that is not accepted, one by one. Returns whether any
+ * is accepted. */
 static bool try_edit(struct search *s, enum repair_piece k) {
     struct repair_plan p = s->plan;
     int n = 0;
@@ -183,7 +184,8 @@ static bool try_piece(struct search *s, enum repair_piece k) {
     return false;
 }
 
-/* Tries a piece of the prelude in a pair with every other candidate. */
+/* Tries a piece of the prelude in a pair with every other candidate. Returns whether one is
+ * accepted. */
 static bool try_two(struct search *s, enum repair_piece k) {
     if (!may_use(s, k) || !called_for(s, k) || pieces[k].kind == EDIT || plan_has(&s->plan, k))
         return false;

@@ -69,8 +69,8 @@ static bool probe_fails(const struct jinja *t, int probe) {
     return lint_probe(t, probe, outcome, &f, &ignored) == 0 && strcmp(outcome, "pass") != 0;
 }
 
-/* Counts the pairs whose odd form renders differently from the normal form, or whose normal form
- * does not render. */
+/* Returns the number of pairs whose odd form renders differently from the normal form, or whose
+ * normal form does not render. */
 static int pairs_fail(const struct proof *p, const struct check *c, const struct jinja *t) {
     struct buf a = {0}, b = {0};
     struct jinja_err je;

@@ -54,7 +54,7 @@ static bool bad_schema(struct sc *c, const char *keyword, const char *must) {
     return false;
 }
 
-/* Checks v, which is member or item `name` of the current value. */
+/* Returns whether v, which is member or item `name` of the current value, is valid. */
 static bool valid_at(struct sc *c, const struct json *schema, const struct json *v,
                      const char *name) {
     size_t len = c->path.len;

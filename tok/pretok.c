@@ -376,7 +376,7 @@ static bool match_threes(struct level *l, const struct threes *t, const char *s,
 }
 
 /* Finds the next match at or after `at` in s[from..n), the piece of the previous level; the regex
- * sees only that piece. An empty match splits the piece, except at `at`. */
+ * sees only that piece. An empty match splits the piece, except at `at`. False: no match. */
 static bool match_regex(struct pretok_run *r, int i, const char *s, size_t n, size_t at,
                         size_t *start, size_t *end) {
     const size_t from = i ? r->level[i - 1].start : 0;

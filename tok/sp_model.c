@@ -101,7 +101,8 @@ static int64_t id_of(uint64_t v) {
     return v <= INT32_MAX ? (int64_t)v : -1;
 }
 
-/* Reads the trainer's settings. *kind: the model type, unigram or BPE. */
+/* Reads the trainer's settings. *kind: the model type, unigram or BPE. False: the message is
+ * broken. */
 static bool read_trainer(struct in in, struct sp_model *m, uint64_t *kind) {
     struct field f;
     bool broken = false;

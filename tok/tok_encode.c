@@ -227,7 +227,7 @@ static size_t growth(const struct tok *t) {
     return t->prep.form > UTF8_NFC ? 12 : 3;
 }
 
-/* Empties *b and reserves room for the normalized form of n bytes. */
+/* Empties *b and reserves room for the normalized form of n bytes. False: sets c->rc. */
 static bool reserve_normalized(struct enc *c, struct buf *b, size_t n) {
     buf_reset(b);
     if (!c->rc && n >= LONG_TEXT)

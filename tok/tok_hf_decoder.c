@@ -40,7 +40,8 @@ static void read_replace(struct tok *t, const struct json *j, struct steps *done
     if (strcmp(from, to) != 0) tok_add_replace(t, from, to, done->whole, !text);
 }
 
-/* Reads a Strip. Published ones only remove the space that encoding adds. */
+/* Reads a Strip. Published ones only remove the space that encoding adds. False: any other kind of
+ * Strip. */
 static bool read_strip(const struct json *j, struct steps *done) {
     int64_t start = 0, stop = 0;
     (void)json_i64(json_get(j, "start"), &start);

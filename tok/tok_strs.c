@@ -49,7 +49,7 @@ static int32_t hex4(struct in *p) {
     return v;
 }
 
-/* Parses a code point after its "\u". */
+/* Parses a code point after its "\u". False: no four hex digits. */
 static bool code_point(struct in *p, struct buf *b) {
     int32_t hi = hex4(p);
     if (hi < 0) return false;
@@ -68,7 +68,7 @@ static bool code_point(struct in *p, struct buf *b) {
     return true;
 }
 
-/* Parses a string after its opening quote. */
+/* Parses a string after its opening quote. False: invalid or unclosed. */
 static bool parse_string(struct in *p, struct buf *b) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     for (;;) {

@@ -95,7 +95,7 @@ static const char *type_text(struct value_type t, char out[32]) {
     return out;
 }
 
-/* Parses the name of a type: "u32", "arr str". */
+/* Parses the name of a type: "u32", "arr str". False: unknown name. */
 static bool parse_type(const char *s, size_t n, struct value_type *out) {
     for (int i = 0; i < GV_COUNT; i++) {
         char arr[32];

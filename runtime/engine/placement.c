@@ -32,7 +32,7 @@ static char *next_word(char **at) {
     return w;
 }
 
-/* Parses "3" or "3-7". */
+/* Parses "3" or "3-7". Sets *first and *last. False: invalid, or a block beyond the limit. */
 static bool parse_blocks(const char *text, int *first, int *last) {
     char *end;
     const size_t n = strspn(text, "0123456789");

@@ -11,17 +11,17 @@ static int at_least(int low, double x) {
     return x > low ? (int)x : low;
 }
 
-/* Rounds x to the nearest multiple of factor. */
+/* Returns the multiple of factor nearest to x. */
 static int round_to(double x, int factor) {
     return (int)(rint(x / factor) * factor);
 }
 
-/* Rounds x up to a multiple of factor. */
+/* Returns the least multiple of factor that is not below x. */
 static int up_to(double x, int factor) {
     return (int)(ceil(x / factor) * factor);
 }
 
-/* Rounds x down to a multiple of factor. */
+/* Returns the largest multiple of factor that is not above x. */
 static int down_to(double x, int factor) {
     return (int)(floor(x / factor) * factor);
 }
