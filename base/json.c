@@ -269,7 +269,7 @@ static bool same_name(const struct json *a, const struct json *b) {
     return a->n_name == b->n_name && memcmp(a->name, b->name, a->n_name) == 0;
 }
 
-/* Returns an earlier member of obj with the name of m. */
+/* Returns an earlier member of obj with the name of m. NULL: it is the first. */
 static struct json *earlier(struct json *obj, const struct json *m, struct strmap *seen) {
     if (seen) {
         if (strmap_add(seen, m->name, m->n_name, (int64_t)(intptr_t)m)) return NULL;

@@ -136,7 +136,7 @@ static const struct toolfmt *format_by_call(struct trial *r) {
 }
 
 /* Finds a syntax by its `hint` texts in a rendering (hints true), or by its `detect` texts in the
- * template itself. */
+ * template itself. NULL: no syntax fits. */
 static const struct toolfmt *by_text(const char *s, size_t len, bool hints) {
     for (int i = 0; i < toolfmt_count(); i++) {
         const struct toolfmt *f = toolfmt_at(i);

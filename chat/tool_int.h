@@ -148,6 +148,7 @@ struct toolparse {
 #define HY ":opensource"          /* in every tag of Hunyuan 3 */
 // clang-format on
 
+/* Returns whether the text is in the input at position i. */
 bool tool_at(const struct toolparse *p, size_t i, const char *lit);
 /* Returns the first non-whitespace offset at or after i. */
 size_t tool_ws(const struct toolparse *p, size_t i);
@@ -283,7 +284,8 @@ const struct json *tool_literal(struct toolparse *p, size_t *i);
 /* Parses one Python call or a list of calls at *i and moves past it. False: incomplete; no call is
  * added then. */
 bool tool_python_calls(struct toolparse *p, size_t *i);
-/* Returns the next header with a recipient at or after i, which marks a call in harmony. */
+/* Returns the next header with a recipient at or after i, which marks a call in harmony. SIZE_MAX:
+ * not found. */
 size_t tool_harmony_marker(const struct toolparse *p, size_t i);
 /* Returns the length of the n-byte frame at i together with the header words that follow it. */
 size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n);

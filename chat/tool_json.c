@@ -57,8 +57,8 @@ static bool lacking(const struct toolparse *p, size_t i, size_t to, struct buf *
     return some;
 }
 
-/* Parses a value that lacks closing brackets before the tag `close`, and reports that as a
- * problem. */
+/* Parses a value that lacks closing brackets before the tag `close`, and reports that as a problem.
+ * NULL: it cannot be closed; *i is unchanged then. */
 static const struct json *unclosed(struct toolparse *p, size_t *i, const char *close) {
     const size_t from = tool_ws(p, *i), to = *close ? tool_find(p, from, close) : SIZE_MAX;
     struct buf text = {0};

@@ -201,7 +201,7 @@ static bool next_is(const struct toolparse *p, size_t k, char ch) {
 }
 
 /* Parses an element of a list, tuple, set or dictionary at *k and moves past it. For a dictionary
- * entry sets *key, sets *name to the key, and returns the value. */
+ * entry sets *key, sets *name to the key, and returns the value. NULL: invalid or incomplete. */
 static const struct json *parse_item(struct toolparse *p, size_t *k, bool braces, bool *key,
                                      struct text *name, int depth) {
     const struct json *v = parse_literal(p, k, depth + 1);

@@ -88,7 +88,7 @@ static bool row_fits(void *ctx, const struct peer_option *row) {
     return find_option(&p->ts, row->ours, strlen(row->ours), 0) != NULL;
 }
 
-/* Returns the option with this name [n], in which '_' may replace '-'. */
+/* Returns the option with this name [n], in which '_' may replace '-'. NULL: unknown. */
 static const struct option *find_long(const struct tables *ts, const char *name, size_t n) {
     char plain[48];
     if (n >= sizeof plain) return NULL;

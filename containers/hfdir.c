@@ -480,7 +480,7 @@ int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err 
 }
 
 /* Returns the template in "chat_template", which is a string, or a list of {name, template} whose
- * default counts. */
+ * default counts. NULL: it has no default. */
 static const struct json *default_template(const struct json *j) {
     if (json_type(j) != JSON_ARR) return j;
     for (const struct json *c = json_first(j); c; c = json_next(c)) {

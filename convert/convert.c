@@ -84,6 +84,7 @@ static int write_all(struct run *r, const struct convert_opts *o, struct convert
     return rc ? rc : gguf_w_commit(r->w, e);
 }
 
+/* Fills the report from the plan. */
 static void fill_report(struct convert_report *rep, const struct run *r) {
     const struct conv_plan *p = &r->plan;
     snprintf(rep->arch, sizeof rep->arch, "%s", p->arch->name);
@@ -96,6 +97,7 @@ static void fill_report(struct convert_report *rep, const struct run *r) {
     rep->size_bytes = gguf_w_total_bytes(r->w);
 }
 
+/* Plans and, unless it is a dry run, writes the conversion. */
 static int run_steps(struct run *r, const struct convert_opts *o, struct convert_report *rep,
                      struct err *e) {
     TRY(check_opts(o, e));

@@ -37,6 +37,7 @@ struct convert_report {
     /* Values that are NaN, infinite, or out of range for the output type. */
     int64_t n_nan, n_inf, n_overflow;
 };
+/* Converts a folder and fills the report. */
 int convert_run(const struct convert_opts *o, struct convert_report *r, struct err *e);
 /* Checks that the model class of folder src is supported; otherwise returns the error that
  * convert_run would return. */

@@ -43,7 +43,9 @@ int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e);
 bool dq_fp8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 /* Checks the parts of NVFP4 weights against the matrix's shape. */
 int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
+/* Decodes a row of NVFP4 weights whose global scale multiplies. */
 bool dq_nvfp4_mul_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
+/* Decodes a row of NVFP4 weights whose global scale divides. */
 bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 int dq_mxfp4_fit(struct dq *q, const struct dq_config *c, struct err *e);
 /* Decodes a row of MXFP4 weights. */

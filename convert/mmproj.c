@@ -89,7 +89,7 @@ static int64_t find_named(const struct run *r, const char *name) {
 }
 
 /* Finds a row's tensor for block b. Sets `name` to the tensor's name, or if it is missing to the
- * first spelling. */
+ * first spelling. Returns its index, -1 if missing. */
 static int64_t find_tensor(const struct run *r, const struct vision_row *row, int64_t b,
                            char name[128]) {
     int64_t found = -1;
@@ -381,6 +381,7 @@ static int declare_output(struct run *r, const struct convert_opts *o, struct er
     return 0;
 }
 
+/* Plans and, unless it is a dry run, writes the vision tower. */
 static int run_steps(struct run *r, const struct convert_opts *o, const char *out,
                      struct mmproj_report *rep, struct err *e) {
     if (!o->dry_run) TRY(out_check(out, o->overwrite, e));

@@ -88,7 +88,7 @@ static int64_t lookup(const struct mapping *m, const char *name) {
     return strmap_get(m->by_name, name, strlen(name));
 }
 
-/* Implements dq_find: looks up a tensor by name and marks it as used. */
+/* Implements dq_find: looks up a tensor by name and marks it as used. NULL: not found. */
 static const struct st_tensor *find_claim(void *ud, const char *name) {
     struct mapping *m = ud;
     int64_t i = lookup(m, name);
@@ -102,7 +102,7 @@ struct only {
     const char *name;
     const struct st_tensor *t;
 };
-/* Implements dq_find for the single tensor in ud. */
+/* Implements dq_find for the single tensor in ud. NULL: another name. */
 static const struct st_tensor *find_only(void *ud, const char *name) {
     const struct only *o = ud;
     return strcmp(name, o->name) == 0 ? o->t : NULL;

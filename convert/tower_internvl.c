@@ -45,6 +45,7 @@ static const struct vision_row rows[] = {
 };
 // clang-format on
 
+/* Reads the tower's sizes and options; ERR_DATA: not supported. */
 static int read_config(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     const struct json *root = hfdir_config(dir);
     const char *act = json_str(json_get(cfg, "hidden_act"));

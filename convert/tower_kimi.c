@@ -21,6 +21,7 @@ static const struct vision_row rows[] = {
 };
 // clang-format on
 
+/* Reads the tower's sizes and options. */
 static int read_config(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     int64_t high, wide;
     (void)dir;

@@ -51,6 +51,7 @@ static int find_break(struct vision *v, struct hfdir *dir, struct err *e) {
                    hfdir_path(dir));
 }
 
+/* Reads the tower's sizes and options and finds the token that ends a row. */
 static int read_config(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     const char *act = json_str(json_get(cfg, "hidden_act"));
     const struct json *merge = json_get(hfdir_config(dir), "spatial_merge_size");

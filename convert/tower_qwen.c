@@ -128,6 +128,7 @@ static int qwen2_read(struct vision *v, struct hfdir *dir, const struct json *cf
     return 0;
 }
 
+/* Reads the tower of Qwen 2.5 VL. */
 static int qwen25_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     int64_t at = -1, n = 0;
     TRY(read_blocks(v, cfg, e));
@@ -148,6 +149,7 @@ static int qwen25_read(struct vision *v, struct hfdir *dir, const struct json *c
     return 0;
 }
 
+/* Reads the blocks whose outputs are merged too; a number beyond the blocks is ERR_DATA. */
 static int qwen_read_deepstack(struct vision *v, const struct json *cfg, struct err *e) {
     const struct json *list = json_get(cfg, "deepstack_visual_indexes");
     for (const struct json *j = json_first(list); j; j = json_next(j))
@@ -159,6 +161,7 @@ static int qwen_read_deepstack(struct vision *v, const struct json *cfg, struct 
     return 0;
 }
 
+/* Reads the tower of Qwen 3 VL. */
 static int qwen3_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     TRY(read_blocks(v, cfg, e));
     TRY(vision_number(cfg, "num_position_embeddings", 0, &v->d[VD_POS], e));
@@ -170,6 +173,7 @@ static int qwen3_read(struct vision *v, struct hfdir *dir, const struct json *cf
     return qwen_read_deepstack(v, cfg, e);
 }
 
+/* Writes which blocks' outputs are merged too (deepstack). */
 static void qwen3_keys(const struct vision *v, struct gguf_w *w) {
     uint8_t deep[VISION_MAX_BLOCKS] = {0};
     for (int i = 0; i < v->n_deep; i++) deep[v->deep[i]] = 1;

@@ -188,12 +188,15 @@ static void neg_exp(const struct job *j, int64_t r, float *x, int64_t n) {
 static float rope_freq(const struct hparams *h, int64_t i) {
     return i < h->d[HD_FREQS_ROT] / 2 ? 1.0f : 1e30f;
 }
+/* Returns Llama 3's divisor of rotary pair i. */
 static float rope_llama3(const struct hparams *h, int64_t i) {
     return (float)llama3_divisor(h, i);
 }
+/* Returns the divisor of rotary pair i for contexts beyond the trained one. */
 static float rope_far(const struct hparams *h, int64_t i) {
     return h->far[i];
 }
+/* Returns the divisor of rotary pair i within the trained context. */
 static float rope_near(const struct hparams *h, int64_t i) {
     return h->near[i];
 }

@@ -185,6 +185,7 @@ static int piece_begin(const struct grad *g, int end) {
 static int first_node(const struct grad *g, int block) {
     return block ? g->g->hidden_nodes[block - 1] + 1 : 0;
 }
+/* Returns the node at which a block's work ends; blocks after the last: the graph's end. */
 static int end_node(const struct grad *g, int block) {
     return block > n_blocks(g) ? g->g->n_nodes : first_node(g, block);
 }

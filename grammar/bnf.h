@@ -41,6 +41,7 @@ bool bnf_more(const struct bnf *b);
 char bnf_peek(const struct bnf *b, size_t k);
 /* Moves past lit if it is next, and returns whether it was. */
 bool bnf_take(struct bnf *b, const char *lit);
+/* Returns whether the byte may be part of a rule's name. */
 bool bnf_is_name(char c);
 /* Appends x to the sequence v of n parts. */
 void bnf_then(gnode **v, size_t *n, gnode x);

@@ -252,9 +252,11 @@ gnode gn_set(struct grammar *g, const struct gset *s);
 gnode gn_bytes(struct grammar *g, int from, int to);
 /* Returns the language of exactly these n bytes. */
 gnode gn_text(struct grammar *g, const char *s, size_t n);
+/* Returns the node for the literal text. */
 gnode gn_str(struct grammar *g, const char *s);
 /* Returns the concatenation of a and b. */
 gnode gn_cat(struct grammar *g, gnode a, gnode b);
+/* Returns the node for a, b and c in sequence. */
 gnode gn_cat3(struct grammar *g, gnode a, gnode b, gnode c);
 gnode gn_alt(struct grammar *g, gnode a, gnode b);
 /* Returns the union of n nodes; G_NONE if n is 0. */
@@ -266,11 +268,13 @@ gnode gn_ands(struct grammar *g, const gnode *v, size_t n);
 gnode gn_not(struct grammar *g, gnode a);
 /* Returns a repeated lo to hi times; hi GRAM_INF: without limit. */
 gnode gn_rep(struct grammar *g, gnode a, uint32_t lo, uint32_t hi);
+/* Returns the node for a or the empty text. */
 gnode gn_opt(struct grammar *g, gnode a);
 /* Returns the concatenation of the n languages v. */
 gnode gn_cats(struct grammar *g, const gnode *v, size_t n);
 /* Returns the language of digits that complete a number divisible by `by`; rest: so far. */
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest);
+/* Returns the node that refers to the rule. */
 gnode gn_rule(struct grammar *g, uint32_t rule);
 /* Returns the language of the remaining members of pick; bits: those already used. */
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);

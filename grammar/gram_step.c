@@ -291,6 +291,7 @@ static void pop_tail(struct grammar *g, uint32_t tail, struct gconf *out) {
 
 /* ---- positions ---- */
 
+/* Empties the configuration but keeps its storage. */
 static void clear_conf(struct gconf *c) {
     c->n = 0;
     c->can_end = c->fresh = c->named = false;

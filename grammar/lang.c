@@ -72,6 +72,7 @@ static uint32_t mix_hash(uint64_t h, uint64_t x) {
     return (uint32_t)(h ^ h >> 32);
 }
 
+/* Returns whether nodes of the kind have a list of operands. */
 static bool is_list(uint8_t kind) {
     return kind == G_ALT || kind == G_AND;
 }
@@ -96,6 +97,7 @@ static bool same_node(const struct grammar *g, const struct gnode_data *x,
     return x->a == d->a && x->lo == d->lo && x->hi == d->hi && x->bits == d->bits;
 }
 
+/* Doubles the hash buckets and inserts the nodes again. */
 static void grow_buckets(struct grammar *g) {
     const uint32_t n = g->n_bucket ? g->n_bucket * 2 : 1024;
     g->bytes += (size_t)(n - g->n_bucket) * sizeof *g->bucket;

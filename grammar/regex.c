@@ -31,6 +31,7 @@ static gnode set_error(struct re *r, const char *what) {
     return G_NONE;
 }
 
+/* Returns whether input remains; false after an error. */
 static bool has_more(const struct re *r) {
     return !r->rc && r->i < r->n;
 }
@@ -103,6 +104,7 @@ static gnode chars_node(struct re *r, struct gchars *c) {
     return out;
 }
 
+/* Returns the node for the one character. */
 static gnode one_char(struct re *r, uint32_t cp) {
     struct gchars c = {0};
     gchars_add(&c, cp, cp);
@@ -364,6 +366,7 @@ static gnode parse_sequence(struct re *r) {
     return out;
 }
 
+/* Parses alternatives up to ")" or the end; G_NONE after an error. */
 static gnode parse_alternatives(struct re *r) {
     gnode *v = NULL;
     size_t n = 0, cap = 0;

@@ -13,6 +13,7 @@
 
 enum { INT_DIGITS = 18, FRAC_DIGITS = 20, FREE_DIGITS = 30, MULTIPLE_MAX = 1000 };
 
+/* Returns the node for a digit from `from` to `to`; G_NONE if from > to. */
 static gnode digit_range(struct grammar *g, int from, int to) {
     return from > to ? (gnode)G_NONE : gn_bytes(g, '0' + from, '0' + to);
 }

@@ -39,6 +39,7 @@ static void plan_row(void *ud, const char *name, enum qtype type, int n_dims, co
                               (long long)ne[i]);
 }
 
+/* Adds the table of tensors that would be written. */
 static void emit_plan(struct emit *m, const struct plan_list *l) {
     emit_table(m, "tensors", "plan");
     emit_col(m, "name", "tensor");

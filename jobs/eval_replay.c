@@ -193,7 +193,7 @@ static void put_diff(struct buf *out, int *n, const char *path, const struct jso
     }
 }
 
-/* Returns the parameters' schema of the named tool. */
+/* Returns the parameters' schema of the named tool. NULL: unknown tool or no schema. */
 static const struct json *schema_of(const struct json *j, const char *name) {
     for (const struct json *t = json_first(json_get(j, "tools")); t; t = json_next(t)) {
         const struct json *fn = json_get(t, "function");
@@ -436,6 +436,7 @@ static double by_chance(int64_t a, int64_t b) {
     return n ? fmin(2 * p, 1) : 1;
 }
 
+/* Adds the table of how the answers changed, by kind. */
 static void emit_kinds(struct emit *m, const struct result *r) {
     emit_table(m, "kinds", "");
     emit_col(m, "kind", NULL);
@@ -512,6 +513,7 @@ static void emit_steps(struct emit *m, const struct result *r) {
     }
 }
 
+/* Adds the table of answers; without --all only the changed ones. */
 static void emit_answers(struct emit *m, const struct result *r) {
     emit_table(m, "answers", r->o->all ? "answers" : "answers that changed (--all: every answer)");
     emit_col(m, "id", "id");

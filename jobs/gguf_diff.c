@@ -281,6 +281,7 @@ static void cell_type(struct emit *m, const struct gguf_tensor *t) {
         emit_cell_none(m);
 }
 
+/* Adds the table of tensors that differ; without d->list it is not shown to readers. */
 static void emit_tensors(const struct diff *d, struct emit *m) {
     bool some = d->list && d->count[SAME] < d->n_rows;
     emit_table(m, "tensors", some ? "tensors" : NULL);

@@ -45,6 +45,7 @@ static void add_sums(struct sums *s, const double *tokens, int64_t n, double wei
     free(v);
 }
 
+/* Adds one row of figures about the experts' tokens. */
 static void emit_sums(struct emit *r, const char *name, int64_t n_tokens, const struct sums *s) {
     emit_row(r);
     emit_cell_str(r, name);
@@ -57,6 +58,7 @@ static void emit_sums(struct emit *r, const char *name, int64_t n_tokens, const 
     emit_cell_num(r, s->median, 0);
 }
 
+/* Adds the table before, after the selection and for a random one. */
 static void emit_choices(struct emit *r, const struct candidates *c, const double *had,
                          const double *got, int64_t n_tokens) {
     static const char *const col[][2] = {
@@ -82,6 +84,7 @@ static void emit_choices(struct emit *r, const struct candidates *c, const doubl
     emit_sums(r, "at random", n_tokens, &drawn);
 }
 
+/* Adds the table of experts' tokens by layer, before and after. */
 static void emit_layers(struct emit *r, const struct candidates *c, const double *had,
                         const double *got) {
     static const char *const col[][2] = {
@@ -123,6 +126,7 @@ static void emit_layers(struct emit *r, const struct candidates *c, const double
     coverage_release(&b);
 }
 
+/* Adds the result: totals, tables and the selected documents. */
 static void emit_report(struct emit *r, const struct select_args *a, const struct candidates *p,
                         const struct sel_pick *pick, int64_t n_picks, const double *had,
                         const double *got) {
@@ -187,6 +191,7 @@ static int choose_texts(struct work *w, const struct select_args *a, const struc
     return rc;
 }
 
+/* Returns ERR_USAGE unless the output is .jsonl and the texts are files. */
 static int check_options(const struct work *w, const struct select_args *a, struct err *e) {
     if (!str_ends(a->out, ".jsonl"))
         return err_set(e, ERR_USAGE,

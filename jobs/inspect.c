@@ -64,6 +64,7 @@ static void emit_totals(struct emit *m, const struct totals *t, uint64_t file_by
     emit_i64(m, "n_tensors", "tensors", t->n);
 }
 
+/* Adds the table of tensors and bytes by type. */
 static void emit_types(struct emit *m, const struct totals *t) {
     emit_table(m, "types", "types");
     emit_col(m, "type", "type");
@@ -92,6 +93,7 @@ static void begin_tensors(struct emit *m) {
     emit_col(m, "size_bytes", "bytes");
     emit_col(m, "file", NULL);
 }
+/* Adds a tensor's row; dim: its n dimensions; file: the number of its shard from 0. */
 static void emit_tensor(struct emit *m, const char *name, const char *type, const int64_t *dim,
                         int n, uint64_t n_bytes, int file) {
     struct buf shape = {0};
@@ -107,6 +109,7 @@ static void emit_tensor(struct emit *m, const char *name, const char *type, cons
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
+/* Adds the table of metadata; --keys none: nothing. */
 static void emit_keys(struct emit *m, const struct gguf *g, const struct inspect_opts *a) {
     struct buf v = {0};
     if (strcmp(a->keys, "none") == 0) return;
@@ -179,6 +182,7 @@ static void emit_ends(struct emit *m, const struct gguf *g) {
     ids_release(&ends);
 }
 
+/* Adds everything known from a GGUF file's headers. */
 static void inspect_gguf(struct emit *m, struct gguf *g, const struct inspect_opts *a) {
     struct totals t = {0};
     const char *arch = gguf_str_or(g, "general.architecture", NULL);
@@ -328,6 +332,7 @@ static int inspect_ggufs(struct emit *m, const char *path, bool *found, struct e
     return rc;
 }
 
+/* Adds everything known from a safetensors file's header. */
 static int inspect_safetensors(struct emit *m, const char *path, const struct inspect_opts *a,
                                struct err *e) {
     struct st *s;

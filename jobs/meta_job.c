@@ -170,6 +170,7 @@ static char *value_of(const struct gguf_kv *kv, bool in_full) {
     return buf_take(&b);
 }
 
+/* Adds the table of changed keys; in_full: values as JSON, not shortened. */
 static void emit_changes(const struct changes *c, const struct gguf *g, bool in_full,
                          struct emit *m) {
     emit_table(m, "changes", "");
@@ -216,6 +217,7 @@ static void warn_sums(const char *path) {
     }
 }
 
+/* Adds how the file was changed and how many header bytes were written. */
 static void emit_edit(const char *path, const struct gguf_edit *how, struct emit *m) {
     emit_str(m, "file", NULL, path);
     emit_str(m, "how", NULL,

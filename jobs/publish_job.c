@@ -79,6 +79,7 @@ int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e
     return rc;
 }
 
+/* Prepares the folder and adds the result. */
 static int publish_and_emit(const struct publish_opts *o, struct emit *m, struct err *e) {
     struct publish_report r;
     char size[48];

@@ -36,7 +36,7 @@ static int count_weights(const char *path, double *n, struct err *e) {
 }
 
 /* Returns the name of an output, with "{}" replaced by the budget's text. A single budget needs no
- * "{}". */
+ * "{}". NULL if out is; otherwise free it. */
 static char *output(const char *out, const char *budget) {
     const char *hole = out ? strstr(out, "{}") : NULL;
     if (!out) return NULL;

@@ -85,6 +85,7 @@ static void free_overrides(struct quant_override *ov, int n) {
     free(ov);
 }
 
+/* Returns ERR_USAGE unless exactly one of recipe, type and budget is given. */
 static int check_options(const struct quantize_job_opts *a, struct err *e) {
     enum qtype t;
     bool mix = budget_asked(&a->mix);
@@ -175,6 +176,7 @@ static void emit_result(struct emit *m, const struct quantize_job_opts *a, const
     emit_types(m, r);
 }
 
+/* Adds the table of n outputs. */
 static void emit_many(struct emit *m, const struct quantize_opts *o,
                       const struct quantize_report *r, int n) {
     emit_num(m, "seconds", "seconds", r[0].seconds, 1);

@@ -40,7 +40,8 @@ struct replay {
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Returns the path of an input: `given`, or the recorded name next to the file. */
+/* Returns the path of an input: `given`, or the recorded name next to the file. NULL: without
+ * `given`, no plain file name is recorded. Free the result. */
 static char *beside(const struct replay *r, const char *given, const char *name) {
     if (given) return xstrdup(given);
     if (!*name || strchr(name, '/')) return NULL;

@@ -334,6 +334,7 @@ int run_prepare_turns(struct run *r, struct err *e) {
     return 0;
 }
 
+/* Adds token counts, speeds and sampling options. */
 static void emit_counts(const struct run *r, const struct run_answer *a, struct emit *m) {
     const struct sample_opts *o = &r->set.sample;
     const double p = a->prompt_s, g = a->gen.seconds;

@@ -153,6 +153,7 @@ static int batch_encode(const struct job *o, const char *text, size_t len, const
     return rc;
 }
 
+/* Encodes or decodes each item of the file's JSON list and appends the results to out. */
 static int run_batch(const struct job *o, const char *path, struct buf *out, struct err *e) {
     char *text = NULL;
     size_t len;

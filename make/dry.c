@@ -76,6 +76,7 @@ static uint64_t class_size(struct dry *d, const char *name) {
     return shapes_preset(&d->s, name);
 }
 
+/* Adds the table of files to be made and sets the job's memory. */
 static void emit_files(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
     const struct str_list *lists[] = {&mk->classes, &mk->recipes};
@@ -116,6 +117,7 @@ static void emit_files(struct dry *d, struct emit *m) {
     d->memory = (uint64_t)(plan_bytes(&mk->in, &mk->plan) + make_other_memory());
 }
 
+/* Adds the table of steps and their expected times. */
 static void emit_steps(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     emit_table(m, "steps", "steps");
@@ -206,6 +208,7 @@ static void emit_machines(const struct dry *d, struct emit *m) {
     }
 }
 
+/* Adds what is left out for lack of memory or time, if anything. */
 static void emit_left_out(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     char text[640];
@@ -330,6 +333,7 @@ static void say_answer(const struct dry *d, const struct dry *sums, bool nothing
     emit_bool(m, "over_time_limit", NULL, too_long);
 }
 
+/* Adds the whole forecast; for a begun job only the work that remains. */
 static void emit_forecast(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
     struct emit *files = emit_new();

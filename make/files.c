@@ -74,7 +74,7 @@ static int hash_gguf(struct make *mk, struct err *e) {
 }
 
 /* Returns a model's name: the given one, else the last component of the source without ".gguf" and
- * type, reduced to characters that are safe in file names. */
+ * type, reduced to characters that are safe in file names. NULL: sets e. Free the result. */
 static char *model_name(const char *src, const char *given, struct err *e) {
     char *real = given ? xasprintf("/%s", given) : io_real(src);
     if (!real) {

@@ -111,9 +111,11 @@ static int begin(struct make *mk, struct err *e) {
     return 0;
 }
 
+/* Returns whether the job's folder is set. */
 static bool has_output(const struct make *mk) {
     return mk->job.dir != NULL;
 }
+/* Returns whether the model has a vision tower to be converted. */
 static bool has_tower(const struct make *mk) {
     return mk->tower.tower != TOWER_NONE;
 }
@@ -121,9 +123,11 @@ static bool has_tower(const struct make *mk) {
 static bool wants_presets(const struct make *mk) {
     return mk->recipes.n > 0;
 }
+/* Returns whether the best file of each size class is to be made. */
 static bool wants_classes(const struct make *mk) {
     return mk->classes.n > 0;
 }
+/* Returns whether mixes for budgets are to be made. */
 static bool wants_budgets(const struct make *mk) {
     return mk->budget.n > 0;
 }

@@ -100,6 +100,7 @@ void make_count(struct make *mk, bool whole);
 bool make_nothing_left(const struct make *mk);
 #define MAKE_SENSITIVITY JOB_WORK "sens.json"
 
+/* Returns how quantizing treats unfinished files of an earlier run. */
 enum quantize_resume make_resume(const struct make *mk);
 /* Returns whether a step's record can be used instead of running the step, and if so logs this.
  * *result is then the step's result, owned by the caller (cJSON_Delete); otherwise NULL. */

@@ -100,6 +100,7 @@ int plan_points(const struct plan_in *in, struct make_plan out[PLAN_POINTS]);
 void plan_describe(const struct plan_in *in, const struct make_plan *p, char *out, size_t cap);
 /* Writes the --time that the shortest plan needs, with 10 % to spare: "95m", "12h". */
 void plan_time_needed(const struct plan_in *in, char out[32]);
+/* Returns whether both plans do the same work. */
 bool plan_same(const struct make_plan *a, const struct make_plan *b);
 /* Returns the time, in seconds, that one part of the plan will still take. */
 double plan_seconds(const struct plan_in *in, const struct make_plan *p, enum plan_part part);

@@ -136,6 +136,7 @@ struct rows {
     enum search search;
 };
 
+/* Encodes rows begin to end; a pool_fn. */
 static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct rows *r = ctx;
     (void)worker;
@@ -199,12 +200,14 @@ struct fed {
     uint64_t bytes;
 };
 
+/* Copies a row for the encoder; cannot fail. */
 static bool load_row(void *ctx, int64_t row, float *x) {
     const struct fed *f = ctx;
     memcpy(x, f->d->x + row * f->n, (size_t)f->n * sizeof *x);
     return true;
 }
 
+/* Encodes groups of rows with error feedback; a pool_fn. */
 static void feed_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct fed *f = ctx;
     for (int64_t i = begin; i < end; i++)
@@ -300,6 +303,7 @@ struct gemm {
     struct kern k;
     double flops[256];
 };
+/* Measures each item's rate in FLOP per second; a pool_fn. */
 static void gemm_rate(void *ctx, int64_t begin, int64_t end, int worker) {
     struct gemm *g = ctx;
     (void)worker;

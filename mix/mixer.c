@@ -242,7 +242,8 @@ static void make_notes(const struct mixer *x, struct mix_job *j, const struct mi
     for (int i = 0; i < MIX_NOTES; i++) j->note[i] = (struct quant_note){key[i], j->text[i]};
 }
 
-/* Returns where to write the plan. *temporary: it is deleted after use. */
+/* Returns where to write the plan. *temporary: it is deleted after use. NULL: sets e. Free the
+ * result. */
 static char *plan_path(const char *tmp, const struct quantize_opts *q, bool *temporary,
                        struct err *e) {
     *temporary = false;

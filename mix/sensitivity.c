@@ -554,6 +554,7 @@ static int probes_parse(const char *name, enum probes *out, struct err *e) {
     return 0;
 }
 
+/* Checks the options and parses search, probes and budgets. */
 static int check(struct sensitivity_ask *a, struct err *e) {
     struct mix_probe_opts *o = &a->o;
     if (!o->out) return err_set(e, ERR_USAGE, "-o FILE.json is missing");

@@ -73,9 +73,11 @@ static void see_other(void *ud, const struct session_shown *r) {
 static void route(struct seq_job *j, enum pair_side side, const struct session_shown *r) {
     if (r->block == j->block) pair_route(j->pair, side, r->block, r->chosen, r->n_used, r->n_rows);
 }
+/* Notes the base's choice of experts; a session observer. */
 static void route_base(void *ud, const struct session_shown *r) {
     route(ud, PAIR_BASE, r);
 }
+/* Notes the quantized model's choice of experts; a session observer. */
 static void route_other(void *ud, const struct session_shown *r) {
     route(ud, PAIR_OTHER, r);
 }

@@ -261,6 +261,7 @@ struct graph {
     struct graph_facts facts;
 };
 
+/* Makes the graph empty, with all its registers and weights absent. */
 void graph_init(struct graph *g);
 void graph_release(struct graph *g);
 /* Adds a register of this width and returns its index. */

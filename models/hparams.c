@@ -274,7 +274,7 @@ static const struct json *find_dotted(find_fn *find, const struct hfdir *dir, ch
 }
 
 /* Returns the value of the first spelling in "a|b.c|d" that is present and not null, or otherwise
- * of the first one with a default. Copies that spelling to `name`. */
+ * of the first one with a default. Copies that spelling to `name`. NULL: not found. */
 static const struct json *find_hf(const struct hfdir *dir, const char *spellings, char name[128]) {
     static find_fn *const find[] = {hfdir_said, hfdir_hparam};
     for (size_t i = 0; i < COUNT_OF(find); i++)

@@ -22,6 +22,7 @@ struct state {
 };
 enum { UNITS = 4 }; /* bandwidths are compared in quarters */
 
+/* Returns the bandwidth of the fastest card. */
 static uint64_t max_bandwidth(const struct split *s) {
     uint64_t most = 0;
     for (int i = 0; i < s->n_cards; i++) most = max_u64(most, s->card[i].bandwidth);
@@ -42,6 +43,7 @@ static struct price price_of(const struct split *s, int card, uint64_t bytes) {
                           .time = (bytes >> 10) * slowness_of(s, card),
                           .share = c->have ? (uint64_t)((double)all / (double)c->have * 1e12) : 0};
 }
+/* Returns the price of both together; the share is the larger one. */
 static struct price add_prices(const struct price *a, const struct price *b) {
     return (struct price){a->over + b->over, a->time + b->time, max_u64(a->share, b->share)};
 }

@@ -126,7 +126,8 @@ static void check_command(struct modelfile *m, char *line) {
     if (strcmp(name, "PARAMETER") == 0 && *arg) check_parameter(m, arg);
 }
 
-/* Skips a """ ... """ block, which counts as one command even if it spans several lines. */
+/* Skips a """ ... """ block, which counts as one command even if it spans several lines. Returns
+ * the line after it; NULL: the text ends. */
 static char *skip_block(struct modelfile *m, char *line, char *next) {
     char *open = strstr(line, "\"\"\"");
     if (!open || strstr(open + 3, "\"\"\"")) return next;

@@ -122,7 +122,7 @@ static int64_t size_of(const struct lint *l, const char *name) {
     return n;
 }
 
-/* Returns the total size in bytes of a split set, given its first file. */
+/* Returns the total size in bytes of a split set, given its first file. -1: a file is missing. */
 static int64_t total_size(const struct lint *l, const char *name) {
     int i, n;
     size_t len;

@@ -5,6 +5,7 @@
 
 #include "serve/reply.h"
 
+/* Reads a request of /v1/messages and builds its conversation; returns 0 or f's status. */
 int messages_read(struct ask *a, const struct json *j, struct fault *f);
 /* Appends the events of the stream for ev. */
 void messages_event(struct reply *r, const struct event *ev, struct buf *out);

@@ -549,7 +549,8 @@ void prepare_form(struct task *t) {
 
 /* ---- choosing the file ---- */
 
-/* Returns the model name given in the body or in the query, which is decoded into `out`. */
+/* Returns the model name given in the body or in the query, which is decoded into `out`. NULL: not
+ * given. */
 static const char *named(const struct job *j, const struct json *body, struct buf *out) {
     const bool show = ((const struct route *)j->route)->named != NULL;
     if (body) /* /api/show of older Ollama clients has "name" */

@@ -274,7 +274,7 @@ static int64_t known_end(const struct marks *m, const char *s, size_t n) {
 
 /* Returns the length of the common prefix of `one`, a conversation that ends with a call, and
  * `both`, the same with the tool's answer. The white space or invitation at the end of `one` is
- * ignored. */
+ * ignored. SIZE_MAX: they differ before that. */
 static size_t common(const struct marks *m, const struct buf *one, const struct buf *both) {
     size_t n = one->len, same = 0;
     while (n > 0 && strchr(" \t\r\n", one->data[n - 1])) n--;
@@ -285,7 +285,8 @@ static size_t common(const struct marks *m, const struct buf *one, const struct 
     return same;
 }
 
-/* Returns the control token that begins the tool's turn, unless it begins answers as well. */
+/* Returns the control token that begins the tool's turn, unless it begins answers as well. -1: not
+ * found. */
 static int64_t begins_result(const struct marks *m, const struct buf *one, const struct buf *both) {
     struct ids ids = {0}, head = {0};
     const size_t n = common(m, one, both);

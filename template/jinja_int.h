@@ -494,6 +494,7 @@ struct jval jv_list_val(struct jlist *l);
 
 /* ---- text helpers (jinja_text.c) ------------------------------------------------------------- */
 
+/* Returns whether Python's str.isspace() accepts the character. */
 bool ju_is_space(uint32_t cp);
 uint32_t ju_next(const char *s, size_t n, size_t *i); /* code point at *i; advances *i */
 void ju_put(struct jctx *c, uint32_t cp);

@@ -79,7 +79,7 @@ static struct sym *own_symbol(struct resolver *r, const struct symtab *st, struc
 }
 
 /* Returns the variable that a name refers to in st; *hops is the number of records to walk
- * outwards. */
+ * outwards. NULL: not found. */
 static const struct sym *find(struct resolver *r, const struct symtab *st, struct jval name,
                               int *hops) {
     const struct func *f = st->fn;

@@ -208,7 +208,7 @@ static struct jent *find_entry(struct jctx *c, const struct jdict *d, struct jva
 }
 
 /* Looks up a string in a dict too small for an index; comparing lengths first is cheaper than
- * hashing. */
+ * hashing. NULL: not found. */
 static struct jval *small_get(const struct jdict *d, const char *k, size_t n) {
     for (uint32_t i = 0; i < d->n; i++)
         if (d->e[i].k.len == n && d->e[i].k.tag == JT_STR &&

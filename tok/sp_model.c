@@ -96,7 +96,8 @@ static bool read_piece(struct in in, struct sp_piece *out) {
     return !broken && out->len > 0 && isfinite(out->score);
 }
 
-/* Converts a varint to an id: an int32 is stored as a sign-extended 64-bit varint. */
+/* Converts a varint to an id: an int32 is stored as a sign-extended 64-bit varint. -1: out of
+ * range. */
 static int64_t id_of(uint64_t v) {
     return v <= INT32_MAX ? (int64_t)v : -1;
 }

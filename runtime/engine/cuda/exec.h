@@ -328,6 +328,7 @@ int exec_cuda_take_best(struct cuda *d, int64_t i, struct session_best *to, stru
 
 /* ---- sums for calibration (sums.c): struct backend ---- */
 
+/* Returns the functions that sum on the device; NULL: this session cannot. */
 const struct session_sums *exec_cuda_sums(const struct session *s);
 void exec_cuda_sum_free(struct cuda *d); /* accepts a part without sums */
 /* Adds rows in device memory, which enter weight w, to the sums of w. */
