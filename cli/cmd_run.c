@@ -162,19 +162,24 @@ static bool is_blank(const struct buf *b) {
 
 /* ---- display of the answer ---- */
 
+/* Begins showing an answer; a callback of the chat. */
 static void view_begin(void *ud) {
     screen_begin(ud);
 }
+/* Shows what has been parsed so far; a callback of the chat. */
 static void view_update(void *ud, struct toolparse *p, int64_t n_drawn) {
     screen_update(ud, p, n_drawn);
 }
+/* Shows n bytes of text; a callback of the chat. */
 static void view_text(void *ud, const char *s, size_t n) {
     screen_text(ud, s, n);
 }
+/* Shows a finished answer, with its calls; a callback of the chat. */
 static void view_end(void *ud, const char *reasoning, const char *content, const struct json *calls,
                      struct toolparse *p) {
     screen_end(ud, reasoning, content, calls, p);
 }
+/* Starts a new line on the screen; a callback of the chat. */
 static void view_newline(void *ud) {
     screen_newline(ud);
 }
@@ -257,6 +262,7 @@ static int run_prompt(struct run_cli *x, struct err *e) {
     return rc;
 }
 
+/* Opens the model, answers and closes it. */
 static int run_model(struct run_cli *x, struct err *e) {
     /* Opens the file first: if it is missing, other errors do not matter. */
     int rc = run_open(&x->r, x->c->arg[0], e);

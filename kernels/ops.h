@@ -23,16 +23,23 @@ int kern_agree(const struct kern *a, const struct kern *b, bool *agree, struct e
 void kern_ref_act(struct kern *k); /* sets act_quant */
 void kern_ref_f32(struct kern *k); /* sets everything else */
 #if defined(__x86_64__)
+/* Sets the functions of this file in *k. */
 void kern_avx2_act(struct kern *k);
+/* Sets the functions of this file in *k. */
 void kern_avx2_f32(struct kern *k);
 void kern_avx2_gemm(struct kern *k); /* sets gemm_f32 and dot_f32 */
 void kern_avx2_seq(struct kern *k);  /* sets conv_silu, delta_rows and the rows of Mamba */
 void kern_avx512_gemm(struct kern *k);
+/* Sets the functions of this file in *k. */
 void kern_avx512_seq(struct kern *k);
 #elif defined(__aarch64__)
+/* Sets the functions of this file in *k. */
 void kern_neon_act(struct kern *k);
+/* Sets the functions of this file in *k. */
 void kern_neon_f32(struct kern *k);
+/* Sets the functions of this file in *k. */
 void kern_neon_gemm(struct kern *k);
+/* Sets the functions of this file in *k. */
 void kern_neon_seq(struct kern *k);
 #endif
 

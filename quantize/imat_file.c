@@ -397,6 +397,7 @@ static int declare_entry(struct gguf_w *w, const struct imat_entry *en, bool mom
     return 0;
 }
 
+/* Writes the sums of all entries in the order declared; moments: of all powers. */
 static int write_gguf_data(const struct imat *m, bool moments, struct gguf_w *w, struct err *e) {
     struct buf b = {0};
     int rc = 0;

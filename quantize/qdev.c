@@ -36,6 +36,7 @@ struct qdev {
     int64_t per_chunk; /* rows per chunk */
 };
 
+/* Frees the buffer, on the device or in main memory, and clears *r. */
 static void room_free(struct qdev *d, struct room *r) {
     if (r->buf)
         cu_buf_free(r->buf);

@@ -73,6 +73,7 @@ static bool wants_bytes(const struct target *q, const struct target *first, int6
     return q->plan.item[tensor].type == first->plan.item[tensor].type && tensor >= q->n_done;
 }
 
+/* Returns the rows of all matrices. */
 static int64_t n_rows(const int64_t ne[4]) {
     return ne[1] * ne[2] * ne[3];
 }

@@ -259,6 +259,7 @@ static int write_tensor(struct synth *s, int64_t i, struct err *e) {
     return 0;
 }
 
+/* Writes all tensors with random blocks and commits the file; bytes: their total size. */
 static int write_all(struct synth *s, uint64_t bytes, struct err *e) {
     void *p;
     int rc = 0;

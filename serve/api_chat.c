@@ -404,6 +404,7 @@ static void chat_event(struct reply *r, const struct event *ev, struct buf *out)
 
 /* ---- a complete answer ---- */
 
+/* Writes the "tool_calls" list of a choice. */
 static void put_calls(struct jw *w, const struct reply *r, const struct reply_choice *c) {
     jw_arr(w, "tool_calls");
     for (int i = 0; i < c->n_calls; i++) {
@@ -426,6 +427,7 @@ static void put_calls(struct jw *w, const struct reply *r, const struct reply_ch
     jw_end(w);
 }
 
+/* Writes the "message" object of a choice. */
 static void put_message(struct jw *w, const struct reply *r, const struct reply_choice *c) {
     jw_obj(w, "message");
     jw_str(w, "role", "assistant");

@@ -106,6 +106,7 @@ struct turn {
     int i;
 };
 
+/* Writes a message of the role with the text. */
 static void put_text(struct turn *t, const char *role, const struct buf *text) {
     struct jw *w = t->w;
     t->n_put++;
@@ -439,7 +440,8 @@ static void mark_blocks(struct turn *t, const struct json *list, int message) {
         ask_mark(t->a, message, json_get(b, "cache_control"));
 }
 
-/* Writes system text, messages and tools as a conversation in OpenAI's form. */
+/* Writes system text, messages and tools as a conversation in OpenAI's form. Returns 0 or the HTTP
+ * status in f. */
 static int write_conv(struct ask *a, const struct json *j, struct buf *out, struct fault *f) {
     const struct json *list = json_get(j, "messages"), *last = NULL;
     struct buf system = {0};

@@ -17,6 +17,7 @@ static const char *stop_reason(const struct reply_choice *c) {
     return words[c->end];
 }
 
+/* Writes the "usage" object. */
 static void put_usage(const struct reply *r, struct jw *w) {
     const struct reply_choice *c = &r->choice[0];
     jw_obj(w, "usage");
@@ -121,6 +122,7 @@ static void open_block(struct reply *r, int kind, const struct reply_call *call,
     send_event(&w, &b, "content_block_start", out);
 }
 
+/* Appends the events that begin an answer. */
 static void start_message(struct reply *r, struct buf *out) {
     struct buf b = {0};
     struct jw w;
@@ -135,6 +137,7 @@ static void start_message(struct reply *r, struct buf *out) {
     buf_str(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
 }
 
+/* Appends the events that end an answer. */
 static void end_message(struct reply *r, struct buf *out) {
     const struct reply_choice *c = &r->choice[0];
     struct buf b = {0};
@@ -170,6 +173,7 @@ void messages_event(struct reply *r, const struct event *ev, struct buf *out) {
 
 /* ---- a complete answer ---- */
 
+/* Writes the content blocks of a whole answer: thinking, text and calls. */
 static void put_content(struct reply *r, struct jw *w) {
     const struct reply_choice *c = &r->choice[0];
     if (c->reasoning.len && !r->ask->hide_thinking) {

@@ -41,29 +41,34 @@ static int read_format(struct ask *a, const struct json *v, const char *path, st
         return fault_set(f, 400, NULL, path, "must be \"json\" or a schema");
     return ask_form(a, s ? FORM_OBJECT : FORM_SCHEMA, v, path, f);
 }
+/* Returns 400 unless the value is empty. */
 static int refuse_template(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return ask_is_empty(v)
                ? 0
                : fault_set(f, 400, NULL, path, "chat templates in requests are not supported");
 }
+/* Returns 400 unless the value is empty. */
 static int refuse_context(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return ask_is_empty(v)
                ? 0
                : fault_set(f, 400, NULL, path, "conversations are sent as messages, to /api/chat");
 }
+/* Returns 400 unless the value is empty. */
 static int refuse_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return ask_is_empty(v)
                ? 0
                : fault_set(f, 400, NULL, path, "suffix (fill-in-the-middle) is not supported");
 }
+/* Reads whether logprobs are wanted. */
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     if (json_bool(v, false) && a->top < 0) a->top = 0;
     return 0;
 }
+/* Returns 400 unless the value is empty. */
 static int refuse_images(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     return ask_is_empty(v) ? 0 : fault_set(f, 400, NULL, path, "images belong to a message");
@@ -368,15 +373,19 @@ static void put_whole(struct reply *r, bool chat, struct buf *out) {
     put_line(r, chat, &s, true, out);
 }
 
+/* Appends an event in the form of /api/chat. */
 static void chat_event(struct reply *r, const struct event *ev, struct buf *out) {
     put_event(r, ev, true, out);
 }
+/* Appends an event in the form of /api/generate. */
 static void text_event(struct reply *r, const struct event *ev, struct buf *out) {
     put_event(r, ev, false, out);
 }
+/* Appends a whole answer in the form of /api/chat. */
 static void chat_whole(struct reply *r, struct buf *out) {
     put_whole(r, true, out);
 }
+/* Appends a whole answer in the form of /api/generate. */
 static void text_whole(struct reply *r, struct buf *out) {
     put_whole(r, false, out);
 }

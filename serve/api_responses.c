@@ -449,12 +449,14 @@ static int read_parallel(struct ask *a, const struct json *v, const char *path, 
     a->one_call = !json_bool(v, true);
     return 0;
 }
+/* Returns 400 unless the value is "disabled". */
 static int check_truncation(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     (void)a;
     if (json_str(v) && strcmp(json_str(v), "disabled") == 0) return 0;
     return fault_set(f, 400, NULL, path, "only 'disabled' is supported");
 }
+/* Returns 400 if a background response is requested. */
 static int refuse_background(struct ask *a, const struct json *v, const char *path,
                              struct fault *f) {
     (void)a;
@@ -462,6 +464,7 @@ static int refuse_background(struct ask *a, const struct json *v, const char *pa
                ? fault_set(f, 400, NULL, path, "background responses are not supported")
                : 0;
 }
+/* Returns 400 if an earlier response is named: none are stored. */
 static int refuse_previous(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     if (ask_is_empty(v)) return 0;

@@ -56,6 +56,7 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
     a->top = (int)n;
     return 0;
 }
+/* Returns 400 unless the value is "". */
 static int refuse_suffix(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     if (json_str(v) && !*json_str(v)) return 0;

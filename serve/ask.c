@@ -318,6 +318,7 @@ static int read_reasoning(struct ask *a, const struct json *v, const char *path,
     return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
 
+/* Reads whether reasoning is switched on. */
 static int read_enable(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->think = json_bool(v, true) ? ASK_THINK_ON : ASK_THINK_OFF;
@@ -446,15 +447,19 @@ int ask_read_format(struct ask *a, const struct json *v, const char *path, struc
     return ask_form(a, FORM_SCHEMA, json_get(inner, "schema"), path, f);
 }
 
+/* Reads a schema that the answer must satisfy. */
 static int read_schema(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     return ask_form(a, FORM_SCHEMA, v, path, f);
 }
+/* Reads a regular expression that the answer must match. */
 static int read_regex(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     return ask_form(a, FORM_REGEX, v, path, f);
 }
+/* Reads a list of which the answer must be one. */
 static int read_choices(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     return ask_form(a, FORM_CHOICE, v, path, f);
 }
+/* Reads a grammar that the answer must match. */
 static int read_grammar(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     return ask_form(a, FORM_GRAMMAR, v, path, f);
 }

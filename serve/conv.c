@@ -211,6 +211,7 @@ static int write_message(struct ask *a, struct jw *w, const struct json *m, int 
     return rc;
 }
 
+/* Returns whether the message is a tool's result. */
 static bool is_result(const struct json *m) {
     const char *role = role_of(json_str(json_get(m, "role")));
     return role && strcmp(role, "tool") == 0;

@@ -115,6 +115,7 @@ struct split {
     char head[MARK_HEAD + 1];
 };
 
+/* Appends a content part with n bytes of text. */
 static void push_part(struct split *s, struct json *parts, const char *text, size_t n) {
     struct json *part = json_new(&s->mem, JSON_OBJ);
     json_put(&s->mem, part, "type", 4,

@@ -148,6 +148,7 @@ void put_sample(const struct sample_opts *o, struct jw *w) {
     jw_num(w, "frequency_penalty", (double)o->frequency_penalty);
 }
 
+/* Writes the model's default settings. */
 static void put_settings(const struct server *s, const struct serve_file *f, struct jw *w) {
     jw_obj(w, "default_generation_settings");
     jw_i64(w, "n_ctx", f->n_ctx);

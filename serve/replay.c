@@ -21,6 +21,7 @@ enum { TIMES = 4, LEAST = 256, AT_ONCE = 4 };
 static void no_event(struct reply *r, const struct event *ev, struct buf *out) {
     (void)r, (void)ev, (void)out;
 }
+/* Writes nothing: recorded answers are compared, not sent. */
 static void no_whole(struct reply *r, struct buf *out) {
     (void)r, (void)out;
 }
@@ -120,6 +121,7 @@ static void read_then(struct asked *q, const struct json *own, int64_t n_vocab) 
 
 /* ---- answers ---- */
 
+/* Appends `from`, which may be empty. */
 static void append_text(struct buf *to, const struct buf *from) {
     buf_add(to, from->data ? from->data : "", from->len);
 }

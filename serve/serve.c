@@ -87,6 +87,7 @@ static void *compile_main(void *ud) {
 
 /* ---- engine thread ---- */
 
+/* Returns the number of answers that the task generates. */
 static int n_runs(const struct task *t) {
     return t->reply.n_choices;
 }

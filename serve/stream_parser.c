@@ -87,8 +87,8 @@ static const char *stop_at(const struct ask *a, int i) {
     return i < a->n_stop ? a->stop[i] : a->end_text;
 }
 
-/* Emits content up to where a stop text may begin. A complete stop text ends the content for
- * good. */
+/* Emits content up to where a stop text may begin. A complete stop text ends the content for good.
+ * last: no more content follows. */
 static void show_content(struct parser *s, const char *text, size_t n, bool last) {
     size_t hit = n, hold = 0;
     if (s->stop) return;

@@ -294,6 +294,7 @@ struct jval jeval_filter_chain(struct jctx *c, const struct jnode *n, const stru
 
 /* ---- expressions ----------------------------------------------------------------------------- */
 
+/* Evaluates a chain of comparisons, each operand at most once. */
 static struct jval eval_compare(struct jctx *c, const struct jnode *n) {
     struct jval l = jeval(c, n->a);
     for (const struct jnode *k = n->list; k; k = k->next) {
@@ -314,6 +315,7 @@ static struct jval eval_items(struct jctx *c, const struct jnode *n, enum jtag t
     return l;
 }
 
+/* Returns the dict of a literal; keys are evaluated before their values. */
 static struct jval eval_dict(struct jctx *c, const struct jnode *n) {
     struct jval d = jv_dict(c, (uint32_t)n->n);
     for (const struct jnode *k = n->list; k; k = k->next) {
@@ -325,6 +327,7 @@ static struct jval eval_dict(struct jctx *c, const struct jnode *n) {
     return d;
 }
 
+/* Returns the operands of ~ as one string. */
 static struct jval eval_concat(struct jctx *c, const struct jnode *n) {
     struct jval small[SMALL], *v = small;
     int count = 0;
@@ -336,6 +339,7 @@ static struct jval eval_concat(struct jctx *c, const struct jnode *n) {
     return jx_take(c, m);
 }
 
+/* Returns the slice of start, stop and step; an absent one is the value none. */
 static struct jval eval_slice(struct jctx *c, const struct jnode *n) {
     struct jval v = jv_tag(JT_SLICE);
     v.u.slice = jx_alloc(c, 1, sizeof *v.u.slice);
@@ -345,6 +349,7 @@ static struct jval eval_slice(struct jctx *c, const struct jnode *n) {
     return v;
 }
 
+/* Evaluates any expression node. */
 static struct jval eval_node(struct jctx *c, const struct jnode *n) {
     struct jval v, w;
     switch ((int)n->kind) {

@@ -234,6 +234,7 @@ struct jval jexec_loop_again(struct jctx *c, struct jloop *l, struct jval over) 
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
+/* Prints the value of an expression; escaped with autoescape. */
 static void exec_print(struct jctx *c, const struct jnode *n) {
     struct jval v = jeval(c, n->a);
     if (c->autoescape && v.tag != JT_UNDEF) v = ju_escape(c, v);
@@ -272,6 +273,7 @@ static void exec_filter_block(struct jctx *c, const struct jnode *n) {
     jv_print(c, jeval_filter_chain(c, n->b, n->c, jx_take(c, m)));
 }
 
+/* Runs a with statement in a scope of its own. */
 static void exec_with(struct jctx *c, const struct jnode *n) {
     jx_enter(c, n->scope);
     for (const struct jnode *k = n->list; k; k = k->next) assign_target(c, k->a, jeval(c, k->b));
@@ -284,6 +286,7 @@ static void exec_call_block(struct jctx *c, const struct jnode *n) {
     jv_print(c, jeval_call_node(c, n->a, &caller));
 }
 
+/* Prints the body of a generation block. */
 static void exec_generation(struct jctx *c, const struct jnode *n) {
     struct jargs none = {0};
     jv_print(c, jeval_call(c, make_macro(c, n), &none));
@@ -299,6 +302,7 @@ static void exec_block(struct jctx *c, const struct jnode *n) {
     c->act = act;
 }
 
+/* Runs the body with autoescape on or off. */
 static void exec_autoescape(struct jctx *c, const struct jnode *n) {
     bool old = c->autoescape;
     c->autoescape = jv_truth(c, jeval(c, n->a));
@@ -306,6 +310,7 @@ static void exec_autoescape(struct jctx *c, const struct jnode *n) {
     c->autoescape = old;
 }
 
+/* Assigns a value to the target. */
 static void exec_set(struct jctx *c, const struct jnode *n) {
     check_namespaces(c, n->a);
     struct jval v = jeval(c, n->b);
@@ -313,6 +318,7 @@ static void exec_set(struct jctx *c, const struct jnode *n) {
     assign_target(c, n->a, v);
 }
 
+/* Runs the first branch whose condition is true. */
 static void exec_if(struct jctx *c, const struct jnode *n) {
     for (;;) {
         if (jv_truth(c, jeval(c, n->a))) {
@@ -329,6 +335,7 @@ static void exec_if(struct jctx *c, const struct jnode *n) {
     }
 }
 
+/* Runs a loop, recursive or not. */
 static void exec_for(struct jctx *c, const struct jnode *n) {
     struct jval over = jeval(c, n->b);
     c->pos = n->pos;

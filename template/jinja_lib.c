@@ -174,11 +174,13 @@ static void dict_update(struct jctx *c, struct jdict *d, struct jargs *a, const 
     }
     for (int i = 0; i < a->n_kw; i++) jdict_set(c, d, a->kw[i].name, a->kw[i].v);
 }
+/* Implements the function dict(). */
 static struct jval g_dict(struct jctx *c, struct jargs *a) {
     struct jval d = jv_dict(c, 0);
     dict_update(c, d.u.dict, a, "dict");
     return d;
 }
+/* Implements the function namespace(). */
 static struct jval g_namespace(struct jctx *c, struct jargs *a) {
     struct jval v = jv_tag(JT_NS);
     v.u.ns = jx_alloc(c, 1, sizeof *v.u.ns);
@@ -289,12 +291,15 @@ static struct jval dict_view(struct jctx *c, struct jval d, enum jview_kind kind
     *v.u.view = (struct jview){kind, d.u.dict};
     return v;
 }
+/* Implements dict.items(). */
 static struct jval d_items(struct jctx *c, struct jval *v) {
     return dict_view(c, v[0], JVIEW_ITEMS);
 }
+/* Implements dict.keys(). */
 static struct jval d_keys(struct jctx *c, struct jval *v) {
     return dict_view(c, v[0], JVIEW_KEYS);
 }
+/* Implements dict.values(). */
 static struct jval d_values(struct jctx *c, struct jval *v) {
     return dict_view(c, v[0], JVIEW_VALUES);
 }
@@ -342,9 +347,11 @@ static struct jval l_count(struct jctx *c, struct jval *v) {
     for (uint32_t i = 0; i < l->n; i++) n += jv_equal(c, l->v[i], v[1]);
     return jv_int(n);
 }
+/* Implements list.copy(). */
 static struct jval l_copy(struct jctx *c, struct jval *v) {
     return jv_list_val(jv_to_list(c, v[0]));
 }
+/* Implements list.append(). */
 static struct jval l_append(struct jctx *c, struct jval *v) {
     jlist_add(c, v[0].u.list, v[1]);
     return jv_none();

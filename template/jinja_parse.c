@@ -104,6 +104,7 @@ static struct jnode *const_node(struct jparser *p, struct jval v) {
     return n;
 }
 
+/* Parses a list at the current token and returns the node. */
 static struct jnode *parse_list(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_LIST), **tail = &n->list;
     jp_expect(p, TK_LBRACKET);
@@ -116,6 +117,7 @@ static struct jnode *parse_list(struct jparser *p) {
     return jp_text(p, n, n->start);
 }
 
+/* Parses a dict at the current token and returns the node. */
 static struct jnode *parse_dict(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_DICT), **tail = &n->list;
     jp_expect(p, TK_LBRACE);
@@ -482,6 +484,7 @@ static struct jnode *parse_binary(struct jparser *p, int level) {
     return l;
 }
 
+/* Parses operands of ~ at the current token and returns the node. */
 static struct jnode *parse_concat(struct jparser *p) {
     const uint32_t start = p->tok->pos;
     struct jnode *first = parse_binary(p, 2);
@@ -492,6 +495,7 @@ static struct jnode *parse_concat(struct jparser *p) {
     return jp_text(p, n, start);
 }
 
+/* Parses a chain of comparisons at the current token and returns the node. */
 static struct jnode *parse_compare(struct jparser *p) {
     const uint32_t start = p->tok->pos;
     struct jnode *first = parse_binary(p, 1), *n = NULL, **tail = NULL;
@@ -524,6 +528,7 @@ static struct jnode *parse_compare(struct jparser *p) {
     }
 }
 
+/* Parses an expression with not at the current token and returns the node. */
 static struct jnode *parse_not(struct jparser *p) {
     if (!jp_is_name(p, "not")) return parse_compare(p);
     struct jnode *n = jp_node(p, JN_NOT);
@@ -534,6 +539,7 @@ static struct jnode *parse_not(struct jparser *p) {
     return jp_text(p, n, n->start);
 }
 
+/* Parses operands of and at the current token and returns the node. */
 static struct jnode *parse_and(struct jparser *p) {
     const uint32_t start = p->tok->pos;
     struct jnode *l = parse_not(p);
@@ -548,6 +554,7 @@ static struct jnode *parse_and(struct jparser *p) {
     return l;
 }
 
+/* Parses operands of or at the current token and returns the node. */
 static struct jnode *parse_or(struct jparser *p) {
     const uint32_t start = p->tok->pos;
     struct jnode *l = parse_and(p);

@@ -97,6 +97,7 @@ static void repr_bytes(struct jctx *c, struct jval v) {
     jx_add(c, &q, 1);
 }
 
+/* Appends Python's repr() of the items, separated by commas. */
 static void repr_items(struct jctx *c, const struct jlist *l) {
     for (uint32_t i = 0; i < l->n; i++) {
         if (i) put_text(c, ", ");
@@ -104,6 +105,7 @@ static void repr_items(struct jctx *c, const struct jlist *l) {
     }
 }
 
+/* Appends Python's repr() of a dict. */
 static void repr_dict(struct jctx *c, const struct jdict *d) {
     put_text(c, "{");
     for (uint32_t i = 0; i < d->n; i++) {
@@ -115,6 +117,7 @@ static void repr_dict(struct jctx *c, const struct jdict *d) {
     put_text(c, "}");
 }
 
+/* Appends Python's repr() of a dict view, as dict_keys([...]). */
 static void repr_view(struct jctx *c, struct jval v) {
     put_text(c, jv_type(v));
     put_text(c, "(");
@@ -122,6 +125,7 @@ static void repr_view(struct jctx *c, struct jval v) {
     put_text(c, ")");
 }
 
+/* Appends Python's repr() of a range. */
 static void repr_range(struct jctx *c, const struct jrange *r) {
     char text[96];
     if (r->step == 1) {
@@ -133,6 +137,7 @@ static void repr_range(struct jctx *c, const struct jrange *r) {
     put_text(c, text);
 }
 
+/* Appends Jinja's repr() of the loop variable. */
 static void repr_loop(struct jctx *c, struct jloop *l) {
     char text[64];
     struct jval n = jeval_loop_attr(c, l, jv_str("length"));

@@ -159,6 +159,7 @@ static struct jval fill_unique(struct jctx *c, struct jargs *a) {
     }
     return out;
 }
+/* Implements the filter unique. */
 static struct jval f_unique(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 3};
     return jv_gen(c, "do_unique", fill_unique, &a);
@@ -180,9 +181,11 @@ static struct jval min_or_max(struct jctx *c, struct jval *v, int want) {
     }
     return best;
 }
+/* Implements the filter min. */
 static struct jval f_min(struct jctx *c, struct jval *v) {
     return min_or_max(c, v, -1);
 }
+/* Implements the filter max. */
 static struct jval f_max(struct jctx *c, struct jval *v) {
     return min_or_max(c, v, 1);
 }
@@ -244,30 +247,39 @@ static struct jval filter_items(struct jctx *c, struct jargs *a, bool want, bool
     }
     return out;
 }
+/* Returns the list of the filter select. */
 static struct jval fill_select(struct jctx *c, struct jargs *a) {
     return filter_items(c, a, true, false);
 }
+/* Returns the list of the filter reject. */
 static struct jval fill_reject(struct jctx *c, struct jargs *a) {
     return filter_items(c, a, false, false);
 }
+/* Returns the list of the filter selectattr. */
 static struct jval fill_selectattr(struct jctx *c, struct jargs *a) {
     return filter_items(c, a, true, true);
 }
+/* Returns the list of the filter rejectattr. */
 static struct jval fill_rejectattr(struct jctx *c, struct jargs *a) {
     return filter_items(c, a, false, true);
 }
+/* Implements the filter map. */
 static struct jval f_map(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "sync_do_map", fill_map, a);
 }
+/* Implements the filter select. */
 static struct jval f_select(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "select_or_reject", fill_select, a);
 }
+/* Implements the filter reject. */
 static struct jval f_reject(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "select_or_reject", fill_reject, a);
 }
+/* Implements the filter selectattr. */
 static struct jval f_selectattr(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "select_or_reject", fill_selectattr, a);
 }
+/* Implements the filter rejectattr. */
 static struct jval f_rejectattr(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "select_or_reject", fill_rejectattr, a);
 }
@@ -281,6 +293,7 @@ static struct jval f_length(struct jctx *c, struct jval *v) {
     if (n < 0) jx_fail(c, "TypeError", "object of type '%s' has no len()", jv_type(v[0]));
     return jv_int(n);
 }
+/* Returns the list of the filter items. */
 static struct jval fill_items(struct jctx *c, struct jargs *a) {
     struct jval d = a->v[0], out = jv_list(c, 0);
     if (d.tag == JT_UNDEF) return out;
@@ -291,10 +304,12 @@ static struct jval fill_items(struct jctx *c, struct jargs *a) {
     }
     return out;
 }
+/* Implements the filter items. */
 static struct jval f_items(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 1};
     return jv_gen(c, "do_items", fill_items, &a);
 }
+/* Implements the filter list. */
 static struct jval f_list(struct jctx *c, struct jval *v) {
     return jv_list_val(jv_to_list(c, v[0]));
 }
@@ -311,6 +326,7 @@ static struct jval f_join(struct jctx *c, struct jval *v) {
     }
     return jx_take(c, m);
 }
+/* Implements the filter first. */
 static struct jval f_first(struct jctx *c, struct jval *v) {
     struct jiter it;
     struct jval x;
@@ -319,15 +335,18 @@ static struct jval f_first(struct jctx *c, struct jval *v) {
                ? x
                : jv_undef_hint(c, "No first item, sequence was empty.", jv_none(), false);
 }
+/* Implements the filter last. */
 static struct jval f_last(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_GEN) jx_fail(c, "TypeError", "'generator' object is not reversible");
     struct jlist *l = jv_to_list(c, v[0]);
     return l->n ? l->v[l->n - 1]
                 : jv_undef_hint(c, "No last item, sequence was empty.", jv_none(), false);
 }
+/* Implements the filter random, always with the first item: the same input gives the same text. */
 static struct jval f_random(struct jctx *c, struct jval *v) {
     return f_first(c, v); /* Not random, because the same input must give the same output. */
 }
+/* Returns the list of the filter reverse. */
 static struct jval fill_reverse(struct jctx *c, struct jargs *a) {
     struct jlist *l = jv_to_list(c, a->v[0]);
     for (uint32_t i = 0; i < l->n / 2; i++) {
@@ -375,6 +394,7 @@ static struct jval fill_batch(struct jctx *c, struct jargs *a) {
         while ((int64_t)row.u.list->n < n) jlist_add(c, row.u.list, a->v[2]);
     return out;
 }
+/* Implements the filter batch. */
 static struct jval f_batch(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 3};
     return jv_gen(c, "do_batch", fill_batch, &a);
@@ -395,6 +415,7 @@ static struct jval fill_slice(struct jctx *c, struct jargs *a) {
     }
     return out;
 }
+/* Implements the filter slice. */
 static struct jval f_slice(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 3};
     return jv_gen(c, "do_slice", fill_slice, &a);

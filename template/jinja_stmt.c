@@ -81,6 +81,7 @@ static struct jnode *name_target(struct jparser *p) {
     return n;
 }
 
+/* Parses a {% for %} statement after its name and returns its node. */
 static struct jnode *parse_for(struct jparser *p) {
     static const char *const ends[] = {"endfor", "else", NULL};
     struct jnode *n = jp_node(p, JN_FOR);
@@ -101,6 +102,7 @@ static struct jnode *parse_for(struct jparser *p) {
     return n;
 }
 
+/* Parses a {% if %} statement after its name and returns its node. */
 static struct jnode *parse_if(struct jparser *p) {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
     struct jnode *first = NULL, **link = &first;
@@ -122,6 +124,7 @@ static struct jnode *parse_if(struct jparser *p) {
     }
 }
 
+/* Parses a {% set %} statement after its name and returns its node. */
 static struct jnode *parse_set(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_SET);
     n->a = parse_target(p, NULL, true);
@@ -172,6 +175,7 @@ static struct jnode *function_body(struct jparser *p, const char *end) {
     return body;
 }
 
+/* Parses a {% macro %} statement after its name and returns its node. */
 static struct jnode *parse_macro(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_MACRO);
     struct jnode *name = name_target(p);
@@ -182,6 +186,7 @@ static struct jnode *parse_macro(struct jparser *p) {
     return n;
 }
 
+/* Parses a {% call %} statement after its name and returns its node. */
 static struct jnode *parse_call_block(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_CALLBLOCK);
     n->val = jv_none();
@@ -192,6 +197,7 @@ static struct jnode *parse_call_block(struct jparser *p) {
     return n;
 }
 
+/* Parses a {% generation %} statement after its name and returns its node. */
 static struct jnode *parse_generation(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_GENERATION);
     n->val = jv_none();
@@ -199,6 +205,7 @@ static struct jnode *parse_generation(struct jparser *p) {
     return n;
 }
 
+/* Parses a {% filter %} statement after its name and returns its node. */
 static struct jnode *parse_filter_block(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_FILTERBLOCK);
     n->c = jp_node(p, JN_CONST);
@@ -207,6 +214,7 @@ static struct jnode *parse_filter_block(struct jparser *p) {
     return n;
 }
 
+/* Parses a {% with %} statement after its name and returns its node. */
 static struct jnode *parse_with(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_WITH), **tail = &n->list;
     while (!jp_is(p, TK_BLOCK_END)) {
@@ -244,6 +252,7 @@ static struct jnode *parse_noloader(struct jparser *p) {
     return n;
 }
 
+/* Parses a {% print %} statement after its name and returns its node. */
 static struct jnode *parse_print(struct jparser *p) {
     struct jnode *first = NULL, **tail = &first;
     while (!jp_is(p, TK_BLOCK_END)) {
@@ -256,6 +265,7 @@ static struct jnode *parse_print(struct jparser *p) {
     return first;
 }
 
+/* Parses a {% autoescape %} statement after its name and returns its node. */
 static struct jnode *parse_autoescape(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_AUTOESCAPE);
     n->a = jp_expr(p);
@@ -263,12 +273,14 @@ static struct jnode *parse_autoescape(struct jparser *p) {
     return n;
 }
 
+/* Parses a {% break %} statement after its name and returns its node. */
 static struct jnode *parse_break(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_BREAK);
     if (!p->loops) jp_fail(p, "'break' outside loop");
     return n;
 }
 
+/* Parses a {% continue %} statement after its name and returns its node. */
 static struct jnode *parse_continue(struct jparser *p) {
     struct jnode *n = jp_node(p, JN_CONTINUE);
     if (!p->loops) jp_fail(p, "'continue' not properly in loop");

@@ -203,12 +203,15 @@ static struct jval strip(struct jctx *c, struct jval *v, int sides) {
     if (is_given(chars)) want_str(c, chars, "strip arg");
     return ju_strip(c, v[0], chars, sides);
 }
+/* Implements str.strip(). */
 static struct jval m_strip(struct jctx *c, struct jval *v) {
     return strip(c, v, 3);
 }
+/* Implements str.lstrip(). */
 static struct jval m_lstrip(struct jctx *c, struct jval *v) {
     return strip(c, v, 1);
 }
+/* Implements str.rstrip(). */
 static struct jval m_rstrip(struct jctx *c, struct jval *v) {
     return strip(c, v, 2);
 }
@@ -257,9 +260,11 @@ static struct jval test_affix(struct jctx *c, struct jval *v, bool end, const ch
     }
     return jv_bool(ok && hit);
 }
+/* Implements str.startswith(). */
 static struct jval m_startswith(struct jctx *c, struct jval *v) {
     return test_affix(c, v, false, "startswith");
 }
+/* Implements str.endswith(). */
 static struct jval m_endswith(struct jctx *c, struct jval *v) {
     return test_affix(c, v, true, "endswith");
 }
@@ -272,9 +277,11 @@ static int64_t find_text(struct jctx *c, struct jval *v, bool last) {
     int64_t at = last ? find_last(c, s, x, s.len) : ju_find(s, x, 0);
     return at < 0 ? -1 : (int64_t)ju_count(sub_string(v[0], 0, from + (size_t)at));
 }
+/* Implements str.find(). */
 static struct jval m_find(struct jctx *c, struct jval *v) {
     return jv_int(find_text(c, v, false));
 }
+/* Implements str.rfind(). */
 static struct jval m_rfind(struct jctx *c, struct jval *v) {
     return jv_int(find_text(c, v, true));
 }
@@ -283,9 +290,11 @@ static struct jval must_find(struct jctx *c, int64_t at) {
     if (at < 0) jx_fail(c, "ValueError", "substring not found");
     return jv_int(at);
 }
+/* Implements str.index(). */
 static struct jval m_index(struct jctx *c, struct jval *v) {
     return must_find(c, find_text(c, v, false));
 }
+/* Implements str.rindex(). */
 static struct jval m_rindex(struct jctx *c, struct jval *v) {
     return must_find(c, find_text(c, v, true));
 }
@@ -342,6 +351,7 @@ static struct jval m_removeprefix(struct jctx *c, struct jval *v) {
     struct jval x = want_str(c, v[1], "removeprefix");
     return affix_one(c, v[0], x, false, "") ? sub_string(v[0], x.len, v[0].len) : v[0];
 }
+/* Implements str.removesuffix(). */
 static struct jval m_removesuffix(struct jctx *c, struct jval *v) {
     struct jval x = want_str(c, v[1], "removesuffix");
     return x.len && affix_one(c, v[0], x, true, "") ? sub_string(v[0], 0, v[0].len - x.len) : v[0];
@@ -443,18 +453,23 @@ static struct jval m_expandtabs(struct jctx *c, struct jval *v) {
 
 /* ---- case and categories --------------------------------------------------------------------- */
 
+/* Implements str.upper(). */
 static struct jval m_upper(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_UPPER);
 }
+/* Implements str.lower(). */
 static struct jval m_lower(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_LOWER);
 }
+/* Implements str.title(). */
 static struct jval m_title(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_TITLE);
 }
+/* Implements str.capitalize(). */
 static struct jval m_capitalize(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_CAPITAL);
 }
+/* Implements str.swapcase(). */
 static struct jval m_swapcase(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_SWAP);
 }
@@ -557,10 +572,12 @@ bool jstr_is_case(struct jval s, bool upper) {
     }
     return any;
 }
+/* Implements str.isupper(). */
 static struct jval m_isupper(struct jctx *c, struct jval *v) {
     UNUSED(c);
     return jv_bool(jstr_is_case(v[0], true));
 }
+/* Implements str.islower(). */
 static struct jval m_islower(struct jctx *c, struct jval *v) {
     UNUSED(c);
     return jv_bool(jstr_is_case(v[0], false));

@@ -64,10 +64,12 @@ void *cu_buf_ptr(const struct cu_buf *b); /* device pointer */
 uint64_t cu_buf_bytes(const struct cu_buf *b);
 /* Allocates pinned host memory, for copies at full speed. */
 int cu_host_new(void **out, struct cu_ctx *c, uint64_t n_bytes, const char *what, struct err *e);
+/* Frees memory from cu_host_new(); p may be NULL. */
 void cu_host_free(struct cu_ctx *c, void *p);
 /* Returns whether p is in pinned main memory. */
 bool cu_is_pinned(struct cu_ctx *c, const void *p);
 
+/* Makes a stream, a queue of work on the device; release it with cu_stream_free(). */
 int cu_stream_new(struct cu_stream **out, struct cu_ctx *c, struct err *e);
 void cu_stream_free(struct cu_stream *s);
 int cu_sync(struct cu_stream *s, struct err *e); /* waits until the stream is empty */

@@ -120,6 +120,7 @@ int cu_rms(struct cu_stream *s, const float *x, const float *w, float *y, int64_
     return 0;
 }
 
+/* Queues y = rms(x; w, eps) * silu(z) for n_rows rows of n values. */
 int cu_gated_rms(struct cu_stream *s, const float *x, const float *w, const float *z, float *y,
                  int64_t n_rows, int64_t n, float eps, struct err *e) {
     if (n_rows < 1) return 0;
@@ -169,6 +170,7 @@ CU_KERNEL add_values(const float *a, const float *b, float *dst, int64_t n) {
     const int64_t i = my_value();
     if (i < n) dst[i] = a[i] + b[i];
 }
+/* Queues dst = a + b for n values. */
 int cu_add(struct cu_stream *s, const float *a, const float *b, float *dst, int64_t n,
            struct err *e) {
     if (n > 0) CU_LAUNCH(e, add_values, blocks_of(n), BLOCK, 0, s, a, b, dst, n);
@@ -190,6 +192,7 @@ CU_KERNEL sigmoid_values(float *x, const float *g, int64_t n) {
     const int64_t i = my_value();
     if (i < n) x[i] *= cu_sigmoid(g[i]);
 }
+/* Queues x *= sigmoid(g) for n values. */
 int cu_sigmoid_mul(struct cu_stream *s, float *x, const float *g, int64_t n, struct err *e) {
     if (n > 0) CU_LAUNCH(e, sigmoid_values, blocks_of(n), BLOCK, 0, s, x, g, n);
     return 0;
@@ -235,6 +238,7 @@ CU_KERNEL swiglu_values(const float *gate, const float *up, float *dst, int64_t 
     const int64_t i = my_value();
     if (i < n) dst[i] = gate[i] * cu_sigmoid(gate[i]) * up[i];
 }
+/* Queues dst = silu(gate) * up for n values. */
 int cu_swiglu(struct cu_stream *s, const float *gate, const float *up, float *dst, int64_t n,
               struct err *e) {
     if (n > 0) CU_LAUNCH(e, swiglu_values, blocks_of(n), BLOCK, 0, s, gate, up, dst, n);
@@ -250,6 +254,8 @@ CU_KERNEL geglu_values(const float *gate, const float *up, float *dst, int64_t t
     const int64_t i = my_value();
     if (i < total) dst[i] = gelu(gate[i]) * up[i / n * up_ld + i % n];
 }
+/* Queues dst = gelu(gate) * up for n_rows rows of n; up_ld: values from one row of up to the
+ * next. */
 int cu_geglu(struct cu_stream *s, const float *gate, const float *up, float *dst, int64_t n_rows,
              int64_t n, int64_t up_ld, struct err *e) {
     const int64_t total = n_rows * n;
@@ -365,6 +371,7 @@ CU_KERNEL cap_values(float *x, int64_t n, float cap) {
     const int64_t i = my_value();
     if (i < n) x[i] = cap * tanhf(x[i] / cap);
 }
+/* Queues x = cap * tanh(x / cap) for n values. */
 int cu_softcap(struct cu_stream *s, float *x, int64_t n, float cap, struct err *e) {
     if (n > 0) CU_LAUNCH(e, cap_values, blocks_of(n), BLOCK, 0, s, x, n, cap);
     return 0;

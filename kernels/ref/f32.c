@@ -7,6 +7,7 @@
 
 #include "kernels/ops.h"
 
+/* Returns the dot product of n values, summed in double. */
 static float dot_f32(const float *restrict a, const float *restrict b, int64_t n) {
     double s = 0;
     for (int64_t i = 0; i < n; i++) s += (double)a[i] * (double)b[i];
@@ -59,6 +60,7 @@ static void swiglu(const float *gate, const float *up, float *dst, int64_t n) {
     }
 }
 
+/* Multiplies x by sigmoid(g), value by value. */
 static void sigmoid_mul(float *x, const float *g, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] * sigmoid((double)g[i]));
 }
@@ -71,6 +73,7 @@ static void silu_mul(float *x, const float *z, int64_t n) {
     }
 }
 
+/* Replaces n values by their softmax. */
 static void softmax(float *x, int64_t n) {
     float max = -INFINITY;
     for (int64_t i = 0; i < n; i++) max = fmaxf(max, x[i]);

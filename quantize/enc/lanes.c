@@ -87,10 +87,12 @@ static bool load_row(float *dst, const float *x, int n, float limit) {
     return load(dst, x, n, limit, n);
 }
 
+/* Returns the mean square of n values. */
 static float mean2_row(const float *x, int64_t n) {
     return mean2(x, (int)n, (int)n);
 }
 
+/* Rounds eight values to f16. */
 static void round_f16(float v[8]) {
     storev(v, f16v(loadv(v)));
 }

@@ -235,7 +235,8 @@ static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struc
     return count;
 }
 
-/* Runs `count` windows, starting with window c, and caches their numbers. */
+/* Runs `count` windows, starting with window c, and caches their numbers. chunk [count]: the tokens
+ * of each. */
 static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, int count,
                        const int32_t **chunk, const struct results_cache_of *keep,
                        struct progress *prog, struct err *e) {

@@ -154,6 +154,7 @@ uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k) {
     return round_up(2 * blocks * sizeof(struct enc_raw) + (uint64_t)n * sizeof(float), 256);
 }
 
+/* Returns the kernel's arguments, with its work memory laid out. */
 static struct rows_job job_of(const struct enc_cuda_rows *a) {
     const struct qtype_info *qi = qtype_info(a->type);
     struct rows_job j = {};
