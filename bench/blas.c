@@ -17,6 +17,7 @@
 
 enum { N = 2048, ROWS = 512, REPS = 5 };
 
+/* Prints the error and exits with 1. */
 static void stop_with(const struct err *e) {
     fprintf(stderr, "blas: %s\n", e->msg);
     exit(1);

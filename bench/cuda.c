@@ -29,6 +29,7 @@ static struct err e;
 static bool small;
 static const char *comma = "";
 
+/* Exits with 1 after printing e if rc is an error. */
 static void must(int rc) {
     if (rc) {
         fprintf(stderr, "bench/cuda: %s\n", e.msg);
@@ -36,6 +37,7 @@ static void must(int rc) {
     }
 }
 
+/* Returns n bytes of device memory, kept until the program ends. */
 static void *new_buffer(uint64_t n) {
     struct cu_buf *b; /* kept until the end of the program */
     must(cu_buf_new(&b, ctx, n, "benchmark", &e));
@@ -67,6 +69,7 @@ static struct cu_weight weight(enum qtype t, int64_t k, int64_t rows, int64_t ma
     return w;
 }
 
+/* Returns n normally distributed floats in device memory. */
 static void *random_floats(int64_t n) {
     struct rng r;
     rng_seed(&r, 2);
@@ -79,6 +82,7 @@ static void *random_floats(int64_t n) {
     return p;
 }
 
+/* Returns n random expert numbers in device memory. */
 static int32_t *random_experts(int64_t n) {
     struct rng r;
     rng_seed(&r, 3);
@@ -90,6 +94,7 @@ static int32_t *random_experts(int64_t n) {
     return p;
 }
 
+/* Orders doubles, for qsort. */
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -126,32 +131,38 @@ struct job {
     int64_t n_tok, n_bytes;
 };
 
+/* Copies the job's bytes once, as the upper bound of bandwidth. */
 static void call_copy(const void *arg, int i) {
     const struct job *j = arg;
     (void)i;
     must(cu_copy(st, j->y, j->x, (uint64_t)j->n_bytes, &e));
 }
+/* Runs the smallest kernel once: the cost of a call. */
 static void call_nothing(const void *arg, int i) {
     const struct job *j = arg;
     (void)i;
     must(cu_decode_rows(st, QT_F32, j->x, 1, NULL, 1, 1, j->y, 1, &e));
 }
+/* Returns matrix i of w, in turn, so that repeated calls do not hit the cache. */
 static struct cu_weight copy_of(const struct cu_weight *w, int i) {
     struct cu_weight one = *w;
     one.mats = 1;
     one.packed = (uint8_t *)w->packed + cu_packed_bytes(&one) * (uint64_t)(i % w->mats);
     return one;
 }
+/* Runs one dense product. */
 static void call_dense(const void *arg, int i) {
     const struct job *j = arg;
     const struct cu_weight w = copy_of(&j->w, i);
     must(cu_matmul(st, &w, j->x, w.k, j->n_tok, j->y, w.rows, false, &e));
 }
+/* Runs one gated product of experts. */
 static void call_glu(const void *arg, int i) {
     const struct job *j = arg;
     must(cu_glu(st, &j->w, &j->up, j->x, j->w.k, j->n_tok, j->ids + (j->n_tok == 1 ? i * USED : 0),
                 USED, false, j->y, false, &e));
 }
+/* Runs one down product of experts. */
 static void call_down(const void *arg, int i) {
     const struct job *j = arg;
     must(cu_moe_down(st, &j->w, j->x, j->n_tok, j->ids + (j->n_tok == 1 ? i * USED : 0), j->p, USED,
@@ -184,6 +195,7 @@ static void bench_products(const struct job *dense, const struct job *glu, const
          (double)(n * USED * d * f));
 }
 
+/* Measures and prints the products of a type. */
 static void bench_type(enum qtype t) {
     const int64_t d = small ? 256 : 2048, f = small ? 256 : 512, rows = small ? 16 : 12352;
     const int64_t most = small ? 9 : 2048, tokens[] = {1, most / 4, most};
@@ -208,6 +220,7 @@ static void bench_type(enum qtype t) {
 
 /* ---- attention for few tokens ---- */
 
+/* Runs one attention, on slot i in turn. */
 static void call_attn(const void *arg, int i) {
     struct cu_attn a = *(const struct cu_attn *)arg;
     a.slot = i % CALLS;

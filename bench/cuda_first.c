@@ -35,17 +35,20 @@ static int64_t n_tok = 2048, vocab = 248320;
 static bool small;
 static const char *comma = "";
 
+/* Exits with 1 after printing e if rc is an error. */
 static void must(int rc) {
     if (!rc) return;
     fprintf(stderr, "bench/cuda_first: %s\n", e.msg);
     exit(1);
 }
+/* Returns n bytes of device memory filled with `byte`, kept until the program ends. */
 static void *new_buffer(uint64_t n, int byte) {
     struct cu_buf *b; /* kept until the end of the program */
     must(cu_buf_new(&b, ctx, n, "benchmark", &e));
     must(cu_fill(st, cu_buf_ptr(b), byte, n, &e));
     return cu_buf_ptr(b);
 }
+/* Returns n normally distributed floats in device memory. */
 static float *random_floats(int64_t n) {
     struct rng r;
     rng_seed(&r, 2);
@@ -56,6 +59,7 @@ static float *random_floats(int64_t n) {
     free(host);
     return p;
 }
+/* Orders doubles, for qsort. */
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -81,6 +85,7 @@ static double time_us(void (*call)(void *), void *arg, int n, int reps) {
     qsort(t, (size_t)reps, sizeof *t, by_value);
     return 1e3 * t[reps / 2] / n;
 }
+/* Measures and prints the microseconds of a call; estimate 0: none is printed. */
 static void report_time(const char *what, double estimate, void (*call)(void *), void *arg, int n) {
     const double us = time_us(call, arg, n, REPS);
     printf("%s\n  {\"what\": \"%s\", \"us\": %.3f", comma, what, us);
@@ -125,6 +130,7 @@ static void call_router(void *a) {
     must(cu_matmul(st, &r->w, r->x, EMBD, n_tok, r->y, EXPERTS, true, &e));
 }
 
+/* Measures the parts of generating one token. */
 static void bench_token(void) {
     enum { K = HEADS * DIM };
     struct rng r;
@@ -229,6 +235,7 @@ static void call_down(void *a) {
     const struct exact *x = a;
     must(cu_moe_down(st, &x->w, x->x, x->n_tok, x->ids, x->p, USED, x->y, x->w.rows, true, &e));
 }
+/* Measures and prints an exact product of `tokens` tokens, `used` experts each. */
 static void report_exact(const char *what, struct exact *x, void (*call)(void *), int64_t tokens,
                          int64_t used) {
     x->n_tok = tokens;
@@ -258,6 +265,7 @@ static struct cu_weight shape(enum qtype t, int64_t k, int64_t rows, int64_t mat
         must(cu_copy(st, data + at, data, at < all - at ? at : all - at, &e));
     return w;
 }
+/* Measures the exact products of several types. */
 static void exact_products(void) {
     static const enum qtype types[] = {QT_Q4_K, QT_Q6_K, QT_Q3_K, QT_IQ3_S, QT_BF16};
     const int64_t wide = small ? 192 : 12352, mats = small ? 8 : EXPERTS, f = small ? 256 : 512;

@@ -32,6 +32,7 @@ enum { CAUSES = 16, TOKENS = 4096, REPS = 3 };
 static float *x;
 static int64_t n, n_rows;
 
+/* Prints the error and exits with 1. */
 static void stop(const struct err *e) {
     fprintf(stderr, "feedback: %s\n", e->msg);
     exit(1);
@@ -44,6 +45,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Returns n x n second moments of correlated inputs. */
 static float *fill_moments(struct rng *r) {
     float *mix = xcalloc((size_t)(CAUSES * n), sizeof *mix), *sum;
     double *scale = xcalloc((size_t)n, sizeof *scale);
@@ -64,12 +66,14 @@ static float *fill_moments(struct rng *r) {
     return sum;
 }
 
+/* Copies a row for the encoder; cannot fail. */
 static bool load(void *ctx, int64_t row, float *to) {
     (void)ctx;
     memcpy(to, x + row * n, (size_t)n * sizeof *to);
     return true;
 }
 
+/* Encodes the rows with feedback and prints time, error and a hash. */
 static void measure(const struct gram_input *in, enum qtype type, enum search search) {
     const uint64_t bytes = qtype_row_bytes(type, n);
     uint8_t *enc = xcalloc((size_t)n_rows, bytes);

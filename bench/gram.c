@@ -15,12 +15,14 @@
 #include "base/mem.h"
 #include "grammar/gram.h"
 
+/* Returns a monotonic time in microseconds. */
 static double now_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
+/* Reads the vocabulary: tokens, each after its length (u32); the last one ends answers. */
 static int read_vocab(struct gram_vocab **v, const char *path, struct err *e) {
     char *data;
     size_t len, n = 0, cap = 1 << 20;
@@ -38,6 +40,7 @@ static int read_vocab(struct gram_vocab **v, const char *path, struct err *e) {
     return rc;
 }
 
+/* Compiles a case's schema and appends the times of that and of each token's mask as JSON. */
 static int run_case(const struct gram_vocab *v, const struct json *c, uint32_t *bits,
                     struct buf *out) {
     struct grammar *g = NULL;

@@ -30,12 +30,14 @@ static void translated(plugin_id id, struct qemu_plugin_tb *tb) {
     qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, &count,
                                              qemu_plugin_tb_n_insns(tb));
 }
+/* Prints the number of instructions. */
 static void at_exit(plugin_id id, void *what) {
     (void)id;
     (void)what;
     fprintf(stderr, "%" PRIu64 " instructions\n", count);
 }
 
+/* Registers the counter; called by QEMU. */
 int qemu_plugin_install(plugin_id id, const void *info, int argc, char **argv) {
     (void)info;
     (void)argc;

@@ -9,12 +9,14 @@
 #include "base/io.h"
 #include "template/chat_vars.h"
 
+/* Returns a monotonic time in seconds. */
 static double now_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* Renders a case into out; parse: its JSON is parsed too. */
 static int render_once(const struct jinja *t, struct jdoc *d, const char *text, size_t len,
                        bool parse, struct buf *out, struct err *e) {
     struct jinja_err je;

@@ -24,6 +24,7 @@ struct product {
     float *out;
 };
 
+/* Fills weights and inputs with random values and packs the weights. */
 static void make_product(struct product *p) {
     struct rng r;
     struct kern_act *a = p->act;
@@ -45,6 +46,7 @@ static void make_product(struct product *p) {
                   K / qtype_info(p->t)->block_elems, p->packed + i * p->row);
 }
 
+/* Computes all products once; decode: by decoding the weights, else by dot products. */
 static void run_once(const struct product *p, bool decode) {
     const struct kern_ops *op = &p->k.op[p->t];
     const enum qtype partner = kern_dot_partner(p->t);

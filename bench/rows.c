@@ -26,20 +26,24 @@ struct figure {
     int n;
 };
 
+/* Orders doubles, for qsort. */
 static int by_size(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
+/* Returns the median of the measured rates, which it sorts. */
 static double median_rate(struct figure *f) {
     qsort(f->rate, (size_t)f->n, sizeof *f->rate, by_size);
     return f->n % 2 ? f->rate[f->n / 2] : (f->rate[f->n / 2 - 1] + f->rate[f->n / 2]) / 2;
 }
 
+/* Prints the error and exits with 1. */
 static void stop_with(const struct err *e) {
     fprintf(stderr, "rows: %s\n", e->msg);
     exit(1);
 }
 
+/* Returns a random token id of the model. */
 static int32_t random_id(struct rng *r, const struct model *m) {
     return (int32_t)(rng_u64(r) % (uint64_t)m->hp.d[HD_VOCAB]);
 }
@@ -65,6 +69,7 @@ static double decode(struct session *s, int n, struct rng *r, float *logits) {
     return rate;
 }
 
+/* Opens a session with packed weights; exits on failure. */
 static struct session *open_session(const struct model *m, struct pool *p, enum act_mode act,
                                     int64_t n_ubatch) {
     struct session *s = NULL;
@@ -86,6 +91,7 @@ static bool in_time(int done, double t0, double limit_s) {
     return !done || spent + spent / done < limit_s;
 }
 
+/* Measures and prints tokens per second of 1, 4 and 16 sequences at once. */
 static void do_sequences(const struct model *m, struct pool *p, int reps, double limit_s) {
     struct figure f[COUNT_OF(counts)] = {0};
     struct rng r;
@@ -105,12 +111,14 @@ static void do_sequences(const struct model *m, struct pool *p, int reps, double
            median_rate(&f[1]) / median_rate(&f[0]), median_rate(&f[2]) / median_rate(&f[0]));
 }
 
+/* Prints the rates of windows run one by one and together. */
 static void say_windows(const char *name, struct figure f[2], const char *end) {
     printf(" \"%s_tok_per_s\": {\"one_by_one\": %.1f, \"together\": %.1f, \"ratio\": %.2f}%s\n",
            name, median_rate(&f[0]), median_rate(&f[1]), median_rate(&f[1]) / median_rate(&f[0]),
            end);
 }
 
+/* Measures perplexity and divergence, window by window and together. */
 static void do_windows(const struct model *m, struct pool *p, int reps, double limit_s) {
     struct figure ppl[2] = {0}, kld[2] = {0};
     struct session *base[2], *cand[2];

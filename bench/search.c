@@ -78,6 +78,7 @@ static void measure(enum qtype t, const float *x, const float *imp, int64_t n, s
     free(base);
 }
 
+/* Prints the errors of a type on a source; row: the type's number. */
 static void print_tally(const char *source, int row, const struct tally *s) {
     static bool any;
     printf("%s  {\"type\": \"%s\", \"source\": \"%s\", \"blocks\": %lld, "
@@ -96,11 +97,13 @@ static void print_tally(const char *source, int row, const struct tally *s) {
     fflush(stdout);
 }
 
+/* Returns a normally distributed number. */
 static double random_gauss(struct rng *r) {
     double u = rng_unit(r) + 1e-300, v = rng_unit(r);
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
+/* Measures a type on random weights of the kind: Gaussian, Student t or log-normal. */
 static void run_synthetic(int kind, int row) {
     static const char *const name[3] = {"gaussian", "student_t5", "log_normal"};
     static float x[SYNTH_N], imp[SYNTH_N];
@@ -125,6 +128,7 @@ static void run_synthetic(int kind, int row) {
     print_tally(name[kind], row, &s);
 }
 
+/* Adds the errors on a tensor's rows to the tally. */
 static void run_tensor(const struct gguf_tensor *t, struct imat_entry *en, int row,
                        struct tally *s) {
     const int64_t n = t->ne[0], n_mat = t->ne[2] * t->ne[3], n_rows = t->ne[1] * n_mat;
@@ -139,6 +143,7 @@ static void run_tensor(const struct gguf_tensor *t, struct imat_entry *en, int r
     free(x);
 }
 
+/* Measures a type on all suitable tensors of a model. */
 static void run_model(struct gguf *g, struct imat *im, int row) {
     struct tally s = {.blocks = 0};
     struct err e;

@@ -14,6 +14,7 @@
 
 enum { C = 1152, FF = 4304, BLOCKS = 27, PATCH = 16, POS = 48 * 48, MERGED = 4 * C, TEXT = 2048 };
 
+/* Returns the clock's time in seconds. */
 static double seconds(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -27,6 +28,7 @@ struct part {
 static struct part part[16 * BLOCKS + 16];
 static int n_parts;
 
+/* Adds a tensor to be written; block -1: outside the blocks; out 0: a vector. */
 static void add(const char *name, int block, const char *end, int64_t in, int64_t out) {
     struct part *p = &part[n_parts++];
     if (block < 0)
@@ -36,11 +38,13 @@ static void add(const char *name, int block, const char *end, int64_t in, int64_
     p->in = in;
     p->out = out;
 }
+/* Adds the weight and the bias of a linear layer. */
 static void linear(const char *name, int block, int64_t in, int64_t out) {
     add(name, block, ".weight", in, out);
     add(name, block, ".bias", out, 0);
 }
 
+/* Writes a tower with random weights. */
 static int write_file(const char *path, struct err *e) {
     struct gguf_w *w = gguf_w_new();
     const float half[3] = {.5f, .5f, .5f};
@@ -86,6 +90,7 @@ static int write_file(const char *path, struct err *e) {
     return 0;
 }
 
+/* Opens the tower, computes an image and prints time and memory. */
 static int run(char **arg, int n_threads, struct err *e) {
     struct pool *pool = NULL;
     struct vision_tower *v = NULL;

@@ -11,12 +11,14 @@ struct conn {
     int kind, n_sent, opened;
 };
 
+/* Returns the time of day in seconds. */
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Sends the response's headers; returns nonzero on failure. */
 static int send_head(struct lws *wsi) {
     unsigned char buf[LWS_PRE + 1024], *p = buf + LWS_PRE, *start = p, *end = buf + sizeof buf;
     if (lws_add_http_common_headers(wsi, 200, "text/event-stream", LWS_ILLEGAL_HTTP_CONTENT_LEN, &p,
@@ -26,6 +28,7 @@ static int send_head(struct lws *wsi) {
     return 0;
 }
 
+/* Handles an event of a connection. */
 static int on_event(struct lws *wsi, enum lws_callback_reasons why, void *user, void *in,
                     size_t len) {
     struct conn *c = user;

@@ -18,12 +18,14 @@ struct conn {
 };
 static int watch;
 
+/* Returns the time of day in seconds. */
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Prints when a client disconnects and resumes its connection. */
 static void *watch_main(void *ud) {
     struct epoll_event ev;
     (void)ud;
@@ -37,6 +39,7 @@ static void *watch_main(void *ud) {
     return NULL;
 }
 
+/* Writes the next part of a response's body to buf and returns its bytes. */
 static ssize_t fill_body(void *ud, uint64_t pos, char *buf, size_t max) {
     struct conn *c = ud;
     (void)pos;
@@ -60,6 +63,7 @@ static ssize_t fill_body(void *ud, uint64_t pos, char *buf, size_t max) {
     return 13;
 }
 
+/* Answers a request by the kind that its path names. */
 static enum MHD_Result on_request(void *ud, struct MHD_Connection *mc, const char *url,
                                   const char *method, const char *version, const char *data,
                                   size_t *n, void **state) {
@@ -84,6 +88,7 @@ static enum MHD_Result on_request(void *ud, struct MHD_Connection *mc, const cha
     return rc;
 }
 
+/* Frees the connection's state. */
 static void on_done(void *ud, struct MHD_Connection *mc, void **state,
                     enum MHD_RequestTerminationCode why) {
     (void)ud, (void)mc, (void)why;
