@@ -22,6 +22,7 @@ int arena_reserve(struct arena *a, size_t n, const char *what, struct err *e);
 /* Allocates n bytes, 16-byte aligned and zeroed; never NULL. */
 void *arena_alloc(struct arena *a, size_t n);
 void *arena_array(struct arena *a, size_t n, size_t size); /* checks n * size for overflow */
+/* Returns a copy of s in the arena. */
 char *arena_strdup(struct arena *a, const char *s);
 /* Returns a NUL-terminated copy in the arena of at most n bytes of s, up to its first NUL. */
 char *arena_strndup(struct arena *a, const char *s, size_t n);

@@ -44,6 +44,7 @@ struct checkpoint_r {
  * checkpoint_close. */
 enum checkpoint_found checkpoint_open(struct checkpoint_r *r, const char *path, const char *what);
 bool checkpoint_get(struct checkpoint_r *r, void *p, uint64_t n); /* false: data ends early */
+/* Returns the number of unread bytes before the checksum. */
 uint64_t checkpoint_left(const struct checkpoint_r *r);
 /* Unmaps the file and clears *r. */
 void checkpoint_close(struct checkpoint_r *r);

@@ -33,6 +33,7 @@ const cJSON *doc_get(const cJSON *obj, const char *name);
 const cJSON *doc_first(const cJSON *v); /* first child of an object or array; follow ->next */
 const char *doc_str(const cJSON *obj, const char *name);           /* NULL: not a string */
 bool doc_is(const cJSON *obj, const char *name, const char *text); /* the member is this string */
+/* Returns the number named `name`, or `otherwise` if missing or of another type. */
 double doc_num(const cJSON *obj, const char *name, double otherwise);
 /* Returns the truth value named `name`, or `otherwise` if missing or of another type. */
 bool doc_bool(const cJSON *obj, const char *name, bool otherwise);
@@ -48,6 +49,7 @@ cJSON *doc_new(void); /* an empty object */
 cJSON *doc_obj(cJSON *to, const char *name);                  /* appends an object and returns it */
 cJSON *doc_arr(cJSON *to, const char *name);                  /* appends an array and returns it */
 void doc_put_str(cJSON *to, const char *name, const char *s); /* NULL: null */
+/* Adds an integer member, written with all its digits. */
 void doc_put_i64(cJSON *to, const char *name, int64_t v);
 /* Appends a number, rounded to nine digits; null if it is not finite. */
 void doc_put_num(cJSON *to, const char *name, double v);

@@ -43,6 +43,7 @@ void emit_bool(struct emit *m, const char *key, const char *title, bool value);
 void emit_table(struct emit *m, const char *key, const char *title);
 void emit_col(struct emit *m, const char *key, const char *title); /* title NULL: JSON/CSV only */
 void emit_row(struct emit *m); /* before the cells of a row; completes a short previous row */
+/* Appends a cell to the last table; NULL: an empty cell. */
 void emit_cell_str(struct emit *m, const char *value);
 void emit_cell_json(struct emit *m, const char *json_text); /* like emit_json */
 void emit_cell_i64(struct emit *m, int64_t value);

@@ -18,6 +18,7 @@ struct xxh128;
 struct xxh128 *xxh128_new(void);
 void xxh128_add(struct xxh128 *x, const void *p, size_t n);
 void xxh128_hex(const struct xxh128 *x, char out[33]); /* hash of the data so far */
+/* Starts the hash from the beginning. */
 void xxh128_reset(struct xxh128 *x);
 void xxh128_free(struct xxh128 *x);
 
@@ -29,6 +30,7 @@ struct sha256 {
 void sha256_init(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *p, size_t n);
 void sha256_hex(struct sha256 *s, char out[65]); /* finishes; 64 hex digits and a NUL */
+/* Writes the file's hash as 64 hex digits and a NUL to out. */
 int sha256_file(const char *path, char out[65], struct err *e);
 
 /* Open-addressing map from byte strings to int64 (>= 0). Keys are borrowed, not copied. */

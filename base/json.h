@@ -70,6 +70,7 @@ const struct json *json_get(const struct json *obj, const char *name);
 /* Returns the first member with the name of n bytes; NULL if not found or obj is no object. */
 const struct json *json_getn(const struct json *obj, const char *name, size_t n);
 const struct json *json_first(const struct json *j); /* first child of array or object */
+/* Returns the next member or item, NULL after the last; child may be NULL. */
 const struct json *json_next(const struct json *child);
 /* Returns the name of a member; "" for an element of an array, NULL for NULL. */
 const char *json_name(const struct json *child);
@@ -77,10 +78,12 @@ const char *json_name(const struct json *child);
 const char *json_namen(const struct json *child, size_t *n);
 int64_t json_len(const struct json *j);     /* children */
 const char *json_str(const struct json *j); /* NUL-terminated; NULL: not a string */
+/* Returns the string's text and sets *n to its bytes; NULL and 0 for other types. */
 const char *json_strn(const struct json *j, size_t *n);
 double json_num(const struct json *j, double otherwise); /* `otherwise` if not a number, or NaN */
 const char *json_num_text(const struct json *j);         /* as written; NULL: not a number */
 bool json_is_int(const struct json *j);                  /* a number without point and exponent */
+/* Returns the truth value, or `otherwise` for other types and NULL. */
 bool json_bool(const struct json *j, bool otherwise);
 /* Returns whether j is an integer within +-2^53, and stores it in *out. */
 bool json_i64(const struct json *j, int64_t *out);
@@ -140,6 +143,7 @@ void jw_arr(struct jw *w, const char *name);
 /* Closes the level opened last. */
 void jw_end(struct jw *w);
 void jw_str(struct jw *w, const char *name, const char *value); /* NULL value: null */
+/* Writes a string of len bytes, which need not end in NUL; name NULL: an item of a list. */
 void jw_strn(struct jw *w, const char *name, const char *value, size_t len);
 /* Writes an integer; name NULL: an item of a list. */
 void jw_i64(struct jw *w, const char *name, int64_t value);

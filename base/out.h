@@ -34,6 +34,7 @@ int out_cut(struct out *o, uint64_t size, struct err *e);
 /* Appends n bytes; safe to call from several threads. */
 int out_write(struct out *o, const void *p, uint64_t n, struct err *e);
 int out_flush(struct out *o, struct err *e); /* writes buffered bytes to the file; does not sync */
+/* Appends n_zero_bytes zero bytes. */
 int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e);
 /* Writes at any offset within the present or future file; thread-safe. */
 int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct err *e);
@@ -42,6 +43,7 @@ int out_resize(struct out *o, uint64_t size, struct err *e); /* allocates disk b
  * (map_unchanged). */
 int out_commit(struct out *o, struct err *e);
 void out_close(struct out *o); /* NULL is fine; after commit only frees */
+/* Deletes all temporary files of the process; safe in a signal handler. */
 void out_abort_all(void);
 /* Write a whole small file atomically. out_write_again accepts an existing file with the same
  * bytes; out_write_private creates it with mode 0600, even if it replaces a readable one. */

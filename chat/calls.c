@@ -398,6 +398,7 @@ static gnode element_value(struct gcalls *c, const struct gcall *t, const struct
     return raw_value(c, t, schema, M3_GUARD);
 }
 
+/* Returns the rule for the elements of the tool's parameters. */
 static gnode elements_of(struct gcalls *c, const struct gcall *t, const struct json *schema,
                          const struct listed *l) {
     return element_members(c, t, schema, l->close, 0);

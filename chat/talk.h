@@ -42,6 +42,7 @@ void talk_add_answer(struct talk *t, const char *content, const char *reasoning,
  * false, and adds nothing, if there is no such call. */
 bool talk_add_result(struct talk *t, const char *text, size_t len);
 int talk_open_calls(const struct talk *t); /* calls of the last answer without a result */
+/* Removes the last message; does nothing without messages. */
 void talk_drop_last(struct talk *t);
 /* Sets or replaces the leading system message; text NULL: removes it. */
 void talk_set_system(struct talk *t, const char *text);

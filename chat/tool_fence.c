@@ -28,6 +28,7 @@ static size_t run_of(const struct toolparse *p, size_t i, char ch) {
     return n;
 }
 
+/* Returns whether the byte may be part of a fence's language. */
 static bool in_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            (c && strchr("_-+.", c));

@@ -164,6 +164,7 @@ const struct json *tool_whole_json(struct toolparse *p, struct text t);
 int tool_len(struct text t); /* for %.*s, at most 200 */
 /* Parses the JSON value at the start of t; *used: its length. NULL: no value. */
 const struct json *tool_json(struct toolparse *p, struct text t, size_t *used);
+/* Returns a string value with a copy of the text. */
 struct json *tool_str(struct toolparse *p, struct text t);
 /* Adds a member; if the name is taken, the first one stays, since a stream has sent it. */
 void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v);

@@ -334,6 +334,7 @@ static bool py_call(struct toolparse *p, size_t *i) {
     return true;
 }
 
+/* Parses one call at *i, in Python's syntax or as JSON. */
 bool tool_one_python(struct toolparse *p, size_t *i) {
     return tool_at(p, tool_ws(p, *i), "{") ? tool_one_object(p, i) : py_call(p, i);
 }

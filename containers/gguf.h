@@ -100,6 +100,7 @@ const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i);
 /* Returns tensor i; NULL: out of range. */
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i);
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* hashed; NULL: absent */
+/* Returns the tensor of this name; NULL: none. */
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
 /* Releases the mapped pages of a tensor's data, for streaming. */
 void gguf_drop(const struct gguf *g, const struct gguf_tensor *t);
@@ -108,6 +109,7 @@ void gguf_drop(const struct gguf *g, const struct gguf_tensor *t);
  * types and the file. Integer getters accept any integer type whose value fits. */
 int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *v, struct err *e);
 int gguf_get_f64(const struct gguf *g, const char *key, double *v, struct err *e); /* f32 or f64 */
+/* Reads a key of type bool. ERR_DATA: missing, or another type. */
 int gguf_get_bool(const struct gguf *g, const char *key, bool *v, struct err *e);
 /* Gets a string as a NUL-terminated copy owned by g, because strings in the file have no NUL. */
 int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct err *e);
@@ -195,6 +197,7 @@ int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err 
 int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool fresh,
                       struct err *e);
 int gguf_w_part_hash(struct gguf_w *w, int64_t tensor, char hex[33], struct err *e); /* XXH3-128 */
+/* Continues after n_tensors tensors that an earlier run wrote. */
 int gguf_w_resume(struct gguf_w *w, int64_t n_tensors, struct err *e);
 /* Keeps the unfinished parts when the writer is freed. */
 void gguf_w_keep(struct gguf_w *w);

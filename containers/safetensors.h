@@ -29,6 +29,7 @@ enum st_dtype {
     ST_COUNT
 };
 const char *st_dtype_name(enum st_dtype t); /* "BF16" */
+/* Returns the bytes of an element; 0: not a dtype. */
 int st_dtype_bytes(enum st_dtype t);
 /* Sets *out to the GGUF tensor type with the same bytes: F32, F16, BF16. Returns false for all
  * other dtypes. */

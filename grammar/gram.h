@@ -119,6 +119,7 @@ void grammar_free(struct grammar *g);
 /* Returns how many bytes of memory a grammar uses, including cached derivatives and masks; at most
  * GRAM_BYTES_MAX, plus GRAM_MASKS_MAX for the masks. */
 enum { GRAM_BYTES_MAX = 64 << 20, GRAM_MASKS_MAX = 64 << 20 };
+/* Returns the memory that the grammar takes, with cached masks. */
 size_t grammar_bytes(struct grammar *g);
 /* Returns whether a limit was reached, so that no answer can use the grammar any more. Returns
  * false while it is in use. */
@@ -129,6 +130,7 @@ enum { GRAM_CALL_STEPS = 20000000 };
 /* ---- one answer ---- */
 
 struct gram_state *gram_begin(struct grammar *g);
+/* Returns a copy of the state; release it with gram_end(). */
 struct gram_state *gram_copy(const struct gram_state *s);
 /* Frees a state. NULL is allowed. */
 void gram_end(struct gram_state *s);

@@ -81,6 +81,7 @@ static void add(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
 
 static void expand_node(struct grammar *g, gnode n, uint32_t tail, struct gconf *out);
 
+/* Returns the number of set bits. */
 static int n_bits(uint64_t x) {
     return __builtin_popcountll(x);
 }

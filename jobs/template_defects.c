@@ -220,6 +220,7 @@ int template_explain(const char *name, struct emit *m, struct err *e) {
     return 0;
 }
 
+/* Adds the linter's answer and tables. */
 static void emit_lint(struct emit *m, const char *src, const struct chat_src *s,
                       const struct lint_report *r) {
     struct buf answer = {0};

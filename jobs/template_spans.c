@@ -60,6 +60,7 @@ static void show_spans(struct buf *shown, const struct buf *out, const struct ji
     if (!out->len || text[out->len - 1] != '\n') buf_chr(shown, '\n');
 }
 
+/* Adds the row of a span of text and its origin. */
 static void emit_rows(struct emit *m, const struct jinja_spans *s, size_t start, size_t end,
                       int origin) {
     emit_row(m);
@@ -69,6 +70,7 @@ static void emit_rows(struct emit *m, const struct jinja_spans *s, size_t start,
     emit_cell_str(m, s->origin[origin].path);
 }
 
+/* Adds the text and the tables of spans and n forged markers. */
 static void emit_spans(struct emit *m, const struct buf *out, const struct jinja_spans *s,
                        const struct chat_forged *f, int n) {
     static const char *const cols[] = {"start", "end", "kind", "source"};

@@ -46,6 +46,7 @@ bool kern_cpu_has(enum kern_isa isa) {
     return isa == KERN_REF;
 }
 
+/* Returns whether the processor has AVX-512 VBMI. */
 bool kern_cpu_has_vbmi(void) {
     uint32_t a, b, c, d;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & 1u << 1);

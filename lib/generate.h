@@ -10,6 +10,7 @@
 /* Fills *out with the sampler's options of hone_generate_opts. Returns ERR_USAGE for a number out
  * of range. */
 int generate_sample(const struct hone_generate_opts *o, struct sample_opts *out, struct err *e);
+/* Returns the number of stop texts. */
 int generate_n_stop(const struct hone_generate_opts *o);
 /* Returns how many of schema, regex, grammar and choices are set. */
 int generate_n_forms(const struct hone_generate_opts *o);

@@ -344,6 +344,7 @@ static void extrapolate(struct speeds *s) {
     }
 }
 
+/* Measures all speeds of this machine. */
 static int measure(struct speeds *s, const struct work *w, struct err *e) {
     struct data d;
     s->bandwidth = eval_bandwidth(w->pool) * 1e9;

@@ -49,6 +49,7 @@ static void put_group(cJSON *groups, const struct sens_group *g, const struct gg
     }
 }
 
+/* Adds the joint probes to the list. */
 static void put_joint(cJSON *list, const struct sens *s) {
     for (int i = 0; i < s->n_joint; i++) {
         const struct sens_joint *j = &s->joint[i];

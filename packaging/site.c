@@ -68,12 +68,14 @@ static void resolve(char *out, size_t size, const char *page, const char *to) {
     out[n] = 0;
 }
 
+/* Returns whether the path is a page of the site. */
 static bool on_site(const char *path) {
     for (int i = 0; i < n_files; i++)
         if (strcmp(files[i], path) == 0) return true;
     return false;
 }
 
+/* Writes a link; one to a missing page is reported and becomes plain text. */
 static void put_link(const struct page *g, const char *text, size_t n, const char *to, size_t len) {
     char url[LINE], path[LINE];
     snprintf(url, sizeof url, "%.*s", (int)len, to);
@@ -162,6 +164,7 @@ enum block { NONE, PARA, LIST, NUMBERS, TABLE, CODE };
 static const char *const closing[] = {"",           "</p>\n",  "</li></ul>\n", "</li></ol>\n",
                                       "</table>\n", "</pre>\n"};
 
+/* Closes the block *now and sets it to `next`, which the caller opens. */
 static void to_block(const struct page *g, enum block *now, enum block next) {
     fputs(closing[*now], g->out);
     *now = next;
@@ -232,6 +235,7 @@ static void put_markdown(const struct page *g) {
 /* ---- man pages ---- */
 
 static char font = 'R';
+/* Switches to font f of troff: R, B, I; P counts as R. */
 static void set_font(FILE *o, char f) {
     if (f == 'P') f = 'R';
     if (f == font) return;

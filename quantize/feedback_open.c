@@ -222,9 +222,11 @@ static void descend(const struct feedback *fb, struct fb_row *row, int rows, voi
     for (int k = 0; k < rows && fb->steps & FEEDBACK_CODES; k++)
         descend_codes(fb, &row[k], &o[k], c0);
 }
+/* Multiplies the block's scale by gain. */
 static void rescale(void *block, double gain) {
     enc_rescale_block(block, gain);
 }
+/* Packs the finished block into dst in its type's format. */
 static void close_block(const struct feedback *fb, const void *block, void *dst) {
     fb->enc->blocks->pack(block, dst);
 }

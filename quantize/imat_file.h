@@ -38,6 +38,7 @@ void imat_release(struct imat *m);
 /* Inserts a zeroed entry, or returns the existing one if its sizes match; NULL: they differ. */
 struct imat_entry *imat_add(struct imat *m, const char *name, int64_t ne0, int64_t n_mat);
 struct imat_entry *imat_find(const struct imat *m, const char *name); /* NULL: absent */
+/* Notes a data set's name, which is copied. */
 void imat_add_dataset(struct imat *m, const char *base_name);
 
 /* Gives an entry with one count for all experts (from a .dat file) the shape of its weight,

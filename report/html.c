@@ -19,6 +19,7 @@ static void put_plain(struct buf *out, struct buf *text) {
     buf_reset(text);
 }
 
+/* Writes the page's head and title. */
 static void put_head(const struct result *r, struct buf *out) {
     char params[24], ctx[32];
     text_params(params, r->n_params);
@@ -182,6 +183,7 @@ static void more_plots(const struct result *r, struct buf *out) {
     }
 }
 
+/* Writes the section that explains the words. */
 static void put_words(const struct result *r, struct buf *out) {
     buf_fmt(out,
             "<details><summary>What the words mean</summary><p>The mean divergence shows how far a "

@@ -67,6 +67,7 @@ static int by_offset(const void *a, const void *b) {
     return x->off < y->off ? -1 : x->off > y->off;
 }
 
+/* Adds a tensor's entry with its hash in hex. */
 static void add_tensor(cJSON *tensors, const struct gguf_tensor *t, const char *hex) {
     cJSON *o = doc_obj(tensors, NULL);
     doc_put_str(o, "name", t->name);

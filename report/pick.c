@@ -240,6 +240,7 @@ bool pick_types(const struct result *r, int i, struct buf *out) {
     return any;
 }
 
+/* Appends the name and size of file i. */
 static void name_and_size(const struct result *r, int i, struct buf *out) {
     char size[32];
     text_size(size, r->file[i].size_bytes);

@@ -52,9 +52,11 @@ static double pixel_y(const struct frame *fr, double y) {
     double v = fr->h - BOTTOM - (y - fr->y0) / (fr->y1 - fr->y0) * (fr->h - TOP - BOTTOM);
     return fmin(fmax(v, TOP), fr->h - BOTTOM);
 }
+/* Returns the point's x position in the drawing. */
 static double point_x(const struct frame *fr, const struct plot_point *p) {
     return pixel_x(fr, scale_x(fr, p->x));
 }
+/* Returns the point's y position in the drawing. */
 static double point_y(const struct frame *fr, const struct plot_point *p) {
     return pixel_y(fr, scale_y(fr, p->y));
 }
@@ -141,6 +143,7 @@ static void ticks_log_y(const struct frame *fr, struct buf *out) {
         }
 }
 
+/* Draws the y axis with its ticks. */
 static void axis_y(const struct frame *fr, struct buf *out) {
     if (fr->ax->log_y) {
         ticks_log_y(fr, out);
@@ -152,6 +155,7 @@ static void axis_y(const struct frame *fr, struct buf *out) {
             (TOP + fr->h - BOTTOM) / 2, fr->ax->y);
 }
 
+/* Draws the x axis with its ticks. */
 static void axis_x(const struct frame *fr, struct buf *out) {
     double step = fr->ax->log_x ? 1 : nice_step(fr->x1 - fr->x0), end = -1e9;
     for (double k = ceil(fr->x0 / step); k * step <= fr->x1; k++) {
@@ -172,6 +176,7 @@ static void axis_x(const struct frame *fr, struct buf *out) {
 
 /* ---- background ------------------------------------------------------------------------------ */
 
+/* Writes the root element and the styles. */
 static void svg_open(const struct frame *fr, struct buf *out) {
     buf_fmt(out,
             "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 %d %d' role='img' "

@@ -105,6 +105,7 @@ void reply_sse(struct buf *out, const char *event,
 void reply_input(struct reply *r, const struct event *ev, struct buf *out);
 const char *reply_finish(const struct reply_choice *c); /* OpenAI's finish_reason; NULL: none */
 void reply_usage(const struct reply *r, struct jw *w, const char *name); /* OpenAI's usage */
+/* Writes the member "timings" with counts and times of a choice. */
 void reply_timings(const struct reply *r, const struct reply_choice *c, struct jw *w);
 /* Writes the prompt's progress with the member names of llama-server. */
 void reply_progress(const struct reply *r, struct jw *w, int64_t done);

@@ -109,6 +109,7 @@ struct route {
 };
 bool route_head(void *ud, struct job *j);    /* net_ops.head */
 void route_request(void *ud, struct job *j); /* net_ops.request */
+/* Writes the body for an error that the network found; ud: unused. */
 void route_error(void *ud, int status, const char *why, struct buf *out);
 /* Returns the value of a query parameter; .s NULL: not present. */
 struct http_text route_query(const struct job *j, const char *name);
@@ -168,6 +169,7 @@ void serve_submit(struct server *s, struct task *t);
 
 /* Answers whether the server takes requests and the state of each model. */
 void info_health(struct server *s, struct job *j);
+/* Answers the list of all models. */
 void info_models(struct server *s, struct job *j);
 /* Answers with the entry of the model `id`, n bytes; 404 if unknown. */
 void info_model(struct server *s, struct job *j, const char *id, size_t n);

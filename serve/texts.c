@@ -79,6 +79,7 @@ static void put_tokens(struct served *d, const struct ids *ids, bool pieces, str
     }
 }
 
+/* Writes an object with the span's byte range and origin. */
 static void put_span(struct jw *w, size_t start, size_t end, const char *origin) {
     jw_obj(w, NULL);
     jw_u64(w, "start", start);

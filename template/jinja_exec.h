@@ -13,6 +13,7 @@ struct jval jeval_call_node(struct jctx *c, const struct jnode *n, const struct 
 struct jval jeval_filter_chain(struct jctx *c, const struct jnode *n, const struct jnode *input,
                                struct jval text);
 void jexec(struct jctx *c, const struct jnode *body); /* a list of statements */
+/* Runs the recursive loop one level deeper; returns its output. */
 struct jval jexec_loop_again(struct jctx *c, struct jloop *l, struct jval over);
 /* Returns the variable `slot` of the activation `hops` levels further out. */
 struct jval *jx_slot(struct jctx *c, int hops, int slot);

@@ -367,10 +367,12 @@ static inline size_t jx_mark(const struct jctx *c) {
     return c->out.len;
 }
 struct jval jx_take(struct jctx *c, size_t mark); /* text written since the mark, as a string */
+/* Appends to the output; fails, without returning, at the limit of its length. */
 void jx_add(struct jctx *c, const char *s, size_t n);
 /* Returns n * size zeroed bytes of the arena; fails, without returning, at the limit. */
 void *jx_alloc(struct jctx *c, size_t n, size_t size);
 char *jx_str_alloc(struct jctx *c, size_t n); /* memory for a string */
+/* Copies n bytes of a string and, if spans are recorded, their origins. */
 void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n);
 
 /* ---- jinja_span.c: only with c->span --------------------------------------------------------- */
@@ -379,6 +381,7 @@ char *jspan_alloc(struct jctx *c, size_t n);
 /* Copies n bytes of a string and their origins. */
 void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
 void jspan_write(struct jctx *c, const char *src, size_t n); /* call before the output grows */
+/* Copies n bytes of the output, from `mark` on, and their origins to a string. */
 void jspan_take(struct jctx *c, char *to, size_t mark, size_t n);
 /* Gives bytes written from now on the origin of src; NULL: their own again. */
 void jspan_as(struct jctx *c, const char *src);
@@ -439,6 +442,7 @@ static inline struct jval jv_strn(const char *s, size_t n) {
     return v;
 }
 struct jval jv_str(const char *s); /* borrowed, NUL-terminated */
+/* Returns a copy of n bytes as a string value. */
 struct jval jv_copy(struct jctx *c, const char *s, size_t n);
 /* Returns an empty list with room for cap items. */
 struct jval jv_list(struct jctx *c, uint32_t cap);
@@ -457,6 +461,7 @@ void jlist_add(struct jctx *c, struct jlist *l, struct jval v);
 /* Sets the value of key k; a new key goes last. */
 void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v);
 struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k); /* NULL: absent */
+/* Returns the value of a string key; NULL: none. */
 struct jval *jdict_find(const struct jdict *d, const char *k, size_t n);
 /* Returns whether v is a string equal to s. Inline, so that the length of a literal is a constant.
  */
@@ -476,15 +481,19 @@ bool jv_equal(struct jctx *c, struct jval a, struct jval b);
 int jv_order(struct jctx *c, struct jval a, struct jval b, const char *op);
 const char *jv_type(struct jval v);           /* Python's type name */
 void jv_print(struct jctx *c, struct jval v); /* appends str(v) to the output */
+/* Prints v as repr() does in Python. */
 void jv_repr(struct jctx *c, struct jval v);
 struct jval jv_to_str(struct jctx *c, struct jval v);   /* str(v), a plain string */
 struct jval jv_soft_str(struct jctx *c, struct jval v); /* keeps strings, also Markup, unchanged */
+/* Returns a string value with a terminating NUL; "?" for other types. */
 const char *jv_cstr(struct jctx *c, struct jval v);
 void jv_float_text(double f, char out[64]); /* repr */
 bool jv_is_num(struct jval v);              /* bool, int, big, float */
+/* Returns a number as a double; fails if an integer is too large. */
 double jv_num(struct jctx *c, struct jval v);
 int64_t jv_index(struct jctx *c, struct jval v, const char *what); /* integer argument */
 int64_t jv_length(struct jctx *c, struct jval v);                  /* -1: has no len() */
+/* Begins iterating over v; fails if it is not iterable. */
 void jiter_init(struct jctx *c, struct jiter *it, struct jval v);
 /* Sets *out to the next item. False: no more items. */
 bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out);
@@ -497,6 +506,7 @@ struct jval jv_list_val(struct jlist *l);
 /* Returns whether Python's str.isspace() accepts the character. */
 bool ju_is_space(uint32_t cp);
 uint32_t ju_next(const char *s, size_t n, size_t *i); /* code point at *i; advances *i */
+/* Prints a code point as UTF-8. */
 void ju_put(struct jctx *c, uint32_t cp);
 size_t ju_count(struct jval s);               /* code points */
 size_t ju_offset(struct jval s, size_t i_cp); /* byte offset of a code point; s.len past the end */
@@ -517,6 +527,7 @@ int64_t ju_find(struct jval s, struct jval sub, size_t from); /* byte offset or 
 
 struct jval jbig_parse(struct jctx *c, const char *digits, size_t n, int base, bool neg);
 struct jval jbig_bin(struct jctx *c, enum jop op, struct jval a, struct jval b); /* ints and bigs */
+/* Compares two integers: -1, 0 or 1. */
 int jbig_cmp(struct jctx *c, struct jval a, struct jval b);
 /* Prints v in decimal; fails, as in Python, above 4300 digits. */
 void jbig_print(struct jctx *c, struct jval v);

@@ -163,6 +163,7 @@ static struct jval add_strings(struct jctx *c, struct jval a, struct jval b) {
     return r;
 }
 
+/* Returns a + b as a new list or tuple, the type of a. */
 static struct jval add_lists(struct jctx *c, struct jval a, struct jval b) {
     struct jval r = jv_list(c, a.u.list->n + b.u.list->n);
     r.tag = a.tag;

@@ -165,6 +165,7 @@ static void add_store(struct resolver *r, struct symtab *st, struct jval name) {
     own_symbol(r, st, name)->stored = true;
 }
 
+/* Defines a parameter, which counts as assigned. */
 static void add_param(struct resolver *r, struct symtab *st, struct jval name) {
     define_symbol(r, st, name, JL_PARAM)->stored = true;
 }
@@ -349,6 +350,7 @@ static void refuse_loop_store(struct resolver *r, const struct jnode *n) {
     }
 }
 
+/* Resolves the names of a loop: in its iterable, its body and its else branch. */
 static void walk_for(struct resolver *r, struct symtab *st, struct jnode *n, bool soft) {
     walk_node(r, st, n->b, soft);
     struct func *fn = n->flag ? func_new(r, st->fn) : st->fn;
@@ -448,6 +450,7 @@ static struct symtab *inner(struct resolver *r, struct symtab *st, struct jnode 
     return in;
 }
 
+/* Resolves the names of a block, which has a function scope of its own. */
 static void walk_block(struct resolver *r, struct jnode *n) {
     struct func *fn = func_new(r, r->root->fn);
     struct symtab *in = symtab_new(r, r->root, fn);

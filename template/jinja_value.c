@@ -101,6 +101,7 @@ static uint64_t hash_word(uint64_t h, const char *s) {
     h = (h ^ w) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 29;
 }
+/* Returns a hash of n bytes. */
 static uint64_t hash_bytes(const char *s, size_t n) {
     uint64_t h = 1469598103934665603u ^ n, w = 0;
     if (n > 32) return hash_u64(s, n);
@@ -361,6 +362,7 @@ static int num_order(struct jctx *c, struct jval a, struct jval b) {
     return a.u.i < b.u.i ? -1 : a.u.i > b.u.i;
 }
 
+/* Returns whether both have the same keys with equal values, in any order. */
 static bool dict_equal(struct jctx *c, const struct jdict *a, const struct jdict *b) {
     if (a->n != b->n) return false;
     for (uint32_t i = 0; i < a->n; i++) {

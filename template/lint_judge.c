@@ -66,6 +66,7 @@ static bool unbalanced(const struct judge *j, int i) {
 static bool raised(const struct judge *j, int i) {
     return strcmp(j->o[i].f.outcome, "error:raise") == 0;
 }
+/* Returns whether the template renders tools or calls, or tries to. */
 static bool knows_tools(const struct lint_caps *c) {
     return c->tools || c->calls || c->tries;
 }
@@ -95,6 +96,7 @@ static bool always_crashes(const struct judge *j, int i) {
 static bool calls_crash(const struct judge *j, int i) {
     return no_calls(j, i) && same_failure(j, i, "calls_rendered") && crash(j, i);
 }
+/* Returns whether the probe tools_declared fails, so that others need not be reported. */
 static bool no_tools_shown(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "tools_declared");

@@ -87,6 +87,7 @@ static bool reversed(const struct jnode *n, const struct jinja *t) {
 static bool calls(const struct jnode *n, const char *method) {
     return n->a && n->a->kind == JN_ATTR && jv_is(n->a->val, method);
 }
+/* Returns whether n calls the method index. */
 static bool index_call(const struct jnode *n, const struct jinja *t) {
     UNUSED(t); /* `if loop.index` is not a call */
     return calls(n, "index");
@@ -101,6 +102,7 @@ static bool split_count(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return n->n > 1 && (calls(n, "split") || calls(n, "rsplit"));
 }
+/* Returns whether n has more than two arguments. */
 static bool filter_count(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return n->n > 2;

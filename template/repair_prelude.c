@@ -63,6 +63,7 @@ static void walk(struct names *k, const struct jnode *n) {
     }
 }
 
+/* Returns whether the name is among those noted. */
 static bool has(const struct names *k, const char *name) {
     for (int i = 0; i < k->n; i++)
         if (jv_is(k->v[i], name)) return true;
@@ -106,6 +107,7 @@ struct writer {
     bool has_calls; /* the body reads tool_calls */
 };
 
+/* Appends text to the prelude. */
 static void put(struct writer *w, const char *s) {
     buf_str(w->out, s);
 }

@@ -108,6 +108,7 @@ static bool known_type(const char *name) {
     return false;
 }
 
+/* Checks "type", a name or a list of names. */
 static bool kw_type(struct sc *c, const struct json *kw, const struct json *in,
                     const struct json *v) {
     (void)in;
@@ -121,6 +122,7 @@ static bool kw_type(struct sc *c, const struct json *kw, const struct json *in,
            not_valid(c, "is not of type %s", json_str(kw) ? json_str(kw) : "any of those named");
 }
 
+/* Checks "enum". */
 static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
                     const struct json *v) {
     (void)in;
@@ -198,6 +200,7 @@ COUNT_KEYWORD(max_items, "maxItems", AT_MOST, JSON_ARR, json_len(v), "items")
 COUNT_KEYWORD(min_props, "minProperties", AT_LEAST, JSON_OBJ, json_len(v), "members")
 COUNT_KEYWORD(max_props, "maxProperties", AT_MOST, JSON_OBJ, json_len(v), "members")
 
+/* Checks "multipleOf"; other types than numbers pass. */
 static bool kw_multiple(struct sc *c, const struct json *kw, const struct json *in,
                         const struct json *v) {
     (void)in;
@@ -210,6 +213,7 @@ static bool kw_multiple(struct sc *c, const struct json *kw, const struct json *
 
 /* ---- strings ---- */
 
+/* Checks "pattern"; other types than strings pass. */
 static bool kw_pattern(struct sc *c, const struct json *kw, const struct json *in,
                        const struct json *v) {
     (void)in;
@@ -237,18 +241,21 @@ static bool items_listed(struct sc *c, const struct json *list, const struct jso
     return true;
 }
 
+/* Checks "prefixItems". */
 static bool kw_prefix_items(struct sc *c, const struct json *kw, const struct json *in,
                             const struct json *v) {
     (void)in;
     if (json_type(kw) != JSON_ARR) return bad_schema(c, "prefixItems", "is not a list");
     return json_type(v) != JSON_ARR || items_listed(c, kw, v);
 }
+/* Checks "items"; a list of schemas is the older form of prefixItems. */
 static bool kw_items(struct sc *c, const struct json *kw, const struct json *in,
                      const struct json *v) {
     if (json_type(v) != JSON_ARR) return true;
     if (json_type(kw) == JSON_ARR) return items_listed(c, kw, v);
     return items_from(c, kw, v, json_len(json_get(in, "prefixItems")));
 }
+/* Checks "additionalItems". */
 static bool kw_additional_items(struct sc *c, const struct json *kw, const struct json *in,
                                 const struct json *v) {
     const struct json *items = json_get(in, "items");
@@ -256,6 +263,7 @@ static bool kw_additional_items(struct sc *c, const struct json *kw, const struc
     return items_from(c, kw, v, json_len(items));
 }
 
+/* Checks "uniqueItems". */
 static bool kw_unique(struct sc *c, const struct json *kw, const struct json *in,
                       const struct json *v) {
     (void)in;
@@ -269,6 +277,7 @@ static bool kw_unique(struct sc *c, const struct json *kw, const struct json *in
     return true;
 }
 
+/* Checks "contains" with minContains and maxContains. */
 static bool kw_contains(struct sc *c, const struct json *kw, const struct json *in,
                         const struct json *v) {
     if (json_type(v) != JSON_ARR) return true;
@@ -283,6 +292,7 @@ static bool kw_contains(struct sc *c, const struct json *kw, const struct json *
 
 /* ---- objects ---- */
 
+/* Checks "required". */
 static bool kw_required(struct sc *c, const struct json *kw, const struct json *in,
                         const struct json *v) {
     (void)in;
@@ -298,6 +308,7 @@ static bool kw_required(struct sc *c, const struct json *kw, const struct json *
     return true;
 }
 
+/* Checks "properties". */
 static bool kw_properties(struct sc *c, const struct json *kw, const struct json *in,
                           const struct json *v) {
     (void)in;
@@ -310,6 +321,7 @@ static bool kw_properties(struct sc *c, const struct json *kw, const struct json
     return true;
 }
 
+/* Checks "patternProperties". */
 static bool kw_pattern_props(struct sc *c, const struct json *kw, const struct json *in,
                              const struct json *v) {
     (void)in;
@@ -322,6 +334,7 @@ static bool kw_pattern_props(struct sc *c, const struct json *kw, const struct j
     return !c->rc;
 }
 
+/* Checks "additionalProperties". */
 static bool kw_additional(struct sc *c, const struct json *kw, const struct json *in,
                           const struct json *v) {
     const struct json *props = json_get(in, "properties"),
@@ -336,6 +349,7 @@ static bool kw_additional(struct sc *c, const struct json *kw, const struct json
     return !c->rc;
 }
 
+/* Checks "propertyNames". */
 static bool kw_prop_names(struct sc *c, const struct json *kw, const struct json *in,
                           const struct json *v) {
     (void)in;
@@ -353,12 +367,14 @@ static bool kw_prop_names(struct sc *c, const struct json *kw, const struct json
     return ok;
 }
 
+/* Checks "dependentRequired". */
 static bool kw_dep_required(struct sc *c, const struct json *kw, const struct json *in,
                             const struct json *v) {
     for (const struct json *d = json_first(kw); d && json_type(v) == JSON_OBJ; d = json_next(d))
         if (json_get(v, json_name(d)) && !kw_required(c, d, in, v)) return false;
     return true;
 }
+/* Checks "dependentSchemas". */
 static bool kw_dep_schemas(struct sc *c, const struct json *kw, const struct json *in,
                            const struct json *v) {
     (void)in;
@@ -379,23 +395,27 @@ static int64_t n_valid(struct sc *c, const struct json *list, const struct json 
     return c->rc ? -1 : n;
 }
 
+/* Checks "anyOf". */
 static bool kw_any(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     int64_t n = n_valid(c, kw, v);
     return n > 0 || (n == 0 && not_valid(c, "matches none of anyOf"));
 }
+/* Checks "oneOf". */
 static bool kw_one(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     int64_t n = n_valid(c, kw, v);
     return n == 1 || (n >= 0 && not_valid(c, "matches %" PRId64 " of oneOf", n));
 }
+/* Checks "allOf". */
 static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     return n_valid(c, kw, v) == json_len(kw); /* the schema that failed sets the message */
 }
+/* Checks "not". */
 static bool kw_not(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;

@@ -25,6 +25,7 @@ struct charsmap {
     size_t n_text;
 };
 
+/* Returns the little-endian number at p, which need not be aligned. */
 static uint32_t u32_at(const char *p) {
     const unsigned char *u = (const unsigned char *)p;
     return (uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 | (uint32_t)u[3] << 24;

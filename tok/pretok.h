@@ -56,6 +56,7 @@ int pretok_unknown(const char *name, struct err *e);
 void pretok_spell(struct buf *out, const char *re);
 
 struct pretok; /* compiled; immutable */
+/* Compiles a row's expressions; *out is unchanged on error. */
 int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e);
 /* Compiles the n regexes of a file. They are untrusted: a match that takes too many steps counts as
  * no match. ERR_DATA: a regex does not compile. */
@@ -63,6 +64,7 @@ int pretok_new_own(struct pretok **out, const char *const *regex, int n, struct 
 void pretok_free(struct pretok *p);
 
 struct pretok_run; /* match state of one caller */
+/* Returns the state for one thread's matching with p; p must outlive it. */
 struct pretok_run *pretok_run_new(const struct pretok *p);
 void pretok_run_free(struct pretok_run *r);
 /* Returns the end (> at) of the pre-token that starts at `at` < n. s must be valid UTF-8, and `at`

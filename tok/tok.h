@@ -99,6 +99,7 @@ const char *tok_pre(const struct tok *t);   /* "qwen35", ...; NULL: none stored 
 
 enum tok_special { TS_BOS, TS_EOS, TS_EOT, TS_UNK, TS_SEP, TS_PAD, TS_MASK, TS_EOM, TS_COUNT };
 int64_t tok_special(const struct tok *t, enum tok_special s); /* -1: none */
+/* Returns whether encoding puts the begin-of-sequence token first by default. */
 bool tok_add_bos(const struct tok *t);
 /* Returns whether encoding appends the end-of-sequence token by default. */
 bool tok_add_eos(const struct tok *t);

@@ -66,6 +66,7 @@ static int64_t config_rows(const struct json *config) {
     return n;
 }
 
+/* Returns whether the folder has the file. */
 static bool has_file(const char *dir, const char *name) {
     char *path = io_join(dir, name);
     const bool has = io_exists(path);

@@ -145,7 +145,9 @@ void tok_decode_meta(const char *s, size_t n, struct buf *out);
 
 /* Makes an empty set with room for n pairs; adds a pair; returns whether it has one. */
 int pair_set_init(struct pair_set *p, size_t n, struct err *e);
+/* Adds the ordered pair (a, b). */
 void pair_set_add(struct pair_set *p, uint32_t a, uint32_t b);
+/* Returns whether the ordered pair (a, b) is in the set. */
 bool pair_set_has(const struct pair_set *p, uint32_t a, uint32_t b);
 
 /* Appends normalized text (tok_prep.c): PREP_TEXT replaces characters, PREP_SPACES adds the leading

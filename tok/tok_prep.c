@@ -55,6 +55,7 @@ static size_t next_unit(const struct tok *t, const char *s, size_t n, int steps,
     return 1;
 }
 
+/* Returns whether the text is exactly one space. */
 static bool is_space(const char *s, size_t n) {
     return n == 1 && s[0] == ' ';
 }

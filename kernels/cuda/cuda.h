@@ -118,6 +118,7 @@ void cu_launch_early(struct cu_stream *s, bool yes);
  * off, with a warning, if the device or this build lacks it or the results are wrong. Returns
  * ERR_SYS if the test itself crashed; the CUDA context is unusable after that. */
 int cu_use_wgmma(struct cu_stream *s, bool yes, struct err *e);
+/* Returns whether the stream's products use the Hopper instructions. */
 bool cu_uses_wgmma(const struct cu_stream *s);
 /* Returns the number of kernels launched or recorded on the stream so far. */
 int64_t cu_launches(const struct cu_stream *s);

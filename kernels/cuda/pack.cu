@@ -175,6 +175,7 @@ uint64_t cu_packed_bytes(const struct cu_weight *w) {
     return p ? p->super_bytes * (uint64_t)(w->k / 256 * ((w->rows + 15) / 16) * w->mats) : 0;
 }
 
+/* Returns the kernel's arguments for packing w. */
 static struct pack_job job_of(const struct cu_weight *w) {
     return {(const uint8_t *)w->data,
             (uint8_t *)w->packed,

@@ -37,10 +37,12 @@ static void main_free(void *of, void *own) {
     (void)of;
     mem_free(own);
 }
+/* Copies n bytes of cache in main memory; the other parameters are unused. */
 static void main_copy(void *of, int place, void *to, const void *from, uint64_t n) {
     (void)of, (void)place;
     memcpy(to, from, (size_t)n);
 }
+/* Sets n bytes of cache in main memory to zero; the other parameters are unused. */
 static void main_zero(void *of, int place, void *at, uint64_t n) {
     (void)of, (void)place;
     memset(at, 0, (size_t)n);

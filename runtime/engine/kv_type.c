@@ -27,6 +27,7 @@ static void block_get(const struct kv_type *t, const struct kern *k, const uint8
     k->op[t->type].decode(row, dst, n);
 }
 
+/* Writes n values to a cache row unchanged. */
 static void put_f32(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                     int64_t n, bool is_value) {
     (void)t;
@@ -34,6 +35,7 @@ static void put_f32(const struct kv_type *t, const struct kern *k, const float *
     (void)is_value;
     memcpy(row, x, (size_t)n * sizeof *x);
 }
+/* Writes n values to a cache row as f16. */
 static void put_f16(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                     int64_t n, bool is_value) {
     (void)t;
@@ -41,6 +43,7 @@ static void put_f16(const struct kv_type *t, const struct kern *k, const float *
     (void)is_value;
     for (int64_t i = 0; i < n; i++) store_u16(row + 2 * i, fp_f32_to_f16(x[i]));
 }
+/* Writes n values to a cache row as bf16. */
 static void put_bf16(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                      int64_t n, bool is_value) {
     (void)t;

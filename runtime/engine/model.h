@@ -39,6 +39,7 @@ struct model {
     struct tok *tok;   /* NULL: the file has no tokenizer or an unsupported one */
     struct err no_tok; /* why tok is NULL; code 0: the file has no tokenizer */
 };
+/* Opens a model for inference. On error *out is unchanged; the message names the file. */
 int model_open(struct model **out, const char *path, struct err *e);
 /* Returns 0 if hone supports inference with this file: a known architecture whose hyperparameters
  * and tensors fit its graph. Otherwise ERR_DATA with the reason. Reads headers only and ignores the

@@ -64,6 +64,7 @@ int weight_given(struct weight *out, const struct weight *like, const char *name
 void weight_keep(const struct weight *w);
 /* Drops w's reference to its data and zeroes w. */
 void weight_drop(struct weight *w);
+/* Takes one more reference; weight_mem_drop() gives it back. */
 void weight_mem_keep(struct weight_mem *m);
 void weight_mem_drop(struct weight_mem *m); /* accepts NULL */
 /* Returns whether both are the same weight, so that data derived from one is valid for the

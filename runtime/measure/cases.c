@@ -27,18 +27,23 @@ struct grade {
     bool of_calls;
     bool (*holds)(const struct verdict *v);
 };
+/* Returns whether the verdict has this grade. */
 static bool v_parsed(const struct verdict *v) {
     return v->parsed;
 }
+/* Returns whether the verdict has this grade. */
 static bool v_valid(const struct verdict *v) {
     return v->valid;
 }
+/* Returns whether the verdict has this grade. */
 static bool v_named(const struct verdict *v) {
     return v->named;
 }
+/* Returns whether the verdict has this grade. */
 static bool v_equal(const struct verdict *v) {
     return v->equal;
 }
+/* Returns whether the verdict has this grade. */
 static bool v_pass(const struct verdict *v) {
     return v->pass;
 }

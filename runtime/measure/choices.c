@@ -204,9 +204,11 @@ static int read_csv(const struct input *in, struct choice_tasks *c, int n_fields
     return 0;
 }
 
+/* Reads WinoGrande tasks from CSV. */
 static int read_winogrande(const struct input *in, struct choice_tasks *c, struct err *e) {
     return read_csv(in, c, 5, winogrande_task, e);
 }
+/* Reads MMLU tasks from CSV. */
 static int read_mmlu(const struct input *in, struct choice_tasks *c, struct err *e) {
     return read_csv(in, c, 6, mmlu_task, e);
 }

@@ -38,6 +38,7 @@ void kld_top_w_close(struct kld_top_w *w);
 struct kld_top_r;
 bool kld_top_is(
     const char *path); /* checks the first bytes; also false if the file cannot be read */
+/* Opens a base file. On error *out is NULL. */
 int kld_top_r_open(struct kld_top_r **out, const char *path, struct err *e);
 const struct kld_top_shape *kld_top_r_shape(const struct kld_top_r *r);
 const int32_t *kld_top_r_tokens(const struct kld_top_r *r);

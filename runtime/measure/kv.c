@@ -31,6 +31,7 @@ struct scene {
     uint8_t *rows;
 };
 
+/* Allocates n floats; free with mem_free(). */
 static int take_floats(float **out, int64_t n, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)n * sizeof(float), "synthetic attention", e));

@@ -29,6 +29,7 @@ struct measures {
 struct measure *measures_add(struct measures *ms, const char *name, const char *group,
                              const char *input, bool less_is_better, int64_t n);
 void measures_release(struct measures *ms);
+/* Writes the measurements, with every sample, as JSON. */
 int measures_write(const struct measures *ms, const char *path, bool overwrite, struct err *e);
 /* Reads a file of `hone eval suite`; on error, nothing is left to release. */
 int measures_read(struct measures *ms, const char *path, struct err *e);

@@ -36,6 +36,7 @@ struct suite {
 /* Reads a suite. `path` names the text in messages. ERR_DATA, naming the line, if a case has no
  * prompt or no check, a check is malformed, or an expected call does not fit the tools offered. */
 int suite_open(struct suite *s, const char *path, struct err *e); /* .gz too */
+/* Parses JSON Lines, one case per line; on error, nothing is left to close. */
 int suite_parse(struct suite *s, const char *text, size_t len, const char *path, struct err *e);
 /* Reads conversations that end with an assistant's answer, one per line. Each becomes a case that
  * expects the same calls as that answer. Unusable lines are skipped and counted in a warning. */

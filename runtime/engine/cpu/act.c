@@ -62,6 +62,7 @@ static void activate(const struct job *j, const float *x, const float *by, float
         for (int64_t i = 0; i < n; i++) dst[i] *= u[i];
 }
 
+/* Computes ACT for tokens t0 to t1 - 1; a pool_fn. */
 static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -75,6 +76,7 @@ static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
+/* Computes COLUMNS for tokens t0 to t1 - 1; a pool_fn. */
 static void columns_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -91,6 +93,7 @@ static float factor_of(enum gr_factor f, float x) {
     if (f == GR_SOFTPLUS_OF) return (float)(fmax((double)x, 0) + log1p(e));
     return (float)((x < 0 ? e : 1) / (1 + e));
 }
+/* Computes MUL for tokens t0 to t1 - 1; a pool_fn. */
 static void mul_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t each = j->width / j->ld[0];
@@ -105,6 +108,7 @@ static void mul_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
+/* Computes CLAMP for tokens t0 to t1 - 1; a pool_fn. */
 static void clamp_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const float by = j->n->scale.by;

@@ -59,6 +59,7 @@ static float softplus(float x) {
     return x > 20.0f ? x : log1pf(expf(x));
 }
 
+/* Normalizes q and k and computes beta and decay of tokens t0 to t1 - 1; a pool_fn. */
 static void prepare_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct delta_job *j = ctx;
     (void)worker;

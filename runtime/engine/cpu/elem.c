@@ -33,6 +33,7 @@ static void embed_image(const struct job *j, const struct session_image *im, int
     memcpy(d, im->rows + j->s->images.at[r] * j->width, (size_t)j->width * sizeof *d);
     for (int64_t i = 0; f != 0 && j->n->embed.scales_images && i < j->width; i++) d[i] *= f;
 }
+/* Computes EMBED for tokens t0 to t1 - 1; a pool_fn. */
 static void embed_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -60,6 +61,7 @@ static const float *norm_vec(struct session *s, const struct gr_node *n) {
     return n->norm.weight == GR_NONE ? NULL : exec_vec(s, n->norm.weight);
 }
 
+/* Computes RMS for tokens t0 to t1 - 1; a pool_fn. */
 static void rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -72,6 +74,7 @@ void exec_rms(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_range);
 }
 
+/* Computes RMS_HEADS for tokens t0 to t1 - 1; a pool_fn. */
 static void rms_heads_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t n = j->n->norm.head_dim;
@@ -88,6 +91,7 @@ void exec_rms_heads(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, norm_vec(s, n), s->g->reg_width[n->dst], rms_heads_range);
 }
 
+/* Computes GATED_RMS for tokens t0 to t1 - 1; a pool_fn. */
 static void gated_rms_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     rms_heads_range(ctx, t0, t1, worker);
@@ -99,6 +103,7 @@ void exec_gated_rms(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, exec_vec(s, n->norm.weight), s->g->reg_width[n->dst], gated_rms_range);
 }
 
+/* Computes ADD for tokens t0 to t1 - 1; a pool_fn. */
 static void add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -111,6 +116,7 @@ void exec_add(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], add_range);
 }
 
+/* Computes BIAS for tokens t0 to t1 - 1; a pool_fn. */
 static void bias_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -124,6 +130,7 @@ void exec_bias(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, exec_vec(s, n->bias.values), s->g->reg_width[n->dst], bias_range);
 }
 
+/* Computes SPLIT_GATE for tokens t0 to t1 - 1; a pool_fn. */
 static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -142,6 +149,7 @@ void exec_split_gate(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], split_range);
 }
 
+/* Computes SIGMOID_MUL for tokens t0 to t1 - 1; a pool_fn. */
 static void sigmoid_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -153,6 +161,7 @@ void exec_sigmoid_mul(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], sigmoid_range);
 }
 
+/* Computes SWIGLU for tokens t0 to t1 - 1; a pool_fn. */
 static void swiglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -164,6 +173,7 @@ void exec_swiglu(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, NULL, s->g->reg_width[n->dst], swiglu_range);
 }
 
+/* Computes GATE_ADD for tokens t0 to t1 - 1; a pool_fn. */
 static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -181,6 +191,7 @@ void exec_gate_add(struct session *s, const struct gr_node *n) {
     run_tokens(s, n, w, s->g->reg_width[n->dst], gate_add_range);
 }
 
+/* Computes CONCAT for tokens t0 to t1 - 1; a pool_fn. */
 static void concat_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;

@@ -33,6 +33,7 @@ struct job {
     const float *by; /* one factor per column; NULL: 1 */
 };
 
+/* Computes GEGLU for tokens t0 to t1 - 1; a pool_fn. */
 static void geglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -50,6 +51,7 @@ void exec_geglu(struct session *s, const struct gr_node *n) {
     exec_par(s, s->n_tok, TOKEN_CHUNK, work, geglu_range, &j);
 }
 
+/* Computes SCALE for tokens t0 to t1 - 1; a pool_fn. */
 static void scale_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -75,6 +77,7 @@ struct cap_job {
     int64_t n;
     float cap;
 };
+/* Applies the cap to chunks c0 to c1 - 1; a pool_fn. */
 static void cap_range(void *ctx, int64_t c0, int64_t c1, int worker) {
     const struct cap_job *j = ctx;
     (void)worker;

@@ -23,6 +23,7 @@ struct quant_job {
     int64_t k;
     uint8_t *dst;
 };
+/* Quantizes the input rows t0 to t1 - 1; a pool_fn. */
 static void quant_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct quant_job *j = ctx;
     (void)worker;

@@ -115,6 +115,7 @@ static void choose_experts(const struct job *j, int64_t t) {
         if (j->factor) weight[u] *= j->factor[expert[u]];
     }
 }
+/* Chooses the experts of tokens t0 to t1 - 1; a pool_fn. */
 static void choose_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     for (int64_t t = t0; t < t1; t++) choose_experts(ctx, t);
@@ -253,6 +254,7 @@ static void scale_by(float *x, int64_t n, float by) {
     for (int64_t i = 0; i < n; i++) x[i] *= by;
 }
 
+/* Computes panels i0 to i1 - 1 of the active experts' hidden values; a pool_fn. */
 static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     float *scratch = j->s->scratch[worker];
@@ -279,6 +281,7 @@ static void gate_up_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         }
     }
 }
+/* Computes panels i0 to i1 - 1 of the active experts' outputs; a pool_fn. */
 static void down_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     for (int64_t i = i0; i < i1; i++) {

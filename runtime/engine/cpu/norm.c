@@ -32,6 +32,7 @@ static void norm_one(const struct job *j, const float *x, float *y, int64_t at) 
     }
 }
 
+/* Computes LAYER_NORM for tokens t0 to t1 - 1; a pool_fn. */
 static void norm_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;

@@ -23,6 +23,7 @@ struct job {
     int64_t ld, k, n_blocks;
     struct kern_act *dst;
 };
+/* Quantizes the input rows t0 to t1 - 1 for packed weights; a pool_fn. */
 static void round_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;

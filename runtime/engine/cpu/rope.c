@@ -73,6 +73,7 @@ static void rotate_adjacent(float *x, const float *cs, int64_t n_rot) {
     }
 }
 
+/* Computes ROPE for tokens t0 to t1 - 1; a pool_fn. */
 static void rope_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -97,6 +98,7 @@ void exec_rope(struct session *s, const struct gr_node *n) {
     exec_par(s, s->n_tok, TOKEN_CHUNK, 4.0 * (double)s->n_tok * (double)j.width, rope_range, &j);
 }
 
+/* Computes TEMPER for tokens t0 to t1 - 1; a pool_fn. */
 static void temper_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const struct gr_temper *a = &j->n->temper;

@@ -23,6 +23,7 @@ static const float *row_of(const struct session *s, gr_reg r, int64_t t) {
 
 /* ---- short convolution: item = (sequence, some channels) ---- */
 
+/* Computes SHORT_CONV for parts i0 to i1 - 1 of segments and channels; a pool_fn. */
 static void short_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const struct session *s = j->s;
@@ -114,6 +115,7 @@ void exec_mamba2(struct session *s, const struct gr_node *n) {
 
 /* ---- Mamba 1: item = (sequence, some channels) ---- */
 
+/* Computes MAMBA1 for parts i0 to i1 - 1 of segments and channels; a pool_fn. */
 static void mamba1_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const struct session *s = j->s;

@@ -23,9 +23,11 @@ static void run_rows(struct session *s, const struct gr_node *n, double per_valu
         if (n->src[i] != GR_NONE) j.of[i] = s->g->reg_width[n->src[i]];
     exec_par(s, s->n_tok, TOKEN_CHUNK, per_value * (double)(s->n_tok * j.width), fn, &j);
 }
+/* Returns row t of the node's output. */
 static float *dst_row(const struct job *j, int64_t t) {
     return j->s->reg[j->n->dst] + t * j->width;
 }
+/* Returns row t of the node's input k. */
 static const float *src_row(const struct job *j, int k, int64_t t) {
     return j->s->reg[j->n->src[k]] + t * j->of[k];
 }
@@ -94,6 +96,7 @@ void exec_level(struct session *s, const struct gr_node *n) {
     run_rows(s, n, 4, level_range);
 }
 
+/* Computes PEAKS for tokens t0 to t1 - 1; a pool_fn. */
 static void peaks_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;

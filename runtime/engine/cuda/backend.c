@@ -23,6 +23,7 @@ static bool has_kv_type(const struct kv_type *t) {
     return (t->flags & KV_ON_CUDA) != 0;
 }
 
+/* Returns an error unless devices support the cache's types. */
 static int check_kv(const struct session *s, struct err *e) {
     for (int i = 0; i < s->cache.kv.n_slots; i++) {
         const struct kv_slot *c = &s->cache.kv.slot[i];

@@ -512,6 +512,7 @@ int exec_cuda_fuse_glu(struct cuda *d, const struct match *m, struct err *e) {
                   act->op == OP_GEGLU, d->reg[act->dst], d->exact, e);
 }
 
+/* Queues attention whose output is multiplied by the gate. */
 int exec_cuda_fuse_attn_gate(struct cuda *d, const struct match *m, struct err *e) {
     struct cu_attn a = attn_args(d, m->attn_gate.attn);
     a.gate = d->reg[m->attn_gate.gate->src[0]];

@@ -296,6 +296,7 @@ int exec_cuda_quantized(struct cuda *d, gr_reg r, const void **q, struct err *e)
 void exec_cuda_written(struct cuda *d, const struct gr_node *n);
 /* Returns whether cu_products can compute the product n. */
 bool exec_cuda_is_fast(const struct cuda *d, const struct gr_node *n);
+/* Queues n_nodes products, several at a time where possible. */
 int exec_cuda_fast_products(struct cuda *d, const struct gr_node *const *n, int n_nodes,
                             struct err *e);
 /* Returns whether the gate, up and activation nodes that start at n form one part of cu_products;

@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
+/* Returns the device copy of a matrix. */
 static const struct cu_weight *mat_of(const struct cuda *d, gr_w w) {
     return &d->w[w].w;
 }
@@ -179,6 +180,7 @@ static int expand(struct cuda *d, const struct gr_node *n, const struct experts 
     return q || !wants ? 0 : cu_quantize(d->q, d->hidden, f, f, m->pairs, d->hidden_q, e);
 }
 
+/* Queues an expert layer and, if matched, its shared expert as one step. */
 int exec_cuda_fuse_moe(struct cuda *d, const struct match *of, struct err *e) {
     const struct gr_node *n = of->moe.moe;
     const bool exact = !fast(d, n->moe.down);
