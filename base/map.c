@@ -100,11 +100,16 @@ static void *writable(const void *p) { /* casts const away for munmap and madvis
     return q;
 }
 
-void map_close(struct map *m) {
+void map_end(struct map *m) {
     if (m->data) {
         unwatch_map(m);
         munmap(writable(m->data), (size_t)m->size);
     }
+    m->data = NULL;
+}
+
+void map_close(struct map *m) {
+    map_end(m);
     free(m->path);
     *m = (struct map){0};
 }

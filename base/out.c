@@ -399,6 +399,11 @@ void out_keep(struct out *o) {
     o->keep = o->part != NULL;
 }
 
+int out_sync(struct out *o, struct err *e) {
+    TRY(out_flush(o, e));
+    return fsync(o->fd) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : write_failed(o, 0, e);
+}
+
 /* Flushes the folder of `path` to disk; failures are ignored. */
 static void sync_folder(const char *path) {
     const char *base;
@@ -427,7 +432,7 @@ static int rename_temp(const struct out *o, struct err *e) {
 int out_commit(struct out *o, struct err *e) {
     TRY(out_flush(o, e));
     TRY(map_unchanged(e)); /* discards output whose inputs changed meanwhile */
-    if (fsync(o->fd) != 0 && errno != EINVAL && errno != ENOTSUP) return write_failed(o, 0, e);
+    TRY(out_sync(o, e));
     TRY(rename_temp(o, e));
     if (o->slot >= 0) atomic_store(&temps[o->slot].state, TEMP_FREE);
     int rc = close(o->fd) == 0 ? 0 : err_sys(e, "cannot close %s", o->path);

@@ -34,6 +34,7 @@ int out_cut(struct out *o, uint64_t size, struct err *e);
 /* Appends n bytes; safe to call from several threads. */
 int out_write(struct out *o, const void *p, uint64_t n, struct err *e);
 int out_flush(struct out *o, struct err *e); /* writes buffered bytes to the file; does not sync */
+int out_sync(struct out *o, struct err *e);  /* flushes, and waits until the bytes are on disk */
 /* Appends n_zero_bytes zero bytes. */
 int out_pad(struct out *o, uint64_t n_zero_bytes, struct err *e);
 /* Writes at any offset within the present or future file; thread-safe. */

@@ -202,6 +202,9 @@ int gguf_w_resume(struct gguf_w *w, int64_t n_tensors, struct err *e);
 /* Keeps the unfinished parts when the writer is freed. */
 void gguf_w_keep(struct gguf_w *w);
 int gguf_w_flush(struct gguf_w *w, struct err *e); /* writes buffered bytes to the files */
+int gguf_w_sync(struct gguf_w *w, struct err *e);  /* waits until all written bytes are on disk */
+/* Makes begin skip its check of free space, for a caller that frees space while it writes. */
+void gguf_w_any_space(struct gguf_w *w);
 int64_t gguf_w_n_complete(const struct gguf_w *w); /* tensors whose data are complete */
 /* Writes the XXH3-128 of all headers, i.e. of everything except the data; may be called before
  * begin, once everything is declared. Returns the number of files. */

@@ -60,7 +60,7 @@ struct gguf_w {
     struct err bad;     /* first refused declaration; code 0: none */
     uint64_t sum_bytes; /* bytes of all tensors without padding */
     uint64_t max_bytes;
-    bool metadata_first;
+    bool metadata_first, any_space;
     /* Set by begin. */
     char *path;
     struct wshard *shard;
@@ -475,7 +475,8 @@ static int begin_file(struct gguf_w *w, const char *path, bool overwrite, enum b
     if (how == BEGIN_TEMPORARY) TRY(io_need_space(path, need, e));
     for (int i = 0; i < w->n_shards; i++) TRY(open_shard(w, i, overwrite, how, e));
     for (int i = 0; i < w->n_shards && how != BEGIN_TEMPORARY; i++) have += out_size(w->out[i]);
-    if (how != BEGIN_TEMPORARY) TRY(io_need_space(path, have < need ? need - have : 0, e));
+    if (how != BEGIN_TEMPORARY && !w->any_space)
+        TRY(io_need_space(path, have < need ? need - have : 0, e));
     for (int i = 0; i < w->n_shards; i++) TRY(write_header(w, i, e));
     while (w->i_shard + 1 < w->n_shards && w->shard[w->i_shard].n == 0) w->i_shard++;
     return 0;
@@ -543,6 +544,15 @@ int gguf_w_resume(struct gguf_w *w, int64_t n_tensors, struct err *e) {
 int gguf_w_flush(struct gguf_w *w, struct err *e) {
     for (int i = 0; i < w->n_shards; i++) TRY(out_flush(w->out[i], e));
     return 0;
+}
+
+int gguf_w_sync(struct gguf_w *w, struct err *e) {
+    for (int i = 0; i < w->n_shards; i++) TRY(out_sync(w->out[i], e));
+    return 0;
+}
+
+void gguf_w_any_space(struct gguf_w *w) {
+    w->any_space = true;
 }
 
 int64_t gguf_w_n_complete(const struct gguf_w *w) {

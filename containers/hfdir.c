@@ -205,16 +205,17 @@ done:
 }
 
 /* Opens all weight files and checks them against the index. */
-static int open_weights(struct hfdir *h, struct err *e) {
+static int open_weights(struct hfdir *h, bool consumed, struct err *e) {
     struct io_names l = {0};
     int rc;
-    TRY_GOTO(done, rc, hfshards_list(h->path, &l, &h->index, e));
+    TRY_GOTO(done, rc, hfshards_list(h->path, consumed, &l, &h->index, e));
     if (h->index) read_places(h, &l);
     h->file = xcalloc((size_t)l.n, sizeof(struct st *));
     for (int i = 0; i < l.n; i++) {
-        char *p = io_join(h->path, l.v[i]);
-        rc = st_open(&h->file[i], p, e);
+        char *p = io_join(h->path, l.v[i]), *rest = xasprintf("%s%s", p, HF_CONSUMED);
+        rc = st_open(&h->file[i], consumed && !io_exists(p) ? rest : p, e);
         free(p);
+        free(rest);
         if (rc) goto done;
         h->n_files++;
     }
@@ -258,7 +259,7 @@ static int read_config(struct hfdir *h, struct err *e) {
     return rc;
 }
 
-int hfdir_open(struct hfdir **out, const char *dir, struct err *e) {
+static int open_dir(struct hfdir **out, const char *dir, bool consumed, struct err *e) {
     *out = NULL;
     if (!io_exists(dir)) return err_set(e, ERR_USAGE, "%s: no such folder", dir);
     if (!io_is_dir(dir) && str_ends(dir, ".gguf"))
@@ -279,12 +280,19 @@ int hfdir_open(struct hfdir **out, const char *dir, struct err *e) {
     h->base = xstrdup(io_base(real));
     free(real);
     TRY_GOTO(fail, rc, read_config(h, e));
-    TRY_GOTO(fail, rc, open_weights(h, e));
+    TRY_GOTO(fail, rc, open_weights(h, consumed, e));
     *out = h;
     return 0;
 fail:
     hfdir_close(h);
     return rc;
+}
+
+int hfdir_open(struct hfdir **out, const char *dir, struct err *e) {
+    return open_dir(out, dir, false, e);
+}
+int hfdir_open_consumed(struct hfdir **out, const char *dir, struct err *e) {
+    return open_dir(out, dir, true, e);
 }
 
 int hfdir_from_config(struct hfdir **out, const char *text, size_t len, const char *name,
@@ -344,6 +352,9 @@ int hfdir_n_files(const struct hfdir *h) {
 }
 const struct st *hfdir_file(const struct hfdir *h, int i) {
     return i >= 0 && i < h->n_files ? h->file[i] : NULL;
+}
+void hfdir_end_file(struct hfdir *h, int i) {
+    st_end(h->file[i]);
 }
 int64_t hfdir_n_tensors(const struct hfdir *h) {
     return h->n_tensors;

@@ -13,6 +13,10 @@
 struct hfdir;
 /* Opens a Hugging Face folder. On error *out is NULL. */
 int hfdir_open(struct hfdir **out, const char *dir, struct err *e);
+/* Like hfdir_open, for `hone convert --consume`: a missing shard may have left its header and small
+ * tensors in SHARD.consumed. */
+#define HF_CONSUMED ".consumed"
+int hfdir_open_consumed(struct hfdir **out, const char *dir, struct err *e);
 /* Creates a folder from the text of a config.json alone, without weights and other files. `name` is
  * used in messages. */
 int hfdir_from_config(struct hfdir **out, const char *text, size_t len, const char *name,
@@ -49,6 +53,7 @@ int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err 
 int hfdir_n_files(const struct hfdir *h);
 /* Returns weight file i; NULL: out of range. */
 const struct st *hfdir_file(const struct hfdir *h, int i);
+void hfdir_end_file(struct hfdir *h, int i); /* st_end */
 int64_t hfdir_n_tensors(const struct hfdir *h);
 /* Returns tensor i; NULL: out of range. */
 const struct st_tensor *hfdir_tensor_at(const struct hfdir *h, int64_t i);

@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "base/str.h"
 #include "containers/gguf.h"
+#include "containers/hfdir.h"
 #include "base/mem.h"
 
 static bool begins_with(const char *s, const char *with) {
@@ -29,6 +30,21 @@ static bool file_exists(const char *dir, const char *name) {
     const bool is = io_exists(p);
     free(p);
     return is;
+}
+
+/* Returns whether only the header of a shard is left (`hone convert --consume`). */
+static bool is_consumed(const char *dir, const char *name) {
+    char *rest = xasprintf("%s%s", name, HF_CONSUMED);
+    const bool is = !file_exists(dir, name) && file_exists(dir, rest);
+    free(rest);
+    return is;
+}
+
+static int refuse_consumed(const char *dir, const char *name, struct err *e) {
+    return err_set(e, ERR_DATA,
+                   "%s: %s was consumed by a run of hone convert --consume that did not end: run "
+                   "the same command to finish it",
+                   dir, name);
 }
 
 /* What else the folder contains; it determines the wording of an error. */
@@ -200,7 +216,8 @@ static int note_strays(const char *dir, const struct strmap *named, struct err *
 }
 
 /* Lists the files that the index names, and returns the index. */
-static int list_by_index(const char *dir, struct io_names *l, struct json **index, struct err *e) {
+static int list_by_index(const char *dir, bool consumed, struct io_names *l, struct json **index,
+                         struct err *e) {
     char *path = io_join(dir, HF_INDEX);
     int rc = json_read_py(index, path, limit_of(LIM_HF_JSON), e);
     free(path);
@@ -213,7 +230,9 @@ static int list_by_index(const char *dir, struct io_names *l, struct json **inde
     if (rc) rc = err_wrap(e, "%s", dir);
     io_names_sort(l);
     for (int i = 0; i < l->n && !rc; i++)
-        if (!file_exists(dir, l->v[i]))
+        if (is_consumed(dir, l->v[i]))
+            rc = consumed ? 0 : refuse_consumed(dir, l->v[i], e);
+        else if (!file_exists(dir, l->v[i]))
             rc = err_set(e, ERR_DATA, "%s: shard %s, named by %s, is missing; download it again%s",
                          dir, l->v[i], HF_INDEX,
                          file_exists(dir, "model.safetensors")
@@ -282,15 +301,22 @@ static int check_set(const char *dir, const struct io_names *l, struct err *e) {
 }
 
 /* Lists the weight files by their names, and checks that the set is complete. */
-static int list_by_names(const char *dir, struct io_names *l, struct err *e) {
+static int list_by_names(const char *dir, bool consumed, struct io_names *l, struct err *e) {
     struct io_names all;
     struct others o = {0};
-    TRY(io_list(&all, dir, e));
-    for (int i = 0; i < all.n; i++) {
-        if (is_weights(all.v[i])) io_names_add(l, all.v[i]);
+    int rc = io_list(&all, dir, e);
+    for (int i = 0; i < all.n && !rc; i++) {
+        const size_t n = strlen(all.v[i]), k = n - strlen(HF_CONSUMED);
+        char *base = xstrndup(all.v[i], str_ends(all.v[i], HF_CONSUMED) ? k : n);
+        const bool rest = strlen(base) < n && is_consumed(dir, base);
+        if (is_weights(base) && rest && !consumed) rc = refuse_consumed(dir, base, e);
+        if (is_weights(base) && (rest || strlen(base) == n)) io_names_add(l, base);
         note_other(&o, all.v[i]);
+        free(base);
     }
+    io_names_sort(l);
     io_names_release(&all);
+    if (rc) return rc;
     if (!l->n) return no_weights(dir, &o, e);
     if ((uint64_t)l->n > limit_of(LIM_HF_FILES))
         return err_set(e, ERR_DATA, "%s: more than %llu weight files", dir,
@@ -298,12 +324,13 @@ static int list_by_names(const char *dir, struct io_names *l, struct err *e) {
     return check_set(dir, l, e);
 }
 
-int hfshards_list(const char *dir, struct io_names *l, struct json **index, struct err *e) {
+int hfshards_list(const char *dir, bool consumed, struct io_names *l, struct json **index,
+                  struct err *e) {
     char *path = io_join(dir, HF_INDEX);
     bool has;
     *index = NULL;
     int rc = io_there(&has, path, e);
     free(path);
     TRY(rc);
-    return has ? list_by_index(dir, l, index, e) : list_by_names(dir, l, e);
+    return has ? list_by_index(dir, consumed, l, index, e) : list_by_names(dir, consumed, l, e);
 }

@@ -12,10 +12,12 @@
 
 #define HF_INDEX "model.safetensors.index.json"
 
-/* Lists the folder's weight files in *l, sorted. Sets *index to the parsed index, which the caller
+/* Lists the folder's weight files in *l, sorted; with `consumed` also those of which only
+ * NAME.consumed is left. Sets *index to the parsed index, which the caller
  * frees; NULL: none. ERR_DATA: files are missing, belong to two sets, or have an unsupported
  * format. The caller releases *l, even after an error. */
-int hfshards_list(const char *dir, struct io_names *l, struct json **index, struct err *e);
+int hfshards_list(const char *dir, bool consumed, struct io_names *l, struct json **index,
+                  struct err *e);
 /* Returns ERR_DATA for a folder without config.json; the message reports what it contains
  * instead. */
 int hfshards_no_config(const char *dir, struct err *e);

@@ -301,6 +301,14 @@ const char *st_meta(const struct st *s, const char *key) {
 void st_drop(const struct st *s, uint64_t off, uint64_t len) {
     map_drop(&s->map, off, len);
 }
+void st_end(struct st *s) {
+    map_end(&s->map);
+    for (int64_t i = 0; i < s->n_tensors; i++) s->tensor[i].data = NULL;
+}
+const uint8_t *st_header(const struct st *s, uint64_t *n_bytes) {
+    *n_bytes = 8 + load_u64(s->map.data);
+    return s->map.data;
+}
 uint64_t st_file_bytes(const struct st *s) {
     return s->map.size;
 }

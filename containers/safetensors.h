@@ -57,6 +57,10 @@ const struct st_tensor *st_tensor_at(const struct st *s, int64_t i);
 /* Returns whether the file has a tensor of this name with a zero dimension; such tensors are not in
  * the list. */
 int st_is_empty(const struct st *s, const char *name);
+/* Unmaps the file. Its tensors stay listed, but have no data. */
+void st_end(struct st *s);
+/* Returns the file's first bytes: the length field and the header. */
+const uint8_t *st_header(const struct st *s, uint64_t *n_bytes);
 /* Returns the size of the whole file, with its header. */
 uint64_t st_file_bytes(const struct st *s);
 /* Returns the value of a key in "__metadata__"; NULL: absent. */

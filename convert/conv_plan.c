@@ -183,7 +183,7 @@ int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     memset(p, 0, sizeof *p);
     arena_init(&p->arena);
     TRY(pick_type(p, o->type, e)); /* report a wrong option before reading anything */
-    TRY(hfdir_open(&p->dir, o->src, e));
+    TRY(o->consume ? hfdir_open_consumed(&p->dir, o->src, e) : hfdir_open(&p->dir, o->src, e));
     TRY(find_arch(p, e));
     TRY(hf_names_make(&p->names, p->dir, p->arch, &p->arena, e));
     return check_mlx(p->dir, e);
@@ -215,6 +215,7 @@ int convert_known(const char *src, struct err *e) {
 void plan_release(struct conv_plan *p) {
     free(p->item);
     free(p->src);
+    free(p->keeps);
     if (p->dir) hfdir_close(p->dir);
     lora_close(p->lora);
     arena_release(&p->arena);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "convert/consume.h"
 #include "convert/conv_plan.h"
 #include "base/out.h"
 #include "base/log.h"
@@ -16,6 +17,7 @@ struct run {
     struct conv_plan plan;
     struct gguf_w *w;
     struct xform_buf *buf;
+    struct consume c; /* with o->consume */
     struct progress prog;
     uint64_t done;
 };
@@ -32,7 +34,8 @@ static int add_progress(void *ud, uint64_t n_bytes, struct err *e) {
 static int check_opts(const struct convert_opts *o, struct err *e) {
     if (!o->src || (!o->out && !o->dry_run))
         return err_set(e, ERR_USAGE, "a folder and an output file are required");
-    return o->dry_run ? 0 : out_check(o->out, o->overwrite, e);
+    TRY(consume_check(o, e));
+    return o->dry_run || o->consume ? 0 : out_check(o->out, o->overwrite, e);
 }
 
 /* Writes the keys and declares the tensors. */
@@ -67,18 +70,21 @@ static int write_all(struct run *r, const struct convert_opts *o, struct convert
                      struct err *e) {
     const struct conv_plan *p = &r->plan;
     uint64_t total = 0;
-    for (int64_t i = 0; i < p->n_items; i++) total += p->item[i].n_bytes;
-    TRY(gguf_w_begin(r->w, o->out, o->overwrite, e));
+    int64_t first = 0;
+    TRY(o->consume ? consume_begin(&r->c, &first, e) : gguf_w_begin(r->w, o->out, o->overwrite, e));
+    if (first < 0) return 0; /* the output is complete */
+    for (int64_t i = first; i < p->n_items; i++) total += p->item[i].n_bytes;
     progress_begin(&r->prog, "convert", PROG_BYTES, total);
     r->buf = xform_buf_new();
     int rc = 0;
-    for (int64_t i = 0; i < p->n_items && !rc; i++) {
+    for (int64_t i = first; i < p->n_items && !rc; i++) {
         struct tally t = {0};
         rc = xform_item(p, &p->item[i], o->pool, r->buf, r->w, &t, add_progress, r, e);
         if (!rc) warn_values(&p->item[i], &t);
         rep->n_nan += t.n_nan;
         rep->n_inf += t.n_inf;
         rep->n_overflow += t.n_overflow;
+        if (!rc && o->consume) rc = consume_item(&r->c, i, e);
     }
     progress_end(&r->prog);
     return rc ? rc : gguf_w_commit(r->w, e);
@@ -106,8 +112,12 @@ static int run_steps(struct run *r, const struct convert_opts *o, struct convert
         log_info("%lld vision tensors are left out: the output is the language model",
                  (long long)r->plan.n_vision);
     TRY(declare_output(r, o, e));
+    if (o->consume) TRY(consume_open(&r->c, &r->plan, o, r->w, e));
+    rep->extra_bytes = r->c.extra;
     fill_report(rep, r);
-    return o->dry_run ? 0 : write_all(r, o, rep, e);
+    if (o->dry_run) return 0;
+    TRY(write_all(r, o, rep, e));
+    return o->consume ? consume_end(&r->c, e) : 0;
 }
 
 int convert_run(const struct convert_opts *o, struct convert_report *rep, struct err *e) {
@@ -117,6 +127,7 @@ int convert_run(const struct convert_opts *o, struct convert_report *rep, struct
     memset(rep, 0, sizeof *rep);
     int rc = run_steps(&r, o, rep, e);
     xform_buf_free(r.buf);
+    consume_close(&r.c, rc);
     if (r.w) gguf_w_free(r.w);
     plan_release(&r.plan);
     rep->seconds = progress_now_s() - start;

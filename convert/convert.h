@@ -20,7 +20,9 @@ struct convert_opts {
     bool keep_mxfp4;  /* keep the blocks of MXFP4 matrices */
     bool pad;         /* zero-pad feed-forward widths to multiples of 256 */
     const char *lora; /* folder of an adapter to merge; NULL: none */
-    bool no_mtp, overwrite, dry_run;
+    bool no_mtp, mtp_only, overwrite, dry_run;
+    bool consume;       /* delete each shard once everything made from it is on disk */
+    bool links;         /* with consume: also files that shards are links to */
     uint64_t split_max; /* 0: one file */
     struct pool *pool;  /* borrowed, may be NULL */
     /* Called once per planned tensor, in file order, before data are read; NULL: none. */
@@ -33,6 +35,7 @@ struct convert_report {
     int64_t n_tensors, n_params, n_mtp_tensors, n_skipped_vision,
         n_kept; /* n_kept: kept by keep_mxfp4 */
     uint64_t size_bytes;
+    uint64_t extra_bytes; /* with consume: free space that the conversion needs */
     double seconds;
     /* Values that are NaN, infinite, or out of range for the output type. */
     int64_t n_nan, n_inf, n_overflow;

@@ -356,6 +356,8 @@ static int account_for(struct mapping *m, int64_t i, bool no_mtp, struct err *e)
     struct conv_plan *p = m->p;
     const struct st_tensor *t = hfdir_tensor_at(p->dir, i);
     const char *name = m->norm[i];
+    const bool kept = p->keeps[t->file];
+    p->keeps[t->file] = true;
     for (const char *const *s = p->arch->skip; s && *s; s++)
         if (has_part(name, *s + (**s == '='))) {
             p->n_vision += **s != '=';
@@ -372,6 +374,7 @@ static int account_for(struct mapping *m, int64_t i, bool no_mtp, struct err *e)
     }
     if (not_needed(name, t) || zero_bias(name, t)) {
         log_debug("%s is not needed", SHOW(t->name));
+        p->keeps[t->file] = kept;
         return 0;
     }
     if (hfdir_unlisted(p->dir, i)) {
@@ -507,6 +510,7 @@ static void check_tie(struct mapping *m) {
     const struct st_tensor *head = source_of(m, "output.weight");
     const struct json *whole = json_get(hfdir_config(m->p->dir), "tie_word_embeddings");
     const bool tied = said && (head || !json_bool(whole, false)) ? h->tied : !head;
+    if (tied && head && embd) m->p->keeps[embd->file] = m->p->keeps[head->file] = true;
     if (tied && head && embd && embd->n_dims == head->n_dims && embd->shape[0] == head->shape[0] &&
         !same_tensor(embd, head)) {
         log_warn("%s differs from the embeddings: writing it although config.json ties them",
@@ -515,6 +519,16 @@ static void check_tie(struct mapping *m) {
     } else {
         h->tied = tied;
     }
+}
+
+/* Returns whether a file with only the MTP block has this tensor: those of the block, and those
+ * that it shares with the model. */
+static bool is_drafting(const struct hparams *h, const struct tensor_inst *t) {
+    static const char *const shared[] = {"token_embd.weight", "output_norm.weight",
+                                         "output.weight"};
+    bool is = t->block >= h->d[HD_LAYERS];
+    for (size_t i = 0; i < COUNT_OF(shared); i++) is |= strcmp(t->name, shared[i]) == 0;
+    return is;
 }
 
 /* Finds the sources of all tensors. ERR_DATA: one is missing or left over. */
@@ -526,6 +540,9 @@ static int bind_all(struct mapping *m, const struct convert_opts *o, struct err 
     TRY(map_init(m, e));
     if (unused) log_info("the MTP block is left out, as usual for %s", p->arch->name);
     if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
+    if (o->mtp_only && !p->hp.d[HD_MTP])
+        return err_set(e, ERR_DATA, "%s has no MTP block that hone can write: leave out --mtp-only",
+                       hfdir_path(p->dir));
     hparams_found(&p->hp, p->arch, source_has, m);
     check_tie(m);
     TRY(adapt_head(m, e));
@@ -541,17 +558,19 @@ static int bind_all(struct mapping *m, const struct convert_opts *o, struct err 
     for (int64_t i = 0; i < n && !rc; i++) {
         struct item *it = &p->item[p->n_items];
         it->inst = inst[i];
+        if (o->mtp_only && !is_drafting(&p->hp, &inst[i])) continue;
         rc = bind_tensor(m, it, e);
         if (it->n_src || xform_makes(it->xf)) p->n_items++;
     }
     free(inst);
-    for (int64_t i = 0; i < m->n && !rc; i++)
+    for (int64_t i = 0; i < m->n && !rc && !o->mtp_only; i++)
         if (!m->claimed[i]) rc = account_for(m, i, no_mtp, e);
     return !rc && p->lora ? lora_all_used(p->lora, p->arch->skip, e) : rc;
 }
 
 int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
     struct mapping m = {.p = p};
+    p->keeps = xcalloc((size_t)hfdir_n_files(p->dir) + 1, sizeof *p->keeps);
     int rc = bind_all(&m, o, e);
     map_release(&m);
     return rc;

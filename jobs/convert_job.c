@@ -84,6 +84,11 @@ static void emit_result(struct emit *m, const struct convert_opts *o,
     emit_fmt_bytes(size, r->size_bytes);
     emit_i64(m, "size_bytes", NULL, (int64_t)r->size_bytes);
     emit_str(m, "size", "size", size);
+    if (o->consume) {
+        emit_fmt_bytes(size, r->extra_bytes);
+        emit_str(m, "extra", "free space needed", size);
+        emit_i64(m, "extra_bytes", NULL, (int64_t)r->extra_bytes);
+    }
     emit_num(m, "seconds", "seconds", r->seconds, 2);
 }
 
@@ -93,7 +98,11 @@ int convert_job_run(struct work *w, struct convert_job_opts *x, struct emit *m, 
     struct plan_list plan = {0};
     struct convert_report r;
     struct mmproj_report mr;
-    if (io_is_dir(o->src)) TRY(source_check(o->src, "convert", false, e));
+    if (o->consume && mmproj)
+        return err_set(e, ERR_USAGE,
+                       "--consume and --mmproj exclude each other: convert the "
+                       "vision tower first, with --mmproj alone");
+    if (io_is_dir(o->src) && !o->consume) TRY(source_check(o->src, "convert", false, e));
     TRY(work_pool(w, e));
     o->overwrite = w->overwrite;
     o->pool = w->pool;

@@ -32,3 +32,18 @@ done
 refused 3 "no MTP block" run "$t/none.gguf" -p x --draft mtp
 refused 3 "no MTP block" eval mtp "$t/none.gguf" calib/text/calib.txt
 refused 2 "--draft: 'eagle' is not mtp" run "$t/none.gguf" -p x --draft eagle
+
+# --mtp-only: the block and the tensors that it shares, with the keys of the whole model, as llama.cpp's converter writes with --mtp
+names() { "$HONE" inspect "$1" --tensors --keys none --json | grep -o '"name": "[a-z_]*[.][a-z0-9_.]*"' | sort; }
+m=tests/golden/models/qwen35moe
+"$HONE" convert $m -o "$t/all.gguf" --type q8_0 -q > /dev/null 2>&1
+"$HONE" convert $m -o "$t/mtp.gguf" --type q8_0 --mtp-only -q > /dev/null 2>&1
+last=$("$HONE" meta "$t/all.gguf" qwen35moe.block_count --csv | tail -n 1 | sed 's/.*,//')
+names "$t/all.gguf" | grep "\"blk[.]$((last - 1))[.]\|\"token_embd.weight\|\"output_norm.weight\|\"output.weight" > "$t/want"
+names "$t/mtp.gguf" | diff "$t/want" - || { echo "--mtp-only: other tensors"; exit 1; }
+[ "$(wc -l < "$t/want")" -gt 12 ]
+for f in all mtp; do "$HONE" meta "$t/$f.gguf" | grep -v size_label > "$t/$f.keys"; done
+diff "$t/all.keys" "$t/mtp.keys" || { echo "--mtp-only: other keys"; exit 1; }
+grep -q 'nextn_predict_layers *u32 *1' "$t/mtp.keys"
+refused 2 "no-mtp" convert $m -o "$t/x.gguf" --mtp-only --no-mtp
+refused 3 "no MTP block" convert tests/golden/models/qwen3 -o "$t/x.gguf" --mtp-only

@@ -1,0 +1,111 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hone convert --consume: the same bytes as without it, shards gone one by one and none before its time; resumes after SIGKILL at N random
+# moments (6); what it refuses, and links into a cache. HONE is the binary, SEED the seed.
+set -eu
+n=${N:-6} seed=${SEED:-1}
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+src=tests/golden/tiny-qwen35moe
+fail() { echo "FAIL: $*"; [ ! -s "$t/err" ] || tail -n 3 "$t/err"; exit 1; }
+random() { # of 10000, to $r
+    seed=$(((seed * 1103515245 + 12345) % 2147483648))
+    r=$((seed / 65536 % 10000))
+}
+shards() { find "$1" -name 'model-*' | wc -l; }
+
+mkdir "$t/whole" "$t/now"
+for f in $src/*.json $src/*.jinja $src/model-*; do [ ! -e "$f" ] || cp "$f" "$t/whole/"; done
+"$HONE" convert $src -o "$t/want.gguf" --name Tiny -q > /dev/null || fail "the folder"
+consume() { $x "$HONE" convert "$t/now" -o "$t/m.gguf" --name Tiny --consume "$@" > "$t/out" 2> "$t/err"; }
+
+x=
+cp "$t"/whole/* "$t/now/"
+consume --dry-run --json || fail "--dry-run"
+extra=$(sed -n 's/.*"extra_bytes": \([0-9]*\).*/\1/p' "$t/out") all=$(wc -c < "$t/want.gguf")
+[ "$extra" -gt 10000000 ] && [ "$extra" -lt $((all - 1000000)) ] || fail "--dry-run: $extra bytes of $all"
+[ "$(shards "$t/now")" = 2 ] || fail "--dry-run deleted a shard"
+began=$(date +%s%N)
+consume || fail "undisturbed"
+ms=$((($(date +%s%N) - began) / 1000000))
+cmp "$t/want.gguf" "$t/m.gguf" || fail "other bytes"
+[ "$(shards "$t/now")" = 0 ] || fail "shards are left"
+[ "$(find "$t" -name 'm.gguf?*' | wc -l)" = 0 ] || fail "left behind"
+
+# a full disk after the first shard is gone
+rm -f "$t/m.gguf"
+cp "$t"/whole/* "$t/now/"
+(
+    ulimit -f $(((all - 1000000) / 512))
+    consume
+) 2> /dev/null && fail "a file of limited size"
+[ -e "$t/m.gguf.part" ] && [ ! -e "$t/m.gguf" ] || fail "a file of limited size: no part"
+[ "$(find "$t/now" -name 'model*.safetensors' | wc -l)" = 1 ] || fail "a file of limited size: the shards are not 1"
+rest=$(find "$t/now" -name '*.consumed')
+[ "$(du -k "$rest" | cut -f1)" -lt 2000 ] || fail "what is left of a shard takes its whole space"
+"$HONE" convert "$t/now" -o "$t/other.gguf" -q > /dev/null 2> "$t/err" && fail "converts what is left"
+grep -q 'run the same command' "$t/err" || fail "what is left: another message"
+mv "$t/m.gguf.part" "$t/kept"
+consume && fail "without the output"
+grep -q 'consumed by another run' "$t/err" || fail "without the output: another message"
+mv "$t/kept" "$t/m.gguf.part"
+consume || fail "after a full disk"
+grep -q 'resuming after' "$t/err" || fail "after a full disk: starts afresh"
+cmp "$t/want.gguf" "$t/m.gguf" || fail "after a full disk: other bytes"
+[ "$(shards "$t/now")" = 0 ] || fail "after a full disk: shards are left"
+
+i=0 killed=0
+while [ $i -lt "$n" ]; do
+    i=$((i + 1))
+    rm -rf "$t/now" "$t"/m.gguf*
+    mkdir "$t/now"
+    cp "$t"/whole/* "$t/now/"
+    tries=0
+    while [ ! -e "$t/m.gguf" ] || [ "$(shards "$t/now")" != 0 ]; do
+        tries=$((tries + 1))
+        random
+        at=$(awk "BEGIN{printf \"%.4f\", $r / 10000 * $ms / 1000}")
+        x=exec
+        consume & pid=$!
+        x=
+        [ $tries -ge 4 ] || { sleep "$at"; kill -KILL $pid 2> /dev/null || true; }
+        rc=0
+        wait $pid 2> /dev/null || rc=$?
+        [ $rc != 137 ] || killed=$((killed + 1))
+        [ $rc = 0 ] || [ $rc = 137 ] || fail "try $tries of run $i: exit status $rc"
+        [ ! -e "$t/m.gguf" ] || cmp "$t/want.gguf" "$t/m.gguf" || fail "run $i: other bytes"
+        left=$(find "$t/now" -name '*.consumed' | wc -l)
+        if [ "$left" != 0 ] && [ "$(find "$t/now" -name '*.safetensors' | wc -l)" != 2 ] && [ ! -e "$t/m.gguf" ]; then
+            "$HONE" convert "$t/now" -o "$t/other.gguf" -q > /dev/null 2> "$t/err2" && fail "run $i: converts what is left"
+            grep -q 'run the same command' "$t/err2" || fail "run $i: another message"
+        fi
+        [ $tries -lt 6 ] || fail "run $i does not end"
+    done
+    # a kill after the last deletion leaves the record, of some bytes
+    [ "$(find "$t" -name 'm.gguf?*' ! -name '*.state' | wc -l)" = 0 ] || fail "run $i: left behind"
+done
+[ "$n" -lt 6 ] || [ $killed -gt 0 ] || fail "no run was killed"
+
+rm -f "$t"/m.gguf*
+refused() { # message, options: nothing is deleted
+    msg=$1
+    shift
+    rm -rf "$t/now"
+    mkdir "$t/now"
+    ln -s "$t"/whole/* "$t/now/"
+    consume "$@" && fail "accepted: $*"
+    grep -q -- "$msg" "$t/err" || fail "$*: another message"
+    [ "$(shards "$t/now")" = 2 ] && [ "$(shards "$t/whole")" = 2 ] || fail "$*: deleted a shard"
+}
+refused 'is a link to .*--consume-links'
+refused 'exclude each other' --lora "$t/now"
+refused 'exclude each other' --mmproj "$t/mm.gguf"
+refused 'exclude each other' --split-max 4M
+refused 'exclude each other' --mtp-only
+"$HONE" convert "$t/now" -o "$t/m.gguf" --consume-links > /dev/null 2>&1 && fail "--consume-links alone"
+
+consume --consume-links || fail "links"
+grep -q 'deleted together' "$t/err" || fail "links: not said"
+cmp "$t/want.gguf" "$t/m.gguf" || fail "links: other bytes"
+[ "$(shards "$t/now")" = 0 ] && [ "$(shards "$t/whole")" = 0 ] || fail "links: shards are left"
+echo "consumed: the same bytes, also after $killed kills; shards go when their tensors are on disk"
