@@ -17,7 +17,8 @@ enum qtype_flag {
     QF_RELEASED = 64,         /* type of original releases, so a file of this type is an original */
     QF_MIX = 128,             /* candidate in mixes, for row lengths that are multiples of 256 */
     QF_MIX_NARROW = 256,      /* candidate for other multiples of 32 */
-    QF_LAST_RESORT = 512      /* candidate only for low budgets: slow to encode */
+    QF_LAST_RESORT = 512,     /* candidate only for low budgets: slow to encode */
+    QF_EXACT = 1024           /* low-bit training makes weights that it may hold without loss */
 };
 
 #define QTYPE(ID, id, name, elems, nbytes, ...) QT_##ID = (id),

@@ -153,6 +153,17 @@ static void emit_types(struct emit *m, const struct quantize_report *r) {
     }
 }
 
+/* Emits how many tensors are stored without loss: "4 in Q4_0, 1 in MXFP4". */
+static void emit_exact(struct emit *m, const struct quantize_report *r) {
+    struct buf b = {0};
+    for (int t = 0; t < QT_COUNT; t++)
+        if (r->n_exact[t])
+            buf_fmt(&b, "%s%lld in %s", b.len ? ", " : "", (long long)r->n_exact[t],
+                    qtype_name((enum qtype)t));
+    if (b.len) emit_str(m, "exact", "stored without loss", b.data);
+    buf_release(&b);
+}
+
 static void emit_result(struct emit *m, const struct quantize_job_opts *a, const char *out,
                         const struct quantize_report *r) {
     char size[48];
@@ -162,6 +173,7 @@ static void emit_result(struct emit *m, const struct quantize_job_opts *a, const
     emit_i64(m, "n_tensors", "tensors", r->n_tensors);
     emit_i64(m, "n_quantized", "converted", r->n_quantized);
     emit_i64(m, "n_fallbacks", "fallbacks", r->n_fallbacks);
+    emit_exact(m, r);
     if (a->imatrix) emit_i64(m, "n_no_imatrix", "without importance", r->n_no_imatrix);
     if (a->gram && !a->dry_run) emit_i64(m, "n_feedback", "with error feedback", r->n_feedback);
     if (r->n_cuda) emit_i64(m, "n_cuda", "encoded on the device", r->n_cuda);

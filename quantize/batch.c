@@ -14,6 +14,7 @@
 #include "base/progress.h"
 #include "quantize/enc/cuda/rows.h"
 #include "quantize/enc/gridq.h"
+#include "quantize/exact.h"
 #include "quantize/feedback.h"
 
 /* Returns the first column whose value is not finite; -1: there is no such column. */
@@ -81,6 +82,7 @@ static void requant_rows(void *ctx, int64_t begin, int64_t end, int worker) {
             memcpy(dst, src, j->src_row);
             continue;
         }
+        if (j->exact && exact_row(j->to, j->t->type, x, ne0, dst)) continue;
         const float *imp = j->imp ? j->imp + row / j->t->ne[1] * ne0 : NULL;
         if (j->balance)
             enc_row_balanced(j->eb, x, imp, ne0, dst, j->search, j->open[worker]);
@@ -187,6 +189,7 @@ int batch_open(struct batch_job *j, const struct kern *ref, struct err *e) {
     j->decode_to = ref->op[j->to].decode;
     j->src_row = qtype_row_bytes(t->type, t->ne[0]);
     j->dst_row = qtype_row_bytes(j->to, t->ne[0]);
+    j->exact = j->enc && j->search != SEARCH_CONVENTIONAL && exact_seems(t, j->to);
     if (j->enc && j->search != SEARCH_CONVENTIONAL) {
         j->eb = enc_blocks_find(j->to);
         j->balance = j->eb && j->keep;
@@ -230,7 +233,7 @@ int batch_device(struct batch_job *j, struct qdev *d, struct err *e) {
                                   .imp = j->imp,
                                   .n_mat = t->ne[2] * t->ne[3]};
     bool takes = false;
-    if (j->enc && !j->fb) TRY(qdev_tensor(d, &q, &takes, e));
+    if (j->enc && !j->fb && !j->exact) TRY(qdev_tensor(d, &q, &takes, e));
     j->dev = takes ? d : NULL;
     return 0;
 }

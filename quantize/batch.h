@@ -32,6 +32,7 @@ struct batch_job {
     uint8_t *out;
     int64_t stage_end, group;    /* with fb: end of the stage's rows; rows encoded together */
     float **scratch;             /* two rows per worker; with `feed`, FEEDBACK_GROUP rows */
+    bool exact;                  /* rows may be exact in the new type (exact.h); tried first */
     const struct enc_blocks *eb; /* NULL: the type has only the plain encoder */
     bool balance;                /* balance rows with eb */
     bool raise;                  /* balance rows of grid types */

@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "quantize/exact.h"
 
 void qplan_release(struct qplan *p) {
     free(p->item);
@@ -214,6 +215,23 @@ static int64_t keep_released(struct qplan *p) {
     return n;
 }
 
+/* Gives tensors whose weights a type holds without loss that type, unless the chosen one is
+ * smaller. */
+static void keep_exact(struct qplan *p, const struct gguf *g, const struct quantize_opts *o) {
+    if (o->pure || o->search == SEARCH_CONVENTIONAL || !recipe_find(o->recipe)) return;
+    for (int64_t i = 0; i < p->n; i++) {
+        struct recipe_item *it = &p->item[i];
+        if (!it->quant || !(qtype_info(it->type)->flags & QF_QUANT) || it->type == it->from)
+            continue;
+        const enum qtype t = exact_type(gguf_tensor_at(g, i), o->pool);
+        if (t == QT_COUNT || qtype_row_bytes(it->type, it->ne[0]) < qtype_row_bytes(t, it->ne[0]))
+            continue;
+        it->type = t;
+        it->fallback = false;
+        p->n_exact[t]++;
+    }
+}
+
 int qplan_choose(struct qplan *p, const struct recipe_model *m, const struct quantize_opts *o,
                  struct err *e) {
     enum qtype t;
@@ -257,6 +275,7 @@ int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts
     recipe_roles(&m, p->item, p->n);
     bool *done = xcalloc((size_t)p->n + 1, sizeof *done);
     int rc = qplan_choose(p, &m, o, e);
+    if (!rc) keep_exact(p, g, o);
     for (int i = 0; i < o->n_over && rc == 0; i++) rc = apply_override(p, &o->over[i], done, e);
     free(done);
     if (rc == 0 && p->n_released)

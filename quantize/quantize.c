@@ -29,6 +29,7 @@
 #include "kernels/kern.h"
 #include "quantize/batch.h"
 #include "quantize/embd_moments.h"
+#include "quantize/exact.h"
 #include "quantize/enc/gridq.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
@@ -191,6 +192,7 @@ static int open_feedback(struct source *s, const struct quantize_opts *o, enum r
     const struct gguf_tensor *t = j->t;
     const struct gram_input *in;
     if (!j->enc || j->search == SEARCH_CONVENTIONAL || !feedback_can(j->to)) return 0;
+    if (j->exact && exact_in(t, j->to, o->pool)) return 0; /* there is no error to feed back */
     TRY(find_moments(s, t, role, o->pool, &in, e));
     if (!in) return 0;
     struct fb_source src = {.in = in,
@@ -453,6 +455,7 @@ static int prepare(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     TRY(qplan_make(&q->plan, q->s->g, o, e));
     memcpy(q->r->recipe, q->plan.name, sizeof q->r->recipe);
+    memcpy(q->r->n_exact, q->plan.n_exact, sizeof q->r->n_exact);
     TRY(survey(q, e));
     if (o->plan_out && ranks_me() == 0) TRY(qplan_write(&q->plan, o->plan_out, o->overwrite, e));
     q->w = gguf_w_new();
@@ -513,6 +516,14 @@ static int read_inputs(struct source *s, struct imat *imat, struct gram *gram,
 }
 
 /* Makes all outputs, reading the source once. */
+/* Logs the tensors that an output stores without loss. */
+static void log_exact(const struct qplan *p) {
+    for (int t = 0; t < QT_COUNT; t++)
+        if (p->n_exact[t])
+            log_info("%lld tensor%s exact in %s: stored without loss", (long long)p->n_exact[t],
+                     p->n_exact[t] == 1 ? " is" : "s are", qtype_name((enum qtype)t));
+}
+
 static int run_targets(struct source *s, struct imat *imat, struct gram *gram, struct err *e) {
     const struct quantize_opts *o = s->target->o;
     uint64_t total = 0;
@@ -523,6 +534,7 @@ static int run_targets(struct source *s, struct imat *imat, struct gram *gram, s
         total += s->target[k].r->in_bytes;
     }
     if (o->dry_run) return 0;
+    for (int k = 0; k < s->n; k++) log_exact(&s->target[k].plan);
     TRY(writer_new(&s->writer, e));
     TRY(qdev_open(&s->dev, &o->device, o->pool, e));
     int rc = 0;

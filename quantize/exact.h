@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/* quantize/exact.h - weights that a block type holds without loss.
+ *
+ * Checkpoints of quantization-aware or low-bit training store floats that are products of a block's
+ * scale and a small integer (Gemma QAT, int4 of Kimi K2), or FP4 levels (gpt-oss). A search for the
+ * least error may miss such scales, and larger types add error. A block is exact in a type if its
+ * decoded values, rounded to the type of the source, equal the source. */
+#ifndef HONE_QUANTIZE_EXACT_H
+#define HONE_QUANTIZE_EXACT_H
+
+#include "base/pool.h"
+#include "containers/gguf.h"
+
+/* Encodes a row of n weights, which were stored as `from`. Returns false, with dst undefined, if a
+ * block is not exact in `to`, a type with QF_EXACT. */
+bool exact_row(enum qtype to, enum qtype from, const float *x, int64_t n, uint8_t *dst);
+/* Returns whether some rows of a float tensor are exact in `to`; ordinary weights fail within a
+ * block. */
+bool exact_seems(const struct gguf_tensor *t, enum qtype to);
+/* Returns whether all rows of a float tensor are exact in `to`. Reads the tensor as far as it
+ * is. */
+bool exact_in(const struct gguf_tensor *t, enum qtype to, struct pool *pool);
+/* Returns the smallest type in which a float tensor is exact; QT_COUNT: none, or all weights are
+ * zero. */
+enum qtype exact_type(const struct gguf_tensor *t, struct pool *pool);
+
+#endif
