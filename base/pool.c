@@ -322,7 +322,7 @@ struct copy {
     const uint8_t *src;
     uint64_t n;
 };
-/* Copies the parts begin to end, each of COPY_BYTES but perhaps the last; a pool_fn. */
+/* Copies the parts begin to end - 1, each of COPY_BYTES but perhaps the last; a pool_fn. */
 static void copy_parts(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct copy *c = ctx;
     const uint64_t from = (uint64_t)begin * COPY_BYTES, to = (uint64_t)end * COPY_BYTES;

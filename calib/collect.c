@@ -67,7 +67,7 @@ struct adding {
     int64_t n_rows, ld, n;
 };
 enum { COLUMNS = 256 };
-/* Adds the powers of columns c0 to c1 to the sums; a pool_fn. */
+/* Adds the powers of column groups c0 to c1 - 1, of COLUMNS each, to the sums; a pool_fn. */
 static void add_columns(void *ctx, int64_t c0, int64_t c1, int worker) {
     const struct adding *a = ctx;
     (void)worker;

@@ -52,7 +52,7 @@ struct sizes { /* shape of the gradients dy [rows][ld], n per row */
     int64_t ld, n;
     float *gate;
 };
-/* Sets the weights of rows t0 to t1: the square root of the gradient's norm; a pool_fn. */
+/* Sets the weights of rows t0 to t1 - 1: the square root of the gradient's norm; a pool_fn. */
 static void weigh_rows(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct sizes *j = ctx;
     (void)worker;

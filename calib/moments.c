@@ -329,7 +329,7 @@ struct job {
     float *to;             /* destination of transpose_cols */
     int64_t rows, ld;
 };
-/* Transposes columns i0 to i1, multiplied by the rows' weights if any; a pool_fn. */
+/* Transposes columns i0 to i1 - 1, multiplied by the rows' weights if any; a pool_fn. */
 static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     (void)worker;

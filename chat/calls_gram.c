@@ -75,6 +75,7 @@ static gnode opened_text(struct gcalls *c, const char *opened) {
     return G_EPS;
 }
 
+/* Returns the rule for the whole answer: text, calls or both, as t allows. */
 static gnode answer_text(struct gcalls *c, const struct gram_tools *t) {
     static const char none[] = "{\"type\": \"object\", \"additionalProperties\": false}";
     static const char object[] = "{\"type\": \"object\"}";

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* Returns the text that opens the reasoning. */
 static const char *think_open(const struct toolparse *p) {
     return toolfmt_think_tag(p->f, false);
 }

@@ -86,7 +86,7 @@ static void one_query(const struct job *j, int64_t kv, int64_t t) {
         if (a->latent) kern->axpy(dq + own, val + i * j->wv, ds[i], vd);
     }
 }
-/* Computes the gradients of queries i0 to i1; a pool_fn. */
+/* Computes the gradients of queries i0 to i1 - 1; a pool_fn. */
 static void queries_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -109,7 +109,7 @@ static void some_keys(const struct job *j, int64_t kv, int64_t k0, int64_t k1) {
         }
     }
 }
-/* Computes the gradients of blocks i0 to i1 of keys and values; a pool_fn. */
+/* Computes the gradients of blocks i0 to i1 - 1 of keys and values; a pool_fn. */
 static void keys_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const int64_t end = j->t0 + j->nt, blocks = div_up(end, KEYS);
@@ -148,7 +148,7 @@ struct heads {
     float *dx;
     int64_t in, width; /* values per head in src0 and in dst */
 };
-/* Adds the input gradients of heads h0 to h1; a pool_fn. */
+/* Adds the input gradients of heads h0 to h1 - 1; a pool_fn. */
 static void product_range(void *ctx, int64_t h0, int64_t h1, int worker) {
     const struct heads *j = ctx;
     const int64_t k = j->w->ne[0], tail = j->in - k, heads = j->w->ne[2];

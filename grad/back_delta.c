@@ -25,7 +25,7 @@ struct conv {
     int64_t n_ch, width;
 };
 
-/* Adds the gradients of channels c0 to c1 of the convolution; a pool_fn. */
+/* Adds the gradients of channels c0 to c1 - 1 of the convolution; a pool_fn. */
 static void conv_range(void *ctx, int64_t c0, int64_t c1, int worker) {
     const struct conv *j = ctx;
     const float *x = j->k->dst;

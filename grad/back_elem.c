@@ -63,7 +63,7 @@ void back_matmul(struct grad *g, const struct gr_node *n, const struct kept *k) 
     grad_product(g, w, dy, g->reg[n->src[0]], g->n);
 }
 
-/* Adds the gradients of a sum for tokens t0 to t1; a pool_fn. */
+/* Adds the gradients of a sum for tokens t0 to t1 - 1; a pool_fn. */
 static void add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -102,7 +102,7 @@ void back_split_gate(struct grad *g, const struct gr_node *n, const struct kept 
     grad_tokens(g, split_range, &j);
 }
 
-/* Adds the gradients of x * sigmoid(gate) for tokens t0 to t1; a pool_fn. */
+/* Adds the gradients of x * sigmoid(gate) for tokens t0 to t1 - 1; a pool_fn. */
 static void sigmoid_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -129,7 +129,7 @@ static float factor(enum gr_factor f, float x, float *slope) {
     *slope = f == GR_SIGMOID_OF ? s * (1 - s) : s;
     return f == GR_SIGMOID_OF ? s : x > 20 ? x : log1pf(expf(x));
 }
-/* Adds the gradients of a product for tokens t0 to t1; a pool_fn. */
+/* Adds the gradients of a product for tokens t0 to t1 - 1; a pool_fn. */
 static void mul_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t from = grad_width(j->g, j->n->src[0]), times = j->width / from;
@@ -172,7 +172,7 @@ void back_fit_heads(struct grad *g, const struct gr_node *n, const struct kept *
         for (int64_t i = 0; i < both; i++) g->reg[n->src[0]][h * from + i] += dy[h * to + i];
 }
 
-/* Adds the gradients of SwiGLU for tokens t0 to t1; a pool_fn. */
+/* Adds the gradients of SwiGLU for tokens t0 to t1 - 1; a pool_fn. */
 static void swiglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -243,7 +243,7 @@ void back_geglu(struct grad *g, const struct gr_node *n, const struct kept *k) {
     back_act(g, &as, k);
 }
 
-/* Adds the gradients of a gated sum for tokens t0 to t1; a pool_fn. */
+/* Adds the gradients of a gated sum for tokens t0 to t1 - 1; a pool_fn. */
 static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t d = grad_width(j->g, j->n->src[1]);

@@ -147,7 +147,7 @@ static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, f
                        b->dup + r0 * j->f, j->f, b->dx + r0 * j->d, j->d, m, scratch);
 }
 
-/* Runs experts e0 to e1 forward and back; a pool_fn. */
+/* Runs experts e0 to e1 - 1 forward and back; a pool_fn. */
 static void experts_range(void *ctx, int64_t e0, int64_t e1, int worker) {
     const struct job *j = ctx;
     for (int64_t e = e0; e < e1; e++) {

@@ -37,7 +37,7 @@ static void norm_back(const struct job *j, const float *x, const float *dy, cons
     }
 }
 
-/* Adds the gradients of tokens t0 to t1; a pool_fn. */
+/* Adds the gradients of tokens t0 to t1 - 1; a pool_fn. */
 static void norm_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;

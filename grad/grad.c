@@ -95,7 +95,7 @@ struct product {
     float *dx;
     int64_t m, n_tok, n_cols; /* tokens in total and per task; tasks per token range */
 };
-/* Adds the input gradients of blocks i0 to i1 of tokens and columns; a pool_fn. */
+/* Adds the input gradients of blocks i0 to i1 - 1 of tokens and columns; a pool_fn. */
 static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct product *j = ctx;
     const int64_t k = j->w->ne[0], rows = j->w->ne[1];

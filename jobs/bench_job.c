@@ -26,6 +26,7 @@ static int pick_types(struct work *w, const char *text, bool wanted[QT_COUNT], s
     return 0;
 }
 
+/* Begins the table of kernels by type and adds its columns. */
 static void type_columns(struct emit *m) {
     emit_table(m, "types", "Kernels by type, one thread");
     emit_col(m, "type", "type");

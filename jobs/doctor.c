@@ -46,6 +46,7 @@ static void first_word(char out[64], const char *text) {
     snprintf(out, 64, "%.*s", (int)strcspn(text, " "), text);
 }
 
+/* Adds the table of libraries and their versions; line_editor NULL: none is used. */
 static void emit_libs(struct emit *m, const char *line_editor) {
     char pcre[64] = "?", pcre_short[64], xxh[32];
     if (pcre2_config(PCRE2_CONFIG_VERSION, NULL) < (int)sizeof pcre)
@@ -122,6 +123,7 @@ static void emit_isas(struct emit *m, const struct work *w) {
     emit_blas(m, &b);
 }
 
+/* Adds the table of CUDA devices with their memory. */
 static void emit_devices(struct emit *m) {
     emit_table(m, "devices", "CUDA devices");
     const char *const col[] = {"index",           "name",         "compute_capability",

@@ -53,6 +53,7 @@ static double bits_per_weight(uint64_t n_bytes, int64_t n_elems) {
     return n_elems ? 8.0 * (double)n_bytes / (double)n_elems : 0.0;
 }
 
+/* Adds parameters, size, bits per weight and the number of tensors. */
 static void emit_totals(struct emit *m, const struct totals *t, uint64_t file_bytes) {
     char size[48];
     emit_fmt_bytes(size, file_bytes);
@@ -85,6 +86,7 @@ static void emit_types(struct emit *m, const struct totals *t) {
     }
 }
 
+/* Begins the table of tensors and adds its columns. */
 static void begin_tensors(struct emit *m) {
     emit_table(m, "tensors", "tensors");
     emit_col(m, "name", "name");

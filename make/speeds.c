@@ -136,7 +136,7 @@ struct rows {
     enum search search;
 };
 
-/* Encodes rows begin to end; a pool_fn. */
+/* Encodes rows begin to end - 1; a pool_fn. */
 static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct rows *r = ctx;
     (void)worker;
@@ -278,7 +278,7 @@ static int time_feedback(struct fed_speed *out, const struct data *d, const stru
     return rc;
 }
 
-/* Times a type of each kind on n columns. */
+/* Times feedback for one type of each kind on matrices of n columns; sets s->fed[kind][at]. */
 static int time_kinds(struct speeds *s, const struct data *d, int at, int64_t n, struct err *e) {
     static const enum qtype type[FED_KINDS] = {QT_Q4_K, QT_IQ3_S, QT_IQ4_NL};
     float *m = fake_moments(d, n, e);

@@ -81,7 +81,7 @@ static void route_base(void *ud, const struct session_shown *r) {
 static void route_other(void *ud, const struct session_shown *r) {
     route(ud, PAIR_OTHER, r);
 }
-/* Copies the residual after the current block. */
+/* Copies the residual after the current block. A session observer; ud: the job. */
 static void keep_residual(void *ud, const struct session_shown *r) {
     struct seq_job *j = ud;
     if (r->block == j->block && j->to)

@@ -180,7 +180,7 @@ static void put_outcome(struct jw *w, const struct task *t, const struct reply_c
     }
 }
 
-/* Writes the record of choice i. */
+/* Writes the record of choice i. begun: the text that the answer continues, or NULL. */
 static void put_hone(struct served *d, struct jw *w, const struct task *t, int i,
                      const char *begun) {
     char when[40], id[33];

@@ -128,10 +128,12 @@ static bool recursive_macro(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return find_node(n->b, n->val, calls_name) >= 0;
 }
+/* Returns whether n is the operator **, which llama.cpp lacks. */
 static bool power(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return n->op == JO_POW;
 }
+/* Returns whether n is the operator //, which llama.cpp lacks. */
 static bool floor_division(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return n->op == JO_FLOORDIV;

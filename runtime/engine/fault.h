@@ -16,7 +16,7 @@ int fault_in_weights(const struct gguf *g, struct err *e);
  * block whose output has one when the tokens are run again, which resets the session. ids NULL: the
  * blocks are not checked. */
 int fault_find(struct session *s, const int32_t *ids, int64_t n, struct err *e);
-/* Fails like fault_find if any of the n_x values in x is not finite. */
+/* Returns 0 if all n_x values in x are finite; otherwise fails like fault_find(s, ids, n, e). */
 int fault_check(struct session *s, const double *x, int64_t n_x, const int32_t *ids, int64_t n,
                 struct err *e);
 

@@ -61,7 +61,7 @@ struct job {
     struct pack_item it;
     uint8_t *dst;
 };
-/* Packs groups g0 to g1; a pool_fn. */
+/* Packs groups g0 to g1 - 1; a pool_fn. */
 static void pack_task(void *ctx, int64_t g0, int64_t g1, int worker) {
     const struct job *j = ctx;
     (void)worker;

@@ -185,7 +185,8 @@ static void take_rows(struct picture *v, struct picture *from) {
     }
 }
 
-/* Computes an image that is new, or whose embeddings were dropped (v), and holds it. */
+/* Computes an image and holds it. v NULL: the image is new, and *index becomes its number;
+ * otherwise v, number *index, whose embeddings were dropped, gets them back. */
 static int compute(struct pictures *p, const void *bytes, size_t n, const char *hash,
                    struct picture *v, int *index, struct err *e) {
     struct picture *made = xcalloc(1, sizeof *made);

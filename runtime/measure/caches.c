@@ -68,6 +68,7 @@ struct caches {
     char (*label)[64];
 };
 
+/* Begins the table of cache types and adds its columns. */
 static void emit_columns(struct emit *m) {
     static const char *const col[][2] = {
         {"head_dim", "head"},

@@ -55,7 +55,7 @@ static void attend(const struct job *j, const struct tile *t, int64_t head, floa
     }
 }
 
-/* Computes attention for tasks i0 to i1, each one tile and head; a pool_fn. */
+/* Computes attention for tasks i0 to i1 - 1, each one tile and head; a pool_fn. */
 static void attend_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     float *scratch = j->scratch + worker * scratch_of(j->v);

@@ -258,7 +258,7 @@ static void step(const struct run *r, const struct tower_step *s, struct chunk *
     c->n = c->rows / s->square;
 }
 
-/* Runs the segment's steps on chunks i0 to i1; a pool_fn. */
+/* Runs the segment's steps on chunks i0 to i1 - 1; a pool_fn. */
 static void chunk_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct run *r = ctx;
     const struct vision_tower *v = r->v;

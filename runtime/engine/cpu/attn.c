@@ -316,7 +316,7 @@ static void write_rows(const struct job *j, const struct work *w, const struct s
 
 /* ---- tasks ---- */
 
-/* Computes attention tiles i0 to i1; a pool_fn. */
+/* Computes attention tiles i0 to i1 - 1; a pool_fn. */
 static void tile_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     for (int64_t i = i0; i < i1; i++) {
