@@ -84,6 +84,7 @@ static int open_pictures(struct run *r, struct err *e) {
     log_info("images are read by %s", path);
     const int rc = pictures_open(&r->pictures, path, r->m, r->w->pool, r->w->isa, e);
     free(found);
+    if (!rc) pictures_limit(r->pictures, r->a.image_tokens, 0);
     return rc;
 }
 

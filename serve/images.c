@@ -87,6 +87,7 @@ static int open_pictures(struct served *d, struct fault *f) {
                          "(mmproj-*.gguf) next to it");
     if (pictures_open(&d->pictures, d->mmproj, d->core.m, o->pool, o->isa, &e))
         return fault_set(f, 500, NULL, NULL, "%s", e.msg);
+    pictures_limit(d->pictures, 0, session_get_opts(d->core.s)->n_ctx);
     log_info("images are read by %s", d->mmproj);
     return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "containers/gguf.h"
 #include "base/mem.h"
+#include "template/chat_media.h"
 #include "template/chat_span.h"
 
 enum { N_SPECIAL = 4 };
@@ -233,51 +234,19 @@ static int64_t tokens_before(const struct tok *t, const struct chat_prompt *p,
     return same;
 }
 
-/* Appends text [from, to) and moves the spans that begin there by `shift` bytes; *span: the next
- * span. */
-static void copy_text(const struct buf *text, size_t from, size_t to, size_t shift, int *span,
-                      struct jinja_spans *s, struct buf *out) {
-    for (; *span < s->n && s->v[*span].start < to; ++*span) {
-        s->v[*span].start += shift;
-        s->v[*span].end += shift;
-    }
-    buf_add(out, text->data + from, to - from);
-}
-
-/* Replaces the placeholders that the template itself wrote by the texts of the images. Texts of the
- * conversation that look like a placeholder stay. */
-static int put_media(const struct chat_media *m, struct buf *text, struct jinja_spans *s,
+/* Replaces the placeholders of images in the rendered text. */
+static int put_media(const struct chat_media *m, struct jinja_spans *s, struct chat_prompt *out,
                      struct err *e) {
     struct tok_range *input = xcalloc((size_t)s->n + 1, sizeof *input);
     const int n_input = ranges_of(s, input);
-    const size_t len = strlen(m->placeholder);
-    struct buf out = {0};
-    size_t done = 0, at = 0;
-    int range = 0, span = 0, n = 0;
-    while (at + len <= text->len) {
-        const char *found = memmem(text->data + at, text->len - at, m->placeholder, len);
-        if (!found) break;
-        at = (size_t)(found - text->data);
-        while (range < n_input && input[range].end <= at) range++;
-        if (range < n_input && input[range].start < at + len) {
-            at = input[range].end;
-            continue;
-        }
-        copy_text(text, done, at, out.len - done, &span, s, &out);
-        if (n < m->n) buf_str(&out, m->text[n]);
-        n++;
-        done = at += len;
-    }
-    copy_text(text, done, text->len, out.len - done, &span, s, &out);
-    buf_str(&out, "");
+    out->n_media = chat_media_put(m, input, n_input, &out->text, s);
     free(input);
-    buf_release(text);
-    *text = out;
-    if (n == m->n) return 0;
+    if (out->n_media == m->n) return 0;
     return err_set(e, ERR_USAGE,
                    "the conversation has %d image%s, but the model's chat template writes %d "
                    "placeholder%s (%s)",
-                   m->n, m->n == 1 ? "" : "s", n, n == 1 ? "" : "s", m->placeholder);
+                   m->n, m->n == 1 ? "" : "s", out->n_media, out->n_media == 1 ? "" : "s",
+                   m->placeholder);
 }
 
 /* Returns how many of the ids are control tokens. */
@@ -304,7 +273,7 @@ int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, siz
         return (int)e->code;
     }
     buf_str(&out->text, "");
-    int rc = media ? put_media(media, &out->text, &spans, e) : 0;
+    int rc = media ? put_media(media, &spans, out, e) : 0;
     struct tok_range *plain = xcalloc((size_t)spans.n + 1, sizeof *plain);
     const int n = special == CHAT_PARSE ? 0 : ranges_of(&spans, plain);
     if (!rc)

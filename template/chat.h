@@ -45,6 +45,7 @@ struct chat_prompt { /* zero-initialised: empty */
     int64_t n_head;            /* tokens before the first non-system message; 0: unknown */
     int n_forged;              /* control token texts turned into plain text */
     struct jinja_spans *spans; /* origins of the bytes of text; NULL: not rendered */
+    int n_media;               /* placeholders of images found in the text */
     bool refused;              /* the template raised an error or cannot render this conversation */
 };
 void chat_prompt_release(struct chat_prompt *p);
@@ -54,6 +55,9 @@ struct chat_media {
     const char *placeholder; /* "<|image_pad|>" */
     char *const *text;       /* [n], in the order of the conversation; may contain control tokens */
     int n;
+    /* A text that represents an image in the messages' own texts, for templates that know no
+     * images; unknown to the authors of the messages. NULL: the template writes placeholders. */
+    const char *mark;
 };
 /* Renders a conversation as chat_render_text does and tokenizes it with t, replacing the contents
  * of *out. `special`: whether control token texts within the conversation are recognised. kwargs as

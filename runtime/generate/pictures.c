@@ -25,7 +25,8 @@ struct picture {
 };
 struct pictures {
     struct vision_tower *tower;
-    const struct vision_params *params;
+    struct vision_params params;
+    int64_t n_most;         /* tokens of an image; 0: not limited */
     int32_t holder;         /* the control token that represents the rows of a view */
     pthread_mutex_t adding; /* held while an image is computed */
     pthread_mutex_t lock;   /* protects the fields below */
@@ -39,7 +40,7 @@ struct pictures {
 static int check_model(struct pictures *p, const struct model *m, const char *mmproj,
                        struct err *e) {
     const int64_t width = vision_width(p->tower), want = m->hp.d[HD_EMBD];
-    const char *holder = image_row_token(p->params->type);
+    const char *holder = image_row_token(p->params.type);
     if (width != want)
         return err_set(e, ERR_DATA,
                        "%s belongs to another model: its embeddings have %lld values, the model's "
@@ -61,7 +62,7 @@ int pictures_open(struct pictures **out, const char *mmproj, const struct model 
     TRY(vision_open(&tower, mmproj, pool, isa, e));
     struct pictures *p = xcalloc(1, sizeof *p);
     p->tower = tower;
-    p->params = vision_params(tower);
+    p->params = *vision_params(tower);
     pthread_mutex_init(&p->adding, NULL);
     pthread_mutex_init(&p->lock, NULL);
     const int rc = check_model(p, m, mmproj, e);
@@ -70,6 +71,14 @@ int pictures_open(struct pictures **out, const char *mmproj, const struct model 
     else
         *out = p;
     return rc;
+}
+
+void pictures_limit(struct pictures *p, int64_t n_view, int64_t n_image) {
+    const int64_t side = (int64_t)p->params.patch * p->params.merge, pixels = n_view * side * side;
+    if (n_view && p->params.max_pixels > pixels) p->params.max_pixels = pixels;
+    if (p->params.max_pixels && p->params.min_pixels >= p->params.max_pixels)
+        p->params.min_pixels = 0;
+    p->n_most = n_image;
 }
 
 /* Releases the rows computed for the image's views; they can be computed again. */
@@ -123,14 +132,27 @@ static int encode(const struct pictures *p, const struct pixels *px, struct pict
     return 0;
 }
 
+static int check_tokens(const struct pictures *p, const struct pixels *px, struct err *e) {
+    int64_t n = 0;
+    for (int i = 0; i < px->n_views; i++) {
+        int w, h;
+        view_grid(&p->params, &px->view[i], &w, &h);
+        n += (int64_t)w * h;
+    }
+    if (!p->n_most || n <= p->n_most) return 0;
+    return err_set(e, ERR_USAGE, "the image has %lld tokens, but the context only %lld: shrink it",
+                   (long long)n, (long long)p->n_most);
+}
+
 /* Decodes an image and computes its embeddings. The caller frees the picture, also after an
  * error. */
 static int load(const struct pictures *p, const void *bytes, size_t n, struct picture *v,
                 struct err *e) {
     struct image im = {0};
     int rc = image_decode(bytes, n, &im, e);
-    if (!rc) rc = image_prepare(p->params, &im, &v->px, e);
+    if (!rc) rc = image_prepare(&p->params, &im, &v->px, e);
     image_release(&im);
+    if (!rc) rc = check_tokens(p, &v->px, e);
     if (!rc) v->view = xcalloc((size_t)v->px.n_views, sizeof *v->view);
     if (!rc) rc = encode(p, &v->px, v, e);
     pixels_drop(&v->px);
@@ -241,17 +263,25 @@ static const struct picture *picture_at(struct pictures *p, int index) {
 /* ---- in the prompt ---- */
 
 const char *pictures_placeholder(const struct pictures *p) {
-    return image_placeholder(p->params->type);
+    return image_placeholder(p->params.type);
 }
 
 char *pictures_text(struct pictures *p, int index, int place) {
     struct image_prompt pr;
     struct buf text = {0};
-    image_prompt(p->params, &picture_at(p, index)->px, place, &pr);
+    image_prompt(&p->params, &picture_at(p, index)->px, place, &pr);
     for (int i = 0; i < pr.n_parts; i++)
-        buf_str(&text, pr.part[i].text ? pr.part[i].text : image_row_token(p->params->type));
+        buf_str(&text, pr.part[i].text ? pr.part[i].text : image_row_token(p->params.type));
     image_prompt_release(&pr);
     return buf_take(&text);
+}
+
+char *pictures_text_around(struct pictures *p, int index, int place) {
+    const char *before, *after;
+    image_around(p->params.type, &before, &after);
+    char *text = pictures_text(p, index, place), *all = xasprintf("%s%s%s", before, text, after);
+    free(text);
+    return all;
 }
 
 /* Appends the ids of the rows that the next control token represents; *image and *part: the place
@@ -261,7 +291,7 @@ static bool add_rows(struct pictures *p, const int *index, int n, int *image, in
     for (; *image < n; ++*image, *part = 0) {
         const struct picture *v = picture_at(p, index[*image]);
         struct image_prompt pr;
-        image_prompt(p->params, &v->px, 0, &pr);
+        image_prompt(&p->params, &v->px, 0, &pr);
         while (*part < pr.n_parts && pr.part[*part].text) ++*part;
         const bool found = *part < pr.n_parts;
         if (found) {
@@ -293,7 +323,7 @@ int pictures_expand(struct pictures *p, const int *index, int n, struct ids *ids
         ids_release(&out);
         ids_release(&rest);
         return err_set(e, ERR_USAGE, "the conversation contains the control token %s of images",
-                       image_row_token(p->params->type));
+                       image_row_token(p->params.type));
     }
     ids_release(ids);
     *ids = out;

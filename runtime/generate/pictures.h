@@ -15,6 +15,10 @@ struct pictures;
 int pictures_open(struct pictures **out, const char *mmproj, const struct model *m,
                   struct pool *pool, enum kern_isa isa, struct err *e);
 void pictures_free(struct pictures *p); /* accepts NULL */
+/* Sets limits before the first image. n_view: tokens of a view, to which images are shrunk if the
+ * projector takes images of any size; 0: as published. n_image: tokens from which an image is
+ * refused instead of computed; 0: none. */
+void pictures_limit(struct pictures *p, int64_t n_view, int64_t n_image);
 
 /* Decodes an image and computes its embeddings, unless the same bytes have been added before.
  * *index names it. The embeddings stay in memory at least until each call is matched by one of
@@ -28,6 +32,8 @@ const char *pictures_placeholder(const struct pictures *p);
 /* Returns the text that replaces the placeholder of image `index`, the place-th of the
  * conversation. In it, one control token represents the rows of each view. The caller frees it. */
 char *pictures_text(struct pictures *p, int index, int place);
+/* Returns the same with what chat templates write around a placeholder. */
+char *pictures_text_around(struct pictures *p, int index, int place);
 /* Replaces these control tokens by the ids of the rows; index: the images in their order [n].
  * *n_head: a number of tokens, which grows if it includes rows. */
 int pictures_expand(struct pictures *p, const int *index, int n, struct ids *ids, int64_t *n_head,

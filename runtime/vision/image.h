@@ -113,6 +113,8 @@ void image_prompt(const struct vision_params *p, const struct pixels *px, int in
 void image_prompt_release(struct image_prompt *pr);
 /* Returns the token that chat templates write for an image and that image_prompt() replaces. */
 const char *image_placeholder(enum projector type);
+/* Sets *before and *after to what chat templates write around a placeholder. */
+void image_around(enum projector type, const char **before, const char **after);
 /* Returns the control token for a row of embeddings: "<|image_pad|>", "<image_soft_token>". */
 const char *image_row_token(enum projector type);
 

@@ -10,8 +10,10 @@
 #include "runtime/vision/image.h"
 
 static const struct form {
-    const char *token;       /* placeholder, one token */
-    const char *row;         /* token of a row of embeddings; NULL: the same */
+    const char *token; /* placeholder, one token */
+    const char *row;   /* token of a row of embeddings; NULL: the same */
+    const char *opens; /* what templates write before the placeholder, and after it */
+    const char *closes;
     const char *before;      /* the image */
     const char *index;       /* before that; %d: number of the image; NULL: none */
     const char *tile;        /* before a tile; %d, %d: its row and column */
@@ -24,9 +26,11 @@ static const struct form {
     const char *line_end; /* between two lines of a view's tokens; NULL: none */
     const char *after;
 } forms[PROJ_COUNT] = {
-    [PROJ_QWEN2VL] = {.token = "<|image_pad|>"},
-    [PROJ_QWEN25VL] = {.token = "<|image_pad|>"},
-    [PROJ_QWEN3VL] = {.token = "<|image_pad|>"},
+#define QWEN                                                                                       \
+    { .token = "<|image_pad|>", .opens = "<|vision_start|>", .closes = "<|vision_end|>" }
+    [PROJ_QWEN2VL] = QWEN,
+    [PROJ_QWEN25VL] = QWEN,
+    [PROJ_QWEN3VL] = QWEN,
     [PROJ_GEMMA3] = {.token = "<start_of_image>",
                      .row = "<image_soft_token>",
                      .before = "\n\n<start_of_image>",
@@ -40,14 +44,21 @@ static const struct form {
                        .whole = "<fake_token_around_image><global-img>",
                        .whole_split = "\n<fake_token_around_image><global-img>",
                        .after = "<fake_token_around_image>"},
-    [PROJ_INTERNVL] = {.token = "<IMG_CONTEXT>", .before = "<img>", .after = "</img>"},
+    [PROJ_INTERNVL] = {.token = "<IMG_CONTEXT>",
+                       .closes = "\n",
+                       .before = "<img>",
+                       .after = "</img>"},
     [PROJ_LFM2] = {.token = "<image>",
                    .before = "<|image_start|>",
                    .tile = "<|img_row_%d_col_%d|>",
                    .whole_split = "<|img_thumbnail|>",
                    .after = "<|image_end|>"},
-    [PROJ_GLM4V] = {.token = "<|image|>"},
-    [PROJ_KIMIVL] = {.token = "<|media_pad|>"},
+    [PROJ_GLM4V] = {.token = "<|image|>",
+                    .opens = "<|begin_of_image|>",
+                    .closes = "<|end_of_image|>"},
+    [PROJ_KIMIVL] = {.token = "<|media_pad|>",
+                     .opens = "<|media_start|>image<|media_content|>",
+                     .closes = "<|media_end|>"},
     [PROJ_MINICPMV] = {.token = "<|image_pad|>",
                        .index = "<image_id>%d</image_id>",
                        .tile = "<slice>",
@@ -60,6 +71,11 @@ static const struct form {
 
 const char *image_placeholder(enum projector type) {
     return forms[type].token;
+}
+
+void image_around(enum projector type, const char **before, const char **after) {
+    *before = forms[type].opens ? forms[type].opens : "";
+    *after = forms[type].closes ? forms[type].closes : "";
 }
 
 const char *image_row_token(enum projector type) {

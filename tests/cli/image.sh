@@ -27,6 +27,9 @@ printf '[{"role": "user", "content": [{"type": "image_url", "image_url": {"url":
 answer --chat "$t/chat.json" > "$t/o" 2> "$t/e" || :
 check two 'a conversation with images'
 
+answer 'What is this?' --image $p/420.jpg --image-tokens 16 > "$t/o" 2> "$t/e" || :
+grep -q '"prompt_tokens": 34,' "$t/o" || say "16 tokens: $(cat "$t/o" "$t/e")"
+
 # refused
 answer 'x' --image $p/decode.json > "$t/o" 2> "$t/e" && say 'a text was taken for an image'
 grep -q 'decode.json: the data are not an image' "$t/e" || say "not an image: $(cat "$t/e")"
@@ -35,8 +38,14 @@ grep -q 'none.png' "$t/e" || say "missing: $(cat "$t/e")"
 mkdir "$t/alone" && ln "$t/v/m.gguf" "$t/alone/m.gguf"
 "$HONE" run "$t/alone/m.gguf" x --image $p/420.jpg > "$t/o" 2> "$t/e" && say 'no projector file'
 grep -q 'no projector file of this model' "$t/e" || say "no projector: $(cat "$t/e")"
-"$HONE" convert tests/golden/models/qwen35 -o "$t/v/plain.gguf" --type f32 -q > "$t/o" 2>&1
-"$HONE" run "$t/v/plain.gguf" x --image $p/420.jpg > "$t/o" 2> "$t/e" && say 'a template without images'
+# a template that knows no images gets what others write
+printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > "$t/hf/chat_template.jinja"
+"$HONE" convert "$t/hf" -o "$t/v/plain.gguf" --type f32 -q > "$t/o" 2>&1 || say "convert: $(cat "$t/o")"
+"$HONE" run "$t/v/plain.gguf" --chat "$t/chat.json" --act f32 --kv-type f32 --temp 0 -n 24 --raw --json -q > "$t/o" 2> "$t/e" || :
+check two 'a template without images'
+printf '%s' 'nothing' > "$t/hf/chat_template.jinja"
+"$HONE" convert "$t/hf" -o "$t/v/none.gguf" --type f32 -q > "$t/o" 2>&1 || say "convert: $(cat "$t/o")"
+"$HONE" run "$t/v/none.gguf" x --image $p/420.jpg > "$t/o" 2> "$t/e" && say 'a template without messages'
 grep -q 'chat template does not accept images' "$t/e" || say "template: $(cat "$t/e")"
 
 # ---- hone serve: the same answer in every API, also from the prefix cache ----
