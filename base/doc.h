@@ -29,6 +29,7 @@ cJSON *doc_find(const char *dir, const char *name, uint64_t max_bytes);
 
 /* ---- access (an object, or NULL) ------------------------------------------------------------- */
 
+/* Returns the member `name`; NULL if missing or obj is no object. */
 const cJSON *doc_get(const cJSON *obj, const char *name);
 const cJSON *doc_first(const cJSON *v); /* first child of an object or array; follow ->next */
 const char *doc_str(const cJSON *obj, const char *name);           /* NULL: not a string */

@@ -129,6 +129,7 @@ enum { GRAM_CALL_STEPS = 20000000 };
 
 /* ---- one answer ---- */
 
+/* Returns the state at the start of a text; release it with gram_end(). */
 struct gram_state *gram_begin(struct grammar *g);
 /* Returns a copy of the state; release it with gram_end(). */
 struct gram_state *gram_copy(const struct gram_state *s);

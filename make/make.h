@@ -258,7 +258,8 @@ int make_tools(struct make *mk, struct err *e);
  * files that are still in the folder but were not made by this run. Files whose results are not
  * comparable are skipped with a warning. */
 void make_earlier(struct make *mk, const cJSON *old, cJSON *now);
-/* Writes results and reports, or publishes the folder. */
+/* Writes the results and, with a model, publishes the folder with its card; otherwise only the
+ * reports. */
 int make_report(struct make *mk, struct err *e);
 /* Computes the SHA-256 of an output, cached by the hash of its content. */
 int make_checksum(struct make *mk, const char *path, const char *hash, char hex[65], struct err *e);

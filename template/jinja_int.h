@@ -377,6 +377,7 @@ void jx_str_copy(struct jctx *c, char *to, const char *s, size_t n);
 
 /* ---- jinja_span.c: only with c->span --------------------------------------------------------- */
 
+/* Returns n bytes of string memory whose origins are traced. */
 char *jspan_alloc(struct jctx *c, size_t n);
 /* Copies n bytes of a string and their origins. */
 void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
@@ -525,6 +526,7 @@ int64_t ju_find(struct jval s, struct jval sub, size_t from); /* byte offset or 
 
 /* ---- jinja_big.c ----------------------------------------------------------------------------- */
 
+/* Returns the integer of n digits in the base; fails above 4300 digits. neg: negated. */
 struct jval jbig_parse(struct jctx *c, const char *digits, size_t n, int base, bool neg);
 struct jval jbig_bin(struct jctx *c, enum jop op, struct jval a, struct jval b); /* ints and bigs */
 /* Compares two integers: -1, 0 or 1. */
@@ -539,6 +541,7 @@ struct jval jbig_from_double(struct jctx *c, double d); /* integral, any size */
 
 /* ---- jinja_ops.c ----------------------------------------------------------------------------- */
 
+/* Returns a op b as Python computes it; fails for types that op does not accept. */
 struct jval jop_bin(struct jctx *c, enum jop op, struct jval a, struct jval b);
 /* Returns -v or, if neg is false, +v; fails unless v is a number. */
 struct jval jop_neg(struct jctx *c, struct jval v, bool neg);
@@ -555,6 +558,7 @@ bool jop_compare(struct jctx *c, enum jop op, struct jval a, struct jval b);
 
 /* ---- jinja_eval.c ---------------------------------------------------------------------------- */
 
+/* Renders the whole template: runs its body in the root scope. */
 void jeval_root(struct jctx *c);
 /* Calls f: a macro, function, loop or joiner. Fails if f is not callable. */
 struct jval jeval_call(struct jctx *c, struct jval f, struct jargs *a);
@@ -564,6 +568,7 @@ struct jval jeval_loop_attr(struct jctx *c, struct jloop *l, struct jval name);
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
+/* Returns the filter of this name; NULL: unknown. */
 const struct jrow *jlib_filter(struct jval name);
 /* Returns the test of this name; NULL: unknown. */
 const struct jrow *jlib_test(struct jval name);

@@ -181,8 +181,7 @@ struct cuda_plan { /* bytes */
 /* Decides the device of each layer and of its experts and the length of passes (fit.h), and lays
  * out the session accordingly. p: device memory of each part. Closes parts without layers. ERR_SYS,
  * with the numbers: the model does not fit. ERR_USAGE: what --place requests is impossible. */
-int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES],
-                     struct err *e); /* split.c */
+int exec_cuda_settle(struct session *s, struct cuda_plan p[CACHE_PLACES], struct err *e);
 /* Computes the device memory that part d needs. */
 void exec_cuda_plan(struct cuda *d, struct cuda_plan *p);
 /* Sets the part's pointers into two buffers of p->regs and p->work bytes. */
@@ -194,7 +193,8 @@ void exec_cuda_lay_out(struct cuda *d, void *regs, void *work);
 uint64_t exec_cuda_rows_bytes(int64_t n);
 /* Makes sequences keep their cache and states on the device from now on. */
 void exec_cuda_own_cache(struct session *s);
-void exec_cuda_close_part(struct cuda *d); /* backend.c */
+/* Frees the part and everything that it has on its device. */
+void exec_cuda_close_part(struct cuda *d);
 /* Grows the sequences' pages for the rows of the pass and uploads their description and changed
  * page tables. */
 int exec_cuda_rows(struct session *s, struct err *e);
