@@ -60,7 +60,7 @@ void kv_put(const struct kern *k, const struct kv_type *t, const float *x, uint8
     float turned[KV_MAX_DIM];
     if (t->rotated) { /* row_bytes has rejected longer rows */
         memcpy(turned, x, (size_t)n * sizeof *x);
-        kv_rotate(turned, n);
+        kv_turn(t, turned, n, is_value);
         x = turned;
     }
     t->put(t, k, x, row, n, is_value);

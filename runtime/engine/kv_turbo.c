@@ -84,6 +84,25 @@ void kv_rotate_back(float *x, int64_t n) {
     flip_signs(x, n, SEED_ROTATE);
 }
 
+enum { VALUE_SLICE = 64 };
+/* Rotates slices of a row of blocks; the transform is its own inverse. */
+static void turn_blocks(float *x, int64_t n, bool is_value) {
+    const int64_t d = is_value ? VALUE_SLICE : power_of_two_in(n);
+    for (int64_t i = 0; i < n && n % VALUE_SLICE == 0; i += d) hadamard(x + i, d);
+}
+void kv_turn(const struct kv_type *t, float *x, int64_t n, bool is_value) {
+    if (t->key)
+        kv_rotate(x, n);
+    else
+        turn_blocks(x, n, is_value);
+}
+void kv_turn_back(const struct kv_type *t, float *x, int64_t n, bool is_value) {
+    if (t->key)
+        kv_rotate_back(x, n);
+    else
+        turn_blocks(x, n, is_value);
+}
+
 /* ---- scales ---- */
 
 /* Returns the scale at which codes of unit variance have the norm of y; yy: y . y, d: values. */

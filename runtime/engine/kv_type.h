@@ -30,7 +30,7 @@ enum kv_flag {
 struct kv_type {
     const char *name;
     enum qtype type; /* block type; QT_COUNT: only a cache layout */
-    bool rotated;    /* rows are stored as kv_rotate(row): queries are also rotated, outputs are
+    bool rotated;    /* rows are stored as kv_turn(row): queries are also rotated, outputs are
                         rotated back */
     int32_t block;   /* row lengths are multiples of this */
     unsigned flags;  /* bits of enum kv_flag */
@@ -64,6 +64,14 @@ double kv_type_bits(const struct kv_type *t, int64_t n); /* per value, in rows o
 void kv_rotate(float *x, int64_t n);
 /* Undoes kv_rotate() on n values in place. */
 void kv_rotate_back(float *x, int64_t n);
+
+/* Rotates a key or value of n values as rows of a rotated type are: tq codes by kv_rotate, blocks
+ * as llama.cpp rotates quantized caches (its PR 21038): x becomes H x / sqrt(d) for every slice of
+ * d values, where d is the largest power of two that divides n for keys and 64 for values; rows
+ * that are not a multiple of 64 stay as they are. */
+void kv_turn(const struct kv_type *t, float *x, int64_t n, bool is_value);
+/* Undoes kv_turn() on n values in place. */
+void kv_turn_back(const struct kv_type *t, float *x, int64_t n, bool is_value);
 
 /* Returns the size of a row of n values in rotated Lloyd-Max codes. kv_turbo_put and kv_turbo_get
  * are the codec of the table rows. */

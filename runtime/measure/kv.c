@@ -106,7 +106,7 @@ static void time_once(const struct scene *s, const struct kv_type *t, const floa
     double t0 = progress_now_s();
     for (int64_t j = 0; j < s->n; j++) {
         memcpy(turned, x + j * s->dim, (size_t)s->dim * sizeof *turned);
-        if (t->rotated) kv_rotate(turned, s->dim);
+        if (t->rotated) kv_turn(t, turned, s->dim, is_value);
         t->put(t, &s->kern, turned, s->rows + (uint64_t)j * row, s->dim, is_value);
     }
     double t1 = progress_now_s();
@@ -150,9 +150,9 @@ static void measure_types(struct scene *s, const struct kv_type *kt, const struc
     out->kld = 0;
     for (int64_t t = 0; t < N_QUERIES; t++) {
         memcpy(q, s->q + t * s->dim, (size_t)s->dim * sizeof *q);
-        if (kt->rotated) kv_rotate(q, s->dim);
+        if (kt->rotated) kv_turn(kt, q, s->dim, false);
         attend_query(s, q, s->k2, s->v2, s->p2, o);
-        if (vt->rotated) kv_rotate_back(o, s->dim);
+        if (vt->rotated) kv_turn_back(vt, o, s->dim, true);
         out->kld += weight_kld(s->p + t * s->n, s->p2, s->n) / N_QUERIES;
         for (int64_t i = 0; i < s->dim; i++) {
             double want = (double)s->out[t * s->dim + i], d = (double)o[i] - want;

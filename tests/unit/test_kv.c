@@ -80,13 +80,45 @@ static void test_rotation(void) {
     }
 }
 
+/* Checks the rotation of blocks against the closed form of llama.cpp's matrices: entry (i, k) of a
+ * slice of d values is (-1)^(number of ones in i & k) / sqrt(d); d is 64 for values, and for keys
+ * the largest power of two that divides the head. */
+static void test_as_llama(void) {
+    static const struct {
+        int n, key, value; /* slices; 0: not rotated */
+    } rows[] = {{64, 64, 64}, {128, 128, 64}, {192, 64, 64}, {256, 256, 64}, {96, 0, 0}};
+    const struct kv_type *t = kv_type_find("q8_0-rot");
+    CHECK(t && t->rotated);
+    for (size_t r = 0; t && r < sizeof rows / sizeof *rows; r++)
+        for (int value = 0; value < 2; value++) {
+            const int n = rows[r].n, d = value ? rows[r].value : rows[r].key;
+            double worst = 0, back = 0;
+            float *x = xmalloc((size_t)n * sizeof *x);
+            for (int i = 0; i < n; i++) {
+                memset(x, 0, (size_t)n * sizeof *x);
+                x[i] = 1;
+                kv_turn(t, x, n, value);
+                for (int k = 0; k < n; k++) {
+                    const bool same = d && i / d == k / d;
+                    const int ones = same ? __builtin_popcount((unsigned)(i % d & k % d)) : 0;
+                    const double want = !d ? i == k : same ? (ones & 1 ? -1 : 1) / sqrt(d) : 0;
+                    worst = fmax(worst, fabs((double)x[k] - want));
+                }
+                kv_turn_back(t, x, n, value);
+                for (int k = 0; k < n; k++) back = fmax(back, fabs((double)x[k] - (i == k)));
+            }
+            CHECK(worst < 1e-6 && back < 1e-5);
+            free(x);
+        }
+}
+
 /* Makes a round trip through type t; returns its input and output, rotated if the type is. */
 static void trip(const struct kv_type *t, const float *x, float *in, float *out, int64_t n,
                  bool is_value) {
     uint8_t *row = xmalloc((size_t)t->row_bytes(t, n) + 16);
     memset(row, 0xa5, (size_t)t->row_bytes(t, n) + 16);
     memcpy(in, x, (size_t)n * sizeof *x);
-    if (t->rotated) kv_rotate(in, n);
+    if (t->rotated) kv_turn(t, in, n, is_value);
     t->put(t, &kern, in, row, n, is_value);
     t->get(t, &kern, row, out, n, is_value);
     for (int i = 0; i < 16; i++) CHECK(row[t->row_bytes(t, n) + (uint64_t)i] == 0xa5);
@@ -329,6 +361,7 @@ int main(void) {
     kern_init(&kern, kern_isa_best());
     RUN(test_codebooks);
     RUN(test_rotation);
+    RUN(test_as_llama);
     RUN(test_errors);
     RUN(test_factors);
     RUN(test_qjl_estimator);

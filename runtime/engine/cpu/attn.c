@@ -186,8 +186,8 @@ static void load_queries(const struct job *j, const struct work *w) {
         float *to = w->q + r * w->hd;
         const int64_t k_dim = w->hd - j->n->attn.latent;
         for (int64_t i = 0; i < w->hd; i++) to[i] = q[i] * j->n->attn.scale;
-        if (j->kv->kt->rotated) kv_rotate(to, k_dim);
-        if (j->n->attn.latent && j->kv->vt->rotated) kv_rotate(to + k_dim, w->vd);
+        if (j->kv->kt->rotated) kv_turn(j->kv->kt, to, k_dim, false);
+        if (j->n->attn.latent && j->kv->vt->rotated) kv_turn(j->kv->vt, to + k_dim, w->vd, true);
     }
 }
 
@@ -310,7 +310,7 @@ static void write_rows(const struct job *j, const struct work *w, const struct s
         const float inv = (float)(1 / sum);
         float *dst = row_of(j, w, j->n->dst, r, w->vd);
         for (int64_t i = 0; i < w->vd; i++) dst[i] = from->out[r * w->vd + i] * inv;
-        if (j->kv->vt->rotated) kv_rotate_back(dst, w->vd);
+        if (j->kv->vt->rotated) kv_turn_back(j->kv->vt, dst, w->vd, true);
     }
 }
 
