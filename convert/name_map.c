@@ -217,8 +217,8 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
     return 0;
 }
 
-/* Changes the transform to a copy if the table expects a fused matrix, but the folder stores the
- * part separately. */
+/* Changes the item's transform from splitting a fused matrix to copying if the folder's tensor
+ * `name` is the item's own part, of width want[0]. */
 static void unfused(const struct mapping *m, struct item *it, const char *name,
                     const int64_t want[4]) {
     const int64_t i = lookup(m, name);

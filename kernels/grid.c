@@ -102,8 +102,8 @@ static unsigned base64_byte(const char *text, int i) {
     return (pair >> (4 - 2 * (i % 3))) & 255u;
 }
 
-/* Expands n codes, of `per` level indices of `bits` bits each, into n vectors of level bytes.
- * Stores the two halves of each code in no [2][n]. */
+/* Decodes n ascending codes from the base64 differences in `text`. Each code is `per` indices of
+ * `bits` bits: out [n][per] receives their levels, no [2][n] the codes' halves, one byte each. */
 static void expand(const char *text, int n, int per, int bits, const uint8_t *level, uint8_t *out,
                    uint8_t *no) {
     unsigned code = 0;
