@@ -239,9 +239,9 @@ static void scan_rows(void *ctx, int64_t begin, int64_t end, int worker) {
 }
 
 /* Scans the first, middle and last rows and, if they are exact, with `all` the others. Returns
- * whether the rows are exact; *nonzero: and some weight is not zero. */
-static bool scan(const struct gguf_tensor *t, enum qtype to, bool all, struct pool *pool,
-                 bool *nonzero) {
+ * whether the rows are exact. A tensor whose three rows are zero is not scanned: it holds no
+ * weights (a file of zeros, to measure sizes). */
+static bool scan(const struct gguf_tensor *t, enum qtype to, bool all, struct pool *pool) {
     const int64_t rows = t->ne[1] * t->ne[2] * t->ne[3], at[] = {0, rows / 2, rows - 1};
     struct scan s = {.t = t, .row_bytes = qtype_row_bytes(t->type, t->ne[0])};
     if (!pair_of(&s.pair, to, t->type) || t->ne[0] % BLOCK) return false;
@@ -252,19 +252,17 @@ static bool scan(const struct gguf_tensor *t, enum qtype to, bool all, struct po
     atomic_init(&s.fails, false);
     atomic_init(&s.nonzero, false);
     for (size_t i = 0; i < COUNT_OF(at); i++) scan_rows(&s, at[i], at[i] + 1, 0);
+    if (all && !atomic_load(&s.nonzero)) return false;
     if (all) pool_for(pool, rows, max_i64(1, 65536 / t->ne[0]), scan_rows, &s);
-    *nonzero = atomic_load(&s.nonzero);
     return !atomic_load(&s.fails);
 }
 
 bool exact_seems(const struct gguf_tensor *t, enum qtype to) {
-    bool nonzero;
-    return scan(t, to, false, NULL, &nonzero);
+    return scan(t, to, false, NULL);
 }
 
 bool exact_in(const struct gguf_tensor *t, enum qtype to, struct pool *pool) {
-    bool nonzero;
-    return scan(t, to, true, pool, &nonzero);
+    return scan(t, to, true, pool);
 }
 
 /* Returns the type with QF_EXACT that follows `t` by size; QT_COUNT: none. t QT_COUNT: the first.
@@ -282,8 +280,7 @@ static enum qtype next_type(enum qtype t) {
 }
 
 enum qtype exact_type(const struct gguf_tensor *t, struct pool *pool) {
-    bool nonzero;
     for (enum qtype k = next_type(QT_COUNT); k != QT_COUNT; k = next_type(k))
-        if (scan(t, k, true, pool, &nonzero)) return nonzero ? k : QT_COUNT;
+        if (scan(t, k, true, pool)) return k;
     return QT_COUNT;
 }

@@ -20,8 +20,7 @@ bool exact_seems(const struct gguf_tensor *t, enum qtype to);
 /* Returns whether all rows of a float tensor are exact in `to`. Reads the tensor as far as it
  * is. */
 bool exact_in(const struct gguf_tensor *t, enum qtype to, struct pool *pool);
-/* Returns the smallest type in which a float tensor is exact; QT_COUNT: none, or all weights are
- * zero. */
+/* Returns the smallest type in which a float tensor is exact; QT_COUNT: none. */
 enum qtype exact_type(const struct gguf_tensor *t, struct pool *pool);
 
 #endif
