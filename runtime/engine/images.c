@@ -93,7 +93,7 @@ int images_check(const struct session *s, const struct session_row *row, int64_t
         if (whole && im->n > s->o.n_ubatch)
             return err_set(e, ERR_USAGE,
                            "an image of %" PRId64 " tokens does not fit a pass of %" PRId64
-                           ": use a larger --ubatch or --ctx",
+                           ": use a larger --ctx, or --image-tokens to shrink it",
                            im->n, s->o.n_ubatch);
     }
     return 0;
