@@ -85,10 +85,14 @@ static void gemm_block(const float *a, int64_t lda, const float *b, int64_t ldb,
         return;
     }
     int64_t j = 0;
-    /* Take six rows at a time until the number left is a multiple of four: 32 = 4*6 + 2*4. */
+    /* Take six rows at a time until the number left is a multiple of four, then twelve: 32 = 4*6 +
+     * 2*4. */
     for (; n - j >= 6 && (n - j) % 4; j += 6)
         panel_6(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
-    for (; n - j >= 12; j += 6) panel_6(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
+    for (; n - j >= 12; j += 12) {
+        panel_6(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
+        panel_6(a, lda, b + (j + 6) * ldb, ldb, c + j + 6, ldc, m, k, add);
+    }
     for (; n - j >= 4; j += 4) panel_4(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
     for (; j < n; j++) panel_1(a, lda, b + j * ldb, ldb, c + j, ldc, m, k, add);
 }

@@ -10,8 +10,8 @@ The vision towers of the golden folders are computed by transformers in float32 
 the embeddings [tokens][width] of an image of W x H patches, NAME.WxH.deepI its deepstack rows. Pixels are computed by a formula
 (pixels() below), so that none are stored. transformers computes towers with one image size only for that size; other grids of
 these towers are computed from its modules here, with the position table resized by its own function (interpolate_pos_encoding)
-and with squares of patches merged. Kimi-VL is not in transformers: its tower is implemented below from the behaviour of the
-code published with the model. Made with torch 2.15.0, transformers 5.24.0."""
+and with squares of patches merged. Kimi-VL's tower is
+computed by that of Kimi-K2.5, which has the same code. Made with torch 2.15.0, transformers 5.24.0."""
 import json
 import os
 import sys
