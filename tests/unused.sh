@@ -11,7 +11,6 @@ trap 'rm -rf "$t"' EXIT
 cat > "$t/tests" << 'END'
 arena_reset cu_count cu_launches cu_mark cu_marked_ms cu_unpack_weight cu_uses_wgmma eval_kld_file grad_observe_residual gram_may_end gram_vocab_of gram_vocab_size
 jinja_render_text kern_unpack kv_turbo_codebook lint_probe_id tok_add_eos tok_merge session_own_seq tok_n_merges tok_pre
-vision_close vision_encode vision_open vision_rows_release vision_width
 END
 tr ' ' '\n' < "$t/tests" | sort > "$t/known"
 objdump -r "$all" "$(dirname "$all")/cli/main.o" 2> /dev/null | awk '/R_[A-Z0-9_]+_/ { s = $3; sub(/[-+]0x.*/, "", s); print s }' | sort -u > "$t/used"
