@@ -120,7 +120,7 @@ def smolvlm(name, w, h):
 
 
 def internvl(name, w, h):
-    m = load("internvl-hf")
+    m = load(name + "-hf")
     if w == h == 4:
         return [m.get_image_features(pixels(16, 16)[None], vision_feature_layer=-1, vision_feature_select_strategy="default").pooler_output[0]]
     x = m.vision_tower(pixels(w * 4, h * 4)[None]).last_hidden_state[:, 1:]
@@ -160,7 +160,7 @@ TOWERS = {
     "qwen35": (qwen, [(6, 4), (10, 14)]), "qwen3vlmoe": (qwen, [(6, 4), (10, 14)]), "qwen25vl": (qwen, [(6, 4), (34, 30)]),
     "qwen2vl": (qwen, [(6, 4), (10, 14)]), "gemma3": (gemma3, [(4, 4), (6, 10)]), "gemma4moe": (gemma4moe, [(6, 9), (12, 3)]),
     "gemma4": (gemma4, [(6, 9), (12, 3)]), "gemma4u": (gemma4u, [(2, 3), (7, 4)]), "pixtral": (pixtral, [(6, 4), (5, 13)]), "mistral3": (pixtral, [(6, 4), (10, 14)]),
-    "smolvlm": (smolvlm, [(4, 4), (6, 2)]), "internvl": (internvl, [(4, 4), (6, 10)]), "lfm2vl": (lfm2vl, [(2, 6), (6, 4)]),
+    "smolvlm": (smolvlm, [(4, 4), (6, 2)]), "internvl": (internvl, [(4, 4), (6, 10)]), "internvl6b": (internvl, [(4, 4), (6, 10)]), "lfm2vl": (lfm2vl, [(2, 6), (6, 4)]),
     "glm4v": (qwen, [(6, 4), (10, 14)]), "kimivl": (kimivl, [(4, 4), (6, 10)]),
     "minicpmv": (minicpmv, [(8, 4), (12, 20)]),
 }

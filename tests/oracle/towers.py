@@ -75,6 +75,12 @@ def internvl():
         text_config=tf.Qwen2Config(**TEXT), vision_config=dict(VIT, num_hidden_layers=4, image_size=[16, 16], patch_size=[4, 4], attention_bias=True)))
 
 
+def internvl6b():
+    """InternViT-6B: RMSNorm, norms of whole queries and keys, no biases of their products."""
+    return tf.InternVLForConditionalGeneration(tf.InternVLConfig(text_config=tf.Qwen2Config(**TEXT), vision_config=dict(
+        VIT, num_hidden_layers=4, image_size=[16, 16], patch_size=[4, 4], attention_bias=False, use_qk_norm=True, norm_type="rms_norm")))
+
+
 def lfm2vl():
     text = tf.Lfm2Config(**dict(TEXT, num_hidden_layers=2), layer_types=["conv", "full_attention"], block_auto_adjust_ff_dim=False)
     vision = dict(VIT, patch_size=16, num_patches=16, vision_use_head=False)
@@ -124,7 +130,8 @@ def original_internvl(tensors, config):
     out = {}
     for k, v in tensors.items():
         k = k.replace("vision_tower.encoder.layer.", "vision_model.encoder.layers.").replace("vision_tower.embeddings.", "vision_model.embeddings.")
-        for a, b in (("attention.projection_layer", "attn.proj"), ("layernorm_before", "norm1"), ("layernorm_after", "norm2"), ("lambda_", "ls"),
+        for a, b in (("attention.projection_layer", "attn.proj"), ("attention.q_norm", "attn.q_norm"),
+                     ("attention.k_norm", "attn.k_norm"), ("layernorm_before", "norm1"), ("layernorm_after", "norm2"), ("lambda_", "ls"),
                      ("cls_token", "class_embedding"), ("patch_embeddings.projection", "patch_embedding"), ("position_embeddings", "position_embedding"),
                      ("multi_modal_projector.layer_norm", "mlp1.0"), ("multi_modal_projector.linear_1", "mlp1.1"),
                      ("multi_modal_projector.linear_2", "mlp1.3")):
@@ -137,7 +144,7 @@ def original_internvl(tensors, config):
                  "max_dynamic_patch": 12, "llm_config": dict(config["text_config"], architectures=["Qwen2ForCausalLM"]), "vision_config": vision}
 
 
-TOWERS = [qwen2vl, qwen25vl, qwen3vlmoe, gemma3, gemma4u, mistral3, pixtral, smolvlm, internvl, lfm2vl, glm4v, kimivl, minicpmv]
+TOWERS = [qwen2vl, qwen25vl, qwen3vlmoe, gemma3, gemma4u, mistral3, pixtral, smolvlm, internvl, internvl6b, lfm2vl, glm4v, kimivl, minicpmv]
 # names that the converter knows, for names as transformers saves them now
 EMBEDDINGS = (r"^language_model\.", "")  # the converter skips them with this prefix, although the file needs the row of [IMG_BREAK]
 RENAMED = {"mistral3": EMBEDDINGS, "pixtral": EMBEDDINGS, "gemma3": (r"^vision_tower\.", "vision_tower.vision_model."), "lfm2vl": (r"^model\.vision_tower\.", "model.vision_tower.vision_model.")}
@@ -226,7 +233,7 @@ def main():
             continue
         tensors, config = made(make)
         folder = os.path.join(OUT, name)
-        if make == internvl:  # both layouts
+        if make in (internvl, internvl6b):  # both layouts
             write(folder + "-hf", tensors, config, name)
             tensors, config = original_internvl(tensors, config)
         write(folder, tensors, config, name)
@@ -236,7 +243,7 @@ def main():
                 write(d, {re.sub(*RENAMED[name], k): v for k, v in tensors.items()}, config, name)
             out = published(sys.argv[1], d)
         golden(name, *out)
-        if make == internvl:
+        if make in (internvl, internvl6b):
             golden(name + "-hf", out[0], {k: v for k, v in out[1].items() if "_tiles" not in k})
 
 

@@ -58,9 +58,10 @@ static void test_qwen(void) {
 
 /* Compares each tower with the published converter's output (tests/oracle/towers.py). */
 static void test_towers(void) {
-    static const char *const name[] = {
-        "qwen2vl", "qwen25vl", "qwen3vlmoe", "gemma3", "gemma4u",     "mistral3", "pixtral",
-        "smolvlm", "internvl", "lfm2vl",     "glm4v",  "internvl-hf", "kimivl",   "minicpmv"};
+    static const char *const name[] = {"qwen2vl",    "qwen25vl",      "qwen3vlmoe", "gemma3",
+                                       "gemma4u",    "mistral3",      "pixtral",    "smolvlm",
+                                       "internvl",   "lfm2vl",        "glm4v",      "internvl-hf",
+                                       "internvl6b", "internvl6b-hf", "kimivl",     "minicpmv"};
     for (size_t i = 0; i < COUNT_OF(name); i++) {
         char folder[64], expected[80];
         snprintf(folder, sizeof folder, "tests/golden/towers/%s", name[i]);

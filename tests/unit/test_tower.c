@@ -13,14 +13,24 @@ static const char golden[] = "tests/golden/towers/embeddings.safetensors";
 static const struct {
     const char *name, *folder;
 } towers[] = {
-    {"qwen35", "models/qwen35"},        {"qwen3vlmoe", "towers/qwen3vlmoe"},
-    {"qwen25vl", "towers/qwen25vl"},    {"qwen2vl", "towers/qwen2vl"},
-    {"gemma3", "towers/gemma3"},        {"gemma4moe", "models/gemma4moe"},
-    {"gemma4", "mmproj/gemma4"},        {"gemma4u", "towers/gemma4u"},
-    {"pixtral", "towers/pixtral"},      {"mistral3", "towers/mistral3"},
-    {"smolvlm", "towers/smolvlm"},      {"internvl", "towers/internvl"},
-    {"internvl", "towers/internvl-hf"}, {"lfm2vl", "towers/lfm2vl"},
-    {"glm4v", "towers/glm4v"},          {"kimivl", "towers/kimivl"},
+    {"qwen35", "models/qwen35"},
+    {"qwen3vlmoe", "towers/qwen3vlmoe"},
+    {"qwen25vl", "towers/qwen25vl"},
+    {"qwen2vl", "towers/qwen2vl"},
+    {"gemma3", "towers/gemma3"},
+    {"gemma4moe", "models/gemma4moe"},
+    {"gemma4", "mmproj/gemma4"},
+    {"gemma4u", "towers/gemma4u"},
+    {"pixtral", "towers/pixtral"},
+    {"mistral3", "towers/mistral3"},
+    {"smolvlm", "towers/smolvlm"},
+    {"internvl", "towers/internvl"},
+    {"internvl", "towers/internvl-hf"},
+    {"internvl6b", "towers/internvl6b"},
+    {"internvl6b", "towers/internvl6b-hf"},
+    {"lfm2vl", "towers/lfm2vl"},
+    {"glm4v", "towers/glm4v"},
+    {"kimivl", "towers/kimivl"},
     {"minicpmv", "towers/minicpmv"},
 };
 
