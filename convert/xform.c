@@ -200,6 +200,14 @@ static float rope_far(const struct hparams *h, int64_t i) {
 static float rope_near(const struct hparams *h, int64_t i) {
     return h->near[i];
 }
+static float fill_q(const struct hparams *h, int64_t i) {
+    (void)i;
+    return h->mul[MUL_Q];
+}
+static float fill_one(const struct hparams *h, int64_t i) {
+    (void)h, (void)i;
+    return 1;
+}
 
 /* Table of transforms, indexed by enum xform. XF_COPY does nothing; latent_rows() implements
  * XF_LATENT_K. */
@@ -246,6 +254,8 @@ static const struct kind {
     [XF_LATENT_V] = {.is_latent = true},
     [XF_ROPE_FAR] = {.made = rope_far},
     [XF_ROPE_NEAR] = {.made = rope_near},
+    [XF_FILL_Q] = {.made = fill_q},
+    [XF_FILL_ONE] = {.made = fill_one},
 };
 
 bool xform_turns(enum xform xf) {

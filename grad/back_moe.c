@@ -261,7 +261,7 @@ void back_moe(struct grad *g, const struct gr_node *n, const struct kept *k) {
                     .down_bias = vec_of(g, m->down_bias),
                     .n_experts = router->ne[1],
                     .n_used = m->n_used,
-                    .d = router->ne[0]};
+                    .d = model_weight(g->m, m->gate)->ne[0]};
     j.f = j.down->ne[0];
     j.up_row = m->joined ? j.f : 0;
     sort_pairs(&j);

@@ -225,7 +225,7 @@ static int run_piece(struct grad *g, const int32_t *ids, int b, int end, struct 
             memset(g->reg[r], 0, (size_t)(g->n * grad_width(g, r)) * sizeof(float));
     for (int i = last - 1; i >= first_node(g, b); i--) {
         const struct gr_node *n = &g->g->node[i];
-        back_table[n->op].fn(g, n, &g->kept[i]);
+        if (!n->selects) back_table[n->op].fn(g, n, &g->kept[i]);
     }
     if (g->see_residual) g->see_residual(g->see_residual_ud, b, g->reg[g->g->residual], g->n);
     return 0;
@@ -344,7 +344,8 @@ bool grad_can_graph(const struct graph *g, const char **missing) {
     for (int op = 0; op < OP_COUNT; op++)
         for (int i = 0; i < graph_count(g, (enum gr_op)op); i++) {
             const struct back *b = &back_table[op];
-            if (b->fn && (!b->can || b->can(g, graph_nth(g, (enum gr_op)op, i)))) continue;
+            const struct gr_node *n = graph_nth(g, (enum gr_op)op, i);
+            if (n->selects || (b->fn && (!b->can || b->can(g, n)))) continue;
             if (missing) *missing = gr_op_name((enum gr_op)op);
             return false;
         }
@@ -449,6 +450,11 @@ int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_
     g->pool = pool;
     g->n_ctx = n_ctx;
     TRY_GOTO(fail, rc, session_new(&g->s, m, &so, e));
+    if (!g->s->all_keys)
+        TRY_GOTO(fail, rc,
+                 err_set(e, ERR_USAGE,
+                         "attention to selected keys has no derivative: use at most %lld tokens",
+                         (long long)graph_top_keys(g->g)));
     TRY_GOTO(fail, rc, alloc_grad(g, e));
     *out = g;
     return 0;

@@ -17,8 +17,8 @@ enum { /* node data kept in the forward pass */
        KEEP_SRC0 = 1,
        KEEP_SRC1 = 2,
        KEEP_SRC2 = 4,
-       KEEP_DST = 8,    /* dst as it was before the node ran */
-       KEEP_CHOICE = 16 /* experts, their weights and the router's scores */
+       KEEP_DST = 16,   /* dst as it was before the node ran */
+       KEEP_CHOICE = 32 /* experts, their weights and the router's scores */
 };
 struct kept { /* values kept for one node; each [n][width] or NULL */
     const float *src[GR_SOURCES], *dst;

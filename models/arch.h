@@ -195,6 +195,8 @@ enum xform {
     XF_LATENT_V,  /* ... its last `value` rows */
     XF_ROPE_FAR,  /* computed: struct hparams.far */
     XF_ROPE_NEAR, /* computed: struct hparams.near */
+    XF_FILL_Q,    /* computed: hparams.mul[MUL_Q] in each place */
+    XF_FILL_ONE,  /* computed: 1 in each place */
     XF_COUNT
 };
 /* Function of a tensor, for recipes, floors and reports. */

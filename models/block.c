@@ -200,9 +200,12 @@ static gr_reg build_half(struct build *b, const struct block_spec *s, gr_reg in,
     return out;
 }
 /* Adds r, normalized and scaled as the model wants, to the residual; frees r. */
-static void add_to_residual(struct build *b, const struct norm_spec *after, gr_reg r) {
+static void add_to_residual(struct build *b, const struct block_spec *s,
+                            const struct norm_spec *after, gr_reg r) {
     const double by = b->h->f[HF_RESIDUAL_SCALE];
     r = block_norm_after(b, after, r);
+    if (after->kind != NORM_NONE && s->after_eps > 0)
+        b->g->node[b->g->n_nodes - 1].norm.eps = (float)s->after_eps;
     if (by > 0) block_scale(b, r, by);
     block_add(b, b->g->residual, r);
 }
@@ -211,9 +214,9 @@ static void add_to_residual(struct build *b, const struct norm_spec *after, gr_r
 static void in_turn(struct build *b, const struct block_spec *s) {
     const struct layer_hp *l = &b->h->layer[b->layer];
     if (l->mixer != MIX_NONE)
-        add_to_residual(b, &s->after_mix, build_half(b, s, half_input(b, &s->before_mix), true));
+        add_to_residual(b, s, &s->after_mix, build_half(b, s, half_input(b, &s->before_mix), true));
     if (l->ffn != FFN_NONE)
-        add_to_residual(b, &s->after_ffn,
+        add_to_residual(b, s, &s->after_ffn,
                         s->own_ffn ? s->own_ffn(b, s)
                                    : build_half(b, s, half_input(b, &s->before_ffn), false));
 }
@@ -226,8 +229,8 @@ static void side_by_side(struct build *b, const struct block_spec *s) {
     else
         f = add_feed_forward(b, s, h);
     give_unless_residual(b, h);
-    add_to_residual(b, &s->after_mix, mixed);
-    add_to_residual(b, &s->after_ffn, f);
+    add_to_residual(b, s, &s->after_mix, mixed);
+    add_to_residual(b, s, &s->after_ffn, f);
 }
 
 /* Overrides the router parameters that the model's keys set. */
@@ -290,6 +293,7 @@ int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g
                       .layer = -1,
                       .freqs = GR_NONE,
                       .far = GR_NONE,
+                      .keys = GR_NONE,
                       .extra = GR_NONE,
                       .streams = GR_NONE};
     block_rope_base(a, h, g);

@@ -22,6 +22,7 @@ struct build {
     int n_free;
     int slot[HP_MAX_LAYERS]; /* cache slot of each layer with its own keys */
     gr_reg streams;          /* all residual streams, concatenated, in models with several */
+    gr_reg keys;             /* positions of keys selected by the last indexer; GR_NONE: none */
     gr_reg extra;            /* set by decoder_spec.start, read by all layers; else GR_NONE */
     const char *missing; /* weight name missing from the table (a bug); block_decoder reports it */
 };

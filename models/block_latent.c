@@ -10,7 +10,10 @@
  * These are the "absorbed" products: k_b and v_b are applied to queries and outputs, so per-head
  * keys and values, (k_b[h]^T c | k) and v_b[h] c, are never materialized. The results are
  * mathematically equal. Materialized keys would be faster for long prompts, but then the bits of a
- * row would depend on how the text is split into passes. */
+ * row would depend on how the text is split into passes.
+ *
+ * In sparse attention (DeepSeek V3.2) an indexer, with its own small queries and keys, selects the
+ * keys that a query sees. Layers without an indexer reuse the last selection. */
 #include <math.h>
 
 #include "models/block.h"
@@ -38,11 +41,38 @@ static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
     return out;
 }
 
+/* Appends an indexer: its queries from the normed low-rank row `low`, its key and its heads'
+ * weights from the layer's input. Sets b->keys. */
+static void select_keys(struct build *b, const struct rope_spec *rope, gr_reg in, gr_reg low) {
+    static const struct norm_spec norm = {NORM_LAYER, "indexer.k_norm"};
+    const int64_t dim = b->h->d[HD_INDEX_DIM], top = b->h->d[HD_TOP_KEYS], turned = b->h->d[HD_ROT];
+    const int first = b->g->n_nodes;
+    const gr_reg q = block_matmul(b, "indexer.attn_q_b", low);
+    const gr_reg k = low_norm(b, &norm, block_matmul(b, "indexer.attn_k", in));
+    const gr_reg w = block_matmul(b, "indexer.proj", in);
+    block_rope(b, rope, q, dim, turned);
+    block_rope(b, rope, k, dim, turned);
+    if (b->keys == GR_NONE) b->keys = graph_reg(b->g, top);
+    struct gr_node *n = graph_node(b->g, OP_INDEX, b->layer);
+    n->dst = b->keys;
+    n->src[0] = q;
+    n->src[1] = k;
+    n->src[2] = w;
+    n->slot = b->g->n_attn_slots++;
+    n->index = (struct gr_index){b->h->d[HD_INDEX_HEADS], dim, top};
+    for (int i = first; i < b->g->n_nodes; i++) b->g->node[i].selects = true;
+    block_give(b, q);
+    block_give(b, k);
+    block_give(b, w);
+}
+
 /* Adds the queries, through a low-rank projection if the model has one. */
-static gr_reg latent_queries(struct build *b, gr_reg in) {
+static gr_reg latent_queries(struct build *b, const struct attn_spec *s, gr_reg in) {
     static const struct norm_spec norm = {NORM_RMS, "attn_q_a_norm"};
     if (!b->h->d[HD_Q_RANK]) return block_matmul(b, "attn_q", in);
     const gr_reg low = low_norm(b, &norm, block_matmul(b, "attn_q_a", in));
+    if (b->h->d[HD_INDEXED] && !b->h->layer[b->layer].index_shared)
+        select_keys(b, &s->index_rope, in, low);
     const gr_reg q = block_matmul(b, "attn_q_b", low);
     block_give(b, low);
     return q;
@@ -52,7 +82,7 @@ gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in) {
     static const struct norm_spec norm = {NORM_RMS, "attn_kv_a_norm"};
     const struct layer_hp *l = &b->h->layer[b->layer];
     const int64_t rank = b->h->d[HD_KV_RANK], turned = l->n_rot, key = b->h->d[HD_KEY_MLA];
-    const gr_reg q = per_head(b, "attn_k_b.weight", latent_queries(b, in), key);
+    const gr_reg q = per_head(b, "attn_k_b.weight", latent_queries(b, s, in), key);
     const gr_reg both = block_matmul(b, "attn_kv_a_mqa", in);
     const gr_reg k = block_columns(b, both, rank, turned);
     const gr_reg c = low_norm(b, &norm, block_columns(b, both, 0, rank));
@@ -68,6 +98,7 @@ gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in) {
     n->src[0] = q;
     n->src[1] = k;
     n->src[2] = c;
+    n->src[ATTN_KEYS] = b->keys;
     n->slot = b->slot[b->layer] = b->g->n_attn_slots++;
     n->attn.n_heads = l->heads;
     n->attn.n_kv_heads = 1;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/block_moe.c - mixture of experts: top-k routed experts and, if the table has one, a shared
- * expert whose output is scaled by a sigmoid gate per token or simply added. Without ffn_gate_exps,
- * one tensor holds the experts' gate and up matrices. */
+ * expert whose output is scaled by a sigmoid gate per token or simply added. Routed experts may
+ * work on low-rank rows (Nemotron 3 Super). Without ffn_gate_exps, one tensor holds the experts'
+ * gate and up matrices. */
 #include "models/block.h"
 
 gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_reg router_in) {
@@ -41,7 +42,7 @@ gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_re
                                   .top = s->router.top,
                                   .scale = (float)s->router.scale,
                                   .margin = (float)s->router.margin};
-    gr_reg out = block_take(b, b->h->d[HD_EMBD]);
+    gr_reg out = block_take(b, b->g->reg_width[in]);
     struct gr_node *n = graph_node(b->g, OP_MOE, b->layer);
     n->dst = out;
     n->src[0] = in;
@@ -75,8 +76,20 @@ static void add_shared(struct build *b, const struct ffn_spec *s, gr_reg in, gr_
     block_give(b, add);
 }
 
+/* Returns the output of experts that work on a low-rank row: ffn_latent_up . experts(
+ * ffn_latent_down . in), while the router reads `in`. */
+static gr_reg latent_experts(struct build *b, const struct ffn_spec *s, gr_reg in) {
+    const gr_reg low = block_matmul(b, "ffn_latent_down", in);
+    const gr_reg mixed = block_experts(b, s, low, in);
+    const gr_reg out = block_matmul(b, "ffn_latent_up", mixed);
+    block_give(b, low);
+    block_give(b, mixed);
+    return out;
+}
+
 gr_reg block_moe(struct build *b, const struct ffn_spec *s, gr_reg in) {
-    gr_reg out = block_experts(b, s, in, in);
+    const bool latent = b->h->d[HD_MOE_LATENT] > 0;
+    gr_reg out = latent ? latent_experts(b, s, in) : block_experts(b, s, in, in);
     if (!block_has(b, "ffn_up_shexp.weight")) return out;
     add_shared(b, s, in, out);
     if (s->mean_shared) block_scale(b, out, 0.5);

@@ -52,6 +52,7 @@ int block_draft(const struct arch *a, const struct hparams *h, struct graph *g, 
                       .layer = (int)h->d[HD_LAYERS],
                       .freqs = GR_NONE,
                       .far = GR_NONE,
+                      .keys = GR_NONE,
                       .extra = GR_NONE};
     if (h->d[HD_MTP] < 1) return err_set(e, ERR_DATA, "the model has no MTP block");
     block_rope_base(a, h, g);

@@ -79,14 +79,14 @@ static const struct hp_row dsa_hp[] = {
     HP_ROWS_MLA,
     {"attention.indexer.head_count", "index_n_heads", HD_INDEX_HEADS, HPF_REQUIRED, 0},
     {"attention.indexer.key_length", "index_head_dim", HD_INDEX_DIM, HPF_REQUIRED, 0},
-    {"attention.indexer.top_k", "index_topk", HD_MOST_CTX, HPF_REQUIRED, 0},
+    {"attention.indexer.top_k", "index_topk", HD_TOP_KEYS, HPF_REQUIRED, 0},
     {.slot = -1},
 };
 #define INDEXER(gguf, hf, flags, ...) \
-    {"blk.%d.indexer." gguf, HF_LAYER("self_attn.indexer." hf), {__VA_ARGS__}, XF_COPY, 0, ROLE_OTHER, W_ATTN, TR_OPTIONAL | (flags)}
+    {"blk.%d.indexer." gguf, HF_LAYER("self_attn.indexer." hf), {__VA_ARGS__}, XF_COPY, 0, ROLE_OTHER, W_ATTN, TR_OPTIONAL | TR_IF(HD_INDEXED) | (flags)}
 static const struct tensor_row dsa_tensors[] = {
     TENSOR_ROWS,
-    INDEXER("attn_q_b.weight", "wq_b.weight", 0, HD_INDEX_Q, HD_Q_RANK),
+    INDEXER("attn_q_b.weight", "wq_b.weight", TR_FOUND, HD_INDEX_Q, HD_Q_RANK),
     INDEXER("attn_k.weight", "wk.weight", 0, HD_INDEX_DIM, HD_EMBD),
     INDEXER("k_norm.weight", "k_norm.weight", TR_F32, HD_INDEX_DIM),
     INDEXER("k_norm.bias", "k_norm.bias", TR_F32, HD_INDEX_DIM),
@@ -254,15 +254,26 @@ static void mistral_write_keys(const struct hparams *h, struct gguf_w *w) {
 
 /* ---- sparse attention ---- */
 
-/* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. Files may lack the indexer: its selection
+ * has no effect on contexts of at most as many tokens as it selects, so these can be computed
+ * anyway. ERR_DATA: inconsistent. */
 static int dsa_derive(struct hparams *h, struct err *e) {
-    TRY(hparams_mul(h, HD_INDEX_Q, h->d[HD_INDEX_HEADS], h->d[HD_INDEX_DIM], e));
+    int64_t *d = h->d;
+    TRY(hparams_mul(h, HD_INDEX_Q, d[HD_INDEX_HEADS], d[HD_INDEX_DIM], e));
+    d[HD_MOST_CTX] = d[HD_INDEXED] ? 0 : d[HD_TOP_KEYS];
+    if (d[HD_ROT] > d[HD_INDEX_DIM] || !d[HD_Q_RANK])
+        return err_set(e, ERR_DATA,
+                       "an indexer with heads of %lld values does not fit queries of rank %lld and "
+                       "keys of which rope turns %lld values",
+                       (long long)d[HD_INDEX_DIM], (long long)d[HD_Q_RANK], (long long)d[HD_ROT]);
+    if (h->layer[0].index_shared)
+        return err_set(e, ERR_DATA, "the first layer has no preceding selection of keys to reuse");
     return derive(h, e);
 }
 
 /* Reads which layers select keys ("full") and which reuse the selection of the preceding layer:
  * from a list, a string of F and S, or a period with an offset. */
-static int dsa_types(struct hparams *h, const struct hfdir *dir, struct err *e) {
+static void dsa_types(struct hparams *h, const struct hfdir *dir) {
     const struct json *t = json_first(hfdir_hparam(dir, "indexer_types"));
     const char *text = json_str(hfdir_hparam(dir, "index_topk_pattern"));
     const double freq = fmax(json_num(hfdir_hparam(dir, "index_topk_freq"), 1), 1);
@@ -275,9 +286,6 @@ static int dsa_types(struct hparams *h, const struct hfdir *dir, struct err *e) 
         h->layer[i].index_shared = shared;
         t = t ? json_next(t) : NULL;
     }
-    return h->layer[0].index_shared
-               ? err_set(e, ERR_DATA, "the first layer has no preceding selection of keys to reuse")
-               : 0;
 }
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int dsa_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
@@ -286,13 +294,10 @@ static int dsa_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
 }
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int glm_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    TRY(dsa_types(h, dir, e));
+    dsa_types(h, dir);
     return dsa_from_hf(h, dir, e);
 }
 
-/* Selection has no effect on contexts of at most as many tokens as it selects. So HD_MOST_CTX
- * limits contexts to that number, and the selection is not computed. The layer types are kept for
- * other programs. */
 #define TYPES "glm-dsa.attention.indexer.types"
 /* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int glm_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
@@ -310,6 +315,22 @@ static void glm_write_keys(const struct hparams *h, struct gguf_w *w) {
 
 static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}, .latent = true},
+              .ffn = {.router = {.norm_key = true}}},
+};
+
+/* RoPE of the indexer: halves in DeepSeek V3.2, adjacent pairs in GLM-5. */
+static const struct decoder_spec dsa_decoder = {
+    .block = {PRE_NORMS,
+              .attn = {.rope = {.kind = ROPE_PAIRS},
+                       .latent = true,
+                       .index_rope = {.kind = ROPE_HALVES}},
+              .ffn = {.router = {.norm_key = true}}},
+};
+static const struct decoder_spec glm_decoder = {
+    .block = {PRE_NORMS,
+              .attn = {.rope = {.kind = ROPE_PAIRS},
+                       .latent = true,
+                       .index_rope = {.kind = ROPE_PAIRS}},
               .ffn = {.router = {.norm_key = true}}},
 };
 
@@ -350,13 +371,13 @@ const struct arch arch_deepseek32 = {
     .name = "deepseek32",
     .hf_classes = dsa_classes,
     .family = "DeepSeek V3.2",
-    .size_note = "latent attention, mixture of experts; contexts of up to index_topk (2048) tokens",
+    .size_note = "sparse latent attention, mixture of experts",
     .hp = dsa_hp,
     .tensors = dsa_tensors,
     .derive = dsa_derive,
     .from_hf = dsa_from_hf,
     .read_keys = read_keys,
-    .decoder = &decoder,
+    .decoder = &dsa_decoder,
     .yarn_log = 0.1,
     .tools = "dsml",
 };
@@ -364,14 +385,14 @@ const struct arch arch_glm_dsa = {
     .name = "glm-dsa",
     .hf_classes = glm_classes,
     .family = "GLM-5",
-    .size_note = "latent attention, mixture of experts; contexts of up to index_topk (2048) tokens",
+    .size_note = "sparse latent attention, mixture of experts",
     .hp = dsa_hp,
     .tensors = dsa_tensors,
     .derive = dsa_derive,
     .from_hf = glm_from_hf,
     .read_keys = glm_read_keys,
     .write_keys = glm_write_keys,
-    .decoder = &decoder,
+    .decoder = &glm_decoder,
     .yarn_log = 0.1,
     .tools = "glm-argkv",
 };

@@ -123,7 +123,13 @@ static void note_state(struct graph *g, const struct gr_node *n, int i) {
     case STATE_NONE:
         return;
     case STATE_KV: /* a layer that only reads a slot has no keys of its own */
-        if (n->src[1] != GR_NONE)
+        if (n->op == OP_INDEX)
+            f->kv[n->slot] = (struct gr_kv){.node = i,
+                                            .layer = n->layer,
+                                            .n_heads = 1,
+                                            .k_dim = n->index.head_dim,
+                                            .top = n->index.top};
+        else if (n->src[1] != GR_NONE)
             f->kv[n->slot] = (struct gr_kv){.node = i,
                                             .layer = n->layer,
                                             .n_heads = n->attn.n_kv_heads,
@@ -168,14 +174,16 @@ void graph_finish(struct graph *g) {
     }
 }
 
-bool graph_can_begin(const struct graph *g, int first) {
+bool graph_can_begin(const struct graph *g, int first, bool all_keys) {
     bool *made = xcalloc((size_t)g->n_regs + 1, sizeof *made), ok = true;
     bool *slot = xcalloc((size_t)g->n_attn_slots + 1, sizeof *slot);
     made[g->residual] = true;
     for (int i = first; i < g->n_nodes && ok; i++) {
         const struct gr_node *n = &g->node[i];
         const struct gr_op_info *op = &gr_ops[n->op];
-        for (int k = 0; k < GR_SOURCES; k++) ok = ok && (n->src[k] == GR_NONE || made[n->src[k]]);
+        if (all_keys && n->selects) continue;
+        const int n_src = all_keys && n->op == OP_ATTN ? ATTN_KEYS : GR_SOURCES;
+        for (int k = 0; k < n_src; k++) ok = ok && (n->src[k] == GR_NONE || made[n->src[k]]);
         if (op->flags & OP_READS_DST) ok = ok && made[n->dst];
         if (op->w[0].role == USE_ROWS) ok = false; /* depends on the tokens */
         if (op->state == STATE_KV && n->src[1] == GR_NONE) ok = ok && slot[n->slot];
@@ -186,6 +194,10 @@ bool graph_can_begin(const struct graph *g, int first) {
     free(made);
     free(slot);
     return ok;
+}
+
+int64_t graph_top_keys(const struct graph *g) {
+    return graph_count(g, OP_INDEX) ? graph_nth(g, OP_INDEX, 0)->index.top : 0;
 }
 
 void graph_layers(const struct graph *g, int *first, int *n, int *of) {

@@ -26,7 +26,8 @@ enum gr_op {
 enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2, GR_XIELU, GR_TANH }; /* f in OP_ACT */
 enum gr_factor { GR_VALUE, GR_SIGMOID_OF, GR_SOFTPLUS_OF };                 /* f in OP_MUL */
 enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT, GR_MIXER };               /* p in OP_MOE */
-enum { GR_WEIGHTS = 10, GR_SOURCES = 3 }; /* maximum weights and sources per operation */
+enum { GR_WEIGHTS = 10, GR_SOURCES = 4 }; /* maximum weights and sources per operation */
+enum { ATTN_KEYS = 3 };                   /* the source of OP_ATTN that holds selected keys */
 
 /* Role of a weight in an operation. */
 enum gr_role {
@@ -108,6 +109,9 @@ struct gr_attn {
     bool chunked; /* the window is the query's aligned block of `window` positions */
     bool whole;   /* a token of an image also sees the image's later tokens */
 };
+struct gr_index { /* OP_INDEX */
+    int64_t n_heads, head_dim, top;
+};
 struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
     gr_w weight, bias;
 };
@@ -162,7 +166,10 @@ struct gr_node {
     int layer; /* block index, -1: global; for messages, imatrix, probes */
     gr_reg dst, dst2, src[GR_SOURCES];
     int slot; /* slot of its state, counted among attention layers or among recurrent layers */
-    union {   /* member determined by op */
+    /* Belongs to an indexer: only serves to select keys, which a context of at most gr_index.top
+     * tokens does not need. */
+    bool selects;
+    union { /* member determined by op */
         struct gr_embed embed;
         struct gr_norm norm;
         struct gr_product product;
@@ -171,6 +178,7 @@ struct gr_node {
         struct gr_mul mul;
         struct gr_rope rope;
         struct gr_attn attn;
+        struct gr_index index;
         struct gr_conv conv;
         struct gr_delta delta;
         struct gr_gate gate;
@@ -215,6 +223,8 @@ struct gr_use { /* one weight of one node */
 struct gr_kv {
     int node, layer;
     int64_t n_heads, k_dim, v_dim, window;
+    int64_t
+        top; /* keys of an indexer, unused by contexts of at most `top` tokens; 0: of attention */
 };
 struct gr_rec { /* state of one recurrent layer */
     int layer;
@@ -274,9 +284,12 @@ struct gr_node *graph_node(struct graph *g, enum gr_op op,
                            int layer); /* all registers GR_NONE; borrowed until the next node */
 /* Computes g->facts. The graph must be complete; arch_build and arch_build_draft call it. */
 void graph_finish(struct graph *g);
-/* Returns whether node `first` and all later ones depend only on the residual, and not on token ids
- * or on keys that an earlier node appended to the cache. */
-bool graph_can_begin(const struct graph *g, int first);
+/* Returns whether the nodes from `first` on depend only on the residual, and not on token ids or on
+ * keys that an earlier node appended to the cache. all_keys: keys are not selected. */
+bool graph_can_begin(const struct graph *g, int first, bool all_keys);
+/* Returns the longest context in which attention sees all keys, so that no indexer is needed; 0:
+ * the graph has no indexer. */
+int64_t graph_top_keys(const struct graph *g);
 /* Finds the layers in a graph, which may cover only part of the model: *n layers, starting at
  * *first. Sets of[n_nodes] to each node's layer, counted from 0. A node outside layers gets the
  * layer of the preceding node, or the first layer. */

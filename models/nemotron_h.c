@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2 and 3: each block consists of a norm and either
- * Mamba 2, attention without RoPE, or a squared-ReLU feed-forward. In Nano 3 every feed-forward is
- * a mixture of ungated routed and shared experts. */
+ * Mamba 2, attention without RoPE, or a squared-ReLU feed-forward. In Nemotron 3 every feed-forward
+ * is a mixture of ungated routed and shared experts; in Super and Ultra the routed experts work on
+ * low-rank rows. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static const char *const hf_classes[] = {"NemotronHForCausalLM", NULL};
 static const struct hp_row dense_hp[] = {HP_ROWS, {.slot = -1}};
 static const struct hp_row moe_hp[] = {
     HP_ROWS, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_EXPERT_SCALE, HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), HP_ROWS_GROUPS,
+    {"moe_latent_size", "moe_latent_size", HD_MOE_LATENT, HPF_ZERO_OK, 0},
     {"expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size", HD_FF_SHEXP, HPF_REQUIRED, 0},
     {.slot = -1},
 };
@@ -41,6 +43,8 @@ static const struct hp_row moe_hp[] = {
     {"output_norm.weight", "backbone.norm_f.weight", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_GLOBAL, TR_F32}, ROW_OUTPUT, {.gguf = NULL}
 #define EXPERTS(gguf, hf, rows, cols, role) \
     {"blk.%d." gguf ".weight", LAYER("mixer.experts.%e." hf ".weight") "|" LAYER("mixer.experts." hf), {HD_EXPERTS, rows, cols}, XF_COPY, 0, role, W_MOE, 0}
+#define LATENT(gguf, hf, rows, cols) \
+    {"blk.%d." gguf ".weight", LAYER("mixer." hf ".weight"), {rows, cols}, XF_COPY, 0, ROLE_ATTN_LATENT, W_MOE, TR_IF(HD_MOE_LATENT)}
 static const struct tensor_row dense_tensors[] = {
     ROWS, MAT("ffn_up", "up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE), MAT("ffn_down", "down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE),
     ROWS_END,
@@ -49,7 +53,8 @@ static const struct tensor_row moe_tensors[] = {
     ROWS,
     {"blk.%d.ffn_gate_inp.weight", LAYER("mixer.gate.weight"), {HD_EXPERTS, HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
     {"blk.%d.exp_probs_b.bias", LAYER("mixer.gate.e_score_correction_bias"), {HD_EXPERTS}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
-    EXPERTS("ffn_up_exps", "up_proj", HD_FF_EXP, HD_EMBD, ROLE_EXP_UP), EXPERTS("ffn_down_exps", "down_proj", HD_EMBD, HD_FF_EXP, ROLE_EXP_DOWN),
+    EXPERTS("ffn_up_exps", "up_proj", HD_FF_EXP, HD_EXP_IN, ROLE_EXP_UP), EXPERTS("ffn_down_exps", "down_proj", HD_EXP_IN, HD_FF_EXP, ROLE_EXP_DOWN),
+    LATENT("ffn_latent_down", "fc1_latent_proj", HD_MOE_LATENT, HD_EMBD), LATENT("ffn_latent_up", "fc2_latent_proj", HD_EMBD, HD_MOE_LATENT),
     MAT("ffn_up_shexp", "shared_experts.up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP, W_MOE),
     MAT("ffn_down_shexp", "shared_experts.down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE),
     ROWS_END,
@@ -59,6 +64,7 @@ static const struct tensor_row moe_tensors[] = {
 /* Derives the kinds of layers; a layer with a feed-forward has no mixer. */
 static int derive(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS]) TRY(derive_experts(h, e));
+    h->d[HD_EXP_IN] = h->d[h->d[HD_MOE_LATENT] ? HD_MOE_LATENT : HD_EMBD];
     TRY(derive_mamba2(h, e));
     TRY(layers_fill_hybrid(h, MIX_MAMBA2, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
@@ -114,10 +120,6 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
                        hfdir_said(dir, "layers_block_type") ? "layers_block_type"
                                                             : "hybrid_override_pattern",
                        kinds, (long long)n);
-    if (json_type(hfdir_hparam(dir, "moe_latent_size")) == JSON_NUM)
-        return err_set(e, ERR_DATA,
-                       "moe_latent_size is set: experts in a latent space are not "
-                       "supported");
     if (!h->d[HD_KV_HEADS]) h->d[HD_KV_HEADS] = h->d[HD_HEADS];
     h->d[HD_CTX] = 1 << 20; /* no position encoding, hence no limit */
     const int64_t ff = h->d[h->d[HD_EXPERTS] ? HD_FF_EXP : HD_FF];
@@ -176,7 +178,7 @@ const struct arch arch_nemotron_h = {
 const struct arch arch_nemotron_h_moe = {
     .name = "nemotron_h_moe",
     .hf_classes = hf_classes, /* distinguished by arch_of_pattern() */
-    .family = "Nemotron Nano 3",
+    .family = "Nemotron 3 Nano, Super and Ultra",
     .size_note = "hybrid Mamba 2, mixture of experts",
     .hp = moe_hp,
     .tensors = moe_tensors,

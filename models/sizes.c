@@ -22,6 +22,11 @@ static void take_slots(struct sizes *z, const struct graph *g) {
         const struct gr_kv *kv = &g->facts.kv[i];
         struct block_size *b = block_at(z, kv->layer);
         if (!b) continue;
+        if (kv->top) {
+            b->index_dim = kv->k_dim;
+            b->index_top = kv->top;
+            continue;
+        }
         b->kv_heads = kv->n_heads;
         b->k_dim = kv->k_dim;
         b->v_dim = kv->v_dim;
@@ -85,6 +90,11 @@ static uint64_t block_rows(const void *type, int64_t n) {
     return qtype_row_bytes(*t, n);
 }
 
+/* Returns the bytes that an indexer keeps per token, in 16 bits, in a context of n_ctx tokens. */
+static uint64_t index_bytes(const struct block_size *b, int64_t n_ctx) {
+    return n_ctx > b->index_top ? 2 * (uint64_t)b->index_dim : 0;
+}
+
 bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, bool short_windows,
               uint64_t *n_bytes) {
     return sizes_kv_rows(z, first, n_ctx, &(struct kv_rows){block_rows, &type, &type},
@@ -106,6 +116,9 @@ bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct
         if (!k || !v || cells < 0) return false;
         if (!mul_ok((uint64_t)b->kv_heads, (uint64_t)cells, &rows) ||
             !mul_ok(rows, k + v, &bytes) || !add_ok(sum, bytes, &sum) || sum > INT64_MAX)
+            return false;
+        if (!mul_ok((uint64_t)cells, index_bytes(b, n_ctx), &bytes) || !add_ok(sum, bytes, &sum) ||
+            sum > INT64_MAX)
             return false;
     }
     *n_bytes = sum;
@@ -137,6 +150,9 @@ bool sizes_kv_paged(const struct sizes *z, int64_t n_seqs, int64_t n_ctx, int64_
         pages += sizes_pass_pages(b->window, n_ctx, n_rows, KV_PAGE);
         if (!mul_ok((uint64_t)pages, (uint64_t)b->kv_heads * KV_PAGE, &bytes) ||
             !mul_ok(bytes, k + v, &bytes) || !add_ok(sum, bytes, &sum) || sum > INT64_MAX)
+            return false;
+        if (!mul_ok((uint64_t)pages * KV_PAGE, index_bytes(b, n_ctx), &bytes) ||
+            !add_ok(sum, bytes, &sum) || sum > INT64_MAX)
             return false;
     }
     *n_bytes = sum;

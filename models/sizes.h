@@ -14,7 +14,9 @@ struct block_size {
     int64_t kv_heads;        /* key rows (and value rows) per token; 0: none of its own */
     int64_t k_dim, v_dim;    /* values per row of keys and of values */
     int64_t window;          /* 0: no window */
-    int64_t state;           /* f32 values of recurrent state per sequence */
+    int64_t index_dim,
+        index_top; /* an indexer's keys, kept by contexts of more than index_top tokens */
+    int64_t state; /* f32 values of recurrent state per sequence */
 };
 struct sizes {
     int n_blocks; /* blocks of the trunk */

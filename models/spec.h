@@ -74,6 +74,8 @@ struct attn_spec {
      * HD_TEMPER_STEP, if set. */
     struct gr_temper temper;
     bool latent; /* keys and values come from one low-rank row per token (MLA: block_latent.c) */
+    /* RoPE of the indexer that selects keys, if the model has one (HD_INDEXED). */
+    struct rope_spec index_rope;
 };
 
 /* ---- feed-forward ---- */
@@ -119,6 +121,7 @@ struct ffn_spec {
  * HF_RESIDUAL_SCALE. A half without a norm before it reads x itself. */
 struct block_spec {
     struct norm_spec before_mix, after_mix, before_ffn, after_ffn;
+    double after_eps;      /* eps of after_mix and after_ffn; 0: the model's */
     struct attn_spec attn; /* for layers with an attention mixer */
     struct ffn_spec ffn;
     /* Both halves read the block's input; without before_ffn the feed-forward reads the mixer's

@@ -18,7 +18,7 @@ double passes_row_bytes(const struct graph *g) {
     }
     for (int i = 0; i < graph_count(g, OP_MOE); i++) {
         const struct gr_node *n = graph_nth(g, OP_MOE, i);
-        const int64_t d = g->weight[n->moe.router].ne[0], f = g->weight[n->moe.gate].ne[1];
+        const int64_t d = g->weight[n->moe.gate].ne[0], f = g->weight[n->moe.gate].ne[1];
         moe = max_i64(moe, n->moe.n_used * (2 * d + f));
     }
     return 4.0 * (double)(sum + moe);

@@ -51,7 +51,7 @@ static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
     for (int i = 0; i < g->n_regs; i++) sum += 7 * g->reg_width[i];
     for (int i = 0; i < graph_count(g, OP_MOE); i++) {
         const struct gr_node *n = graph_nth(g, OP_MOE, i);
-        const int64_t d = g->weight[n->moe.router].ne[0], f = g->weight[n->moe.gate].ne[1];
+        const int64_t d = g->weight[n->moe.gate].ne[0], f = g->weight[n->moe.gate].ne[1];
         moe = max_i64(moe, n->moe.n_used * (8 * d + 7 * f));
     }
     return sum + moe;

@@ -47,12 +47,17 @@ static void add_state(const struct cost_of *c, const struct gr_node *n, struct c
         return;
     case STATE_KV: {
         const struct gr_kv *kv = &g->facts.kv[n->slot];
-        const int64_t keys = kv->window ? min_i64(kv->window, c->n_keys) : c->n_keys;
-        const uint64_t row = (uint64_t)kv->n_heads * (c->kv->bytes(c->kv->k, kv->k_dim) +
-                                                      c->kv->bytes(c->kv->v, kv->v_dim));
+        int64_t keys = kv->window ? min_i64(kv->window, c->n_keys) : c->n_keys;
+        if (n->op == OP_ATTN && n->src[ATTN_KEYS] != GR_NONE)
+            keys = min_i64(keys, g->reg_width[n->src[ATTN_KEYS]]);
+        const uint64_t row =
+            (uint64_t)kv->n_heads * (c->kv->bytes(c->kv->k, kv->k_dim) +
+                                     (kv->v_dim ? c->kv->bytes(c->kv->v, kv->v_dim) : 0));
         o->n_read += (uint64_t)keys * row;
         if (n->src[1] != GR_NONE) o->n_written += (uint64_t)c->n_rows * row;
-        o->flop += 2 * rows * (double)(keys * (g->reg_width[n->src[0]] + g->reg_width[n->dst]));
+        o->flop += 2 * rows *
+                   (double)(keys * (g->reg_width[n->src[0]] +
+                                    (n->op == OP_ATTN ? g->reg_width[n->dst] : 0)));
         return;
     }
     case STATE_CONV: {

@@ -44,9 +44,12 @@ struct att_row { /* running softmax of a row */
 
 struct att_tile { /* consecutive rows of one sequence whose keys are split into the same spans */
     const struct seq *seq;
-    int64_t r0, n, pos; /* first row in the pass, number of rows, position of the first */
-    int64_t end;        /* position after the last visible key */
-    int64_t span;       /* keys per span, a multiple of KEY_BLOCK */
+    /* First row in the pass, number of rows, position of the first. With `keys`, a single row, and
+     * the position of its last key in that list. */
+    int64_t r0, n, pos;
+    const float *keys; /* positions of the keys that the row sees; NULL: all up to its own */
+    int64_t end;       /* position after the last visible key */
+    int64_t span;      /* keys per span, a multiple of KEY_BLOCK */
     int64_t span0, n_spans;
     int64_t task0, part0; /* first task; first row of partial sums */
 };
@@ -109,6 +112,7 @@ struct session {
     struct session_opts o;
     bool any_ubatch;       /* n_ubatch was not given: a backend may choose it */
     int64_t wanted_ubatch; /* o.n_ubatch as given, or its default */
+    bool all_keys;         /* no context is long enough for an indexer to leave out keys */
     struct kern kern;
     unsigned blas; /* products that use OpenBLAS (kernels/blas.h): the gradients of a text */
     int n_workers;
@@ -152,6 +156,8 @@ struct session {
     struct act_buf act_buf[ACT_BUFS];
     float *decay, *beta;       /* [n_ubatch][v heads] */
     struct att_tile *att_tile; /* [n_ubatch] */
+    float *index_score;        /* [index_rows][2][n_ctx] scores of keys, and a copy to sort */
+    int64_t index_rows;
     float *att_part; /* partial sums of attention tasks, then of workers: rows of head_dim */
     struct att_row *att_row;
     float **scratch; /* [n_workers] */
@@ -327,6 +333,10 @@ void exec_softcap(struct session *s, float *logits, int64_t n, double cap);
 /* Returns the maximum number of query rows of an attention task. exec_attn_scratch returns the
  * scratch that a worker needs for it, in floats. */
 int64_t exec_attn_rows(const struct gr_node *n);
+/* Return the scratch of OP_INDEX per worker, in floats, and the rows whose scores are kept at a
+ * time in sessions with this context. */
+int64_t exec_index_scratch(const struct gr_node *n);
+int64_t exec_index_rows(int64_t n_ctx, int64_t n_ubatch);
 /* Returns how many floats of scratch one worker needs for the node. */
 int64_t exec_attn_scratch(const struct gr_node *n);
 

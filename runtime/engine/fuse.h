@@ -38,6 +38,7 @@ struct target {
     bool many;        /* the kernels for `few` compute several products at a time */
     bool brings;      /* the pass is long enough to copy experts from main memory */
     bool sees_routes; /* a probe observes routing: no FUSE_MOE */
+    bool all_keys;    /* nodes of indexers are skipped (gr_node.selects) */
     bool sees_all;    /* a probe observes products or residuals: no fusion at all */
     unsigned (*way)(const void *ud, gr_w w);
     bool (*joins)(const void *ud, gr_w gate, gr_w up); /* gate and up can be one product */

@@ -21,12 +21,12 @@ static int row_bytes(const struct kv_type *t, int64_t n, uint64_t *out, struct e
 
 /* Sets the shape and row sizes of a slot and adds the bytes of n_ctx tokens to c. */
 static int slot_shape(struct kv *c, struct kv_slot *s, const struct gr_kv *shape, struct err *e) {
-    s->n_heads = shape->n_heads;
+    s->n_heads = shape->top && c->n_ctx <= shape->top ? 0 : shape->n_heads;
     s->k_dim = shape->k_dim;
     s->v_dim = shape->v_dim;
     s->window = shape->window;
     TRY(row_bytes(s->kt, s->k_dim, &s->k_row, e));
-    TRY(row_bytes(s->vt, s->v_dim, &s->v_row, e));
+    if (s->v_dim) TRY(row_bytes(s->vt, s->v_dim, &s->v_row, e)); /* an indexer has no values */
     uint64_t rows, kb, vb;
     if (!mul_ok((uint64_t)s->n_heads, (uint64_t)c->n_ctx, &rows) || !mul_ok(rows, s->k_row, &kb) ||
         !mul_ok(rows, s->v_row, &vb))
@@ -45,6 +45,10 @@ int kv_init(struct kv *c, const struct graph *g, int64_t n_ctx, const struct kv_
         bool edge = i < plan->n_edge || i >= c->n_slots - plan->n_edge;
         c->slot[i].kt = edge ? plan->edge_k : plan->k;
         c->slot[i].vt = edge ? plan->edge_v : plan->v;
+        /* Rounded keys of an indexer would select others, and they are a small part of the cache.
+         */
+        if (g->facts.kv[i].top && c->slot[i].kt->type != QT_F32)
+            c->slot[i].kt = kv_type_find(KV_USUAL);
         TRY(slot_shape(c, &c->slot[i], &g->facts.kv[i], e));
     }
     return 0;

@@ -91,6 +91,10 @@ static void add_instead(struct program *p, const struct graph *g, int i, enum no
     }
 }
 
+static bool skipped(const struct target *t, const struct graph *g, int node) {
+    return t->all_keys && g->node[node].selects;
+}
+
 void program_compile(struct program *p, const struct graph *g, int first, const struct target *t) {
     struct step *old = p->step;
     *p = (struct program){.first = first, .target = *t};
@@ -100,7 +104,12 @@ void program_compile(struct program *p, const struct graph *g, int first, const 
         const int device = device_of(t, i);
         if (device != at) add_moves(p, g, i, at, device);
         at = device;
-        while (end < g->n_nodes && (end <= i || device_of(t, end) == device)) end++;
+        if (skipped(t, g, i)) {
+            i++;
+            continue;
+        }
+        if (end <= i) end = i + 1;
+        while (end < g->n_nodes && !skipped(t, g, end) && device_of(t, end) == device) end++;
         const enum node_way way = where_is(t, i);
         if (way != NODE_HERE) {
             add_instead(p, g, i++, way, device);
@@ -118,8 +127,9 @@ void program_compile(struct program *p, const struct graph *g, int first, const 
 static bool same_target(const struct target *a, const struct target *b) {
     return a->fusions == b->fusions && a->batch == b->batch && a->exact == b->exact &&
            a->few == b->few && a->many == b->many && a->sees_routes == b->sees_routes &&
-           a->sees_all == b->sees_all && a->brings == b->brings && a->way == b->way &&
-           a->joins == b->joins && a->where == b->where && a->device == b->device && a->ud == b->ud;
+           a->sees_all == b->sees_all && a->all_keys == b->all_keys && a->brings == b->brings &&
+           a->way == b->way && a->joins == b->joins && a->where == b->where &&
+           a->device == b->device && a->ud == b->ud;
 }
 
 const struct program *programs_get(struct programs *p, const struct graph *g, int first,

@@ -37,6 +37,8 @@ static int set_defaults(struct session *s, const struct session_opts *o, struct 
                        s->o.n_ctx, most, most);
     if (!s->o.n_ubatch) s->o.n_ubatch = min_i64(DEFAULT_UBATCH, s->o.n_ctx);
     s->wanted_ubatch = s->o.n_ubatch;
+    const int64_t top = graph_top_keys(s->g);
+    s->all_keys = !top || s->o.n_ctx <= top;
     return 0;
 }
 
@@ -607,7 +609,7 @@ int session_hand(struct session *from, const struct session_shown *r, struct ses
 
 bool session_can_begin(const struct session *s, int block) {
     if (block < 1 || block > s->m->hp.d[HD_LAYERS]) return false;
-    return graph_can_begin(s->g, s->g->hidden_nodes[block - 1] + 1);
+    return graph_can_begin(s->g, s->g->hidden_nodes[block - 1] + 1, s->all_keys);
 }
 
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e) {

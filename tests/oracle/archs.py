@@ -346,6 +346,12 @@ MODELS = {
                          rope_scaling={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}), {}),
     "glm-dsa": (cfg("GlmMoeDsaForCausalLM", "glm_moe_dsa", **{**MLA, **MOE, "rms_norm_eps": 1e-5}, q_lora_rank=40, n_group=1, topk_group=1,
                     index_topk=96, index_head_dim=64, index_n_heads=4, indexer_types=["full", "full", "shared", "full"]), {}),
+    # Contexts of three times what the indexer selects. Its heads are many, so that no scores are equal.
+    "deepseek-v32-sparse": (cfg("DeepseekV32ForCausalLM", "deepseek_v32", **{**MLA, **MOE}, q_lora_rank=40, topk_method="noaux_tc", n_group=4, topk_group=2,
+                                index_topk=32, index_head_dim=64, index_n_heads=24,
+                                rope_scaling={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}), {}),
+    "glm-dsa-sparse": (cfg("GlmMoeDsaForCausalLM", "glm_moe_dsa", **{**MLA, **MOE, "rms_norm_eps": 1e-5}, q_lora_rank=40, n_group=1, topk_group=1,
+                           index_topk=32, index_head_dim=64, index_n_heads=24, indexer_types=["full", "full", "shared", "full"]), {}),
     "glm4moe-lite": (cfg("Glm4MoeLiteForCausalLM", "glm4_moe_lite", **{**MLA, **MOE}, q_lora_rank=40, topk_method="noaux_tc",
                          n_group=1, topk_group=1, num_nextn_predict_layers=1), dict(drafts=True)),
     "youtu": (cfg("YoutuForCausalLM", "youtu", **{**MLA, "rope_theta": 1600000.0, "tie_word_embeddings": True}, q_lora_rank=40), {}),
@@ -411,6 +417,12 @@ MODELS = {
                     num_key_value_heads=1, out_hidden_size=64, fullatt_block_indexes=[0]), head_dim=16, rope_theta=1e6, sliding_window=16,
                     sliding_window_pattern="LLLG", layer_types=["sliding_attention"] * 3 + ["full_attention"]),
                  dict(cls="Exaone4_5_ForConditionalGeneration")),
+    "muse-glimmer": (vl("MuseGlimmerForConditionalGeneration", "muse_glimmer", "muse_glimmer_text",
+                        dict(model_type="muse_glimmer_vision", num_hidden_layers=1, hidden_size=32, intermediate_size=32, num_attention_heads=2),
+                        head_dim=16, hidden_activation="silu", sliding_window=16, final_logit_softcapping=4.0, qk_scale_factor=3.87, output_multiplier=0.5,
+                        post_norm_eps=1e-8, layer_types=["sliding_attention"] * 3 + ["full_attention"], layer_rope_theta=[500000.0] * 3 + [0],
+                        rope_parameters={"rope_type": "default", "rope_theta": 500000.0}, attention_bias=False),
+                     dict(cls="MuseGlimmerForConditionalGeneration", spread={"layernorm": (0.0, 0.25), "language_model.norm.": (1.0, 0.25)})),
     "gemma4unified": (UNIFIED, dict(cls="Gemma4UnifiedForConditionalGeneration", spread={"layer_scalar": (0.75, 0.25)})),
     # transformers runs this with the code of GLM-4.5 and renames the names below on loading.
     "sarvam": (cfg("SarvamMoEForCausalLM", "sarvam_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=8e6, use_qk_norm=True, use_bias=False,
@@ -438,7 +450,7 @@ def attention(name):
     return (at, part[0]) if part[1:] == "_proj.weight" and part[0] in "qkv" else (None, None)
 
 
-OTHER_PARTS = (".visual.", "visual.", ".vision_model.", ".multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio.", "vision_tower.")
+OTHER_PARTS = (".visual.", "visual.", ".vision_model.", ".multi_modal_projector.", "audio_tower.", "embed_vision.", "embed_audio.", "vision_tower.", "vision_adapter.", "vision_projection.")
 
 
 def sources(name, shape, extra, sd):

@@ -139,6 +139,9 @@ static void test_micro(void) {
     micro("starcoder2");
     micro("stablelm12b");
     micro("phi3");
+    micro("glm-dsa");            /* an indexer that need not select */
+    micro("nemotron3-super");    /* experts on low-rank rows */
+    micro("muse-glimmer");       /* normed embeddings */
     micro("gemma2");             /* soft cap of scores */
     micro("gemma3n");            /* four residual streams */
     micro("phimoe");             /* sparse mixer, logit biases */

@@ -17,6 +17,9 @@
  * Keys and values of a rotated cache type (kv_type.h) stay rotated: queries are rotated like the
  * keys, and sums of values are rotated back once per head and query.
  *
+ * If an indexer selected the keys of a query (index.c), its tile is that one token, and its keys
+ * are numbered within the selection instead of by position.
+ *
  * In latent attention all heads share one row of keys, whose second part is also the value. The two
  * parts are stored and rotated separately, and decoded next to each other once, for both uses. */
 #include <math.h>
@@ -34,6 +37,7 @@ struct job {
      * key; NULL: none. */
     const float *sink;
     int64_t group; /* query heads per KV head */
+    int64_t top;   /* keys selected per query; 0: all are visible */
     int n_tiles;
     bool split; /* true: a task is one span of a tile; false: all spans of a tile */
     int64_t n_tasks;
@@ -77,12 +81,15 @@ static int64_t keys_end(const struct job *j, int64_t r, int64_t pos) {
 /* Adds the tiles of a segment to the session's list; a tile has up to ATTN_ROWS query rows. */
 static void add_tiles(struct job *j, const struct seg *g) {
     struct session *s = j->s;
-    const int64_t step = max_i64(1, ATTN_ROWS / j->group);
+    const int64_t step = j->top ? 1 : max_i64(1, ATTN_ROWS / j->group);
     for (int64_t t = 0; t < g->n;) {
-        const int64_t pos = g->seq->pos + t;
-        int64_t until;
+        int64_t pos = g->seq->pos + t, until;
         struct att_tile *x = &s->att_tile[j->n_tiles++];
         *x = (struct att_tile){.seq = g->seq, .r0 = g->r0 + t, .pos = pos};
+        if (j->top && pos >= j->top) {
+            x->keys = s->reg[j->n->src[ATTN_KEYS]] + x->r0 * j->top;
+            x->pos = pos = j->top - 1;
+        }
         x->span = span_keys(j->n, pos, &until);
         x->n = min_i64(min_i64(step, g->n - t), until - pos);
         x->span0 = first_key(j->n, pos) / x->span;
@@ -224,17 +231,20 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
     }
 }
 
-/* Decodes the keys and latent rows of nk positions, starting at k0, into w->block, next to each
- * other. */
+/* Returns the position of a tile's key number i. */
+static int64_t key_pos(const struct work *w, int64_t i) {
+    return w->x->keys ? (int64_t)w->x->keys[i] : i;
+}
+/* Decodes nk keys from number k0 on and the latent rows into w->block, next to each other. */
 static void load_latent(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     const struct kern *kern = &j->s->kern;
-    const uint8_t *k = seq_key(w->x->seq, j->n->slot, 0, k0);
-    const uint8_t *v = seq_value(w->x->seq, j->n->slot, 0, k0);
     for (int64_t i = 0; i < nk; i++) {
+        const int64_t pos = key_pos(w, k0 + i);
         float *to = w->block + i * w->hd;
-        kv->kt->get(kv->kt, kern, k + (uint64_t)i * kv->k_row, to, kv->k_dim, false);
-        kv->vt->get(kv->vt, kern, v + (uint64_t)i * kv->v_row, to + kv->k_dim, kv->v_dim, true);
+        kv->kt->get(kv->kt, kern, seq_key(w->x->seq, j->n->slot, 0, pos), to, kv->k_dim, false);
+        kv->vt->get(kv->vt, kern, seq_value(w->x->seq, j->n->slot, 0, pos), to + kv->k_dim,
+                    kv->v_dim, true);
     }
 }
 /* Returns the keys of nk positions, starting at k0, as f32 rows with stride hd. */
@@ -383,6 +393,7 @@ void exec_attn(struct session *s, const struct gr_node *n) {
                     .group = n->attn.n_heads / n->attn.n_kv_heads};
     double keys = 0;
     if (n->attn.sinks != GR_NONE) j.sink = exec_vec(s, n->attn.sinks);
+    if (n->src[ATTN_KEYS] != GR_NONE && !s->all_keys) j.top = s->g->reg_width[n->src[ATTN_KEYS]];
     split_work(&j);
     for (int i = 0; i < s->n_segs; i++)
         keys += (double)s->seg[i].n * (double)(s->seg[i].seq->pos + s->seg[i].n);

@@ -41,7 +41,7 @@ static int alloc_regs(struct session *s, struct err *e) {
 
 /* Buffer sizes of a session: each is the largest needed by any node of its graph. */
 struct sizes {
-    int64_t panel, attn, v_heads, att_rows, head_dim;
+    int64_t panel, attn, index, v_heads, att_rows, head_dim;
     int64_t experts, used, moe_d, moe_f;
     uint64_t q_row;
     /* Blocks of an activation row that enters a product of packed weights. */
@@ -75,6 +75,8 @@ static void size_nodes(const struct session *s, struct sizes *z) {
         z->att_rows = max_i64(z->att_rows, exec_attn_rows(n));
         z->head_dim = max_i64(z->head_dim, n->attn.head_dim);
     }
+    for (int i = 0; i < graph_count(g, OP_INDEX) && !s->all_keys; i++)
+        z->index = max_i64(z->index, exec_index_scratch(graph_nth(g, OP_INDEX, i)));
     for (int i = 0; i < graph_count(g, OP_DELTA); i++)
         z->v_heads = max_i64(z->v_heads, graph_nth(g, OP_DELTA, i)->delta.n_v_heads);
     for (int i = 0; i < graph_count(g, OP_MAMBA2); i++)
@@ -85,7 +87,7 @@ static void size_nodes(const struct session *s, struct sizes *z) {
         const struct gr_node *n = graph_nth(g, OP_MOE, i);
         z->experts = max_i64(z->experts, g->weight[n->moe.router].ne[1]);
         z->used = max_i64(z->used, n->moe.n_used);
-        z->moe_d = max_i64(z->moe_d, g->weight[n->moe.router].ne[0]);
+        z->moe_d = max_i64(z->moe_d, g->weight[n->moe.gate].ne[0]);
         z->moe_f = max_i64(z->moe_f, g->weight[n->moe.gate].ne[1]);
     }
 }
@@ -131,6 +133,9 @@ static int alloc_work(struct session *s, struct err *e) {
                       sizeof(float), "attention sums", e));
     TRY(alloc_counted(s, &s->att_row, ATTN_PARTS + 2 * workers * z.att_rows, sizeof *s->att_row,
                       "attention sums", e));
+    s->index_rows = z.index ? exec_index_rows(s->o.n_ctx, n) : 0;
+    TRY(alloc_counted(s, &s->index_score, 2 * s->index_rows * s->o.n_ctx, sizeof(float),
+                      "scores of keys", e));
     s->qbuf_row = z.q_row;
     for (int i = 0; i < 2 && dots; i++)
         TRY(alloc_counted(s, &s->qbuf[i], n * max_i64(1, z.used), (size_t)z.q_row,
@@ -140,7 +145,7 @@ static int alloc_work(struct session *s, struct err *e) {
         TRY(alloc_counted(s, &s->act_buf[i].act, n * z.act_blocks * (i < ACT_EXPERT ? 1 : z.used),
                           sizeof(struct kern_act), "8-bit activations", e));
     const int64_t up = exec_task_floats(n);
-    s->scratch_floats = max_i64(z.attn, z.panel + (z.experts ? up : 0));
+    s->scratch_floats = max_i64(max_i64(z.attn, z.index), z.panel + (z.experts ? up : 0));
     s->scratch = xcalloc((size_t)s->n_workers, sizeof *s->scratch);
     for (int i = 0; i < s->n_workers; i++)
         TRY(alloc_counted(s, &s->scratch[i], s->scratch_floats, sizeof(float), "thread scratch",
@@ -165,15 +170,16 @@ void exec_free(struct session *s) {
         s->rope[i].freq = NULL;
     }
     struct moe_bufs *m = &s->moe;
-    void *bufs[] = {s->reg_mem, s->decay,   s->beta,   s->att_tile, s->att_part, s->att_row,
-                    s->qbuf[0], s->qbuf[1], m->logits, m->weight,   m->expert,   m->place,
-                    m->token,   m->first,   m->active, m->x,        m->h,        m->y};
+    void *bufs[] = {s->reg_mem, s->decay,       s->beta,    s->att_tile, s->att_part,
+                    s->att_row, s->index_score, s->qbuf[0], s->qbuf[1],  m->logits,
+                    m->weight,  m->expert,      m->place,   m->token,    m->first,
+                    m->active,  m->x,           m->h,       m->y};
     for (size_t i = 0; i < sizeof bufs / sizeof *bufs; i++) mem_free(bufs[i]);
     for (int i = 0; i < ACT_BUFS; i++) mem_free(s->act_buf[i].act);
     for (int i = 0; i < s->n_workers && s->scratch; i++) mem_free(s->scratch[i]);
     free(s->scratch);
     free(s->reg);
-    s->reg_mem = s->decay = s->beta = s->att_part = NULL;
+    s->reg_mem = s->decay = s->beta = s->att_part = s->index_score = NULL;
     s->att_row = NULL;
     s->att_tile = NULL;
     s->scratch = s->reg = NULL;

@@ -155,6 +155,7 @@ void exec_pass(struct session *s) {
     exec_acts_stale(s, NULL);
     for (int i = 0; i < s->n_ropes; i++) s->rope[i].ready = false;
     struct target t = exec_target(batch_of(s->n_tok));
+    t.all_keys = s->all_keys;
     const int64_t n_deep = s->images.n_deep;
     t.sees_all = s->probe.product || s->probe.residual || s->probe.node || n_deep;
     const struct program *p = programs_get(&s->programs, s->g, first, &t);

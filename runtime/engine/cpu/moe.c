@@ -367,15 +367,15 @@ void exec_moe(struct session *s, const struct gr_node *n) {
                     .down_bias = vec_of(s, m->down_bias),
                     .x = s->reg[n->src[0]],
                     .n_experts = router->ne[1],
-                    .d = router->ne[0],
                     .n_used = m->n_used};
     const float *judged = n->src[1] == GR_NONE ? j.x : s->reg[n->src[1]];
+    j.d = j.gate->ne[0];
     j.f = m->joined ? j.gate->ne[1] / 2 : j.gate->ne[1];
     j.up_row = m->joined ? j.f : 0;
     int64_t pairs = s->n_tok * j.n_used;
     double work = (double)(pairs * j.d) * (double)j.f;
-    exec_show(s, m->router, judged, j.d);
-    exec_product(s, router, judged, j.d, s->n_tok, j.b->logits, 2 * j.n_experts, true);
+    exec_show(s, m->router, judged, router->ne[0]);
+    exec_product(s, router, judged, router->ne[0], s->n_tok, j.b->logits, 2 * j.n_experts, true);
     exec_par(s, s->n_tok, 16, (double)(s->n_tok * j.n_experts * (8 + j.n_used)), choose_range, &j);
     exec_show_route(s, n, j.b->expert);
     sort_pairs(&j);

@@ -36,6 +36,15 @@ static int check_kv(const struct session *s, struct err *e) {
     return 0;
 }
 
+/* Fails if the context is long enough for attention to see selected keys only. */
+static int check_keys(const struct session *s, struct err *e) {
+    if (s->all_keys) return 0;
+    return err_set(e, ERR_USAGE,
+                   "sparse attention is not supported on CUDA: use --ctx %" PRId64
+                   " or less, or --device cpu",
+                   graph_top_keys(s->g));
+}
+
 /* Allocates part d as planned in p: registers, scratch, room for streamed experts. */
 static int alloc_part(struct cuda *d, const struct cuda_plan *p, struct err *e) {
     struct session *s = d->s;
@@ -146,6 +155,7 @@ static int cuda_open(struct session *s, struct err *e) {
     all->on_host = xcalloc((size_t)s->g->n_nodes + 1, sizeof *all->on_host);
     for (int i = 0; i <= s->o.device.n_more; i++) TRY(open_part(s, all, i, e));
     TRY(check_kv(s, e));
+    TRY(check_keys(s, e));
     exec_cuda_own_cache(s);
     TRY(alloc_all(s, e));
     TRY(exec_cuda_refresh(s, true, e));

@@ -155,6 +155,7 @@ struct target dry_program_cuda(const struct dry_program *o, enum batch batch) {
                            .exact = o->exact,
                            .few = few,
                            .many = few && (o->mask & CUDA_FUSE_MANY),
+                           .all_keys = true,
                            .way = way,
                            .joins = glu_joins,
                            .where = batch == BATCH_MANY ? way_with_many : way_with_few,

@@ -455,6 +455,10 @@ static int op_kda(struct cuda *d, const struct gr_node *n, struct err *e) {
     return cu_kda_rows(d->q, &a, e);
 }
 
+static int op_index(struct cuda *d, const struct gr_node *n, struct err *e) {
+    return exec_cuda_refuse(d, n, e); /* not reached: check_keys */
+}
+
 static const cuda_fn table[OP_COUNT] = {
 #define OP(id, name, flags, state, ...) [OP_##id] = op_##name,
 #include "models/ops.def"
@@ -462,6 +466,7 @@ static const cuda_fn table[OP_COUNT] = {
 };
 
 bool exec_cuda_has(const struct gr_node *n) {
+    if (n->selects) return true; /* never run: check_keys */
     if (n->op == OP_MOE) return exec_cuda_has_experts(&n->moe);
     return table[n->op] != exec_cuda_refuse;
 }
@@ -625,6 +630,7 @@ static struct target target_of(const struct session *s) {
                            .brings = d->in.from && s->n_tok >= d->in.from,
                            .sees_routes = s->probe.route != NULL,
                            .sees_all = s->probe.product || s->probe.residual,
+                           .all_keys = s->all_keys,
                            .way = way_of,
                            .joins = glu_joins,
                            .where = way_of_node,
