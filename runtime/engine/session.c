@@ -35,9 +35,11 @@ static int set_defaults(struct session *s, const struct session_opts *o, struct 
                        "a context of %" PRId64 " tokens exceeds the %" PRId64
                        " that this model supports: use --ctx %" PRId64 " or less",
                        s->o.n_ctx, most, most);
+    const int64_t top = graph_top_keys(s->g);
+    /* CUDA does not select keys: without --ctx it gets a context in which all are visible. */
+    if (top && !o->n_ctx && s->o.device.kind != DEVICE_CPU) s->o.n_ctx = min_i64(s->o.n_ctx, top);
     if (!s->o.n_ubatch) s->o.n_ubatch = min_i64(DEFAULT_UBATCH, s->o.n_ctx);
     s->wanted_ubatch = s->o.n_ubatch;
-    const int64_t top = graph_top_keys(s->g);
     s->all_keys = !top || s->o.n_ctx <= top;
     return 0;
 }

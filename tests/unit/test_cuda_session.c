@@ -135,6 +135,22 @@ static void micro(const char *name) {
     model_close(m);
     free(dir);
 }
+/* Contexts in which an indexer leaves out keys run on the CPU only. Without a context, one is
+ * chosen in which it does not. */
+static void test_sparse(void) {
+    static const char dir[] = "tests/golden/archs/glm-dsa-sparse"; /* selects 32 keys */
+    struct model *m = golden_open(micro_folder(dir, NULL), tmp_path("m.gguf"));
+    struct session_opts o = {.n_ctx = 33, .device = cuda};
+    struct session *s = NULL;
+    struct err e = {0};
+    if (m) CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "use --ctx 32 or less");
+    o.n_ctx = 0;
+    if (m) CHECK_OK(session_new(&s, m, &o, &e));
+    if (s) CHECK_EQ_I64(session_get_opts(s)->n_ctx, 32);
+    session_free(s);
+    model_close(m);
+}
+
 static void test_micro(void) {
     micro("starcoder2");
     micro("stablelm12b");
@@ -804,6 +820,7 @@ int main(void) {
     RUN(test_mistral);
     RUN(test_gemma4);
     RUN(test_micro);
+    RUN(test_sparse);
     RUN(test_offload);
     RUN(test_orders);
     RUN(test_kv_types);
