@@ -60,7 +60,7 @@ static void select_keys(struct build *b, const struct rope_spec *rope, gr_reg in
     n->src[2] = w;
     n->slot = b->g->n_attn_slots++;
     n->index = (struct gr_index){b->h->d[HD_INDEX_HEADS], dim, top};
-    for (int i = first; i < b->g->n_nodes; i++) b->g->node[i].selects = true;
+    graph_selects(b->g, first);
     block_give(b, q);
     block_give(b, k);
     block_give(b, w);

@@ -196,6 +196,10 @@ bool graph_can_begin(const struct graph *g, int first, bool all_keys) {
     return ok;
 }
 
+void graph_selects(struct graph *g, int first) {
+    for (int i = first; i < g->n_nodes; i++) g->node[i].selects = true;
+}
+
 int64_t graph_top_keys(const struct graph *g) {
     return graph_count(g, OP_INDEX) ? graph_nth(g, OP_INDEX, 0)->index.top : 0;
 }
