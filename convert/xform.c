@@ -184,6 +184,12 @@ static void neg_exp(const struct job *j, int64_t r, float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)-fp_exp((double)x[i]);
 }
 
+/* Replaces the values by their exponentials. */
+static void plain_exp(const struct job *j, int64_t r, float *x, int64_t n) {
+    (void)j, (void)r;
+    for (int64_t i = 0; i < n; i++) x[i] = (float)fp_exp((double)x[i]);
+}
+
 /* Returns the divisor of frequency i: 1, or 1e30 beyond the rotated dimensions. */
 static float rope_freq(const struct hparams *h, int64_t i) {
     return i < h->d[HD_FREQS_ROT] / 2 ? 1.0f : 1e30f;
@@ -227,6 +233,7 @@ static const struct kind {
 } kinds[XF_COUNT] = {
     [XF_ADD1] = {.value = add_one},
     [XF_NEG_EXP] = {.value = neg_exp},
+    [XF_EXP] = {.value = plain_exp},
     [XF_V_ROWS] = {.row = src_row_v, .elements = true},
     [XF_V_ROWS_TAIL] = {.row = src_row_v_tail, .elements = true},
     [XF_V_COLS] = {.columns = true, .elements = true},

@@ -213,6 +213,13 @@ static float act(const struct gr_pick *p, float x, float *slope) {
     *slope = x > 0 ? l->b + 2 * l->p * x : l->b + l->n * ((x < l->eps ? expf(low) : 0) - 1);
     return x > 0 ? l->b * x + l->p * x * x : l->b * x + l->n * (expf(low) - 1 - x);
 }
+/* Adds the gradients of the clamped activation of a gate and an up value. */
+static void clamped_back(float gate, float up, float dy, float *dgate, float *dup) {
+    const float top = GR_CLAMPED_LIMIT, alpha = GR_CLAMPED_ALPHA;
+    const float g = fminf(gate, top), u = fmaxf(-top, fminf(up, top)), s = grad_sigmoid(alpha * g);
+    *dgate += gate < top ? dy * (u + 1) * (s + alpha * g * s * (1 - s)) : 0;
+    *dup += fabsf(up) < top ? dy * g * s : 0;
+}
 /* Adds the gradients of an activation, with or without a factor; a pool_fn. */
 static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
@@ -224,6 +231,10 @@ static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         float *dx = dsrc(j, 0, t), *dby = two ? dsrc(j, 1, t) + j->n->pick.offset : NULL;
         for (int64_t i = 0; i < j->width; i++) {
             float slope;
+            if (j->n->pick.f == GR_CLAMPED) {
+                clamped_back(x[i], by[i], dy[i], &dx[i], &dby[i]);
+                continue;
+            }
             const float f = act(&j->n->pick, x[i], &slope);
             dx[i] += dy[i] * slope * (two ? by[i] : 1);
             if (two) dby[i] += dy[i] * f;

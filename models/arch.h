@@ -54,6 +54,7 @@ enum hp_real {
     HF_YARN_FAST,
     HF_YARN_SLOW,
     HF_YARN_LOG,       /* mscale_all_dim of config.json; 0: none */
+    HF_DECAY_BOUND,    /* smallest logarithm of a decay in Kimi delta attention; 0: none */
     HF_TEMPER,         /* scaling of queries by their position (OP_TEMPER); 0: none */
     HF_LLAMA3_FACTOR,  /* Llama 3's RoPE scaling (models/llama3.c); set only during conversion */
     HF_LLAMA3_LOW,
@@ -164,6 +165,7 @@ enum xform {
     XF_COPY,
     XF_ADD1,         /* w + 1, times hparams.mul[group] if group is set */
     XF_NEG_EXP,      /* -exp(w), with fp_exp in double, rounded once */
+    XF_EXP,          /* exp(w), likewise */
     XF_V_ROWS,       /* regroup V-head row groups of `group` rows: new[r*Hk + k] = old[k*R + r] */
     XF_V_ROWS_TAIL,  /* same, but the first 2*Hk*Dk rows (q and k) stay */
     XF_V_COLS,       /* same on columns */

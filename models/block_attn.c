@@ -124,10 +124,51 @@ static void tamed(struct build *b, const struct heads *r) {
     if (by > 0 && r->v != GR_NONE) block_scale(b, r->v, by);
 }
 
+void block_select(struct build *b, const struct rope_spec *rope, int first, gr_reg q, gr_reg k,
+                  gr_reg w) {
+    const int64_t *d = b->h->d, heads = d[HD_INDEX_HEADS], dim = d[HD_INDEX_DIM];
+    const int64_t turned = b->h->layer[b->layer].n_rot;
+    block_rope(b, rope, q, dim, turned);
+    block_rope(b, rope, k, dim, turned);
+    if (b->keys == GR_NONE)
+        b->keys = graph_reg(b->g, d[HD_TOP_KEYS] * (d[HD_INDEX_BLOCK] ? heads : 1));
+    struct gr_node *n = graph_node(b->g, OP_INDEX, b->layer);
+    n->dst = b->keys;
+    n->src[0] = q;
+    n->src[1] = k;
+    n->src[2] = w;
+    n->slot = b->g->n_attn_slots++;
+    n->index = (struct gr_index){.n_heads = heads,
+                                 .head_dim = dim,
+                                 .top = d[HD_TOP_KEYS],
+                                 .block = d[HD_INDEX_BLOCK],
+                                 .local = d[HD_INDEX_LOCAL]};
+    graph_selects(b->g, first);
+    block_give(b, q);
+    block_give(b, k);
+    block_give(b, w);
+}
+
+/* Appends the indexer of a layer, if it has one, and returns the selected keys. */
+static gr_reg selected_keys(struct build *b, const struct attn_spec *s, gr_reg in) {
+    static const struct norm_spec q_norm = {NORM_RMS, "indexer.q_norm"},
+                                  k_norm = {NORM_RMS, "indexer.k_norm"};
+    const int first = b->g->n_nodes;
+    const int64_t dim = b->h->d[HD_INDEX_DIM];
+    if (!block_has(b, "indexer.q_proj.weight")) return GR_NONE;
+    const gr_reg q = block_matmul(b, "indexer.q_proj", in);
+    const gr_reg k = block_matmul(b, "indexer.k_proj", in);
+    block_norm_heads(b, &q_norm, q, q, dim);
+    block_norm_heads(b, &k_norm, k, k, dim);
+    block_select(b, &s->rope, first, q, k, GR_NONE);
+    return b->keys;
+}
+
 gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
     const struct layer_hp *l = &b->h->layer[b->layer];
     const bool own = l->kv_of == b->layer;
     const int64_t v_dim = b->h->d[HD_V_DIM] ? b->h->d[HD_V_DIM] : l->head_dim;
+    const gr_reg keys = selected_keys(b, s, in);
     struct heads r = project_heads(b, s, l, in);
     tamed(b, &r);
     r.v = fit_heads(b, r.v, v_dim, l->head_dim);
@@ -144,6 +185,7 @@ gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
     n->src[0] = r.q;
     n->src[1] = r.k;
     n->src[2] = r.v;
+    n->src[ATTN_KEYS] = keys;
     n->slot = b->slot[l->kv_of];
     n->attn = (struct gr_attn){
         .sinks = sinks,
@@ -151,6 +193,7 @@ gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in) {
         .n_kv_heads = l->kv_heads,
         .head_dim = l->head_dim,
         .window = l->window,
+        .key_block = keys == GR_NONE ? 0 : b->h->d[HD_INDEX_BLOCK],
         .chunked = s->chunked && l->window > 0,
         .whole = s->whole,
         .scale = (float)(s->scale > 0 ? s->scale : 1.0 / sqrt((double)l->head_dim)),

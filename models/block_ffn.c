@@ -13,6 +13,7 @@ static const struct {
     [ACT_GEGLU_ERF] = {true, GR_GELU_ERF}, [ACT_GELU] = {false, GR_GELU},
     [ACT_GELU_ERF] = {false, GR_GELU_ERF}, [ACT_RELU2] = {false, GR_RELU2},
     [ACT_XIELU] = {false, GR_XIELU},       [ACT_RELU2_GATED] = {true, GR_RELU2},
+    [ACT_SWIGLU_OAI] = {true, GR_CLAMPED},
 };
 
 static double softplus(double x) {

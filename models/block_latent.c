@@ -42,28 +42,13 @@ static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
 }
 
 /* Appends an indexer: its queries from the normed low-rank row `low`, its key and its heads'
- * weights from the layer's input. Sets b->keys. */
+ * weights from the layer's input. */
 static void select_keys(struct build *b, const struct rope_spec *rope, gr_reg in, gr_reg low) {
     static const struct norm_spec norm = {NORM_LAYER, "indexer.k_norm"};
-    const int64_t dim = b->h->d[HD_INDEX_DIM], top = b->h->d[HD_TOP_KEYS], turned = b->h->d[HD_ROT];
     const int first = b->g->n_nodes;
     const gr_reg q = block_matmul(b, "indexer.attn_q_b", low);
     const gr_reg k = low_norm(b, &norm, block_matmul(b, "indexer.attn_k", in));
-    const gr_reg w = block_matmul(b, "indexer.proj", in);
-    block_rope(b, rope, q, dim, turned);
-    block_rope(b, rope, k, dim, turned);
-    if (b->keys == GR_NONE) b->keys = graph_reg(b->g, top);
-    struct gr_node *n = graph_node(b->g, OP_INDEX, b->layer);
-    n->dst = b->keys;
-    n->src[0] = q;
-    n->src[1] = k;
-    n->src[2] = w;
-    n->slot = b->g->n_attn_slots++;
-    n->index = (struct gr_index){b->h->d[HD_INDEX_HEADS], dim, top};
-    graph_selects(b->g, first);
-    block_give(b, q);
-    block_give(b, k);
-    block_give(b, w);
+    block_select(b, rope, first, q, k, block_matmul(b, "indexer.proj", in));
 }
 
 /* Adds the queries, through a low-rank projection if the model has one. */
@@ -109,6 +94,11 @@ gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in) {
     block_give(b, k);
     block_give(b, c);
     const gr_reg v = per_head(b, "attn_v_b.weight", o, rank);
+    if (s->gate == GATE_HEAD) {
+        const gr_reg gate = block_matmul(b, "attn_gate", in);
+        block_mul(b, GR_SIGMOID_OF, v, gate);
+        block_give(b, gate);
+    }
     const gr_reg out = block_matmul(b, "attn_output", v);
     block_give(b, v);
     return out;

@@ -28,8 +28,8 @@ gr_reg block_experts(struct build *b, const struct ffn_spec *s, gr_reg in, gr_re
     m.up_bias = block_weight_if(b, "ffn_up_exps.bias");
     m.down_bias = block_weight_if(b, "ffn_down_exps.bias");
     if (s->act == ACT_SWIGLU_OAI) {
-        m.alpha = 1.702f;
-        m.limit = 7;
+        m.alpha = GR_CLAMPED_ALPHA;
+        m.limit = GR_CLAMPED_LIMIT;
     }
     const float limit = b->h->layer[b->layer].limit_exp;
     if (s->act == ACT_SWIGLU && limit > 0) {

@@ -175,8 +175,13 @@ static gr_reg joined(struct build *b, gr_reg x, gr_reg y) {
     return r;
 }
 /* Returns the product of `in` with a low-rank pair of matrices: `first`, then `second`. */
+/* Returns the product of `first` or, if the table has `second`, of both in turn. */
 static gr_reg narrow(struct build *b, const char *first, const char *second, gr_reg in) {
-    gr_reg low = block_matmul(b, first, in), r = block_matmul(b, second, low);
+    char full[64];
+    const gr_reg low = block_matmul(b, first, in);
+    snprintf(full, sizeof full, "%s.weight", second);
+    if (!block_has(b, full)) return low;
+    const gr_reg r = block_matmul(b, second, low);
     block_give(b, low);
     return r;
 }
@@ -205,6 +210,7 @@ gr_reg block_kda(struct build *b, gr_reg in) {
                                  .n_k_heads = d[HD_LIN_V_HEADS],
                                  .k_dim = dim,
                                  .v_dim = dim,
+                                 .bound = (float)b->h->f[HF_DECAY_BOUND],
                                  .eps = 1e-6f, /* of the l2 norms */
                                  .scale = (float)(1.0 / sqrt((double)dim))};
     block_give(b, u);

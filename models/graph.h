@@ -23,9 +23,19 @@ enum gr_op {
 #undef OP
     OP_COUNT
 };
-enum gr_act { GR_SILU, GR_GELU, GR_GELU_ERF, GR_RELU2, GR_XIELU, GR_TANH }; /* f in OP_ACT */
-enum gr_factor { GR_VALUE, GR_SIGMOID_OF, GR_SOFTPLUS_OF };                 /* f in OP_MUL */
-enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT, GR_MIXER };               /* p in OP_MOE */
+enum gr_act { /* f in OP_ACT */
+              GR_SILU,
+              GR_GELU,
+              GR_GELU_ERF,
+              GR_RELU2,
+              GR_XIELU,
+              GR_TANH,
+              GR_CLAMPED /* with the constants below */
+};
+#define GR_CLAMPED_ALPHA 1.702f
+#define GR_CLAMPED_LIMIT 7.0f
+enum gr_factor { GR_VALUE, GR_SIGMOID_OF, GR_SOFTPLUS_OF };   /* f in OP_MUL */
+enum gr_score { GR_SOFTMAX, GR_SIGMOID, GR_LOGIT, GR_MIXER }; /* p in OP_MOE */
 enum { GR_WEIGHTS = 10, GR_SOURCES = 4 }; /* maximum weights and sources per operation */
 enum { ATTN_KEYS = 3 };                   /* the source of OP_ATTN that holds selected keys */
 
@@ -104,13 +114,15 @@ struct gr_rope {
 struct gr_attn {
     gr_w sinks;
     int64_t n_heads, n_kv_heads, head_dim, window;
-    int64_t latent; /* width of a latent row; 0: separate keys and values */
+    int64_t latent;    /* width of a latent row; 0: separate keys and values */
+    int64_t key_block; /* with selected keys: gr_index.block */
     float scale, softcap;
     bool chunked; /* the window is the query's aligned block of `window` positions */
     bool whole;   /* a token of an image also sees the image's later tokens */
 };
 struct gr_index { /* OP_INDEX */
     int64_t n_heads, head_dim, top;
+    int64_t block, local; /* keys are selected in blocks; the last `local` always; 0: one by one */
 };
 struct gr_conv { /* OP_CONV_SILU, OP_SHORT_CONV */
     gr_w weight, bias;
@@ -121,6 +133,7 @@ struct gr_delta {
     int64_t n_v_heads, n_k_heads, k_dim, v_dim;
     int64_t offset; /* offset of dt in a wider register */
     bool grouped;   /* OP_DELTA: value heads are grouped by key head */
+    float bound;    /* OP_KDA: smallest logarithm of a decay; 0: none */
     float eps, scale;
 };
 struct gr_gate { /* OP_GATE_ADD */

@@ -126,6 +126,10 @@
 /* Divisors of rotary angles, computed if config.json requests Llama 3's RoPE scaling (llama3.c). */
 #define ROW_LLAMA3_FREQS \
     {"rope_freqs.weight", NULL, {HD_FREQS}, XF_ROPE_LLAMA3, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_FOUND | TR_IF(HD_FREQS)}
+/* Divisors of rotary angles for long and for short contexts (longrope.c). */
+#define FACTORS(name, xf) \
+    {"rope_factors_" name ".weight", NULL, {HD_HALF_ROT}, xf, 0, ROLE_OTHER, W_GLOBAL, TR_F32 | TR_FOUND | TR_IF(HD_LONG)}
+#define ROWS_LONGROPE FACTORS("long", XF_ROPE_FAR), FACTORS("short", XF_ROPE_NEAR)
 /* The router's matrix, and the bias added to the scores when selecting experts. */
 #define ROW_ROUTER(hf) \
     {"blk.%d.ffn_gate_inp.weight", HF_LAYER(hf ".weight") "|" HF_LAYER("mlp.gate.weight") "|" HF_LAYER("mlp.router.weight"), \
@@ -196,6 +200,12 @@ int hf_check_rope(const struct hfdir *dir, struct err *e);
 /* Reads RoPE scaling "llama3" (sets HD_FREQS) if config.json requests it; otherwise calls
  * hf_check_rope. */
 int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e);
+/* Reads RoPE scaling "longrope" (sets HD_LONG) if config.json requests it; otherwise calls
+ * hf_check_rope. HD_YARN_CTX defaults to the longest context. */
+int hf_rope_long(struct hparams *h, const struct hfdir *dir, struct err *e);
+/* Read and write an architecture's key for longrope's factor of cos and sin. */
+int longrope_read(struct hparams *h, const char *arch, const struct gguf *g, struct err *e);
+void longrope_write(const struct hparams *h, const char *arch, struct gguf_w *w);
 /* Returns whether config.json requests RoPE scaling `type` for layers without a window. */
 bool hf_rope_is(const struct hfdir *dir, const char *type);
 /* Sets HD_ROT from partial_rotary_factor; `usual` is the default. */

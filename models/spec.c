@@ -22,7 +22,6 @@ int spec_check(const struct arch *a, const struct hparams *h, int layer, const s
         {s->parallel && s->own_ffn, "a feed-forward of its own side by side with attention"},
         {limit_is_low(l->limit) || limit_is_low(l->limit_exp),
          "a limit of SwiGLU below silu's smallest value"},
-        {l->ffn == FFN_DENSE && act == ACT_SWIGLU_OAI, "a clamped SwiGLU without experts"},
         {l->ffn == FFN_MOE && act != ACT_SWIGLU && act != ACT_GEGLU && act != ACT_SWIGLU_OAI &&
              act != ACT_RELU2,
          "this activation of experts"},

@@ -102,6 +102,7 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     char key[KEY_CAP];
     const char *type = gguf_str_or(g, key_of(key, arch, "type"), "none");
     if (strcmp(type, "none") == 0) return 0;
+    if (strcmp(type, "longrope") == 0 && h->d[HD_LONG]) return 0; /* longrope.c */
     if (strcmp(type, "linear") == 0) {
         h->f[HF_ROPE_FACTOR] = 1;
         if (gguf_find(g, key_of(key, arch, "factor")))

@@ -19,6 +19,7 @@ enum cu_act {
     CU_ACT_RELU2,
     CU_ACT_XIELU,
     CU_ACT_TANH,
+    CU_ACT_CLAMPED, /* gate * sigmoid(alpha gate) * (up + 1), both clamped by the limit */
     CU_ACT_COUNT
 };
 struct cu_xielu { /* same fields as struct gr_xielu */
@@ -130,7 +131,7 @@ struct cu_scan { /* arguments of OP_MAMBA2; with `first`, of OP_MAMBA1: one head
 struct cu_kda { /* arguments of OP_KDA */
     struct cu_rows_of rows;
     int64_t n_tok, n_heads, k_dim, v_dim;
-    float eps, scale;
+    float eps, scale, bound;
     float *u;            /* [n_tok][q heads | k heads | v heads]; q and k are normed in place */
     float *f;            /* [n_tok][n_heads][k_dim]; replaced by the decays */
     const float *beta;   /* [n_tok][n_heads] */

@@ -275,6 +275,11 @@ CU_KERNEL act_values(const float *x, int64_t x_ld, const float *up, int64_t up_l
     if (act == CU_ACT_GELU_ERF) f = 0.5f * v * (1.0f + erff(0.70710678118655f * v));
     if (act == CU_ACT_RELU2) f = v > 0 ? v * v : 0.0f;
     if (act == CU_ACT_TANH) f = tanhf(v);
+    if (act == CU_ACT_CLAMPED) {
+        const float g = fminf(v, a.eps), u = up ? up[row * up_ld + c] : 0.0f;
+        dst[i] = g * cu_sigmoid(a.p * g) * (fmaxf(-a.eps, fminf(u, a.eps)) + 1.0f);
+        return;
+    }
     if (act == CU_ACT_XIELU)
         f = a.b * v + (v > 0 ? a.p * v * v : a.n * (expm1f(fminf(v, a.eps)) - v));
     dst[i] = up ? f * up[row * up_ld + c] : f;

@@ -139,7 +139,8 @@ CU_KERNEL __launch_bounds__(BLOCK) kda_ready(struct cu_kda a) {
     for (int c = lane; c < dim; c += 32) {
         q[c] *= rq;
         k[c] *= rk;
-        f[c] = expf(a.a[h] * softplus(f[c] + a.dt[h * dim + c]));
+        const float x = f[c] + a.dt[h * dim + c];
+        f[c] = expf(a.bound < 0 ? a.bound * cu_sigmoid(a.a[h] * x) : a.a[h] * softplus(x));
     }
 }
 

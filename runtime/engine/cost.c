@@ -49,7 +49,7 @@ static void add_state(const struct cost_of *c, const struct gr_node *n, struct c
         const struct gr_kv *kv = &g->facts.kv[n->slot];
         int64_t keys = kv->window ? min_i64(kv->window, c->n_keys) : c->n_keys;
         if (n->op == OP_ATTN && n->src[ATTN_KEYS] != GR_NONE)
-            keys = min_i64(keys, g->reg_width[n->src[ATTN_KEYS]]);
+            keys = min_i64(keys, g->reg_width[n->src[ATTN_KEYS]] / n->attn.n_kv_heads);
         const uint64_t row =
             (uint64_t)kv->n_heads * (c->kv->bytes(c->kv->k, kv->k_dim) +
                                      (kv->v_dim ? c->kv->bytes(c->kv->v, kv->v_dim) : 0));

@@ -156,7 +156,7 @@ struct session {
     struct act_buf act_buf[ACT_BUFS];
     float *decay, *beta;       /* [n_ubatch][v heads] */
     struct att_tile *att_tile; /* [n_ubatch] */
-    float *index_score;        /* [index_rows][2][n_ctx] scores of keys, and a copy to sort */
+    float *index_score; /* [index_rows][2][width] scores of keys, and a copy to sort */
     int64_t index_rows;
     float *att_part; /* partial sums of attention tasks, then of workers: rows of head_dim */
     struct att_row *att_row;
@@ -333,10 +333,11 @@ void exec_softcap(struct session *s, float *logits, int64_t n, double cap);
 /* Returns the maximum number of query rows of an attention task. exec_attn_scratch returns the
  * scratch that a worker needs for it, in floats. */
 int64_t exec_attn_rows(const struct gr_node *n);
-/* Return the scratch of OP_INDEX per worker, in floats, and the rows whose scores are kept at a
- * time in sessions with this context. */
+/* Return the scratch of OP_INDEX per worker, in floats; the scores of a row in sessions with this
+ * context; and the rows of `width` scores that are kept at a time. */
 int64_t exec_index_scratch(const struct gr_node *n);
-int64_t exec_index_rows(int64_t n_ctx, int64_t n_ubatch);
+int64_t exec_index_width(const struct gr_node *n, int64_t n_ctx);
+int64_t exec_index_rows(int64_t width, int64_t n_ubatch);
 /* Returns how many floats of scratch one worker needs for the node. */
 int64_t exec_attn_scratch(const struct gr_node *n);
 

@@ -41,12 +41,16 @@ static void test_layer_norms(struct dev *d) {
 }
 
 static const struct cu_xielu xielu = {0.75f, 1.5f, 0.5f, -0.125f};
+static const struct cu_xielu limits = {1.702f, 0, 0, 0.625f}; /* of CU_ACT_CLAMPED */
 static double act_of(int act, double x) {
     if (act == CU_ACT_SILU) return x * sigmoid(x);
     if (act == CU_ACT_GELU)
         return x / 2 * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
     if (act == CU_ACT_GELU_ERF) return x / 2 * (1 + erf(x / sqrt(2)));
     if (act == CU_ACT_TANH) return tanh(x);
+    if (act == CU_ACT_CLAMPED)
+        return fmin(x, (double)limits.eps) *
+               sigmoid((double)limits.p * fmin(x, (double)limits.eps));
     if (act == CU_ACT_XIELU)
         return (double)xielu.b * x +
                (x > 0 ? (double)xielu.p * x * x
@@ -179,18 +183,21 @@ static void test_activations(struct dev *d) {
         const int64_t n = sizes[i], rows = 3, all = rows * n, ld = 2 * n + 3;
         float *x = randoms(rows * ld, 4);
         for (int act = 0; act < CU_ACT_COUNT; act++) {
+            const struct cu_xielu a = act == CU_ACT_CLAMPED ? limits : xielu;
             float *gated = randoms(all, 1), *alone = randoms(all, 1), *part = randoms(all, 1);
             for (int64_t k = 0; k < all; k++) {
                 const float *row = x + k / n * ld;
                 const double f = act_of(act, (double)row[k % n]);
-                gated[k] = (float)(f * (double)row[n + 3 + k % n]);
+                const double up = (double)row[n + 3 + k % n], most = (double)limits.eps;
+                gated[k] =
+                    (float)(f * (act == CU_ACT_CLAMPED ? fmax(-most, fmin(up, most)) + 1 : up));
                 alone[k] = (float)f;
                 part[k] = row[3 + k % n];
             }
             float *dx = put(d, x, rows * ld);
             void *o[3] = {space(d, all), space(d, all), space(d, all)};
-            CHECK_OK(cu_act_rows(d->s, dx, ld, dx + n + 3, ld, o[0], rows, n, act, xielu, &e));
-            CHECK_OK(cu_act_rows(d->s, dx, ld, NULL, 0, o[1], rows, n, act, xielu, &e));
+            CHECK_OK(cu_act_rows(d->s, dx, ld, dx + n + 3, ld, o[0], rows, n, act, a, &e));
+            CHECK_OK(cu_act_rows(d->s, dx, ld, NULL, 0, o[1], rows, n, act, a, &e));
             CHECK_OK(cu_copy_rows(d->s, dx + 3, ld, o[2], rows, n, &e));
             compare(d, "gated activation", o[0], gated, all, F32_TOL);
             compare(d, "activation", o[1], alone, all, F32_TOL);

@@ -182,6 +182,20 @@ YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "
 LONG = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0]
 SHORT = [1.0, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6]
 
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+MINICPM = dict(embedding_multiplier=12.0, residual_multiplier=1.4 / 4**0.5, logits_scaling=2.0, attention_multiplier=0.25)
+EXAONE = [("model.embed_tokens", "transformer.wte"), ("model.norm", "transformer.ln_f"), ("model.layers.", "transformer.h."), ("self_attn.o_proj", "self_attn.out_proj"),
+          ("self_attn", "attn.attention"), ("input_layernorm", "ln_1"), ("post_attention_layernorm", "ln_2"), ("mlp.gate_proj", "mlp.c_fc_0"),
+          ("mlp.up_proj", "mlp.c_fc_1"), ("mlp.down_proj", "mlp.c_proj")]  # fmt: skip
+
+M3 = cfg("MiniMaxM3VLForCausalLM", "minimax_m3_vl_text", head_dim=24, hidden_act="swigluoai", rms_norm_eps=1e-6, rope_theta=5e6, rotary_dim=8, intermediate_size=40,
+         dense_intermediate_size=96, shared_intermediate_size=40, n_shared_experts=1, num_local_experts=6, num_experts_per_tok=2, routed_scaling_factor=1.5,
+         scoring_func="sigmoid", swiglu_alpha=1.702, swiglu_limit=7.0, use_qk_norm=True, qk_norm_type="per_head", moe_layer_freq=[0, 1, 1, 1],
+         sparse_attention_config=dict(use_sparse_attention=True, sparse_index_dim=16, sparse_num_index_heads=2, sparse_topk_blocks=3, sparse_block_size=8,
+                                      sparse_local_block=1, sparse_attention_freq=[0, 1, 1, 1]))  # fmt: skip
+M3_FLAT = dict(index_n_heads=2, index_head_dim=16, index_topk_blocks=3, index_block_size=8, index_local_blocks=1,
+               layer_types=["full_attention"] + ["minimax_m3_sparse"] * 3, mlp_layer_types=["dense"] + ["sparse"] * 3)
+M3_EXPERTS = [(f"experts.{e}.{a}_proj", f"experts.{e}.{b}") for e in range(6) for a, b in (("gate", "w1"), ("up", "w3"), ("down", "w2"))]
 MISTRAL4 = cfg("Mistral4ForCausalLM", "mistral4", **{**{k: v for k, v in MLA.items() if k not in ("rope_theta", "moe_layer_freq")}, "qk_nope_head_dim": 32},
                q_lora_rank=40, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=40, first_k_dense_replace=0,
                norm_topk_prob=True, routed_scaling_factor=1.0, n_group=1, topk_group=1, rope_interleave=True,
@@ -328,6 +342,13 @@ MODELS = {
                         num_nextn_predict_layers=1), dict(drafts=True)),
     "dots1": (cfg("Dots1ForCausalLM", "dots1", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e7, attention_bias=False,
                   sliding_window=None, max_window_layers=4, **MOE, n_group=1, topk_group=1), {}),
+    # Contexts of four times what the indexer selects; each key head selects its own blocks.
+    "minimax-m3": ({"architectures": ["MiniMaxM3SparseForConditionalGeneration"], "model_type": "minimax_m3_vl", "tie_word_embeddings": False,
+                    "text_config": {k: v for k, v in M3.items() if k != "architectures"}},
+                   dict(plus_one=True, split_dense=True, oracle={**{k: v for k, v in M3.items() if k != "sparse_attention_config"}, **M3_FLAT},
+                        names=[("model.", "language_model.model."), ("lm_head", "language_model.lm_head"), ("mlp.gate.e_score", "block_sparse_moe.e_score"),
+                               ("mlp.experts", "block_sparse_moe.experts"), ("mlp.shared_experts", "block_sparse_moe.shared_experts"),
+                               ("mlp.gate.weight", "block_sparse_moe.gate.weight"), ("indexer.", "index_"), *M3_EXPERTS])),
     "minimax-m2": (cfg("MiniMaxM2ForCausalLM", "minimax_m2", head_dim=24, hidden_act="silu", rms_norm_eps=1e-6, rope_theta=5e6,
                        rotary_dim=16, num_local_experts=8, num_experts_per_tok=2, scoring_func="sigmoid", use_qk_norm=True,
                        qk_norm_type="per_layer"), dict(names=W123)),
@@ -417,6 +438,19 @@ MODELS = {
                     num_key_value_heads=1, out_hidden_size=64, fullatt_block_indexes=[0]), head_dim=16, rope_theta=1e6, sliding_window=16,
                     sliding_window_pattern="LLLG", layer_types=["sliding_attention"] * 3 + ["full_attention"]),
                  dict(cls="Exaone4_5_ForConditionalGeneration")),
+    # MiniCPM's code is not in transformers; Granite computes the same with factors of other names.
+    "minicpm": (cfg("MiniCPMForCausalLM", "minicpm", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, scale_emb=12, scale_depth=1.4, dim_model_base=32,
+                    attention_bias=False), dict(oracle=dict(model_type="granite", **MINICPM))),
+    "minicpm4": (cfg("MiniCPMForCausalLM", "minicpm", hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, scale_emb=12, scale_depth=1.4, dim_model_base=32,
+                     rope_scaling={"rope_type": "longrope", "long_factor": LONG, "short_factor": SHORT, "original_max_position_embeddings": 64}),
+                 dict(oracle=dict(model_type="granite", **MINICPM))),
+    "minicpm3": (cfg("MiniCPM3ForCausalLM", "minicpm3", **{k: v for k, v in MLA.items() if k not in ("v_head_dim", "moe_layer_freq")}, q_lora_rank=40, scale_emb=12,
+                     scale_depth=1.4, dim_model_base=256), {}),
+    "chatglm": (cfg("GlmForCausalLM", "glm", head_dim=16, hidden_act="silu", rms_norm_eps=1.5625e-07, rope_theta=10000.0, partial_rotary_factor=0.5,
+                    attention_bias=True), {}),
+    "exaone": ({k: v for k, v in cfg("ExaoneForCausalLM", "exaone", head_dim=16, num_layers=4, activation_function="silu", layer_norm_epsilon=1e-5, rope_theta=1e6,
+                                     rope_scaling=LLAMA3).items() if k != "num_hidden_layers"},
+               dict(names=EXAONE, oracle=cfg("LlamaForCausalLM", "llama", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6, rope_scaling=LLAMA3))),
     "muse-glimmer": (vl("MuseGlimmerForConditionalGeneration", "muse_glimmer", "muse_glimmer_text",
                         dict(model_type="muse_glimmer_vision", num_hidden_layers=1, hidden_size=32, intermediate_size=32, num_attention_heads=2),
                         head_dim=16, hidden_activation="silu", sliding_window=16, final_logit_softcapping=4.0, qk_scale_factor=3.87, output_multiplier=0.5,
@@ -471,6 +505,8 @@ def sources(name, shape, extra, sd):
         out = [(name + ".weight", shape, "BF16")]
     elif extra.get("fused"):
         pass
+    elif extra.get("split_dense") and name.endswith(".gate_up_proj.weight"):
+        out = [(name.replace("gate_up", p), (shape[0] // 2, shape[1]), "BF16") for p in ("gate", "up")]
     elif name.endswith("experts.gate_up_proj"):
         one = [name.replace("gate_up_proj", f"{x}.{p}.weight") for x in range(shape[0]) for p in ("gate_proj", "up_proj")]
         out = [(n, (shape[1] // 2, shape[2]), "BF16") for n in one]

@@ -140,6 +140,13 @@ static const struct arch_case cases[] = {
      RMS HEAD "rope.freq_base rope.freq_base_swa rope.scaling.type attention.sliding_window attention.sliding_window_pattern expert_count "
      "expert_used_count expert_feed_forward_length",
      {WINDOW, MORE, {"\"rope_theta\": 10000.0", "\"rope_theta\": 100.0"}, {"\"factor\": 4.0", "\"factor\": 8.0"}}},
+    {"minicpm", "minicpm", RMS "rope.freq_base embedding_scale residual_scale logit_scale",
+     {{"\"scale_emb\": 12", "\"scale_emb\": 6"}, {"\"scale_depth\": 1.4", "\"scale_depth\": 1.0"}, {"\"dim_model_base\": 32", "\"dim_model_base\": 64"}, {"\"rope_theta\": 10000.0", "\"rope_theta\": 100.0"}}},
+    {"minicpm4", "minicpm", RMS "rope.freq_base rope.scaling.type rope.scaling.attn_factor rope.scaling.original_context_length",
+     {{"\"original_max_position_embeddings\": 64", "\"original_max_position_embeddings\": 128"}}},
+    {"minicpm3", "minicpm3", RMS "attention.q_lora_rank attention.kv_lora_rank attention.key_length rope.dimension_count rope.freq_base vocab_size", {{NULL, NULL}}},
+    {"chatglm", "chatglm", RMS HEAD "rope.freq_base rope.dimension_count", {{"\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1"}}},
+    {"exaone", "exaone", RMS HEAD "rope.freq_base", {{"\"rope_theta\": 1000000.0", "\"rope_theta\": 1000.0"}, {"\"factor\": 8.0", "\"factor\": 2.0"}}},
     {"muse-glimmer", "muse-glimmer",
      RMS HEAD "rope.freq_base attention.sliding_window attention.sliding_window_pattern final_logit_softcapping logit_scale",
      {WINDOW, {"\"output_multiplier\": 0.5", "\"output_multiplier\": 0.4"}, {"\"final_logit_softcapping\": 4.0", "\"final_logit_softcapping\": 6.0"},
@@ -218,6 +225,12 @@ static const struct arch_case cases[] = {
       {"\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1"}}},
     {"glm4moe-air", "glm4moe", RMS HEAD ROUTER "rope.freq_base nextn_predict_layers", {SCALE}},
     {"dots1", "dots1", RMS HEAD ROUTER "rope.freq_base", {SCALE, USED}},
+    {"minimax-m3", "minimax-m3",
+     RMS HEAD "rope.freq_base rope.dimension_count expert_count expert_used_count expert_feed_forward_length expert_shared_count "
+     "expert_weights_scale expert_weights_norm expert_gating_func leading_dense_block_count attention.indexer.head_count "
+     "attention.indexer.key_length attention.indexer.top_k attention.indexer.block_size attention.indexer.local_blocks",
+     {SCALE, {"\"sparse_topk_blocks\": 3", "\"sparse_topk_blocks\": 5"}, {"\"sparse_topk_blocks\": 3", "\"sparse_topk_blocks\": 12"},
+      {"\"sparse_block_size\": 8", "\"sparse_block_size\": 16"}, {"\"sparse_local_block\": 1", "\"sparse_local_block\": 3"}}},
     {"minimax-m2", "minimax-m2", RMS HEAD "expert_count expert_used_count expert_feed_forward_length expert_gating_func rope.dimension_count",
      {{"\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 3"}, {"\"rotary_dim\": 16", "\"rotary_dim\": 24"}}},
     {"afmoe", "afmoe", RMS HEAD ROUTER "attention.sliding_window", {WINDOW, USED, {"\"route_scale\": 1.5", "\"route_scale\": 1.0"}}},
@@ -276,6 +289,12 @@ static const struct arch_case cases[] = {
      "expert_weights_norm expert_weights_scale expert_group_count expert_group_used_count",
      {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}}},
     {"nemotron3-super", "nemotron_h_moe", RMS HEAD SSM "moe_latent_size expert_count expert_used_count expert_feed_forward_length", {SCALE, USED}},
+    {"bailingmoe3", "bailingmoe3",
+     RMS ROUTER "rope.freq_base rope.dimension_count attention.q_lora_rank attention.kv_lora_rank attention.key_length attention.key_length_mla "
+     "attention.value_length_mla ssm.conv_kernel kda.head_dim kda.safe_gate kda.gate_lower_bound expert_group_count expert_group_used_count "
+     "expert_shared_feed_forward_length vocab_size",
+     {USED, SCALE, {"\"kda_lower_bound\": -5.0", "\"kda_lower_bound\": -1.0"}, {"\"rope_theta\": 6000000.0", "\"rope_theta\": 100.0"},
+      {"\"topk_group\": 2", "\"topk_group\": 1"}}},
     {"falcon-h1", "falcon-h1", RMS HEAD SSM "rope.freq_base",
      {{"\"embedding_multiplier\": 4.0", "\"embedding_multiplier\": 1.0"}, {"\"key_multiplier\": 0.25", "\"key_multiplier\": 1.0"},
       {"\"attention_out_multiplier\": 2.0", "\"attention_out_multiplier\": 1.0"}, {"\"ssm_out_multiplier\": 2.0", "\"ssm_out_multiplier\": 1.0"},

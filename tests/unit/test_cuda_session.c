@@ -178,6 +178,7 @@ static void test_micro(void) {
     micro("mamba2");
     micro("qwen3next");   /* value heads stored by key head */
     micro("kimi-linear"); /* Kimi delta attention */
+    micro("bailingmoe3"); /* ... with bounded decays; a gate for each head of latent attention */
     micro("apertus");
     micro("ministral3");
     micro("llama4");       /* chunked attention, experts with scaled input */

@@ -50,7 +50,6 @@ static void test_refused_by_name(void) {
     h.layer[0].limit = 0.1f;
     refused(&base, &h, "limit of SwiGLU");
     h.layer[0].limit = 0;
-    REFUSED(block.ffn.act, ACT_SWIGLU_OAI, "clamped SwiGLU");
     REFUSED(block.ffn.router.score, SCORE_SQRT_SOFTPLUS, "root of softplus");
     REFUSED(block.ffn.router.groups, 4, "unequal size");
     h.d[HD_EXPERTS_USED] = 2;

@@ -23,6 +23,11 @@ static float xielu_of(const struct gr_xielu *a, float x) {
     return (float)grow * a->n + a->b * x;
 }
 
+static float clamped(float gate, float up) {
+    const float most = GR_CLAMPED_LIMIT;
+    return fminf(gate, most) * (fmaxf(-most, fminf(up, most)) + 1);
+}
+
 /* Computes dst = f(x) * by for at most PIECE values, where f is the node's activation. by NULL: 1.
  * dst may alias x. */
 static void activate(const struct job *j, const float *x, const float *by, float *dst, int64_t n) {
@@ -48,6 +53,9 @@ static void activate(const struct job *j, const float *x, const float *by, float
         case GR_XIELU:
             u[i] = xielu_of(&j->n->pick.xielu, v);
             break;
+        case GR_CLAMPED:
+            u[i] = GR_CLAMPED_ALPHA * fminf(v, GR_CLAMPED_LIMIT);
+            break;
         case GR_TANH:
             u[i] = (float)(1 - 2 / (fp_exp(2 * (double)v) + 1));
             break;
@@ -55,8 +63,9 @@ static void activate(const struct job *j, const float *x, const float *by, float
     }
     /* For these activations u is already f(x), so x is not a factor. */
     const bool alone = act == GR_XIELU || act == GR_TANH;
-    for (int64_t i = 0; i < n; i++) dst[i] = (alone ? 1 : x[i]) * (by ? by[i] : 1);
-    if (act == GR_SILU || act == GR_GELU)
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = act == GR_CLAMPED ? clamped(x[i], by[i]) : (alone ? 1 : x[i]) * (by ? by[i] : 1);
+    if (act == GR_SILU || act == GR_GELU || act == GR_CLAMPED)
         j->s->kern.sigmoid_mul(dst, u, n);
     else
         for (int64_t i = 0; i < n; i++) dst[i] *= u[i];

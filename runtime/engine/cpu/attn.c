@@ -87,8 +87,10 @@ static void add_tiles(struct job *j, const struct seg *g) {
         struct att_tile *x = &s->att_tile[j->n_tiles++];
         *x = (struct att_tile){.seq = g->seq, .r0 = g->r0 + t, .pos = pos};
         if (j->top && pos >= j->top) {
-            x->keys = s->reg[j->n->src[ATTN_KEYS]] + x->r0 * j->top;
-            x->pos = pos = j->top - 1;
+            const int64_t block = j->n->attn.key_block;
+            x->keys = s->reg[j->n->src[ATTN_KEYS]] + x->r0 * j->top * j->kv->n_heads;
+            pos = block ? j->top - block + pos % block : j->top - 1;
+            x->pos = pos;
         }
         x->span = span_keys(j->n, pos, &until);
         x->n = min_i64(min_i64(step, g->n - t), until - pos);
@@ -232,15 +234,15 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
 }
 
 /* Returns the position of a tile's key number i. */
-static int64_t key_pos(const struct work *w, int64_t i) {
-    return w->x->keys ? (int64_t)w->x->keys[i] : i;
+static int64_t key_pos(const struct job *j, const struct work *w, int64_t i) {
+    return w->x->keys ? (int64_t)w->x->keys[w->head * j->top + i] : i;
 }
 /* Decodes nk keys from number k0 on and the latent rows into w->block, next to each other. */
 static void load_latent(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     const struct kern *kern = &j->s->kern;
     for (int64_t i = 0; i < nk; i++) {
-        const int64_t pos = key_pos(w, k0 + i);
+        const int64_t pos = key_pos(j, w, k0 + i);
         float *to = w->block + i * w->hd;
         kv->kt->get(kv->kt, kern, seq_key(w->x->seq, j->n->slot, 0, pos), to, kv->k_dim, false);
         kv->vt->get(kv->vt, kern, seq_value(w->x->seq, j->n->slot, 0, pos), to + kv->k_dim,
@@ -254,6 +256,13 @@ static const float *load_keys(const struct job *j, const struct work *w, int64_t
         load_latent(j, w, k0, nk);
         return w->block;
     }
+    if (w->x->keys) {
+        for (int64_t i = 0; i < nk; i++)
+            kv->kt->get(kv->kt, &j->s->kern,
+                        seq_key(w->x->seq, j->n->slot, w->head, key_pos(j, w, k0 + i)),
+                        w->block + i * w->hd, kv->k_dim, false);
+        return w->block;
+    }
     return kv_rows(&j->s->kern, kv->kt, seq_key(w->x->seq, j->n->slot, w->head, k0), kv->k_row, nk,
                    kv->k_dim, false, w->block);
 }
@@ -264,6 +273,13 @@ static const float *load_values(const struct job *j, const struct work *w, int64
     *ld = w->hd;
     /* Loaded together with the keys. */
     if (j->n->attn.latent) return w->block + kv->k_dim;
+    if (w->x->keys) {
+        for (int64_t i = 0; i < nk; i++)
+            kv->vt->get(kv->vt, &j->s->kern,
+                        seq_value(w->x->seq, j->n->slot, w->head, key_pos(j, w, k0 + i)),
+                        w->block + i * w->hd, kv->v_dim, true);
+        return w->block;
+    }
     return kv_rows(&j->s->kern, kv->vt, seq_value(w->x->seq, j->n->slot, w->head, k0), kv->v_row,
                    nk, kv->v_dim, true, w->block);
 }
@@ -393,7 +409,8 @@ void exec_attn(struct session *s, const struct gr_node *n) {
                     .group = n->attn.n_heads / n->attn.n_kv_heads};
     double keys = 0;
     if (n->attn.sinks != GR_NONE) j.sink = exec_vec(s, n->attn.sinks);
-    if (n->src[ATTN_KEYS] != GR_NONE && !s->all_keys) j.top = s->g->reg_width[n->src[ATTN_KEYS]];
+    if (n->src[ATTN_KEYS] != GR_NONE && !s->all_keys)
+        j.top = s->g->reg_width[n->src[ATTN_KEYS]] / n->attn.n_kv_heads;
     split_work(&j);
     for (int i = 0; i < s->n_segs; i++)
         keys += (double)s->seg[i].n * (double)(s->seg[i].seq->pos + s->seg[i].n);

@@ -41,7 +41,7 @@ static int alloc_regs(struct session *s, struct err *e) {
 
 /* Buffer sizes of a session: each is the largest needed by any node of its graph. */
 struct sizes {
-    int64_t panel, attn, index, v_heads, att_rows, head_dim;
+    int64_t panel, attn, index, scores, v_heads, att_rows, head_dim;
     int64_t experts, used, moe_d, moe_f;
     uint64_t q_row;
     /* Blocks of an activation row that enters a product of packed weights. */
@@ -75,8 +75,11 @@ static void size_nodes(const struct session *s, struct sizes *z) {
         z->att_rows = max_i64(z->att_rows, exec_attn_rows(n));
         z->head_dim = max_i64(z->head_dim, n->attn.head_dim);
     }
-    for (int i = 0; i < graph_count(g, OP_INDEX) && !s->all_keys; i++)
-        z->index = max_i64(z->index, exec_index_scratch(graph_nth(g, OP_INDEX, i)));
+    for (int i = 0; i < graph_count(g, OP_INDEX) && !s->all_keys; i++) {
+        const struct gr_node *n = graph_nth(g, OP_INDEX, i);
+        z->index = max_i64(z->index, exec_index_scratch(n));
+        z->scores = max_i64(z->scores, exec_index_width(n, s->o.n_ctx));
+    }
     for (int i = 0; i < graph_count(g, OP_DELTA); i++)
         z->v_heads = max_i64(z->v_heads, graph_nth(g, OP_DELTA, i)->delta.n_v_heads);
     for (int i = 0; i < graph_count(g, OP_MAMBA2); i++)
@@ -133,8 +136,8 @@ static int alloc_work(struct session *s, struct err *e) {
                       sizeof(float), "attention sums", e));
     TRY(alloc_counted(s, &s->att_row, ATTN_PARTS + 2 * workers * z.att_rows, sizeof *s->att_row,
                       "attention sums", e));
-    s->index_rows = z.index ? exec_index_rows(s->o.n_ctx, n) : 0;
-    TRY(alloc_counted(s, &s->index_score, 2 * s->index_rows * s->o.n_ctx, sizeof(float),
+    s->index_rows = z.index ? exec_index_rows(z.scores, n) : 0;
+    TRY(alloc_counted(s, &s->index_score, 2 * s->index_rows * z.scores, sizeof(float),
                       "scores of keys", e));
     s->qbuf_row = z.q_row;
     for (int i = 0; i < 2 && dots; i++)

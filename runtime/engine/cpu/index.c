@@ -5,6 +5,7 @@
  * The scores of a few rows are computed at a time, one block of keys per task, so that a single
  * token also uses all threads. A row's selection depends on its own sequence only. */
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -17,6 +18,7 @@ struct job {
     const struct gr_node *n;
     const struct kv_slot *kv;
     int64_t t0, n_rows; /* rows whose scores are kept */
+    int64_t width;      /* scores of a row */
     int64_t n_blocks;   /* blocks of keys in the longest row */
 };
 
@@ -24,15 +26,22 @@ int64_t exec_index_scratch(const struct gr_node *n) {
     const int64_t heads = n->index.n_heads, dim = n->index.head_dim;
     return heads * dim + heads * KEY_BLOCK + KEY_BLOCK * dim;
 }
-int64_t exec_index_rows(int64_t n_ctx, int64_t n_ubatch) {
-    return max_i64(1, min_i64(n_ubatch, SCORE_FLOATS / n_ctx));
+/* Returns how many blocks of keys the context has. */
+static int64_t n_blocks_of(const struct gr_index *x, int64_t n_ctx) {
+    return div_up(n_ctx, x->block);
+}
+int64_t exec_index_width(const struct gr_node *n, int64_t n_ctx) {
+    return n->index.block ? n->index.n_heads * n_blocks_of(&n->index, n_ctx) : n_ctx;
+}
+int64_t exec_index_rows(int64_t width, int64_t n_ubatch) {
+    return max_i64(1, min_i64(n_ubatch, SCORE_FLOATS / width));
 }
 
 static float *row_of(const struct session *s, gr_reg r, int64_t t) {
     return s->reg[r] + t * s->g->reg_width[r];
 }
 static float *scores_of(const struct job *j, int64_t t) {
-    return j->s->index_score + (t - j->t0) * 2 * j->s->o.n_ctx;
+    return j->s->index_score + (t - j->t0) * 2 * j->width;
 }
 /* Returns whether the row has more positions than are selected. */
 static bool selects(const struct job *j, int64_t t) {
@@ -58,6 +67,20 @@ static void weigh(const float *score, const float *weight, int64_t n_heads, int6
         if (!(out[i] >= -FLT_MAX)) out[i] = -FLT_MAX; /* not a number */
 }
 
+/* Sets the scores of the blocks of keys [k0, k0 + nk) to the largest of their scores
+ * [heads][KEY_BLOCK]. */
+static void pool_blocks(const struct job *j, const float *score, int64_t k0, int64_t nk,
+                        float *out) {
+    const struct gr_index *x = &j->n->index;
+    for (int64_t h = 0; h < x->n_heads; h++)
+        for (int64_t i = 0; i < nk; i += x->block) {
+            float most = -FLT_MAX;
+            for (int64_t k = i; k < min_i64(i + x->block, nk); k++)
+                most = fmaxf(most, score[h * KEY_BLOCK + k]);
+            out[h * n_blocks_of(x, j->s->o.n_ctx) + (k0 + i) / x->block] = most;
+        }
+}
+
 /* Computes the scores of item i: row i / n_blocks and one block of its keys. */
 static void score_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
@@ -73,7 +96,10 @@ static void score_range(void *ctx, int64_t i0, int64_t i1, int worker) {
         const float *k = kv_rows(&s->kern, j->kv->kt, seq_key(s->row_seq[t], j->n->slot, 0, k0),
                                  j->kv->k_row, nk, dim, false, block);
         s->kern.gemm_f32(q, dim, k, dim, score, KEY_BLOCK, heads, nk, dim);
-        weigh(score, row_of(s, j->n->src[2], t), heads, nk, scores_of(j, t) + k0);
+        if (j->n->index.block)
+            pool_blocks(j, score, k0, nk, scores_of(j, t));
+        else
+            weigh(score, row_of(s, j->n->src[2], t), heads, nk, scores_of(j, t) + k0);
     }
 }
 
@@ -103,25 +129,49 @@ static float kth_largest(float *v, int64_t n, int64_t k) {
     return v[k];
 }
 
+/* Writes the indices of the `top` largest of n scores to `to`, in ascending order; ties to the
+ * lower index. `sorted` is scratch of n values. */
+static void select_top(const float *score, float *sorted, int64_t n, int64_t top, float *to) {
+    memcpy(sorted, score, (size_t)n * sizeof *sorted);
+    const float least = kth_largest(sorted, n, top - 1);
+    int64_t ties = top, at = 0;
+    for (int64_t i = 0; i < n; i++) ties -= score[i] > least;
+    for (int64_t i = 0; i < n; i++)
+        if (score[i] > least || (score[i] >= least && ties-- > 0)) to[at++] = (float)i;
+}
+
+/* Writes the positions of the selected blocks of each head to `to` [heads][top]. */
+static void select_blocks(const struct job *j, float *score, float *sorted, int64_t pos,
+                          float *to) {
+    const struct gr_index *x = &j->n->index;
+    const int64_t n = pos / x->block + 1, top = x->top / x->block;
+    for (int64_t h = 0; h < x->n_heads; h++, to += x->top) {
+        float *mine = score + h * n_blocks_of(x, j->s->o.n_ctx);
+        for (int64_t l = 0; l < x->local; l++) mine[n - 1 - l] = INFINITY;
+        select_top(mine, sorted, n, top, to);
+        for (int64_t b = top - 1; b >= 0; b--) /* from the last, since they get longer */
+            for (int64_t i = x->block - 1; i >= 0; i--)
+                to[b * x->block + i] = to[b] * (float)x->block + (float)i;
+    }
+}
+
 static void select_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     for (int64_t t = j->t0 + i0; t < j->t0 + i1; t++) {
-        const int64_t n = j->s->row_pos[t] + 1, top = j->n->index.top;
-        float *score = scores_of(j, t), *sorted = score + j->s->o.n_ctx;
+        float *score = scores_of(j, t), *sorted = score + j->width;
         float *to = row_of(j->s, j->n->dst, t);
         if (!selects(j, t)) continue;
-        memcpy(sorted, score, (size_t)n * sizeof *sorted);
-        const float least = kth_largest(sorted, n, top - 1);
-        int64_t ties = top, at = 0;
-        for (int64_t i = 0; i < n; i++) ties -= score[i] > least;
-        for (int64_t i = 0; i < n; i++)
-            if (score[i] > least || (score[i] >= least && ties-- > 0)) to[at++] = (float)i;
+        if (j->n->index.block)
+            select_blocks(j, score, sorted, j->s->row_pos[t], to);
+        else
+            select_top(score, sorted, j->s->row_pos[t] + 1, j->n->index.top, to);
     }
 }
 
 void exec_index(struct session *s, const struct gr_node *n) {
     struct job j = {.s = s, .n = n, .kv = &s->cache.kv.slot[n->slot]};
+    j.width = exec_index_width(n, s->o.n_ctx);
     const int64_t heads = n->index.n_heads, dim = n->index.head_dim;
     exec_par(s, s->n_tok, 16, 8.0 * (double)(s->n_tok * dim), append_range, &j);
     for (; j.t0 < s->n_tok; j.t0 += j.n_rows) {

@@ -163,8 +163,10 @@ static void kda_ready_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         for (int64_t h = 0; h < 2 * heads; h++)
             s->kern.l2_norm(u + h * dim, dim, d->eps, h < heads ? d->scale : 1.0f);
         for (int64_t h = 0; h < heads; h++) s->beta[t * heads + h] = 1.0f / (1.0f + expf(-beta[h]));
-        for (int64_t i = 0; i < heads * dim; i++)
-            f[i] = expf(j->a[i / dim] * softplus(f[i] + j->dt[i]));
+        for (int64_t i = 0; i < heads * dim; i++) {
+            const float a = j->a[i / dim], x = f[i] + j->dt[i];
+            f[i] = expf(d->bound < 0 ? d->bound / (1 + expf(-a * x)) : a * softplus(x));
+        }
     }
 }
 

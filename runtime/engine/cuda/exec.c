@@ -193,9 +193,11 @@ static int op_layer_norm(struct cuda *d, const struct gr_node *n, struct err *e)
 /* Queues ACT for the pass (models/ops.def): activation, with an optional factor. */
 static int op_act(struct cuda *d, const struct gr_node *n, struct err *e) {
     static const int of[] = {
-        [GR_SILU] = CU_ACT_SILU,   [GR_GELU] = CU_ACT_GELU,   [GR_GELU_ERF] = CU_ACT_GELU_ERF,
-        [GR_RELU2] = CU_ACT_RELU2, [GR_XIELU] = CU_ACT_XIELU, [GR_TANH] = CU_ACT_TANH};
-    const struct gr_xielu *a = &n->pick.xielu;
+        [GR_SILU] = CU_ACT_SILU,      [GR_GELU] = CU_ACT_GELU,   [GR_GELU_ERF] = CU_ACT_GELU_ERF,
+        [GR_RELU2] = CU_ACT_RELU2,    [GR_XIELU] = CU_ACT_XIELU, [GR_TANH] = CU_ACT_TANH,
+        [GR_CLAMPED] = CU_ACT_CLAMPED};
+    const struct gr_xielu limits = {.p = GR_CLAMPED_ALPHA, .eps = GR_CLAMPED_LIMIT};
+    const struct gr_xielu *a = n->pick.f == GR_CLAMPED ? &limits : &n->pick.xielu;
     float **r = d->reg;
     const bool two = n->src[1] != GR_NONE;
     return cu_act_rows(d->q, r[n->src[0]], width_of(d, n->src[0]),
@@ -438,7 +440,8 @@ static int op_kda(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct rec_slot *rec = &d->s->cache.rec.slot[n->slot];
     float **r = d->reg;
     int at = 0;
-    const struct cu_kda a = {.rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
+    const struct cu_kda a = {.bound = n->delta.bound,
+                             .rows = exec_cuda_next(d, &at, INT64_MAX, INT64_MAX),
                              .n_tok = d->s->n_tok,
                              .n_heads = n->delta.n_v_heads,
                              .k_dim = n->delta.k_dim,
