@@ -225,6 +225,9 @@ static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, st
     bool same = t->n_dims == n || (t->n_dims == n + 1 && n >= 1 && t->shape[1] == 1);
     for (int i = 0; same && i < n; i++) same = want[i] == t->shape[i && t->n_dims > n ? i + 1 : i];
     if (n == 2 && t->n_dims == 1 && t->shape[0] == want[0] * want[1]) same = true;
+    /* the matrices of all experts one below the other (DBRX) */
+    if (n == 3 && t->n_dims == 2 && t->shape[0] == want[0] * want[1] && t->shape[1] == want[2])
+        same = true;
     if (same || (n == 4 && same_but_ones(t->shape, t->n_dims, want, n))) return 0;
     struct st_tensor asked = {.n_dims = n};
     memcpy(asked.shape, want, (size_t)n * sizeof *want);

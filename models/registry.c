@@ -27,7 +27,7 @@ extern const struct arch arch_mamba, arch_mamba2, arch_gemma3n;
 extern const struct arch arch_cohere2moe, arch_olmo, arch_gptneox, arch_falcon, arch_gpt2;
 extern const struct arch arch_laguna, arch_mimo2, arch_step35;
 extern const struct arch arch_muse_glimmer, arch_minicpm, arch_minicpm3, arch_chatglm, arch_exaone,
-    arch_minimax_m3, arch_bailingmoe3;
+    arch_minimax_m3, arch_bailingmoe3, arch_dbrx;
 extern const struct arch arch_hy_v3, arch_nemotron, arch_jais2, arch_phi2;
 extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe, arch_llama4;
 
@@ -102,6 +102,7 @@ static const struct arch *const all[] = {
     &arch_exaone,
     &arch_minimax_m3,
     &arch_bailingmoe3,
+    &arch_dbrx,
     &arch_laguna,
     &arch_mimo2,
     &arch_step35,

@@ -225,6 +225,8 @@ static const struct arch_case cases[] = {
       {"\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1"}}},
     {"glm4moe-air", "glm4moe", RMS HEAD ROUTER "rope.freq_base nextn_predict_layers", {SCALE}},
     {"dots1", "dots1", RMS HEAD ROUTER "rope.freq_base", {SCALE, USED}},
+    {"dbrx", "dbrx", LN "rope.freq_base attention.clamp_kqv expert_count expert_used_count",
+     {{"\"clip_qkv\": 1.0", "\"clip_qkv\": 0.5"}, {"\"moe_top_k\": 3", "\"moe_top_k\": 2"}, {"\"rope_theta\": 500000", "\"rope_theta\": 100"}}},
     {"minimax-m3", "minimax-m3",
      RMS HEAD "rope.freq_base rope.dimension_count expert_count expert_used_count expert_feed_forward_length expert_shared_count "
      "expert_weights_scale expert_weights_norm expert_gating_func leading_dense_block_count attention.indexer.head_count "
