@@ -337,7 +337,7 @@ static int windows_from_hf(struct hparams *h, const struct arch *a, const struct
 static int check_act(const struct arch *a, const struct hfdir *dir, struct err *e) {
     static const char *const names[ACT_COUNT][2] = {
         [ACT_SWIGLU] = {"silu", "swish"},
-        [ACT_SWIGLU_OAI] = {"silu", "swish"},
+        [ACT_SWIGLU_OAI] = {"silu", "swigluoai"},
         [ACT_GEGLU] = {"gelu_pytorch_tanh", "gelu_new"},
         [ACT_GEGLU_ERF] = {"gelu", "gelu"},
         [ACT_GELU] = {"gelu_pytorch_tanh", "gelu_new"},
