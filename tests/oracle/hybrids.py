@@ -125,7 +125,7 @@ MODELS = {
                      (r"(.*)self_attn\.conv1d\.weight", lambda m, s: [[f"{m[1]}attention.{p}_conv1d.weight" for p in "qkv"]]),
                      (r"(.*)self_attn\.forget_gate\.(.*)", lambda m, s: [[f"{m[1]}attention.{m[2]}"]]),
                      (r"(model\.layers\.[25]\.)self_attn\.o_proj\.weight", lambda m, s: [[f"{m[1]}attention.dense.weight"]]),
-                     (r"(.*)self_attn\.(.*)", lambda m, s: [[f"{m[1]}attention.{m[2]}"]])]),
+                     (r"(.*)self_attn\.(.*)", lambda m, s: [[f"{m[1]}attention.{m[2]}"]])], dict(double=True)),
     "mamba": (alone("MambaForCausalLM", "mamba", intermediate_size=96, time_step_rank=4, use_cache=True), []),
     "falcon-mamba": (alone("FalconMambaForCausalLM", "falcon_mamba", expand=2, time_step_rank="auto", mixer_rms_eps=1e-6,
                            tie_word_embeddings=False), []),
@@ -169,6 +169,8 @@ def make(config, rules, extra, out, seed=20261123):
         json.dump(config, f, indent=1)
         f.write("\n")
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), attn_implementation="eager").float().eval()
+    if extra.get("double"):
+        model.set_experts_implementation("eager")
     sd = {k: tuple(v.shape) for k, v in model.state_dict().items()}
     tied = model.config.tie_word_embeddings
     if tied:
@@ -193,7 +195,11 @@ def make(config, rules, extra, out, seed=20261123):
             model.tie_weights()
         rng = np.random.default_rng(seed)
         ids = rng.integers(0, 1000, N_IDS).astype(np.int32)
-        l = model(torch.from_numpy(ids.astype(np.int64))[None]).logits[0].numpy()
+        float32 = torch.float32
+        if extra.get("double"):  # transformers' chunks lose digits of large decays in float32
+            model, torch.float32 = model.double(), torch.float64
+        l = model(torch.from_numpy(ids.astype(np.int64))[None]).logits[0].float().numpy()
+        torch.float32 = float32
     n = sum(v.size for _, v in made.values())
     print(f"{os.path.basename(out)}: {len(lines)} tensors, {n} weights, largest logit {np.abs(l).max():.3g}")
     write_st(out + "/golden.safetensors", {"ids": ("I32", ids), "logits": ("F32", np.ascontiguousarray(l[3::4, ::4]))})
