@@ -124,8 +124,7 @@ static void tamed(struct build *b, const struct heads *r) {
     if (by > 0 && r->v != GR_NONE) block_scale(b, r->v, by);
 }
 
-void block_select(struct build *b, const struct rope_spec *rope, int first, gr_reg q, gr_reg k,
-                  gr_reg w) {
+void block_select(struct build *b, const struct rope_spec *rope, gr_reg q, gr_reg k, gr_reg w) {
     const int64_t *d = b->h->d, heads = d[HD_INDEX_HEADS], dim = d[HD_INDEX_DIM];
     const int64_t turned = b->h->layer[b->layer].n_rot;
     block_rope(b, rope, q, dim, turned);
@@ -143,7 +142,7 @@ void block_select(struct build *b, const struct rope_spec *rope, int first, gr_r
                                  .top = d[HD_TOP_KEYS],
                                  .block = d[HD_INDEX_BLOCK],
                                  .local = d[HD_INDEX_LOCAL]};
-    graph_selects(b->g, first);
+    b->g->selecting = false;
     block_give(b, q);
     block_give(b, k);
     block_give(b, w);
@@ -153,14 +152,14 @@ void block_select(struct build *b, const struct rope_spec *rope, int first, gr_r
 static gr_reg selected_keys(struct build *b, const struct attn_spec *s, gr_reg in) {
     static const struct norm_spec q_norm = {NORM_RMS, "indexer.q_norm"},
                                   k_norm = {NORM_RMS, "indexer.k_norm"};
-    const int first = b->g->n_nodes;
     const int64_t dim = b->h->d[HD_INDEX_DIM];
     if (!block_has(b, "indexer.q_proj.weight")) return GR_NONE;
+    b->g->selecting = true;
     const gr_reg q = block_matmul(b, "indexer.q_proj", in);
     const gr_reg k = block_matmul(b, "indexer.k_proj", in);
     block_norm_heads(b, &q_norm, q, q, dim);
     block_norm_heads(b, &k_norm, k, k, dim);
-    block_select(b, &s->rope, first, q, k, GR_NONE);
+    block_select(b, &s->rope, q, k, GR_NONE);
     return b->keys;
 }
 

@@ -45,10 +45,10 @@ static gr_reg low_norm(struct build *b, const struct norm_spec *s, gr_reg in) {
  * weights from the layer's input. */
 static void select_keys(struct build *b, const struct rope_spec *rope, gr_reg in, gr_reg low) {
     static const struct norm_spec norm = {NORM_LAYER, "indexer.k_norm"};
-    const int first = b->g->n_nodes;
+    b->g->selecting = true;
     const gr_reg q = block_matmul(b, "indexer.attn_q_b", low);
     const gr_reg k = low_norm(b, &norm, block_matmul(b, "indexer.attn_k", in));
-    block_select(b, rope, first, q, k, block_matmul(b, "indexer.proj", in));
+    block_select(b, rope, q, k, block_matmul(b, "indexer.proj", in));
 }
 
 /* Adds the queries, through a low-rank projection if the model has one. */

@@ -80,6 +80,7 @@ struct gr_node *graph_node(struct graph *g, enum gr_op op, int layer) {
     memset(n, 0, sizeof *n); /* all members of the union */
     n->op = op;
     n->layer = layer;
+    n->selects = g->selecting;
     n->dst = n->dst2 = n->slot = GR_NONE;
     for (int k = 0; k < GR_SOURCES; k++) n->src[k] = GR_NONE;
     for (int k = 0; k < GR_WEIGHTS && gr_ops[op].w[k].role; k++) *weight_at(n, k) = GR_NONE;
@@ -194,10 +195,6 @@ bool graph_can_begin(const struct graph *g, int first, bool all_keys) {
     free(made);
     free(slot);
     return ok;
-}
-
-void graph_selects(struct graph *g, int first) {
-    for (int i = first; i < g->n_nodes; i++) g->node[i].selects = true;
 }
 
 int64_t graph_top_keys(const struct graph *g) {

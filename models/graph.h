@@ -258,6 +258,7 @@ struct graph_facts {
 struct graph {
     struct gr_node *node;
     int n_nodes, cap_nodes;
+    bool selecting; /* gr_node.selects of the nodes appended next */
     struct gr_weight *weight;
     int n_weights, cap_weights;
     int64_t *reg_width;
@@ -295,8 +296,6 @@ gr_w graph_weight(struct graph *g, const char *fmt, int layer, int64_t ne0, int6
                   int64_t ne2);
 struct gr_node *graph_node(struct graph *g, enum gr_op op,
                            int layer); /* all registers GR_NONE; borrowed until the next node */
-/* Marks the nodes from `first` on as those of an indexer (gr_node.selects). */
-void graph_selects(struct graph *g, int first);
 /* Computes g->facts. The graph must be complete; arch_build and arch_build_draft call it. */
 void graph_finish(struct graph *g);
 /* Returns whether the nodes from `first` on depend only on the residual, and not on token ids or on

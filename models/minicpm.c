@@ -96,7 +96,7 @@ static int derive(struct hparams *h, struct err *e) {
     return layers_fill(h, e);
 }
 
-/* llama.cpp reads the divisors of files of this type only. */
+/* Writes the divisors and their type, without which llama.cpp ignores them. */
 static void write_long(const struct hparams *h, const char *arch, const char *type,
                        struct gguf_w *w) {
     longrope_write(h, arch, w);

@@ -156,7 +156,7 @@ struct session {
     struct act_buf act_buf[ACT_BUFS];
     float *decay, *beta;       /* [n_ubatch][v heads] */
     struct att_tile *att_tile; /* [n_ubatch] */
-    float *index_score; /* [index_rows][2][width] scores of keys, and a copy to sort */
+    float *index_score;        /* [index_rows][2][width] scores of keys, and a copy to sort */
     int64_t index_rows;
     float *att_part; /* partial sums of attention tasks, then of workers: rows of head_dim */
     struct att_row *att_row;

@@ -193,7 +193,8 @@ M3 = cfg("MiniMaxM3VLForCausalLM", "minimax_m3_vl_text", head_dim=24, hidden_act
          scoring_func="sigmoid", swiglu_alpha=1.702, swiglu_limit=7.0, use_qk_norm=True, qk_norm_type="per_head", moe_layer_freq=[0, 1, 1, 1],
          sparse_attention_config=dict(use_sparse_attention=True, sparse_index_dim=16, sparse_num_index_heads=2, sparse_topk_blocks=3, sparse_block_size=8,
                                       sparse_local_block=1, sparse_attention_freq=[0, 1, 1, 1]))  # fmt: skip
-M3_FLAT = dict(index_n_heads=2, index_head_dim=16, index_topk_blocks=3, index_block_size=8, index_local_blocks=1,
+# transformers does not read rotary_dim
+M3_FLAT = dict(rope_parameters={"rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 1 / 3}, index_n_heads=2, index_head_dim=16, index_topk_blocks=3, index_block_size=8, index_local_blocks=1,
                layer_types=["full_attention"] + ["minimax_m3_sparse"] * 3, mlp_layer_types=["dense"] + ["sparse"] * 3)
 M3_EXPERTS = [(f"experts.{e}.{a}_proj", f"experts.{e}.{b}") for e in range(6) for a, b in (("gate", "w1"), ("up", "w3"), ("down", "w2"))]
 MISTRAL4 = cfg("Mistral4ForCausalLM", "mistral4", **{**{k: v for k, v in MLA.items() if k not in ("rope_theta", "moe_layer_freq")}, "qk_nope_head_dim": 32},
@@ -458,7 +459,8 @@ MODELS = {
                     attention_bias=True), {}),
     "exaone": ({k: v for k, v in cfg("ExaoneForCausalLM", "exaone", head_dim=16, num_layers=4, activation_function="silu", layer_norm_epsilon=1e-5, rope_theta=1e6,
                                      rope_scaling=LLAMA3).items() if k != "num_hidden_layers"},
-               dict(names=EXAONE, oracle=cfg("LlamaForCausalLM", "llama", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6, rope_scaling=LLAMA3))),
+               dict(names=EXAONE, spread={".ln_": (1.0, 0.25), ".wte.": (0.0, 0.75)},
+                    oracle=cfg("LlamaForCausalLM", "llama", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6, rope_scaling=dict(LLAMA3)))),
     "muse-glimmer": (vl("MuseGlimmerForConditionalGeneration", "muse_glimmer", "muse_glimmer_text",
                         dict(model_type="muse_glimmer_vision", num_hidden_layers=1, hidden_size=32, intermediate_size=32, num_attention_heads=2),
                         head_dim=16, hidden_activation="silu", sliding_window=16, final_logit_softcapping=4.0, qk_scale_factor=3.87, output_multiplier=0.5,
