@@ -237,7 +237,7 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
 static int64_t key_pos(const struct job *j, const struct work *w, int64_t i) {
     return w->x->keys ? (int64_t)w->x->keys[w->head * j->top + i] : i;
 }
-/* Decodes nk keys from number k0 on and the latent rows into w->block, next to each other. */
+/* Decodes nk keys, starting at number k0, and the latent rows into w->block, next to each other. */
 static void load_latent(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     const struct kern *kern = &j->s->kern;
