@@ -117,6 +117,20 @@ static void do_load(struct chatting *u, const char *rest) {
     free(path);
 }
 
+static void do_image(struct chatting *u, const char *rest) {
+    struct err e = {0};
+    if (!*rest) {
+        screen_note(u->screen, "/image FILE adds an image to the next message");
+        return;
+    }
+    char *path = path_of(rest);
+    if (run_add_image(u->r, path, &e))
+        note_err(u, &e);
+    else
+        screen_note(u->screen, "the next message is about this image");
+    free(path);
+}
+
 /* Prints a note if the template has no switch for thinking. */
 static void note_thinking(struct chatting *u) {
     char *kwargs = NULL;
@@ -201,6 +215,7 @@ static const struct {
     {"load", "FILE", "continues a saved conversation", do_load},
     {"set", "[NAME [VALUE]]", "shows or changes settings: temp, top-k, seed, n, think, stop, ...",
      do_set},
+    {"image", "FILE", "adds an image (PNG or JPEG) to the next message", do_image},
     {"tool", "RESULT", "gives the result of a tool call", do_tool},
     {"continue", "", "continues an answer that was cut or stopped", do_continue},
     {"retry", "", "replaces the last answer with another one", do_retry},
@@ -212,8 +227,8 @@ static const struct {
     {"quit", "", NULL, do_bye},
     {"?", "", NULL, do_help},
 };
-const char *const chat_words[] = {"/help", "/system",   "/reset", "/save", "/load", "/set",
-                                  "/tool", "/continue", "/retry", "/bye",  NULL};
+const char *const chat_words[] = {"/help",  "/system", "/reset",    "/save",  "/load", "/set",
+                                  "/image", "/tool",   "/continue", "/retry", "/bye",  NULL};
 
 static void do_help(struct chatting *u, const char *rest) {
     struct buf b = {0};

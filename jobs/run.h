@@ -110,7 +110,9 @@ int run_kwargs(const struct run *r, char **out, bool *none, struct err *e);
 /* Reads the model's template, and adds the conversation of r->a.chat and the system message
  * r->a.system to r->talk. */
 int run_prepare_turns(struct run *r, struct err *e);
-/* Adds the user's turn to r->talk. The first one begins with the images of r->a.image. */
+/* Adds an image file to the next turn, after computing it. */
+int run_add_image(struct run *r, const char *path, struct err *e);
+/* Adds the user's turn to r->talk. It begins with the images of r->a.image. */
 void run_add_turn(struct run *r, const char *text, size_t len);
 /* Opens a model, with its sampling defaults in r->set. Call run_close even after an error. */
 int run_open(struct run *r, const char *path, struct err *e);

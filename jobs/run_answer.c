@@ -88,6 +88,20 @@ static int open_pictures(struct run *r, struct err *e) {
     return rc;
 }
 
+int run_add_image(struct run *r, const char *path, struct err *e) {
+    char *bytes = NULL;
+    size_t n = 0;
+    int index;
+    TRY(open_pictures(r, e));
+    TRY(io_read_file(&bytes, &n, path, IMAGE_MAX_BYTES, e));
+    const int rc = pictures_add(r->pictures, bytes, n, &index, e);
+    free(bytes);
+    if (rc) return err_wrap(e, "%s", path);
+    pictures_let_go(r->pictures, index);
+    work_list_add(r->w, &r->a.image, arena_strndup(&r->w->mem, path, strlen(path)));
+    return 0;
+}
+
 /* Renders and tokenizes a conversation, whose images are computed. */
 static int tokens_of(struct run *r, const struct buf *doc, const char *kwargs, bool gen,
                      struct chat_prompt *p, struct err *e) {

@@ -30,6 +30,32 @@ check two 'a conversation with images'
 answer 'What is this?' --image $p/420.jpg --image-tokens 16 > "$t/o" 2> "$t/e" || :
 grep -q '"prompt_tokens": 34,' "$t/o" || say "16 tokens: $(cat "$t/o" "$t/e")"
 
+# in a conversation on a terminal
+# shellcheck disable=SC2086
+${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/pty.c -o "$t/pty"
+cat > "$t/script" << X
+< /help lists commands
+< 2004h
+> /image $t/none.png\n
+< none.png
+< 2004h
+> /image $p/420.jpg\n
+< the next message is about this image
+< 2004h
+> What is this?\n
+< ; seed
+< 2004h
+> /save $t/talk.json\n
+< 2 messages in
+< 2004h
+> /bye\n
+$ 0
+X
+TERM=xterm-256color XDG_STATE_HOME=$t/state "$t/pty" "$t/script" "$HONE" run "$t/v/m.gguf" --act f32 --kv-type f32 --temp 0 -n 24 \
+    > "$t/o" 2> "$t/e" || say "a conversation on a terminal: $(cat "$t/o" "$t/e")"
+grep -qF "{\"type\": \"image\", \"path\": \"$p/420.jpg\"}" "$t/talk.json" || say "no image in $(cat "$t/talk.json")"
+grep -q '"role": "assistant"' "$t/talk.json" || say "no answer in $(cat "$t/talk.json")"
+
 # refused
 answer 'x' --image $p/decode.json > "$t/o" 2> "$t/e" && say 'a text was taken for an image'
 grep -q 'decode.json: the data are not an image' "$t/e" || say "not an image: $(cat "$t/e")"

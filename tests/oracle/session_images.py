@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import archs
-from archs import BASE, MODELS as ARCHS, uniform, vl, write_st
+from archs import BASE, VOCAB, MODELS as ARCHS, uniform, vl, write_st
 
 DIR = "tests/golden/session_images"
 IMAGE, N_IDS = 1001, 96
@@ -43,6 +43,16 @@ MISTRAL3 = {"architectures": ["Mistral3ForConditionalGeneration"], "model_type":
                             "sliding_window": None},
             "vision_config": dict(model_type="pixtral", hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
                                   head_dim=8, image_size=16, patch_size=4, hidden_act="silu")}  # fmt: skip
+# Per-layer embeddings: those of an image are the padding token's.
+GEMMA4E = {"architectures": ["Gemma4ForConditionalGeneration"], "model_type": "gemma4", "tie_word_embeddings": True, "image_token_id": IMAGE,
+           "text_config": {**{k: v for k, v in BASE.items() if k != "tie_word_embeddings"}, "model_type": "gemma4_text", "head_dim": 16,
+                           "global_head_dim": 32, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "sliding_window": 16,
+                           "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": VOCAB,
+                           "use_double_wide_mlp": True, "final_logit_softcapping": 30.0, "pad_token_id": 0, "use_bidirectional_attention": None,
+                           "num_hidden_layers": 6, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+                           "rope_parameters": ARCHS["gemma4unified"][0]["text_config"]["rope_parameters"]},
+           "vision_config": dict(model_type="gemma4_vision", hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+                                 num_key_value_heads=2, head_dim=8, patch_size=4, position_embedding_size=16)}  # fmt: skip
 LANGUAGE_MODEL = [("model.language_model.", "language_model.model."), ("lm_head.", "language_model.lm_head.")]
 OWN = {
     "qwen25vl": (vl("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl", "qwen2_5_vl_text",
@@ -56,9 +66,10 @@ OWN = {
                   dict(cls="Qwen3_5MoeForConditionalGeneration", fused=True, plus_one=True,
                        spread={"linear_attn.norm": (1.0, 0.25), "A_log": (0.5, 0.5), "conv1d": (0.0, 0.5)})),
     "gemma3": (GEMMA3, dict(cls="Gemma3ForConditionalGeneration", plus_one=True, names=LANGUAGE_MODEL)),
+    "gemma4e": (GEMMA4E, dict(cls="Gemma4ForConditionalGeneration", spread={"layer_scalar": (0.75, 0.25)})),
     "mistral3": (MISTRAL3, dict(cls="Mistral3ForConditionalGeneration", names=LANGUAGE_MODEL)),
 }  # fmt: skip
-NAMES = ["qwen25vl", "qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", "gemma3", "mistral3", "glm4v", "gemma4unified"]
+NAMES = ["qwen25vl", "qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", "gemma3", "mistral3", "glm4v", "gemma4unified", "gemma4e"]
 
 
 def rows(name, n, d):

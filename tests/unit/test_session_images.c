@@ -26,7 +26,7 @@ static const struct image_case {
     {"qwen3vlmoe", "archs", 2, false},         {"qwen35", "session_images", 0, false},
     {"qwen35moe", "session_images", 0, false}, {"gemma3", "session_images", 0, true},
     {"mistral3", "session_images", 0, false},  {"glm4v", "archs", 0, false},
-    {"gemma4unified", "archs", 0, true},
+    {"gemma4unified", "archs", 0, true},       {"gemma4e", "session_images", 0, false},
 };
 
 /* Makes rows as images.py does. */
@@ -172,6 +172,36 @@ static void test_logits_equal_those_of_transformers(void) {
     }
 }
 
+/* Checks that a file whose rotary positions were changed is refused. */
+static void check_damaged(struct session *s, struct seq *q) {
+    static const struct {
+        size_t at; /* after the header of 64 bytes: the number of images, a position, its shift */
+        uint64_t v;
+        const char *why;
+    } bad[] = {
+        {64, 0, "0 images: the file is damaged"},
+        {64, UINT64_C(1) << 40, "images: the file is damaged"},
+        {72, 0, "out of place"},
+        {72, UINT64_C(1) << 40, "out of place"},
+        {80, (uint64_t)-1000, "out of place"},
+        {80, UINT64_C(1) << 62, "out of place"},
+    };
+    struct err e = {0};
+    char *bytes = NULL;
+    size_t n = 0;
+    CHECK_OK(io_read_file(&bytes, &n, tmp_path("q.seq"), 1 << 24, &e));
+    for (size_t i = 0; bytes && i < COUNT_OF(bad); i++) {
+        const uint64_t was = load_u64(bytes + bad[i].at);
+        const int64_t pos = seq_pos(q);
+        store_u64(bytes + bad[i].at, bad[i].v);
+        tmp_write("bad.seq", bytes, n);
+        CHECK_ERR(session_load_seq(s, q, tmp_path("bad.seq"), &e), ERR_DATA, bad[i].why);
+        CHECK_EQ_I64(seq_pos(q), pos);
+        store_u64(bytes + bad[i].at, was);
+    }
+    free(bytes);
+}
+
 /* Checks that after an image, sequences that were forked, restored, trimmed or saved continue at
  * the same rotary positions. */
 static void test_sequences_keep_positions_after_images(void) {
@@ -200,6 +230,7 @@ static void test_sequences_keep_positions_after_images(void) {
             CHECK_OK(feed(s, &c, q, cut, n, again, &e));
             CHECK(memcmp(again, l + cut * v, bytes) == 0);
         }
+        check_damaged(s, q);
         CHECK_OK(session_load_seq(s, q, tmp_path("q.seq"), &e));
         CHECK_EQ_I64(seq_pos(q), cut);
         CHECK_OK(feed(s, &c, q, cut, n, again, &e));
