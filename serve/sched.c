@@ -414,7 +414,7 @@ static struct run *next_prompt(const struct sched *s, const struct pass *p) {
     return best;
 }
 
-/* Returns how many of r's next n rows to add so that no image is cut, since its tokens may see each
+/* Returns how many of r's next n rows to add so that no image is cut whose tokens see each
  * other. An image that is first may exceed the time for prompts, but not the pass. */
 static int64_t whole_images(const struct sched *s, const struct pass *p, const struct run *r,
                             int64_t n) {
@@ -422,6 +422,7 @@ static int64_t whole_images(const struct sched *s, const struct pass *p, const s
     const int64_t all = missing_rows(r), room = s->n_ubatch - p->n;
     int64_t end = n;
     if (n < 1 || n >= all || v[n - 1] >= 0 || v[n] >= 0) return n;
+    if (!session_info(s->s).whole_images) return n;
     while (end > 0 && v[end - 1] < 0) end--;
     if (end) return end;
     while (n < all && v[n] < 0) n++;

@@ -89,6 +89,7 @@ struct rope_tab { /* cos and sin of one kind of OP_ROPE node for the tokens of a
 struct images {
     int64_t n_rows;                  /* rows of images in the pass */
     int64_t n_deep;                  /* first blocks that add rows of images to the residual */
+    bool whole;                      /* the model takes all tokens of an image in one pass */
     bool turned;                     /* rotary positions differ from row_pos */
     int64_t (*turn)[3];              /* [n_ubatch], if turned: position by time, row and column */
     const struct session_image **of; /* [n_ubatch], if n_rows > 0: the row's image, or NULL */

@@ -29,6 +29,7 @@ static bool sees_whole(const struct graph *g) {
 void images_alloc(struct session *s) {
     struct images *im = &s->images;
     const size_t n = (size_t)s->o.n_ubatch;
+    im->whole = sees_whole(s->g);
     im->turn = xcalloc(n, sizeof *im->turn);
     im->of = xcalloc(n, sizeof(void *));
     im->at = xcalloc(n, sizeof *im->at);
@@ -84,7 +85,7 @@ int images_check(const struct session *s, const struct session_row *row, int64_t
             return err_set(e, ERR_USAGE,
                            "row %" PRId64 ": an image of %" PRId64 " tokens has no row %" PRId64, i,
                            im->n, row[i].image_at);
-        const bool whole = sees_whole(s->g);
+        const bool whole = s->images.whole;
         if (whole && (row[i].image_at || k < im->n))
             return err_set(e, ERR_USAGE,
                            "row %" PRId64 ": only %" PRId64 " of the %" PRId64
@@ -100,7 +101,7 @@ int images_check(const struct session *s, const struct session_row *row, int64_t
 }
 
 int64_t images_cut(const struct session *s, const struct session_row *row, int64_t k, int64_t n) {
-    if (k < n && row[k].image && sees_whole(s->g)) return k - row[k].image_at;
+    if (k < n && row[k].image && s->images.whole) return k - row[k].image_at;
     return k;
 }
 

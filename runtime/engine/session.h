@@ -75,11 +75,12 @@ struct session_info {
     int64_t offload_blocks, offload_bytes; /* experts that do not fit on the device */
     int64_t stream_from; /* length of a pass, in tokens, from which they are copied to the device;
                             0: never */
-    bool can_best;    /* selecting the best logits is cheaper than fetching all, as on a device */
-    bool can_trim;    /* sequences can go back to any position (seq_trim), not only to snapshots */
-    bool lacks_spare; /* a spare state is missing (session_add_spare) */
-    bool settled;     /* n_threads is final */
-    int n_threads;    /* threads used for a single token (runtime/engine/thread_tune.h) */
+    bool can_best;     /* selecting the best logits is cheaper than fetching all, as on a device */
+    bool can_trim;     /* sequences can go back to any position (seq_trim), not only to snapshots */
+    bool lacks_spare;  /* a spare state is missing (session_add_spare) */
+    bool settled;      /* n_threads is final */
+    int n_threads;     /* threads used for a single token (runtime/engine/thread_tune.h) */
+    bool whole_images; /* all tokens of an image must be in one pass, which sees them together */
 };
 struct session_info session_info(const struct session *s);
 

@@ -287,6 +287,7 @@ static void test_refuses_images_that_do_not_fit(void) {
     CHECK_ERR(feed(s, &c, NULL, 0, 30, l, &e), ERR_USAGE,
               "an image of 21 tokens does not fit a pass of 20");
     CHECK_EQ_I64(session_pos(s), 0);
+    CHECK(session_info(s).whole_images);
     CHECK_OK(feed(s, &c, NULL, 0, 5, l, &e));
     struct session_row row = row_at(&c, 5, NULL);
     row.image_at = 21;
@@ -297,6 +298,7 @@ static void test_refuses_images_that_do_not_fit(void) {
     scene_close(&c);
     if (!scene_open(&c, &cases[0])) return;
     CHECK_OK(session_new(&s, c.m, &(struct session_opts){.n_ctx = 96}, &e));
+    CHECK(!session_info(s).whole_images);
     struct session_image odd = c.image[0];
     odd.w++;
     row = (struct session_row){.image = &odd};
