@@ -3,9 +3,9 @@
  * best mix with error feedback if it measures better than the preset, else the preset with error
  * feedback if that does, else the plain preset.
  *
- * Candidates are made in the work folder: all mixes in one pass over the base, then the presets.
- * They are compared in passes over the evaluation text, each with as many files as fit in memory.
- * Every file has a record, so an interrupted job makes only the missing files. */
+ * Candidates are made in the work folder: all mixes in one pass over the base, then, rung by rung,
+ * the preset. A comparison stops measuring the loser as soon as it is clear. Every file has a
+ * record, so an interrupted job makes only the missing files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,6 @@
 #include "work/device.h"
 #include "make/size_ladder.h"
 #include "mix/mixer.h"
-#include "work/passes.h"
 #include "mix/sequential.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -152,34 +151,17 @@ static int save_preset(const struct ladder *l, struct rung *r, struct cand *c,
     return rc ? rc : cand_made(l, c, e);
 }
 
-/* Makes the missing presets of the rungs [from, to) in one pass over the base. With `feedback`: as
- * candidates, encoded with error feedback, for the rungs whose mix did not pass. */
-static int make_presets(const struct ladder *l, int from, int to, bool feedback, struct err *e) {
-    struct quantize_opts *o = xcalloc((size_t)(to - from), sizeof *o), one;
-    struct quantize_report *r = xcalloc((size_t)(to - from), sizeof *r);
-    int *of = xcalloc((size_t)(to - from), sizeof *of), n = 0, rc = 0;
-    for (int i = from; i < to && !rc; i++) {
-        struct rung *g = &l->rung[i];
-        struct cand *c = feedback ? &g->cand : &g->plain;
-        if (feedback && g->passed) continue;
-        rc = preset_cand(l, g, c, feedback, &one, e);
-        if (rc || c->there) continue;
-        of[n] = i;
-        o[n++] = one;
-    }
-    if (!rc && n) {
-        log_info("encoding %d preset%s for comparison%s", n, n > 1 ? "s" : "",
-                 feedback ? ", with error feedback" : "");
-        rc = quantize_run_many(o, n, r, e);
-    }
-    for (int i = 0; i < n && !rc; i++) {
-        struct rung *g = &l->rung[of[i]];
-        rc = save_preset(l, g, feedback ? &g->cand : &g->plain, &o[i], e);
-    }
-    free(o);
-    free(r);
-    free(of);
-    return rc;
+/* Makes the preset of a rung unless its record exists. With `feedback`: as the rung's candidate,
+ * encoded with error feedback. */
+static int make_preset_of(const struct ladder *l, struct rung *r, bool feedback, struct err *e) {
+    struct cand *c = feedback ? &r->cand : &r->plain;
+    struct quantize_opts o;
+    struct quantize_report report;
+    TRY(preset_cand(l, r, c, feedback, &o, e));
+    if (c->there) return 0;
+    log_info("encoding %s for comparison%s", r->name, feedback ? ", with error feedback" : "");
+    TRY(quantize_run(&o, &report, e));
+    return save_preset(l, r, c, &o, e);
 }
 
 /* ---- mixes ----------------------------------------------------------------------------------- */
@@ -329,69 +311,89 @@ static int make_mixes(const struct ladder *l, struct err *e) {
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
-/* Candidates of one pass: the candidate of rung of[k] is number 2k, its preset 2k + 1. */
-struct seen {
-    const struct ladder *l;
-    const int *of;
-    int n;
-};
+enum { CAND, PLAIN }; /* numbers of the two files in a comparison */
 
-/* Compares each rung's mix with its preset and sets whether it passed; ctx: struct seen. */
-static void judge_rungs(void *ctx, const struct eval_kld_run *run) {
-    const struct seen *s = ctx;
-    for (int k = 0; k < s->n; k++) {
-        struct rung *r = &s->l->rung[s->of[k]];
-        struct eval_kld a, b;
-        struct eval_pair d;
-        char *what = r->block ? xasprintf("the file made block by block")
-                     : r->mix ? xasprintf("the mix")
-                              : xasprintf("%s with error feedback", r->name);
-        char *than =
-            r->block ? xasprintf("the one made in one pass") : xasprintf("the plain %s", r->name);
-        const size_t had = r->block ? strlen(r->why) : 0;
-        eval_kld_total(run, 2 * k, &a);
-        eval_kld_total(run, 2 * k + 1, &b);
-        eval_kld_pair(run, 2 * k, 2 * k + 1, &d);
-        const struct verdict_in v = {.what = what,
-                                     .than = than,
-                                     .kld = a.mean_kld,
-                                     .kld_plain = b.mean_kld,
-                                     .p999 = a.kld_p999,
-                                     .p999_plain = b.kld_p999,
-                                     .diff = d.diff,
-                                     .diff_stderr = d.stderr_,
-                                     .n_tokens = a.n_tokens};
-        if (!r->block) r->preset_kld = b.mean_kld;
-        if (had) snprintf(r->why + had, sizeof r->why - had, "; ");
-        char *why = r->why + had + (had ? 2 : 0);
-        r->passed = ladder_verdict(&v, why, sizeof r->why - (size_t)(why - r->why));
-        log_info("%s: %s: %s", r->name, r->passed ? what : than, why);
-        free(what);
-        free(than);
-    }
+/* Fills *v with the results so far, on the same windows for both files. */
+static void read_run(const struct eval_kld_run *run, struct verdict_in *v) {
+    struct eval_kld a, b;
+    struct eval_pair d;
+    eval_kld_total(run, CAND, &a);
+    eval_kld_total(run, PLAIN, &b);
+    eval_kld_pair(run, CAND, PLAIN, &d);
+    *v = (struct verdict_in){.kld = a.mean_kld,
+                             .kld_plain = b.mean_kld,
+                             .p99 = a.kld_p99,
+                             .p99_plain = b.kld_p99,
+                             .p999 = a.kld_p999,
+                             .p999_plain = b.kld_p999,
+                             .diff = d.diff,
+                             .diff_stderr = d.stderr_,
+                             .n_tokens = a.n_tokens,
+                             .n_windows = a.n_chunks,
+                             .of = run->n_chunks};
 }
 
-/* Compares, in one pass, the candidates of the rungs [from, to) that have not passed with the
- * presets of their size. */
-static int compare(const struct ladder *l, int from, int to, struct err *e) {
-    struct made **f = xcalloc((size_t)(2 * (to - from)) + 1, sizeof *f);
-    int *of = xcalloc((size_t)(to - from), sizeof *of), n = 0, rc = 0;
-    f[0] = &l->mk->file[0];
-    for (int i = from; i < to; i++) {
-        struct rung *r = &l->rung[i];
-        if (r->passed || !r->cand.there) continue;
-        f[2 * n + 1] = &r->cand.made;
-        f[2 * n + 2] = &r->plain.made;
-        of[n++] = i;
+/* Decides a rung, appending the reason to `why` if there was an earlier comparison. */
+static void decide(struct rung *r, struct verdict_in *v) {
+    char *what = r->block ? xasprintf("the file made block by block")
+                 : r->mix ? xasprintf("the mix")
+                          : xasprintf("%s with error feedback", r->name);
+    char *than =
+        r->block ? xasprintf("the one made in one pass") : xasprintf("the plain %s", r->name);
+    const size_t had = r->block ? strlen(r->why) : 0;
+    v->what = what;
+    v->than = than;
+    if (had) snprintf(r->why + had, sizeof r->why - had, "; ");
+    char *why = r->why + had + (had ? 2 : 0);
+    r->passed = ladder_verdict(v, why, sizeof r->why - (size_t)(why - r->why));
+    log_info("%s: %s: %s", r->name, r->passed ? what : than, why);
+    free(what);
+    free(than);
+}
+
+/* Ends the comparison for the loser as soon as it is clear. The winner is measured to the end. */
+static void look_at(void *ctx, const struct eval_kld_run *run, bool *stop) {
+    struct rung *r = ctx;
+    struct verdict_in v;
+    if (r->decided) return;
+    read_run(run, &v);
+    const enum look found = ladder_look(&v);
+    if (found == LOOK_MORE) return;
+    r->decided = true;
+    decide(r, &v);
+    stop[r->passed ? PLAIN : CAND] = true;
+    r->ratio = r->passed ? v.kld_plain / v.kld : v.kld / v.kld_plain;
+}
+
+/* Decides a rung whose files were both measured to the end, and notes the preset's divergence. That
+ * of a preset that was stopped early is the winner's, times their ratio on the same windows. */
+static void judge_rung(void *ctx, const struct eval_kld_run *run) {
+    struct rung *r = ctx;
+    struct verdict_in v;
+    if (!r->decided) {
+        read_run(run, &v);
+        decide(r, &v);
     }
-    struct seen s = {l, of, n};
-    if (n) {
-        log_info("comparing %d files with the presets of their size", n);
-        rc = make_measure(l->mk, f, 2 * n + 1, judge_rungs, &s, e);
-    }
-    free(f);
-    free(of);
-    return rc;
+    if (r->block || r->n_windows == run->n_chunks) return;
+    const bool early = r->decided && r->passed;
+    struct eval_kld k;
+    eval_kld_total(run, early ? CAND : PLAIN, &k);
+    r->preset_kld = k.mean_kld * (early ? r->ratio : 1);
+    r->n_windows = eval_kld_windows(run, PLAIN);
+}
+
+/* Compares a rung's candidate, unless an earlier one has passed, with the preset of its size. */
+static int compare(const struct ladder *l, struct rung *r, struct err *e) {
+    struct made *f[] = {&l->mk->file[0], &r->cand.made, &r->plain.made};
+    const struct make_watch watch = {.look = look_at,
+                                     .looks = ladder_looks,
+                                     .n_looks = LADDER_LOOKS,
+                                     .end = judge_rung,
+                                     .ctx = r};
+    if (r->passed || !r->cand.there) return 0;
+    r->decided = false;
+    log_info("comparing %s with the preset of its size", r->name);
+    return make_measure(l->mk, f, COUNT_OF(f), &watch, e);
 }
 
 /* ---- the file of a class --------------------------------------------------------------------- */
@@ -434,6 +436,7 @@ static int settle_rung(const struct ladder *l, struct rung *r, struct err *e) {
     doc_put_i64(found, "budget_bytes", (int64_t)r->budget);
     if (mix) doc_put_num(found, "predicted_kld", r->predicted);
     if (r->preset_kld > 0) doc_put_num(found, "preset_kld", r->preset_kld);
+    if (r->n_windows > 0) doc_put_i64(found, "preset_chunks", r->n_windows);
     int rc = claim_take(&mk->job, file, e);
     if (!rc) rc = give_name(mk, c, file, e);
     init_rung_step(l, "class", r, &s);
@@ -472,6 +475,7 @@ static int add_recorded(const struct ladder *l, const struct rung *r, bool made_
         f->is_mix = doc_is(result, "made", "mix");
         f->feedback = doc_bool(result, "feedback", false);
         f->preset_kld = doc_num(result, "preset_kld", 0);
+        (void)doc_i64(result, "preset_chunks", &f->preset_chunks);
         f->why = xstrdup(why ? why : "");
         rc = job_file_hash(&mk->job, path, f->hash, e);
         free(file);
@@ -533,44 +537,25 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     return rc == ERR_USAGE ? 0 : rc;
 }
 
-/* ---- groups of rungs ------------------------------------------------------------------------- */
+/* ---- rungs ----------------------------------------------------------------------------------- */
 
-/* Returns the end of the rungs, starting at `from`, that can be compared in one pass: base,
- * candidates and presets are read at every window, so they should all fit into memory. */
-static int group_end(const struct ladder *l, int from) {
-    uint64_t room = mem_available() / 2, base = 0, sum;
-    struct err ignored;
-    if (io_file_size(l->mk->file[0].path, &base, &ignored)) base = 0;
-    sum = base;
-    const int most = (passes_files(l->mk->w, l->mk->file[0].path) - 1) / 2;
-    int i = from;
-    while (i < l->n && i < from + most && (i == from || sum + 2 * l->rung[i].budget <= room))
-        sum += 2 * l->rung[i++].budget;
-    return i;
-}
-
-/* Makes, compares and settles rungs [from, to); failed ones get a second attempt. */
-static int make_group(const struct ladder *l, int from, int to, struct err *e) {
-    bool again = false;
-    TRY(make_presets(l, from, to, false, e));
-    TRY(compare(l, from, to, e));
-    for (int i = from; i < to; i++) again |= !l->rung[i].passed;
-    if (again && l->gram) {
-        for (int i = from; i < to; i++) {
-            if (l->rung[i].passed) continue;
-            remove_candidate(&l->rung[i].cand);
-            l->rung[i].mix = false;
-        }
-        TRY(make_presets(l, from, to, true, e));
-        TRY(compare(l, from, to, e));
+/* Makes the preset of a rung, and other candidates as needed, and chooses the rung's file. Rungs
+ * are made one after the other, so that the folder holds the candidates of one only. */
+static int make_rung(const struct ladder *l, struct rung *r, struct err *e) {
+    TRY(make_preset_of(l, r, false, e));
+    TRY(compare(l, r, e));
+    if (!r->passed && l->gram) {
+        remove_candidate(&r->cand);
+        r->mix = false;
+        TRY(make_preset_of(l, r, true, e));
+        TRY(compare(l, r, e));
     }
-    for (int i = from; i < to; i++) best_so_far(l, &l->rung[i]);
+    best_so_far(l, r);
     if (l->mk->plan.sequential) {
-        for (int i = from; i < to; i++) TRY(block_cand(l, &l->rung[i], e));
-        TRY(compare(l, from, to, e));
+        TRY(block_cand(l, r, e));
+        TRY(compare(l, r, e));
     }
-    for (int i = from; i < to; i++) TRY(settle_rung(l, &l->rung[i], e));
-    return 0;
+    return settle_rung(l, r, e);
 }
 
 static void ladder_release(struct ladder *l) {
@@ -643,10 +628,7 @@ static int run_ladder(struct ladder *l, struct rung *all, struct err *e) {
     TRY(find_rungs(l, all, &n_all, e));
     if (make_counts(mk)) return count(l, all, n_all, e);
     if (l->n) TRY(make_mixes(l, e));
-    for (int i = 0, end; i < l->n; i = end) {
-        end = group_end(l, i);
-        TRY(make_group(l, i, end, e));
-    }
+    for (int i = 0; i < l->n; i++) TRY(make_rung(l, &l->rung[i], e));
     for (int i = 0; i < n_all; i++) {
         TRY(add_recorded(l, &all[i], true, &known, e));
         if (!known)

@@ -80,6 +80,7 @@ static uint64_t class_size(struct dry *d, const char *name) {
 static void emit_files(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
     const struct str_list *lists[] = {&mk->classes, &mk->recipes};
+    uint64_t preset = 0; /* the largest that a mix is compared with */
     struct shapes_gram gram;
     shapes_gram(&d->s, &gram);
     emit_table(m, "files", "files, maximum size");
@@ -95,8 +96,7 @@ static void emit_files(struct dry *d, struct emit *m) {
             emit_cell_i64(m, (int64_t)size);
             emit_cell_str(m, !k && mk->plan.mixes ? "best of mix and preset" : "preset");
             d->file_bytes += size;
-            /* the preset that a mix is compared with */
-            if (!k && mk->plan.mixes) d->work_bytes += size;
+            if (!k && size > preset) preset = size;
             free(name);
         }
     for (int i = 0; i < mk->budget.n; i++) {
@@ -111,6 +111,7 @@ static void emit_files(struct dry *d, struct emit *m) {
         d->file_bytes += size;
     }
     d->file_bytes += make_emit_mmproj(mk, m);
+    if (mk->plan.mixes) d->work_bytes += preset; /* mixes are compared one at a time */
     if (io_is_dir(mk->src)) d->work_bytes += d->s.base_bytes;
     if (mk->plan.feedback)
         d->work_bytes += (uint64_t)(gram.inputs + (mk->plan.answers ? gram.answers : 0));

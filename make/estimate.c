@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "mix/sens.h"
 #include "quantize/feedback.h"
+#include "runtime/generate/windows.h"
 
 /* Share of the tensors of several mixes that must be encoded: a tensor that has the same type in
  * two mixes is encoded only once. */
@@ -16,8 +17,6 @@ static const double share = .45;
 /* Cost of a window's gradients, in passes: two forward passes, one backward pass, the weight
  * gradients, and one for attention and norms. */
 static const double slope_passes = 5;
-/* Time per file in a pass of many files, relative to a pass of two. */
-static const double many_files = .8;
 /* Error of the types that joint probes use; grid types are not among them (mix/joint.h). */
 static const double probed = .016;
 
@@ -186,13 +185,19 @@ void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_
     /* The factor accounts for attention, norms and decoding. */
     r->calib_token = 1.3 * 2 * s->active / r->speeds.product;
     r->gram_token = 1.3 * gram.flops / r->speeds.product;
-    r->window = r->calib_token * (double)o->eval_ctx;
+    /* Only the second half of a window is scored. */
+    const double head = (double)s->n_vocab * (double)s->n_embd / fmax(1, s->active);
+    r->window = r->calib_token * (double)o->eval_ctx * (1 - fmin(.9, head) / 2);
     r->measured = false;
     const double again = r->memory > 0 ? fmax(0, (double)s->base_bytes - r->memory) : 0;
     const double more = again / fmax(1e6, r->disk);
-    r->window += more;
+    r->pass_token = r->calib_token + more / (double)o->eval_ctx;
+    /* A pass reads them once for all of its windows. */
+    const double most = fmax(1, floor(WINDOWS_PIECE / (double)max_i64(1, o->eval_ctx))),
+                 together =
+                     fmin(most, fmax(1, floor(WINDOWS_PASS_S / fmax(1e-9, r->window + more))));
+    r->window += more / together;
     r->calib_token += more / (double)o->calib_ctx;
-    r->pass_token = r->window / (double)o->eval_ctx;
 }
 
 /* Tokens in the prompt and in the answer of a tool-call case; runs per case: one unconstrained, one
@@ -222,7 +227,7 @@ void estimate(struct plan_in *in, const struct rates *r, const struct shapes *s,
     in->eval_windows = estimate_windows(r->eval_tokens, o->eval_ctx, o->eval_chunks);
     in->imatrix = (chunks + 1) * (double)o->calib_ctx * r->calib_token;
     in->gram = (chunks + 1) * (double)o->calib_ctx * r->gram_token;
-    in->eval_window = r->window * (in->n_classes + in->n_presets > 3 ? many_files : 1);
+    in->eval_window = r->window;
     in->pass_window = r->window * (double)o->calib_ctx / (double)o->eval_ctx;
     in->slope_window = (double)o->calib_ctx * slope_passes * r->pass_token;
     count_groups(s, in);

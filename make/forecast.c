@@ -24,14 +24,8 @@
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Returns how many times the base is read in comparisons; more than once if not all files fit into
- * memory. */
-static int judge_passes(const struct make *mk, const struct shapes *s) {
-    double sum = 0, room = (double)mem_available() / 2 - (double)s->base_bytes;
-    for (int i = 0; i < mk->classes.n; i++) sum += 2 * (double)shapes_preset(s, mk->classes.v[i]);
-    int n = room > 0 ? (int)fmin(ceil(sum / room), mk->classes.n) : mk->classes.n;
-    return (n > 0 ? n : mk->classes.n > 0) + 3 * mk->budget.n;
-}
+/* Passes of a mix's gate besides the mix's own: the base and its three presets. */
+enum { GATE_PASSES = 4 };
 
 static int max_int(int a, int b) {
     return a > b ? a : b;
@@ -58,9 +52,8 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     in->answers = in->feedback && g.answers > 0;
     in->sequential = mk->effort == EFFORT_HIGH && in->feedback && !mk->plain;
     const double passes = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool));
-    /* Maximum number of open sessions: compared files with their presets and the base, or
-     * probes. */
-    const int files = in->mixes ? max_int(2 * in->n_classes, in->n_presets) : in->n_presets;
+    /* Maximum number of open sessions: files with the base, or probes. */
+    const int files = max_int(in->n_presets, in->mixes ? 2 + 2 * (mk->budget.n > 0) : 0);
     int n = max_int(1 + PROBE_SLOTS, 1 + files);
     if (n > passes_together(s->row_bytes, in->memory))
         n = passes_together(s->row_bytes, in->memory);
@@ -113,7 +106,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
                            .gradients = s->gradients,
                            .n_classes = mk->classes.n + mk->budget.n,
                            .n_presets = mk->recipes.n,
-                           .judge_passes = judge_passes(mk, s)};
+                           .judge_passes = (mk->classes.n > 0) + GATE_PASSES * mk->budget.n};
     memory(in, mk, s);
     if (in->memory_given && in->need[NEED_PASSES] > in->memory)
         return err_set(

@@ -78,6 +78,7 @@ static void release_make(struct make *mk) {
     close_kept(mk, false);
     cJSON_Delete(mk->about_imatrix);
     cJSON_Delete(mk->about_eval);
+    eval_rows_free(mk->rows);
     job_close(&mk->job);
 }
 

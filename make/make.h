@@ -25,11 +25,12 @@ struct made { /* one GGUF file of the folder */
     int64_t size_bytes;
     uint64_t type_bytes[QT_COUNT]; /* bytes of its tensors, by type */
     /* Files of the ladder only: */
-    char size_class[32]; /* "Q4_K_M"; "": none */
-    bool is_mix;         /* true: a mix; false: the preset of its name */
-    bool feedback;       /* encoded with error feedback */
-    double preset_kld;   /* mean divergence of llama.cpp's preset of this size; 0: not measured */
-    char *why;           /* owned; NULL: no comparison */
+    char size_class[32];   /* "Q4_K_M"; "": none */
+    bool is_mix;           /* true: a mix; false: the preset of its name */
+    bool feedback;         /* encoded with error feedback */
+    double preset_kld;     /* mean divergence of llama.cpp's preset of this size; 0: not measured */
+    int64_t preset_chunks; /* windows on which that preset was measured; 0: unknown */
+    char *why;             /* owned; NULL: no comparison */
 };
 struct make {
     struct work *w;
@@ -66,6 +67,7 @@ struct make {
     int n_files;
     char *imatrix; /* path; NULL: none */
     char imatrix_hash[33];
+    struct eval_rows *rows; /* the base's hidden rows, for later comparisons; NULL: none yet */
     cJSON *about_imatrix, *about_eval; /* objects for results.json, owned; NULL: unknown */
     struct str_list notes;
     struct publish_facts given; /* facts for the card, from the options */
@@ -116,11 +118,17 @@ void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);
 
 struct eval_kld_run;
-/* Measures f[1..n) against the base f[0] in one pass and records the results of every file. `see`,
- * if not NULL, may inspect the run. */
-typedef void (*make_see)(void *ctx, const struct eval_kld_run *r);
-/* Evaluates n files, the base first, in one run; see: called with the results, or NULL. */
-int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
+struct make_watch { /* what a caller of make_measure sees; functions may be NULL */
+    /* See eval_look: stops files that need no more windows. */
+    void (*look)(void *ctx, const struct eval_kld_run *r, bool *stop);
+    const int64_t *looks;
+    int n_looks;
+    void (*end)(void *ctx, const struct eval_kld_run *r);
+    void *ctx;
+};
+/* Measures f[1..n) against the base f[0] in one pass, on windows in a fixed random order, and
+ * records the results of every file that was measured to the end. watch may be NULL. */
+int make_measure(struct make *mk, struct made *const *f, int n, const struct make_watch *watch,
                  struct err *e);
 /* Returns the share of f's windows that an earlier run has measured; the results cache must be open
  * (mk->w->kept). */

@@ -137,6 +137,13 @@ static int record_eval(struct make *mk, struct made *f, const struct eval_kld_ru
     return make_keep_eval(mk, f, e);
 }
 
+/* Records the results of f[i], which was measured to the end, and of the base. */
+static int record_files(struct make *mk, struct made *const *f, int i, const struct eval_kld_run *r,
+                        struct err *e) {
+    if (!f[0]->eval) TRY(record_eval(mk, f[0], r, i - 1, e));
+    return record_eval(mk, f[i], r, i - 1, e);
+}
+
 /* Sets *out to a text that identifies everything on which f's results depend; the caller frees
  * it. */
 static int eval_name(struct make *mk, const struct made *f, char **out, struct err *e) {
@@ -157,8 +164,10 @@ double make_measured(struct make *mk, const struct made *f) {
     return share;
 }
 
-int make_measure(struct make *mk, struct made *const *f, int n, make_see see, void *ctx,
+int make_measure(struct make *mk, struct made *const *f, int n, const struct make_watch *watch,
                  struct err *e) {
+    static const struct make_watch none = {0};
+    const struct make_watch *see = watch ? watch : &none;
     struct bench b = {0};
     struct ids ids = {0};
     struct eval_kld_run r = {0};
@@ -168,6 +177,8 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
     for (int i = 0; i < mk->eval.n && rc == 0; i++)
         rc = corpus_load(b.model[0], mk->eval.v[i], true, &ids, e);
     eval_spread_chunks(&ids, mk->eval_ctx, mk->eval_chunks);
+    if (mk->eval_chunks != 1) eval_shuffle_chunks(&ids, mk->eval_ctx);
+    if (!mk->rows) mk->rows = eval_rows_new();
     const struct eval_domain all = {.name = "", .ids = ids.v, .n_ids = ids.n};
     for (int i = 1; i < n && rc == 0; i++) rc = eval_name(mk, f[i], &name[i - 1], e);
     for (int i = 1; i < n && rc == 0; i++)
@@ -181,12 +192,17 @@ int make_measure(struct make *mk, struct made *const *f, int n, make_see see, vo
                                      .max_chunks = mk->eval_chunks,
                                      .from = mk->by_depth ? 0 : -1,
                                      .keep = kept.of,
-                                     .name = (const char *const *)name};
+                                     .name = (const char *const *)name,
+                                     .look = see->look,
+                                     .ud = see->ctx,
+                                     .looks = see->looks,
+                                     .n_looks = see->n_looks,
+                                     .rows = mk->rows};
     if (rc == 0) rc = eval_kld_open(&job, &r, e);
     if (rc == 0) {
-        if (see) see(ctx, &r);
-        if (!f[0]->eval) rc = record_eval(mk, f[0], &r, 0, e);
-        for (int i = 1; i < n && rc == 0; i++) rc = record_eval(mk, f[i], &r, i - 1, e);
+        if (see->end) see->end(see->ctx, &r);
+        for (int i = 1; i < n && rc == 0; i++)
+            if (eval_kld_windows(&r, i - 1) == r.n_chunks) rc = record_files(mk, f, i, &r, e);
         eval_kld_close(&r);
     }
     for (int i = 0; i < n; i++) free(name[i]);
@@ -204,7 +220,7 @@ static int measure_all(struct make *mk, struct made **f, int n, struct err *e) {
         struct made *base = f[0], *before = f[i - 1];
         k = n - i < most ? n - i : most;
         f[i - 1] = base;
-        const int rc = make_measure(mk, f + i - 1, k + 1, NULL, NULL, e);
+        const int rc = make_measure(mk, f + i - 1, k + 1, NULL, e);
         f[i - 1] = before;
         if (rc) return rc;
     }

@@ -10,7 +10,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/num.h"
-#include "mix/joint.h"
+#include "mix/probe.h"
 
 const char *const effort_name[EFFORT_COUNT] = {"fast", "normal", "high"};
 const char *const plan_part_name[PART_COUNT] = {"conversion",
@@ -57,11 +57,12 @@ int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
 
 /* Returns the time for all probes in seconds, including encoding. */
 static double probing_seconds(const struct plan_in *in, const struct make_plan *p) {
-    const double windows = (double)p->probe_windows;
+    const double windows = (double)p->probe_windows, few = fmin(windows, PROBE_LOOK);
     struct probe_cost c;
     cost_of(in, p, &c);
     return in->errors + (in->gradients ? windows * in->slope_window : 0) +
-           windows * c.passes * in->pass_window + c.encoded * in->probe_encode;
+           (few * c.joint_passes + windows * c.single_passes) * in->pass_window +
+           c.encoded * in->probe_encode;
 }
 
 /* Returns the time that making the mixes takes. */
@@ -73,11 +74,14 @@ static double mixing(const struct plan_in *in, const struct make_plan *p) {
     return sum + (p->sequential ? files * in->encode_sequential : 0);
 }
 
-/* Returns the number of passes in the comparison with the presets: those of the files plus those of
- * the base. */
+/* Windows on which the loser of a comparison is measured, on average (make/size_ladder.h). */
+static const double loser_windows = 12;
+
+/* Returns the number of windows of files, including the base, in the comparison with the
+ * presets. */
 static double judging(const struct plan_in *in, const struct make_plan *p) {
-    const bool split = p->fed_files > 0 && p->fed_files < in->n_classes;
-    return (2 + 2 * p->sequential) * in->n_classes + in->judge_passes + split;
+    const double all = (double)p->eval_windows, files = (1 + p->sequential) * in->n_classes;
+    return all * (files + in->judge_passes) + fmin(all, loser_windows) * in->n_classes;
 }
 
 /* Returns the time that a whole part takes, including work already done. */
@@ -96,7 +100,7 @@ static double whole_part(const struct plan_in *in, const struct make_plan *p, en
     case PART_LADDER:
         return p->mixes ? mixing(in, p) : 0;
     case PART_JUDGE:
-        return p->mixes ? window * judging(in, p) : 0;
+        return p->mixes ? in->eval_window * judging(in, p) : 0;
     case PART_EVAL:
         return files > mixes ? window * (files - mixes + 1) : 0;
     case PART_SPEED:

@@ -56,7 +56,7 @@ struct plan_in {  /* times in seconds on this machine */
     int n_presets;
     int n_roles, layers[PLAN_ROLES]; /* number of groups of each role */
     int64_t probe_windows, eval_windows;
-    int judge_passes;     /* passes over the base in all comparisons */
+    int judge_passes;     /* passes over all windows in comparisons, besides the winners' */
     double convert, hash; /* hash: reading the inputs */
     double imatrix, gram; /* gram: additional cost of second moments */
     double errors;        /* measuring the encoders' errors on sampled rows */

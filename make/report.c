@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
 /* make/report.c - the last step of `hone make`: writes results.json, report.html, and the files of
  * `hone publish`: README.md, Modelfile, manifest.json, SHA256SUMS and so on. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "work/device.h"
-#include "make/make.h"
+#include "make/size_ladder.h"
 #include "containers/gguf.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/out.h"
 #include "base/log.h"
+#include "base/num.h"
 #include "models/arch.h"
 #include "report/result.h"
 
@@ -134,6 +136,7 @@ static void put_file(cJSON *files, const struct made *f) {
     }
     if (f->why && f->why[0]) doc_put_str(o, "why", f->why);
     if (f->preset_kld > 0) doc_put_num(o, "preset_kld", f->preset_kld);
+    if (f->preset_chunks > 0) doc_put_i64(o, "preset_chunks", f->preset_chunks);
     put_types(o, f);
     for (size_t i = 0; i < COUNT_OF(part); i++)
         for (const cJSON *m = doc_first(part[i]); m; m = m->next)
@@ -153,6 +156,30 @@ static void put_eval(const struct make *mk, cJSON *to) {
     }
 }
 
+/* Notes how many comparisons with presets ended early. */
+static void note_comparisons(struct make *mk) {
+    int64_t of = 0, least = INT64_MAX, most = 0;
+    int n = 0, early = 0;
+    (void)doc_i64(mk->file[0].eval, "n_chunks", &of);
+    for (int i = 0; i < mk->n_files; i++) {
+        const int64_t k = mk->file[i].preset_chunks;
+        n += k > 0;
+        if (k < 1 || k >= of) continue;
+        early++;
+        least = min_i64(least, k);
+        most = max_i64(most, k);
+    }
+    if (!n) return;
+    if (early)
+        make_note(mk,
+                  "%d of %d comparisons with presets ended after %" PRId64 " to %" PRId64
+                  " of %" PRId64 " windows, once the better file was clear (chance of an error: at "
+                  "most %g %%); the files here were measured on all windows.",
+                  early, n, least, most, of, 100 * LADDER_ERROR);
+    else
+        make_note(mk, "Comparisons with presets: all on %" PRId64 " windows.", of);
+}
+
 /* Builds results.json for the files of this run. */
 static int results_of(struct make *mk, int64_t n_params, cJSON *root, struct err *e) {
     char text[512];
@@ -167,6 +194,7 @@ static int results_of(struct make *mk, int64_t n_params, cJSON *root, struct err
     else
         doc_obj(root, "imatrix");
     put_eval(mk, root);
+    note_comparisons(mk);
     doc_put_list(root, "notes", mk->notes.v, mk->notes.n);
     doc_put_list(root, "left_out", mk->left_out.v, mk->left_out.n);
     cJSON *left_out = cJSON_GetObjectItemCaseSensitive(root, "left_out");

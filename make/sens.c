@@ -10,6 +10,7 @@
 
 #include "make/make.h"
 #include "mix/mixer.h"
+#include "mix/probe.h"
 #include "mix/sensitivity.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -48,6 +49,36 @@ static int add_step_keys(struct make *mk, const struct mix_probe_opts *o, struct
     return 0;
 }
 
+/* Returns how many probes ended before the last window. */
+static int64_t count_early(const struct sens *s) {
+    int64_t n = 0;
+    for (int i = 0; i < s->n_joint; i++)
+        n += s->joint[i].n_windows > 0 && s->joint[i].n_windows < s->n_chunks;
+    for (int i = 0; i < s->n_groups; i++)
+        for (int k = 0; k < s->group[i].n_probes; k++)
+            n += s->group[i].probe[k].n_windows > 0 && s->group[i].probe[k].n_windows < s->n_chunks;
+    return n;
+}
+
+/* Notes the number of probes and of their windows, from the record of the step. */
+static void note_probes(struct make *mk, const cJSON *found) {
+    int64_t n = 0, early = 0, windows = 0;
+    if (!doc_i64(found, "n_probes", &n) || !doc_i64(found, "n_early", &early) ||
+        !doc_i64(found, "n_chunks", &windows))
+        return;
+    if (!n)
+        make_note(mk, "Types: chosen from gradients on %" PRId64 " windows, without probes.",
+                  windows);
+    else if (!early)
+        make_note(mk, "Types: chosen from %" PRId64 " probes on %" PRId64 " windows each.", n,
+                  windows);
+    else
+        make_note(mk,
+                  "Types: chosen from %" PRId64 " probes on %" PRId64 " windows; %" PRId64
+                  " of them ended after %d, when their standard error was small enough.",
+                  n, windows, early, PROBE_LOOK);
+}
+
 /* Measures the sensitivity and records the file. */
 static int measure_sens(const struct mix_probe_opts *o, struct step *s, struct make *mk,
                         struct err *e) {
@@ -56,6 +87,7 @@ static int measure_sens(const struct mix_probe_opts *o, struct step *s, struct m
     const char *files[] = {MAKE_SENSITIVITY};
     log_info("measuring the cost of each type for each part of the model");
     int rc = mix_measure(o, &sens, &r, e);
+    const int64_t early = count_early(&sens), windows = sens.n_chunks;
     sens_release(&sens);
     if (rc) return rc;
     if (r.cut_short && o->seconds > 0)
@@ -66,6 +98,9 @@ static int measure_sens(const struct mix_probe_opts *o, struct step *s, struct m
     doc_put_num(found, "seconds", r.seconds);
     doc_put_i64(found, "n_probes", r.n_probes + r.n_steps);
     doc_put_i64(found, "n_wanted", r.n_wanted);
+    doc_put_i64(found, "n_early", early);
+    doc_put_i64(found, "n_chunks", windows);
+    note_probes(mk, found);
     rc = step_save(s, files, 1, found, e);
     cJSON_Delete(found);
     return rc;
@@ -124,7 +159,9 @@ int make_sensitivity(struct make *mk, struct err *e) {
     const bool known = !rc && make_reuse(mk, &s, &found);
     if (make_counts(mk))
         mk->in.done[PART_PROBES] = known ? 1 : share_of_probes(mk, path);
-    else if (!rc && !known)
+    else if (known)
+        note_probes(mk, found);
+    else if (!rc)
         rc = measure_sens(&o, &s, mk, e);
     cJSON_Delete(found);
     step_release(&s);

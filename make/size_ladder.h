@@ -26,18 +26,33 @@ struct rung {
     bool block;        /* cand was made block by block; plain is then the best single-pass file */
     bool fed;          /* the best file has error feedback */
     double predicted;  /* predicted divergence of the mix */
-    double preset_kld; /* measured divergence of the preset of that name; 0: not measured */
+    double preset_kld; /* mean divergence of the preset of that name; 0: not measured */
+    bool decided;      /* the comparison under way ended early */
+    double ratio;      /* then: divergence of the loser relative to the winner's */
+    int64_t n_windows; /* windows on which the preset of that name was measured */
     char why[1280];
 };
 struct verdict_in {          /* results on the same windows */
     const char *what, *than; /* "the mix", "the plain Q4_K_M" */
-    double kld, kld_plain, p999, p999_plain, diff, diff_stderr;
-    int64_t n_tokens; /* scored positions */
+    double kld, kld_plain, p99, p99_plain, p999, p999_plain, diff, diff_stderr;
+    int64_t n_tokens;      /* scored positions */
+    int64_t n_windows, of; /* windows measured; windows in all */
 };
 /* Returns whether a candidate is better than the preset: its mean is lower, as predicted when its
  * types were chosen, and its 99.9 % value exceeds the preset's by at most two standard errors.
  * `why` receives a sentence with the numbers, which mentions a difference that is within the
  * error. */
 bool ladder_verdict(const struct verdict_in *v, char *why, size_t cap);
+
+/* Numbers of windows, in random order, after which a comparison is looked at. */
+enum { LADDER_LOOKS = 4 };
+extern const int64_t ladder_looks[LADDER_LOOKS];
+enum look { LOOK_MORE, LOOK_BETTER, LOOK_WORSE }; /* of the candidate */
+/* Decides early. LOOK_WORSE: the candidate's mean is higher. LOOK_BETTER: its mean is lower,
+ * ladder_verdict passes it, and its 99 % value is lower by two standard errors. The chance that a
+ * comparison ever finds the wrong mean lower is at most LADDER_ERROR: each look tests each side of
+ * the paired difference at LADDER_ERROR / (2 * LADDER_LOOKS), by Student's t over windows. */
+#define LADDER_ERROR 0.001
+enum look ladder_look(const struct verdict_in *v);
 
 #endif

@@ -118,7 +118,7 @@ struct data {
 static void fill(struct data *d, struct pool *pool) {
     struct rng rng = {7};
     d->pool = pool;
-    d->n_rows = max_i64(LEAST_ROWS, FEEDBACK_ROWS * pool_size(pool));
+    d->n_rows = max_i64(LEAST_ROWS, FEEDBACK_GROUP * pool_size(pool));
     d->x = xmalloc((size_t)((d->n_rows + 2) * COLUMNS) * sizeof *d->x);
     d->imp = d->x + d->n_rows * COLUMNS;
     d->y = d->imp + COLUMNS;
@@ -211,8 +211,8 @@ static bool load_row(void *ctx, int64_t row, float *x) {
 static void feed_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct fed *f = ctx;
     for (int64_t i = begin; i < end; i++)
-        fb_tensor_rows(f->fb, worker, 0, f->d->x + i * FEEDBACK_ROWS * f->n, FEEDBACK_ROWS,
-                       f->d->out + (uint64_t)(i * FEEDBACK_ROWS) * f->bytes, f->bytes);
+        fb_tensor_rows(f->fb, worker, 0, f->d->x + i * FEEDBACK_GROUP * f->n, FEEDBACK_GROUP,
+                       f->d->out + (uint64_t)(i * FEEDBACK_GROUP) * f->bytes, f->bytes);
 }
 
 /* Returns second moments [n][n] like those of inputs, freed by the caller: similar neighbors, a few
@@ -271,7 +271,7 @@ static int time_feedback(struct fed_speed *out, const struct data *d, const stru
     out->weight = HUGE_VAL;
     for (int k = 0; k < 2 && !rc; k++) {
         watch_start(&w);
-        pool_for(d->pool, d->n_rows / FEEDBACK_ROWS, 1, feed_rows, &f);
+        pool_for(d->pool, d->n_rows / FEEDBACK_GROUP, 1, feed_rows, &f);
         out->weight = fmin(out->weight, watch_quiet(&w) / (double)(d->n_rows * in->n));
     }
     fb_tensor_free(f.fb);
@@ -363,7 +363,7 @@ static int measure(struct speeds *s, const struct work *w, struct err *e) {
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
-enum { FORMAT = 1, N_NUMBERS = sizeof(struct speeds) / sizeof(double) };
+enum { FORMAT = 2, N_NUMBERS = sizeof(struct speeds) / sizeof(double) };
 static_assert(N_NUMBERS * sizeof(double) == sizeof(struct speeds), "only doubles");
 
 struct speeds speeds_scaled(const struct speeds *s, double by) {

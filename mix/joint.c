@@ -15,15 +15,15 @@ const char *const probes_name[PROBES_COUNT] = {"joint", "all", "slopes"};
 /* ---- cost ------------------------------------------------------------------------------------ */
 
 /* Cost, in passes, of a probe that begins at the first block, and of one that begins at an average
- * block. Both include a share of the base's pass and the comparison of logits. */
-static const double whole_pass = 1.35, half_pass = .85;
+ * block. Both include a sixth of the base's pass; logits are computed in full. */
+static const double whole_pass = 1.2, half_pass = .75;
 
 /* Adds the probes of all roles; bands 0: each layer by itself. */
 static void count_all(const int *layers, int n_roles, int64_t n_types, int64_t bands,
                       int64_t n_groups, struct probe_cost *out) {
     for (int r = 0; r < n_roles; r++)
         out->n_probes += n_types * (bands > 0 ? min_i64(bands, layers[r]) : layers[r]);
-    out->passes = half_pass * (double)out->n_probes;
+    out->single_passes = half_pass * (double)out->n_probes;
     out->encoded = (double)out->n_probes / (double)max_i64(1, n_groups);
 }
 
@@ -43,7 +43,8 @@ void probe_cost(enum probes how, const int *layers, int n_roles, int64_t n_types
     }
     const int64_t singles = min_i64(JOINT_SINGLES, n_groups);
     out->n_probes = n_used + 1 + n_blocks + singles;
-    out->passes = whole_pass * (double)(n_used + 1) + half_pass * (double)(n_blocks + singles);
+    out->joint_passes = whole_pass * (double)(n_used + 1) + half_pass * (double)n_blocks;
+    out->single_passes = half_pass * (double)singles;
     out->encoded = 3 + (double)singles / (double)max_i64(1, n_groups);
 }
 

@@ -23,7 +23,9 @@ enum {
 /* Cost of stage 2. */
 struct probe_cost {
     int64_t n_probes;
-    double passes;  /* forward passes over all windows, including the base's */
+    /* Forward passes per window, including the base's: of joint probes, which usually end after
+     * PROBE_LOOK windows, and of single ones. */
+    double joint_passes, single_passes;
     double encoded; /* number of weights encoded, relative to those of the model */
 };
 /* Counts the probes for a model with layers[r] groups of role r, before anything has been measured.

@@ -9,6 +9,7 @@
 #include "runtime/measure/eval.h"
 
 enum { PROBE_SLOTS = 6 }; /* maximum */
+enum { PROBE_LOOK = 8 };  /* windows after which precise probes end */
 struct probe_data {       /* an encoded tensor */
     int64_t item;
     enum qtype type;
@@ -44,10 +45,12 @@ struct probe_want { /* what a candidate quantizes */
 };
 struct probe_got { /* a divergence, or a change of one, with the standard error */
     double kld, stderr_;
+    int64_t n_windows;
 };
 /* Returns the total size of the weights that a candidate encodes. */
 uint64_t probe_bytes(const struct sens *s, const struct probe_want *w);
-/* Measures n <= n_slots candidates in one pass (stage 2), and fills got[n].
+/* Measures n <= n_slots candidates in one pass (stage 2), and fills got[n]. A candidate whose
+ * standard error is small after PROBE_LOOK windows is not measured on the others.
  * Ranks (base/ranks.h) share out such batches; each rank measures all windows. */
 int probe_alone(struct probe *p, const struct sens *s, const struct probe_want *w, int n,
                 struct probe_got *got, struct err *e);

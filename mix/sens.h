@@ -25,10 +25,12 @@ struct sens_joint {       /* divergence with several groups quantized, each in i
     enum role role;       /* ROLE_OTHER: all roles */
     int block;
     double kld, kld_stderr;
+    int64_t n_windows; /* 0: unknown */
 };
 struct sens_probe { /* divergence if only this group is quantized */
     enum qtype type;
     double kld, kld_stderr;
+    int64_t n_windows; /* 0: unknown */
 };
 struct sens_step { /* change of a mix's divergence if the group's type changes */
     uint64_t budget;

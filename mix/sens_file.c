@@ -37,6 +37,7 @@ static void put_group(cJSON *groups, const struct sens_group *g, const struct gg
         doc_put_str(row, "type", qtype_name(g->probe[i].type));
         doc_put_num(row, "kld", g->probe[i].kld);
         doc_put_num(row, "kld_stderr", g->probe[i].kld_stderr);
+        if (g->probe[i].n_windows > 0) doc_put_i64(row, "n_chunks", g->probe[i].n_windows);
     }
     list = doc_arr(o, "steps");
     for (int i = 0; i < g->n_steps; i++) {
@@ -58,6 +59,7 @@ static void put_joint(cJSON *list, const struct sens *s) {
         if (j->block != SENS_EVERY) doc_put_i64(row, "block", j->block);
         doc_put_num(row, "kld", j->kld);
         doc_put_num(row, "kld_stderr", j->kld_stderr);
+        if (j->n_windows > 0) doc_put_i64(row, "n_chunks", j->n_windows);
     }
 }
 
@@ -136,6 +138,7 @@ static int read_measured(struct sens_group *g, const cJSON *j, const char *path,
     for (const cJSON *m = doc_first(doc_get(j, "probes")); m; m = m->next) {
         struct sens_probe p = {.kld = doc_num(m, "kld", -1),
                                .kld_stderr = doc_num(m, "kld_stderr", 0)};
+        (void)doc_i64(m, "n_chunks", &p.n_windows);
         TRY(take_type(doc_get(m, "type"), g, &p.type, path, e));
         if (!usable(p.kld, 0) || !usable(p.kld_stderr, 0))
             return err_set(e, ERR_DATA, "%s: group %s: a probe's divergence is not a number >= 0",
@@ -166,6 +169,7 @@ static int read_joint(struct sens *s, const cJSON *root, const char *path, struc
                                .kld_stderr = doc_num(m, "kld_stderr", 0)};
         const char *role = doc_str(m, "role");
         int64_t block = SENS_EVERY;
+        (void)doc_i64(m, "n_chunks", &j.n_windows);
         for (int r = ROLE_OTHER + 1; role && r < ROLE_COUNT; r++)
             if (strcmp(role, role_name((enum role)r)) == 0) j.role = (enum role)r;
         if ((role && j.role == ROLE_OTHER) ||

@@ -111,12 +111,14 @@ static void store_probe(const struct probing *w, const struct probe_want *want,
     if (want->group < 0) {
         s->joint[s->n_joint] = want->joint;
         s->joint[s->n_joint].kld = got->kld;
+        s->joint[s->n_joint].n_windows = got->n_windows;
         s->joint[s->n_joint++].kld_stderr = got->stderr_;
         return;
     }
     struct sens_group *g = &s->group[want->group];
     if (!w->mix && g->n_probes < SENS_MAX_PROBES)
-        g->probe[g->n_probes++] = (struct sens_probe){want->type, got->kld, got->stderr_};
+        g->probe[g->n_probes++] =
+            (struct sens_probe){want->type, got->kld, got->stderr_, got->n_windows};
     if (w->mix && g->n_steps < SENS_MAX_STEPS)
         g->step[g->n_steps++] = (struct sens_step){w->budget, w->mix->type[want->group], want->type,
                                                    got->kld, got->stderr_};

@@ -237,8 +237,8 @@ int exec_alloc(struct session *s, struct err *e);
 /* Frees the backend's buffers; may be called again. */
 void exec_free(struct session *s);
 /* Runs the pass. After the last node that updates a state or the cache, computes only the rows in
- * s->kept, unless a probe is set. */
-void exec_pass(struct session *s);
+ * s->kept, unless a probe is set. Returns false if a pass of many rows was interrupted. */
+bool exec_pass(struct session *s);
 const float *exec_vec(struct session *s, gr_w w);
 /* Packs weights if the session's options request it (o.pack): all of them, or those flagged in
  * `only`. session_new calls it before memory is planned. exec_unpack undoes it. */

@@ -13,10 +13,6 @@
 #include "base/progress.h"
 #include "base/ranks.h"
 
-/* Longest time in seconds that a pass should take. A pass cannot be interrupted, and progress is
- * shown only after it. */
-static const double PASS_S = 10;
-
 int64_t windows_rows(int64_t ctx) {
     return ctx > 0 && ctx < WINDOWS_PIECE ? WINDOWS_PIECE / ctx * ctx : WINDOWS_PIECE;
 }
@@ -95,7 +91,7 @@ int windows_feed(struct windows *w, const int32_t *const *window, int n, int blo
     const double t0 = progress_now_s();
     TRY(feed_windows(w, window, n, block, residual, hidden, e));
     const double per_window = (progress_now_s() - t0) / n;
-    const double fit = per_window > 0 ? PASS_S / per_window : w->most;
+    const double fit = per_window > 0 ? WINDOWS_PASS_S / per_window : w->most;
     w->now = fit < 1 ? 1 : fit < w->most ? (int)fit : w->most;
     return 0;
 }

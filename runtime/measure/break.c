@@ -11,6 +11,10 @@
 #include "base/num.h"
 #include "runtime/measure/internal.h"
 
+int64_t eval_kld_windows(const struct eval_kld_run *r, int cand) {
+    return min_i64(r->n_chunks, r->per_chunk > 0 ? r->pos[cand].n / r->per_chunk : 0);
+}
+
 /* Copies the values of rows [row0, row1) of all windows (domain -1) or of one domain's windows into
  * the scratch slot after the candidates, and returns that slot. count[c] is set to the number of
  * rows copied from window c. */
@@ -22,7 +26,8 @@ static struct kld_pos *pick(const struct eval_kld_run *r, int cand, int domain, 
     row1 = min_i64(row1, r->from + r->per_chunk);
     int64_t n = max_i64(row1 - row0, 0);
     to->n = 0;
-    for (int64_t c = 0; c < r->n_chunks; c++) {
+    memset(count, 0, (size_t)r->n_chunks * sizeof *count);
+    for (int64_t c = 0; c < eval_kld_windows(r, cand); c++) {
         count[c] = domain < 0 || r->chunk_domain[c] == domain ? n : 0;
         size_t k = (size_t)count[c];
         int64_t at = c * r->per_chunk + row0 - r->from;
@@ -41,7 +46,7 @@ void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out
     int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count);
     kld_stats(pick(r, cand, -1, r->ctx / 2, r->ctx, count), out);
     out->ctx = r->ctx;
-    out->n_chunks = r->n_chunks;
+    out->n_chunks = eval_kld_windows(r, cand);
     out->tok_per_s = r->tok_per_s;
     free(count);
 }
@@ -91,7 +96,8 @@ void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair 
     int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count), worse = 0, n = 0;
     double *sum = xcalloc((size_t)r->n_chunks + 1, sizeof *sum);
     struct cluster cl;
-    for (int64_t c = 0; c < r->n_chunks; c++)
+    const int64_t both = min_i64(eval_kld_windows(r, a), eval_kld_windows(r, b));
+    for (int64_t c = 0; c < both; c++)
         for (int64_t row = r->ctx / 2; row < r->from + r->per_chunk; row++) {
             int64_t i = c * r->per_chunk + row - r->from;
             double d = r->pos[a].kld[i] - r->pos[b].kld[i];

@@ -68,6 +68,11 @@ struct eval_domain { /* borrowed */
     const int32_t *ids;
     int64_t n_ids;
 };
+struct eval_kld_run;
+/* Looks at the results of a comparison that is still running. Sets stop[i] of each candidate that
+ * needs no more windows; its results then cover the windows so far. */
+typedef void (*eval_look)(void *ud, const struct eval_kld_run *r, bool *stop);
+struct eval_rows;
 struct eval_kld_job {
     struct session *base;  /* NULL: base_file */
     const char *base_file; /* supplies tokens, window length and rows; one domain */
@@ -90,6 +95,13 @@ struct eval_kld_job {
     const char *const *name;
     bool unshared; /* this process runs every window: the caller distributes whole jobs
                       (base/ranks.h) */
+    /* `look` is called after looks[0], looks[1]... windows, in ascending order, with results that
+     * do not depend on time or threads; never if ranks share out the windows. NULL: no looks. */
+    eval_look look;
+    void *ud;
+    const int64_t *looks;
+    int n_looks;
+    struct eval_rows *rows; /* the base's hidden rows, from and for other jobs; NULL: none */
 };
 struct eval_route { /* one candidate, one MoE layer */
     int layer;
@@ -110,6 +122,15 @@ struct eval_kld_run {
 /* Runs the job and fills *out; on error, nothing is left to close. */
 int eval_kld_open(const struct eval_kld_job *job, struct eval_kld_run *out, struct err *e);
 void eval_kld_close(struct eval_kld_run *r);
+/* Returns the number of windows on which a candidate was measured: n_chunks, unless a look stopped
+ * it. */
+int64_t eval_kld_windows(const struct eval_kld_run *r, int cand);
+
+/* Creates a store of a base's hidden rows, so that jobs with the same base, windows and first
+ * scored row run the base once. It holds only scored rows, n_embd floats each. Sessions on a device
+ * do not use it. */
+struct eval_rows *eval_rows_new(void);
+void eval_rows_free(struct eval_rows *s);
 
 /* Computes the published statistics: over rows ctx / 2 and later, of all domains. */
 void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out);
@@ -129,7 +150,8 @@ struct eval_pair {                /* mean KLD of a minus mean KLD of b, same pos
     double diff, stderr_, lo, hi; /* as in eval_group */
     double a_worse;               /* share of the positions where a diverges more */
 };
-/* Compares files a and b by the differences of their divergences, clustered by chunk. */
+/* Compares files a and b by the differences of their divergences, clustered by chunk, on the
+ * windows that both have. */
 void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out);
 struct eval_token {     /* one position */
     int64_t chunk, row; /* predicts tokens[chunk][row + 1] */

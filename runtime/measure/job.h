@@ -79,6 +79,9 @@ void eval_texts_release(struct eval_texts *t);
 /* Reduces ids to max_chunks chunks of ctx tokens, spread evenly over all texts so that each text
  * has its share. 1 keeps two chunks, the minimum that an evaluation requires. 0: all. */
 void eval_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks);
+/* Puts the whole windows of ctx tokens into a fixed random order, so that the first ones are a
+ * sample of the text. */
+void eval_shuffle_chunks(struct ids *ids, int64_t ctx);
 
 enum { EVAL_MAX_LIST = 32 };
 /* Parses a list of counts, e.g. "0,4096", into out[*n]. `what` is the option's name, for the error

@@ -40,10 +40,16 @@ struct work {
     struct route_log route;
     /* [feed.most][n_cand] the candidate's result for a window is cached. */
     bool *kept;
-    int slot; /* index of the current window among those that are fed together */
+    int slot;   /* index of the current window among those that are fed together */
+    bool *stop; /* [n_cand] candidates that need no more windows */
+    int look;   /* index of the next look */
     /* The tokens that the current block's rows predict, one per row. */
     const int32_t *target;
     struct kld_pos *to;
+    /* The base's scored rows in the current window: known from the store (NULL: fed), or collected
+     * for it (NULL: not collected). */
+    const float *base_rows;
+    float *gather;
     /* First index of the block in `to`, and its first row in the compact file. */
     int64_t at, row0;
 };
@@ -125,6 +131,8 @@ static void work_release(struct work *w) {
     kld_feed_close(&w->feed);
     free(w->there);
     free(w->kept);
+    free(w->stop);
+    mem_free(w->gather);
     route_release(&w->route);
     mem_free(w->logp);
     mem_free(w->logit);
@@ -141,13 +149,15 @@ static int64_t place_of(const struct work *w, int i, int64_t row) {
 /* Returns the hidden state of candidate i (n_cand: the base) for a row of the window. */
 static const float *hidden_row(const struct work *w, int i, int64_t row) {
     const struct session *s = i < w->job->n_cand ? w->job->cand[i] : w->job->base;
-    const float *all = w->feed.hidden[i].p;
+    const float *all = w->feed.hidden[i].p, *known = i < w->job->n_cand ? NULL : w->base_rows;
+    if (known) return known + (row - w->out->from) * session_model(s)->hp.d[HD_EMBD];
     return all + place_of(w, i, row) * session_model(s)->hp.d[HD_EMBD];
 }
 
-/* Returns whether the result of candidate i for the window in `slot` is cached already. */
+/* Returns whether candidate i needs no scores of the window in this slot. It may still run, if
+ * another one starts from its hidden states. */
 static bool is_kept(const struct work *w, int slot, int i) {
-    return w->kept[slot * w->job->n_cand + i];
+    return w->stop[i] || w->kept[slot * w->job->n_cand + i];
 }
 
 /* Turns rows r0 to r1 - 1 of logits into log probabilities. */
@@ -182,6 +192,13 @@ static void top_range(void *ctx, int64_t r0, int64_t r1, int worker) {
                         w->n_vocab, w->target[i]);
 }
 
+/* Copies n hidden rows of the base, from `row` on, for the store. */
+static void gather_rows(struct work *w, int64_t row, int64_t n) {
+    const int64_t d = session_model(w->job->base)->hp.d[HD_EMBD];
+    memcpy(w->gather + (row - w->out->from) * d, hidden_row(w, w->job->n_cand, row),
+           (size_t)(n * d) * sizeof *w->gather);
+}
+
 /* Computes the base's log-probabilities of rows [row, row + n) of a window into w->logp. Rows of a
  * compact file are only checked. */
 static int base_rows(struct work *w, int64_t i_chunk, int64_t row, int64_t n, struct err *e) {
@@ -202,6 +219,7 @@ static int base_rows(struct work *w, int64_t i_chunk, int64_t row, int64_t n, st
     }
     if (!w->logp)
         return session_score(job->base, NULL, place_of(w, job->n_cand, row), n, NULL, NULL, e);
+    if (w->gather) gather_rows(w, row, n);
     TRY(session_head(job->base, hidden_row(w, job->n_cand, row), n, w->logp, e));
     pool_for(session_get_opts(job->base)->pool, n, 1, logp_range, w);
     return 0;
@@ -248,6 +266,50 @@ static void watch_route(void *ud, int i, int64_t at) {
     const bool is_base = i == w->job->n_cand;
     route_watch(&w->route, is_base ? w->job->base : w->job->cand[i], at,
                 is_base ? NULL : w->out->route + i * w->out->n_routes);
+}
+
+/* ---- the base's rows ------------------------------------------------------------------------- */
+
+static bool uses_store(const struct work *w) {
+    return w->job->rows && w->job->base && !w->any_there && !w->job->same_graph &&
+           !w->out->n_routes && ranks_n() == 1;
+}
+
+static char *rows_key(const struct work *w, int64_t c) {
+    const struct eval_kld_run *o = w->out;
+    return eval_keep_window("rows", o->tokens + c * o->ctx, o->ctx, o->from,
+                            o->from + o->per_chunk);
+}
+
+/* Returns the base's scored rows of window c if they are in the store, else NULL. */
+static const float *find_rows(const struct work *w, int64_t c) {
+    if (!uses_store(w)) return NULL;
+    char *key = rows_key(w, c);
+    const float *rows = eval_rows_get(w->job->rows, key);
+    free(key);
+    return rows;
+}
+
+/* Prepares for window c: its rows are known or will be collected. Without memory for them, the next
+ * job runs the base again. */
+static void begin_rows(struct work *w, int64_t c) {
+    const struct eval_kld_run *o = w->out;
+    struct err ignored;
+    void *p = NULL;
+    w->base_rows = find_rows(w, c);
+    if (w->base_rows || w->gather || !uses_store(w)) return;
+    const int64_t d = session_model(w->job->base)->hp.d[HD_EMBD];
+    if (!mem_alloc(&p, (uint64_t)(o->per_chunk * d) * sizeof(float), "hidden rows", &ignored))
+        w->gather = p;
+}
+
+/* Puts the collected rows of window c into the store. */
+static void end_rows(struct work *w, int64_t c) {
+    if (w->gather && !w->base_rows) {
+        eval_rows_put(w->job->rows, rows_key(w, c), w->gather);
+        w->gather = NULL;
+    }
+    w->base_rows = NULL;
 }
 
 /* ---- windows of an earlier run --------------------------------------------------------------- */
@@ -303,10 +365,12 @@ static bool find_kept(struct work *w, int64_t c, int slot) {
         buf_reset(&want);
         buf_reset(&got);
         window_bytes(&o->pos[i], c, o->per_chunk, &want); /* only for its length */
+        if (w->stop[i]) continue;
         kept[i] = results_cache_get_buf(&w->job->keep[i], which, &got) && got.len == want.len;
         if (kept[i]) window_take(&o->pos[i], c, o->per_chunk, got.data);
         all = all && kept[i];
     }
+    for (int i = 0; i < o->n_cand; i++) kept[i] = kept[i] || w->stop[i];
     /* A candidate must run if another one starts from its hidden states. */
     for (int i = o->n_cand; i-- > 0;) {
         const int like = w->feed.late[i] ? w->feed.like[i] : -1;
@@ -343,7 +407,7 @@ static void keep_window(struct work *w, int64_t c, double seconds) {
     char *which = worth ? which_window(w, c) : NULL;
     struct buf b = {0};
     for (int i = 0; i < o->n_cand; i++) {
-        o->pos[i].n = (c + 1) * o->per_chunk;
+        if (!w->stop[i]) o->pos[i].n = (c + 1) * o->per_chunk;
         if (!which || is_kept(w, w->slot, i)) continue;
         buf_reset(&b);
         window_bytes(&o->pos[i], c, o->per_chunk, &b);
@@ -364,7 +428,7 @@ static void pass_window(struct work *w, int64_t c) {
 #define PASS(q, field) ranks_send(c, (q)->field + at, (uint64_t)n * sizeof *(q)->field);
         EACH_ARRAY(PASS, p)
 #undef PASS
-        p->n = at + n;
+        if (!w->stop[i]) p->n = at + n;
     }
 }
 
@@ -375,6 +439,12 @@ static void show_progress(const struct work *w, struct progress *prog, uint64_t 
     eval_mean(p->kld, p->n, &mean, &u);
     snprintf(prog->note, sizeof prog->note, "kld %.5f", mean);
     progress_update(prog, n_tokens);
+}
+
+/* Sets the number of windows measured so far, for the candidates that were not stopped. */
+static void set_windows(struct work *w, int64_t c) {
+    for (int i = 0; i < w->out->n_cand; i++)
+        if (!w->stop[i]) w->out->pos[i].n = c * w->out->per_chunk;
 }
 
 /* Runs window c, in chunks, on the candidates without cached results. */
@@ -397,13 +467,16 @@ static int run_windows(struct work *w, int64_t c, int n, struct progress *prog, 
     const int32_t **window = xcalloc((size_t)n, sizeof *window);
     const double t0 = progress_now_s();
     for (int i = 0; i < n; i++) window[i] = o->tokens + (c + i) * o->ctx;
+    for (int i = 0; i < n; i++) w->feed.known[i] = find_rows(w, c + i) != NULL;
     int rc = w->feed.most > 1 ? kld_feed_windows(&w->feed, window, n, w->kept, e) : 0;
     free(window);
     for (w->slot = 0; w->slot < n && !rc; w->slot++, c++) {
-        for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
+        begin_rows(w, c);
+        set_windows(w, c);
         rc = w->feed.most > 1 ? score_rows(w, c, 0, o->ctx, e) : run_window(w, c, prog, e);
         if (!rc) rc = check_window(w, c, e);
         if (rc) break;
+        end_rows(w, c);
         keep_window(w, c, (progress_now_s() - t0) / n);
         show_progress(w, prog, (uint64_t)((c + 1) * o->ctx));
     }
@@ -415,10 +488,25 @@ static int run_windows(struct work *w, int64_t c, int n, struct progress *prog, 
  * window c needs to run. */
 static int find_windows(struct work *w, int64_t c) {
     const struct eval_kld_run *o = w->out;
-    const int now = kld_feed_now(&w->feed);
+    const int now = kld_feed_now(&w->feed, !find_rows(w, c));
+    const int64_t end =
+        w->look < w->job->n_looks ? min_i64(o->n_chunks, w->job->looks[w->look]) : o->n_chunks;
     int n = 0;
-    while (n < now && c + n < o->n_chunks && !find_kept(w, c + n, n)) n++;
+    while (n < now && c + n < end && !find_kept(w, c + n, n)) n++;
     return n;
+}
+
+/* Makes the looks that are due after c windows. Returns whether any candidate needs more. */
+static bool look(struct work *w, int64_t c) {
+    const struct eval_kld_job *job = w->job;
+    const bool can = job->look && (job->unshared || ranks_n() == 1);
+    bool more = false;
+    for (; w->look < job->n_looks && job->looks[w->look] <= c; w->look++) {
+        if (!can || job->looks[w->look] < c || c >= w->out->n_chunks) continue;
+        job->look(job->ud, w->out, w->stop);
+    }
+    for (int i = 0; i < job->n_cand; i++) more |= !w->stop[i];
+    return more;
 }
 
 /* Compares all chunks and sets the speed in tokens per second. */
@@ -429,12 +517,13 @@ static int run_all(struct work *w, struct err *e) {
     int64_t n_run = 0;
     double t0 = progress_now_s();
     w->kept = xcalloc((size_t)(o->n_cand * w->feed.most) + 1, sizeof *w->kept);
+    w->stop = xcalloc((size_t)o->n_cand + 1, sizeof *w->stop);
     progress_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
-    for (int64_t c = 0; c < o->n_chunks && !rc;) {
+    for (int64_t c = 0; c < o->n_chunks && !rc && look(w, c);) {
         const int n = find_windows(w, c);
         if (!n) {
             c++;
-            for (int i = 0; i < o->n_cand; i++) o->pos[i].n = c * o->per_chunk;
+            set_windows(w, c);
             if (!n_run) progress_from(&prog, (uint64_t)(c * o->ctx));
             continue;
         }

@@ -154,6 +154,7 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
     }
     f->first = xcalloc(n * (size_t)f->most, sizeof *f->first);
     f->fed = xcalloc(n * (size_t)f->most, sizeof *f->fed);
+    f->known = xcalloc((size_t)f->most, sizeof *f->known);
     for (int i = 0; i <= job->n_cand; i++) {
         struct session *s = session_of(f, i);
         if (s && !stay[i])
@@ -177,14 +178,15 @@ void kld_feed_close(struct kld_feed *f) {
     free(f->windows);
     free(f->first);
     free(f->fed);
+    free(f->known);
     free(f->begin);
     free(f->like);
     memset(f, 0, sizeof *f);
 }
 
-int kld_feed_now(const struct kld_feed *f) {
+int kld_feed_now(const struct kld_feed *f, bool with_base) {
     int now = f->most;
-    for (int i = 0; i <= f->job->n_cand; i++)
+    for (int i = 0; i < f->job->n_cand + with_base; i++)
         if (session_of(f, i) && f->windows[i].now < now) now = f->windows[i].now;
     return now;
 }
@@ -216,7 +218,7 @@ int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_
     for (int i = 0; i <= f->job->n_cand; i++) f->first[i * f->most] = -at;
     for (int k = 0; k <= f->job->n_cand; k++) { /* The base comes first. */
         const int i = k ? k - 1 : f->job->n_cand;
-        if (!session_of(f, i) || (k && skip[i])) continue;
+        if (!session_of(f, i) || (k ? skip[i] : f->known[0])) continue;
         if (before) before(ud, i, at);
         hands(f, i, &wrong);
         TRY(feed_piece(f, i, window, at, n, e));
@@ -232,7 +234,7 @@ int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_
 static int choose(struct kld_feed *f, int i, int n, const bool *skip) {
     int n_fed = 0;
     for (int w = 0; w < n; w++) {
-        const bool left_out = i < f->job->n_cand && skip[w * f->job->n_cand + i];
+        const bool left_out = i < f->job->n_cand ? skip[w * f->job->n_cand + i] : f->known[w];
         f->first[i * f->most + w] = left_out ? KLD_NOT_FED : n_fed * f->ctx;
         if (!left_out) f->fed[i * f->most + n_fed++] = w;
     }

@@ -28,13 +28,14 @@ struct kld_feed {
                           the base (-1); else begin 0 */
     struct kld_tap *tap;     /* [n_cand + 1] observers of the residuals */
     struct windows *windows; /* [n_cand + 1] */
+    bool *known;             /* [most] the base's rows of a window are known: it is not fed */
 };
 /* Opens a feed. Call kld_feed_close even after an error. */
 int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, const bool *stay,
                   struct err *e);
 void kld_feed_close(struct kld_feed *f);
-/* Returns the number of windows that can run together now. */
-int kld_feed_now(const struct kld_feed *f);
+/* Returns the number of windows that can run together now, with or without the base. */
+int kld_feed_now(const struct kld_feed *f, bool with_base);
 /* Feeds n windows, at most `most`, to all models. skip [n][n_cand]: candidates to omit. */
 int kld_feed_windows(struct kld_feed *f, const int32_t *const *window, int n, const bool *skip,
                      struct err *e);
@@ -44,5 +45,10 @@ typedef void (*kld_feed_before)(void *ud, int which, int64_t at);
 /* Feeds a piece of a window to the base and to the candidates i without skip[i]. */
 int kld_feed_piece(struct kld_feed *f, const int32_t *window, int64_t at, int64_t n,
                    const bool *skip, kld_feed_before before, void *ud, struct err *e);
+
+/* Returns the rows of a window in a store (base_rows.c), or NULL. s may be NULL. */
+const float *eval_rows_get(const struct eval_rows *s, const char *key);
+/* Adds rows to a store; takes ownership of both (free, mem_free). */
+void eval_rows_put(struct eval_rows *s, char *key, float *rows);
 
 #endif

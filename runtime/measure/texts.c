@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "base/str.h"
 #include "template/chat.h"
 #include "text/textfile.h"
@@ -120,6 +121,20 @@ void eval_texts_release(struct eval_texts *t) {
     free(t->domain);
     free(t->ids);
     memset(t, 0, sizeof *t);
+}
+
+void eval_shuffle_chunks(struct ids *ids, int64_t ctx) {
+    struct rng rng;
+    rng_seed(&rng, 1);
+    for (int64_t i = ids->n / ctx - 1; i > 0; i--) {
+        int32_t *a = ids->v + i * ctx,
+                *b = ids->v + (int64_t)(rng_u64(&rng) % (uint64_t)(i + 1)) * ctx;
+        for (int64_t t = 0; t < ctx && a != b; t++) {
+            const int32_t id = a[t];
+            a[t] = b[t];
+            b[t] = id;
+        }
+    }
 }
 
 void eval_spread_chunks(struct ids *ids, int64_t ctx, int64_t max_chunks) {

@@ -21,6 +21,18 @@ found=$(n n_probes "$t/joint.out")
 [ "$(grep -c '"joint_type"' "$t/joint.json")" = 30 ] || fail "groups without a type for joint probes"
 grep -q '"role": "ffn_down_exps", "kld"' "$t/joint.json" && grep -q '"block": 3, "kld"' "$t/joint.json" || fail "no joint probes in the file"
 
+# precise probes end after 8 windows; on a varied text all windows are needed
+grep -q '"n_chunks": 4}' "$t/joint.json" || fail "windows of a probe are not recorded"
+i=0
+head -c 40 "$t/calib.txt" > "$t/same.txt"
+while [ $i != 9 ]; do cat "$t/same.txt" "$t/same.txt" > "$t/twice.txt"; mv "$t/twice.txt" "$t/same.txt"; i=$((i + 1)); done
+for text in same probe; do
+    "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/$text.txt" --ctx 128 --chunks 12 -o "$t/$text.json" -q > /dev/null
+done
+early=$(grep -o "\"n_chunks\": 8}" "$t/same.json" | wc -l)
+[ "$early" -ge 12 ] || fail "$early of the probes on repeated text ended early"
+[ "$(grep -o "\"n_chunks\": 12}" "$t/probe.json" | wc -l)" -gt 12 ] || fail "probes on a varied text ended early"
+
 # cut short, then completed
 probe cut --time 0.0006s
 grep -q '"cut_short": true' "$t/cut.out" || fail "--time had no effect"

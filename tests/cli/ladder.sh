@@ -52,6 +52,8 @@ done
 ! grep -q hone.mix "$t/whole/qwen3moe-Q4_0.gguf" || fail "Q4_0 is not a size class"
 [ "$(grep -c '"size_class": "Q5_K_M"' "$t/whole/results.json")" = 1 ] || fail "results.json: size classes"
 [ "$(grep -c '"made": "mix"' "$t/whole/results.json")" = 1 ] && [ "$(grep -c '"feedback": true' "$t/whole/results.json")" = 1 ] || fail "results.json: how they were made"
+grep -qE 'Types: chosen from [1-9][0-9]* probes on [1-9][0-9]* windows each' "$t/whole/README.md" || fail "README.md: no note on probes: $(grep Types "$t/whole/README.md")"
+grep -q 'Comparisons with presets: all on 4 windows' "$t/whole/README.md" || fail "README.md: how far comparisons went"
 [ "$(grep -c '"why": "the mix has mean KLD' "$t/whole/results.json")" = 1 ] && grep -q '"left_out": \[\]' "$t/whole/results.json" || fail "results.json: why"
 kld() { sed -n "/\"file\": \"qwen3moe-$2.gguf\"/,/\"file\": \"q/p" "$t/$1/results.json" | grep -o '"mean_kld": [0-9.e-]*' | head -1 | cut -d' ' -f2; }
 for c in Q5_K_M; do
@@ -90,6 +92,15 @@ for word in "choosing" "encoding .* mixes" "comparing"; do
 done
 job cut --recipes q5_k_m,Q4_0
 for f in "$t/whole"/*.gguf; do cmp "$f" "$t/cut/${f##*/}"; done
+
+# a comparison ends early once it is clear, which the card notes; the file is measured on all windows, and is the same with one thread
+for threads in 2 1; do
+    job early$threads --recipes Q5_K_M --chunks 40 --ctx 64 --threads $threads
+    grep -q "1 of 1 comparisons with presets ended after 32 to 32 of 40 windows" "$t/early$threads/README.md" || fail "README.md: no early end: $(grep -i comparison "$t/early$threads/README.md")"
+    grep -q '"preset_chunks": 32' "$t/early$threads/results.json" && grep -q ", clear after 32 of 40 windows" "$t/early$threads/results.json" || fail "results.json: no early end"
+    sed -n '/"size_class": "Q5_K_M"/,/"file"/p' "$t/early$threads/results.json" | grep -q '"n_chunks": 40' || fail "the file was not measured to the end"
+done
+cmp "$t/early1/qwen3moe-Q5_K_M.gguf" "$t/early2/qwen3moe-Q5_K_M.gguf"
 
 # -f ignores all records, and makes the same files
 job cut --recipes q5_k_m -f

@@ -54,7 +54,7 @@ for n, rows, mats, leads, block, own in ITEMS:
     preset += w * rate("Q4_K" if can is WIDE else "Q5_0")
 token, prompt = 20 / 512, 20 / 512 * .6
 step = max(5e8 * .7 / 40e9 + 3e-4, token / 4)
-values = {"imatrix": 21 * 512 * .05, "gram": 21 * 512 * .1, "eval_window": 16, "pass_window": 20, "slope_window": 512 * 5 * .04, "errors": errors,
+values = {"imatrix": 21 * 512 * .05, "gram": 21 * 512 * .1, "eval_window": 20, "pass_window": 20, "slope_window": 512 * 5 * .04, "errors": errors,
           "probe_encode": probe_encode, "gains": gains, "factors": factors, "encode_alone": encode + chooses,
           "encode_feedback": SHARE * (encode + chooses), "preset": .8 * preset,
           "encode_sequential": encode + 2 * (chooses + factors) + 20 * 512 * 3 * (.05 + min(.1, .05)),

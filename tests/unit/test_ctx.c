@@ -405,6 +405,44 @@ static void test_session_keeps_its_context(void) {
     ctx_release(&c);
 }
 
+/* Interrupts at the residual of block 0; counts the blocks that are shown. */
+struct stopper {
+    struct ctx *c;
+    int shown;
+};
+static void stop_at_block(void *ud, const struct session_shown *r) {
+    struct stopper *s = ud;
+    s->shown++;
+    if (r->block == 0) ctx_interrupt(s->c);
+}
+
+/* A pass of many tokens ends between two blocks. */
+static void test_a_pass_is_interrupted(void) {
+    struct err e = {0};
+    struct model *m;
+    struct session *s = NULL;
+    struct ctx c;
+    int32_t ids[64];
+    for (int i = 0; i < 64; i++) ids[i] = i + 1;
+    ctx_init(&c);
+    CHECK_OK(model_open(&m, files[1][0], &e));
+    for (int whole = 0; whole < 2; whole++) {
+        struct session_opts o = {.n_ctx = 64, .ctx = &c, .whole = whole};
+        struct stopper stop = {.c = &c};
+        CHECK_OK(session_new(&s, m, &o, &e));
+        session_observe(s, &(struct session_probe){.ud = &stop, .residual = stop_at_block});
+        const int rc = session_forward(s, ids, 64, NULL, &e);
+        CHECK_EQ_I64(rc, whole ? 0 : ERR_INTR);
+        CHECK_EQ_I64(stop.shown, whole ? m->hp.d[HD_LAYERS] + 1 : 2); /* the embeddings first */
+        session_free(s);
+        struct ctx *before = ctx_enter(&c);
+        progress_resume();
+        ctx_enter(before);
+    }
+    model_close(m);
+    ctx_release(&c);
+}
+
 /* ---- two encoders with different instruction sets -------------------------------------------- */
 
 struct encoding {
@@ -454,6 +492,7 @@ int main(void) {
     RUN(test_writer);
     RUN(test_two_models);
     RUN(test_one_is_interrupted);
+    RUN(test_a_pass_is_interrupted);
     RUN(test_session_keeps_its_context);
     RUN(test_two_encoders);
     for (int i = 0; i < 4; i++) free(files[i / 2][i % 2]);

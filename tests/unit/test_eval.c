@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "containers/safetensors.h"
 #include "runtime/measure/internal.h"
+#include "runtime/measure/job.h"
 #include "tests/check.h"
 
 enum { N_IDS = 80, N_VOCAB = 1024 };
@@ -446,6 +447,113 @@ static void test_domains_and_routing(void) {
     session_free(rough);
 }
 
+/* What a look saw, and which candidate it stops. */
+struct looks {
+    int n, stop;
+    int64_t seen[4];
+};
+static void note_look(void *ud, const struct eval_kld_run *r, bool *stop) {
+    struct looks *l = ud;
+    for (int i = 0; i < r->n_cand; i++) {
+        struct eval_kld k;
+        eval_kld_total(r, i, &k);
+        CHECK(k.n_tokens == eval_kld_windows(r, i) * 9 && k.mean_kld >= 0);
+    }
+    l->seen[l->n++] = eval_kld_windows(r, !l->stop);
+    stop[l->stop] = true;
+}
+
+/* Candidate i's divergences of one run equal those of another, on its first n windows. */
+static bool same_windows(const struct eval_kld_run *a, const struct eval_kld_run *b, int i,
+                         int64_t n) {
+    return memcmp(a->pos[i].kld, b->pos[i].kld, (size_t)(n * 9) * sizeof(double)) == 0;
+}
+
+/* A candidate that a look stops keeps the results of its windows; the others are not affected. A
+ * job that finds the base's rows in a store does not run its base: another base changes nothing. */
+static void test_looks_and_store(void) {
+    struct err e = {0};
+    struct session *base = open_session(20, NULL), *same = open_session(20, NULL);
+    struct session_opts o = {.n_ctx = 20, .isa = kern_isa_best(), .kv_type = QT_Q8_0};
+    struct session *rough = NULL;
+    CHECK_OK(session_new(&rough, model, &o, &e));
+    struct session *const cand[2] = {same, rough};
+    const struct eval_domain dom = {.name = "", .ids = ids.v, .n_ids = N_IDS};
+    static const int64_t at[] = {1, 2, 3, 90};
+    struct eval_kld_job job = {.base = base,
+                               .cand = cand,
+                               .n_cand = 2,
+                               .domain = &dom,
+                               .n_domains = 1,
+                               .ctx = 20,
+                               .from = -1};
+    struct eval_kld_run all, r;
+    struct looks l = {0};
+    CHECK_OK(eval_kld_open(&job, &all, &e));
+    CHECK(all.n_chunks == 4 && eval_kld_windows(&all, 1) == 4);
+    job.look = note_look;
+    job.ud = &l;
+    job.looks = at + 1;
+    job.n_looks = 3;
+    for (l.stop = 0; l.stop < 2; l.stop++) {
+        l.n = 0;
+        CHECK_OK(eval_kld_open(&job, &r, &e));
+        CHECK(l.n == 2 && l.seen[0] == 2 && l.seen[1] == 3);
+        CHECK_EQ_I64(eval_kld_windows(&r, l.stop), 2);
+        CHECK_EQ_I64(eval_kld_windows(&r, !l.stop), 4);
+        CHECK(same_windows(&r, &all, l.stop, 2) && same_windows(&r, &all, !l.stop, 4));
+        struct eval_pair d;
+        struct eval_group g;
+        eval_kld_pair(&r, 0, 1, &d); /* on the two windows that both have */
+        eval_kld_group(&r, 1, -1, 10, 20, &g);
+        CHECK_EQ_I64(g.n_tokens, l.stop ? 18 : 36);
+        double mean = 0;
+        for (int i = 0; i < 18; i++) mean += (all.pos[0].kld[i] - all.pos[1].kld[i]) / 18;
+        CHECK_CLOSE(d.diff, mean, 1e-15);
+        eval_kld_close(&r);
+    }
+    job.look = NULL;
+    job.rows = eval_rows_new();
+    CHECK_OK(eval_kld_open(&job, &r, &e));
+    CHECK(same_windows(&r, &all, 0, 4) && same_windows(&r, &all, 1, 4));
+    eval_kld_close(&r);
+    job.base = rough;
+    CHECK_OK(eval_kld_open(&job, &r, &e));
+    CHECK(same_windows(&r, &all, 0, 4) && same_windows(&r, &all, 1, 4));
+    CHECK(memcmp(r.pos[0].nll_p, all.pos[0].nll_p, 36 * sizeof(double)) == 0);
+    eval_kld_close(&r);
+    eval_rows_free(job.rows);
+    job.rows = NULL;
+    CHECK_OK(eval_kld_open(&job, &r, &e));
+    CHECK(!same_windows(&r, &all, 0, 4));
+    eval_kld_close(&r);
+    eval_kld_close(&all);
+    session_free(base);
+    session_free(same);
+    session_free(rough);
+}
+
+/* Windows are permuted as a whole, always in the same way; the rest of the text stays. */
+static void test_shuffle(void) {
+    struct ids a = {0}, b = {0};
+    int64_t seen = 0, moved = 0;
+    for (int i = 0; i < 105; i++) {
+        ids_add(&a, i);
+        ids_add(&b, i);
+    }
+    eval_shuffle_chunks(&a, 10);
+    eval_shuffle_chunks(&b, 10);
+    CHECK(memcmp(a.v, b.v, 105 * sizeof *a.v) == 0);
+    for (int i = 0; i < 105; i++) CHECK(a.v[i] % 10 == i % 10);
+    for (int i = 0; i < 10; i++) {
+        seen += (int64_t)1 << (a.v[10 * i] / 10);
+        moved += a.v[10 * i] != 10 * i;
+    }
+    CHECK(seen == 1023 && moved > 5 && a.v[104] == 104);
+    ids_release(&a);
+    ids_release(&b);
+}
+
 /* Checks that a window longer than a piece gives, starting with its first row, the same results as
  * in a single piece. */
 static void test_long_window(void) {
@@ -527,6 +635,8 @@ int main(void) {
     RUN(test_windows_as_clusters);
     RUN(test_breakdowns);
     RUN(test_domains_and_routing);
+    RUN(test_looks_and_store);
+    RUN(test_shuffle);
     RUN(test_long_window);
     RUN(test_speed);
     model_close(model);

@@ -32,12 +32,16 @@ static void load(struct sens *s, const cJSON *c) {
         g->gain[QT_Q3_K] = 1;
         if (doc_get(m, "kld"))
             g->probe[g->n_probes++] =
-                (struct sens_probe){QT_Q3_K, doc_num(m, "kld", 0), doc_num(m, "kld_stderr", 0)};
+                (struct sens_probe){.type = QT_Q3_K,
+                                    .kld = doc_num(m, "kld", 0),
+                                    .kld_stderr = doc_num(m, "kld_stderr", 0)};
     }
     for (const cJSON *m = doc_first(doc_get(c, "joint")); m; m = m->next) {
         struct sens_joint *j = &s->joint[s->n_joint++];
-        *j = (struct sens_joint){role_of(doc_str(m, "role")), SENS_EVERY, doc_num(m, "kld", 0),
-                                 doc_num(m, "kld_stderr", 0)};
+        *j = (struct sens_joint){.role = role_of(doc_str(m, "role")),
+                                 .block = SENS_EVERY,
+                                 .kld = doc_num(m, "kld", 0),
+                                 .kld_stderr = doc_num(m, "kld_stderr", 0)};
         if (doc_i64(m, "block", &v)) j->block = (int)v;
     }
 }
@@ -114,8 +118,9 @@ static void test_cost(void) {
     probe_cost(PROBES_SLOPES, layers, COUNT_OF(layers), 3, 0, &none);
     CHECK_EQ_I64(joint.n_probes, 13 + 1 + 40 + JOINT_SINGLES);
     CHECK_EQ_I64(all.n_probes, 3 * 282);
-    CHECK(all.passes > 10 * joint.passes && joint.encoded > 3 && joint.encoded < 3.1);
-    CHECK(none.n_probes == 0 && none.passes <= 0);
+    CHECK(all.single_passes > 10 * (joint.joint_passes + joint.single_passes) &&
+          joint.encoded > 3 && joint.encoded < 3.1);
+    CHECK(none.n_probes == 0 && none.joint_passes + none.single_passes <= 0);
     probe_cost(PROBES_ALL, layers, COUNT_OF(layers), 1, 4, &all);
     CHECK_EQ_I64(all.n_probes, 2 + 11 * 4);
 }

@@ -95,12 +95,18 @@ static void test_guess(void) {
     CHECK_CLOSE(r.window, 6.656, 1e-9);
     r.memory = 2e9;
     rates_guess(&r, &model, &o);
-    CHECK_CLOSE(r.window, 10.656, 1e-9);
+    CHECK_CLOSE(r.window, 6.656 + 4. / 2, 1e-9); /* two windows of 1024 in a pass of 2048 tokens */
     CHECK_CLOSE(r.calib_token, .0065 + 4. / 512, 1e-12);
     CHECK_CLOSE(r.pass_token, 10.656 / 1024, 1e-12);
     r.memory = 8e9;
     rates_guess(&r, &model, &o);
     CHECK_CLOSE(r.window, 6.656, 1e-9);
+    struct shapes with_head = model; /* 1e8 of the 5e8 weights, for half of the rows */
+    with_head.n_vocab = 100000;
+    with_head.n_embd = 1000;
+    rates_guess(&r, &with_head, &o);
+    CHECK_CLOSE(r.window, 6.656 * .9, 1e-9);
+    CHECK_CLOSE(r.pass_token, .0065, 1e-12);
 }
 
 /* Checks that a machine's recorded speeds are read as written, and only for the same instruction
@@ -135,8 +141,8 @@ static void test_machines(void) {
     CHECK_CLOSE(out.speeds.product, 1.6e12, 1);
     CHECK_CLOSE(fed_weight(&out.speeds, FED_CODES, 2048), 2.5e-6 / 8, 1e-15);
     /* half of the base is on the card: 1.3e9 operations per token at 2e12; the other half takes
-     * 1.3e9 / 1.6e12 on the processor, and 2 GB are read at 2 GB/s for every window */
-    CHECK_CLOSE(out.window, 1024 * .5 * .00065 + .5 * (1024 * .0008125 + 1), 1e-9);
+     * 1.3e9 / 1.6e12 on the processor, and 2 GB are read at 2 GB/s for every two windows */
+    CHECK_CLOSE(out.window, 1024 * .5 * .00065 + .5 * (1024 * .0008125 + .5), 1e-9);
     CHECK_CLOSE(out.calib_token, .5 * .00065 + .5 * (.0008125 + 1. / 512), 1e-12);
     CHECK_CLOSE(out.pass_token, (1024 * .0008125 + 1) / 1024, 1e-12);
     bool grid = false;

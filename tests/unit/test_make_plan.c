@@ -7,9 +7,10 @@
 #include "tests/check.h"
 
 /* Two roles of 40 layers and one global group; round numbers, so that sums can be checked: full =
- * 100 (importance) + 60 (moments) + 13 (errors) + 249 (encoding 3 + 6 / 81 models) + 16 * 44.5 * .5
- * (passes: 1.35 of 3 roles and everything, 0.85 of 40 blocks and 6 groups) = 618 + 8 * (5 + 50) +
- * 60 (gains) + (16 + 1) * 100 * .5 = 1350, speed 9, report 9: 2146. */
+ * 100 (importance) + 60 (moments) + 13 (errors) + 249 (encoding 3 + 6 / 81 models) + 8 * 34.8 * .5
+ * (passes: 1.2 of 3 roles and everything, 0.75 of 40 blocks) + 16 * 4.5 * .5 (0.75 of 6 groups) =
+ * 437.2 + 8 * (5 + 50) + 60 (gains) + (8 + 1) * 100 * .5 + 8 * 12 * .5 (losers of comparisons) =
+ * 998, speed 9, report 9: 1613.2. */
 static struct plan_in numbers(void) {
     return (struct plan_in){.mixes = true,
                             .feedback = true,
@@ -41,17 +42,17 @@ static void test_sums(void) {
     plan_full(&in, &p);
     CHECK_EQ_I64(plan_probes(&in, &p), 50);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_IMATRIX), 160, 1e-9);
-    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 618, 1e-9);
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 437.2, 1e-9);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_LADDER), 8 * 55 + 60, 1e-9);
-    CHECK_CLOSE(plan_seconds(&in, &p, PART_JUDGE), 17 * 50, 1e-9);
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_JUDGE), 9 * 50 + 8 * 6, 1e-9);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_EVAL), 0, 0); /* the comparison measured all files */
-    CHECK_CLOSE(plan_total(&in, &p), 160 + 618 + 500 + 850 + 9 + 9, 1e-9);
+    CHECK_CLOSE(plan_total(&in, &p), 160 + 437.2 + 500 + 498 + 9 + 9, 1e-9);
     in.n_presets = 2; /* they are encoded, measured with the base, and timed */
     CHECK_CLOSE(plan_seconds(&in, &p, PART_PRESETS), 10, 1e-9);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_EVAL), 150, 1e-9);
     in.done[PART_PROBES] = true;
     in.spent = 1000;
-    CHECK_CLOSE(plan_total(&in, &p), 1000 + 160 + 10 + 500 + 850 + 150 + 11 + 11, 1e-9);
+    CHECK_CLOSE(plan_total(&in, &p), 1000 + 160 + 10 + 500 + 498 + 150 + 11 + 11, 1e-9);
 }
 
 /* Makes the plan for a time limit and, if `held`, checks that it stays within the limit. */
@@ -69,30 +70,30 @@ static void test_order(void) {
     struct make_plan p = at(0, false), before = at(4000, true);
     CHECK(p.mixes && p.feedback && p.probes == PROBES_JOINT && p.probe_windows == 16);
     CHECK(plan_same(&p, &before));
-    /* windows of the probes shrink first: 178 seconds, then 89 */
-    p = at(2000, true);
-    CHECK(p.mixes && p.fed_files == 8 && p.eval_windows == 100 && p.probe_windows == 8);
-    p = at(1900, true);
-    CHECK(p.mixes && p.fed_files == 8 && p.eval_windows == 100 && p.probe_windows == 4);
-    /* then windows of the comparison, to 32: 160 + 351 + 500 + 17 * 50 + 18 = 1879, with 50 windows
-     * 1454, with 32 1301 */
+    /* windows of the probes shrink first: 157.2 seconds instead of 175.2, then 78.6 */
     p = at(1600, true);
-    CHECK(p.feedback && p.fed_files == 8 && p.eval_windows == 50);
+    CHECK(p.mixes && p.fed_files == 8 && p.eval_windows == 100 && p.probe_windows == 8);
+    p = at(1550, true);
+    CHECK(p.mixes && p.fed_files == 8 && p.eval_windows == 100 && p.probe_windows == 4);
+    /* then windows of the comparison, to 32: 160 + 340.6 + 500 + 498 + 18 = 1516.6, with 50
+     * windows 1291.6, with 32 1210.6 */
     p = at(1400, true);
+    CHECK(p.feedback && p.fed_files == 8 && p.eval_windows == 50);
+    p = at(1250, true);
     CHECK(p.feedback && p.fed_files == 8 && p.eval_windows == 32);
-    /* then feedback for the large files: 40 + 4 * 20 + 60 + 4 * 50 instead of 500, 16 more to
-     * compare: 1197, then 1137, 1107 */
-    p = at(1200, true);
-    CHECK(p.feedback && p.fed_files == 4);
-    p = at(1150, true);
-    CHECK(p.feedback && p.fed_files == 2);
+    /* then feedback for the large files: 40 + 4 * 20 + 60 + 4 * 50 instead of 500: 1090.6, then
+     * 1030.6, 1000.6 */
     p = at(1110, true);
+    CHECK(p.feedback && p.fed_files == 4);
+    p = at(1050, true);
+    CHECK(p.feedback && p.fed_files == 2);
+    p = at(1020, true);
     CHECK(p.feedback && p.fed_files == 1);
-    /* then all of it: 100 + 351 + 200 + 17 * 16 + 18 = 941 */
-    p = at(1000, true);
-    CHECK(p.mixes && !p.feedback && !p.fed_files && p.eval_windows == 32);
-    /* then more windows: 805 with 16, 737 with 8 */
+    /* then all of it: 100 + 340.6 + 200 + 9 * 16 + 8 * 6 + 18 = 850.6 */
     p = at(900, true);
+    CHECK(p.mixes && !p.feedback && !p.fed_files && p.eval_windows == 32);
+    /* then more windows: 778.6 with 16, 726.6 with 8 */
+    p = at(800, true);
     CHECK(p.mixes && p.eval_windows == 16);
     p = at(750, true);
     CHECK(p.mixes && p.eval_windows == 8);
@@ -109,7 +110,7 @@ static void test_order(void) {
 /* Tests the plans that are offered, their descriptions, and the time that the shortest one
  * needs. */
 static void test_points(void) {
-    static const double seconds[] = {194, 608, 737, 1107, 1301, 1879, 2146};
+    static const double seconds[] = {194, 608, 726.6, 1000.6, 1210.6, 1516.6, 1613.2};
     struct plan_in in = numbers();
     struct make_plan p[PLAN_POINTS];
     char s[512];
@@ -148,11 +149,11 @@ static void test_gradients(void) {
     in.gradients = true;
     plan_full(&in, &p);
     CHECK(p.probes == PROBES_JOINT && p.probe_windows == 16);
-    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 618 + 16 * .5, 1e-9);
-    in.limit = 160 + 500 + 850 + 18 + 13 + 249 + 178 + 4;
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 437.2 + 16 * .5, 1e-9);
+    in.limit = 160 + 500 + 498 + 18 + 13 + 249 + 157.2 + 4;
     plan_fit(&in, &p);
     CHECK(p.probes == PROBES_JOINT && p.probe_windows == 8 && p.feedback);
-    in.limit = 160 + 500 + 17 * 16 + 18 + 13 + 8; /* gradients of 16 windows, no probes */
+    in.limit = 160 + 500 + 192 + 18 + 13 + 8; /* gradients of 16 windows, no probes */
     plan_fit(&in, &p);
     CHECK(p.probes == PROBES_SLOPES && plan_probes(&in, &p) == 0 && p.fed_files == 8);
     CHECK_CLOSE(plan_total(&in, &p), in.limit, 1e-9);
@@ -168,11 +169,11 @@ static void test_sequential(void) {
     plan_full(&in, &p);
     CHECK(p.sequential);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_LADDER), 8 * 135 + 60, 1e-9);
-    in.limit = 3000; /* 2146 without; 640 and 16 * 50 seconds more with */
+    in.limit = 2500; /* 1613 without; 640 and 8 * 50 seconds more with */
     plan_fit(&in, &p);
     CHECK(!p.sequential && p.feedback && p.probe_windows == 16);
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
-    CHECK(strstr(s, "block by block") && strstr(s, "24 minutes"));
+    CHECK(strstr(s, "block by block") && strstr(s, "17 minutes"));
     CHECK(!plan_left_out(&in, &p, 1, s, sizeof s));
     in.limit = 5200;
     plan_fit(&in, &p);
@@ -200,13 +201,13 @@ static void test_words(void) {
     char s[512];
     plan_full(&in, &p);
     CHECK(!plan_left_out(&in, &p, 0, s, sizeof s));
-    in.limit = 2000; /* 8 windows of 44.5 passes: 178 seconds less */
+    in.limit = 1600; /* 8 windows of single probes, 4.5 passes: 18 seconds less */
     plan_fit(&in, &p);
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
     CHECK_EQ_STR(
-        s, "8 of the 16 windows of 50 sensitivity probes: all of them would take 3 minutes more");
+        s, "8 of the 16 windows of 50 sensitivity probes: all of them would take 18 seconds more");
     CHECK(!plan_left_out(&in, &p, 1, s, sizeof s));
-    in.limit = 1200; /* 4 of 8 files: 30 each, 16 less for the base's passes of two comparisons */
+    in.limit = 1110; /* 4 of 8 files: 30 each */
     plan_fit(&in, &p);
     CHECK(plan_left_out(&in, &p, 1, s, sizeof s));
     CHECK_EQ_STR(s, "error feedback for the 4 largest of 8 files: it would take 2 minutes more");
@@ -311,6 +312,8 @@ static void test_verdict(void) {
     CHECK(ladder_verdict(&v, why, sizeof why));
     v.p999 = .11;
     CHECK(!ladder_verdict(&v, why, sizeof why) && strstr(why, "99.9"));
+    v.n_windows = 16, v.of = 100;
+    CHECK(!ladder_verdict(&v, why, sizeof why) && strstr(why, ", clear after 16 of 100 windows"));
     v.p999 = .01;
     v.diff = .00001;
     CHECK(!ladder_verdict(&v, why, sizeof why) && strstr(why, "not lower"));

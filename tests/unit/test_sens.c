@@ -201,8 +201,10 @@ static void test_solve(void) {
     sens_mix_release(&a);
 
     /* probes: layer 1 matters a thousand times more than layer 0 */
-    s.group[q0].probe[s.group[q0].n_probes++] = (struct sens_probe){QT_Q4_K, 1e-5, 0};
-    s.group[q1].probe[s.group[q1].n_probes++] = (struct sens_probe){QT_Q4_K, 1e-2, 0};
+    s.group[q0].probe[s.group[q0].n_probes++] =
+        (struct sens_probe){.type = QT_Q4_K, .kld = 1e-5, .kld_stderr = 0};
+    s.group[q1].probe[s.group[q1].n_probes++] =
+        (struct sens_probe){.type = QT_Q4_K, .kld = 1e-2, .kld_stderr = 0};
     CHECK_CLOSE(sens_loss(&s, q0, QT_Q4_K), 1e-5, 1e-12);
     CHECK_CLOSE(sens_loss(&s, q1, QT_Q4_K), 1e-2, 1e-9);
     CHECK_OK(solve(&s, budget, budget, false, &b, &e));
@@ -306,8 +308,8 @@ static void test_accuracy(void) {
     double ratio[2] = {2, 2 * exp(.5)};
     for (int i = 0; i < 2; i++) {
         double err = s.group[q[i]].err[QT_Q4_K];
-        s.group[q[i]].probe[s.group[q[i]].n_probes++] =
-            (struct sens_probe){QT_Q4_K, ratio[i] * err, (i ? .3 : .1) * ratio[i] * err};
+        s.group[q[i]].probe[s.group[q[i]].n_probes++] = (struct sens_probe){
+            .type = QT_Q4_K, .kld = ratio[i] * err, .kld_stderr = (i ? .3 : .1) * ratio[i] * err};
     }
     sens_accuracy(&s, &a);
     CHECK_EQ_I64(a.n_probed, 2);
@@ -342,7 +344,8 @@ static void test_slopes(void) {
     s.group[q[1]].slope = .2;
     CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .2 * err[1], 1e-12);
     /* a probe gives four times the gradients' value: all groups without better data are scaled */
-    s.group[q[0]].probe[s.group[q[0]].n_probes++] = (struct sens_probe){QT_Q4_K, 2 * err[0], 0};
+    s.group[q[0]].probe[s.group[q[0]].n_probes++] =
+        (struct sens_probe){.type = QT_Q4_K, .kld = 2 * err[0], .kld_stderr = 0};
     CHECK_CLOSE(sens_loss(&s, q[0], QT_Q4_K), 2 * err[0], 1e-12);
     CHECK_CLOSE(sens_loss(&s, q[1], QT_Q4_K), .8 * err[1], 1e-12);
     CHECK_CLOSE(sens_loss(&s, head, QT_Q6_K), 16 * s.group[head].err[QT_Q6_K], 1e-12);
@@ -352,7 +355,8 @@ static void test_slopes(void) {
     CHECK_CLOSE(sens_loss(&s, embd, QT_Q4_K), 3 * before, 1e-9 * before);
     s.group[q[0]].probe[0].kld /= 3;
     struct sens_accuracy a;
-    s.group[q[1]].probe[s.group[q[1]].n_probes++] = (struct sens_probe){QT_Q4_K, .2 * err[1], 0};
+    s.group[q[1]].probe[s.group[q[1]].n_probes++] =
+        (struct sens_probe){.type = QT_Q4_K, .kld = .2 * err[1], .kld_stderr = 0};
     sens_accuracy(&s, &a);
     CHECK_CLOSE(a.between, log(4), 1e-9); /* 4 and 1 times the slopes, each from the other */
     sens_release(&s);
@@ -372,7 +376,8 @@ static void test_file(void) {
     CHECK_OK(sens_init(&s, g, &e));
     CHECK_OK(sens_init(&t, g, &e));
     CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
-    s.group[2].probe[s.group[2].n_probes++] = (struct sens_probe){QT_Q8_0, .25, .125};
+    s.group[2].probe[s.group[2].n_probes++] =
+        (struct sens_probe){.type = QT_Q8_0, .kld = .25, .kld_stderr = .125};
     s.group[2].step[s.group[2].n_steps++] = (struct sens_step){1000, QT_Q8_0, QT_Q8_0, -.5, .0625};
     s.group[1].slope = .375;
     CHECK_OK(sens_write(&s, g, file, true, &e));

@@ -212,9 +212,9 @@ static int cpu_pass(struct session *s, float *hidden, float *logits, struct err 
     const double start = progress_now_s();
     for (int i = 0; i < s->n_segs; i++) TRY(seq_grow(s->seg[i].seq, s->seg[i].n, e));
     if (s->n_tok <= FEW_TOKENS) pool_use(s->o.pool, thread_tune_threads(&s->tune));
-    exec_pass(s);
-    if (hidden) memcpy(hidden, out, (size_t)(s->n_tok * d) * sizeof *out);
-    int rc = logits ? cpu_head(s, out + s->row_out[s->n_tok - 1] * d, 1, logits, e) : 0;
+    int rc = exec_pass(s) ? 0 : err_set(e, ERR_INTR, "interrupted");
+    if (hidden && !rc) memcpy(hidden, out, (size_t)(s->n_tok * d) * sizeof *out);
+    if (!rc) rc = logits ? cpu_head(s, out + s->row_out[s->n_tok - 1] * d, 1, logits, e) : 0;
     if (s->n_tok == 1 && logits) thread_tune_took(&s->tune, progress_now_s() - start);
     pool_use(s->o.pool, s->n_workers);
     return rc;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/progress.h"
 #include "runtime/engine/exec.h"
 
 const exec_fn exec_table[OP_COUNT] = {
@@ -144,7 +145,7 @@ static void drop_rows(struct session *s, int at) {
 
 /* Runs the steps of a pass in order. A block's residual is complete after node hidden_nodes[block],
  * where it is shown to the probe. */
-void exec_pass(struct session *s) {
+bool exec_pass(struct session *s) {
     int block = s->now.begin, first = block ? s->g->hidden_nodes[block - 1] + 1 : 0;
     if (block)
         memcpy(s->reg[s->g->residual], s->now.residual,
@@ -162,12 +163,16 @@ void exec_pass(struct session *s) {
     const bool seen = s->probe.product || s->probe.residual || s->probe.node || s->probe.route;
     const int deep_node = n_deep ? s->g->hidden_nodes[n_deep - 1] : -1;
     const int64_t n_tok = s->n_tok;
+    const bool stops = !s->o.whole && n_tok > FEW_TOKENS;
+    bool done = true;
     for (int k = 0; k < p->n_steps; k++) {
         const struct step *step = &p->step[k];
         const struct gr_node *n = &s->g->node[step->first];
         const bool apart = step->first >= s->g->facts.apart && step->first > deep_node;
         if (apart && !seen && s->n_kept < s->n_tok) drop_rows(s, step->first);
         if (!s->n_tok) break;
+        done = !stops || !progress_interrupted();
+        if (!done) break;
         if (s->probe.node) s->probe.node(s->probe.ud, s, n, false);
         if (step->fusion == FUSE_NONE)
             exec_table[n->op](s, n);
@@ -185,4 +190,5 @@ void exec_pass(struct session *s) {
         if (s->now.end && block >= s->now.end) break;
     }
     s->n_tok = n_tok;
+    return done;
 }
