@@ -13,7 +13,9 @@
 
 /* Share of the tensors of several mixes that must be encoded: a tensor that has the same type in
  * two mixes is encoded only once. */
-static const double share = .45;
+static const double share = .68;
+/* Share of these that get a type with a grid, if there are such types. */
+static const double grid_share = .38;
 /* Cost of a window's gradients, in passes: two forward passes, one backward pass, the weight
  * gradients, and one for attention and norms. */
 static const double slope_passes = 5;
@@ -90,7 +92,7 @@ static double preset(const struct shapes *s, const struct estimate_opts *o,
 struct fed_time {
     double once;   /* factors, shared by all types, files and tensors with the same input */
     double gains;  /* trying each type */
-    double choose; /* choosing the shrinkage for one type; half grids, half codes */
+    double choose; /* choosing the shrinkage for one type, on average */
     double encode; /* encoding it in one type */
 };
 
@@ -113,11 +115,12 @@ static void fed_times(const struct recipe_item *it, const struct speeds *s, stru
         const double choose = n[k] ? tries * blocks * fed_choose(s, (enum fed_kind)k, in.block) : 0;
         out->gains += n[k] * choose;
         if (!n[k] || k > last) continue;
-        out->choose += choose;
-        out->encode += weights_of(it) * fed_weight(s, (enum fed_kind)k, in.block);
+        const bool both = last == FED_GRIDS && n[FED_CODES] && n[FED_GRIDS];
+        const double part = !both ? 1 : k == FED_GRIDS ? grid_share : 1 - grid_share;
+        out->choose += part * choose;
+        out->encode += part * weights_of(it) * fed_weight(s, (enum fed_kind)k, in.block);
         kinds++;
     }
-    if (kinds) out->choose /= kinds, out->encode /= kinds;
     if (kinds && in.leads)
         out->once = blocks * ((in.n_mats > 1 ? tries : 1) * fed_factors(s, in.block) +
                               in.n_mats * fed_factor(s, in.block));

@@ -16,7 +16,7 @@ NARROW = {"IQ4_NL": 4.5, "Q5_0": 5.5, "Q5_1": 6.0, "Q8_0": 8.5}
 ITEMS = [(2048, 1024, 1, True, 2048, 1), (6144, 100, 1, True, 2048, 1), (2048, 512, 256, True, 2048, 1), (256, 64, 8, True, 256, 8),
          (896, 896, 1, True, 896, 1), (896, 128, 1, False, 896, 1)]
 AT = {"codes": ((.01, 1e-6), (.16, 2.5e-6)), "grids": ((.02, 4e-6), (.32, 5.5e-6)), "narrow": ((.005, .8e-6), (.08, 2.3e-6))}
-SHARE, PROBED = .45, .016
+SHARE, GRIDS_OF_MIXES, PROBED = .68, .38, .016
 
 
 def power(small, large, n):
@@ -49,8 +49,9 @@ for n, rows, mats, leads, block, own in ITEMS:
     factors += once
     gains += once + sum(k * tries * blocks * choose(name, block) for name, k in kinds.items())
     used = ("codes", "grids") if can is WIDE else ("narrow",)
-    chooses += sum(tries * blocks * choose(name, block) for name in used) / len(used)
-    encode += sum(w * weight(name, block) for name in used) / len(used)
+    part = {"codes": 1 - GRIDS_OF_MIXES, "grids": GRIDS_OF_MIXES, "narrow": 1}
+    chooses += sum(part[name] * tries * blocks * choose(name, block) for name in used)
+    encode += sum(part[name] * w * weight(name, block) for name in used)
     preset += w * rate("Q4_K" if can is WIDE else "Q5_0")
 token, prompt = 20 / 512, 20 / 512 * .6
 step = max(5e8 * .7 / 40e9 + 3e-4, token / 4)
