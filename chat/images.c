@@ -171,7 +171,7 @@ int chat_image_decode(const char *source, struct buf *out, struct err *e) {
     const size_t n = data ? strlen(++data) : 0;
     char *digits = try_calloc(n + 4, 1, "an image in base64", e);
     size_t k = 0;
-    if (!digits) return e->code;
+    if (!digits) return (int)e->code;
     for (size_t i = 0; i < n; i++)
         if (!strchr(" \t\r\n", data[i]))
             digits[k++] = (char)(data[i] == '-' ? '+' : data[i] == '_' ? '/' : data[i]);
