@@ -189,7 +189,8 @@ int main(int argc, char **argv) {
            (long long)n, peak(), product(sum), factor(&in));
     x = xcalloc((size_t)(n * n_rows), sizeof *x);
     for (int64_t i = 0; i < n * n_rows; i++) x[i] = 0.02f * rng_normal(&r);
-    for (int t = 0; t < QT_COUNT; t++) {
+    for (int i = 0; i < QT_COUNT; i++) {
+        const enum qtype t = (enum qtype)i;
         bool wanted = argc <= 3;
         for (int k = 3; k < argc; k++) wanted = wanted || strcmp(argv[k], qtype_name(t)) == 0;
         if (!wanted || !qtype_name(t) || !feedback_can(t) || n % qtype_info(t)->block_elems)

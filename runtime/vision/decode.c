@@ -43,7 +43,7 @@ int image_new(int64_t w, int64_t h, struct image *out, struct err *e) {
             "on a side",
             (long long)w, (long long)h, IMAGE_MAX_PIXELS >> 20, IMAGE_MAX_SIDE);
     out->rgb = try_calloc((size_t)(w * h), 3, "an image", e);
-    if (!out->rgb) return e->code;
+    if (!out->rgb) return (int)e->code;
     out->w = (int)w;
     out->h = (int)h;
     return 0;

@@ -60,7 +60,7 @@ static int read_rows(struct reader *r, struct err *e) {
     struct jpeg_decompress_struct *d = &r->d;
     const size_t w = d->output_width;
     if (d->output_components == 4 && !(r->cmyk = try_calloc(w, 4, "a row of an image", e)))
-        return e->code;
+        return (int)e->code;
     while (d->output_scanline < d->output_height) {
         uint8_t *rgb = r->out->rgb + 3 * w * d->output_scanline;
         JSAMPROW row = r->cmyk ? r->cmyk : rgb;

@@ -59,8 +59,8 @@ static int make_rows(struct reader *r, struct err *e) {
     if (png_get_bit_depth(r->png, r->info) != 8 || (channels != 3 && channels != 4))
         return err_set(e, ERR_DATA, "the PNG image has an unknown pixel type");
     if (channels == 4 && !(r->rgba = try_calloc(w * h, 4, "an image with transparency", e)))
-        return e->code;
-    if (!(r->row = try_calloc(h, sizeof *r->row, "the rows of an image", e))) return e->code;
+        return (int)e->code;
+    if (!(r->row = try_calloc(h, sizeof *r->row, "the rows of an image", e))) return (int)e->code;
     for (size_t y = 0; y < h; y++) r->row[y] = (r->rgba ? r->rgba : r->out->rgb) + y * w * channels;
     return 0;
 }

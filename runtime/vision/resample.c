@@ -91,7 +91,7 @@ static int taps_make(struct taps *t, enum filter f, int from, int to, struct err
         !(t->n = try_calloc((size_t)to, sizeof *t->n, what, e)) ||
         !(t->exact = try_calloc(n, sizeof *t->exact, what, e)) ||
         !(t->weight = try_calloc(n, sizeof *t->weight, what, e)))
-        return e->code;
+        return (int)e->code;
     for (int i = 0; i < to; i++) largest = fmax(largest, weigh(k, from, to, i, t));
     round_weights(t, n, largest);
     return 0;
