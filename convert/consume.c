@@ -277,7 +277,9 @@ int consume_end(struct consume *c, struct err *e) {
     for (int f = 0; f < c->n_files; f++) {
         const char *path = st_path(hfdir_file(c->p->dir, f));
         char *rest = xasprintf("%s%s", path, is_rest(hfdir_file(c->p->dir, f)) ? "" : HF_CONSUMED);
-        int rc = c->last[f] == c->p->n_items || c->gone[f] ? 0 : remove_shard(path, e);
+        const bool kept = c->last[f] == c->p->n_items || c->gone[f];
+        int rc = kept ? 0 : remove_shard(path, e);
+        if (!rc && !kept) log_info("deleted %s: its tensors are on disk", path);
         if (!rc) rc = remove_file(rest, e);
         free(rest);
         TRY(rc);

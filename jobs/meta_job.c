@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "runtime/engine/model.h"
+#include "template/jinja.h"
 #include "work/kv_parse.h"
 #include "work/kv_text.h"
 
@@ -227,6 +228,17 @@ static void emit_edit(const char *path, const struct gguf_edit *how, struct emit
     emit_i64(m, "header_bytes_written", NULL, (int64_t)how->n_bytes);
 }
 
+/* Warns about a new chat template that cannot be used. */
+static void warn_template(const struct gguf_kv *kv) {
+    struct jinja *t = NULL;
+    struct err e;
+    if (strncmp(kv->key, "tokenizer.chat_template", 23) != 0 || !kv->data || kv->type != GV_STR)
+        return;
+    if (jinja_compile_mode(&t, (const char *)kv->data, kv->count, kv->key, JINJA_LENIENT, NULL, &e))
+        log_warn("the new chat template cannot be used: %s", e.msg);
+    jinja_free(t);
+}
+
 /* Changes the keys of a file, unless that would make a good file bad. */
 static int edit_keys(const struct meta_opts *o, struct gguf **g, struct emit *m, struct err *e) {
     struct changes c = {0};
@@ -243,6 +255,7 @@ static int edit_keys(const struct meta_opts *o, struct gguf **g, struct emit *m,
         emit_edit(o->path, &how, m);
         meta_log_edit(o->path, &how);
         warn_sums(o->path);
+        for (int i = 0; i < c.n; i++) warn_template(&c.kv[i]);
     }
     release_changes(&c);
     return rc;

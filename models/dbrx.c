@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/dbrx.c - DBRX: LayerNorms without biases, fused and clamped q, k and v, experts in every
  * layer. A folder stores the matrices of all experts one below the other. */
+#include <string.h>
+
 #include "base/json.h"
 #include "containers/hfdir.h"
 #include "models/rows.h"
@@ -45,11 +47,18 @@ static int derive(struct hparams *h, struct err *e) {
 }
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const double power = json_num(hfdir_hparam(dir, "ffn_config.moe_normalize_expert_weights"), 1);
+    const struct json *ffn = hfdir_hparam(dir, "ffn_config");
+    const struct json *power = json_get(ffn, "moe_normalize_expert_weights");
+    const char *act = json_str(json_get(json_get(ffn, "ffn_act_fn"), "name"));
     (void)h;
-    if (power < 1 || power > 1)
-        return err_set(e, ERR_DATA, "moe_normalize_expert_weights is %g, not 1", power);
-    return hf_check_is(dir, "ffn_config.ffn_act_fn.name", "silu", e);
+    if (power && !(json_num(power, 0) >= 1 && json_num(power, 0) <= 1))
+        return err_set(e, ERR_DATA,
+                       "ffn_config.moe_normalize_expert_weights is %g (0: null), not 1, which the "
+                       "format cannot hold",
+                       json_num(power, 0));
+    if (act && strcmp(act, "silu") != 0)
+        return err_set(e, ERR_DATA, "ffn_config.ffn_act_fn.name is \"%.40s\", not silu", act);
+    return 0;
 }
 
 #define LN(name)                                                                                   \

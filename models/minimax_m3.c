@@ -75,7 +75,7 @@ static int derive(struct hparams *h, struct err *e) {
 static int read_layers(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *moe = json_first(hfdir_hparam(dir, "moe_layer_freq"));
     const struct json *sparse =
-        json_first(hfdir_hparam(dir, "sparse_attention_config.sparse_attention_freq"));
+        json_first(json_get(hfdir_hparam(dir, "sparse_attention_config"), "sparse_attention_freq"));
     const struct json *type = json_first(hfdir_hparam(dir, "layer_types"));
     if (moe) h->d[HD_LEAD_DENSE] = 0;
     for (int64_t i = 0; moe && i < h->d[HD_LAYERS]; i++, moe = json_next(moe)) {

@@ -30,6 +30,7 @@ consume || fail "undisturbed"
 ms=$((($(date +%s%N) - began) / 1000000))
 cmp "$t/want.gguf" "$t/m.gguf" || fail "other bytes"
 [ "$(shards "$t/now")" = 0 ] || fail "shards are left"
+[ "$(grep -c 'hone: deleted .*model-' "$t/err")" = 2 ] || fail "does not name each deleted shard"
 [ "$(find "$t" -name 'm.gguf?*' | wc -l)" = 0 ] || fail "left behind"
 
 # a full disk after the first shard is gone

@@ -82,6 +82,14 @@ refused 'unchanged' general.alignment=64
 refused 'missing' --unset general.architecture
 refused 'missing' --unset tokenizer.ggml.tokens
 
+# a template that cannot be used is written, with a warning
+printf '{%% for m in messages %%}{{ m }}' > "$t/open.jinja"
+cp $g/base.gguf "$t/m.gguf"
+"$HONE" meta "$t/m.gguf" "tokenizer.chat_template=@$t/open.jinja" > "$t/out" 2> "$t/err" || fail "a template without its end"
+grep -q 'warning: the new chat template cannot be used: .*endfor' "$t/err" || fail "a template without its end: no warning"
+"$HONE" meta "$t/m.gguf" "tokenizer.chat_template=@$t/new.jinja" > "$t/out" 2> "$t/err" || fail "a template"
+grep -q 'warning' "$t/err" && fail "a template: a warning"
+
 # the first file of a set, and no other
 "$HONE" split "$t/model.gguf" -o "$t/s.gguf" --max-size 16M -q > /dev/null
 first=$(ls "$t"/s-00001-of-*.gguf) second=$(ls "$t"/s-00002-of-*.gguf)

@@ -341,19 +341,38 @@ static void test_dense(void) {
     for (size_t i = 0; i < COUNT_OF(cases); i++) check_case(&cases[i]);
 }
 
+/* Checks that converting a micro checkpoint with edits of its config.json is refused. */
+static void check_refused(const char *name, const char *const *edit, const char *why) {
+    char *dir = xasprintf("tests/golden/archs/%s", name);
+    struct convert_opts o = {.src = micro_folder(dir, edit), .out = tmp_path("refused.gguf")};
+    struct convert_report r;
+    struct err e = {0};
+    CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, why);
+    free(dir);
+}
+
 /* Checks that unknown activations are refused, even if the table does not mention activations. */
 static void test_activations(void) {
     static const char *const edit[] = {"\"hidden_act\": \"silu\"", "\"hidden_act\": \"gelu\"",
                                        NULL};
     static const char *const name[] = {"olmo2", "smollm3", "lfm2", "gptoss"};
-    for (size_t i = 0; i < COUNT_OF(name); i++) {
-        char *dir = xasprintf("tests/golden/archs/%s", name[i]);
-        struct convert_opts o = {.src = micro_folder(dir, edit), .out = tmp_path("refused.gguf")};
-        struct convert_report r;
-        struct err e = {0};
-        CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "hidden_act is \"gelu\", not silu");
-        free(dir);
-    }
+    for (size_t i = 0; i < COUNT_OF(name); i++)
+        check_refused(name[i], edit, "hidden_act is \"gelu\", not silu");
+}
+
+/* Checks that settings in objects within config.json are refused if the format cannot hold them. */
+static void test_nested_settings(void) {
+#define TOP_K "\"moe_top_k\": 3"
+    static const char *const two[] = {TOP_K, TOP_K ", \"moe_normalize_expert_weights\": 2.0", NULL};
+    static const char *const null[] = {TOP_K, TOP_K ", \"moe_normalize_expert_weights\": null",
+                                       NULL};
+    static const char *const gelu[] = {TOP_K, TOP_K ", \"ffn_act_fn\": {\"name\": \"gelu\"}", NULL};
+    static const char *const sparse[] = {"\"sparse_attention_freq\": [\n    0,",
+                                         "\"sparse_attention_freq\": [\n    1,", NULL};
+    check_refused("dbrx", two, "moe_normalize_expert_weights is 2");
+    check_refused("dbrx", null, "moe_normalize_expert_weights is 0 (0: null)");
+    check_refused("dbrx", gelu, "ffn_act_fn.name is \"gelu\", not silu");
+    check_refused("minimax-m3", sparse, "layer 0: the format requires an indexer");
 }
 
 /* Checks the drafts of an MTP block that is stored as the last layer, from the trunk's rows. */
@@ -705,6 +724,7 @@ int main(void) {
     RUN(test_dense);
     RUN(test_released);
     RUN(test_activations);
+    RUN(test_nested_settings);
     RUN(test_mtp);
     RUN(test_latent_types);
     RUN(test_sparse);
