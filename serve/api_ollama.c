@@ -146,6 +146,8 @@ static void put_calls(struct jw *w, const struct json *calls) {
 /* Appends the marks of a list of images, texts in base64. */
 static int read_images(struct ask *a, const struct json *list, const char *path, struct buf *out,
                        struct fault *f) {
+    if (json_type(list) != JSON_NULL && json_type(list) != JSON_ARR)
+        return fault_set(f, 400, NULL, path, "must be an array");
     for (const struct json *i = json_first(list); i; i = json_next(i))
         TRY(images_read(a, i, path, out, f));
     return 0;
@@ -156,11 +158,12 @@ static int put_content(struct ask *a, struct jw *w, const struct json *m, struct
     struct buf text = {0};
     const char *content = json_str(json_get(m, "content"));
     int rc = 0;
-    if (!json_first(json_get(m, "images"))) {
+    const struct json *images = json_get(m, "images");
+    if (json_type(images) == JSON_NULL || (json_type(images) == JSON_ARR && !json_first(images))) {
         ask_copy(w, "content", m, "content");
         return 0;
     }
-    rc = read_images(a, json_get(m, "images"), "messages.images", &text, f);
+    rc = read_images(a, images, "messages.images", &text, f);
     if (content) buf_str(&text, content);
     jw_strn(w, "content", text.data ? text.data : "", text.len);
     buf_release(&text);
@@ -198,6 +201,8 @@ static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
     a->nothing = !prompt || !*prompt;
     if (a->nothing) return 0;
     if (json_bool(json_get(j, "raw"), false)) {
+        if (json_first(json_get(j, "images")))
+            return fault_set(f, 400, NULL, "images", "images need the template: leave out `raw`");
         a->prompt[0] = (struct ask_prompt){.text = xstrdup(prompt), .len = strlen(prompt)};
         a->n_prompts = 1;
         return 0;

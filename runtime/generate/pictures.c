@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 enum { MAX_BYTES = 1 << 30 }; /* of embeddings in memory, unless they are held */
 struct seen_view {
@@ -36,23 +37,50 @@ struct pictures {
     uint64_t n_bytes; /* of embeddings in memory */
 };
 
-/* Returns ERR_DATA unless the tower's rows fit the model; finds the image token. */
-static int check_model(struct pictures *p, const struct model *m, const char *mmproj,
-                       struct err *e) {
-    const int64_t width = vision_width(p->tower), want = m->hp.d[HD_EMBD];
-    const char *holder = image_row_token(p->params.type);
-    if (width != want)
+/* Returns the number of deepstack branches in a projector file. */
+static int64_t n_deepstack(const struct gguf *g) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const char *name = gguf_tensor_at(g, i)->name;
+        n += strncmp(name, "v.deepstack.", 12) == 0 && str_ends(name, ".fc1.weight");
+    }
+    return n;
+}
+
+int pictures_fit(const struct gguf *g, const struct model *m, int64_t width, struct err *e) {
+    struct vision_params params;
+    TRY(vision_params_read(g, &params, e));
+    const char *path = gguf_path(g), *holder = image_row_token(params.type);
+    const bool old = params.type == PROJ_QWEN2VL || params.type == PROJ_QWEN25VL;
+    if (width != m->hp.d[HD_EMBD])
         return err_set(e, ERR_DATA,
                        "%s belongs to another model: its embeddings have %lld values, the model's "
                        "%lld",
-                       mmproj, (long long)width, (long long)want);
-    const int64_t id = tok_find(m->tok, holder);
-    if (id < 0)
+                       path, (long long)width, (long long)m->hp.d[HD_EMBD]);
+    if (tok_find(m->tok, holder) < 0)
         return err_set(e, ERR_DATA,
-                       "%s belongs to another model: the model has no token %s for images", mmproj,
+                       "%s belongs to another model: the model has no token %s for images", path,
                        holder);
-    p->holder = (int32_t)id;
+    if (old != (strcmp(m->arch->name, "qwen2vl") == 0)) /* the token is that of later models too */
+        return err_set(e, ERR_DATA, "%s belongs to another model: a tower of %s, a model of %s",
+                       path, vision_family(params.type), m->arch->family);
+    if (n_deepstack(g) != m->hp.d[HD_DEEP])
+        return err_set(
+            e, ERR_DATA,
+            "%s belongs to another model: it has %lld deepstack branches, the model %lld", path,
+            (long long)n_deepstack(g), (long long)m->hp.d[HD_DEEP]);
     return 0;
+}
+
+/* Returns ERR_DATA unless the tower fits the model; finds the image token. */
+static int check_model(struct pictures *p, const struct model *m, const char *mmproj,
+                       struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, mmproj, GGUF_TOLERANT, e));
+    const int rc = pictures_fit(g, m, vision_width(p->tower), e);
+    gguf_close(g);
+    p->holder = (int32_t)tok_find(m->tok, image_row_token(p->params.type));
+    return rc;
 }
 
 int pictures_open(struct pictures **out, const char *mmproj, const struct model *m,

@@ -14,6 +14,9 @@ struct pictures;
  * to another model. */
 int pictures_open(struct pictures **out, const char *mmproj, const struct model *m,
                   struct pool *pool, enum kern_isa isa, struct err *e);
+/* Returns ERR_DATA unless a projector file, whose embeddings have `width` values, belongs to the
+ * model, as far as the two files tell. */
+int pictures_fit(const struct gguf *g, const struct model *m, int64_t width, struct err *e);
 void pictures_free(struct pictures *p); /* accepts NULL */
 /* Sets limits before the first image. n_view: tokens of a view, to which images are shrunk if the
  * projector takes images of any size; 0: as published. n_image: tokens from which an image is

@@ -17,13 +17,14 @@
 
 /* ---- the projector file ---- */
 
-/* Returns the size of a projector file whose embeddings are `width` wide; 0: another file. */
-static uint64_t projector_size(const char *path, int64_t width) {
+/* Returns the size of a projector file that belongs to the model; 0: another file. */
+static uint64_t projector_size(const char *path, const struct model *m) {
     struct gguf *g = NULL;
     struct err ignored;
     uint64_t n = 0;
     if (gguf_open(&g, path, GGUF_TOLERANT, &ignored)) return 0;
-    if (gguf_u64_or(g, "clip.vision.projection_dim", 0) == (uint64_t)width) n = gguf_file_bytes(g);
+    const int64_t width = (int64_t)gguf_u64_or(g, "clip.vision.projection_dim", 0);
+    if (!pictures_fit(g, m, width, &ignored)) n = gguf_file_bytes(g);
     gguf_close(g);
     return n;
 }
@@ -44,7 +45,7 @@ int pictures_find(const struct model *m, const char *model_path, char **out, str
     for (int i = 0; i < l.n && !rc; i++) {
         if (!strcasestr(l.v[i], "mmproj") || !str_ends(l.v[i], ".gguf")) continue;
         char *path = xasprintf("%s%s", dir, l.v[i]);
-        const uint64_t size = projector_size(path, m->hp.d[HD_EMBD]);
+        const uint64_t size = projector_size(path, m);
         if (size > best) {
             free(*out);
             *out = path;

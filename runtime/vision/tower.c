@@ -104,6 +104,10 @@ int vision_open(struct vision_tower **out, const char *path, struct pool *pool, 
 const struct vision_params *vision_params(const struct vision_tower *v) {
     return &v->params;
 }
+const char *vision_family(enum projector type) {
+    return tower_types[type].family;
+}
+
 int64_t vision_width(const struct vision_tower *v) {
     return v->text;
 }

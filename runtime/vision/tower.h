@@ -27,6 +27,8 @@ int vision_open(struct vision_tower **out, const char *path, struct pool *pool, 
                 struct err *e);
 /* Returns how images are prepared for the tower; borrowed until close. */
 const struct vision_params *vision_params(const struct vision_tower *v);
+/* Returns the models that have such a tower, by name. */
+const char *vision_family(enum projector type);
 /* Returns the width of the embeddings. */
 int64_t vision_width(const struct vision_tower *v);
 /* Computes the embeddings of the normalised colour planes [3][h][w], whose sides are multiples of

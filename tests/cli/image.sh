@@ -56,6 +56,12 @@ TERM=xterm-256color XDG_STATE_HOME=$t/state "$t/pty" "$t/script" "$HONE" run "$t
 grep -qF "{\"type\": \"image\", \"path\": \"$p/420.jpg\"}" "$t/talk.json" || say "no image in $(cat "$t/talk.json")"
 grep -q '"role": "assistant"' "$t/talk.json" || say "no answer in $(cat "$t/talk.json")"
 
+# of several projector files in a folder, the model's own is found
+mkdir "$t/two" && ln "$t/v/m.gguf" "$t/v/mmproj-F32.gguf" "$t/two/" && cp "$t/v/mmproj-F32.gguf" "$t/two/mmproj-A.gguf"
+"$HONE" meta "$t/two/mmproj-A.gguf" clip.projector_type=qwen2.5vl_merger > "$t/o" 2>&1 || say "meta: $(cat "$t/o")"
+"$HONE" run "$t/two/m.gguf" 'What is this?' --image $p/420.jpg --act f32 --kv-type f32 --temp 0 -n 24 --raw --json -q > "$t/o" 2> "$t/e" || :
+check one 'two projector files'
+
 # refused
 answer 'x' --image $p/decode.json > "$t/o" 2> "$t/e" && say 'a text was taken for an image'
 grep -q 'decode.json: the data are not an image' "$t/e" || say "not an image: $(cat "$t/e")"
@@ -95,6 +101,10 @@ post /api/chat "{\"messages\": [{\"role\": \"user\", \"content\": \"What is this
 is 200 ollama; same one "Ollama's chat"
 post /api/generate "{\"prompt\": \"What is this?\", \"images\": [\"$jpg\"], \"stream\": false, \"options\": {\"temperature\": 0, \"num_predict\": 24}}"
 is 200 generate; same one "Ollama's generate"
+post /api/generate "{\"prompt\": \"x\", \"images\": [\"$jpg\"], \"raw\": true, \"stream\": false}"
+is 400 'an image without the template'; has 'leave out'
+post /api/chat "{\"messages\": [{\"role\": \"user\", \"content\": \"x\", \"images\": \"$jpg\"}], \"stream\": false}"
+is 400 'images that are no array'; has 'must be an array'
 get /props; has '"vision":true'
 post /api/show '{"model": "m"}'; has '"vision"'
 post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": \"https://x.invalid/x.png\"}}]}]}"
