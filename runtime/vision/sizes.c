@@ -243,7 +243,7 @@ static struct tile_grid minicpm_grid(const struct vision_params *p, int w, int h
                  squares = ceil((double)w * h / ((double)p->image_size * p->image_size));
     const int n = squares < p->max_tiles ? (int)squares : p->max_tiles;
     struct tile_grid best = {1, 1};
-    double least = INFINITY;
+    double least = HUGE_VAL;
     if (n <= 1) return (struct tile_grid){0, 0};
     for (int k = n - 1; k <= n + 1; k++)
         for (int rows = 1; k > 1 && k <= p->max_tiles && rows <= k; rows++) {
@@ -278,7 +278,7 @@ static int plan_minicpm(const struct vision_params *p, int w, int h, struct view
 struct tile_grid tile_grid_choose(int w, int h, int side, int min, int max) {
     struct tile_grid best = {1, 1};
     const double ratio = (double)w / h, area = (double)w * h;
-    double least = INFINITY;
+    double least = HUGE_VAL;
     for (int n = min; n <= max; n++)
         for (int cols = 1; cols <= n; cols++) {
             if (n % cols) continue;
