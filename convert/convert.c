@@ -109,7 +109,8 @@ static int run_steps(struct run *r, const struct convert_opts *o, struct convert
     TRY(check_opts(o, e));
     TRY(plan_make(&r->plan, o, e));
     if (r->plan.n_vision)
-        log_info("%lld vision tensors are left out: the output is the language model",
+        log_info("%lld vision tensors are left out of this file: they belong to a projector file "
+                 "(--mmproj)",
                  (long long)r->plan.n_vision);
     TRY(declare_output(r, o, e));
     if (o->consume) TRY(consume_open(&r->c, &r->plan, o, r->w, e));

@@ -87,7 +87,8 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
         int rc = 0;
         if (!t)
             rc = err_set(e, ERR_DATA,
-                         "tensor %s is missing: the file is incomplete, convert the model again",
+                         "tensor %s is missing: the file is incomplete or holds only an MTP "
+                         "block; convert the whole model",
                          gw->name);
         else if (!(rc = check_shape(t, gw->ne, e)) && !kern_has(k, w->type))
             rc = err_set(e, ERR_DATA, "tensor %s has type %s, which is not supported", t->name,
