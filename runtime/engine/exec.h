@@ -190,8 +190,6 @@ struct acts {
 static inline const struct session_image *exec_image(const struct session *s, int64_t r) {
     return s->images.n_rows ? s->images.of[r] : NULL;
 }
-/* Adds the images' rows for a block to the residual (session_image.deep). */
-void exec_add_deep(struct session *s, int block);
 void images_alloc(struct session *s);
 void images_free(struct session *s);
 /* Returns ERR_USAGE if one of n rows is not the row of an image that the model can take. */

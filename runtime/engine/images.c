@@ -151,14 +151,3 @@ void images_row(struct session *s, int64_t r, const struct session_row *row) {
     const int64_t pos = s->row_pos[r] + seq_shift_at(s->row_seq[r], s->row_pos[r]);
     for (int i = 0; i < 3; i++) im->turn[r][i] = pos;
 }
-
-void exec_add_deep(struct session *s, int block) {
-    const int64_t d = s->g->reg_width[s->g->residual];
-    for (int64_t r = 0; r < s->n_tok; r++) {
-        const struct session_image *im = exec_image(s, r);
-        if (!im || block >= im->n_deep) continue;
-        s->kern.axpy(s->reg[s->g->residual] + r * d,
-                     im->deep + (block * im->n + s->images.at[r]) * d, 1, d);
-    }
-    exec_acts_stale(s, s->reg[s->g->residual]);
-}

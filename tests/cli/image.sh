@@ -51,7 +51,9 @@ cat > "$t/script" << X
 > /bye\n
 $ 0
 X
-TERM=xterm-256color XDG_STATE_HOME=$t/state "$t/pty" "$t/script" "$HONE" run "$t/v/m.gguf" --act f32 --kv-type f32 --temp 0 -n 24 \
+# libedit never frees the names of added functions (documented in its source): six small strings
+echo 'leak:wcsdup' > "$t/lsan"
+LSAN_OPTIONS="suppressions=$t/lsan:print_suppressions=0" TERM=xterm-256color XDG_STATE_HOME=$t/state "$t/pty" "$t/script" "$HONE" run "$t/v/m.gguf" --act f32 --kv-type f32 --temp 0 -n 24 \
     > "$t/o" 2> "$t/e" || say "a conversation on a terminal: $(cat "$t/o" "$t/e")"
 grep -qF "{\"type\": \"image\", \"path\": \"$p/420.jpg\"}" "$t/talk.json" || say "no image in $(cat "$t/talk.json")"
 grep -q '"role": "assistant"' "$t/talk.json" || say "no answer in $(cat "$t/talk.json")"

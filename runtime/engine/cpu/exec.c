@@ -143,6 +143,18 @@ static void drop_rows(struct session *s, int at) {
     exec_acts_stale(s, NULL);
 }
 
+/* Adds the images' rows for a block to the residual (session_image.deep). */
+static void add_deep(struct session *s, int block) {
+    const int64_t d = s->g->reg_width[s->g->residual];
+    for (int64_t r = 0; r < s->n_tok; r++) {
+        const struct session_image *im = exec_image(s, r);
+        if (!im || block >= im->n_deep) continue;
+        s->kern.axpy(s->reg[s->g->residual] + r * d,
+                     im->deep + (block * im->n + s->images.at[r]) * d, 1, d);
+    }
+    exec_acts_stale(s, s->reg[s->g->residual]);
+}
+
 /* Runs the steps of a pass in order. A block's residual is complete after node hidden_nodes[block],
  * where it is shown to the probe. */
 bool exec_pass(struct session *s) {
@@ -180,7 +192,7 @@ bool exec_pass(struct session *s) {
             exec_fused[step->fusion](s, &step->nodes);
         for (int i = 0; i < step->n_nodes; i++) mark_written(s, n + i);
         if (s->probe.node) s->probe.node(s->probe.ud, s, n, true);
-        if (block < n_deep && s->g->hidden_nodes[block] == step->first) exec_add_deep(s, block);
+        if (block < n_deep && s->g->hidden_nodes[block] == step->first) add_deep(s, block);
         /* With a probe of residuals or deep rows nothing is fused, so each step is one node. */
         if (!s->probe.residual && !n_deep) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual)
