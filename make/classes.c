@@ -650,8 +650,8 @@ static int make_some(struct make *mk, int from, int to, bool feedback, struct er
     return rc;
 }
 
-/* Returns how many of the smallest classes are made with error feedback. Files of --budget come
- * first. */
+/* Returns how many of the smallest classes are made with error feedback: the plan's number of such
+ * files less the files of --budget, which take theirs first. 0: feedback is off. */
 static int fed_classes(const struct make *mk) {
     const int64_t n = mk->plan.feedback ? mk->plan.fed_files - mk->budget.n : 0;
     return (int)max_i64(0, min_i64(n, mk->classes.n));

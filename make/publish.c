@@ -315,7 +315,8 @@ static int write_list(struct publish *p, const char *name, const struct buf *tex
     return 0;
 }
 
-/* Writes the manifest and SHA256SUMS for all files of the folder. */
+/* Writes the manifest and SHA256SUMS for the files of the folder, then removes the mark of a folder
+ * that is being written. */
 static int write_lists(struct publish *p, struct err *e) {
     struct release now; /* includes the files just written */
     struct buf json = {0}, sums = {0};

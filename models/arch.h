@@ -403,7 +403,8 @@ int layers_windows_hf(struct hparams *h, const struct json *types, int64_t perio
 /* Returns ERR_DATA if the layers' windows do not follow the period. */
 int layers_windows_check(const struct hparams *h, int64_t period, struct err *e);
 /* Sets the layers' windows from the key "<arch>.attention.sliding_window_pattern", an array or a
- * period. `period` is the default for files without the key; < 0: such files are refused. */
+ * period (layers_windows_hf; in the array true means a window). `period` is the default for files
+ * without the key; < 0: such files are refused. HD_WINDOW must be set before. */
 int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *g, int64_t period,
                         struct err *e);
 /* Writes the array that layers_windows_gguf reads. */

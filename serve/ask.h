@@ -145,7 +145,7 @@ struct field { /* a member of a request's body */
 };
 /* Reads each member of obj as specified by its row in one of the tables. A member that is null
  * counts as absent; names without a row are recorded in a->ignored. prefix: the start of paths in
- * errors, "" or "options.". */
+ * errors, "" or "options.". Returns 0 or the fault's HTTP status. */
 int fields_read(struct ask *a, const struct json *obj, const char *prefix,
                 const struct field *const *table, const int *n, int n_tables, struct fault *f);
 #define FIELD(kind, member, least, most) kind, least, most, offsetof(struct ask, member), NULL, NULL

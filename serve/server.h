@@ -132,7 +132,8 @@ int prepare_task(struct served *d, struct job *j, const struct api *api, struct 
  * 0, or the status of an error with *f filled in. */
 int prepare_read(struct served *d, const struct job *j, const struct api *api,
                  const struct json *body, struct ask *a, struct fault *f);
-/* Renders and encodes the prompt; returns 0 or the fault's HTTP status. */
+/* Renders the conversation of a, computes its images, and writes text and ids of the prompt to *p.
+ * Returns 0 or the fault's HTTP status. */
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f);
 /* Writes the texts of the special tokens to the open object, with their names in templates; null:
  * no such token. */

@@ -130,7 +130,8 @@ void later_template(struct served *d, struct job *j, const struct json *body) {
     chat_prompt_release(&p);
 }
 
-/* Writes a list of token ids; counted: also the members of vLLM's /tokenize. */
+/* Answers with a JSON object that has the list "tokens". pieces: each id with its text; counted:
+ * also the members of vLLM's /tokenize. */
 static void put_ids(struct served *d, const struct ids *ids, bool pieces, bool counted,
                     struct buf *out) {
     struct jw w;

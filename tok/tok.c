@@ -105,7 +105,7 @@ bool tok_looks_control(const char *text, size_t len) {
     return true;
 }
 
-/* Returns the last character of s, or a value outside Unicode if s is empty. */
+/* Returns the last character of s; 0x110000 if s is empty or ends with invalid UTF-8. */
 static uint32_t last_char(const char *s, size_t n) {
     size_t i = n;
     while (i > 0 && ((unsigned char)s[i - 1] & 0xc0) == 0x80) i--;

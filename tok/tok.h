@@ -66,8 +66,8 @@ int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab,
                    struct err *e);
 /* Creates a tokenizer from parsed files of a folder: tokenizer.json, tokenizer_config.json or NULL,
  * config.json (special ids as fallback) or NULL, generation_config.json or NULL. n_vocab is the
- * number of rows of the embedding; ids without text become "[PAD<id>]", unused. pre names a
- * pre-tokenizer that overrides detection; NULL: none. */
+ * number of rows of the embedding, <= 0: the number of ids; ids without text become
+ * "[PAD<id>]", unused. pre names a pre-tokenizer that overrides detection; NULL: none. */
 int tok_from_hf(struct tok **out, const struct json *tokenizer_json, const struct json *config,
                 const struct json *model_config, const struct json *generation_config,
                 int64_t n_vocab, const char *pre, struct err *e);

@@ -310,7 +310,8 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t
     }
 }
 
-/* Runs the gathered pass, then advances residual and hidden_in to the input of the next pass. */
+/* Runs the gathered pass, then advances residual and hidden_in to the input of the next pass.
+ * hidden, logits: as in backend.h's pass; either may be NULL. */
 static int run_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     if (!s->o.whole && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(s->be->pass(s, hidden, logits, e));

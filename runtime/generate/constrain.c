@@ -254,7 +254,8 @@ static int pick(struct constrain *c, struct sampler *s, const float *logits, con
     return 0;
 }
 
-/* Records the offset at which the token differs from the sampler's own choice. */
+/* Counts a token that differs from the sampler's own choice, and records the byte offset in the
+ * answer at which their texts part. */
 static void note_overruled(struct constrain *c, int32_t alone, int32_t id) {
     struct buf a = {0}, b = {0};
     size_t same = 0;
