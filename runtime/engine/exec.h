@@ -314,8 +314,9 @@ void exec_show_route(const struct session *s, const struct gr_node *n, const int
 /* Runs a fusion on the CPU. NULL in the table: the CPU runs its nodes one by one. */
 typedef void (*exec_fused_fn)(struct session *s, const struct match *m);
 extern const exec_fused_fn exec_fused[FUSE_COUNT];
-/* Run ADD and RMS, and before them GATE_ADD (a sum scaled by a sigmoid), in one parallel loop. */
+/* Runs ADD and RMS in one parallel loop. */
 void exec_fused_add_rms(struct session *s, const struct match *m);
+/* Runs GATE_ADD (a sum scaled by a sigmoid), ADD and RMS in one parallel loop. */
 void exec_fused_gate_add_rms(struct session *s, const struct match *m);
 struct target exec_target(enum batch batch); /* the CPU without an observer */
 
