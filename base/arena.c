@@ -56,7 +56,7 @@ void arena_reset(struct arena *a) {
     a->total_bytes = 0;
 }
 
-/* Makes c, with room for cap bytes, the arena's current chunk and returns it. */
+/* Makes c, which has room for cap bytes, the arena's current chunk, and returns c. */
 static struct arena_chunk *prepend_chunk(struct arena *a, struct arena_chunk *c, size_t cap) {
     *c = (struct arena_chunk){.next = a->head, .cap = cap};
     a->head = c;
@@ -64,7 +64,7 @@ static struct arena_chunk *prepend_chunk(struct arena *a, struct arena_chunk *c,
     return c;
 }
 
-/* Allocates a chunk of at least `need` bytes; ends the process without memory. */
+/* Allocates a chunk of at least `need` bytes; ends the process if memory runs out. */
 static struct arena_chunk *add_chunk(struct arena *a, size_t need) {
     size_t cap = a->head ? a->head->cap : CHUNK_MIN / 2;
     cap = cap >= CHUNK_MAX / 2 ? CHUNK_MAX : cap * 2;

@@ -19,12 +19,12 @@ void buf_init(struct buf *b);
 void buf_release(struct buf *b);
 /* Empties the buffer but keeps its storage. */
 void buf_reset(struct buf *b);
-/* Makes room for `extra` more bytes and a NUL; ends the process without memory. */
+/* Makes room for `extra` more bytes and a NUL; ends the process if memory runs out. */
 void buf_reserve(struct buf *b, size_t extra);
 /* Reserves room for data that may exceed 16 MiB. ERR_SYS: out of memory; the message names `what`,
  * and the buffer is unchanged. */
 int buf_try_reserve(struct buf *b, size_t extra, const char *what, struct err *e);
-/* Appends n bytes and a NUL that does not count; p may be NULL if n is 0. */
+/* Appends n bytes, and a NUL that the length does not count; p may be NULL if n is 0. */
 void buf_add(struct buf *b, const void *p, size_t n);
 /* Appends a NUL-terminated string. */
 void buf_str(struct buf *b, const char *s);

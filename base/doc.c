@@ -27,7 +27,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Returns 0, ERR_DATA if a name occurs twice in the object, or the error without memory. */
+/* Returns 0, ERR_DATA if a name occurs twice in the object, or an error if memory runs out. */
 static int check_names_differ(const struct check *c, const cJSON *obj) {
     const size_t n = (size_t)cJSON_GetArraySize(obj);
     const char **name = try_calloc(n + 1, sizeof *name, c->what, c->e), *twice = NULL;
@@ -43,7 +43,6 @@ static int check_names_differ(const struct check *c, const cJSON *obj) {
     return twice ? ERR_DATA : 0;
 }
 
-/* Returns whether the string is valid UTF-8. */
 static bool is_utf8(const char *s) {
     size_t left = strlen(s);
     for (int n; left; s += n, left -= (size_t)n)
@@ -308,7 +307,6 @@ static bool is_series(const cJSON *v) {
     return true;
 }
 
-/* Starts a line, indented by `depth` levels. */
 static void new_line(const struct printer *p, int depth) {
     buf_fmt(p->out, "\n%*s", INDENT * depth, "");
 }

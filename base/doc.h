@@ -29,16 +29,16 @@ cJSON *doc_find(const char *dir, const char *name, uint64_t max_bytes);
 
 /* ---- access (an object, or NULL) ------------------------------------------------------------- */
 
-/* Returns the member `name`; NULL if missing or obj is no object. */
+/* Returns the member `name`; NULL if it is missing or obj is not an object. */
 const cJSON *doc_get(const cJSON *obj, const char *name);
 const cJSON *doc_first(const cJSON *v); /* first child of an object or array; follow ->next */
 const char *doc_str(const cJSON *obj, const char *name);           /* NULL: not a string */
 bool doc_is(const cJSON *obj, const char *name, const char *text); /* the member is this string */
-/* Returns the number named `name`, or `otherwise` if missing or of another type. */
+/* Returns the number named `name`, or `otherwise` if it is missing or not a number. */
 double doc_num(const cJSON *obj, const char *name, double otherwise);
-/* Returns the truth value named `name`, or `otherwise` if missing or of another type. */
+/* Returns the truth value named `name`, or `otherwise` if it is missing or not a truth value. */
 bool doc_bool(const cJSON *obj, const char *name, bool otherwise);
-/* Returns whether the member is an exact integer within +-2^53; if so, sets *out to it. */
+/* Returns whether the member is an integer within +-2^53; if so, sets *out to it. */
 bool doc_i64(const cJSON *obj, const char *name, int64_t *out);
 bool doc_is_i64(const cJSON *value, int64_t *out); /* the same for a value */
 

@@ -191,7 +191,7 @@ void emit_cell_none(struct emit *m) {
 
 /* ---- text of a cell -------------------------------------------------------------------------- */
 
-/* Returns the cell, an empty one if the last row is too short. */
+/* Returns the cell, or an empty one if the last row is too short. */
 static const struct cell *cell_at(const struct table *t, size_t row, int col) {
     static const struct cell none;
     size_t i = row * (size_t)t->n_cols + (size_t)col;
@@ -293,7 +293,8 @@ static int line_width(const struct layout *l, int n_cols, bool texts, bool numbe
     return last >= 0 && !l->right[last] ? total - l->width[last] : total;
 }
 
-/* Returns column widths and alignments to be freed; fold: wide tables take two lines per row. */
+/* Returns column widths and alignments, which the caller frees. fold: wide tables take two lines
+ * per row. */
 static struct layout lay_out(const struct table *t, bool fold) {
     struct layout l = {xcalloc((size_t)t->n_cols, sizeof *l.width),
                        xcalloc((size_t)t->n_cols, sizeof *l.right), false};
@@ -319,7 +320,6 @@ static struct layout lay_out(const struct table *t, bool fold) {
     return l;
 }
 
-/* Removes blanks at the end of the buffer. */
 static void trim_right(struct buf *b) {
     while (b->len && b->data[b->len - 1] == ' ') b->data[--b->len] = 0;
 }
@@ -557,7 +557,7 @@ static void csv_table(const struct table *t, struct buf *out) {
     }
 }
 
-/* Appends only the first table as CSV, or without tables the fields as lines of key and value. */
+/* Appends only the first table as CSV; without tables, the fields as lines of key and value. */
 static void render_csv(const struct emit *m, struct buf *out) {
     if (m->n_tables) {
         csv_table(&m->table[0], out);

@@ -77,7 +77,7 @@ static bool unexpected(struct reader *r) {
                                        : "not valid JSON");
 }
 
-/* Reserves space in the arena for a string of n bytes. False: sets r->rc. */
+/* Reserves space in the arena for a string of n bytes. Returns false with r->rc set on failure. */
 static bool room(struct reader *r, size_t n) {
     r->rc = arena_reserve(r->a, n + 1, "a text in JSON", r->e);
     return !r->rc;
@@ -173,8 +173,8 @@ static bool string_end(struct reader *r, const char **end, bool *escaped) {
     return fail_with(r, "the text ends inside a string");
 }
 
-/* Reads a quoted string; sets *text to its value and *raw to the text as written. False: sets
- * r->why or r->rc. */
+/* Reads a quoted string; sets *text to its value and *raw to the text as written. Returns false
+ * with r->why or r->rc set on failure. */
 static bool read_string(struct reader *r, const char **text, uint32_t *n_text, const char **raw,
                         uint32_t *n_raw) {
     const char *end, *from = r->s + 1;
@@ -213,7 +213,8 @@ static const char *skip_digits(const char *s, const char *end) {
     return s;
 }
 
-/* Reads the longest number at r->s: of "1.x", it reads 1. False: sets r->why or r->rc. */
+/* Reads the longest number at r->s: 1 from "1.x". Returns false with r->why or r->rc set on
+ * failure. */
 static bool number(struct reader *r, struct json *v) {
     const char *p = r->s + (*r->s == '-'), *from = p;
     p = skip_digits(from, r->end);
@@ -237,7 +238,8 @@ static bool number(struct reader *r, struct json *v) {
     return true;
 }
 
-/* Requires the word w, then gives v the type and the truth value. False: another word. */
+/* Reads the word w and sets the type and truth value of v. Returns false if another word is
+ * next. */
 static bool read_word(struct reader *r, const char *w, struct json *v, enum json_type t,
                       bool truth) {
     const size_t n = strlen(w);
@@ -248,7 +250,8 @@ static bool read_word(struct reader *r, const char *w, struct json *v, enum json
     return true;
 }
 
-/* Reads NaN, Infinity or -Infinity, as Python writes non-finite numbers. False: another word. */
+/* Reads NaN, Infinity or -Infinity, as Python writes non-finite numbers. Returns false if another
+ * word is next. */
 static bool not_finite(struct reader *r, struct json *v) {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < COUNT_OF(words); i++) {
@@ -264,12 +267,11 @@ static bool not_finite(struct reader *r, struct json *v) {
     return false;
 }
 
-/* Returns whether two members have the same name. */
 static bool same_name(const struct json *a, const struct json *b) {
     return a->n_name == b->n_name && memcmp(a->name, b->name, a->n_name) == 0;
 }
 
-/* Returns an earlier member of obj with the name of m. NULL: it is the first. */
+/* Returns an earlier member of obj with the name of m; NULL: it is the first. */
 static struct json *earlier(struct json *obj, const struct json *m, struct strmap *seen) {
     if (seen) {
         if (strmap_add(seen, m->name, m->n_name, (int64_t)(intptr_t)m)) return NULL;
@@ -321,7 +323,6 @@ static bool check_names(struct reader *r, struct json *obj) {
 
 static bool read_value(struct reader *r, struct json *v);
 
-/* Appends v to the parent's members or items. */
 static void append_child(struct json *parent, struct json *v) {
     if (parent->last)
         parent->last->next = v;
@@ -331,7 +332,8 @@ static void append_child(struct json *parent, struct json *v) {
     parent->n_child++;
 }
 
-/* Reads a member's name and the colon after it. False: sets r->why or r->rc. */
+/* Reads a member's name and the colon after it. Returns false with r->why or r->rc set on
+ * failure. */
 static bool member_name(struct reader *r, struct json *m) {
     if (peek(r) != '"') return unexpected(r);
     if (!read_string(r, &m->name, &m->n_name, &m->raw_name, &m->n_raw_name)) return false;
@@ -341,7 +343,7 @@ static bool member_name(struct reader *r, struct json *m) {
     return true;
 }
 
-/* Reads a list or object up to `close`. False: sets r->why or r->rc. */
+/* Reads a list or object up to `close`. Returns false with r->why or r->rc set on failure. */
 static bool read_items(struct reader *r, struct json *v, char close) {
     v->type = close == ']' ? JSON_ARR : JSON_OBJ;
     r->s++;
@@ -363,7 +365,7 @@ static bool read_items(struct reader *r, struct json *v, char close) {
     return v->type == JSON_ARR || check_names(r, v);
 }
 
-/* Reads one value into v; returns false with r->why or r->rc set. */
+/* Reads one value into v. Returns false with r->why or r->rc set on failure. */
 static bool read_value(struct reader *r, struct json *v) {
     skip_blanks(r);
     const char ch = peek(r);
@@ -476,7 +478,7 @@ static int check_utf16(const char *text, size_t len, const char *path, struct er
     return err_set(e, ERR_DATA, "%s is UTF-16 text: save it as UTF-8", path);
 }
 
-/* Reads and parses a file, past a byte-order mark; *out is NULL on error. */
+/* Reads and parses a file, skipping a byte-order mark; *out is NULL on error. */
 static int read_doc(struct json **out, const char *path, uint64_t max_bytes,
                     const struct json_opts *o, struct err *e) {
     char *text;

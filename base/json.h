@@ -67,18 +67,19 @@ enum json_type json_type(const struct json *j); /* JSON_NULL for NULL */
 /* Returns the member with this name, or NULL. The search is linear: iterate over large objects
  * instead. */
 const struct json *json_get(const struct json *obj, const char *name);
-/* Returns the first member with the name of n bytes; NULL if not found or obj is no object. */
+/* Returns the first member whose name is these n bytes; NULL if it is missing or obj is not an
+ * object. */
 const struct json *json_getn(const struct json *obj, const char *name, size_t n);
 const struct json *json_first(const struct json *j); /* first child of array or object */
 /* Returns the next member or item, NULL after the last; child may be NULL. */
 const struct json *json_next(const struct json *child);
 /* Returns the name of a member; "" for an element of an array, NULL for NULL. */
 const char *json_name(const struct json *child);
-/* Returns the member's name and sets *n to its bytes; child may be NULL (*n is then 0). */
+/* Returns the member's name and sets *n to its length; child may be NULL (*n is then 0). */
 const char *json_namen(const struct json *child, size_t *n);
 int64_t json_len(const struct json *j);     /* children */
 const char *json_str(const struct json *j); /* NUL-terminated; NULL: not a string */
-/* Returns the string's text and sets *n to its bytes; NULL and 0 for other types. */
+/* Returns the string's text and sets *n to its length; NULL and 0 for other types. */
 const char *json_strn(const struct json *j, size_t *n);
 double json_num(const struct json *j, double otherwise); /* `otherwise` if not a number, or NaN */
 const char *json_num_text(const struct json *j);         /* as written; NULL: not a number */
@@ -93,7 +94,7 @@ bool json_equal(const struct json *a, const struct json *b);
 /* Return a string, or a member's name, with its escapes, as written between the quotes in the text
  * given to json_parse_in. That text must still exist. json_escape decodes the escapes. */
 const char *json_raw(const struct json *j, size_t *n);
-/* Returns the name as written in the document, with escapes, and sets *n to its bytes. */
+/* Returns the name as written in the document, with escapes, and sets *n to its length. */
 const char *json_raw_name(const struct json *child, size_t *n);
 /* Decodes the escape whose backslash is at s and returns its length in bytes, or 0 if it is
  * invalid. An unpaired surrogate is decoded unchanged. */

@@ -108,7 +108,7 @@ static void lead(struct jw *w, const char *name) {
     }
 }
 
-/* Opens a list or an object; beyond the deepest level the values join the enclosing one. */
+/* Opens a list or an object. Beyond the maximum depth, values are added to the enclosing level. */
 static void open_level(struct jw *w, const char *name, bool is_arr) {
     /* Levels come from code, not from data, so this is a bug in the caller. The values of this
      * level go into the enclosing one. */

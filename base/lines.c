@@ -104,8 +104,8 @@ static void follow_rotation(struct lines *l) {
     l->fd = fd;
 }
 
-/* Waits up to a second for the pipe's reader; after a failed wait, later calls do not wait. False:
- * still not writable. */
+/* Waits up to a second for the pipe's reader; once a wait has failed, later calls do not wait.
+ * Returns false if the pipe is still not writable. */
 static bool wait_writable(struct lines *l) {
     struct pollfd p = {.fd = l->fd, .events = POLLOUT};
     l->stalled = l->stalled || poll(&p, 1, 1000) == 0;

@@ -40,7 +40,7 @@ static bool read_number(const char *dir, const char *file, int64_t *out) {
     return end != text;
 }
 
-/* Lowers the processors to time / period rounded up; time and period are microseconds. */
+/* Lowers the number of processors to time / period, rounded up; both are in microseconds. */
 static void lower_quota(struct machine *m, int64_t time, int64_t period) {
     if (time <= 0 || period <= 0) return;
     const int64_t n = min_i64(div_up(time, period), INT_MAX);
@@ -62,7 +62,7 @@ static int64_t file_pages(const char *dir, const char *prefix) {
     }
     return sum;
 }
-/* Lowers the free memory to the group's limit minus its use; files are named by `limit` and
+/* Lowers the free memory to the group's limit minus its usage, read from the files `limit` and
  * `used`. */
 static void lower_memory_left(struct machine *m, const char *dir, const char *limit,
                               const char *used, const char *prefix) {

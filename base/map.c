@@ -40,7 +40,7 @@ static struct live {
 static int n_live; /* entries used so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Registers the mapping so that a fault in it can be traced to its file. */
+/* Registers the mapping so that a fault in it can be attributed to its file. */
 static void watch_map(const struct map *m, const struct stat *st) {
     int i = 0;
     pthread_mutex_lock(&lock);

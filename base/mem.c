@@ -235,7 +235,7 @@ static void *place_head(uint8_t *data, void *base, uint64_t map_bytes) {
     return data;
 }
 
-/* Returns zeroed heap memory with a header before it, NULL without memory. */
+/* Returns zeroed heap memory with a header before it; NULL if memory runs out. */
 static void *alloc_small(uint64_t n_bytes) {
     void *base = NULL;
     if (posix_memalign(&base, HEAD_BYTES, (size_t)n_bytes + HEAD_BYTES) != 0) return NULL;
@@ -243,7 +243,7 @@ static void *alloc_small(uint64_t n_bytes) {
     return place_head((uint8_t *)base + HEAD_BYTES, base, 0);
 }
 
-/* Returns zeroed memory of its own mapping, aligned to huge pages; NULL without memory. */
+/* Returns zeroed memory in its own mapping, aligned for huge pages; NULL if memory runs out. */
 static void *alloc_mapped(uint64_t n_bytes) {
     /* The slack is never touched, so it costs only address space. */
     uint64_t map_bytes = n_bytes + 2 * huge_bytes;

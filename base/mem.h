@@ -17,9 +17,9 @@
 /* Allocate less than 16 MiB, the size that a job's fund can cover; the caller frees with free().
  * Never return NULL. */
 void *xmalloc(size_t n);
-/* Returns zeroed memory, never NULL; ends the process without memory. */
+/* Returns zeroed memory, never NULL; ends the process if memory runs out. */
 void *xcalloc(size_t n, size_t size);
-/* Resizes like realloc, never to NULL; ends the process without memory. */
+/* Resizes like realloc, never to NULL; ends the process if memory runs out. */
 void *xrealloc(void *p, size_t n);
 /* Resizes an array to n items of `size` bytes. Checks the product for overflow. */
 void *xreallocarray(void *p, size_t n, size_t size);

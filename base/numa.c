@@ -27,8 +27,8 @@ static void parse_list(const char *text, int n, uint64_t *bits) {
     }
 }
 
-/* Sets a bit for each number in the list that the sysfs file `name` contains. False: the file
- * cannot be read. */
+/* Sets a bit for each number in the list in the sysfs file `name`. Returns false if the file cannot
+ * be read. */
 static bool read_bit_list(const char *root, const char *name, int n, uint64_t *bits) {
     char path[2048], text[8192];
     if ((size_t)snprintf(path, sizeof path, "%s/sys/devices/system/node/%s", root, name) >=

@@ -176,7 +176,7 @@ static void *worker_main(void *arg) {
     return NULL;
 }
 
-/* Returns the processors this process may use, after a container's quota. */
+/* Returns the number of processors this process may use, including a container's quota. */
 static int n_processors(void) {
     struct machine m;
     machine_read("", &m);
@@ -322,7 +322,8 @@ struct copy {
     const uint8_t *src;
     uint64_t n;
 };
-/* Copies the parts begin to end - 1, each of COPY_BYTES but perhaps the last; a pool_fn. */
+/* Copies parts begin to end - 1 of COPY_BYTES bytes each; the last one may be shorter. A
+ * pool_fn. */
 static void copy_parts(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct copy *c = ctx;
     const uint64_t from = (uint64_t)begin * COPY_BYTES, to = (uint64_t)end * COPY_BYTES;

@@ -38,7 +38,7 @@ struct progress {
 /* Starts a stage with `total` units of work, 0 if unknown; `stage` must remain valid. */
 void progress_begin(struct progress *p, const char *stage, enum progress_unit unit, uint64_t total);
 void progress_from(struct progress *p, uint64_t done); /* work done by an earlier run */
-/* Sets the finished units, not an increment, and redraws the line when due. */
+/* Sets the number of finished units (a total, not an increment) and redraws the line when due. */
 void progress_update(struct progress *p, uint64_t done);
 void progress_end(struct progress *p); /* clears the line; at level debug leaves a summary */
 

@@ -98,7 +98,7 @@ static void make_id(const struct results_cache_of *w, const char *which, uint8_t
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Reads exactly n bytes at the offset; returns whether it could. */
+/* Reads exactly n bytes at the offset; returns whether that succeeded. */
 static bool read_at(const struct results_cache *k, void *p, uint64_t n, uint64_t off) {
     uint8_t *to = p;
     while (n) {
@@ -110,7 +110,7 @@ static bool read_at(const struct results_cache *k, void *p, uint64_t n, uint64_t
     return true;
 }
 
-/* Writes exactly n bytes at the offset; returns whether it could, with errno set if not. */
+/* Writes exactly n bytes at the offset; returns whether that succeeded, with errno set if not. */
 static bool write_at(const struct results_cache *k, const void *p, uint64_t n, uint64_t off) {
     const uint8_t *from = p;
     while (n) {

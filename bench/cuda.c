@@ -150,7 +150,6 @@ static struct cu_weight copy_of(const struct cu_weight *w, int i) {
     one.packed = (uint8_t *)w->packed + cu_packed_bytes(&one) * (uint64_t)(i % w->mats);
     return one;
 }
-/* Runs one dense product. */
 static void call_dense(const void *arg, int i) {
     const struct job *j = arg;
     const struct cu_weight w = copy_of(&j->w, i);

@@ -40,7 +40,8 @@ static int read_vocab(struct gram_vocab **v, const char *path, struct err *e) {
     return rc;
 }
 
-/* Compiles a case's schema and appends the times of that and of each token's mask as JSON. */
+/* Compiles a case's schema; appends, as JSON, the times of compiling and of computing each token's
+ * mask. */
 static int run_case(const struct gram_vocab *v, const struct json *c, uint32_t *bits,
                     struct buf *out) {
     struct grammar *g = NULL;

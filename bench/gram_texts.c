@@ -26,7 +26,7 @@ struct vocab {
     struct gram_vocab *v;
 };
 
-/* Makes the vocabulary of the texts, with an end token after them. */
+/* Creates the vocabulary of the texts, with an end token after them. */
 static int vocab_make(struct vocab *v, struct err *e) {
     gram_vocab_free(v->v);
     v->v = NULL;
@@ -35,7 +35,7 @@ static int vocab_make(struct vocab *v, struct err *e) {
     return gram_vocab_of(&v->v, (const char *const *)v->text, v->len, v->n + 1, v->n, e);
 }
 
-/* Makes the vocabulary of the 256 single bytes. */
+/* Creates the vocabulary of the 256 single bytes. */
 static int vocab_bytes(struct vocab *v, struct err *e) {
     for (v->n = 0; v->n < 256; v->n++) {
         const char c = (char)(unsigned char)v->n;
@@ -46,7 +46,7 @@ static int vocab_bytes(struct vocab *v, struct err *e) {
     return vocab_make(v, e);
 }
 
-/* Makes the vocabulary of a JSON list of tokens in hex. */
+/* Creates the vocabulary from a JSON list of tokens in hex. */
 static int vocab_read(struct vocab *v, const struct json *tokens, struct err *e) {
     for (int i = 0; i <= v->n; i++) free(v->text[i]);
     v->n = 0;
@@ -64,7 +64,6 @@ static int vocab_read(struct vocab *v, const struct json *tokens, struct err *e)
     return vocab_make(v, e);
 }
 
-/* Compiles a case's grammar or schema. */
 static int compile_case(struct grammar **g, const struct vocab *v, const struct json *c,
                         struct buf *notes, struct err *e) {
     const struct gram_opts o = {.any_order = json_bool(json_get(c, "any_order"), false),
@@ -89,7 +88,6 @@ static bool takes_text(struct grammar *g, const char *text) {
     return ok;
 }
 
-/* Returns bit i. */
 static bool has_bit(const uint32_t *bits, int i) {
     return bits[i / 32] >> i % 32 & 1;
 }
@@ -159,7 +157,7 @@ static void masks(struct grammar *g, const struct vocab *v, uint32_t *bits, cons
     gram_end(s);
 }
 
-/* Compiles a case and writes which texts it accepts, texts that it makes, and masks. */
+/* Compiles a case; writes which texts it accepts, the texts that it generates, and masks. */
 static void run_case(const struct vocab *v, const struct json *c, struct jw *w) {
     struct grammar *g = NULL;
     struct err e;

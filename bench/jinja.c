@@ -16,7 +16,7 @@ static double now_s(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Renders a case into out; parse: its JSON is parsed too. */
+/* Renders a case into out; parses its JSON first if `parse` is set. */
 static int render_once(const struct jinja *t, struct jdoc *d, const char *text, size_t len,
                        bool parse, struct buf *out, struct err *e) {
     struct jinja_err je;

@@ -46,7 +46,8 @@ static void make_product(struct product *p) {
                   K / qtype_info(p->t)->block_elems, p->packed + i * p->row);
 }
 
-/* Computes all products once; decode: by decoding the weights, else by dot products. */
+/* Computes all products once, by decoding the weights if `decode` is set, otherwise by dot
+ * products. */
 static void run_once(const struct product *p, bool decode) {
     const struct kern_ops *op = &p->k.op[p->t];
     const enum qtype partner = kern_dot_partner(p->t);

@@ -97,7 +97,6 @@ static void print_tally(const char *source, int row, const struct tally *s) {
     fflush(stdout);
 }
 
-/* Returns a normally distributed number. */
 static double random_gauss(struct rng *r) {
     double u = rng_unit(r) + 1e-300, v = rng_unit(r);
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);

@@ -189,7 +189,7 @@ struct replay {
     struct buf *line; /* lines of the picked documents, [n_picks] */
 };
 
-/* Sets ERR_DATA about a file changed while it was read. */
+/* Sets and returns ERR_DATA for a file that changed while it was being read. */
 static int fail_changed(const struct replay *a, struct err *e) {
     return err_set(e, ERR_DATA, "%s was changed while it was read; start again", a->path);
 }

@@ -34,7 +34,7 @@ int candidates_route(struct candidates *c, const struct model *m, const struct i
                      struct err *e);
 void candidates_release(struct candidates *c); /* accepts a zeroed struct */
 
-/* Reads tokens[sel.n_cells] from an importance matrix; experts that it lacks have 0. Returns
+/* Reads tokens[sel.n_cells] from an importance matrix; experts missing there get 0. Returns
  * ERR_DATA if it has no counts for the experts of this model. */
 int candidates_have(const struct candidates *c, const struct imat *m, double *tokens,
                     struct err *e);

@@ -273,7 +273,8 @@ static void copy_sums(void *ud, const struct gr_weight *w, int64_t n_mat, const 
     memcpy(en->sum2, sum2, (size_t)(n_mat * en->ne0) * sizeof *sum2);
     memcpy(en->count, count, (size_t)n_mat * sizeof *count);
 }
-/* Copies a weight's sums and counts; false if not found or of another shape. */
+/* Copies a weight's sums and counts. Returns false if they are missing or have a different
+ * shape. */
 static bool find_sums(void *ud, const struct gr_weight *w, int64_t n_mat, double *sum2,
                       double *count) {
     const struct imat_entry *en = imat_find(ud, w->name);
@@ -341,7 +342,7 @@ static int load_there(struct collector *c, struct imat *found, struct err *e) {
     return 0;
 }
 
-/* Moves all entries to `to`, whose own must have been released, and empties `from`. */
+/* Moves all entries to `to`, whose own entries must have been released, and empties `from`. */
 static void move_entries(struct imat *to, struct imat *from) {
     to->entry = from->entry;
     to->n_entries = from->n_entries;

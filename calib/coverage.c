@@ -37,7 +37,6 @@ static int by_tokens(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Orders layers by block, for qsort. */
 static int by_block(const void *a, const void *b) {
     const struct cover_layer *x = a, *y = b;
     return x->block < y->block ? -1 : x->block > y->block;

@@ -28,8 +28,8 @@ struct coverage {
 };
 /* Computes the coverage. A dense model's matrix gives no layers. */
 void coverage_make(const struct imat *m, struct coverage *out);
-/* Appends a layer with tokens[n_experts]. c is zeroed before the first call. Add blocks in
- * ascending order. */
+/* Appends a layer, given its block and the tokens that each of its experts received. Zero *c before
+ * the first call; add blocks in ascending order. */
 void coverage_add(struct coverage *c, int64_t block, const double *tokens, int64_t n_experts);
 void coverage_release(struct coverage *c);
 

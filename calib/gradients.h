@@ -7,14 +7,14 @@
 #include "calib/moments.h"
 
 struct gradients;
-/* Creates an object that adds the moments of texts of ctx tokens to col (borrowed). If an operation
- * of the model has no derivative, or memory is short, sets *out to NULL and logs the reason. */
+/* Creates an object that adds the moments of texts of ctx tokens to col (borrowed). Sets *out to
+ * NULL and logs the reason if an operation of the model has no derivative or memory is short. */
 int gradients_new(struct gradients **out, const struct model *m, struct gram_col *col, int64_t ctx,
                   enum kern_isa isa, struct pool *pool, struct err *e);
 /* Allows OpenBLAS for these uses (kernels/blas.h). */
 void gradients_blas(struct gradients *g, unsigned uses);
 void gradients_free(struct gradients *g);
-/* Adds the moments of a text of n tokens. The text's number seeds the drawing of answers. */
+/* Adds the moments of a text of n tokens. The text's number is the seed for sampling answers. */
 int gradients_text(struct gradients *g, const int32_t *ids, int64_t n, int64_t number,
                    struct err *e);
 

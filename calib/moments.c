@@ -107,7 +107,8 @@ int64_t gram_col_block(const struct gram_col *c) {
 
 /* ---- which weights share an input ------------------------------------------------------------ */
 
-/* Returns the weight's entry; if not found, a new one with `add`, else NULL. */
+/* Returns the weight's entry. If it is missing, creates it if `add` is set, otherwise returns
+ * NULL. */
 static struct seen *find_seen(struct gram_col *c, const char *name, bool add) {
     int64_t lo = 0, hi = c->n_w;
     while (lo < hi) {
@@ -156,7 +157,7 @@ static bool of_gradients(const char *name) {
     return strncmp(name, GRAM_OUT, strlen(GRAM_OUT)) == 0;
 }
 
-/* Sets size, block and number of matrices of the input's moments. */
+/* Sets size, blocks and number of matrices of the input's moments. */
 static void set_shape(const struct gram_col *c, const struct seen *s, struct moment *m) {
     m->n = s->n;
     m->n_mat = 1;
@@ -184,7 +185,6 @@ static int count_bytes(const struct gram_col *c, uint64_t *total, struct err *e)
     return 0;
 }
 
-/* Allocates the sums of all inputs. */
 static int alloc_sums(struct gram_col *c, struct err *e) {
     for (int64_t i = 0; i < c->n_in; i++) {
         struct moment *m = &c->in[i];

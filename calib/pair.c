@@ -71,7 +71,8 @@ void pair_route(struct pair *p, enum pair_side side, int block, const int32_t *e
     r->n_rows = n_rows;
 }
 
-/* Returns the block's routing on that side, NULL if the weight is no expert's or none is kept. */
+/* Returns the block's routing on that side; NULL if the weight does not belong to experts or no
+ * routing is kept. */
 static const struct route *route_of(const struct pair *p, enum pair_side side,
                                     const struct gr_weight *w) {
     char *end;
@@ -115,7 +116,7 @@ static int by_place(const void *a, const void *b) {
     return c ? c : (x->expert > y->expert) - (x->expert < y->expert);
 }
 
-/* Appends copies of the rows; without memory sets p->err. */
+/* Appends copies of the rows; sets p->err if memory runs out. */
 static void add_rows(struct pair *p, struct kept *k, const int32_t *token, const float *x,
                      int64_t n_rows, int64_t ld) {
     const size_t n = (size_t)k->n, rows = (size_t)(k->n_rows + n_rows);

@@ -27,7 +27,7 @@ struct sel {
     uint8_t *at;   /* next free byte */
     uint64_t left; /* bytes left in the last block */
 };
-/* Initializes s without documents. Memory: two bytes per cell that a document reaches (more for
+/* Initializes s with no documents. Memory: two bytes per cell that a document reaches (more for
  * counts and gaps above 127), 24 per document, and 256 KiB. */
 void sel_init(struct sel *s, int64_t n_cells);
 void sel_release(struct sel *s);

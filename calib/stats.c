@@ -22,7 +22,8 @@ static const struct imat_entry *previous(const struct imat *m, const struct imat
     return imat_find(m, name);
 }
 
-/* Returns the cosine of the entries' mean squares, NaN for other shapes or without data. */
+/* Returns the cosine of the entries' mean squares; NaN if their shapes differ or there is no
+ * data. */
 static double cosine_of(const struct imat_entry *a, const struct imat_entry *b) {
     double ab = 0, aa = 0, bb = 0;
     if (!b || b->ne0 != a->ne0 || b->n_mat != a->n_mat) return (double)NAN;

@@ -349,7 +349,7 @@ enum { ELEMENT_DEPTH = 8 };
 static gnode element_value(struct gcalls *c, const struct gcall *t, const struct json *schema,
                            int depth);
 
-/* Returns the rule for one XML element of the schema; depth: levels above it. */
+/* Returns the rule for one XML element of the schema; depth: number of enclosing levels. */
 static gnode element_node(struct gcalls *c, const struct gcall *t, const char *name,
                           const struct json *schema, int depth) {
     const gnode tag = call_text(c, name);
@@ -375,7 +375,7 @@ static gnode element_members(struct gcalls *c, const struct gcall *t, const stru
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }
 
-/* Returns the schema's limit, at most GRAM_INF; `otherwise` if missing or negative. */
+/* Returns the schema's limit `key`, at most GRAM_INF; `otherwise` if it is missing or negative. */
 static uint32_t count_limit(const struct json *schema, const char *key, uint32_t otherwise) {
     int64_t n;
     if (!json_i64(json_get(schema, key), &n) || n < 0) return otherwise;

@@ -30,31 +30,31 @@ gnode call_text(struct gcalls *c, const char *s);
 gnode call_tags(struct gcalls *c, const struct gcall *t);
 /* Returns the rule for one call whose parameters are pairs of key and value tags. */
 gnode call_keys(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for one call in MiniMax M3's form with XML elements. */
+/* Returns the rule for one call in MiniMax M3's syntax with XML elements. */
 gnode call_elements(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for one call in the form "name, separator, arguments". */
+/* Returns the rule for one call written as name, separator and arguments. */
 gnode call_named(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for one call in the form of DeepSeek V3.1. */
+/* Returns the rule for one call in DeepSeek V3.1's syntax. */
 gnode call_deepseek(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for one call in the form of DeepSeek V3 and R1, with a fenced block. */
+/* Returns the rule for one call in the syntax of DeepSeek V3 and R1, with a fenced block. */
 gnode call_deepseek_v3(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for one call in the form of gpt-oss, from its name on. */
+/* Returns the rule for one call in gpt-oss's syntax, starting with the tool's name. */
 gnode call_harmony(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for one call in Mistral's form with [ARGS] and an optional [CALL_ID]. */
+/* Returns the rule for one call in Mistral's syntax with [ARGS] and an optional [CALL_ID]. */
 gnode call_args(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for a call as JSON object with "name" and "arguments". */
+/* Returns the rule for a call as a JSON object with "name" and "arguments". */
 gnode call_item(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for a call as JSON object with an optional "id". */
+/* Returns the rule for a call as a JSON object with an optional "id". */
 gnode call_item_id(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for a call as JSON object with "name" and "parameters". */
+/* Returns the rule for a call as a JSON object with "name" and "parameters". */
 gnode call_item_llama(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for a call as JSON object in Command R's form. */
+/* Returns the rule for a call as a JSON object in Command R's syntax. */
 gnode call_item_command(struct gcalls *c, const struct gcall *t);
 gnode call_item_action(struct gcalls *c, const struct gcall *t);
 gnode call_item_key(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for one call in Gemma's form. */
+/* Returns the rule for one call in Gemma's syntax. */
 gnode call_gemma(struct gcalls *c, const struct gcall *t);
-/* Returns the rule for one call in the form of Python. */
+/* Returns the rule for one call in Python syntax. */
 gnode call_python(struct gcalls *c, const struct gcall *t);
 
 #endif

@@ -24,7 +24,7 @@ static gnode free_text(struct gcalls *c, const char *start) {
     return start ? gn_cat(g, none, call_text(c, start)) : none;
 }
 
-/* Returns the tool's "function" object, or the tool itself without one. */
+/* Returns the tool's "function" object, or the tool itself if it has none. */
 static const struct json *function_of(const struct json *tool) {
     const struct json *f = json_get(tool, "function");
     return f ? f : tool;

@@ -104,7 +104,7 @@ int talk_parse(struct talk *t, const char *text, size_t len, const char *what, s
 
 /* ---- writing ---- */
 
-/* Returns whether message i is of the system or the developer. */
+/* Returns whether message i has the role system or developer. */
 static bool is_system(const struct talk *t, int i) {
     return strcmp(t->role[i], "system") == 0 || strcmp(t->role[i], "developer") == 0;
 }
@@ -140,12 +140,10 @@ static void add_member(struct arena *a, struct json *obj, const char *name, cons
     json_put(a, obj, name, strlen(name), v);
 }
 
-/* Adds a member with n bytes of text. */
 static void put_text(struct arena *a, struct json *obj, const char *name, const char *s, size_t n) {
     add_member(a, obj, name, json_new_str(a, s, n));
 }
 
-/* Returns a message with the role and len bytes of content. */
 static struct json *new_message(struct arena *a, const char *role, const char *content,
                                 size_t len) {
     struct json *m = json_new(a, JSON_OBJ);

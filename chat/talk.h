@@ -59,7 +59,8 @@ int talk_skip(const struct talk *t, int skip);
 /* Drops whole turns, oldest first, until count() reports at most n_most tokens. The last turn
  * always stays. *skip: start value and result. */
 typedef int (*talk_count)(void *ud, int skip, int64_t *n, struct err *e);
-/* Raises *skip until the rest counts at most n_most tokens or nothing more can be skipped. */
+/* Raises *skip until the remaining messages have at most n_most tokens or nothing more can be
+ * skipped. */
 int talk_fit(const struct talk *t, int64_t n_most, talk_count count, void *ud, int *skip,
              struct err *e);
 

@@ -108,7 +108,7 @@ static bool fits(const struct toolfmt *f, const char *text, struct fit *out) {
     return ok;
 }
 
-/* Returns the format that leaves the least text of a rendered call unread, NULL if none fits. */
+/* Returns the format that leaves the least text of a rendered call unparsed; NULL if none fits. */
 static const struct toolfmt *format_by_call(struct trial *r) {
     const struct toolfmt *best = NULL;
     for (size_t k = 0; k < COUNT_OF(probes) && !best; k++) {

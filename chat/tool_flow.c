@@ -129,7 +129,7 @@ static bool scalar(struct toolparse *p, struct tool_flow *f, size_t k, const str
     return true;
 }
 
-/* Begins a value at k; lead: text that precedes it. False: no input, or the flow has failed. */
+/* Begins a value at k; lead: text that precedes it. False: no input yet, or the flow has failed. */
 static bool begin_value(struct toolparse *p, struct tool_flow *f, size_t k,
                         const struct buf *lead) {
     if (k >= p->in.len) return false;
@@ -144,7 +144,7 @@ static bool begin_value(struct toolparse *p, struct tool_flow *f, size_t k,
     return true;
 }
 
-/* Begins the next member or element, once its name and the value's first character have arrived.
+/* Begins the next member or element once its name and the value's first character have arrived.
  * False: not yet, or the flow has failed. */
 static bool next_value(struct toolparse *p, struct tool_flow *f) {
     struct buf lead = {0};

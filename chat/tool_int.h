@@ -170,7 +170,7 @@ struct json *tool_str(struct toolparse *p, struct text t);
 void tool_put(struct toolparse *p, struct json *obj, struct text name, const struct json *v);
 /* Adds a call; name and args are not copied. */
 void tool_add(struct toolparse *p, struct text name, const struct json *args);
-/* Notes a problem for the result; those after the first 100 are dropped. */
+/* Records a problem for the result; those after the first 100 are dropped. */
 void tool_problem(struct toolparse *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Returns the target of a $ref in `schema` within root, such as "#/$defs/name"; the schema itself
  * if it has no $ref or the target does not exist. */
@@ -195,7 +195,7 @@ const struct json *tool_typed(struct toolparse *p, const struct json *schema, st
 /* Returns the position after the opening (closing) tag of a wrapper around calls at i, or i if
  * there is no tag. */
 size_t tool_wrapper(const struct toolparse *p, size_t i);
-/* Returns the position past a wrapper's end tag at i, or i without one. */
+/* Returns the position after the wrapper's end tag at i; i if there is no end tag. */
 size_t tool_wrapper_end(const struct toolparse *p, size_t i);
 /* Returns the closing tag of a syntax's wrapper around calls, or NULL. */
 const char *tool_wrapper_close(const struct toolfmt *f);
@@ -282,8 +282,8 @@ struct text tool_name(const struct toolparse *p, size_t from, size_t to);
 const struct json *tool_args(struct toolparse *p, size_t *i, const char *close);
 /* Parses a Python literal at *i and moves past it; NULL: not a literal. */
 const struct json *tool_literal(struct toolparse *p, size_t *i);
-/* Parses one Python call or a list of calls at *i and moves past it. False: incomplete; no call is
- * added then. */
+/* Parses one Python call or a list of calls at *i and moves past it. If incomplete, returns false
+ * without adding calls. */
 bool tool_python_calls(struct toolparse *p, size_t *i);
 /* Returns the next header with a recipient at or after i, which marks a call in harmony. SIZE_MAX:
  * not found. */

@@ -170,7 +170,7 @@ bool tool_head_llama(struct toolparse *p, size_t at, struct text *name, size_t *
     return tool_head_object(p, tool_at(p, at, tag) ? at + sizeof tag - 1 : at, name, from);
 }
 
-/* Parses one JSON call at *i; an object that is no call is noted as a problem. False: no complete
+/* Parses one JSON call at *i; records an object that is not a call as a problem. False: no complete
  * JSON value. */
 bool tool_one_object(struct toolparse *p, size_t *i) {
     const struct json *v = value_before(p, i, p->f->named.close ? p->f->named.close : "");

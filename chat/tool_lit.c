@@ -12,7 +12,7 @@ static bool in_name(char c) {
     return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-/* Returns the end of the name at i, in which the bytes of `also` count too. */
+/* Returns the end of the name at i; the bytes of `also` count as part of a name. */
 static size_t identifier_end(const struct toolparse *p, size_t i, const char *also) {
     while (i < p->in.len &&
            (in_name(p->in.data[i]) || (p->in.data[i] && strchr(also, p->in.data[i]))))
@@ -438,7 +438,7 @@ static bool gemma_key(struct toolparse *p, size_t *i, struct text *key) {
 
 static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth);
 
-/* Parses an object at *i, after which *i is past its brace; NULL if incomplete. */
+/* Parses an object at *i and moves *i past its closing brace; NULL if incomplete. */
 static const struct json *gemma_object(struct toolparse *p, size_t *i, int depth) {
     size_t k = tool_ws(p, *i + 1);
     struct json *all = json_new(&p->arena, JSON_OBJ);
@@ -456,7 +456,7 @@ static const struct json *gemma_object(struct toolparse *p, size_t *i, int depth
     return all;
 }
 
-/* Parses a list at *i, after which *i is past its bracket; NULL if incomplete. */
+/* Parses a list at *i and moves *i past its closing bracket; NULL if incomplete. */
 static const struct json *gemma_list(struct toolparse *p, size_t *i, int depth) {
     size_t k = tool_ws(p, *i + 1);
     struct json *all = json_new(&p->arena, JSON_ARR);

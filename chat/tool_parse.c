@@ -114,7 +114,7 @@ void tool_problem(struct toolparse *p, const char *fmt, ...) {
     p->problems[p->n_problems++] = arena_strdup(&p->arena, text);
 }
 
-/* Returns the string's text; a NULL one for other types. */
+/* Returns the string's text; for other types, a text that is NULL. */
 static struct text text_of(const struct json *j) {
     struct text t;
     t.s = json_strn(j, &t.n);
@@ -210,7 +210,8 @@ void tool_add(struct toolparse *p, struct text name, const struct json *args) {
     }
 }
 
-/* Returns the member of obj whose name comes first in the list; NULL if obj has none of them. */
+/* Returns the member of obj whose name comes first in the list; NULL if obj has none of these
+ * names. */
 static const struct json *first_of(const struct json *obj, const char *const *names) {
     const struct json *v = NULL;
     for (; *names && !v; names++) v = json_get(obj, *names);
@@ -612,7 +613,7 @@ static void parse_all(struct toolparse *p, struct buf *content) {
     join(p, content, from, p->in.len);
 }
 
-/* Returns whether s without white space at its end ends with `tail`. */
+/* Returns whether s, without trailing white space, ends with `tail`. */
 static bool ends_with(const char *s, const char *tail) {
     size_t n = strlen(s), m = strlen(tail);
     while (n && tool_is_ws(s[n - 1])) n--;
@@ -665,7 +666,7 @@ void toolparse_free(struct toolparse *p) {
     free(p);
 }
 
-/* Appends n bytes with U+FFFD for each NUL. */
+/* Appends n bytes, replacing each NUL by U+FFFD. */
 static void add_input(struct toolparse *p, const char *s, size_t n) {
     while (n) { /* replace NUL, which strings in conversations cannot contain, by U+FFFD */
         const size_t k = strnlen(s, n);

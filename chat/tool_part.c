@@ -36,7 +36,7 @@ static const struct way {
     {tool_parse_llama, tool_head_llama, tool_cut_python, NULL},
 };
 
-/* Returns the functions of the format for incomplete calls; its members are NULL if it has none. */
+/* Returns the format's functions for incomplete calls; their pointers are NULL if it has none. */
 static const struct way *way_of(const struct toolparse *p) {
     static const struct way none = {NULL, NULL, NULL, NULL};
     for (size_t i = 0; i < COUNT_OF(ways); i++)

@@ -15,7 +15,7 @@ enum {
     TY_OBJECT = 64
 };
 
-/* Returns the bit of a JSON type's name, 0 if unknown or no string. */
+/* Returns the bit of a JSON type's name; 0 if it is unknown or not a string. */
 static unsigned type_bit(const struct json *name) {
     static const char *const names[] = {"string", "integer", "number", "boolean",
                                         "null",   "array",   "object"};

@@ -51,8 +51,8 @@ int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *t
 void toolparse_allow_loose(struct toolparse *p);
 /* Treats call markers as plain text, because no tools were offered. Call before feeding text. */
 void toolparse_no_calls(struct toolparse *p);
-/* Sets the marker at the end of the prompt, from toolfmt_opened(), NULL: none. It is not copied.
- * Call before feeding text. */
+/* Sets the marker at the end of the prompt, as returned by toolfmt_opened(); NULL: none. It is not
+ * copied. Call before feeding text. */
 void toolparse_opened(struct toolparse *p, const char *marker);
 /* Returns the number of loose (bare JSON) calls. Call after toolparse_finish(). */
 int toolparse_loose(const struct toolparse *p);

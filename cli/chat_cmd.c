@@ -173,7 +173,7 @@ static void do_set(struct chatting *u, const char *rest) {
     buf_release(&b);
 }
 
-/* Runs /tool TEXT: the result of the call that waits for one. */
+/* Runs /tool TEXT, which gives the result of the call that is waiting for one. */
 static void do_tool(struct chatting *u, const char *rest) {
     if (!talk_open_calls(&u->r->talk)) {
         screen_note(u->screen, "no tool call is waiting for a result");

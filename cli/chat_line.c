@@ -58,7 +58,6 @@ static void take_signals(struct signals *old) {
     sigaction(SIGINT, &sa, &old->of_int);
     sigaction(SIGTERM, &sa, &old->of_term);
 }
-/* Restores the old handlers. */
 static void give_signals_back(const struct signals *old) {
     sigaction(SIGINT, &old->of_int, NULL);
     sigaction(SIGTERM, &old->of_term, NULL);
@@ -77,7 +76,7 @@ static int count_tokens(void *ud, int skip, int64_t *n, struct err *e) {
     return rc;
 }
 
-/* Notes that the oldest messages no longer fit; before: how many were left out earlier. */
+/* Notes that the oldest messages no longer fit. before: number of messages already left out. */
 static void say_left_out(struct chatting *u, int before) {
     screen_note(u->screen,
                 "the context of %" PRId64

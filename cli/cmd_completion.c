@@ -42,7 +42,7 @@ struct asked {
     const char *before, *last; /* last: the word to complete, or ""; before: the word before it */
 };
 
-/* Prints a completion if the last word is its beginning; help: or NULL. */
+/* Prints a completion if it begins with the last word; help may be NULL. */
 static void print_match(const struct asked *a, const char *dashes, const char *name,
                         const char *help) {
     size_t n = strlen(dashes), typed = strlen(a->last);
@@ -92,7 +92,7 @@ static void visit(void *ctx, const struct cmd_spec *spec, const struct option *c
     offer_options(a, common);
 }
 
-/* Prints completions of the last of n words. */
+/* Prints completions for the last of n words. */
 static int complete_words(struct cli *c, const char **word, int n, struct err *e) {
     int n_commands;
     const struct subcommand *s = command_table(&n_commands);

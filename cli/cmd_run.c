@@ -88,7 +88,7 @@ static int check_names(const struct run_cli *x, struct err *e) {
     return 0;
 }
 
-/* Checks the options, with the model's defaults known. */
+/* Checks the options; the model's defaults are already applied. */
 static int check_args(struct run_cli *x, struct err *e) {
     struct run *r = &x->r;
     const struct run_args *a = &r->a;
@@ -109,7 +109,6 @@ static int check_args(struct run_cli *x, struct err *e) {
 
 /* ---- the prompt ---- */
 
-/* Appends a text file. */
 static int add_file(struct buf *out, const char *path, struct err *e) {
     char *text = NULL;
     size_t len = 0;
@@ -146,14 +145,13 @@ static int gather(const struct run_cli *x, struct buf *out, bool *any, struct er
     return 0;
 }
 
-/* Sets and returns the error for a missing prompt; empty: standard input was. */
+/* Sets and returns the error for a missing prompt. empty: standard input was read but is empty. */
 static int no_prompt(bool empty, struct err *e) {
     return err_set(e, ERR_USAGE,
                    "run: %s; give -p TEXT, --chat FILE.json, or the prompt as an argument",
                    empty ? "standard input is empty" : "there is no prompt");
 }
 
-/* Returns whether the text has only whitespace. */
 static bool is_blank(const struct buf *b) {
     for (size_t i = 0; i < b->len; i++)
         if (!strchr(" \t\r\n", b->data[i])) return false;
@@ -184,7 +182,7 @@ static void view_newline(void *ud) {
     screen_newline(ud);
 }
 
-/* Shows answers on `out`; NULL: not at all. */
+/* Shows answers on `out`; NULL: nowhere. */
 static void show_on(struct run_cli *x, FILE *out) {
     screen_init(&x->screen, out, x->c->color);
     x->screen.thinking = x->r.set.thinking;
@@ -199,7 +197,7 @@ static void show_on(struct run_cli *x, FILE *out) {
 
 /* ---- the answer ---- */
 
-/* Reads the prompt from standard input. ERR_USAGE: a terminal, or empty. */
+/* Reads the prompt from standard input. ERR_USAGE: it is a terminal or empty. */
 static int read_stdin(struct run_cli *x, struct buf *text, struct err *e) {
     const bool can = x->c->out == stdout && !isatty(STDIN_FILENO);
     if (can) TRY(add_file(text, "-", e));

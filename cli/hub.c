@@ -66,7 +66,8 @@ static bool is_model_name(const char *s) {
     return letter && digit;
 }
 
-/* Writes how to download a repository; n_org, n: lengths of owner and name; tag: or NULL. */
+/* Writes how to download a repository. n_org, n: lengths of the owner's name and of `repo`; tag may
+ * be NULL. */
 static void say_download(const char *repo, int n_org, int n, const char *tag, const char *command,
                          char *say, size_t cap) {
     const char *name = repo + n_org + 1;

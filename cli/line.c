@@ -61,14 +61,14 @@ void line_wake(void) {
     errno = keep;
 }
 
-/* Handles a changed window size, and continuing after a stop. */
+/* Handles SIGWINCH, which reports a new window size, and SIGCONT. */
 static void on_window(int sig) {
     if (sig == SIGWINCH) resized = 1;
     if (sig == SIGCONT) continued = 1;
     line_wake();
 }
 
-/* Opens the pipe that wakes a waiting read; false: failed. */
+/* Opens the pipe that wakes a waiting read; returns false on failure. */
 static bool open_pipe(void) {
     if (wake_fd[0] >= 0) return true;
     return os_pipe(wake_fd) == 0;
@@ -123,7 +123,7 @@ static bool fill(struct line *l) {
     }
 }
 
-/* Returns the next byte of input; -1: none, l->why has the reason. */
+/* Returns the next byte of input, or -1 with the reason in l->why. */
 static int next_byte(struct line *l) {
     if (l->at == l->n && !fill(l)) return -1;
     return l->in[l->at++];
@@ -161,7 +161,7 @@ static struct line *line_of(EditLine *el) {
     return l;
 }
 
-/* Reads a character for libedit; 1: read, 0: end of input, -1: interrupted. */
+/* Reads a character for libedit; returns 1 if read, 0 at the end of input, -1 if interrupted. */
 static int get_char(EditLine *el, wchar_t *out) {
     struct line *l = line_of(el);
     if (!l->waiting) fputs("\033[?2004h", l->screen);

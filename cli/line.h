@@ -26,7 +26,7 @@ enum line_end line_read(struct line *l, const char *prompt, struct buf *out);
 /* Adds a text to the history of this and later runs: a file of mode 0600 with a JSON string per
  * line, which keeps the newest LINE_HISTORY. Failures to save it are ignored. */
 enum { LINE_HISTORY = 1000 };
-/* Adds a text to the history and its file; ignores long ones. */
+/* Adds a text to the history and its file, unless it is too long. */
 void line_remember(struct line *l, const char *text);
 /* Makes a waiting line_read() check progress_interrupted(). Async-signal-safe. */
 void line_wake(void);

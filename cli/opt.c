@@ -34,7 +34,7 @@ struct tables {
     void *args[2];             /* the structs for their values */
 };
 
-/* Returns the option by name, or by its letter unless that is 0; NULL: unknown. */
+/* Returns the option with this name, or with this letter unless that is 0; NULL: unknown. */
 static const struct option *find_option(const struct tables *ts, const char *name, size_t len,
                                         char letter) {
     for (int k = 0; k < 2; k++)
@@ -102,7 +102,7 @@ struct found {
     const char *value;              /* value in the same word, or NULL */
 };
 
-/* Finds the option that arg names, or the one of another program. */
+/* Finds the option that arg names, or an option of another program with that name. */
 static void find_argument(struct parse *p, const char *arg, struct found *f) {
     const char *name = arg + strspn(arg, "-"), *eq = strchr(name, '=');
     size_t n = eq ? (size_t)(eq - name) : strlen(name);
@@ -138,7 +138,7 @@ static void *args_of(const struct tables *ts, const struct option *o) {
     return ts->args[o >= ts->t[1] && o < ts->t[1] + opt_count(ts->t[1])];
 }
 
-/* Stores an option's value; v NULL: the option takes none. */
+/* Stores an option's value; v is NULL if the option takes none. */
 static int store_value(struct parse *p, const struct option *o, const char *v, struct err *e) {
     char what[64], *end = NULL;
     void *dst = (char *)args_of(&p->ts, o) + o->at;
@@ -257,7 +257,7 @@ static int check_given(const struct parse *p, struct err *e) {
 
 /* ---- the common options ---------------------------------------------------------------------- */
 
-/* Parses auto, always or never, or on or off; *out: its index. */
+/* Parses one of n names (auto, always and never, or on and off) and sets *out to its index. */
 static int parse_choice(const char *text, const char *what, const char *const *names, int n,
                         int *out, struct err *e) {
     if (strcmp(text, "on") == 0) text = "always";
@@ -400,7 +400,6 @@ struct subs {
     const struct subcommand *v;
     int n;
 };
-/* Returns whether the word names a subcommand. */
 static bool is_sub(void *ctx, const char *word) {
     const struct subs *s = ctx;
     for (int i = 0; i < s->n; i++)

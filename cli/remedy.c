@@ -18,7 +18,6 @@ struct wanted { /* an option in a message */
     bool common;                 /* a common option */
 };
 
-/* Returns whether the table has an option of this name. */
 static bool has_option(const struct option *o, const char *name, size_t len) {
     for (; o && o->name; o++)
         if (strlen(o->name) == len && memcmp(o->name, name, len) == 0) return true;

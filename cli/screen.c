@@ -88,7 +88,7 @@ static void close_thought(struct screen *s) {
     fflush(s->out);
 }
 
-/* Shows the reasoning from where it ended last; n: bytes in all. */
+/* Shows the reasoning that is new since the last call; n: bytes in all. */
 static void show_thought(struct screen *s, const char *text, size_t n) {
     if (!s->out || !s->tty || s->thinking == THINKING_HIDE || n <= s->n_reasoning) return;
     if (!s->open) open_thought(s);
@@ -99,7 +99,7 @@ static void show_thought(struct screen *s, const char *text, size_t n) {
     s->n_reasoning = n;
 }
 
-/* Shows the content from where it ended last; n: bytes in all. */
+/* Shows the content that is new since the last call; n: bytes in all. */
 static void show_content(struct screen *s, const char *text, size_t n) {
     if (n <= s->n_content) return;
     close_thought(s);

@@ -162,7 +162,7 @@ static bool each_item(struct card_yaml *c, const char *s, size_t len, int line, 
     return true;
 }
 
-/* Reads keys one at a time, each with the lines up to the next key, and drops invalid keys. */
+/* Reads keys one at a time, each with its lines, and drops invalid keys. */
 static void each_key(struct card_yaml *c, const char *s, size_t len, int line) {
     struct err ignored;
     int n_bad = 0, n_lines;
@@ -178,8 +178,8 @@ static void each_key(struct card_yaml *c, const char *s, size_t len, int line) {
     }
 }
 
-/* Finds the text between the first line and the next line "---"; the first must also be "---".
- * False: it is missing or unclosed. */
+/* Finds the text between the first line, which must be "---", and the next line "---". False: it is
+ * missing or not closed. */
 static bool find_matter(const char *text, size_t len, size_t *from, size_t *to) {
     size_t at = 0, end;
     for (*from = 0; at < len; at = end) {

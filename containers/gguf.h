@@ -100,7 +100,7 @@ const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i);
 /* Returns tensor i; NULL: out of range. */
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i);
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* hashed; NULL: absent */
-/* Returns the tensor of this name; NULL: none. */
+/* Returns the tensor of this name; NULL: not found. */
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
 /* Releases the mapped pages of a tensor's data, for streaming. */
 void gguf_drop(const struct gguf *g, const struct gguf_tensor *t);
@@ -109,7 +109,7 @@ void gguf_drop(const struct gguf *g, const struct gguf_tensor *t);
  * types and the file. Integer getters accept any integer type whose value fits. */
 int gguf_get_u64(const struct gguf *g, const char *key, uint64_t *v, struct err *e);
 int gguf_get_f64(const struct gguf *g, const char *key, double *v, struct err *e); /* f32 or f64 */
-/* Reads a key of type bool. ERR_DATA: missing, or another type. */
+/* Reads a key of type bool. ERR_DATA: it is missing or has another type. */
 int gguf_get_bool(const struct gguf *g, const char *key, bool *v, struct err *e);
 /* Gets a string as a NUL-terminated copy owned by g, because strings in the file have no NUL. */
 int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct err *e);
@@ -117,9 +117,9 @@ int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct e
 uint64_t gguf_u64_or(const struct gguf *g, const char *key, uint64_t otherwise);
 /* Returns a number; `otherwise` if the key is missing or not a number. */
 double gguf_f64_or(const struct gguf *g, const char *key, double otherwise);
-/* Returns a bool; `otherwise` if the key is missing or another type. */
+/* Returns a bool; `otherwise` if the key is missing or has another type. */
 bool gguf_bool_or(const struct gguf *g, const char *key, bool otherwise);
-/* Returns a string, owned by g; `otherwise` if the key is missing or another type. */
+/* Returns a string, owned by g; `otherwise` if the key is missing or has another type. */
 const char *gguf_str_or(const struct gguf *g, const char *key, const char *otherwise);
 /* Returns a string value as a NUL-terminated copy owned by g; NULL for other types. */
 const char *gguf_kv_text(const struct gguf *g, const struct gguf_kv *kv);
@@ -233,7 +233,7 @@ typedef int gguf_edit_check(struct gguf *edited, void *arg, struct err *e);
  * be NULL; it sees all files of a split set. */
 int gguf_edit_keys(const char *path, const struct gguf_kv *set, int n, gguf_edit_check *check,
                    void *arg, struct gguf_edit *how, struct err *e);
-/* Sets a key to a text of len bytes; how: how it was done, or NULL. */
+/* Sets a key to a text of len bytes. *how receives how the file was changed; how may be NULL. */
 int gguf_edit_str(const char *path, const char *key, const char *text, uint64_t len,
                   struct gguf_edit *how, struct err *e);
 /* Undoes an interrupted edit of the file, if it left a journal. */

@@ -71,7 +71,7 @@ static int check_merges(const struct gguf *g, bool required, struct err *e) {
     return 0;
 }
 
-/* Returns ERR_DATA if a key names a token beyond the n tokens. */
+/* Returns ERR_DATA if a key refers to a token id that is not below n. */
 static int check_token_ids(const struct gguf *g, uint64_t n, struct err *e) {
     static const char pre[] = "tokenizer.ggml.", post[] = "_token_id";
     for (int64_t i = 0; i < gguf_n_kv(g); i++) {

@@ -236,7 +236,8 @@ int gguf_journal_foreign(const char *path, const char *name, struct err *e) {
                    path, name);
 }
 
-/* Writes n old and n new bytes of offset `off`, so that an edit can be undone or finished. */
+/* Writes the n old and n new bytes at offset `off` to a journal, so that an edit can be undone or
+ * finished. */
 static int write_journal(const char *name, const struct edit *d, const char *old, const char *new,
                          uint64_t n, uint64_t off, struct err *e) {
     struct buf b = {0};
@@ -253,7 +254,7 @@ static int write_journal(const char *name, const struct edit *d, const char *old
     return rc;
 }
 
-/* Makes the file's directory entry durable, if the file system can do that. */
+/* Flushes the file's folder to disk, if the file system supports that. */
 static void sync_folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     char *dir = slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
@@ -318,7 +319,7 @@ static int make_room(const char *path, int fd, struct edit *d, struct gguf_edit 
 
 /* ---- rewriting the file ---------------------------------------------------------------------- */
 
-/* Copies the file's bytes starting at `from`. */
+/* Copies the file's bytes starting at `from` to o. */
 static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e) {
     for (uint64_t at = from, n; at < m->size; at += n) {
         n = m->size - at < PIECE ? m->size - at : PIECE;
@@ -328,7 +329,7 @@ static int copy_data(struct out *o, struct map *m, uint64_t from, struct err *e)
     return 0;
 }
 
-/* Writes the whole file again, with spare room for later edits. */
+/* Rewrites the whole file, with spare room for later edits. */
 static int rewrite_file(const char *path, struct edit *d, struct err *e) {
     uint64_t with_pad = bytes_with_pad(d);
     uint64_t off = round_up(with_pad + RESERVE, d->align);
@@ -439,7 +440,7 @@ struct journal {
     const char *old, *new;
 };
 
-/* Parses a journal. False: damaged, or of a file of another size. */
+/* Parses a journal. False: it is damaged or belongs to a file of a different size. */
 static bool journal_read(struct journal *j, const char *text, size_t len, uint64_t file_size) {
     if (len < JOURNAL_HEAD || memcmp(text, journal_magic, 8) != 0) return false;
     const uint8_t *raw = (const uint8_t *)text;

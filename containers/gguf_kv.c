@@ -17,7 +17,7 @@ static bool is_int(enum gguf_vtype t) {
 static int fail_absent(const struct gguf *g, const char *key, struct err *e) {
     return err_set(e, ERR_DATA, "%s: key \"%s\" is missing", gguf_path(g), key);
 }
-/* Sets and returns the error for a key of another type than `want`. */
+/* Sets and returns the error for a key whose type is not `want`. */
 static int wrong_type(const struct gguf *g, const struct gguf_kv *kv, const char *want,
                       struct err *e) {
     return err_set(e, ERR_DATA, "%s: key \"%s\" is of type %s, expected %s", gguf_path(g), kv->key,

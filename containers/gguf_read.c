@@ -80,11 +80,10 @@ struct cur {
     const uint8_t *data;
     uint64_t size, off;
 };
-/* Returns the number of unread bytes. */
 static uint64_t bytes_left(const struct cur *c) {
     return c->size - c->off;
 }
-/* Returns ERR_DATA unless n bytes are left; what: the part being read. */
+/* Returns ERR_DATA unless n bytes are left. what: the part being read. */
 static int need_bytes(const struct cur *c, uint64_t n, const char *what, struct err *e) {
     if (n <= bytes_left(c)) return 0;
     return err_set(
@@ -93,14 +92,14 @@ static int need_bytes(const struct cur *c, uint64_t n, const char *what, struct 
         "is truncated: download or write it again",
         (unsigned long long)c->size, what, (unsigned long long)n, (unsigned long long)c->off);
 }
-/* Reads a number; ERR_DATA at the end of the file. what: the part being read. */
+/* Reads a number; ERR_DATA if the file ends before it. what: the part being read. */
 static int take_u32(struct cur *c, uint32_t *v, const char *what, struct err *e) {
     TRY(need_bytes(c, 4, what, e));
     *v = load_u32(c->data + c->off);
     c->off += 4;
     return 0;
 }
-/* Reads a number; ERR_DATA at the end of the file. what: the part being read. */
+/* Reads a number; ERR_DATA if the file ends before it. what: the part being read. */
 static int take_u64(struct cur *c, uint64_t *v, const char *what, struct err *e) {
     TRY(need_bytes(c, 8, what, e));
     *v = load_u64(c->data + c->off);
@@ -215,7 +214,6 @@ static int read_kv(struct cur *c, struct gguf *g, struct shard *s, int64_t i, st
     return 0;
 }
 
-/* Reads n key records. */
 static int read_kvs(struct cur *c, struct gguf *g, struct shard *s, uint64_t n, struct err *e) {
     int64_t cap = 0;
     s->keys = strmap_try_new((size_t)n, "the list of keys", e);
@@ -286,7 +284,6 @@ static int read_shape(struct cur *c, struct gguf_tensor *t, struct err *e) {
     return take_u64(c, &t->off, "the data offset", e);
 }
 
-/* Reads a tensor record. */
 static int read_tensor(struct cur *c, struct gguf *g, int shard, struct err *e) {
     struct gguf_tensor *t = &g->tensor[g->n_tensors];
     const char *name;
@@ -309,7 +306,6 @@ static int read_tensor(struct cur *c, struct gguf *g, int shard, struct err *e) 
     return 0;
 }
 
-/* Reads n tensor records of a shard. */
 static int read_tensors(struct cur *c, struct gguf *g, int shard, uint64_t n, struct err *e) {
     g->shard[shard].first_tensor = g->n_tensors;
     for (uint64_t i = 0; i < n; i++) {
@@ -331,7 +327,6 @@ static int read_tensors(struct cur *c, struct gguf *g, int shard, uint64_t n, st
 
 /* ---- tensor data ----------------------------------------------------------------------------- */
 
-/* Compares tensors by offset, for qsort(). */
 static int by_offset(const void *a, const void *b) {
     const struct gguf_tensor *x = *(const struct gguf_tensor *const *)a;
     const struct gguf_tensor *y = *(const struct gguf_tensor *const *)b;
@@ -401,7 +396,7 @@ static const struct gguf_kv *shard_find(const struct shard *s, const char *key) 
     return i < 0 ? NULL : &s->kv[i];
 }
 
-/* Reads version and counts. ERR_DATA: another byte order or impossible counts. */
+/* Reads version and counts. ERR_DATA: different byte order, or impossible counts. */
 static int read_fixed_header(struct cur *c, struct shard *s, uint64_t *n_tensors, uint64_t *n_kv,
                              struct err *e) {
     TRY(need_bytes(c, 24, "the header", e));
@@ -423,7 +418,7 @@ static int read_fixed_header(struct cur *c, struct shard *s, uint64_t *n_tensors
     return 0;
 }
 
-/* Reads the alignment; without a key, the default. */
+/* Reads the alignment; without a key, it is the default. */
 static int read_align(struct shard *s, struct err *e) {
     const struct gguf_kv *kv = shard_find(s, "general.alignment");
     s->align = DEFAULT_ALIGN;

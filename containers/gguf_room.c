@@ -50,7 +50,7 @@ bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
     return hole >= 0 && (uint64_t)hole >= room->size;
 }
 
-/* Writes n bytes of header; those before r->at last. */
+/* Writes the header's n bytes, those before r->at last. */
 static int write_header(int fd, const char *path, const struct gguf_room *r, const char *header,
                         uint64_t n, struct err *e) {
     TRY(gguf_write_range(fd, path, header + r->at, n - r->at, r->at, e));

@@ -104,7 +104,7 @@ static bool is_split_key(const char *key) {
            strcmp(key, "split.tensors.count") == 0;
 }
 
-/* Returns whether key and count are within the format's limits; else keeps an error. */
+/* Returns whether key and count are within the format's limits; if not, records an error. */
 static bool key_fits(struct gguf_w *w, const char *key, uint64_t n, uint64_t max) {
     size_t len = strlen(key);
     if (w->bad.code) return false;
@@ -117,7 +117,7 @@ static bool key_fits(struct gguf_w *w, const char *key, uint64_t n, uint64_t max
     return w->bad.code == ERR_OK;
 }
 
-/* Returns the index of a key; -1: none. */
+/* Returns the index of a key; -1: not found. */
 static int64_t find_kv(const struct gguf_w *w, const char *key) {
     for (int64_t i = 0; i < w->n_kv; i++)
         if (strcmp(w->kv[i].key, key) == 0) return i;
@@ -286,18 +286,15 @@ void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first) {
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-/* Returns the alignment of the tensor data. */
 static uint64_t alignment_of(const struct gguf_w *w) {
     int64_t i = find_kv(w, "general.alignment");
     return i >= 0 && w->kv[i].type == GV_U32 ? load_u32(w->kv[i].data) : 32;
 }
 
-/* Returns the size of a key record. */
 static uint64_t kv_bytes(const struct wkv *kv) {
     uint64_t head = kv->type == GV_STR ? 8 : kv->type == GV_ARR ? 12 : 0;
     return 8 + strlen(kv->key) + 4 + head + kv->n_bytes;
 }
-/* Returns the size of a tensor record. */
 static uint64_t info_bytes(const struct wtensor *t) {
     return 8 + strlen(t->name) + 4 + 8 * (uint64_t)t->n_dims + 4 + 8;
 }
@@ -502,7 +499,6 @@ int gguf_w_header_hash(struct gguf_w *w, char hex[33]) {
     return w->n_shards;
 }
 
-/* Returns the shard of a tensor. */
 static int shard_of(const struct gguf_w *w, int64_t tensor) {
     int i = 0;
     while (tensor >= w->shard[i].first + w->shard[i].n) i++;

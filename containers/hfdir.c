@@ -248,7 +248,6 @@ static int check_config(struct hfdir *h, const char *what, struct err *e) {
     return 0;
 }
 
-/* Reads config.json. */
 static int read_config(struct hfdir *h, struct err *e) {
     char *p = io_join(h->path, "config.json");
     int rc = 0;
@@ -376,8 +375,8 @@ void hfdir_drop(const struct hfdir *h, const struct st_tensor *t) {
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
-/* Returns the first name in "a|b|c" with a non-null value in obj; NULL: none. Skips names that
- * `hides` contains, even with a null, which means that the value is absent. */
+/* Returns the first name in "a|b|c" with a non-null value in obj; NULL: not found. Skips names that
+ * `hides` contains: even a null there means that the value is absent. */
 static const struct json *find_spelling(const struct json *obj, const struct json *hides,
                                         const char *names) {
     char name[128];
@@ -395,7 +394,7 @@ static const struct json *find_spelling(const struct json *obj, const struct jso
     return NULL;
 }
 
-/* Returns the config of the language model in a multimodal one; NULL: not separate. */
+/* Returns the language model's config in a multimodal one; NULL: it is not separate. */
 static const struct json *text_config_of(const struct hfdir *h) {
     return json_type(h->text_config) == JSON_OBJ ? h->text_config : NULL;
 }

@@ -51,7 +51,7 @@ static int refuse_consumed(const char *dir, const char *name, struct err *e) {
 struct others {
     bool pickles, consolidated, params, ggufs;
 };
-/* Notes a file that helps to explain why weights are missing. */
+/* Records a file that helps to explain why weights are missing. */
 static void note_other(struct others *o, const char *s) {
     if (begins_with(s, "consolidated") && str_ends(s, ".safetensors")) o->consolidated = true;
     if (str_ends(s, ".bin") || str_ends(s, ".pt") || str_ends(s, ".pth")) o->pickles = true;

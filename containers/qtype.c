@@ -108,7 +108,7 @@ int qtype_ftype_id(const char *name) {
     return -1;
 }
 
-/* Returns whether id is the file type, with the flag "guessed" or without. */
+/* Returns whether id is the file type, with or without the flag "guessed". */
 static bool is_ftype(int ftype, int64_t id) {
     return ftype == id || (ftype | FTYPE_GUESSED) == id;
 }

@@ -75,7 +75,7 @@ static int read_dtype(const struct json *j, struct st_tensor *t, struct err *e) 
     return err_set(e, ERR_DATA, "dtype \"%s\" is not supported", show_n(s, strlen(s)).s);
 }
 
-/* Reads a tensor's shape and computes its bytes. */
+/* Reads a tensor's shape and computes its size in bytes. */
 static int read_dims(const struct json *j, struct st_tensor *t, struct err *e) {
     if (json_type(j) != JSON_ARR) return err_set(e, ERR_DATA, "\"shape\" is not an array");
     t->n_elems = 1;
@@ -108,7 +108,7 @@ static int read_range(const struct json *j, struct st_tensor *t, struct err *e) 
     return 0;
 }
 
-/* Reads the entry of a tensor in the header. */
+/* Reads a tensor's entry in the header. */
 static int read_member(const struct json *j, struct st_tensor *t, struct err *e) {
     const struct json *dtype = NULL, *shape = NULL, *range = NULL;
     if (json_type(j) != JSON_OBJ) return err_set(e, ERR_DATA, "its entry is not an object");
@@ -130,7 +130,7 @@ static int read_member(const struct json *j, struct st_tensor *t, struct err *e)
     return read_range(range, t, e);
 }
 
-/* Checks __metadata__, which may have strings only. */
+/* Checks __metadata__, whose values must be strings. */
 static int read_meta(struct st *s, const struct json *j, struct err *e) {
     if (json_type(j) != JSON_OBJ) return err_set(e, ERR_DATA, "\"__metadata__\" is not an object");
     for (const struct json *c = json_first(j); c; c = json_next(c))
@@ -140,7 +140,6 @@ static int read_meta(struct st *s, const struct json *j, struct err *e) {
     return 0;
 }
 
-/* Reads all tensors of the header. */
 static int read_members(struct st *s, struct err *e) {
     int64_t n = json_len(s->header);
     if ((uint64_t)n > limit_of(LIM_ST_TENSORS))

@@ -29,7 +29,7 @@ enum st_dtype {
     ST_COUNT
 };
 const char *st_dtype_name(enum st_dtype t); /* "BF16" */
-/* Returns the bytes of an element; 0: not a dtype. */
+/* Returns the size of an element in bytes; 0: not a dtype. */
 int st_dtype_bytes(enum st_dtype t);
 /* Sets *out to the GGUF tensor type with the same bytes: F32, F16, BF16. Returns false for all
  * other dtypes. */
@@ -61,7 +61,7 @@ int st_is_empty(const struct st *s, const char *name);
 void st_end(struct st *s);
 /* Returns the file's first bytes: the length field and the header. */
 const uint8_t *st_header(const struct st *s, uint64_t *n_bytes);
-/* Returns the size of the whole file, with its header. */
+/* Returns the size of the whole file, including its header. */
 uint64_t st_file_bytes(const struct st *s);
 /* Returns the value of a key in "__metadata__"; NULL: absent. */
 const char *st_meta(const struct st *s, const char *key);

@@ -97,8 +97,8 @@ static void size_label(const struct conv_plan *p, char out[32]) {
     names_size_label(p->n_params, experts, experts ? p->hp.d[HD_EXPERTS] : 0, out);
 }
 
-/* Collects the values that the card has for several keys into one list. Returns their number, at
- * most MAX_LIST. */
+/* Collects the card's values for several keys into one list. Returns their number, at most
+ * MAX_LIST. */
 static int collect_values(const struct card *c, const char *const *keys, const char **out) {
     int n = 0;
     for (; c->have && *keys; keys++) {
@@ -150,7 +150,7 @@ static void put_repos(struct gguf_w *w, const char *what, const struct card *c,
     }
 }
 
-/* Writes license, its name and its link. */
+/* Writes the license and, if given, its name and link. */
 static void put_license(struct gguf_w *w, const struct card *c) {
     const char *const keys[] = {"license", NULL}, *v[MAX_LIST];
     struct buf all = {0};

@@ -130,7 +130,7 @@ static enum qtype auto_type(const struct conv_plan *p) {
     return st_dtype_qtype(best, &t) ? t : best == ST_F64 ? QT_F32 : QT_BF16;
 }
 
-/* Sets the type; name NULL or "auto": chosen from the source. */
+/* Sets the output type; name NULL or "auto": chosen from the source. */
 static int pick_type(struct conv_plan *p, const char *name, struct err *e) {
     if (!name || strcmp(name, "auto") == 0) {
         p->type = auto_type(p);

@@ -64,7 +64,7 @@ struct xform_buf *xform_buf_new(void);
 void xform_buf_free(struct xform_buf *b);
 /* Callback after each slab, with the number of bytes written; an error stops the conversion. */
 typedef int (*xform_step)(void *ud, uint64_t n_bytes, struct err *e);
-/* Converts a tensor and writes it; adds its odd values to *tally. */
+/* Converts a tensor and writes it; counts its NaN, infinite and overflowing values in *tally. */
 int xform_item(const struct conv_plan *p, const struct item *it, struct pool *pool,
                struct xform_buf *b, struct gguf_w *w, struct tally *tally, xform_step step,
                void *ud, struct err *e);

@@ -22,7 +22,7 @@ struct run {
     uint64_t done;
 };
 
-/* Reports n_bytes more as done. ERR_INTR: the user interrupted. */
+/* Reports n_bytes more as done. Returns ERR_INTR if the user has interrupted. */
 static int add_progress(void *ud, uint64_t n_bytes, struct err *e) {
     struct run *r = ud;
     r->done += n_bytes;

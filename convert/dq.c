@@ -42,7 +42,6 @@ bool dq_is_mxfp4(const struct dq *q) {
 
 /* ---- messages ---- */
 
-/* Writes a shape as "[2, 3]". */
 static void fmt_shape(char out[128], const struct st_tensor *t) {
     size_t k = 0;
     out[k++] = '[';
@@ -142,7 +141,7 @@ struct finder {
     void *ud;
 };
 
-/* Returns the source tensor of a part; spellings: its possible names. NULL: none. */
+/* Returns the source tensor of a part. spellings: its possible names. NULL: not found. */
 static const struct st_tensor *find_part(const struct finder *f, const char *spellings) {
     char name[DQ_NAME];
     size_t len = strlen(f->name), stem = len;
@@ -169,8 +168,8 @@ static bool allows_dtype(const struct dq_part *p, const struct st_tensor *t) {
     return (p->dtypes >> t->dtype & 1) != 0;
 }
 
-/* Returns 1 if the tensors have this format, 0 if not, and -1 if the main tensor exists but the
- * part *lacks is missing. */
+/* Returns 1 if the tensors have this format, 0 if not, and -1 if the main tensor exists but a part
+ * is missing, which is then named in *lacks. */
 static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
                     const struct finder *f, const char **lacks) {
     const struct st_tensor *t = find_part(f, form->part[0].name);

@@ -38,7 +38,7 @@ int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     if (q->part[2]->n_elems == 1 || q->part[2]->n_elems == q->mats) return 0;
     return dq_bad(q, 2, e, "should be one number per matrix");
 }
-/* Decodes a row of NVFP4 weights; divide: by the global scale, instead of multiplying. */
+/* Decodes a row of NVFP4 weights; divide: divide by the global scale instead of multiplying. */
 static void nvfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, bool divide) {
     int64_t r = mat * q->rows + row;
     const uint8_t *sc = q->part[1]->data + r * (q->cols / 16);

@@ -54,13 +54,13 @@ bool dq_mxfp4_row(const struct dq *q, int64_t mat, int64_t row, float *dst, floa
 int dq_int8_fit(struct dq *q, const struct dq_config *c, struct err *e);
 /* Decodes a row of 8-bit integers with scales and zero points. */
 bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
-/* Checks packed integers, and finds out how many bits they have. */
+/* Checks packed integers and determines their number of bits. */
 int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e);
 /* Decodes a row of packed integers. */
 bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
-/* Checks GPTQ weights, and finds out how many bits they have. */
+/* Checks GPTQ weights and determines their number of bits. */
 int dq_gptq_fit(struct dq *q, const struct dq_config *c, struct err *e);
-/* Decodes a row of GPTQ weights, which is a column of the file's words. */
+/* Decodes a row of GPTQ weights, which are stored by column. */
 bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch);
 /* Checks the parts of AWQ weights against the matrix's shape. */
 int dq_awq_fit(struct dq *q, const struct dq_config *c, struct err *e);

@@ -128,7 +128,6 @@ static bool spelled_below(const struct arch *a, const char *prefix, const char *
     return false;
 }
 
-/* Returns a followed by b, in the arena. */
 static const char *join_text(struct arena *mem, const char *a, const char *b) {
     const size_t n = strlen(a), m = strlen(b);
     char *out = arena_alloc(mem, n + m + 1);
@@ -176,7 +175,8 @@ static void settle_prefix(struct hf_names *h, int64_t n, const struct arch *a, s
     if (wrong) exchange(h, n, a, wrong, right, mem);
 }
 
-/* Renames the head as in the table if it has an unusual prefix, as in "model.lm_head.weight". */
+/* Renames the head to the table's name if it has an unusual prefix, as in
+ * "model.lm_head.weight". */
 static void settle_head(struct hf_names *h, int64_t n, const struct arch *a, struct arena *mem) {
     const struct tensor_row *r = a->tensors;
     while (r->gguf && strcmp(r->gguf, "output.weight") != 0) r++;

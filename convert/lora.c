@@ -38,7 +38,7 @@ static const char *const of_setting[][2] = {{"lora_magnitude_vector", "use_dora"
 /* Values of init_lora_weights with which peft first subtracts part of the base weights. */
 static const char *const takes_out[] = {"pissa", "olora", "corda", "loftq", "lora_ga"};
 
-/* Returns ERR_DATA unless the adapter is a LoRA of peft. */
+/* Returns ERR_DATA unless the adapter is a LoRA in peft's format. */
 static int check_type(const struct lora *l, struct err *e) {
     const char *type = json_str(json_get(l->cfg, "peft_type"));
     if (type && strcmp(type, "LORA") == 0) return 0;
@@ -163,7 +163,7 @@ static void cut_part(char *name, const char *part) {
             at = strstr(at + 1, part);
 }
 
-/* Removes the adapter's name, which tools other than peft leave in tensor names:
+/* Removes the adapter's name, which tools other than peft leave in tensor names such as
  * ".lora_A.default.weight" and ".modules_to_save.default.weight". */
 static void cut_adapter(char *name) {
     static const char *const before[] = {".lora_A.", ".lora_B.", ".lora_embedding_A.",

@@ -41,14 +41,14 @@ static int64_t find_as(const struct lora *l, const char *const swap[2], const ch
     return strmap_get(l->by_name, name, strlen(name));
 }
 
-/* Returns the index of the tensor of a module, under any of its aliases; -1: none. */
+/* Returns the index of a module's tensor, under any of its aliases; -1: not found. */
 static int64_t find_tensor(const struct lora *l, const char *stem, size_t len, const char *tail) {
     int64_t i = -1;
     for (size_t k = 0; k < COUNT_OF(alias) && i < 0; k++) i = find_as(l, alias[k], stem, len, tail);
     return i;
 }
 
-/* Finds the two matrices of a module, and sets *crossed if they belong to an embedding. False: one
+/* Finds the two matrices of a module and sets *crossed if they belong to an embedding. False: one
  * is missing. */
 static bool find_pair(const struct lora *l, const char *stem, size_t len, int64_t *a, int64_t *b,
                       bool *crossed) {

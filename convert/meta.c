@@ -103,7 +103,6 @@ static int write_tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *
     return 0;
 }
 
-/* Compares two strings, for qsort(). */
 static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }

@@ -41,7 +41,7 @@ struct run {
 
 /* ---- tensors of the tower ---- */
 
-/* Returns whether the name contains one of the parts, a NULL-terminated list. */
+/* Returns whether the name contains one of the parts, a list that ends in NULL. */
 static bool has_any(const char *name, const char *const *part) {
     while (*part && !strstr(name, *part)) part++;
     return *part != NULL;
@@ -138,7 +138,7 @@ static int source_shape(const struct vision *v, const struct vision_row *row, in
     }
 }
 
-/* Returns whether the tensor has the shape want [n]; -1: any size. */
+/* Returns whether the tensor has the shape want [n], where -1 allows any size. */
 static bool has_shape(const struct st_tensor *t, const struct vision_row *row, int n,
                       const int64_t *want) {
     int64_t elems = 1;
@@ -208,7 +208,7 @@ static int add_row(struct run *r, const struct vision_row *row, struct err *e) {
     return 0;
 }
 
-/* Refuses unused tensors of the tower. Audio tensors may remain unused. */
+/* Rejects unused tensors of the tower. Audio tensors may remain unused. */
 static int check_leftovers(const struct run *r, struct err *e) {
     int64_t n_audio = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(r->plan.dir); i++) {
@@ -413,7 +413,7 @@ static int look_at(const struct convert_opts *from, const char *type, bool block
     return 0;
 }
 
-/* Finds out which projector files the folder gives, and of which sizes. */
+/* Determines which projector files the folder yields, and their sizes. */
 static int look(const struct convert_opts *o, struct mmproj_look *l, struct err *e) {
     if (o->type && strcmp(o->type, "auto") != 0) return look_at(o, o->type, false, l, e);
     TRY(look_at(o, "auto", false, l, e));

@@ -102,7 +102,7 @@ struct only {
     const char *name;
     const struct st_tensor *t;
 };
-/* Implements dq_find for the single tensor in ud. NULL: another name. */
+/* Implements dq_find for the single tensor in ud. NULL: its name is different. */
 static const struct st_tensor *find_only(void *ud, const char *name) {
     const struct only *o = ud;
     return strcmp(name, o->name) == 0 ? o->t : NULL;
@@ -217,8 +217,8 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
     return 0;
 }
 
-/* Changes the item's transform from splitting a fused matrix to copying if the folder's tensor
- * `name` is the item's own part, of width want[0]. */
+/* Changes the item's transform from splitting a fused matrix to copying, if the folder's tensor
+ * `name` is the item's own part with width want[0]. */
 static void unfused(const struct mapping *m, struct item *it, const char *name,
                     const int64_t want[4]) {
     const int64_t i = lookup(m, name);
@@ -452,7 +452,7 @@ static void find_mtp(struct conv_plan *p) {
     }
 }
 
-/* Returns the architecture's row with this GGUF name; NULL: none. */
+/* Returns the architecture's row with this GGUF name; NULL: not found. */
 static const struct tensor_row *row_named(const struct arch *a, const char *gguf) {
     const struct tensor_row *r = a->tensors;
     while (r->gguf && strcmp(r->gguf, gguf) != 0) r++;
@@ -531,7 +531,7 @@ static bool is_drafting(const struct hparams *h, const struct tensor_inst *t) {
     return is;
 }
 
-/* Finds the sources of all tensors. ERR_DATA: one is missing or left over. */
+/* Finds the sources of all tensors. ERR_DATA: a source is missing or left over. */
 static int bind_all(struct mapping *m, const struct convert_opts *o, struct err *e) {
     struct conv_plan *p = m->p;
     find_mtp(p);

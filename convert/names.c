@@ -21,7 +21,7 @@ struct part {
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
-/* Returns how many digits s begins with. */
+/* Returns the number of digits that s begins with. */
 static size_t count_digits(const char *s) {
     return strspn(s, "0123456789");
 }
@@ -102,8 +102,8 @@ static double size_of(const char *s) {
     return unit ? v * pow(1000, (double)(unit - " KMBT")) : (double)NAN;
 }
 
-/* Returns whether a number that looks like a size is far from the model's size, so that it must be
- * a context length or an amount of training data. */
+/* Returns whether a number that looks like a model size is so far from this model's size
+ * that it must be a context length or an amount of training data. */
 static bool is_other_number(const struct part *p, const struct part *next, int64_t n_params) {
     double label = size_of(p->s), n = (double)n_params;
     if (!n_params || isnan(label)) return false;
@@ -117,7 +117,7 @@ static bool is_other_number(const struct part *p, const struct part *next, int64
     return fabs(label - n) > floor(7 * n / 8);
 }
 
-/* Decides what a part of a model's name is, such as size, version or fine-tune. */
+/* Classifies a part of a model's name as size, version, fine-tune and so on. */
 static void classify_part(struct part *p, const struct part *next, bool first, int64_t n_params) {
     static const char *const tunes[] = {"chat", "instruct", "vision", "lora", NULL};
     if (is_version(p->s)) {

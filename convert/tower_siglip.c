@@ -150,7 +150,7 @@ static int minicpm_read(struct vision *v, struct hfdir *dir, const struct json *
     return 0;
 }
 
-/* Writes the block after which patches are merged. */
+/* Writes the number of the block after which patches are merged. */
 static void minicpm_keys(const struct vision *v, struct gguf_w *w) {
     const int32_t at = (int32_t)v->merge_after;
     gguf_w_arr(w, "clip.vision.wa_layer_indexes", GV_I32, &at, 1);

@@ -111,8 +111,8 @@ int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir
 /* Writes the clip.* keys. */
 void vision_keys(const struct vision *v, struct gguf_w *w);
 
-/* Reads a positive number from vision_config under any of the names "a|b"; if it is a list, its
- * first element. otherwise: the default; 0: required. */
+/* Reads a positive number from vision_config under any of the names "a|b"; of a list, reads the
+ * first element. otherwise: the default; 0: the number is required. */
 int vision_number(const struct json *cfg, const char *names, int64_t otherwise, int64_t *out,
                   struct err *e);
 /* Reads the usual numbers of a transformer: blocks, heads, and image_size unless it is set. */

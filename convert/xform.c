@@ -70,14 +70,14 @@ static int64_t src_row_v(const struct job *j, int64_t r) {
     const int64_t g = v_group(j);
     return g ? v_old(&j->p->hp, g, r) : r;
 }
-/* Returns the source row of output row r, for value heads that follow queries and keys. */
+/* Returns the source row of output row r, for value heads stored after queries and keys. */
 static int64_t src_row_v_tail(const struct job *j, int64_t r) {
     const int64_t fixed = 2 * j->p->hp.d[HD_LIN_K_HEADS] * j->p->hp.d[HD_LIN_K_DIM];
     return r < fixed ? r : fixed + src_row_v(j, r - fixed);
 }
 
 /* Returns the source row of row r. The first `rot` of each head's `head` rows are interleaved in
- * pairs or, if `apart` is set, separated into halves. */
+ * pairs, or separated into halves if `apart` is set. */
 static int64_t pair_old(int64_t head, int64_t rot, bool apart, int64_t r) {
     const int64_t i = r % head, half = rot / 2;
     if (i >= rot) return r;
@@ -109,21 +109,22 @@ static int64_t qkv_old(const struct layer_hp *l, int of, int64_t r) {
 static const struct layer_hp *layer_of(const struct job *j) {
     return &j->p->hp.layer[j->it->inst.block];
 }
-/* Returns the source row of output row r: queries of a fused matrix, in pairs. */
+/* Returns the source row of output row r of the queries in a fused matrix, rotated in pairs. */
 static int64_t src_row_qkv_q(const struct job *j, int64_t r) {
     const int64_t head = layer_of(j)->head_dim;
     return qkv_old(layer_of(j), 0, pair_old(head, head, false, r));
 }
-/* Returns the source row of output row r: keys of a fused matrix, in pairs. */
+/* Returns the source row of output row r of the keys in a fused matrix, rotated in pairs. */
 static int64_t src_row_qkv_k(const struct job *j, int64_t r) {
     const int64_t head = layer_of(j)->head_dim;
     return qkv_old(layer_of(j), 1, pair_old(head, head, false, r));
 }
-/* Returns the source row of output row r: values of a fused matrix. */
+/* Returns the source row of output row r of the values in a fused matrix. */
 static int64_t src_row_qkv_v(const struct job *j, int64_t r) {
     return qkv_old(layer_of(j), 2, r);
 }
-/* Returns the source row of output row r: a fused matrix, sorted by kind. */
+/* Returns the source row of output row r of a fused matrix that is sorted into queries, keys and
+ * values. */
 static int64_t src_row_qkv_all(const struct job *j, int64_t r) {
     const struct layer_hp *l = layer_of(j);
     const int64_t n_q = l->heads * l->head_dim, n_k = l->kv_heads * l->head_dim;
@@ -143,7 +144,7 @@ static int64_t qkvz_qkv(const struct job *j, int64_t r) {
     r -= hk * dk;
     return r / v * all + 2 * dk + r % v;
 }
-/* Returns the source row of output row r: the gate in a fused linear attention matrix. */
+/* Returns the source row of output row r of the gate in a fused linear attention matrix. */
 static int64_t src_row_qkvz_z(const struct job *j, int64_t r) {
     const struct hparams *h = &j->p->hp;
     const int64_t dk = h->d[HD_LIN_K_DIM], v = h->d[HD_LIN_INNER] / h->d[HD_LIN_K_HEADS];
@@ -190,7 +191,7 @@ static void plain_exp(const struct job *j, int64_t r, float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)fp_exp((double)x[i]);
 }
 
-/* Returns the divisor of frequency i: 1, or 1e30 beyond the rotated dimensions. */
+/* Returns the divisor of frequency i: 1 within the rotated dimensions, 1e30 beyond them. */
 static float rope_freq(const struct hparams *h, int64_t i) {
     return i < h->d[HD_FREQS_ROT] / 2 ? 1.0f : 1e30f;
 }
@@ -297,7 +298,7 @@ struct placement {
     int64_t mat, row;   /* position in the source */
 };
 
-/* Returns the source, matrix and row of an output row. */
+/* Returns the source tensor, matrix and row of an output row. */
 static struct placement locate_row(const struct job *j, int64_t out_row) {
     int64_t mat = out_row / j->rows, r = out_row % j->rows;
     const struct dq *s = &j->p->src[j->it->src];

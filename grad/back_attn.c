@@ -27,13 +27,12 @@ struct job {
     int64_t of_group, t0, nt; /* head within its group; the current queries */
 };
 
-/* Returns the first position that the query at pos sees. */
 static int64_t first_key(const struct gr_attn *a, int64_t pos) {
     if (a->chunked) return pos - pos % a->window;
     return a->window > 0 && pos >= a->window ? pos - a->window + 1 : 0;
 }
 
-/* Returns the values that a current query keeps for its keys: n_ctx probabilities p, then n_ctx
+/* Returns the values that a current query keeps for its keys: n_ctx probabilities p, then the n_ctx
  * factors of q in dk. */
 static float *kept_of(const struct job *j, int64_t kv, int64_t t) {
     return j->g->attn + (kv * GRAD_QUERIES + t - j->t0) * 2 * j->g->n_ctx;
@@ -43,8 +42,8 @@ static int64_t head_of(const struct job *j, int64_t kv) {
     return kv * (j->n->attn.n_heads / j->n->attn.n_kv_heads) + j->of_group;
 }
 
-/* Computes dq of a query, and the values that its keys' gradients need. `own` values of a key are
- * in K; a latent key continues with the values in V. */
+/* Computes dq of a query and the values that its keys' gradients need. The first `own` values of a
+ * key are in K; a latent key continues with the values in V. */
 static void one_query(const struct job *j, int64_t kv, int64_t t) {
     const struct gr_attn *a = &j->n->attn;
     const struct kern *kern = &j->g->s->kern;
@@ -163,8 +162,8 @@ static void product_range(void *ctx, int64_t h0, int64_t h1, int worker) {
                        j->g->scratch[worker]);
     }
 }
-/* Adds the gradient of the input of a product with one matrix per head; values beyond a head's
- * matrix were copied, so their gradients are too. */
+/* Adds the gradient of the input of a product with one matrix per head. Values beyond a head's
+ * matrix were copied, so their gradients are copied too. */
 void back_matmul_heads(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct weight *w = model_weight(g->m, n->product.matrix);
     const int64_t heads = w->ne[2];

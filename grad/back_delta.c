@@ -245,7 +245,7 @@ static void delta_range(void *ctx, int64_t k0, int64_t k1, int worker) {
         }
 }
 
-/* Adds the gradients of a delta-rule node to those of its inputs. */
+/* Adds the gradients of the inputs of a delta-rule node. */
 void back_delta(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct delta j = {.g = g,
                       .n = n,

@@ -80,7 +80,7 @@ void back_add(struct grad *g, const struct gr_node *n, const struct kept *k) {
     grad_tokens(g, add_range, &j);
 }
 
-/* Returns queries' and gates' gradients to the places they were split from; a pool_fn. */
+/* Copies the gradients of queries and gates back to where they were split from; a pool_fn. */
 static void split_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const int64_t hd = j->n->heads.head_dim;
@@ -220,7 +220,7 @@ static void clamped_back(float gate, float up, float dy, float *dgate, float *du
     *dgate += gate < top ? dy * (u + 1) * (s + alpha * g * s * (1 - s)) : 0;
     *dup += fabsf(up) < top ? dy * g * s : 0;
 }
-/* Adds the gradients of an activation, with or without a factor; a pool_fn. */
+/* Adds the gradients of an activation, possibly times a factor; a pool_fn. */
 static void act_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     const bool two = j->n->src[1] != GR_NONE;
@@ -276,7 +276,7 @@ void back_gate_add(struct grad *g, const struct gr_node *n, const struct kept *k
     grad_tokens(g, gate_add_range, &j);
 }
 
-/* Multiplies the gradient by the constant factor and by the weight, which is one number or one per
+/* Multiplies the gradient by the constant factor and by the weight, either one number or one per
  * column. */
 void back_scale(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const float *number = n->scale.number == GR_NONE ? NULL : exec_vec(g->s, n->scale.number);

@@ -27,7 +27,8 @@ bool can_moe(const struct graph *g, const struct gr_node *n) {
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
-/* Sorts the pairs of token and expert by expert; b->first receives where each expert's begin. */
+/* Sorts the (token, expert) pairs by expert and sets b->first to the start of each expert's
+ * pairs. */
 static void sort_pairs(const struct job *j) {
     struct grad_moe *b = j->b;
     const int64_t pairs = j->g->n * j->n_used;
@@ -44,8 +45,7 @@ static void sort_pairs(const struct job *j) {
 
 /* ---- an expert ------------------------------------------------------------------------------- */
 
-/* Computes the activation h of a row from gate and up. activate_back computes the gradients of gate
- * and up from the gradient of h. */
+/* Computes the activation h of a row from gate and up. */
 static void activate(const struct gr_moe *m, const float *gate, const float *up, float *h,
                      int64_t n) {
     const float top = m->limit;
@@ -64,7 +64,7 @@ static void activate(const struct gr_moe *m, const float *gate, const float *up,
                    (fmaxf(-top, fminf(u, top)) + 1);
     }
 }
-/* Turns dh, the gradient of n activated values, into those of gate and up. */
+/* Converts dh, the gradient of n activated values, to the gradients of gate and up. */
 static void activate_back(const struct gr_moe *m, const float *gate, const float *up,
                           const float *dh, float *dgate, float *dup, int64_t n) {
     const float top = m->limit;
@@ -101,7 +101,7 @@ static const uint8_t *matrix_of(const struct weight *w, int64_t e) {
     return (const uint8_t *)w->data + (uint64_t)e * w->mat_bytes;
 }
 
-/* Computes again the outputs of expert e for its m rows from r0 on. */
+/* Recomputes the outputs of expert e for its m rows starting at r0. */
 static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m, float *scratch) {
     const struct grad_moe *b = j->b;
     float *gate = b->gate + r0 * j->f, *up = b->up + r0 * j->f;
@@ -121,7 +121,7 @@ static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m
     add_bias(j->down_bias, e, j->d, b->y + r0 * j->d, m);
 }
 
-/* Computes the gradients of expert e for its m rows from r0 on. */
+/* Computes the gradients of expert e for its m rows starting at r0. */
 static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, float *scratch) {
     const struct grad_moe *b = j->b;
     const float *all = j->g->taken[0];
@@ -197,7 +197,7 @@ static void router_back(const struct job *j, int64_t t, float *dx) {
     for (int64_t e = 0; e < j->n_experts; e++)
         dx[e] = c->score == GR_SOFTMAX ? p[e] * (dx[e] - (float)all) : dx[e] * p[e] * (1 - p[e]);
 }
-/* Adds the input gradients of their experts to tokens t0 to t1 - 1. */
+/* Adds the experts' input gradients to tokens t0 to t1 - 1. */
 static void tokens_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -244,7 +244,7 @@ static const float *vec_of(const struct grad *g, gr_w w) {
     return w == GR_NONE ? NULL : exec_vec(g->s, w);
 }
 
-/* Adds the gradients of an expert layer to those of its inputs. */
+/* Adds the gradients of the inputs of an expert layer. */
 void back_moe(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct gr_moe *m = &n->moe;
     const struct weight *router = model_weight(g->m, m->router);

@@ -125,12 +125,12 @@ static void *tape_take(struct grad *g, const void *from, int64_t floats) {
     memcpy(to, from, (size_t)floats * sizeof *to);
     return to;
 }
-/* Returns a copy of the register's values on the tape, NULL for GR_NONE. */
+/* Returns a copy of the register's values on the tape; NULL for GR_NONE. */
 static const float *keep_reg(struct grad *g, const struct session *s, gr_reg r) {
     return r == GR_NONE ? NULL : tape_take(g, s->reg[r], s->n_tok * grad_width(g, r));
 }
 
-/* Copies the scores of all experts, which the session stores among other numbers. */
+/* Copies the scores of all experts, which the session stores among other values. */
 static const float *keep_scores(struct grad *g, const struct session *s, int64_t n_experts) {
     float *to = g->tape + g->tape_used;
     g->tape_used += s->n_tok * n_experts;
@@ -185,7 +185,7 @@ static int piece_begin(const struct grad *g, int end) {
 static int first_node(const struct grad *g, int block) {
     return block ? g->g->hidden_nodes[block - 1] + 1 : 0;
 }
-/* Returns the node at which a block's work ends; blocks after the last: the graph's end. */
+/* Returns the node at which a block ends; for a block past the last one, the end of the graph. */
 static int end_node(const struct grad *g, int block) {
     return block > n_blocks(g) ? g->g->n_nodes : first_node(g, block);
 }
@@ -233,7 +233,7 @@ static int run_piece(struct grad *g, const int32_t *ids, int b, int end, struct 
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
-/* Draws a token from the n probabilities; the same seed and position give the same token. */
+/* Samples a token from n probabilities; the same seed and position give the same token. */
 static int32_t draw_target(const double *p, int64_t n, uint64_t seed, int64_t t) {
     struct rng r;
     rng_seed(&r, seed + (uint64_t)t * 0x9e3779b97f4a7c15u);
@@ -352,7 +352,6 @@ bool grad_can_graph(const struct graph *g, const char **missing) {
     return g->hidden_in == GR_NONE;
 }
 
-/* Allocates n floats; free with mem_free(). */
 static int alloc_floats(float **out, int64_t n, struct err *e) {
     void *p = NULL;
     TRY(mem_alloc(&p, (uint64_t)max_i64(n, 1) * sizeof(float), "gradients", e));

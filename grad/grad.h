@@ -25,8 +25,8 @@ typedef void (*grad_residual_fn)(void *ud, int block, const float *g, int64_t n_
 typedef void (*grad_lookup_fn)(void *ud, const struct gr_weight *w, const int32_t *ids, float by,
                                const float *g, int64_t n_rows);
 
-/* Returns whether all operations of a model's graph have derivatives; sets *missing to the name of
- * the first one without. */
+/* Returns whether all operations of a model's graph have derivatives; if not, sets *missing to the
+ * name of the first one without. */
 bool grad_can(const struct model *m, const char **missing);
 bool grad_can_graph(const struct graph *g, const char **missing);
 /* Allocates buffers for texts of n_ctx tokens. Returns ERR_DATA if grad_can fails, ERR_SYS if
@@ -44,7 +44,7 @@ void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud);
 /* Sets the function that sees each lookup of a row; NULL: none. */
 void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud);
 /* Computes the gradients for n tokens from an empty context. `answer` [n] holds the target tokens;
- * NULL: they are drawn, by `seed` and position. *loss may be NULL. */
+ * NULL: they are sampled, using `seed` and the position. *loss may be NULL. */
 int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
               double *loss, struct err *e);
 

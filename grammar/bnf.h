@@ -35,7 +35,7 @@ struct bnf {
 /* Records a grammar error, with the current line, in b->rc and b->e; the first error wins. Returns
  * G_NONE. */
 gnode bnf_fail(struct bnf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Returns whether text is left and no error occurred. */
+/* Returns whether text is left and no error has occurred. */
 bool bnf_more(const struct bnf *b);
 /* Returns the character k bytes ahead, or 0 past the end. */
 char bnf_peek(const struct bnf *b, size_t k);
@@ -50,7 +50,8 @@ void bnf_then(gnode **v, size_t *n, gnode x);
 void bnf_add(struct bnf *b, const char *name, size_t len, size_t from, bool term);
 /* Returns the rule of this name; NULL: undefined. */
 struct bnf_rule *bnf_find(struct bnf *b, const char *name, size_t len);
-/* Returns a reference to a rule, or its body if that is regular. Fails if it is undefined. */
+/* Returns a reference to a rule, or its body if that is regular. Sets an error if it is
+ * undefined. */
 gnode bnf_ref(struct bnf *b, const char *name, size_t len);
 /* Parses a string after its opening quotation mark, up to and including the closing one. Appends
  * its bytes to out, with escapes resolved. */

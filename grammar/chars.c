@@ -121,7 +121,7 @@ static void add_utf8(struct grammar *g, uint32_t lo, uint32_t hi, struct alts *o
 
 /* ---- inside JSON strings ---- */
 
-/* Returns JSON's two-character escape; NULL: none. */
+/* Returns JSON's two-character escape; NULL: it has no such escape. */
 static const char *short_escape(uint32_t cp) {
     static const struct {
         uint32_t cp;

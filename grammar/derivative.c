@@ -19,7 +19,7 @@ struct alts {
     gnode *v, own[32];
     uint32_t n, cap;
 };
-/* Adds a node; drops G_NONE. */
+/* Adds a node unless it is G_NONE. */
 static void add_alt(struct alts *s, gnode n) {
     if (n == G_NONE) return;
     if (s->n == s->cap) {
@@ -292,7 +292,7 @@ static void make_classes(struct grammar *g) {
     g->n_cls = n;
 }
 
-/* Returns whether n has any text; for irregular nodes, as far as that is known so far. */
+/* Returns whether n matches any text; for irregular nodes, as far as is known so far. */
 static bool live_part(struct grammar *g, gnode n) {
     return gn_regular(g, n) ? gn_live(g, n) : gn(g, n)->flags & GF_LIVE;
 }
@@ -430,7 +430,7 @@ static int find_facts(struct grammar *g, struct err *e) {
 
 /* Returns whether n can begin with a left-recursive rule, whose expansion would never end. */
 static bool left_recursive(struct grammar *g, gnode n, int depth);
-/* Returns whether rule r can begin with itself; depth: nesting so far. */
+/* Returns whether rule r can begin with itself; depth: current depth of nesting. */
 static bool rule_left_recursive(struct grammar *g, uint32_t r, int depth) {
     if (g->rule[r].mark == 2) return false;
     if (g->rule[r].mark == 1) return true;

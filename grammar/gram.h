@@ -76,7 +76,7 @@ int grammar_of_json(struct grammar **out, const struct gram_vocab *v, bool objec
  * rejected with an error that names them. */
 int grammar_of_regex(struct grammar **out, const struct gram_vocab *v, const char *pattern,
                      size_t len, struct err *e);
-/* Makes a grammar of n texts. ERR_USAGE: no texts, or an empty one. */
+/* Creates a grammar that accepts n texts. ERR_USAGE: n is 0, or a text is empty. */
 int grammar_of_choices(struct grammar **out, const struct gram_vocab *v, const char *const *text,
                        int n, struct err *e);
 /* Compiles a GBNF grammar: rules `name ::= ...` with "texts", [classes], (groups), | * + ? {m,n},
@@ -119,7 +119,7 @@ void grammar_free(struct grammar *g);
 /* Returns how many bytes of memory a grammar uses, including cached derivatives and masks; at most
  * GRAM_BYTES_MAX, plus GRAM_MASKS_MAX for the masks. */
 enum { GRAM_BYTES_MAX = 64 << 20, GRAM_MASKS_MAX = 64 << 20 };
-/* Returns the memory that the grammar takes, with cached masks. */
+/* Returns the memory used by the grammar, including cached masks. */
 size_t grammar_bytes(struct grammar *g);
 /* Returns whether a limit was reached, so that no answer can use the grammar any more. Returns
  * false while it is in use. */
@@ -157,8 +157,8 @@ int64_t gram_least(const struct gram_state *s);
 /* Appends the tokens of a shortest text that completes the answer; none if it is complete. Returns
  * false if no such text is known. */
 bool gram_way_out(const struct gram_state *s, struct ids *out);
-/* Returns whether the text can be completed with at most `most` tokens. Returns false if that is
- * unknown. Takes about a microsecond if many tokens are needed. */
+/* Returns whether the text can be completed with at most `most` tokens; false if that is unknown.
+ * Takes about a microsecond if many tokens are needed. */
 bool gram_ends_within(const struct gram_state *s, int64_t most);
 /* Returns whether the text so far is complete. */
 bool gram_may_end(const struct gram_state *s);

@@ -213,8 +213,8 @@ int grammar_full(const struct grammar *g, struct err *e);
 /* Seals g and returns it in *out. Frees it if rc is an error or sealing fails. */
 int grammar_done(struct grammar **out, struct grammar *g, gnode root, int rc, struct err *e);
 
-/* Checks the step limit and cancellation; called by gram_spend() from time to time. False: the work
- * must stop. */
+/* Checks the step limit and cancellation; called by gram_spend() now and then. False: the work must
+ * stop. */
 bool gram_spend_more(struct grammar *g);
 /* Counts n steps of work. Returns false, with g->full set, if the limit is reached or the caller
  * has cancelled. */
@@ -266,17 +266,18 @@ gnode gn_and(struct grammar *g, gnode a, gnode b);
 gnode gn_ands(struct grammar *g, const gnode *v, size_t n);
 /* Returns the complement: all texts that a does not match. */
 gnode gn_not(struct grammar *g, gnode a);
-/* Returns a repeated lo to hi times; hi GRAM_INF: without limit. */
+/* Returns a node for a repeated lo to hi times; hi GRAM_INF: no upper limit. */
 gnode gn_rep(struct grammar *g, gnode a, uint32_t lo, uint32_t hi);
-/* Returns the node for a or the empty text. */
+/* Returns a node for a or the empty text. */
 gnode gn_opt(struct grammar *g, gnode a);
 /* Returns the concatenation of the n languages v. */
 gnode gn_cats(struct grammar *g, const gnode *v, size_t n);
-/* Returns the language of digits that complete a number divisible by `by`; rest: so far. */
+/* Returns the language of digits that complete a number divisible by `by`; rest: remainder so
+ * far. */
 gnode gn_mod(struct grammar *g, uint32_t by, uint32_t rest);
 /* Returns the node that refers to the rule. */
 gnode gn_rule(struct grammar *g, uint32_t rule);
-/* Returns the language of the remaining members of pick; bits: those already used. */
+/* Returns the language of the remaining members of `pick`; bits: members already used. */
 gnode gn_pick(struct grammar *g, uint32_t pick, uint32_t count, uint64_t bits);
 /* Creates a G_PICK or G_NAMED node; the fields of d are described at enum gkind. */
 gnode gn_members(struct grammar *g, struct gnode_data d);
@@ -324,7 +325,7 @@ static inline bool gtail_named(const struct grammar *g, uint32_t tail) {
 
 /* Sets *c to the start of the grammar. Defined in gram_step.c, like the next two. */
 void gconf_start(struct grammar *g, struct gconf *c);
-/* Computes the configuration after a byte; without items, no text continues. */
+/* Computes the configuration after a byte; it has no items if no text continues. */
 void gconf_step(struct grammar *g, const struct gconf *in, uint8_t byte, struct gconf *out);
 /* Sets *out to the position at which only the stack `tail` is left to match. name: the member name
  * being written; NULL: unknown. */
@@ -449,7 +450,7 @@ void gchars_release(struct gchars *c);
 /* Returns the language of one character of the set c, in UTF-8. escaped: as in a JSON string, with
  * escapes only where required and \u00xx only if there is no shorter one. */
 gnode gn_chars(struct grammar *g, const struct gchars *c, bool escaped);
-/* Returns the language of any character; escaped: as in a JSON string. */
+/* Returns the language of any character; escaped: written as in a JSON string. */
 gnode gn_char_any(struct grammar *g, bool escaped);
 /* Returns the language of one character of a JSON string, in any spelling that JSON allows. */
 gnode gn_char_json(struct grammar *g);

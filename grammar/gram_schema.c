@@ -18,7 +18,7 @@ enum { RULES_MAX = 20000, SET_MAX = 256, BUCKETS = 8192, DEEP = 32 };
 
 /* ---- messages ---- */
 
-/* Appends the path from `at` to `to`, a part of it. */
+/* Appends the path from `at` to its descendant `to`. */
 static void path_to(const struct json *at, const struct json *to, struct buf *b) {
     int64_t i = 0;
     for (const struct json *x = json_first(at); x && at != to; x = json_next(x), i++) {
@@ -32,7 +32,7 @@ static void path_to(const struct json *at, const struct json *to, struct buf *b)
     }
 }
 
-/* Appends the path of `at` in the schema, and ": "; nothing for the root. */
+/* Appends the path of `at` in the schema and ": "; appends nothing for the root. */
 static void path_of(const struct sc *c, const struct json *at, struct buf *b) {
     buf_str(b, "");
     path_to(c->root, at, b);
@@ -220,7 +220,7 @@ static uint32_t type_bit(const char *s) {
     return 0;
 }
 
-/* Returns the types that `type` and `nullable` allow; without `type`, all. */
+/* Returns the types that `type` and `nullable` allow; all types without `type`. */
 static uint32_t types_of(struct sc *c, const struct json *schema) {
     const struct json *t = json_get(schema, "type");
     uint32_t bits = 0;
@@ -501,14 +501,14 @@ static uint64_t due_cost(const struct json *branch) {
                       json_len(json_get(branch, "required")));
 }
 
-/* Returns the target of a $ref; s itself if it has none or it cannot be resolved. */
+/* Returns the target of a $ref, or s itself if it has none or it cannot be resolved. */
 static const struct json *follow_ref(struct sc *c, const struct json *s) {
     const char *ref = json_str(json_get(s, "$ref"));
     const struct json *to = ref ? sc_resolve(c, s, ref) : NULL;
     return to ? to : s;
 }
 
-/* Returns whether no value can satisfy both a and b; false if that is not certain. */
+/* Returns whether it is certain that no value can satisfy both a and b. */
 static bool are_disjoint(struct sc *c, const struct json *a, const struct json *b) {
     a = follow_ref(c, a);
     b = follow_ref(c, b);
@@ -534,7 +534,7 @@ static bool are_disjoint(struct sc *c, const struct json *a, const struct json *
     return false;
 }
 
-/* Returns whether all schemas in the list are disjoint; false if that is not certain. */
+/* Returns whether it is certain that all schemas in the list are disjoint. */
 static bool all_disjoint(struct sc *c, const struct json *list) {
     int64_t n = 0;
     for (const struct json *a = json_first(list); a; a = json_next(a))
@@ -656,7 +656,7 @@ static void plain_values(struct sc *c) {
     g->plain[g->n_plain++] = p;
 }
 
-/* Makes the nodes that all values share, such as separators. */
+/* Creates the nodes that all values share, such as separators. */
 static void start_schema(struct sc *c) {
     struct grammar *g = c->g;
     static const char *const colon[] = {":", ": ", ":"}, *const comma[] = {",", ", ", ","};
@@ -674,7 +674,6 @@ static void start_schema(struct sc *c) {
     plain_values(c);
 }
 
-/* Frees what compiling needed. */
 static void finish_schema(struct sc *c) {
     for (uint32_t i = 0; i < c->n_rule; i++) sc_release(&c->rule[i].set);
     free(c->rule);

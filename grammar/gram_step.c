@@ -61,7 +61,7 @@ static uint32_t push(struct grammar *g, gnode node, uint32_t parent) {
 
 /* ---- expansion ---- */
 
-/* Adds (head, tail) unless it is there; sets the grammar's error at the limit. */
+/* Adds (head, tail) unless it is already present; sets the grammar's error at the limit. */
 static void add_item(struct grammar *g, struct gconf *c, gnode head, uint32_t tail) {
     bool there = false; /* no early exit, so that the compiler can vectorize */
     if (!gram_spend(g, 1 + (uint64_t)c->n / 8)) return;
@@ -223,7 +223,7 @@ static void expand_other(struct grammar *g, gnode n, uint32_t tail, struct gconf
     }
 }
 
-/* Adds the ways to begin n, followed by tail; within a limit of depth. */
+/* Adds the ways to begin n, followed by tail; the depth is limited. */
 static void expand_node(struct grammar *g, gnode n, uint32_t tail, struct gconf *out) {
     if (g->full) return;
     if (g->depth >= EXPAND_MAX) {

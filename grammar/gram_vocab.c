@@ -59,7 +59,6 @@ struct sorted { /* element for qsort(), which has no context argument */
     size_t n;
     int32_t id;
 };
-/* Compares tokens by their bytes, then by id, for qsort(). */
 static int cmp_tokens(const void *a, const void *b) {
     const struct sorted *s = a, *t = b;
     const int c = memcmp(s->s, t->s, s->n < t->n ? s->n : t->n);
@@ -204,7 +203,7 @@ static void finish_vocab(struct gram_vocab *v) {
 
 /* ---- sources ---- */
 
-/* Creates a view of n tokens without texts. ERR_DATA: too many. */
+/* Creates a vocabulary of n tokens without texts. ERR_DATA: too many. */
 static int start_vocab(struct gram_vocab **out, int64_t n, struct err *e) {
     if (n < 1 || n >= 1 << 24)
         return err_set(e, ERR_DATA,

@@ -26,7 +26,7 @@ void *grammar_grow(struct grammar *g, void *p, uint32_t *cap, uint32_t n, size_t
     return xreallocarray(p, to, size);
 }
 
-/* Sets the grammar's error unless it has one; returns G_NONE. */
+/* Sets the grammar's error unless one is already set; returns G_NONE. */
 static gnode fail_too_much(struct grammar *g, const char *what) {
     if (!g->full) g->full = what;
     return G_NONE;
@@ -173,7 +173,7 @@ static uint8_t kept_flags(const struct grammar *g, const struct gnode_data *d) {
     return f;
 }
 
-/* Returns the node equal to d, made if needed; list: parts of a G_ALT or G_AND. */
+/* Returns the node equal to d, creating it if needed. list: parts of a G_ALT or G_AND. */
 static gnode intern_node(struct grammar *g, struct gnode_data d, const gnode *list) {
     if (!gram_spend(g, 1 + (is_list(d.kind) ? d.b : 0)) && g->n_node > G_EPS) return G_NONE;
     if (g->n_node >= g->n_bucket) grow_buckets(g);
@@ -312,7 +312,6 @@ gnode gn_cat3(struct grammar *g, gnode a, gnode b, gnode c) {
 
 /* ---- alternatives ---- */
 
-/* Compares nodes by index, for qsort(). */
 static int by_index(const void *a, const void *b) {
     const gnode x = *(const gnode *)a, y = *(const gnode *)b;
     return (x > y) - (x < y);
@@ -402,7 +401,6 @@ struct headed { /* an alternative split into head and rest */
     gnode head, rest;
     uint32_t at; /* index in the list */
 };
-/* Compares by head, then by place, for qsort(). */
 static int by_head(const void *a, const void *b) {
     const struct headed *x = a, *y = b;
     return x->head != y->head ? (x->head > y->head) - (x->head < y->head)

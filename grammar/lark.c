@@ -151,7 +151,7 @@ static gnode slashed(struct bnf *b) {
     return regex_node(b, b->s + from, to - from, &o);
 }
 
-/* Parses the content of a group and its closing text; within a limit of nesting. */
+/* Parses the content of a group and its closing text; nesting is limited. */
 static gnode parse_group(struct bnf *b, const char *close) {
     if (b->nest >= NEST_MAX) return bnf_fail(b, "nested more than 200 deep");
     b->nest++;

@@ -229,7 +229,7 @@ static struct gleaf *leaf_make(struct grammar *g, gnode node) {
     return l;
 }
 
-/* Returns the cached tokens of a regular node; computed if needed. */
+/* Returns the cached tokens of a regular node, computing them if needed. */
 static const struct gleaf *leaf_of(struct grammar *g, gnode node) {
     if (!g->leaf) {
         g->leaf = xcalloc(LEAF_BUCKETS, sizeof *g->leaf);

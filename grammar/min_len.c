@@ -108,7 +108,6 @@ static void fill(struct grammar *g, const struct gpick *p, struct count *c, bool
     }
 }
 
-/* Compares numbers, for qsort(). */
 static int by_size(const void *a, const void *b) {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
@@ -165,7 +164,7 @@ static uint32_t measure_pick(struct grammar *g, const struct gnode_data *d, bool
 
 static uint32_t find_shortest(struct grammar *g, gnode n);
 
-/* Returns the shortest length of a union, or the longest part of an intersection. */
+/* Returns the minimum of the lengths in a union, or the maximum of those in an intersection. */
 static uint32_t measure_list(struct grammar *g, const struct gnode_data *d, bool search) {
     uint32_t len = d->kind == G_AND ? 0 : GRAM_INF;
     for (uint32_t i = 0; i < d->b; i++) {
@@ -232,7 +231,7 @@ static uint32_t measure_new(struct grammar *g, gnode n, bool search) {
     return GRAM_INF;
 }
 
-/* Returns the least bytes of the node's texts; GRAM_INF: none, or not found. */
+/* Returns the length of the node's shortest text in bytes; GRAM_INF: none, or not found. */
 static uint32_t measure_node(struct grammar *g, gnode n, bool search) {
     const uint32_t known = n < g->cap_least ? g->least[n].bytes : 0;
     if (known) return known == GRAM_INF ? GRAM_INF : known - 1;
@@ -261,14 +260,14 @@ static bool is_sooner(const struct hunt *h, uint32_t a, uint32_t b) {
     return x->all != y->all ? x->all < y->all : x->so_far > y->so_far;
 }
 
-/* Returns the hash slot of a node: its own or a free one. */
+/* Returns the hash slot of a node, or a free one for it. */
 static uint32_t *hunt_slot(struct hunt *h, gnode n) {
     uint32_t i = n * 2654435761u >> 20;
     while (h->slot[i] && h->v[h->slot[i] - 1].node != n) i = (i + 1) % SLOTS;
     return &h->slot[i];
 }
 
-/* Adds a state to the heap, unless its node was already reached in the same number of bytes or
+/* Adds a state to the heap unless its node was already reached in the same number of bytes or
  * fewer. */
 static void hunt_put(struct hunt *h, struct seen s) {
     uint32_t *slot = hunt_slot(h, s.node);

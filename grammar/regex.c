@@ -23,7 +23,7 @@ struct re {
     struct err *e;
 };
 
-/* Sets the error unless there is one; returns G_NONE. */
+/* Sets the error unless one is already set; returns G_NONE. */
 static gnode set_error(struct re *r, const char *what) {
     if (!r->rc)
         r->rc = err_set(r->e, ERR_DATA, "%s%s%s at byte %zu of '%s'", r->o.what ? r->o.what : "",
@@ -31,7 +31,7 @@ static gnode set_error(struct re *r, const char *what) {
     return G_NONE;
 }
 
-/* Returns whether input remains; false after an error. */
+/* Returns whether input remains and no error has occurred. */
 static bool has_more(const struct re *r) {
     return !r->rc && r->i < r->n;
 }
@@ -49,7 +49,7 @@ static bool take_text(struct re *r, const char *lit) {
 
 /* ---- characters ---- */
 
-/* Reads a character; an error if it is not valid UTF-8. */
+/* Reads a character; sets an error if it is not valid UTF-8. */
 static uint32_t next_char(struct re *r) {
     uint32_t cp = 0;
     const size_t n = utf8_decode(r->s + r->i, r->n - r->i, &cp);
@@ -87,7 +87,7 @@ static uint32_t hex_escape(struct re *r, int digits) {
     return x;
 }
 
-/* Adds the other case of ASCII letters. */
+/* Adds ASCII letters in the other case. */
 static void add_case(struct gchars *c) {
     const size_t n = c->n;
     for (size_t i = 0; i < n; i++)

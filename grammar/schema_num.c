@@ -200,7 +200,7 @@ struct conds {
     gnode v[CONDS_MAX];
     size_t n;
 };
-/* Adds a condition on the number; an error at the limit. */
+/* Adds a condition on the number; sets an error at the limit. */
 static void add_condition(struct sc *c, struct conds *s, const struct json *at, gnode n) {
     if (s->n == CONDS_MAX)
         sc_fail(c, at, "more than 64 conditions on one number");
@@ -208,7 +208,7 @@ static void add_condition(struct sc *c, struct conds *s, const struct json *at, 
         s->v[s->n++] = n;
 }
 
-/* Returns v's number; an error if v is not a number. */
+/* Returns v's number; sets an error if v is not a number. */
 static double number_at(struct sc *c, const struct json *v) {
     if (json_type(v) != JSON_NUM) sc_fail(c, v, "is not a number");
     return json_num(v, 0);

@@ -21,14 +21,14 @@ struct members {
     bool lost;   /* a pattern was dropped, so any name may match it */
 };
 
-/* Returns the index of a member; m->n: none. */
+/* Returns the index of a member; m->n: not found. */
 static uint32_t find_member(const struct members *m, const char *name) {
     uint32_t i = 0;
     while (i < m->n && strcmp(m->name[i], name) != 0) i++;
     return i;
 }
 
-/* Returns the index of a member, added if needed; an error at the limit. */
+/* Returns the index of a member, adding it if needed; sets an error at the limit. */
 static uint32_t add_member_name(struct sc *c, struct members *m, const char *name,
                                 const struct json *at) {
     const uint32_t i = find_member(m, name);
@@ -48,7 +48,7 @@ static uint32_t add_member_name(struct sc *c, struct members *m, const char *nam
     return m->n++;
 }
 
-/* Adds a patternProperties entry; one that cannot be enforced is reported. */
+/* Adds a patternProperties entry; reports one that cannot be enforced. */
 static void add_pattern(struct sc *c, struct members *m, const struct json *p) {
     const struct gregex o = {.escaped = !c->form.open, .search = true, .ecma = true};
     struct err e;
@@ -156,7 +156,7 @@ static gnode value(struct sc *c, const struct sc_set *set, const struct members 
     return sc_node(c, &out);
 }
 
-/* Returns the language of a member's name and colon; content: of the name. */
+/* Returns the language of a member's name and colon; content: the language of the name. */
 static gnode key_node(struct sc *c, gnode content) {
     if (c->form.bare_names) return gn_cat(c->g, content, c->colon);
     return gn_cat(c->g, gn_cat3(c->g, c->open, content, c->close), c->colon);

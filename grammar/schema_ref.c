@@ -57,7 +57,7 @@ static void find_ids(struct sc *c, const struct json *at, const char *base) {
         if (json_type(at) == JSON_ARR || !values_at(x)) find_ids(c, x, base);
 }
 
-/* Finds all $id and $anchor of the schema, on the first call. */
+/* Finds all $id and $anchor members of the schema, on the first call. */
 static void know_ids(struct sc *c) {
     if (!c->ids_known) find_ids(c, c->root, "");
     c->ids_known = true;
@@ -125,7 +125,7 @@ static const struct json *anchor(const struct json *at, const char *name, bool t
     return found;
 }
 
-/* Returns a member, or the element of an array with this number; NULL: none. */
+/* Returns a member, or an array's element if `name` is its number; NULL: not found. */
 static const struct json *member_of(struct sc *c, const struct json *at, const char *name) {
     char *end;
     if (!gram_spend(c->g, (uint64_t)json_len(at))) return NULL;

@@ -88,7 +88,7 @@ struct conds {
     uint32_t lo, hi;
 };
 
-/* Adds a condition on the string; an error at the limit. */
+/* Adds a condition on the string; sets an error at the limit. */
 static void add_condition(struct sc *c, struct conds *s, const struct json *at, gnode n) {
     if (n == c->g->any) return;
     if (s->n == CONDS_MAX) {

@@ -91,7 +91,7 @@ static void spell_from(const struct grammar *g, uint32_t way, uint32_t at) {
     }
 }
 
-/* Returns how many tokens the way takes; 0 for way 0. */
+/* Returns the number of tokens that the way takes; 0 for way 0. */
 static uint32_t way_tokens(const struct grammar *g, uint32_t way) {
     return way ? g->spelled[g->way[way].at].tokens : 0;
 }

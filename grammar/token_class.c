@@ -77,7 +77,7 @@ struct states {
     bool live, dead, loop, lost;
 };
 
-/* Adds a state; notes loops, and that states were lost at the limit. */
+/* Adds a state. Records loops and that states were lost at the limit. */
 static void add_state(struct states *s, gnode x) {
     for (int i = 0; i < s->n; i++)
         if (s->v[i] == x) {

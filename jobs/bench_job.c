@@ -9,7 +9,7 @@
 
 enum { ISAS = KERN_ISA_COUNT };
 
-/* Sets the types to time; text NULL: all with kernels. ERR_USAGE: unknown type. */
+/* Sets the types to measure; text NULL: all that have kernels. ERR_USAGE: unknown type. */
 static int pick_types(struct work *w, const char *text, bool wanted[QT_COUNT], struct err *e) {
     struct kern ref;
     kern_init(&ref, KERN_REF);
@@ -49,7 +49,7 @@ static void rate_cell(struct emit *m, double v, int decimals) {
         emit_cell_none(m);
 }
 
-/* Writes one row: the rates of a type, and relative to the reference kernels. */
+/* Writes the row of a type: its rates, and how they compare with those of the reference kernels. */
 static void type_row(struct emit *m, enum qtype t, enum kern_isa isa, const struct kern_rate *r,
                      const struct kern_rate *ref) {
     emit_row(m);
@@ -65,7 +65,7 @@ static void type_row(struct emit *m, enum qtype t, enum kern_isa isa, const stru
     rate_cell(m, r->packed_gmacs, 1);
 }
 
-/* Times the kernels of all wanted types; `seconds`: per measurement. */
+/* Measures the kernels of all wanted types; `seconds`: time per measurement. */
 static int bench_types(struct emit *m, const struct kern *k, int n_isa, const bool *wanted,
                        double seconds, struct err *e) {
     type_columns(m);
@@ -87,7 +87,7 @@ static int bench_types(struct emit *m, const struct kern *k, int n_isa, const bo
     return 0;
 }
 
-/* Times the float product; `seconds`: per measurement. */
+/* Measures the float product; `seconds`: time per measurement. */
 static int bench_gemm(struct emit *m, const struct kern *k, int n_isa, double seconds,
                       struct err *e) {
     static const int64_t tokens[] = {1, 2, 4, 8, 16, 64, 512};

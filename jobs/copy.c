@@ -12,7 +12,7 @@
 #include "base/progress.h"
 #include "report/manifest.h"
 
-/* Returns whether the key describes a shard; such keys differ after a split. */
+/* Returns whether the key describes a shard; these keys differ after a split. */
 static bool is_split_key(const char *key) {
     return strncmp(key, "split.", 6) == 0;
 }
@@ -30,14 +30,14 @@ struct sink {
     struct gguf_w *w;
     struct xxh128 *x;
 };
-/* Hashes and writes a piece of a tensor. */
+/* Hashes a piece of a tensor and writes it. */
 static int put_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) {
     struct sink *s = ud;
     xxh128_add(s->x, data, (size_t)n);
     return gguf_w_data(s->w, data, n, e);
 }
 
-/* Copies all tensors; hex: receives their hashes, which are compared with a manifest's. */
+/* Copies all tensors. hex receives their hashes, which are compared with a manifest's. */
 static int put_tensors(const struct gguf *g, struct gguf_w *w, char (*hex)[33],
                        struct copy_report *r, struct err *e) {
     struct manifest *known;
@@ -70,7 +70,7 @@ static int put_tensors(const struct gguf *g, struct gguf_w *w, char (*hex)[33],
 
 /* ---- reading back ---------------------------------------------------------------------------- */
 
-/* Sets and returns the error for data that read back differently. */
+/* Sets and returns the error for data that differs when read back. */
 static int fail_different(const char *path, const char *what, const char *name, struct err *e) {
     return err_set(e, ERR_SYS,
                    "%s: %s \"%s\" reads back different from the data written; the disk or the "

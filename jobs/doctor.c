@@ -46,7 +46,7 @@ static void first_word(char out[64], const char *text) {
     snprintf(out, 64, "%.*s", (int)strcspn(text, " "), text);
 }
 
-/* Adds the table of libraries and their versions; line_editor NULL: none is used. */
+/* Adds the table of libraries and their versions; line_editor NULL: not used. */
 static void emit_libs(struct emit *m, const char *line_editor) {
     char pcre[64] = "?", pcre_short[64], xxh[32];
     if (pcre2_config(PCRE2_CONFIG_VERSION, NULL) < (int)sizeof pcre)
@@ -258,7 +258,7 @@ static void doctor_models(struct emit *m) {
     }
 }
 
-/* Emits how a model file would run here, and what is slow. */
+/* Emits how a model file would run on this machine, and what would be slow. */
 static int doctor_model(struct work *w, const char *path, struct emit *m, struct err *e) {
     struct gguf *g;
     struct dry_program o;

@@ -113,7 +113,7 @@ static int add_line(struct lines *l, const char *s, size_t n, long long no, cons
     return 0;
 }
 
-/* Reads a record. ERR_DATA: no complete answer. */
+/* Reads a record. ERR_DATA: it has no complete answer. */
 static int lines_open(struct lines *l, const char *path, struct err *e) {
     size_t len = 0;
     long long no = 0;
@@ -250,7 +250,7 @@ static const char *content_of(const struct line *l) {
     return text ? text : "";
 }
 
-/* Decides how the answer differs from the recorded one. */
+/* Classifies how the answer differs from the recorded one. */
 static void judge_answer(const struct line *l, struct seen *x) {
     struct json *now = NULL;
     struct err ignored;
@@ -314,7 +314,7 @@ static int64_t longest(const struct lines *l, const int *index, int n, int64_t t
     return most;
 }
 
-/* Writes a token's text for display; id -1: the end. */
+/* Writes a token's text for display; id -1: the end of the text. */
 static void token_text(const struct tok *t, int32_t id, char out[100]) {
     struct buf b = {0};
     if (id >= 0) tok_decode(t, id, true, &b);
@@ -322,7 +322,7 @@ static void token_text(const struct tok *t, int32_t id, char out[100]) {
     buf_release(&b);
 }
 
-/* Asks the server all selected requests and judges the answers. */
+/* Sends all selected requests to the server and judges the answers. */
 static int ask_all(struct server *s, const struct model *m, const struct replay_opts *o,
                    const struct lines *l, const int *index, struct side *x, struct err *e) {
     const double t0 = progress_now_s();
@@ -348,7 +348,7 @@ static int ask_all(struct server *s, const struct model *m, const struct replay_
     return 0;
 }
 
-/* Opens a session and a server in this process, and asks all requests. */
+/* Opens a session and a server in this process, and sends it all requests. */
 static int ask_in_session(struct work *w, const struct replay_opts *o, struct model *m,
                           const struct lines *l, const int *index, struct side *x, struct err *e) {
     struct session *s = NULL;
@@ -395,7 +395,7 @@ static int ask_in_session(struct work *w, const struct replay_opts *o, struct mo
     return rc;
 }
 
-/* Opens the model of a side and asks it all requests. */
+/* Opens the model of a side and sends it all requests. */
 static int ask_model(struct work *w, const struct replay_opts *o, const struct lines *l,
                      const int *index, int n, struct side *x, struct err *e) {
     struct model *m = NULL;
@@ -419,7 +419,7 @@ struct result {
     bool has_base;
 };
 
-/* Returns how many answers are unchanged. */
+/* Returns the number of unchanged answers. */
 static int64_t n_kept(const struct side *s) {
     int64_t n = 0;
     for (int i = 0; i < s->n; i++) n += is_kept(s->v[i].kind);

@@ -108,7 +108,7 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
     return 0;
 }
 
-/* Decides how two tensors of the same name differ, and by how much if requested. */
+/* Decides how two tensors of the same name differ, and measures by how much if requested. */
 static int classify_row(struct diff *d, struct row *r, struct progress *p, struct err *e) {
     bool same = true;
     if (!same_shape(r->a, r->b)) {
@@ -179,7 +179,7 @@ static uint64_t count_different(const struct gguf_kv *a, const struct gguf_kv *b
     return n;
 }
 
-/* Writes a row for a key; a or b NULL: only the other file has it. */
+/* Writes a row for a key; a or b is NULL if only the other file has it. */
 static void key_row(struct diff *d, struct emit *m, const char *key, const struct gguf_kv *a,
                     const struct gguf_kv *b) {
     struct buf v = {0};
@@ -209,12 +209,12 @@ static void key_row(struct diff *d, struct emit *m, const char *key, const struc
     buf_release(&v);
 }
 
-/* Returns whether the key describes a shard; such keys are not compared. */
+/* Returns whether the key describes a shard; these keys are not compared. */
 static bool is_split_key(const char *key) {
     return strncmp(key, "split.", 6) == 0;
 }
 
-/* Writes and counts all keys that differ; show: as a visible table. */
+/* Writes and counts all keys that differ; show: the table is visible. */
 static void compare_keys(struct diff *d, struct emit *m, bool show) {
     emit_table(m, "keys", show ? "metadata" : NULL);
     emit_col(m, "key", "key");
@@ -281,7 +281,7 @@ static void cell_type(struct emit *m, const struct gguf_tensor *t) {
         emit_cell_none(m);
 }
 
-/* Adds the table of tensors that differ; without d->list it is not shown to readers. */
+/* Adds the table of tensors that differ; readers see it only if d->list is set. */
 static void emit_tensors(const struct diff *d, struct emit *m) {
     bool some = d->list && d->count[SAME] < d->n_rows;
     emit_table(m, "tensors", some ? "tensors" : NULL);

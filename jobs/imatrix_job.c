@@ -31,7 +31,7 @@ static int pick_form(const struct imatrix_job_opts *a, enum imat_form *form, str
     return 0;
 }
 
-/* Formats the experts of a layer with the fewest tokens as "id:tokens id:tokens ...". */
+/* Formats the layer's experts with the fewest tokens as "id:tokens id:tokens ...". */
 static void worst_experts(const struct cover_layer *l, char *out, size_t size) {
     size_t n = 0;
     for (int i = 0; i < 4 && i < l->n && n < size; i++)

@@ -23,13 +23,12 @@ struct sums {
     double unseen, rare, few, share, least, median;
 };
 
-/* Compares two doubles, for qsort(). */
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
-/* Adds a layer's coverage to *s; tokens [n]: per expert; weight: of the layer. */
+/* Adds a layer's coverage to *s. tokens [n]: tokens per expert; weight: weight of the layer. */
 static void add_sums(struct sums *s, const double *tokens, int64_t n, double weight) {
     double *v = xmalloc((size_t)n * sizeof *v);
     memcpy(v, tokens, (size_t)n * sizeof *v);
@@ -58,7 +57,7 @@ static void emit_sums(struct emit *r, const char *name, int64_t n_tokens, const 
     emit_cell_num(r, s->median, 0);
 }
 
-/* Adds the table before, after the selection and for a random one. */
+/* Adds a table that compares the tokens before, after the selection, and after a random one. */
 static void emit_choices(struct emit *r, const struct candidates *c, const double *had,
                          const double *got, int64_t n_tokens) {
     static const char *const col[][2] = {
@@ -84,7 +83,7 @@ static void emit_choices(struct emit *r, const struct candidates *c, const doubl
     emit_sums(r, "at random", n_tokens, &drawn);
 }
 
-/* Adds the table of experts' tokens by layer, before and after. */
+/* Adds the table of experts' tokens per layer, before and after the selection. */
 static void emit_layers(struct emit *r, const struct candidates *c, const double *had,
                         const double *got) {
     static const char *const col[][2] = {
@@ -166,7 +165,7 @@ static int read_have(const struct candidates *p, const char *path, double *token
     return rc;
 }
 
-/* Selects texts for rarely used experts, and writes them. */
+/* Selects texts for rarely used experts and writes them. */
 static int choose_texts(struct work *w, const struct select_args *a, const struct model *model,
                         const struct imatrix_opts *o, const struct candidates *p, const double *had,
                         struct emit *r, struct err *e) {

@@ -35,7 +35,7 @@ struct totals {
     uint64_t n_bytes;
 };
 
-/* Adds a tensor to the totals, in all and by type. */
+/* Adds a tensor to the totals, overall and by type. */
 static void count_tensor(struct totals *t, const char *name, int64_t n_elems, uint64_t n_bytes) {
     int i = 0;
     while (i < t->n_types && strcmp(t->type[i].name, name) != 0) i++;
@@ -53,7 +53,7 @@ static double bits_per_weight(uint64_t n_bytes, int64_t n_elems) {
     return n_elems ? 8.0 * (double)n_bytes / (double)n_elems : 0.0;
 }
 
-/* Adds parameters, size, bits per weight and the number of tensors. */
+/* Adds the numbers of parameters and tensors, the size, and bits per weight. */
 static void emit_totals(struct emit *m, const struct totals *t, uint64_t file_bytes) {
     char size[48];
     emit_fmt_bytes(size, file_bytes);
@@ -95,7 +95,7 @@ static void begin_tensors(struct emit *m) {
     emit_col(m, "size_bytes", "bytes");
     emit_col(m, "file", NULL);
 }
-/* Adds a tensor's row; dim: its n dimensions; file: the number of its shard from 0. */
+/* Adds a tensor's row; dim: its n dimensions; file: index of its shard, from 0. */
 static void emit_tensor(struct emit *m, const char *name, const char *type, const int64_t *dim,
                         int n, uint64_t n_bytes, int file) {
     struct buf shape = {0};
@@ -111,7 +111,7 @@ static void emit_tensor(struct emit *m, const char *name, const char *type, cons
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* Adds the table of metadata; --keys none: nothing. */
+/* Adds the table of metadata; nothing with --keys none. */
 static void emit_keys(struct emit *m, const struct gguf *g, const struct inspect_opts *a) {
     struct buf v = {0};
     if (strcmp(a->keys, "none") == 0) return;
@@ -184,7 +184,7 @@ static void emit_ends(struct emit *m, const struct gguf *g) {
     ids_release(&ends);
 }
 
-/* Adds everything known from a GGUF file's headers. */
+/* Adds everything that a GGUF file's headers contain. */
 static void inspect_gguf(struct emit *m, struct gguf *g, const struct inspect_opts *a) {
     struct totals t = {0};
     const char *arch = gguf_str_or(g, "general.architecture", NULL);
@@ -334,7 +334,7 @@ static int inspect_ggufs(struct emit *m, const char *path, bool *found, struct e
     return rc;
 }
 
-/* Adds everything known from a safetensors file's header. */
+/* Adds everything that a safetensors file's header contains. */
 static int inspect_safetensors(struct emit *m, const char *path, const struct inspect_opts *a,
                                struct err *e) {
     struct st *s;
@@ -403,7 +403,7 @@ static int inspect_imat(struct emit *m, const char *path, const char *format, st
     return 0;
 }
 
-/* Describes a file of base logits. */
+/* Describes a base logits file. */
 static int inspect_kld(struct emit *m, const char *path, struct err *e) {
     struct kld_r *r;
     char size[48];

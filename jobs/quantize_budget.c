@@ -55,7 +55,7 @@ bool budget_detail(const struct budget_args *b) {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-/* Parses --prefer: the weight of speed, 0 for quality and 1 for speed. */
+/* Parses --prefer into the weight of speed: 0 for quality, 1 for speed. */
 static int parse_speed(const char *text, double *out, struct err *e) {
     char *end;
     *out = 0;
@@ -165,12 +165,12 @@ static void set_release(struct set *s) {
 
 /* ---- the front ------------------------------------------------------------------------------- */
 
-/* Returns the milliseconds of reading a number of bytes, at --bandwidth or 1 TB/s. */
+/* Returns the time in milliseconds for reading a number of bytes, at --bandwidth or 1 TB/s. */
 static double ms_of(const struct budget_args *b, double bytes) {
     return 1e3 * bytes / (b->bandwidth ? (double)b->bandwidth : 1e12);
 }
 
-/* Emits the trade-off between speed and quality, and draws it. */
+/* Emits the trade-off between speed and quality as a table and a drawing. */
 static int emit_front(struct set *s, struct emit *m, struct err *e) {
     struct mix_point pt[MIX_FRONT];
     static const struct plot_axes axes = {.title = "time per token against predicted KL divergence",
@@ -214,7 +214,7 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
 
 enum { GATE_CTX = 512, GATE_CHUNKS = 100 };
 
-/* Decides whether a mix is kept or is replaced by the best plain recipe that fits. */
+/* Decides whether to keep a mix or replace it by the best plain recipe that fits. */
 static int judge(struct set *s, int i, struct err *e) {
     const struct quantize_opts *q = s->q;
     char *prefix = xasprintf("%s.", s->out[i]);
@@ -298,8 +298,8 @@ static void emit_mixes(const struct set *s, struct emit *m) {
     }
 }
 
-/* Returns the size of the smallest requested file. For --vram, returns the card's size, which a
- * file exceeds at most by its embeddings. */
+/* Returns the size of the smallest requested file. For --vram, returns the card's size; a file
+ * exceeds that by its embeddings at most. */
 static uint64_t least_ask(const struct set *s) {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < s->n; i++) {
@@ -309,7 +309,7 @@ static uint64_t least_ask(const struct set *s) {
     return least;
 }
 
-/* Makes all outputs; with sequential texts, block by block. */
+/* Writes all outputs; with sequential texts, block by block. */
 static int make_files(struct set *s, struct err *e) {
     if (!s->sequential->n || s->q->dry_run) return quantize_run_many(s->opts, s->n, s->r, e);
     for (int i = 0; i < s->n; i++) {
@@ -319,7 +319,7 @@ static int make_files(struct set *s, struct err *e) {
     return 0;
 }
 
-/* Finds and makes all mixes, then judges them. */
+/* Searches and writes all mixes, then judges them. */
 static int run_set(struct set *s, struct emit *m, struct err *e) {
     if (s->b->gate.n && (s->q->dry_run || s->q->split_max))
         return err_set(e, ERR_USAGE, "--gate cannot be used with --dry-run or --split-max");

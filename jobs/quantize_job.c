@@ -210,8 +210,8 @@ static void emit_many(struct emit *m, const struct quantize_opts *o,
     }
 }
 
-/* Does not warn about a missing entry for the output tensor: matrices seldom have one, and the
- * usual types of that tensor need none. */
+/* Warns about tensors without an entry in the importance matrix, except the output tensor: matrices
+ * seldom have one for it, and its usual types need none. */
 void quantize_warn(const char *imatrix, const struct quantize_report *r) {
     const char *first = NULL;
     int64_t n = 0;
@@ -327,7 +327,7 @@ static int sequential(struct work *w, const struct quantize_job_opts *a,
     return sequential_quantize(w, &so, r, e);
 }
 
-/* Quantizes to all recipes at once, or shows what would be made. */
+/* Quantizes with all recipes at once, or shows what would be written. */
 static int run_recipes(struct work *w, const struct quantize_job_opts *a, char **recipe,
                        const struct quant_override *ov, struct emit *m, struct err *e) {
     struct quantize_opts o[MAX_RECIPES];

@@ -5,7 +5,7 @@
 #include "base/num.h"
 #include "quantize/quantize.h"
 
-/* Writes the row of a recipe; model: its sizes too, or NULL. */
+/* Writes the row of a recipe; model: its sizes for that model too, or NULL. */
 static int emit_recipe(struct emit *m, const char *name, const char *model, const char *imatrix,
                        struct err *e) {
     const char *about = recipe_about(name);
@@ -25,7 +25,7 @@ static int emit_recipe(struct emit *m, const char *name, const char *model, cons
     return 0;
 }
 
-/* Lists all recipes; model: with sizes, or NULL. */
+/* Lists all recipes; model: their sizes for that model too, or NULL. */
 static int emit_recipes(const char *model, const char *imatrix, struct emit *m, struct err *e) {
     int rc = 0;
     emit_table(m, "recipes", "");

@@ -40,8 +40,8 @@ struct replay {
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Returns the path of an input: `given`, or the recorded name next to the file. NULL: without
- * `given`, no plain file name is recorded. Free the result. */
+/* Returns the path of an input: `given`, or the recorded name in the file's folder. NULL: `given`
+ * is NULL and no plain file name is recorded. Free the result. */
 static char *beside(const struct replay *r, const char *given, const char *name) {
     if (given) return xstrdup(given);
     if (!*name || strchr(name, '/')) return NULL;
@@ -169,7 +169,7 @@ static int write_types(const struct replay *r, const char *path, struct err *e) 
     return rc;
 }
 
-/* Quantizes the source as the record says, to a copy. */
+/* Quantizes the source to a copy, as the record specifies. */
 static int make_again(struct replay *r, struct err *e) {
     struct quantize_report q;
     struct quantize_opts o = {.in = r->source_path,
@@ -233,7 +233,7 @@ static int same_file(const char *a, const char *b, bool *same, int64_t *at, stru
     return rc;
 }
 
-/* Compares the copy with the file, byte by byte and by tensor. */
+/* Compares the copy with the file by bytes and by tensors. */
 static int compare_copy(const struct replay *r, struct verdict *v, struct err *e) {
     struct gguf *n;
     int shards = gguf_n_shards(r->g), rc = 0;
@@ -285,7 +285,7 @@ static void remove_copy(const struct replay *r) {
     remove(r->copy);
 }
 
-/* Frees r, and deletes the copy unless it was requested. */
+/* Frees r and deletes the copy unless it was requested. */
 static void release_replay(struct replay *r) {
     remove_copy(r);
     for (int i = 0; i < 2; i++)
@@ -309,7 +309,7 @@ static void release_replay(struct replay *r) {
     gguf_close(r->source);
 }
 
-/* Reads the record, makes the file again and compares; *equal: to the byte. */
+/* Reads the record, makes the file again and compares. *equal: all bytes are equal. */
 static int run_replay(struct replay *r, const struct replay_opts *o, struct emit *m, bool *equal,
                       struct err *e) {
     struct verdict v;

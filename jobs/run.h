@@ -89,7 +89,7 @@ struct constrain_opts run_constrain(const struct run *r, const char *prompt);
 /* Appends "; the grammar overruled 3 of 40 tokens and forced 12"; nothing without a grammar. */
 void run_overruled(const struct run_answer *a, struct buf *out);
 /* Renders the conversation without the messages that talk_write() skips, and fills `out` with the
- * prompt's tokens. gen: with the generation prompt. text: receives the rendered text, or NULL. */
+ * prompt's tokens. gen: with the generation prompt. text receives the rendered text, or is NULL. */
 int run_render(struct run *r, int skip, bool gen, struct ids *out, struct buf *text, struct err *e);
 /* Generates and streams an answer to r->talk, without adding it there. After ERR_INTR, a holds the
  * answer so far. */

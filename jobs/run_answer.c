@@ -172,7 +172,7 @@ static void on_text(void *ud, const char *s, size_t n) {
         a->r->view.text(a->r->view.ud, a->text.data + before, a->text.len - before);
 }
 
-/* Creates the parser of the answer and feeds it the text so far. */
+/* Creates the parser for the answer and feeds it the text so far. */
 static int new_parse(struct run *r, struct run_answer *a, struct err *e) {
     enum tool_think think = toolfmt_think_of(r->fmt, a->prompt_end.data);
     const char *tools = r->talk.tools;
@@ -236,7 +236,7 @@ static int generate(struct run *r, struct run_answer *a, bool special, int64_t m
     return rc;
 }
 
-/* Ends the view of an answer, also one that was interrupted. Returns rc, or an error. */
+/* Ends the view of an answer, even of an interrupted one. Returns rc, or an error. */
 static int finish_answer(struct run *r, struct run_answer *a, int rc, struct err *e) {
     struct err own;
     if (rc && rc != ERR_INTR) return rc;
@@ -321,7 +321,6 @@ void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, stru
 
 enum { DEFAULT_TEXT = 512, DEFAULT_CTX = 8192, MAX_INPUT = 64 << 20 };
 
-/* Reads the conversation of --chat. */
 static int read_chat_file(struct run *r, struct err *e) {
     char *text = NULL;
     size_t len = 0;

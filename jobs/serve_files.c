@@ -84,7 +84,7 @@ static struct serve_file *add_file(struct serve_files *f, const char *path) {
 
 /* ---- reading headers ---- */
 
-/* Returns the cache bytes of one sequence; a huge number on overflow. */
+/* Returns the cache size of one sequence in bytes; a huge number on overflow. */
 static uint64_t kv_bytes(const struct serve_files *f, const struct sizes *z, int64_t n_ctx) {
     const struct kv_rows rows = kv_type_rows(f->kv_k, f->kv_v);
     uint64_t kv;
@@ -132,7 +132,7 @@ static void describe(struct serve_file *x, const struct gguf *g) {
     x->n_bytes = gguf_file_bytes(g);
 }
 
-/* Sets the file's sampling: its own, changed by the options. */
+/* Sets the file's sampling parameters: its own, overridden by the options. */
 static int read_sampling(const struct serve_job_opts *a, const struct gguf *g, struct serve_file *x,
                          struct err *e) {
     struct run_set set;
@@ -206,7 +206,8 @@ static bool read_file(struct serve_files *f, struct serve_file *x, struct sizes 
 /* ---- memory ---- */
 
 /* Returns how much memory a loaded file takes without its contexts. Packing needs another 1/15 of
- * the weights and twice the work buffers (runtime/engine/pack.c), else weights stay unpacked. */
+ * the weights and twice the work buffers (runtime/engine/pack.c); without that memory, weights stay
+ * unpacked. */
 static uint64_t own_bytes(const struct serve_files *f, const struct serve_file *x,
                           const struct sizes *z) {
     const int64_t rows = ROWS + f->a->parallel;
@@ -248,7 +249,7 @@ static uint64_t share(uint64_t all, uint64_t least, const uint64_t *own, int n) 
     return out;
 }
 
-/* Returns how much memory all loaded files together may take. */
+/* Returns how much memory all loaded files together may use. */
 static uint64_t all_bytes(const struct serve_files *f) {
     const uint64_t device = device_free(f->w);
     if (device) return device;
@@ -340,7 +341,7 @@ static int check_memory(struct serve_files *f, const struct sizes *z, struct err
 
 /* ---- names and the default file ---- */
 
-/* Gives the files the names of --alias. ERR_USAGE: two have the same name. */
+/* Assigns the names of --alias to the files. ERR_USAGE: two files have the same name. */
 static int name_all(struct serve_files *f, struct err *e) {
     struct str_list alias = {0};
     if (f->a->alias && f->n == 1) work_list_add(f->w, &alias, f->a->alias);
@@ -404,7 +405,7 @@ static int add_path(struct serve_files *f, struct sizes **z, const char *path, s
     return rc;
 }
 
-/* Chooses the model for requests that name none. */
+/* Chooses the model for requests that do not name one. */
 static int first_file(struct serve_files *f, struct err *e) {
     int good = -1;
     for (int i = f->n; i-- > 0;)

@@ -29,13 +29,13 @@ enum { MAX_KEYS_FILE = 1 << 20, MAX_TEMPLATE = 4 << 20, LEAST_KEY = 16, LEAST_BO
 
 /* ---- keys ---- */
 
-/* Returns whether the address is reachable from this machine only. */
+/* Returns whether the address is reachable only from this machine. */
 static bool is_loopback(const char *host) {
     return strncmp(host, "unix:", 5) == 0 || strcmp(host, "localhost") == 0 ||
            strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
 }
 
-/* Adds an API key. ERR_USAGE: too short; where: its source in the message. */
+/* Adds an API key. where: its source, for messages. ERR_USAGE: too short. */
 static int add_key(struct work *w, struct str_list *keys, const char *key, const char *where,
                    struct err *e) {
     if (strlen(key) < LEAST_KEY)
@@ -65,7 +65,8 @@ static int read_keys(struct work *w, const struct serve_job_opts *a, struct str_
                      : err_set(e, ERR_USAGE, "%s: there is no key in this file", a->key_file);
 }
 
-/* Reads the file of --template; *out NULL: not given, or to be repaired. */
+/* Reads the file of --template; *out is NULL if none is given or the model's template is to be
+ * repaired. */
 static int read_template(struct work *w, const struct serve_job_opts *a, const char **out,
                          struct err *e) {
     char *text;
@@ -79,7 +80,7 @@ static int read_template(struct work *w, const struct serve_job_opts *a, const c
     return rc;
 }
 
-/* Reads and checks --preset; *out stays unchanged without one. */
+/* Reads and checks --preset; without it, leaves *out unchanged. */
 static int read_presets(const struct serve_job_opts *a, struct json **out, struct err *e) {
     if (!a->preset) return 0;
     TRY(json_read(out, a->preset, MAX_TEMPLATE, e));
@@ -124,7 +125,7 @@ static void say_files(const struct serve_opts *o, const char *url, uint64_t cont
              o->n_files, (double)o->max_bytes / mib);
 }
 
-/* Reports that the server listens, and where. */
+/* Reports that the server is listening, and its address. */
 static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o,
                       uint64_t context_bytes, const struct server *s) {
     const int port = serve_port(s);
@@ -168,7 +169,7 @@ static int run_server(const struct serve_job_opts *a, const struct serve_files *
     return rc;
 }
 
-/* Parses options with words as values. ERR_USAGE: unknown word. */
+/* Parses options whose values are words. ERR_USAGE: unknown word. */
 static int check_args(const struct serve_job_opts *a, struct serve_opts *o, struct err *e) {
     static const char *const think[] = {"auto", "on", "off"};
     /* in the order of enum guards_mode */

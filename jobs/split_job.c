@@ -34,7 +34,7 @@ static int count_shards(const struct gguf *g, uint64_t max, bool data_first, uin
     return n;
 }
 
-/* Adds the result: shards, total and largest size in bytes. */
+/* Adds the result: number of shards, total size and largest size in bytes. */
 static void emit_split(struct emit *m, const char *first, int n, uint64_t total, uint64_t largest,
                        const struct copy_report *r) {
     char size[48];

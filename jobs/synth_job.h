@@ -12,7 +12,7 @@ struct synth_job_opts {
 #include "commands/synth.def"
 };
 extern const struct synth_job_opts synth_usual;
-/* Makes a model with random weights and adds the result to m. */
+/* Writes a model with random weights and adds the result to m. */
 int synth_job_run(struct work *w, struct synth_job_opts *x, struct emit *m, struct err *e);
 
 #endif

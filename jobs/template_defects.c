@@ -220,7 +220,7 @@ int template_explain(const char *name, struct emit *m, struct err *e) {
     return 0;
 }
 
-/* Adds the linter's answer and tables. */
+/* Adds the linter's verdict and tables. */
 static void emit_lint(struct emit *m, const char *src, const struct chat_src *s,
                       const struct lint_report *r) {
     struct buf answer = {0};
@@ -356,7 +356,7 @@ static int keep_others(const struct chat_src *s, const char *dir, const char *na
     return rc;
 }
 
-/* Writes the repaired template to a folder, as the file for its name. */
+/* Writes the repaired template to a folder, in the file for its name. */
 static int store_in_folder(const char *dir, const struct chat_src *s, const char *name,
                            const struct buf *fixed, struct err *e) {
     char *main = path_of(dir, "default");

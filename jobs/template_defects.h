@@ -28,8 +28,8 @@ struct template_lint_opts {
 };
 /* Fills m with the known repairs and whether the source needs them. */
 int template_edits(const struct fix_opts *o, struct emit *m, struct err *e);
-/* Repairs a template and stores it where the options request it. Appends the diff to `diff`; fills
- * m with the diff, the whole new template, and each repair with a conversation that shows its
+/* Repairs a template and stores it where the options request. Appends the diff to `diff`. Fills m
+ * with the diff, the whole new template, and each repair with a conversation that shows its
  * effect. */
 int template_fix(struct work *w, const struct fix_opts *o, struct emit *m, struct buf *diff,
                  struct err *e);

@@ -60,7 +60,7 @@ static int write_cases(const char *path, const struct buf *text, struct err *e) 
     return rc;
 }
 
-/* Runs the script with both files. ERR_SYS: it fails. */
+/* Runs the script with both files. ERR_SYS: it failed. */
 static int run_python(const char *script, const char *cases, const char *found, struct err *e) {
     extern char **environ;
     char *const argv[] = {(char[]){"python3"}, (char *)(uintptr_t)script, (char *)(uintptr_t)cases,

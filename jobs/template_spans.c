@@ -41,7 +41,7 @@ static void show_input(struct buf *shown, const struct buf *out, size_t from, si
     }
 }
 
-/* Writes the text with marked spans; forged spans are highlighted; color: with colors. */
+/* Appends the text with its spans marked and forged ones highlighted; color: in colours. */
 static void show_spans(struct buf *shown, const struct buf *out, const struct jinja_spans *s,
                        const struct chat_forged *f, int n, bool color) {
     const char *text = out->data ? out->data : "";
@@ -60,7 +60,7 @@ static void show_spans(struct buf *shown, const struct buf *out, const struct ji
     if (!out->len || text[out->len - 1] != '\n') buf_chr(shown, '\n');
 }
 
-/* Adds the row of a span of text and its origin. */
+/* Adds a row for a span of text and its origin. */
 static void emit_rows(struct emit *m, const struct jinja_spans *s, size_t start, size_t end,
                       int origin) {
     emit_row(m);

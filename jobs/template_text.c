@@ -84,7 +84,6 @@ int template_describe(const char *src, const char *name, struct emit *m, struct 
     return 0;
 }
 
-/* Parses a JSON file. */
 static int read_doc(struct jdoc *d, const char *path, struct err *e) {
     char *text;
     size_t len;
@@ -132,7 +131,7 @@ static void docs_release(struct docs *d) {
     if (d->has_special) jdoc_release(&d->special);
 }
 
-/* Fills *k from the options' files; release d afterwards, also on error. */
+/* Fills *k from the files that the options name; release d afterwards, even on error. */
 static int make_case(const struct render_opts *a, const struct chat_src *s, struct docs *d,
                      struct chat_case *k, struct err *e) {
     TRY(read_doc(&d->chat, a->chat ? a->chat : "-", e));
@@ -231,7 +230,8 @@ int template_diff(const char *path_a, const char *path_b, struct buf *out, struc
 
 /* ---- parse ----------------------------------------------------------------------------------- */
 
-/* Returns the call syntax by name, or the one of the template `src`; NULL: error. */
+/* Returns the call syntax with this name or, without a name, that of the template `src`; NULL:
+ * error. */
 static const struct toolfmt *choose_format(const char *name, const char *src, struct err *e) {
     const struct toolfmt *f = name ? toolfmt_find(name) : NULL;
     if (f) return f;

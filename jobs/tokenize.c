@@ -26,7 +26,7 @@ static bool only_gguf(const char *dir) {
     return !has && gguf_in_folder(dir);
 }
 
-/* Opens the tokenizer of a GGUF file or a folder; pre: pre-tokenizer, or NULL. */
+/* Opens the tokenizer of a GGUF file or a folder; pre: pre-tokenizer to use, or NULL. */
 static int load_tok(struct tok **t, const char *model, const char *pre, struct err *e) {
     if (io_is_dir(model)) {
         const int rc = tok_from_dir(t, model, 0, pre, e);

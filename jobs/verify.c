@@ -138,7 +138,7 @@ static int check_st_data(const struct st_tensor *t, struct err *e) {
     return 0;
 }
 
-/* Returns whether values of the type can be NaN or infinite. */
+/* Returns whether values of the type can be NaN or infinity. */
 static bool holds_floats(enum st_dtype d) {
     return d == ST_F16 || d == ST_BF16 || d == ST_F32 || d == ST_F64 || d == ST_F8_E4M3 ||
            d == ST_F8_E5M2;
@@ -181,7 +181,7 @@ static int verify_hf(struct verify *v, const char *dir, struct err *e) {
 
 /* ---- any file -------------------------------------------------------------------------------- */
 
-/* Verifies a file of base logits. */
+/* Verifies a base logits file. */
 static int verify_kld(struct verify *v, const char *path, struct err *e) {
     struct kld_r *r;
     int rc = kld_r_open(&r, path, e);
@@ -192,7 +192,7 @@ static int verify_kld(struct verify *v, const char *path, struct err *e) {
     return rc ? finding(v, path, rc, e) : 0;
 }
 
-/* Verifies a file; its first bytes show its kind. */
+/* Verifies a file, detecting its kind from the first bytes. */
 static int verify_file(struct verify *v, const char *path, struct err *e) {
     struct map f;
     char head[9] = {0};
@@ -228,7 +228,7 @@ static bool is_ours(const char *name) {
     return str_ends(name, ".safetensors") || str_ends(name, ".imatrix");
 }
 
-/* Verifies the files of a folder that hone knows. */
+/* Verifies the files in a folder whose kind hone knows. */
 static int verify_files(struct verify *v, const char *dir, const struct io_names *all,
                         struct err *e) {
     int rc = 0;

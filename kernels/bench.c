@@ -13,7 +13,7 @@
 #include "kernels/codebook.h"
 #include "kernels/pack.h"
 
-/* Returns where the type's blocks have their scales. */
+/* Returns where the type's blocks store their scales. */
 static const struct qtype_scale *scale_of(enum qtype t) {
     return &qtype_info(t)->scale;
 }
@@ -91,7 +91,6 @@ struct job {
     float sink;
 };
 
-/* Decodes the job's rows once. */
 static void run_decode(void *ctx) {
     struct job *j = ctx;
     for (int64_t i = 0; i < ROWS; i++) j->k->op[j->t].decode(j->w + i * j->row_bytes, j->x, ROW);

@@ -43,7 +43,7 @@ static struct {
     int most_threads;
 } blas_lib;
 
-/* Computes a product with OpenBLAS in the way of use u. */
+/* Computes a product with OpenBLAS for use u. */
 static void sgemm_product(const struct blas_use_info *u, const float *a, int64_t lda,
                           const float *b, int64_t ldb, float *c, int64_t ldc, int64_t m, int64_t n,
                           int64_t k) {
@@ -118,8 +118,8 @@ __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...
     va_end(v);
 }
 
-/* Finds a function of the library and stores its address in *f. False: not found; notes the
- * reason. */
+/* Looks up a function of the library and stores its address in *f. If it is missing, records the
+ * reason and returns false. */
 static bool find(void *lib, const char *name, void *f) {
     void *at = dlsym(lib, name);
     if (!at) refuse("it has no %s", name);

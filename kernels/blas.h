@@ -56,8 +56,8 @@ static inline bool blas_does(unsigned uses, enum blas_use use) {
  * for this size. */
 void blas_product(const struct kern *k, unsigned uses, const float *a, int64_t lda, const float *b,
                   int64_t ldb, float *c, int64_t ldc, int64_t m, int64_t n, int64_t kk);
-/* Adds A . B (for BLAS_BACK) or A . B^T (for other uses) to C. blas_let must have allowed the use.
- */
+/* Adds A . B (for BLAS_BACK) or A . B^T (for other uses) to C. Only for uses that blas_let()
+ * allowed. */
 void blas_add(enum blas_use use, const float *a, int64_t lda, const float *b, int64_t ldb, float *c,
               int64_t ldc, int64_t m, int64_t n, int64_t kk);
 

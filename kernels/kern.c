@@ -68,7 +68,7 @@ static enum kern_isa next_lower(enum kern_isa isa) {
 static void fill_table(struct kern *k, enum kern_isa isa);
 static pthread_once_t amx_once = PTHREAD_ONCE_INIT;
 static bool amx_agrees;
-/* Compares AMX with AVX-512, and sets amx_agrees to whether results are the same. */
+/* Compares AMX with AVX-512 and sets amx_agrees to whether their results are the same. */
 static void try_amx(void) {
     struct kern k[2];
     struct err e = {0};

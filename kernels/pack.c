@@ -106,7 +106,7 @@ static void move(int size, int n, int rows, const uint8_t *src, uint64_t src_row
 
 static const uint32_t every_byte = 0x01010101;
 
-/* Copies a block's scales, or back; returns their bytes. */
+/* Copies a block's scales, from the packed block if `back` is set; returns their size. */
 static uint64_t copy_head(const struct spread *s, const uint8_t *src, uint8_t *dst, bool back) {
     uint64_t at = 0;
     for (int i = 0; i < 2; i++) {

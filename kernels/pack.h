@@ -50,7 +50,7 @@ struct kern;
 /* Returns the number of kern_act blocks for n weights. kern_act() fills that many at dst with
  * the codes and scales of type t's dot partner; n is a multiple of the type's block size. */
 int64_t kern_act_blocks(int64_t n);
-/* Rounds n activations for packed products; dst: a struct per QK values. */
+/* Rounds n activations for packed products; dst has one struct per QK values. */
 void kern_act(const struct kern *k, enum qtype t, const float *x, int64_t n, struct kern_act *dst);
 
 #endif

@@ -44,7 +44,7 @@ void *lib_new(size_t n, struct hone_error *e) {
 
 /* ---- structs of other versions ---- */
 
-/* Returns the size in bytes that a caller's struct has in its first member. */
+/* Returns the size of a caller's struct, which its first member holds. */
 static size_t size_of(const void *p) {
     size_t n;
     memcpy(&n, p, sizeof n);
@@ -125,7 +125,7 @@ static void on_log(void *ud, enum log_level level, const char *text) {
     c->owner->o.log(c->owner->o.user, (enum hone_level)level, said);
 }
 
-/* Passes progress to the caller's function; its result not 0 stops the work. */
+/* Passes progress to the caller's function; if that returns nonzero, the work stops. */
 static int on_progress(void *ud, const char *stage, uint64_t done, uint64_t total) {
     const struct owner *w = ud;
     return w->o.progress ? w->o.progress(w->o.user, stage, done, total) : 0;
@@ -203,7 +203,7 @@ void hone_cancel_now(struct hone_cancel *c) {
     if (c) atomic_store(&c->on, true);
 }
 
-/* Takes a cancellation back so that the handle can be used again; c may be NULL. */
+/* Undoes a cancellation so that the handle can be used again; c may be NULL. */
 void hone_cancel_reset(struct hone_cancel *c) {
     if (c) atomic_store(&c->on, false);
 }

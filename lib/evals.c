@@ -73,8 +73,8 @@ const struct form forms_evals[] = {
 
 /* ---- calls ---- */
 
-/* Starts a measurement: copies the options, which may be NULL, to the job as row `form` of
- * forms_evals demands, and prepares *json. */
+/* Starts a measurement: copies the options (NULL: defaults) to the job, as row `form` of
+ * forms_evals specifies, and prepares *json. */
 static int begin_eval(struct task *t, int form, const struct hone_eval_opts *eo, void *job,
                       const struct hone_opts *o, char **json, struct hone_error *e) {
     struct hone_eval_opts own;

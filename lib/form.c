@@ -29,7 +29,7 @@ static void put_number(void *to, double v) {
     if (v > 0 || v < 0) memcpy(to, &x, sizeof x);
 }
 
-/* Copies a count: 0 leaves the default, a negative one becomes 0. */
+/* Copies a count: 0 keeps the default, a negative one becomes 0. */
 static void put_count(void *to, const void *from) {
     int64_t v;
     memcpy(&v, from, sizeof v);
@@ -40,7 +40,7 @@ static void put_count(void *to, const void *from) {
     memcpy(to, &v, sizeof v);
 }
 
-/* Stores a number as text: 0 leaves the default, a negative one becomes 0. */
+/* Stores a number as text: 0 keeps the default, a negative one becomes 0. */
 static void put_said(struct task *t, void *to, double v) {
     char text[40];
     if (!(v > 0 || v < 0)) return;
@@ -75,7 +75,7 @@ struct str_list task_list(struct task *t, const char *const *texts) {
     return l;
 }
 
-/* Copies a list of texts; an empty one leaves the default. */
+/* Copies a list of texts; an empty one keeps the default. */
 static void put_list(struct task *t, void *to, const void *from) {
     const char *const *texts;
     memcpy(&texts, from, sizeof texts);

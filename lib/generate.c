@@ -63,7 +63,7 @@ void teller_release(struct teller *t) {
     buf_release(&t->whole);
 }
 
-/* Passes text to the caller; interrupts the work if the caller asks to stop. */
+/* Passes text to the caller; interrupts the work if the caller wants to stop. */
 static void on_text(void *ud, const char *s, size_t n) {
     if (!teller_tell(ud, s, n)) progress_interrupt();
 }

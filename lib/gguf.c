@@ -63,7 +63,7 @@ static int give_key(const struct gguf_kv *kv, struct hone_key *out, struct hone_
     return lib_give(out, &k, sizeof k, "hone_key", e);
 }
 
-/* Gives key i, from 0; HONE_USAGE for other numbers. */
+/* Fills *out with key i, from 0; HONE_USAGE if there is no such key. */
 int hone_gguf_key(const struct hone_gguf *g, int64_t i, struct hone_key *out,
                   struct hone_error *e) {
     if (i < 0 || i >= gguf_n_kv(g->g))
@@ -80,7 +80,7 @@ int hone_gguf_find_key(const struct hone_gguf *g, const char *name, struct hone_
               : lib_error(e, HONE_USAGE, "the file has no key '%.200s'", name);
 }
 
-/* Fills kv with the whole key. Returns false if it has no element i or holds texts or arrays. */
+/* Fills kv with the whole key. Returns false if it has no element i or does not hold numbers. */
 static bool number_of(const struct hone_key *k, uint64_t i, struct gguf_kv *kv) {
     *kv = (struct gguf_kv){.key = k->name,
                            .type = (enum gguf_vtype)k->type,
@@ -101,7 +101,7 @@ int64_t hone_key_int(const struct hone_key *k, uint64_t i) {
     return number_of(k, i, &kv) && !is_float(k->elem) ? gguf_kv_i64(&kv, i) : 0;
 }
 
-/* Returns element i as a double, 0 if it is no number or does not exist. */
+/* Returns element i as a double; 0 if it is not a number or does not exist. */
 double hone_key_float(const struct hone_key *k, uint64_t i) {
     struct gguf_kv kv;
     if (!number_of(k, i, &kv)) return 0;
@@ -134,7 +134,7 @@ int64_t hone_gguf_int(const struct hone_gguf *g, const char *name, int64_t other
     return number ? gguf_kv_i64(kv, 0) : otherwise;
 }
 
-/* Returns the key as a double, `otherwise` if missing or of another type. */
+/* Returns the key as a double; `otherwise` if it is missing or has another type. */
 double hone_gguf_float(const struct hone_gguf *g, const char *name, double otherwise) {
     return name ? gguf_f64_or(g->g, name, otherwise) : otherwise;
 }
@@ -160,7 +160,7 @@ static int give_tensor(const struct gguf_tensor *t, struct hone_tensor *out, str
     return lib_give(out, &v, sizeof v, "hone_tensor", e);
 }
 
-/* Gives tensor i, from 0; HONE_USAGE for other numbers. */
+/* Fills *out with tensor i, from 0; HONE_USAGE if there is no such tensor. */
 int hone_gguf_tensor(const struct hone_gguf *g, int64_t i, struct hone_tensor *out,
                      struct hone_error *e) {
     if (i < 0 || i >= gguf_n_tensors(g->g))

@@ -74,7 +74,7 @@ int hone_model_tokenizer(const struct hone_model *m, const struct hone_tokenizer
     return call_end(&c, rc, e);
 }
 
-/* Gives the model's chat template, owned by the model; an error if it has no usable one. */
+/* Sets *out to the model's chat template, owned by the model; an error if it has no usable one. */
 int hone_model_template(const struct hone_model *m, const struct hone_template **out,
                         struct hone_error *e) {
     *out = m->tmpl;

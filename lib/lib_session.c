@@ -9,7 +9,7 @@
 #include "runtime/engine/kv_type.h"
 #include "runtime/generate/gen.h"
 
-/* Opens the session and, if asked, its draft; so is completed from o. */
+/* Opens the session and, if requested, its draft; completes `so` from o. */
 static int open_with(struct hone_session *s, const struct hone_session_opts *o,
                      struct session_opts *so, struct err *e) {
     TRY(kv_type_parse(o->kv_type ? o->kv_type
@@ -95,7 +95,7 @@ void session_forget(struct hone_session *s) {
 
 /* ---- sequences ---- */
 
-/* Makes an empty sequence, or a copy of `from` if it is not NULL; *out is NULL on error. */
+/* Creates an empty sequence, or a copy of `from` if that is not NULL; *out is NULL on error. */
 static int new_seq(struct hone_seq **out, struct hone_session *s, const struct seq *from,
                    struct hone_error *e) {
     struct call c;
@@ -115,7 +115,7 @@ static int new_seq(struct hone_seq **out, struct hone_session *s, const struct s
     return rc;
 }
 
-/* Makes an empty sequence; release it with hone_seq_free(). *out is NULL on error. */
+/* Creates an empty sequence; release it with hone_seq_free(). *out is NULL on error. */
 int hone_seq_new(struct hone_seq **out, struct hone_session *s, struct hone_error *e) {
     return new_seq(out, s, NULL, e);
 }
@@ -135,7 +135,7 @@ int hone_seq_trim(struct hone_seq *q, int64_t n, struct hone_error *e) {
     return call_end(&c, rc, e);
 }
 
-/* Returns the number of tokens that the sequence holds. */
+/* Returns the number of tokens in the sequence. */
 int64_t hone_seq_n_tokens(const struct hone_seq *q) {
     return seq_pos(q->q);
 }
@@ -156,7 +156,7 @@ int hone_seq_save(struct hone_session *s, const struct hone_seq *q, const char *
     return call_end(&c, rc, e);
 }
 
-/* Replaces the contents of q by a saved sequence; q NULL: of the session's own sequence. */
+/* Replaces the contents of q by a saved sequence; q NULL: those of the session's own sequence. */
 int hone_seq_load(struct hone_session *s, struct hone_seq *q, const char *path,
                   struct hone_error *e) {
     struct call c;

@@ -86,7 +86,7 @@ int hone_writer_text(struct hone_writer *w, const char *key, const char *text, s
     return call_end(&c, 0, e);
 }
 
-/* Sets a key to n numbers of the type; HONE_USAGE for types that are no numbers. */
+/* Sets a key to n numbers of the type; HONE_USAGE if the type is not a number. */
 int hone_writer_array(struct hone_writer *w, const char *key, enum hone_value elem, const void *v,
                       uint64_t n, struct hone_error *e) {
     NEED(key, e);
@@ -126,7 +126,7 @@ int hone_writer_copy_keys(struct hone_writer *w, const struct hone_gguf *from, c
     return call_end(&c, 0, e);
 }
 
-/* Removes a key; one that does not exist is no error. */
+/* Removes a key; it is not an error if the key does not exist. */
 int hone_writer_remove(struct hone_writer *w, const char *key, struct hone_error *e) {
     NEED(key, e);
     struct call c;
@@ -138,7 +138,8 @@ int hone_writer_remove(struct hone_writer *w, const char *key, struct hone_error
 
 /* ---- tensors ---- */
 
-/* Announces a tensor; the data follows by hone_writer_data() in the same order. */
+/* Announces a tensor. Its data follows with hone_writer_data(), in the order of the
+ * announcements. */
 int hone_writer_tensor(struct hone_writer *w, const char *name, int type, int n_dims,
                        const int64_t *ne, struct hone_error *e) {
     NEED(name, e);
@@ -168,7 +169,7 @@ int hone_writer_begin(struct hone_writer *w, const char *path, int overwrite,
     return call_end(&c, rc, e);
 }
 
-/* Appends n bytes to the tensors' data, in the order announced. */
+/* Appends n bytes to the tensors' data, in the order in which the tensors were announced. */
 int hone_writer_data(struct hone_writer *w, const void *p, uint64_t n, struct hone_error *e) {
     struct call c;
     int rc = call_begin(&c, w->owner, e);

@@ -11,7 +11,7 @@
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
 
-/* Makes a quantizer with its threads; *out is NULL on error. */
+/* Creates a quantizer with its threads; *out is NULL on error. */
 int hone_quantizer_new(struct hone_quantizer **out, const struct hone_opts *o,
                        struct hone_error *e) {
     struct call c;

@@ -23,7 +23,7 @@ static const char *word_of(const struct form *f, const char *name, size_t n) {
     return NULL;
 }
 
-/* Returns how the API spells the option's name, NULL if unknown; f may be NULL. */
+/* Returns the API's spelling of the option's name; NULL if unknown. f may be NULL. */
 static const char *find_word(const struct form *f, const char *name, size_t n) {
     const char *word = f ? word_of(f, name, n) : NULL;
     for (const struct form *g = forms_handles; g->call && !word; g++) word = word_of(g, name, n);

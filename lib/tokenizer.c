@@ -34,7 +34,7 @@ static int end_handle(struct hone_tokenizer **t, struct call *c, int rc, struct 
     return rc;
 }
 
-/* Reads the tokenizer of a GGUF file, including its ends of an answer. */
+/* Reads the tokenizer of a GGUF file, including the tokens that end an answer. */
 static int open_gguf(struct tok **out, const char *path, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, e));

@@ -19,7 +19,8 @@ static void fill_type(enum qtype id, const struct qtype_info *i, struct hone_typ
                             .can_write = enc_find(id) != NULL};
 }
 
-/* Gives the tensor type; HONE_USAGE for ids that do not exist or are another program's. */
+/* Fills *out with the tensor type; HONE_USAGE for ids that do not exist or belong to another
+ * program. */
 int hone_type_by_id(int id, struct hone_type *out, struct hone_error *e) {
     const struct qtype_info *i = qtype_info(id);
     const char *foreign = qtype_foreign(id);

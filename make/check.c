@@ -18,7 +18,7 @@
 #include "text/textfile.h"
 #include "tok/tok.h"
 
-/* Returns an error if the GGUF is not an unquantized model with a known tokenizer. */
+/* Returns an error unless the GGUF is an unquantized model with a known tokenizer. */
 static int check_gguf(const char *path, const char *pre, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));

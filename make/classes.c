@@ -38,7 +38,7 @@ struct ladder { /* classes that are all made with, or all without, error feedbac
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Adds to the step's key what every candidate depends on. */
+/* Adds everything that all candidates depend on to the step's key. */
 static void add_input_keys(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
     step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
@@ -46,7 +46,7 @@ static void add_input_keys(const struct ladder *l, struct step *s) {
     make_key_template(l->mk, s);
 }
 
-/* Adds to the step's key what a mix of this rung depends on. */
+/* Adds everything that a mix of this rung depends on to the step's key. */
 static void add_cand_keys(const struct ladder *l, const struct rung *r, struct step *s) {
     add_input_keys(l, s);
     step_key(s, "gram", "%s", l->gram_hash);
@@ -71,7 +71,7 @@ static int key_rung(const struct ladder *l, const struct rung *r, struct step *s
     return 0;
 }
 
-/* Begins the step KIND-NAME of a rung. */
+/* Begins the step KIND-NAME for a rung. */
 static void init_rung_step(const struct ladder *l, const char *kind, const struct rung *r,
                            struct step *s) {
     char *name = xasprintf("%s-%s", kind, r->name);
@@ -94,7 +94,7 @@ static void name_cand(const struct make *mk, struct cand *c, const char *kind,
     snprintf(c->made.recipe, sizeof c->made.recipe, "%s-%s", kind, r->name);
 }
 
-/* Marks the candidate as made and computes its hash. */
+/* Marks the candidate as complete and computes its hash. */
 static int cand_made(const struct ladder *l, struct cand *c, struct err *e) {
     c->there = true;
     return job_file_hash(&l->mk->job, c->path, c->made.hash, e);
@@ -487,7 +487,8 @@ static int add_recorded(const struct ladder *l, const struct rung *r, bool made_
 
 /* ---- block by block -------------------------------------------------------------------------- */
 
-/* Saves the properties of the best file so far, because the rung's candidates will change. */
+/* Saves the properties of the best file so far, because the rung's candidates are about to
+ * change. */
 static void best_so_far(const struct ladder *l, struct rung *r) {
     r->fed = r->passed && l->gram;
     r->mix = r->passed && r->mix;
@@ -650,8 +651,8 @@ static int make_some(struct make *mk, int from, int to, bool feedback, struct er
     return rc;
 }
 
-/* Returns how many of the smallest classes are made with error feedback: the plan's number of such
- * files less the files of --budget, which take theirs first. 0: feedback is off. */
+/* Returns how many of the smallest classes get error feedback: the plan's number of files with
+ * feedback less those of --budget, which come first. 0: feedback is off. */
 static int fed_classes(const struct make *mk) {
     const int64_t n = mk->plan.feedback ? mk->plan.fed_files - mk->budget.n : 0;
     return (int)max_i64(0, min_i64(n, mk->classes.n));

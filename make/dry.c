@@ -68,7 +68,7 @@ static int convert_here(void *ud, const char **base, struct err *e) {
     return 0;
 }
 
-/* Returns the size of a size class's file: exact if the model is converted, else estimated. */
+/* Returns the size of a size class's file: exact if the model is converted, otherwise estimated. */
 static uint64_t class_size(struct dry *d, const char *name) {
     uint64_t exact;
     struct err ignored;
@@ -137,7 +137,7 @@ static void emit_steps(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Emits what longer and shorter time limits would allow, including the plan for --time. */
+/* Emits what longer and shorter time limits would allow, along with the plan for --time. */
 static void emit_points(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     struct make_plan p[PLAN_POINTS + 1];
@@ -166,7 +166,7 @@ static void emit_points(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Emits a row with the time for everything and the time for presets alone, at these rates. */
+/* Emits a row with the time for everything and for presets alone at these rates. */
 static void emit_machine_row(const struct dry *d, const char *name, const struct rates *r,
                              const struct estimate_opts *o, struct emit *m) {
     struct plan_in in = d->mk->in;
@@ -209,7 +209,7 @@ static void emit_machines(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Adds what is left out for lack of memory or time, if anything. */
+/* Adds the work that the plan omits for lack of memory or time; nothing if the plan is complete. */
 static void emit_left_out(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     char text[640];
@@ -334,7 +334,7 @@ static void say_answer(const struct dry *d, const struct dry *sums, bool nothing
     emit_bool(m, "over_time_limit", NULL, too_long);
 }
 
-/* Adds the whole forecast; for a begun job only the work that remains. */
+/* Adds the whole forecast; for a job already begun, only the work that remains. */
 static void emit_forecast(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
     struct emit *files = emit_new();

@@ -26,8 +26,8 @@ struct estimate_opts {               /* the job's options that affect its time *
     bool convert;        /* the source is a folder */
     bool best;           /* presets are encoded with the best search */
 };
-/* Fills in the times of a model's passes, derived from its shapes. Data that do not fit into
- * r->memory are read from disk again at every window. */
+/* Fills in the times of a model's passes, derived from its shapes. Data that does not fit in
+ * r->memory is read from disk again in every window. */
 void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_opts *o);
 /* Fills in the times, windows and layers of *in; its numbers of files (n_classes, n_presets) must
  * be set. */

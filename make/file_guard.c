@@ -77,7 +77,7 @@ static struct known *find_known(const struct constraint *g, const char *name) {
     return NULL;
 }
 
-/* Records a file's SHA-256, if it is 64 digits; announced: it is about to be written. */
+/* Records a file's SHA-256 if it has 64 digits. announced: it is about to be written. */
 static void add_known(struct constraint *g, const char *name, const char *hex, bool announced) {
     if (!name || !hex || strlen(hex) != 64 || g->n == MAX_KNOWN) return;
     g->known = xreallocarray(g->known, (size_t)g->n + 1, sizeof *g->known);
@@ -96,7 +96,7 @@ static void read_manifest(struct constraint *g) {
     g->old = g->n == 0;
 }
 
-/* Reads a file of the folder; *text NULL: there is no such file. */
+/* Reads a file of the folder; *text is NULL if it does not exist. */
 static int read_text(const char *dir, const char *name, char **text, size_t *len, struct err *e) {
     char *path = io_join(dir, name);
     *text = NULL;

@@ -136,7 +136,7 @@ char *make_base_file(const struct make *mk, const char *type) {
     return file;
 }
 
-/* Converts the source folder, or finds the recorded result; adds it as the base file. */
+/* Converts the source folder, or finds the recorded result, and adds it as the base file. */
 static int convert_folder(struct make *mk, struct err *e) {
     struct convert_report r;
     struct convert_opts o = {.src = mk->src,
@@ -227,7 +227,6 @@ static void put_texts(struct make *mk, cJSON *to, const struct str_list *texts) 
 
 /* Second moments for error feedback: used for the ladder and, with --search best, for all files. */
 static const char gram_file[] = JOB_WORK "gram.gguf";
-/* Returns whether the job needs second moments. */
 static bool wants_gram(const struct make *mk) {
     const bool best = mk->search && strcmp(mk->search, "best") == 0;
     return mk->plan.feedback && (mk->plan.mixes || best);

@@ -66,8 +66,8 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     plan_memory(in);
 }
 
-/* Adds the memory of block-by-block quantization: second moments of the inputs and of their drift,
- * and for each token the block outputs of the base and of the file. */
+/* Adds the memory of block-by-block quantization: second moments of the inputs and of their drift
+ * and, for each token, the block's outputs in the base and in the file. */
 static void memory_of_blocks(struct plan_in *in, const struct make *mk, const struct shapes *s,
                              const struct rates *r) {
     const double tokens = (double)(mk->calib_ctx * estimate_windows(r->calib_tokens, mk->calib_ctx,
@@ -127,7 +127,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
-/* Begins the step "plan"; its key has everything that a plan depends on. */
+/* Begins the step "plan"; its key contains everything that a plan depends on. */
 static int plan_step(struct make *mk, struct step *s, struct err *e) {
     step_init(s, &mk->job, "plan");
     step_key(s, "base", "%s", mk->file[0].hash);
@@ -242,12 +242,12 @@ static int save_plan(struct make *mk, struct err *e) {
     return rc;
 }
 
-/* Reads an integer that is not negative; false: missing or invalid. */
+/* Reads an integer that is not negative; false if it is missing or invalid. */
 static bool read_count(const cJSON *o, const char *name, int64_t *out) {
     return doc_i64(o, name, out) && *out >= 0;
 }
 
-/* Takes over a recorded plan; false: malformed. */
+/* Restores a recorded plan; false if it is malformed. */
 static bool read_plan(struct make *mk, const cJSON *o) {
     struct make_plan p = {.made = true,
                           .mixes = doc_bool(o, "mixes", false),

@@ -112,7 +112,6 @@ static int begin(struct make *mk, struct err *e) {
     return 0;
 }
 
-/* Returns whether the job's folder is set. */
 static bool has_output(const struct make *mk) {
     return mk->job.dir != NULL;
 }
@@ -120,15 +119,15 @@ static bool has_output(const struct make *mk) {
 static bool has_tower(const struct make *mk) {
     return mk->tower.tower != TOWER_NONE;
 }
-/* Returns whether single recipes were requested. */
+/* Returns whether the job makes individual recipes. */
 static bool wants_presets(const struct make *mk) {
     return mk->recipes.n > 0;
 }
-/* Returns whether the best file of each size class is to be made. */
+/* Returns whether the job makes the best file of each size class. */
 static bool wants_classes(const struct make *mk) {
     return mk->classes.n > 0;
 }
-/* Returns whether mixes for budgets are to be made. */
+/* Returns whether the job makes mixes for budgets. */
 static bool wants_budgets(const struct make *mk) {
     return mk->budget.n > 0;
 }
@@ -194,7 +193,7 @@ void make_share(struct make *mk, enum plan_part part, double found, int of, int 
     if (of + before) mk->in.done[part] = (mk->in.done[part] * before + found) / (of + before);
 }
 
-/* Stores which share of its part step s has found done while counting. */
+/* Records the share of its part that step s has found done while counting. */
 static void note_share(struct make *mk, const struct make_step *s) {
     int of = mk->n_found + mk->n_missing;
     if (s->part >= PART_EVAL && of < n_files(mk)) of = n_files(mk);
@@ -301,7 +300,7 @@ static int all_steps(struct make *mk, struct err *e) {
     return rc;
 }
 
-/* Opens the output folder, and locks it for this job. */
+/* Opens the output folder and locks it for this job. */
 static int open_job(struct make *mk, const char *out, struct err *e) {
     TRY(job_open(&mk->job, out, e));
     TRY(make_check_folder(mk, e));

@@ -114,7 +114,7 @@ void make_keep(cJSON **to, cJSON *result);
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Adds a sentence to the notes of results.json. */
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Adds a file to the job; takes `path` over. outside: it is not in the output folder. */
+/* Adds a file to the job and takes ownership of `path`. outside: it is not in the output folder. */
 struct made *make_add_file(struct make *mk, const char *recipe, char *path, bool outside);
 
 struct eval_kld_run;
@@ -176,8 +176,8 @@ int make_check_place(const char *src, const char *out, struct err *e);
 /* Returns ERR_USAGE for an output folder that holds another model's job. mk->name must be set; if
  * mk->weights is also set, sources with the same name are distinguished. */
 int make_check_earlier(const struct make *mk, const char *out, struct err *e);
-/* Sets mk->weights from the record of the source, if the source is unchanged. False: unknown or
- * changed. */
+/* Sets mk->weights from the record of the source if the source is unchanged; otherwise returns
+ * false. */
 bool make_known_weights(struct make *mk);
 /* Returns an error, before anything is written and even in a dry run, if the job cannot use the
  * folder `out`: because of its place, other files in the way, or another model's job. */
@@ -223,12 +223,12 @@ int make_check_time(struct make *mk, const char *out, struct err *e);
 /* Updates the forecast after the part `done`, and fits the plan to the remaining time. */
 int make_replan(struct make *mk, enum plan_part done, struct err *e);
 struct shapes;
-/* Returns how much memory the job takes, in bytes, in addition to large buffers. */
+/* Returns how much memory the job needs in addition to large buffers, in bytes. */
 double make_other_memory(void);
 /* Measures the inputs of the plan. `base` is the path of the converted model; NULL: not converted
  * yet. In that case `convert`, if not NULL, converts the model if timing its passes is worth it. */
 typedef int (*make_provide)(void *ud, const char **base, struct err *e);
-/* Times the machine and plans the job; convert: provides the base file, or NULL. */
+/* Measures the machine's speed and plans the job. convert: provides the base file, or NULL. */
 int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
                       make_provide convert, void *ud, struct err *e);
 /* Collects the importance matrix, or finds the recorded one. */
@@ -249,7 +249,8 @@ int make_mix(struct make *mk, struct err *e);
 int make_preset(struct make *mk, const char *recipe, struct err *e);
 /* Sets *out to the exact file size of a preset, without encoding anything. */
 int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, struct err *e);
-/* Returns the name of the search that encoders use for mixes, with or without error feedback. */
+/* Returns the name of the search that the encoders use for mixes, with or without error
+ * feedback. */
 const char *make_mix_search(const struct make *mk, bool feedback);
 /* Returns the time left for probes, in seconds; 0: no limit. */
 double make_time_for_probes(const struct make *mk);
@@ -260,14 +261,14 @@ int make_texts_apart(struct make *mk, const char **same, struct err *e);
 int make_eval(struct make *mk, struct err *e);
 /* Measures the speed of all files. */
 int make_speed(struct make *mk, struct err *e);
-/* Runs the tool-calling cases on all files, or takes the recorded results. */
+/* Runs the tool-calling cases on all files, or reuses the recorded results. */
 int make_tools(struct make *mk, struct err *e);
 /* Appends rows of `old`, an earlier results.json, to the files of `now`, the new one: those of
  * files that are still in the folder but were not made by this run. Files whose results are not
  * comparable are skipped with a warning. */
 void make_earlier(struct make *mk, const cJSON *old, cJSON *now);
-/* Writes the results and, with a model, publishes the folder with its card; otherwise only the
- * reports. */
+/* Writes the results. With a model, also publishes the folder with its card; otherwise writes only
+ * the reports. */
 int make_report(struct make *mk, struct err *e);
 /* Computes the SHA-256 of an output, cached by the hash of its content. */
 int make_checksum(struct make *mk, const char *path, const char *hash, char hex[65], struct err *e);

@@ -24,7 +24,7 @@
 
 /* ---- perplexity and divergence --------------------------------------------------------------- */
 
-/* Begins the step that evaluates f; its key has everything that the result depends on. */
+/* Begins the step that evaluates f; its key contains everything that the result depends on. */
 static int eval_step(struct make *mk, const struct made *f, struct step *s, struct err *e) {
     char *name = xasprintf("eval-%s", f->is_base ? "base" : f->recipe);
     step_init(s, &mk->job, name);
@@ -319,7 +319,7 @@ out:
     return rc;
 }
 
-/* Measures a file's speed, or takes the recorded one. */
+/* Measures a file's speed, or reuses the recorded one. */
 static int speed_one(struct make *mk, struct made *f, struct err *e) {
     char *name = xasprintf("speed-%s", f->is_base ? "base" : f->recipe), device[256];
     struct step s;

@@ -34,8 +34,8 @@ static bool header_hash(const char *path, char hex[33]) {
     return true;
 }
 
-/* Returns whether the file at path has the entry's size and header hash. Does not check its data.
- */
+/* Returns whether the file at path has the size and header hash of the entry. Does not check its
+ * data. */
 static bool is_that(const char *path, const cJSON *entry) {
     char hex[33];
     int64_t want;

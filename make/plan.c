@@ -30,7 +30,7 @@ static const int levels[] = {16, 8, 4};
 /* Evaluation windows: ENOUGH compares files well; fewer than LEAST are meaningless. */
 enum { ENOUGH_WINDOWS = 32, LEAST_WINDOWS = 8 };
 
-/* Sets the kind of probes and their windows, at most the number given. */
+/* Sets the kind of probes and their number of windows, limited to the number available. */
 static void set_probes(const struct plan_in *in, enum probes how, int windows,
                        struct make_plan *p) {
     p->probes = how;
@@ -44,7 +44,7 @@ static void set_fed(struct make_plan *p, int64_t files) {
     p->answers = p->answers && files > 0;
 }
 
-/* Computes how many probes and passes the plan takes. */
+/* Computes how many probes and passes the plan needs. */
 static void cost_of(const struct plan_in *in, const struct make_plan *p, struct probe_cost *out) {
     probe_cost(p->probes, in->layers, in->n_roles, 0, 0, out);
 }
@@ -77,7 +77,7 @@ static double mixing(const struct plan_in *in, const struct make_plan *p) {
 /* Windows on which the loser of a comparison is measured, on average (make/size_ladder.h). */
 static const double loser_windows = 12;
 
-/* Returns the number of windows of files, including the base, in the comparison with the
+/* Returns the number of windows of all files, including the base, in the comparison with
  * presets. */
 static double judging(const struct plan_in *in, const struct make_plan *p) {
     const double all = (double)p->eval_windows, files = (1 + p->sequential) * in->n_classes;
@@ -142,7 +142,7 @@ bool plan_same(const struct make_plan *a, const struct make_plan *b) {
            a->probe_windows == b->probe_windows && a->eval_windows == b->eval_windows;
 }
 
-/* Returns whether the plan takes no longer than --time; no limit: true. */
+/* Returns whether the plan takes no longer than --time; true without a limit. */
 static bool fits_limit(const struct plan_in *in, const struct make_plan *p) {
     return in->limit <= 0 || plan_total(in, p) <= in->limit;
 }
@@ -161,12 +161,12 @@ struct steps {
     int kind_end[PLAN_POINTS], n_kinds; /* indices after the last step of each kind */
 };
 
-/* Adds a plan to the list, unless it equals the last one or the list is full. */
+/* Adds a plan to the list unless it equals the last one or the list is full. */
 static void add_step(struct steps *s, const struct make_plan *p) {
     if (s->n < PLAN_STEPS && (!s->n || !plan_same(p, &s->out[s->n - 1]))) s->out[s->n++] = *p;
 }
 
-/* Marks the end of plans of one kind. */
+/* Marks the end of the plans of one kind. */
 static void end_kind(struct steps *s) {
     if (s->n_kinds < PLAN_POINTS && (!s->n_kinds || s->kind_end[s->n_kinds - 1] < s->n))
         s->kind_end[s->n_kinds++] = s->n;
@@ -255,7 +255,7 @@ int plan_points(const struct plan_in *in, struct make_plan out[PLAN_POINTS]) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Returns whether the memory suffices for this need; no limit: true. */
+/* Returns whether the memory suffices for this need; true without a limit. */
 static bool has_room(const struct plan_in *in, enum plan_need n) {
     return in->memory <= 0 || in->need[n] <= in->memory;
 }
@@ -282,8 +282,8 @@ static struct plan_in unlimited(const struct plan_in *in) {
     return out;
 }
 
-/* Restores the options that memory excludes and time would also exclude, so that time is given as
- * the reason. Returns the changed inputs. */
+/* Restores the options that memory excludes if time would exclude them too, so that time is given
+ * as the reason. Returns the changed inputs. */
 static struct plan_in by_time(const struct plan_in *in) {
     struct plan_in out = *in, all = unlimited(in);
     struct make_plan p;

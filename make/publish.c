@@ -194,7 +194,7 @@ static void add_notes(const struct publish *p, struct buf *card) {
     *card = out;
 }
 
-/* Makes the texts of all files of the release. */
+/* Writes the texts of all files of the release to memory. */
 static int make_texts(struct publish *p, struct err *e) {
     if (p->have_result) {
         const char *name = p->facts.text[FACT_NAME];
@@ -247,7 +247,7 @@ static int may_write(struct publish *p, struct err *e) {
     return 0;
 }
 
-/* Writes the texts through the guard, which protects files that users changed. */
+/* Writes the texts to disk through the guard, which protects files that users changed. */
 static int write_texts(struct publish *p, struct err *e) {
     TRY(may_write(p, e));
     TRY(guard_begin(p->guard, e));
@@ -315,7 +315,7 @@ static int write_list(struct publish *p, const char *name, const struct buf *tex
     return 0;
 }
 
-/* Writes the manifest and SHA256SUMS for the files of the folder, then removes the mark of a folder
+/* Writes the manifest and SHA256SUMS for the folder's files, then removes the marker of a folder
  * that is being written. */
 static int write_lists(struct publish *p, struct err *e) {
     struct release now; /* includes the files just written */

@@ -33,7 +33,7 @@ int publish_facts_parse(const struct publish_facts *from, struct facts *f, struc
     return 0;
 }
 
-/* Reads the folder's README.md; *text NULL: not there. */
+/* Reads the folder's README.md; *text is NULL if it does not exist. */
 static int read_card(const char *dir, char **text, size_t *len, struct err *e) {
     char *path = io_join(dir, "README.md");
     *text = NULL;

@@ -27,7 +27,7 @@ struct judge {
     bool *ok;
 };
 
-/* Returns the index of file i in the results; -1: not measured. */
+/* Returns the index of file i in the results; -1 if it was not measured. */
 static int result_index(const struct judge *j, int i) {
     for (int k = 0; j->res && k < j->res->n_files; k++)
         if (strcmp(j->res->file[k].file, j->r->file[i].file) == 0) return k;
@@ -61,8 +61,8 @@ static int recommended(const struct judge *j) {
     return -1;
 }
 
-/* Returns how much of a memory is available for what fit.h counts, which excludes embeddings, since
- * they are not on a card. */
+/* Returns how much of a memory can hold what fit.h counts. That excludes embeddings, because they
+ * are not on a card. */
 static uint64_t usable(enum release_memory kind, int gib, const struct sizes *z) {
     uint64_t all = (uint64_t)gib << 30, on = sizes_device(z), whole = sizes_weights(z);
     if (kind == RELEASE_GPU) return all - fit_reserve(all);
@@ -95,7 +95,7 @@ static void cell(const struct judge *j, struct release_fit *row, int k) {
         }
 }
 
-/* Adds a row for each memory size, until the best file fits. */
+/* Adds a row for each memory size up to the first that fits the best file. */
 static void add_fit_rows(struct judge *j, enum release_memory kind, const int *gib, size_t n) {
     struct release *r = j->r;
     int top = r->fit_best, first = r->n_fits;

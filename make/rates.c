@@ -23,7 +23,8 @@
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* Times an evaluation window: r->window in seconds, at most the previous value. */
+/* Measures the time of an evaluation window: sets r->window in seconds, at most to its previous
+ * value. */
 static int time_windows(struct rates *r, struct make *mk, struct model *m, const struct ids *ids,
                         struct err *e) {
     struct session *a = NULL, *b = NULL;
@@ -99,7 +100,7 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
     return rc;
 }
 
-/* Counts the tokens of all texts; ids: the tokens themselves. */
+/* Counts the tokens of all texts; ids receives the tokens. */
 static int count_tokens(const struct model *m, const struct str_list *texts, struct ids *ids,
                         int64_t *n, struct err *e) {
     ids->n = 0;
@@ -108,7 +109,7 @@ static int count_tokens(const struct model *m, const struct str_list *texts, str
     return 0;
 }
 
-/* Times the base model's passes and counts the texts' tokens. */
+/* Measures the base model's passes and counts the texts' tokens. */
 static int time_model(struct rates *r, struct make *mk, const char *base, struct err *e) {
     struct model *m = NULL;
     struct ids ids = {0};
@@ -184,7 +185,6 @@ static char *largest_file(const char *src, uint64_t *size) {
 }
 
 enum { PIECE = 1 << 22, PIECES = 15 };
-/* Compares two doubles, for qsort(). */
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);

@@ -264,7 +264,7 @@ static int write_sums(struct make *mk, struct err *e) {
     return rc;
 }
 
-/* Writes only numbers and reports. Used if the job publishes no model. */
+/* Writes only results and reports; used if the job does not publish a model. */
 static int write_alone(struct make *mk, const cJSON *results, struct err *e) {
     char *path = job_path(&mk->job, "results.json");
     int rc = doc_write(results, path, true, e);

@@ -32,7 +32,7 @@ int make_texts_apart(struct make *mk, const char **same, struct err *e) {
     return 0;
 }
 
-/* Adds to the step's key what the sensitivity depends on. */
+/* Adds everything that the sensitivity depends on to the step's key. */
 static int add_step_keys(struct make *mk, const struct mix_probe_opts *o, struct step *s,
                          struct err *e) {
     step_key(s, "base", "%s", mk->file[0].hash);

@@ -82,13 +82,13 @@ static void thread_times(double *ran, double *waited) {
 struct watch {
     double t0, ran, waited;
 };
-/* Starts timing: wall clock and what the threads ran. */
+/* Starts measuring wall-clock time and the time that the threads ran. */
 static void watch_start(struct watch *w) {
     thread_times(&w->ran, &w->waited);
     w->t0 = progress_now_s();
 }
 
-/* Returns for which share of the time since watch_start the runnable threads actually ran. */
+/* Returns for what share of the time since watch_start the runnable threads actually ran. */
 static double watch_share(const struct watch *w) {
     double ran, waited;
     thread_times(&ran, &waited);
@@ -145,8 +145,8 @@ static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker) {
                     r->search);
 }
 
-/* Returns the time to encode a weight, in seconds, with the rows divided among the threads; 0: the
- * type has no encoder. */
+/* Returns the time to encode a weight, in seconds, with the rows divided among the threads; 0 if
+ * the type has no encoder. */
 static double time_type(const struct data *d, enum qtype t, enum search search) {
     struct rows r = {d, enc_find(t), qtype_row_bytes(t, COLUMNS), search};
     if (!r.enc || !r.bytes) return 0;
@@ -178,7 +178,7 @@ static bool is_timed(const struct qtype_info *q) {
     return q && (q->flags & (QF_MIX | QF_MIX_NARROW)) && !(q->flags & QF_LAST_RESORT);
 }
 
-/* Times the encoders of all types, and measures the error of each. */
+/* Measures the time and error of the encoders of all types. */
 static void time_encoders(struct speeds *s, const struct data *d) {
     struct kern *ref = xcalloc(1, sizeof *ref);
     kern_init(ref, KERN_REF);
@@ -278,7 +278,7 @@ static int time_feedback(struct fed_speed *out, const struct data *d, const stru
     return rc;
 }
 
-/* Times feedback for one type of each kind on matrices of n columns; sets s->fed[kind][at]. */
+/* Measures feedback for one type of each kind on matrices of n columns; sets s->fed[kind][at]. */
 static int time_kinds(struct speeds *s, const struct data *d, int at, int64_t n, struct err *e) {
     static const enum qtype type[FED_KINDS] = {QT_Q4_K, QT_IQ3_S, QT_IQ4_NL};
     float *m = fake_moments(d, n, e);

@@ -45,7 +45,7 @@ static bool is_part(const struct io_names *all, int i) {
            strcmp(all->v[i + 1] + n, ".log") == 0;
 }
 
-/* Deletes the files of a folder for which `which` returns true. */
+/* Deletes the files in a folder for which `which` returns true. */
 static int remove_leftovers(const char *dir, bool (*which)(const struct io_names *all, int i),
                             struct err *e) {
     struct io_names all;
@@ -172,7 +172,7 @@ int job_remove_parts(const struct job *j, struct err *e) {
     return remove_leftovers(j->state, is_part, e);
 }
 
-/* Cleans up after a job that was refused: removes the lock and empty folders. */
+/* Cleans up after a rejected job: removes the lock and empty folders. */
 static void remove_empty(const struct job *j) {
     struct io_names all;
     struct err ignored;
@@ -309,7 +309,7 @@ bool step_intact(const char *path, const cJSON *file) {
             (hash_content(path, hex, &ignored) == 0 && strcmp(hex, hash) == 0));
 }
 
-/* Returns whether the file of a record still has the size and time it had. */
+/* Returns whether a recorded file still has its recorded size and time. */
 static bool is_intact(const struct job *j, const cJSON *f) {
     const char *name = doc_str(f, "file");
     char *path = name ? job_path(j, name) : NULL;

@@ -77,7 +77,8 @@ bool step_intact(const char *path, const cJSON *file);
  * folder by path, size and time stamp. In a read-only job, a large file that is not in the cache
  * gets job_no_hash, which no record contains. */
 extern const char job_no_hash[33];
-/* Writes the hash of a file; recorded ones are reused while size and time are the same. */
+/* Writes the hash of a file; reuses a recorded hash while the file's size and time are
+ * unchanged. */
 int job_file_hash(const struct job *j, const char *path, char hex[33], struct err *e);
 
 #endif

@@ -65,7 +65,7 @@ static int claim_outputs(const struct job *j, struct err *e) {
     return rc;
 }
 
-/* Moves the state of an older version into the job, unless another process uses it. */
+/* Moves an older version's state into the job unless another process uses it. */
 static int move_folder(const struct job *j, const char *old, struct err *e) {
     char *lock = io_join(old, "lock");
     int fd = open(lock, O_RDWR | O_CLOEXEC), rc = 0;

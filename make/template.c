@@ -42,7 +42,7 @@ static void note_repairs(struct make *mk, const struct repair *r, int after) {
     buf_release(&rules);
 }
 
-/* Repairs the model's chat template if that removes defects; before: number of defects. */
+/* Repairs the model's chat template if that removes defects. before: its number of defects. */
 static int repair_template(struct make *mk, const char *text, int before, struct err *e) {
     struct repair r;
     int after = before, rc;

@@ -93,7 +93,7 @@ static void judge(struct gate *g, const struct eval_kld_run *r) {
                   : ": not lower by more than three standard errors");
 }
 
-/* Compares the mix with the plain recipes on the texts, and judges it. */
+/* Compares the mix with the plain recipes on the texts and decides whether to accept it. */
 static int compare(struct gate *g, const char *mix, struct err *e) {
     struct model *m[GATE_PLAIN + 2] = {0};
     struct session *s[GATE_PLAIN + 2] = {0};

@@ -18,7 +18,7 @@ const char *const probes_name[PROBES_COUNT] = {"joint", "all", "slopes"};
  * block. Both include a sixth of the base's pass; logits are computed in full. */
 static const double whole_pass = 1.2, half_pass = .75;
 
-/* Adds the probes of all roles; bands 0: each layer by itself. */
+/* Adds the probes of all roles; bands 0: one per layer. */
 static void count_all(const int *layers, int n_roles, int64_t n_types, int64_t bands,
                       int64_t n_groups, struct probe_cost *out) {
     for (int r = 0; r < n_roles; r++)
@@ -87,7 +87,7 @@ bool joint_has(const struct sens_joint *j, const struct sens_group *g) {
            (j->block == SENS_EVERY || g->block == j->block);
 }
 
-/* Returns whether the joint probe j has any group. */
+/* Returns whether the joint probe j contains any group. */
 static bool any_in(const struct sens *s, const struct sens_joint *j) {
     for (int i = 0; i < s->n_groups; i++)
         if (joint_has(j, &s->group[i])) return true;
@@ -374,7 +374,7 @@ static double noise(const struct fit *f) {
     return sum;
 }
 
-/* Returns by how much a probe of group i would reduce the spread. */
+/* Returns how much a probe of group i would reduce the spread. */
 static double worth(const struct fit *f, const double *w, int i, double var) {
     const double *v = f->var + i * f->n;
     double mean = 0, squares = 0;
@@ -385,7 +385,7 @@ static double worth(const struct fit *f, const double *w, int i, double var) {
     return (squares - mean * mean) / (v[i] + var);
 }
 
-/* Reduces the covariance as if group i had been probed. */
+/* Updates the covariance as if group i had been probed. */
 static void expect(struct fit *f, int i, double var) {
     double *v = xcalloc((size_t)f->n, sizeof *v);
     for (int k = 0; k < f->n; k++) v[k] = f->var[i * f->n + k];

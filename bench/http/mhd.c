@@ -39,7 +39,7 @@ static void *watch_main(void *ud) {
     return NULL;
 }
 
-/* Writes the next part of a response's body to buf and returns its bytes. */
+/* Writes the next part of a response's body to buf and returns its length. */
 static ssize_t fill_body(void *ud, uint64_t pos, char *buf, size_t max) {
     struct conn *c = ud;
     (void)pos;

@@ -21,7 +21,7 @@ INLINE void finish_part(const struct sums *s, int i, int64_t lda) {
         finish_token(s, h, t, u.acc + t - u.done, u.x + t * lda);
 }
 
-/* Multiplies the tokens of s, and after each step finishes some tokens of `before`. Processors run
+/* Multiplies the tokens of s and, after each step, finishes some tokens of `before`. Processors run
  * tile and vector instructions in parallel only if these are close together in the program, because
  * they look ahead only a few hundred instructions. */
 INLINE void multiply(bool two, struct sums *s, const struct sums *before, int64_t lda) {

@@ -75,7 +75,7 @@ static void quant_q8_1(const float *x, struct blk_Q8_1 *y, int64_t n) {
     }
 }
 
-/* Returns the first element whose magnitude is `top`. */
+/* Returns the first value whose magnitude is `top`. */
 static float first_of(const float *x, float top) {
     const __m256 t = _mm256_set1_ps(top);
     for (int i = 0; i < QK; i += 8) {

@@ -50,8 +50,8 @@ INLINE __m256i iq_odd(__m256i s) {
 INLINE __m256i iq_halves(__m128i first, __m128i second) {
     return iq_odd(_mm256_set_m128i(second, first));
 }
-/* Returns scales from eight bytes, one per chunk; the two nibbles of each belong to the halves of
- * its chunk. */
+/* Returns scales from eight bytes, one byte per chunk; its two nibbles scale the halves of the
+ * chunk. */
 INLINE __m256i iq_nibble_scales(const uint8_t *p) {
     const __m128i v = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i_u *)(const void *)p));
     return iq_halves(_mm_and_si128(v, _mm_set1_epi16(15)), _mm_srli_epi16(v, 4));
@@ -87,7 +87,7 @@ INLINE __m256i iq_negate(__m256i v, uint32_t sign) {
     return _mm256_sub_epi8(_mm256_xor_si256(v, mask), mask);
 }
 
-/* Forces h into memory: compilers would extract the indices from the stored vector, which is slower
+/* Forces h into memory. Compilers would extract the indices from the stored vector, which is slower
  * than loading them. */
 #define IN_MEMORY(h) __asm__("" : "+m"(h))
 

@@ -6,8 +6,8 @@
 #include "kernels/ops.h"
 #include "kernels/rows/iq1_s.h"
 
-/* Returns 16 indices. Bits 8..10 of the j-th of four are in qh, starting at bit 3j; bit 11, the
- * shift of the levels, is the highest bit of qh. */
+/* Returns 16 indices. Bits 8..10 of the j-th of four are in qh, starting at bit 3j; the highest bit
+ * of qh, which shifts the levels, becomes bit 11. */
 INLINE __m256i index16(const struct blk_IQ1_S *x, int i) {
     const __m128i qh = _mm_loadl_epi64((const __m128i_u *)(const void *)(x->qh + 4 * i));
     const __m256i four = _mm256_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3, 4, 5, 4,

@@ -49,7 +49,6 @@ CU_KERNEL has_wgmma(int32_t *yes) {
 #endif
 }
 
-/* Rounds n values to BF16. */
 static void round16(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = fp_bf16_to_f32(fp_f32_to_bf16(x[i]));
 }

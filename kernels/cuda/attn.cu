@@ -11,7 +11,7 @@
 
 /* Launches the kernel of few.cuh for this head size. */
 template <int KF, int VF>
-/* Launches the kernel for few rows with this head size. */
+/* Launches the kernel for few rows with heads of this size. */
 static int launch_few_of(struct cu_stream *s, const struct attn_job *j, struct err *e) {
     switch (j->k.dim) {
     case 64:

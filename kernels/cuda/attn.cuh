@@ -80,8 +80,8 @@ struct attn_rows {
     int head, r0, n;
     int64_t seen, begin, end;
 };
-/* Returns the block's rows; n <= 0: none are left for it in the segment. Later rows see more keys,
- * so they are started first. */
+/* Returns the block's rows; n <= 0: the segment has none left for it. Later rows see more keys, so
+ * they are started first. */
 CU_DEV struct attn_rows attn_rows_of(const struct attn_job &j, int most) {
     struct attn_rows r;
     r.seg = j.seg[blockIdx.z];
@@ -129,7 +129,7 @@ CU_DEV float softmax_base(float top) {
     return top == -INFINITY ? 0.0f : top;
 }
 /* Raises the running maximum to `most`, the largest of a row's next scores, if that is larger.
- * Returns the factor for sums made with the old maximum. */
+ * Returns the factor by which to scale sums made with the old maximum. */
 CU_DEV float softmax_raise(struct softmax *s, float most) {
     const float top = fmaxf(most, s->top), fix = expf(s->top - softmax_base(top));
     s->top = top;

@@ -131,7 +131,7 @@ static uint64_t bandwidth(int device) {
     return 2 * 1000 * (uint64_t)khz * (uint64_t)(bits / 8);
 }
 
-/* Fills in the properties of a device. ERR_SYS: too old, or it does not respond. */
+/* Fills in the properties of a device. ERR_SYS: the device is too old or does not respond. */
 static int fill_info(struct cu_info *i, int device, struct err *e) {
     struct cudaDeviceProp p;
     CU_TRY(e, cudaSetDevice(device));

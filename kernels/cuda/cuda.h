@@ -56,7 +56,7 @@ int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e);
 #define CU_KEEP_LEAST (UINT64_C(256) << 20)
 int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const char *what,
                struct err *e);
-/* Returns the maximum device memory, in bytes, that a buffer of n_bytes can take. */
+/* Returns the maximum device memory, in bytes, that a buffer of n_bytes can occupy. */
 uint64_t cu_alloc_bytes(uint64_t n_bytes);
 bool cu_was_full(const struct cu_ctx *c); /* whether cu_buf_new failed for lack of memory */
 void cu_buf_free(struct cu_buf *b);       /* b may be NULL */
@@ -69,7 +69,7 @@ void cu_host_free(struct cu_ctx *c, void *p);
 /* Returns whether p is in pinned main memory. */
 bool cu_is_pinned(struct cu_ctx *c, const void *p);
 
-/* Makes a stream, a queue of work on the device; release it with cu_stream_free(). */
+/* Creates a stream, a queue of work on the device; release it with cu_stream_free(). */
 int cu_stream_new(struct cu_stream **out, struct cu_ctx *c, struct err *e);
 void cu_stream_free(struct cu_stream *s);
 int cu_sync(struct cu_stream *s, struct err *e); /* waits until the stream is empty */
@@ -91,8 +91,8 @@ int cu_move(struct cu_stream *to, void *dst, struct cu_stream *from, const void 
  * main memory. */
 void cu_pair(struct cu_ctx *a, struct cu_ctx *b);
 
-/* Creates an event, which orders work of different streams. An event that was never recorded counts
- * as past. Not allowed during capture. */
+/* Creates an event, which orders the work of different streams. An event that was never recorded
+ * counts as already reached. Not allowed during capture. */
 int cu_event_new(struct cu_event **out, struct cu_ctx *c, struct err *e);
 void cu_event_free(struct cu_event *v); /* v may be NULL */
 /* Sets v to the end of the work queued on s so far. */
@@ -106,7 +106,7 @@ int cu_event_sync(struct cu_event *v, struct err *e); /* blocks the caller until
 int cu_graph_begin(struct cu_stream *s, struct err *e);
 /* Ends the capture and returns it as a graph to run again. */
 int cu_graph_end(struct cu_stream *s, struct cu_graph **out, struct err *e);
-/* Queues a captured graph. */
+/* Queues the work of a captured graph. */
 int cu_graph_run(struct cu_stream *s, struct cu_graph *g, struct err *e);
 void cu_graph_free(struct cu_graph *g);
 
@@ -126,7 +126,7 @@ int64_t cu_launches(const struct cu_stream *s);
 /* Marks the start (0) or end (1) of a timed section. cu_marked_ms waits for both and returns the
  * milliseconds between them. */
 int cu_mark(struct cu_stream *s, int which, struct err *e);
-/* Waits for the second mark and returns the time between both in milliseconds. */
+/* Waits for the second mark and returns the time between the two marks in milliseconds. */
 int cu_marked_ms(struct cu_stream *s, double *ms, struct err *e);
 
 /* A matrix, or a stack of them (experts), on the device: GGUF blocks, row r of matrix m at data + m
@@ -148,8 +148,8 @@ uint64_t cu_packed_bytes(const struct cu_weight *w);
  * bf16. Otherwise it must be packed, or have a type that can be used unpacked and rows whose length
  * is a multiple of 64. */
 bool cu_part_can(const struct cu_weight *w, bool exact);
-/* Returns the maximum number of rows per segment that cu_attn_few supports: one, or CU_FEW with
- * fast_few, heads of 64, 128, 256 or 512 values, and a cache of f16, q8_0, q4_0, or q8_0 keys
+/* Returns the maximum number of rows per segment that cu_attn_few supports. That is one, or CU_FEW
+ * with fast_few, heads of 64, 128, 256 or 512 values, and a cache of f16, q8_0, q4_0, or q8_0 keys
  * with q4_0 values. */
 int64_t cu_attn_few_rows(const struct cu_attn *a);
 /* Grows the stream's scratch, which launchers use, to n_bytes. Scratch cannot grow during

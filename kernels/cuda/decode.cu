@@ -46,7 +46,7 @@ static const struct rows_kernel table[] = {
 #undef ROW
 };
 
-/* Decodes rows to dst, times scale; ids NULL: in order, else row ids[i] of the table. */
+/* Decodes rows to dst, times scale; ids NULL: rows in order, otherwise rows ids[i] of the table. */
 int cu_decode_rows(struct cu_stream *s, enum qtype t, const void *blk, int64_t k,
                    const int32_t *ids, int64_t n_rows, float scale, float *dst, int64_t ld,
                    struct err *e) {

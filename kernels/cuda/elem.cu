@@ -95,13 +95,13 @@ CU_KERNEL __launch_bounds__(BLOCK) norm_rows(struct cu_norm j) {
     cu_wait_before();
     norm_row(j, blockIdx.x, red);
 }
-/* Computes the norm of n_rows rows, with the sums that a describes. */
+/* Computes the norm of n_rows rows after adding the terms that `a` describes. */
 int cu_norm_rows(struct cu_stream *s, const struct cu_norm *a, int64_t n_rows, struct err *e) {
     if (n_rows > 0) CU_LAUNCH_EARLY(e, norm_rows, (unsigned)n_rows, BLOCK, 0, s, *a);
     return 0;
 }
 
-/* Normalizes rows of n values; w NULL: no weight; wn: length after which the weights repeat. */
+/* Normalizes rows of n values. w may be NULL; wn: number of weights, which repeat. */
 int cu_rms(struct cu_stream *s, const float *x, const float *w, float *y, int64_t n_rows, int64_t n,
            int64_t wn, float eps, struct err *e) {
     if (n_rows < 1) return 0;
@@ -148,7 +148,7 @@ CU_KERNEL __launch_bounds__(BLOCK) layer_norm_rows(const float *x, const float *
         y[at + i] = o;
     }
 }
-/* Normalizes groups of n values; w, b: or NULL; wn: length after which they repeat. */
+/* Normalizes groups of n values. w and b may be NULL; wn: their length, after which they repeat. */
 int cu_layer_norm(struct cu_stream *s, const float *x, const float *w, const float *b, float *y,
                   int64_t n_groups, int64_t n, int64_t wn, float eps, struct err *e) {
     if (n_groups > 0)
@@ -181,7 +181,7 @@ CU_KERNEL bias_values(float *x, const float *by, int64_t total, int64_t n) {
     const int64_t i = my_value();
     if (i < total) x[i] += by[i % n];
 }
-/* Adds by [n] to each row of x; total: values of x. */
+/* Adds by [n] to each row of x; total: number of values in x. */
 int cu_add_bias(struct cu_stream *s, float *x, const float *by, int64_t total, int64_t n,
                 struct err *e) {
     if (total > 0) CU_LAUNCH(e, bias_values, blocks_of(total), BLOCK, 0, s, x, by, total, n);
@@ -206,7 +206,7 @@ CU_KERNEL mul_values(float *x, const float *g, int64_t n, int64_t each, int f) {
     if (f == CU_FACTOR_SOFTPLUS) by = fmaxf(by, 0.0f) + log1pf(expf(-fabsf(by)));
     x[i] *= by;
 }
-/* Multiplies x [n] by a factor of g; each: values per factor, f: CU_FACTOR_... */
+/* Multiplies x [n] by a factor computed from g; each: values per factor, f: CU_FACTOR_... */
 int cu_mul(struct cu_stream *s, float *x, const float *g, int64_t n, int64_t each, int f,
            struct err *e) {
     if (n > 0) CU_LAUNCH(e, mul_values, blocks_of(n), BLOCK, 0, s, x, g, n, each, f);
@@ -254,8 +254,7 @@ CU_KERNEL geglu_values(const float *gate, const float *up, float *dst, int64_t t
     const int64_t i = my_value();
     if (i < total) dst[i] = gelu(gate[i]) * up[i / n * up_ld + i % n];
 }
-/* Queues dst = gelu(gate) * up for n_rows rows of n; up_ld: values from one row of up to the
- * next. */
+/* Queues dst = gelu(gate) * up for n_rows rows of n values; up_ld: stride between rows of up. */
 int cu_geglu(struct cu_stream *s, const float *gate, const float *up, float *dst, int64_t n_rows,
              int64_t n, int64_t up_ld, struct err *e) {
     const int64_t total = n_rows * n;
@@ -393,7 +392,7 @@ CU_KERNEL __launch_bounds__(BLOCK) gate_add_rows(float *dst, const float *x, con
     for (int64_t i = threadIdx.x; i < n; i += BLOCK)
         dst[row * n + i] = fmaf(x[row * n + i], g, dst[row * n + i]);
 }
-/* Adds x * sigmoid(w . h) to dst, row by row; w, h have d values. */
+/* Adds x * sigmoid(w . h) to dst, row by row; w and h have d values. */
 int cu_gate_add(struct cu_stream *s, float *dst, const float *x, const float *w, const float *h,
                 int64_t n_rows, int64_t n, int64_t d, struct err *e) {
     if (n_rows > 0) CU_LAUNCH(e, gate_add_rows, (unsigned)n_rows, BLOCK, 0, s, dst, x, w, h, n, d);

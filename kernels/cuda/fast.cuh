@@ -31,8 +31,8 @@ struct cu_product {
 static inline bool cu_same_rows(const struct cu_product *p) {
     return p->up.w && p->up.type == p->w.type && p->up.packed == p->w.packed;
 }
-/* Sets the weights of a product (matmul.cu): packed if possible, unless it is exact. up: the second
- * matrix of a gated unit; NULL if gated: it is the second half of w's rows. */
+/* Sets the weights of a product (matmul.cu), packed if possible unless the product is exact. up:
+ * the second matrix of a gated unit; NULL for a gated unit: the second half of w's rows. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated, bool exact);
 /* Multiplies few rows of activations, rounded to 8 bits per 32 (gemv.cu). */

@@ -42,8 +42,9 @@ template <int FORM, int DIM> struct few_rows {
     };
 };
 
-/* Returns the offset in a tile of byte `at` of a key's codes. The same chunk of 8 keys is in 8
- * different banks, and so are the chunks that 8 lanes read from the values of two or four keys. */
+/* Returns the offset in a tile of byte `at` of a key's codes. The layout avoids bank conflicts: the
+ * same chunk of 8 keys is in 8 different banks, and so are the chunks that 8 lanes read from the
+ * values of two or four keys. */
 template <int CODES> CU_DEV int few_at(int key, int at) {
     enum { PER = CODES >= 128 ? 1 : 128 / CODES, MASK = CODES >= 128 ? 7 : CODES / 16 - 1 };
     return key * CODES + (at ^ (key / PER & MASK) * 16);
@@ -119,8 +120,8 @@ template <int N> CU_DEV void few_words(const void *p, uint32_t w[N]) {
 /* ---- codes as pairs of f16 ---- */
 
 /* Returns the exponent bits of 1024; for bytes, combined with the change from signed to unsigned.
- * Uses a shuffle, because otherwise the compiler rebuilds the constant for each use, which takes
- * 1.5x as many instructions. */
+ * Uses a shuffle because the compiler would otherwise rebuild the constant for each use, at 1.5x
+ * the number of instructions. */
 template <int FORM> CU_DEV uint32_t few_magic(void) {
     return cu_shfl(FORM == KV_Q8 ? 0x64806480u : 0x64006400u, 0);
 }

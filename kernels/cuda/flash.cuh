@@ -101,7 +101,7 @@ template <int FORM> CU_DEV uint32_t fl_pair(uint32_t w, int i) {
     return cu_add_f16x2((two & 15u) | (two << 12 & 0xf0000u) | 0x64006400u,
                         0xe408e408u /* -1032 */);
 }
-/* Converts a tile of codes, once copied, to f16: code * scale, rounded once. */
+/* Converts a tile of copied codes to f16: code * scale, rounded once. */
 template <int FORM, int DIM> CU_DEV void fl_convert(const uint8_t *raw, int n_keys, uint32_t *to) {
     typedef struct fl_form<FORM, DIM> F;
     enum { UNITS = DIM / 8, LD = DIM / 2 + 4 };
@@ -143,7 +143,7 @@ CU_DEV void fl_queries(const struct attn_job &j, const struct attn_rows &rows, i
     }
 }
 
-/* Adds the products of the warp's 16 queries, starting at row r0, and a tile of keys. */
+/* Adds the products of the warp's 16 queries, starting at row r0, with a tile of keys. */
 CU_DEV void fl_scores(const uint32_t *q, const uint32_t *k, int r0, int dim, int ld,
                       float s[FL_ST][4]) {
     for (int d = 0; d < dim; d += 16) {
@@ -174,8 +174,8 @@ CU_DEV void fl_mask(const struct attn_job &j, const int64_t seen[2], int64_t k0,
     }
 }
 
-/* Replaces scores by probabilities. Scales down earlier sums when the maximum rises. st: of the
- * lane's two rows, with sums over the lane's keys only. */
+/* Replaces scores by probabilities and scales down earlier sums when the maximum rises. st: the
+ * softmax of the lane's two rows, whose sums cover the lane's keys only. */
 template <int NT> CU_DEV void fl_softmax(float s[FL_ST][4], struct softmax st[2], float o[NT][4]) {
     float fix[2];
     CU_UNROLL

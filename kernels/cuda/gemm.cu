@@ -224,7 +224,7 @@ struct parts {
 static int64_t x_ld(const struct cu_product *p) {
     return (int64_t)round_up((uint64_t)p->k, TILE);
 }
-/* Returns the offsets of the parts of the scratch. */
+/* Returns the offsets of the scratch's parts. */
 static struct parts parts_of(const struct cu_product *p, int tokens) {
     struct parts s = {};
     if (p->exact && p->n_sum == 1 && p->n_mats == 1 && !p->ids) return s; /* no scratch needed */
@@ -245,7 +245,7 @@ uint64_t cu_gemm_scratch(const struct cu_product *p) {
 static bool is_wide(const struct cu_stream *s, const struct cu_product *p) {
     return s->wgmma && p->w.packed && (!p->up.w || cu_same_rows(p));
 }
-/* Finds the kernel for w. ERR_USAGE: none for this type or size. */
+/* Finds the kernel for w. ERR_USAGE: no kernel for this type or size. */
 static int find_kernel(const struct cu_stream *s, const struct cu_product *p,
                        const struct cu_rows *w, struct cu_gemm_kernel *k, struct err *e) {
     *k = p->exact        ? cu_gemm_f32(s, p, w->type)
@@ -271,7 +271,7 @@ static int launch_kernel(struct cu_stream *s, const struct cu_product *p, const 
     return 0;
 }
 
-/* Computes a product of many rows; with p->up, the gated product. */
+/* Computes a product of many rows, gated if p->up is set. */
 int cu_gemm(struct cu_stream *s, const struct cu_product *p, struct err *e) {
     struct cu_gemm_kernel k, up = {};
     TRY(find_kernel(s, p, &p->w, &k, e));

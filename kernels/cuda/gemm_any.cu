@@ -43,7 +43,7 @@ CU_DEV void store16(uint8_t *p, const uint32_t v[4]) {
 }
 
 /* Returns x and y as bf16 if `part` is 0. Otherwise returns correction number `part`: the remainder
- * after the preceding bf16 values, again as bf16. */
+ * left by the preceding bf16 values, again as bf16. */
 CU_DEV uint32_t part_of(float x, float y, int part) {
     uint32_t v = cu_pack_bf16(x, y);
     for (int i = 0; i < part; i++) {

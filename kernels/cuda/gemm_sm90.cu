@@ -174,7 +174,7 @@ static int warpgroups(const struct cu_product *p, int n_sm) {
     return n;
 }
 
-/* Returns the wgmma kernel for the product; fn NULL: none. */
+/* Returns the wgmma kernel for the product; its fn is NULL if no kernel fits. */
 struct cu_gemm_kernel cu_gemm_sm90(const struct cu_stream *s, const struct cu_product *p) {
     static const struct {
         enum qtype type;

@@ -183,8 +183,8 @@ CU_DEV void walk_on(struct walk *w) {
     w->left -= w->left > 0;
 }
 
-/* Returns the matrix of term u of a task's sum. `first` holds the numbers of the first 32 matrices,
- * the i-th in lane i. */
+/* Returns the matrix of term u of a task's sum. `first` holds the indices of the first 32 matrices,
+ * one per lane. */
 CU_DEV unsigned mat_of(const struct part &p, const struct task &t, unsigned u, int first) {
     if (!p.ids) return 0;
     return (unsigned)(u < 32 ? cu_shfl(first, (int)u) : p.ids[t.out * p.n_sum + u]);
@@ -409,7 +409,7 @@ static const struct gemv {
 #undef ROW
 };
 enum { N_TABLE = sizeof table / sizeof table[0] };
-/* Returns the kernel for a type; NULL: none. */
+/* Returns the kernel for a type; NULL: not supported. */
 static const struct gemv *find_kernel(enum qtype t, bool packed) {
     for (int i = 0; i < N_TABLE; i++)
         if (table[i].type == t && table[i].packed == packed) return &table[i];
@@ -417,7 +417,7 @@ static const struct gemv *find_kernel(enum qtype t, bool packed) {
 }
 
 /* Returns the number of rows per warp: the number that it processes at once, or 4 if that keeps
- * each output's units of 32 in one block or if there are enough rows to keep the device busy. */
+ * each output's units of 32 in one block or there are enough rows to keep the device busy. */
 static int plain_team(const struct part *p) {
     if (p->gated || (int64_t)p->rows * p->n_out >= 16384) return 4;
     return p->exact || p->k > 512 ? 1 : p->k > 256 ? 2 : 4;

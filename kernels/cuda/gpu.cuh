@@ -313,7 +313,8 @@ template <class T> CU_DEV T cu_ldcg(const T *p) {
 #endif
 
 /* Allows a kernel n_bytes of dynamic shared memory; the default is 48 KiB minus its static memory.
- * Never lowers the limit, because captured graphs launch kernels with the sizes at capture time. */
+ * Never lowers the limit, because captured graphs launch their kernels with the sizes requested
+ * when they were captured. */
 int cu_smem(const void *kernel, uint64_t n_bytes, struct err *e);
 #define CU_SMEM(e, kernel, n_bytes)                                                                \
     do {                                                                                           \
@@ -411,7 +412,7 @@ CU_DEV float cu_warp_max(float v) {
     for (int m = 16; m > 0; m >>= 1) v = fmaxf(v, cu_shfl_xor(v, m));
     return v;
 }
-/* Finds N maxima of a warp in the time of one. */
+/* Finds the maxima of N values over the warp, interleaved to take about as long as one. */
 template <int N> CU_DEV void cu_warp_max_each(float (&v)[N]) {
     CU_UNROLL
     for (int m = 16; m > 0; m >>= 1) {

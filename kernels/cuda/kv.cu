@@ -12,7 +12,7 @@ struct rows_at { /* the rows of a pass */
     int64_t n_tok;
     int slot, n_slots;
 };
-/* Returns where each row belongs: its sequence, position and slot. */
+/* Returns each row's sequence, position and slot. */
 static struct rows_at rows_at(const struct cu_attn *a) {
     const struct rows_at r = {a->all_segs, a->row_pos, a->row_seg, a->n_tok, a->slot, a->n_slots};
     return r;

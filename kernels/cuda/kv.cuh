@@ -13,7 +13,7 @@ struct kv_plane { /* keys or values of a layer */
     uint32_t codes, scales; /* offsets in a page */
 };
 
-/* Sets *form to the kernels' form of a cache type. False: not supported. */
+/* Sets *form to the kernels' format number for a cache type. False: not supported. */
 static bool kv_form_of(enum qtype t, int *form) {
     static const struct {
         enum qtype t;
@@ -26,12 +26,12 @@ static bool kv_form_of(enum qtype t, int *form) {
         }
     return false;
 }
-/* Returns the size of the codes of n values, without scales. */
+/* Returns the size of the codes of n values in bytes, without scales. */
 static int64_t kv_code_bytes(int form, int64_t n) {
     return form == KV_F32 ? 4 * n : form == KV_F16 ? 2 * n : form == KV_Q8 ? n : n / 2;
 }
-/* Describes a plane. On entry *at is the offset of the plane in a page; on return, that of its
- * end. */
+/* Describes a plane. *at is the offset of the plane in a page on entry, and that of its end on
+ * return. */
 static int kv_plane_at(struct kv_plane *p, enum qtype type, const struct cu_attn *a, int64_t dim,
                        int64_t *at, struct err *e) {
     if (!kv_form_of(type, &p->form))

@@ -141,7 +141,7 @@ static const struct product_kernel {
 #undef ROW
 };
 
-/* Returns the kernel of a type; NULL: none. */
+/* Returns the kernel for a type; NULL: not supported. */
 static const struct product_kernel *find_kernel(enum qtype t) {
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == t) return &table[i];
@@ -186,7 +186,7 @@ static struct product product_of(const struct cu_weight *w, const float *x, int6
     return j;
 }
 
-/* Returns the size of one packed matrix; 0: cannot be packed. */
+/* Returns the size of one packed matrix; 0: it cannot be packed. */
 static uint64_t packed_mat_bytes(const struct cu_weight *w) {
     return w->mats ? cu_packed_bytes(w) / (uint64_t)w->mats : 0;
 }
@@ -206,7 +206,8 @@ static struct cu_rows rows_of(const struct cu_weight *w, int64_t first, bool exa
     return o;
 }
 
-/* Fills *p for weight w; gated: with `up`, or the second half of w if that is NULL. */
+/* Fills *p for weight w. gated: a gated unit with `up`, or with the second half of w if that is
+ * NULL. */
 void cu_fast_of(struct cu_product *p, const struct cu_weight *w, const struct cu_weight *up,
                 bool gated, bool exact) {
     memset(p, 0, sizeof *p);
@@ -268,7 +269,7 @@ static int product(struct cu_stream *s, const struct cu_weight *w, const struct 
     return gated ? 0 : launch(s, w->type, j, side, e);
 }
 
-/* Computes y = x . W^T for n_tok rows; exact: with float inputs. */
+/* Computes y = x . W^T for n_tok rows; exact: inputs are not rounded. */
 int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t ldx,
               int64_t n_tok, float *y, int64_t ldy, bool exact, struct err *e) {
     struct product j = product_of(w, x, ldx, n_tok, y, ldy);
@@ -276,7 +277,7 @@ int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, in
     return product(s, w, NULL, false, &j, n_tok, exact, &left, e);
 }
 
-/* Computes h = act(gate x) * (up x); up NULL: gate holds both; ids: experts per token, or NULL. */
+/* Computes h = act(gate x) * (up x). up NULL: gate holds both. ids: experts per token, or NULL. */
 int cu_glu(struct cu_stream *s, const struct cu_weight *gate, const struct cu_weight *up,
            const float *x, int64_t ldx, int64_t n_tok, const int32_t *ids, int64_t n_used,
            bool gelu, float *h, bool exact, struct err *e) {

@@ -39,7 +39,7 @@ CU_KERNEL __launch_bounds__(BLOCK) rotate(float *x, const float *cs, int64_t tot
     *p = a * c[0] - b * c[1];
     *q = a * c[1] + b * c[0];
 }
-/* Rotates the first n_rot values of each head; adjacent: pairs are next to each other. */
+/* Rotates the first n_rot values of each head; adjacent: a pair is two consecutive values. */
 int cu_rope(struct cu_stream *s, float *x, const float *cs, int64_t n_tok, int64_t n_heads,
             int64_t head_dim, int64_t n_rot, bool adjacent, struct err *e) {
     const int64_t total = n_tok * n_heads * (n_rot / 2);

@@ -11,7 +11,7 @@ enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256, MAX_EXPERTS = 1024 };
 /* Lower bound of the sum of the chosen probabilities: the smallest normal f16, as in llama.cpp. */
 #define MIN_SUM 6.1035e-5f
 
-/* Keeps the larger value; in a tie, the one with the lower index. */
+/* Replaces (*v, *i) by (v2, i2) if v2 is larger or, in a tie, if i2 is lower. */
 CU_DEV void better_of(float *v, int *i, float v2, int i2) {
     if (v2 > *v || (v2 == *v && i2 < *i)) {
         *v = v2;
@@ -255,7 +255,8 @@ CU_KERNEL __launch_bounds__(BLOCK)
     }
 }
 
-/* Sorts pairs (token, expert) by expert: counts, first places, and the order. */
+/* Sorts (token, expert) pairs by expert: computes each expert's count and first place, and the
+ * order. */
 int cu_sort_pairs(struct cu_stream *s, const int32_t *expert, int64_t n_pairs, int64_t n_experts,
                   int32_t *count, int32_t *first, int32_t *place, int32_t *order, struct err *e) {
     if (n_pairs >= 1 << 24) return err_set(e, ERR_USAGE, "CUDA: too many tokens in a pass");

@@ -33,7 +33,7 @@ CU_KERNEL __launch_bounds__(BLOCK) spread_values(const float *x, const float *c,
     if (a < first) return;
     y[i] = fmaf(c ? 1.0f + c[row * (n / w) + a] : 1.0f, x[row * w + i % w], y[i]);
 }
-/* Spreads x [w] over stream `first` and all later ones, times c; c NULL: unscaled. */
+/* Adds x [w], times c, to stream `first` and all later ones; c NULL: unscaled. */
 int cu_spread(struct cu_stream *s, const float *x, const float *c, float *y, int64_t n_rows,
               int64_t n, int64_t w, int first, struct err *e) {
     const int64_t total = n_rows * n;
@@ -78,7 +78,7 @@ CU_KERNEL __launch_bounds__(BLOCK) peaks_rows(const float *x, float *y, int64_t 
     const float cut = mean + by * sqrtf(cu_block_sum(sq, red) / (float)n);
     for (int64_t i = threadIdx.x; i < n; i += BLOCK) yr[i] = fmaxf(0.0f, xr[i] - cut);
 }
-/* Keeps the values above mean + by * deviation, less that cut; others become 0. */
+/* Replaces each value by its excess over mean + by * deviation; values below that become 0. */
 int cu_peaks(struct cu_stream *s, const float *x, float *y, int64_t n_rows, int64_t n, float by,
              struct err *e) {
     if (n_rows > 0) CU_LAUNCH(e, peaks_rows, (unsigned)n_rows, BLOCK, 0, s, x, y, n, by);

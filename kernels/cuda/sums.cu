@@ -50,7 +50,7 @@ static unsigned blocks_for(int64_t n) {
     return (unsigned)div_up(n, THREADS);
 }
 
-/* Adds the squares of each column, and n_rows as the last number, to sum [k + 1]. */
+/* Adds the squares of each column to sum [k + 1], and n_rows to its last element. */
 int cu_column_sums(struct cu_stream *s, const float *x, int64_t n_rows, int64_t ld, int64_t k,
                    double *sum, struct err *e) {
     CU_LAUNCH(e, column_sums, blocks_for(k), THREADS, 0, s, x, n_rows, ld, k, sum);

@@ -21,8 +21,8 @@ struct iq_apart { /* split block: w = d * scale[i / 16] * code[i] */
 
 /* ---- steps of take_apart() ---- */
 
-/* Stores 16 codes: levels, negated where a bit of the two sign bytes is set; bit i of the first
- * byte belongs to level i. */
+/* Stores 16 codes: the levels, negated where a bit of the two sign bytes is set; bit i of `first`
+ * belongs to level i. */
 INLINE void iq_put(struct iq_apart *x, int at, uint8x16_t level, uint8_t first, uint8_t second) {
     static const uint8_t bit[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     const uint8x16_t s = vcombine_u8(vdup_n_u8(first), vdup_n_u8(second));

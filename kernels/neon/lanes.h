@@ -207,8 +207,8 @@ INLINE iv u_end(iv sum, iv s, iv scale) {
 
 enum { SHORT_SUMS = 1 };
 
-/* Returns 16 products of bytes, added in pairs in 16 bits. |w| <= 128 and |x| <= 127 do not
- * overflow. */
+/* Returns 16 products of bytes, added in pairs in 16 bits, which cannot overflow for |w| <= 128 and
+ * |x| <= 127. */
 INLINE int16x8_t products(int32x4_t w, int32x4_t x) {
     return vpaddq_s16(vmull_s8(vget_low_s8(s8(w)), vget_low_s8(s8(x))),
                       vmull_high_s8(s8(w), s8(x)));

@@ -32,7 +32,7 @@ static void gemm_nn(const float *restrict a, int64_t lda, const float *restrict 
         }
 }
 
-/* Computes y = x / rms(x) * w; w NULL: 1. */
+/* Computes y = x / rms(x) * w; w NULL: all ones. */
 static void rms_norm(const float *x, const float *w, float *y, int64_t n, float eps) {
     double s = 0;
     for (int64_t i = 0; i < n; i++) s += (double)x[i] * (double)x[i];
@@ -82,7 +82,8 @@ static void softmax(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)(exp((double)x[i] - (double)max) / s);
 }
 
-/* Replaces n scores by exp(x - max), updates *max and *sum; returns the factor of earlier sums. */
+/* Replaces n scores by exp(x - max) and updates *max and *sum; returns the factor for earlier
+ * sums. */
 static float softmax_more(float *x, int64_t n, float *max, double *sum) {
     const float before = *max;
     for (int64_t i = 0; i < n; i++) *max = fmaxf(*max, x[i]);
@@ -105,7 +106,7 @@ static void axpy(float *restrict y, const float *restrict x, float a, int64_t n)
     for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
-/* Rotates pairs (x[j], x[j + n_rot / 2]); cs: their cosines and sines in turn. */
+/* Rotates pairs (x[j], x[j + n_rot / 2]); cs: cosine and sine of each pair. */
 static void rope_neox(float *x, const float *cs, int64_t n_rot) {
     const int64_t half = n_rot / 2;
     for (int64_t j = 0; j < half; j++) {
@@ -124,7 +125,7 @@ static double conv(const float *w, float *state, int64_t n_ch, int64_t k, float 
     return s;
 }
 
-/* Replaces channels [c0, c1) of u by silu of their convolution of k taps; updates the state. */
+/* Replaces channels [c0, c1) of u by silu of their convolution with k taps; updates the state. */
 static void conv_silu(float *u, int64_t ld, const float *w, const float *bias, float *state,
                       int64_t n_tok, int64_t c0, int64_t c1, int64_t n_ch, int64_t k) {
     for (int64_t c = c0; c < c1; c++)

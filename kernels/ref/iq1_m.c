@@ -19,7 +19,7 @@ static int scale(const void *blk, int k) {
     return 2 * (load_u16(x->scales + 2 * (k / 4)) >> (3 * (k % 4)) & 7) + 1;
 }
 
-/* Returns the block's scale, as f16 bits spread over the block. */
+/* Returns the block's scale, whose f16 bits are spread over the block. */
 static uint16_t super(const void *blk) {
     return kern_iq1_m_d(blk);
 }

@@ -139,7 +139,8 @@ INLINE void chunk(int n, bool panel, const uint8_t *w, const struct indices *x,
     }
 }
 
-/* Returns m plus the minima (or scales) 2i and 2i + 1, each times the sum of its activations. */
+/* Returns m plus the products of minima (or scales) 2i and 2i + 1 with the sums of their
+ * activations. */
 INLINE iv minima(iv m, iv pair, const struct kern_act *a, int i) {
     const int16_t *s = SUB == 16 ? a->s16 : a->s32;
     return l_sum16(m, pair, l_at(s + 2 * i));
@@ -154,7 +155,8 @@ INLINE fv float_steps(bool exact, fv d, fv dmin, iv sum, iv m, const struct kern
     return acc;
 }
 
-/* Adds a block to each acc[t]: computes the minima, then adds them and the products, `sum`. */
+/* Adds a block to each acc[t]: computes the terms of the minima, then adds these and the products,
+ * `sum`. */
 INLINE void finish(int n, bool panel, const struct rows_head *h, const struct panel *p,
                    const struct kern_act *a, int64_t lda, iv *sum, fv *acc) {
     const bool exact = EXACT || (FLIPS && n == 1 && !panel);

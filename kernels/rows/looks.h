@@ -50,8 +50,8 @@ INLINE iv look_1024(const uint8_t *table, iv i, iv high, iv ninth, iv tenth) {
                    look_512(table + 512, i, high, ninth));
 }
 
-/* Returns the signs of sixteen weights in mixed order, from half 0 or 1 of s; bit m belongs to
- * vector m. */
+/* Returns the signs of sixteen weights from half 0 or 1 of s, in mixed order: bit m is for vector
+ * m. */
 INLINE iv mixed_signs(iv s, int half) {
     if (half) return l_or(l_shr(s, 16), l_and(l_shr(s, 4), l_i32(~0xffff)));
     return l_or(l_and(s, l_i32(0xffff)), l_and(l_shl(s, 12), l_i32(~0xffff)));

@@ -29,7 +29,7 @@ struct rows_head {
 /* Prefetches the cache lines of bytes from .. to - 1 after w, 1 or 2 KiB ahead. Only a few lines at
  * a time, because a processor drops requests for which it has no room. With one token, two groups
  * are read alternately, a few lines each, because hardware prefetch is limited per stream
- * (docs/design/runtime.md); except where lookups are the bottleneck and registers do not suffice
+ * (docs/design/runtime.md), except where lookups are the bottleneck and there are too few registers
  * for two (rows/loads.h). With several tokens the processor sees too few reads ahead to keep memory
  * busy, so lines are fetched into L2 early, and from there into L1. */
 INLINE void ahead(int n_tok, const uint8_t *w, int from, int to) {
