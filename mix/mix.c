@@ -137,7 +137,7 @@ static void fill(const struct solver *s, int *pick) {
 
 /* ---- lists of states ------------------------------------------------------------------------- */
 
-/* Records choice `opt` after `parent`; *out: its index. False: MAX_NODES are in use. */
+/* Records choice `opt` after `parent` and sets *out to its index. False: MAX_NODES are in use. */
 static bool add_node(struct solver *s, int32_t parent, int opt, int32_t *out) {
     if (s->n_trail == MAX_NODES) return false;
     if (s->n_trail == s->cap_trail) {
@@ -270,7 +270,7 @@ static uint64_t smallest(const struct mix_group *g) {
     return lo;
 }
 
-/* Orders the groups, and sums the smallest bytes of each group and all later ones. */
+/* Orders the groups and, for each, sums the smallest sizes of it and all later groups. */
 static void prepare(struct solver *s) {
     s->order = xcalloc((size_t)s->n + 1, sizeof *s->order);
     s->best = xcalloc((size_t)s->n + 1, sizeof *s->best);
@@ -288,7 +288,8 @@ static void prepare(struct solver *s) {
         s->least[at] = s->least[at + 1] + smallest(&s->group[s->order[at]]);
 }
 
-/* Searches for the best mix by dynamic programming; r->exact: it is proven to be the best. */
+/* Searches for the best mix by dynamic programming; r->exact: the result is proven to be the
+ * best. */
 static void exact(struct solver *s, struct mix_result *r) {
     size_t cap = 2 * (size_t)MAX_LIST * 1 + 2;
     struct state *part = xreallocarray(NULL, cap, sizeof *part);

@@ -226,8 +226,8 @@ static int write_plan(const struct mixer *x, const struct mix_ask *ask, const st
     return rc;
 }
 
-/* Sets the file's notes that document the choice of types. They have a fixed length, because they
- * are computed from the file size, which must not change. */
+/* Sets the file's notes that document the choice of types. Their length is fixed, because they are
+ * computed from the file size, which must not change. */
 static void make_notes(const struct mixer *x, struct mix_job *j, const struct mix_ask *ask,
                        const struct sens_mix *mix) {
     static const char *const key[MIX_NOTES] = {
@@ -242,8 +242,8 @@ static void make_notes(const struct mixer *x, struct mix_job *j, const struct mi
     for (int i = 0; i < MIX_NOTES; i++) j->note[i] = (struct quant_note){key[i], j->text[i]};
 }
 
-/* Returns where to write the plan. *temporary: it is deleted after use. NULL: sets e. Free the
- * result. */
+/* Returns the path for the plan, to be freed; NULL with e set on failure. *temporary: the file is
+ * to be deleted after use. */
 static char *plan_path(const char *tmp, const struct quantize_opts *q, bool *temporary,
                        struct err *e) {
     *temporary = false;

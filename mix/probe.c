@@ -37,8 +37,8 @@ static void interleave(struct probe *p) {
     free(from);
 }
 
-/* Keeps n evenly spaced windows of ctx tokens, but at least two, so that there is a standard
- * error. */
+/* Keeps n evenly spaced windows of ctx tokens, but at least two, so that a standard error
+ * exists. */
 static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) {
     int64_t have = p->ids.n / ctx;
     if (have < 2)
@@ -208,7 +208,7 @@ uint64_t probe_bytes(const struct sens *s, const struct probe_want *w) {
 }
 
 /* Adds a candidate's key for the results cache: everything that determines its weights. w: the
- * change of one or several groups, alone or within a mix. */
+ * change to one or several groups, alone or within a mix. */
 static void add_kept(struct kept_of *x, const struct probe *p, const struct sens *s,
                      const struct sens_mix *mix, const struct probe_want *w) {
     struct kept_of base = {0};

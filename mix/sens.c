@@ -234,7 +234,7 @@ bool sens_own_ratio(const struct sens_group *g, double err, double *out) {
  * has no data for the group. */
 typedef bool (*ratio_fn)(const struct sens *s, const struct sens_group *g, double err, double *out);
 
-/* Sets *out to the estimate from groups of the same role in other layers, interpolated by depth.
+/* Sets *out to the estimate interpolated by depth from groups of the same role in other layers.
  * False: no such group has an estimate. */
 static bool between(const struct sens *s, const struct sens_group *g, double err, ratio_fn says,
                     double *out) {
@@ -272,7 +272,7 @@ static double mean(const struct sens *s, double err, ratio_fn says) {
     return n ? sum / n : 0;
 }
 
-/* Sets *out to the group's own log ratio; false: not probed. */
+/* Sets *out to the group's own log ratio; returns false if it was not probed. */
 static bool probed(const struct sens *s, const struct sens_group *g, double err, double *out) {
     (void)s;
     return sens_own_ratio(g, err, out);
@@ -288,8 +288,8 @@ static bool fitted(const struct sens *s, const struct sens_group *g, double err,
         *out += at - there;
     return true;
 }
-/* Sets *out to the log of the ratio between a group's probes and its gradients. False: one of them
- * is missing. */
+/* Sets *out to the log of the ratio between a group's probes and its gradients. False: one of the
+ * two is missing. */
 static bool beyond_slope(const struct sens *s, const struct sens_group *g, double err,
                          double *out) {
     (void)s;
@@ -297,7 +297,8 @@ static bool beyond_slope(const struct sens *s, const struct sens_group *g, doubl
     *out -= log(g->slope);
     return true;
 }
-/* Sets *out to how far the group's own log ratio is above the prior; false: not probed. */
+/* Sets *out to the group's own log ratio minus that of the prior; returns false if it was not
+ * probed. */
 static bool beyond_prior(const struct sens *s, const struct sens_group *g, double err,
                          double *out) {
     if (!sens_own_ratio(g, err, out)) return false;
@@ -313,8 +314,8 @@ static bool by_slope(const struct sens *s, const struct sens_group *g, double er
     return true;
 }
 
-/* Estimates a group's ratio as if the group had no probes. Returns false if no group of its role
- * has been measured. */
+/* Estimates a group's ratio as if it had no probes. Returns false if no group of its role has been
+ * measured. */
 static bool ratio_without(const struct sens *s, const struct sens_group *g, double err,
                           double *out) {
     if (between(s, g, err, fitted, out) || by_slope(s, g, err, out) ||
@@ -332,7 +333,8 @@ double sens_loss(const struct sens *s, int group, enum qtype type) {
     return exp(v) * err * g->gain[type];
 }
 
-/* Sets *out to the correction from measured steps near this budget; false: none, *out is 1. */
+/* Sets *out to the correction from steps measured near this budget; without any, returns false and
+ * sets it to 1. */
 static bool steps_factor(const struct sens *s, int group, uint64_t budget, double *out) {
     const struct sens_group *g = &s->group[group];
     double up = 1 / .09, down = 1 / .09; /* prior, before any step is known: 1 +- 0.3 */

@@ -187,7 +187,7 @@ enum qtype sens_next(const struct sens *s, int group, enum qtype t, int dir);
  * model. */
 int sens_write(const struct sens *s, const struct gguf *g, const char *path, bool overwrite,
                struct err *e);
-/* Reads a sensitivity file into the model's groups. */
+/* Reads a sensitivity file into the groups of the model. */
 int sens_read(struct sens *s, const char *path, struct err *e);
 
 #endif

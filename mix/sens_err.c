@@ -64,7 +64,8 @@ static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Sets *out to a tensor's importance, freed with mem_free(); *entry NULL: no entry. */
+/* Sets *out to a tensor's importance, to be freed with mem_free(). *entry is NULL if it has no
+ * entry. */
 static int importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
                       struct imat_entry **entry, struct err *e) {
     int64_t n_mat = t->ne[2] * t->ne[3];
@@ -195,7 +196,7 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
     return rc;
 }
 
-/* Sets the errors of one group, if possible from the results cache. */
+/* Sets the errors of one group, from the results cache if possible. */
 static int group_errors(const struct sens *s, const struct sens_source *from,
                         const struct kern *ref, struct sens_group *gr, struct err *e) {
     struct {

@@ -87,7 +87,7 @@ int sens_write(const struct sens *s, const struct gguf *g, const char *path, boo
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Copies a hash; "" if it is missing. */
+/* Copies a hash, or "" if it is missing. */
 static void take_hash(char out[33], const cJSON *root, const char *name) {
     const char *s = doc_str(root, name);
     snprintf(out, 33, "%s", s ? s : "");

@@ -22,7 +22,7 @@ struct rows {
     struct factors *factors; /* shared by all tensors and types */
 };
 
-/* Decodes row `row`; false: it has a value that is not finite. */
+/* Decodes row `row`; returns false if it has a value that is not finite. */
 static bool load_row(void *ctx, int64_t row, float *x) {
     const struct rows *r = ctx;
     int64_t n = r->t->ne[0];
@@ -83,7 +83,7 @@ static int gain_or_kept(const struct rows *r, const struct gram_input *in, const
     return rc;
 }
 
-/* Estimates by how much error feedback lowers the group's error, for each type. */
+/* Estimates how much error feedback lowers the group's error, for each type. */
 static int group_gains(struct sens_group *g, const struct gguf *gf, const struct kern *ref,
                        const struct sens_feedback *f, const struct embd_moments *embd,
                        struct factors *factors, struct err *e) {

@@ -82,7 +82,7 @@ static int try_host(struct table *t, const int *host, struct err *e) {
     return 0;
 }
 
-/* Finds the best mix if decoding costs `price`; t->found: there is one. */
+/* Finds the best mix if decoding costs `price`. t->found: whether there is one. */
 static int solve_at(struct table *t, double price, struct sens_mix *m, struct err *e) {
     const struct sens *s = t->s;
     int host[MAX_HOST] = {0}, rc = 0;

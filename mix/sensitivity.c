@@ -51,7 +51,8 @@ struct probing {
 
 /* ---- choice of probes ------------------------------------------------------------------------ */
 
-/* Finds the candidate type whose error is nearest to a target, by ratio. False: no candidate. */
+/* Finds the candidate type whose error is nearest to a target, by ratio. False: it has no
+ * candidate. */
 static bool type_near(const struct sens_group *g, double target, enum qtype *out) {
     double best = HUGE_VAL;
     for (int t = 0; t < QT_COUNT; t++) {
@@ -177,7 +178,7 @@ static void begin_rounds(struct probing *w, const struct sens_mix *mix, uint64_t
 
 /* ---- stage 2 --------------------------------------------------------------------------------- */
 
-/* Returns whether the probe is done or queued. */
+/* Returns whether the probe of a group with type t is done or queued. */
 static bool probed(const struct probing *w, int group, enum qtype t) {
     const struct sens_group *g = &w->s->group[group];
     for (int i = 0; i < g->n_probes; i++)
@@ -282,7 +283,7 @@ static int single_rounds(struct probing *w, struct err *e) {
     }
 }
 
-/* Probes groups jointly, then single ones where that was not enough. */
+/* Probes groups jointly, then individually where that was not enough. */
 static int stage2_joint(struct probing *w, struct err *e) {
     struct sens *s = w->s;
     bool *used = xcalloc((size_t)s->n_groups + 1, sizeof *used);
@@ -360,7 +361,7 @@ static void start_over(struct sens *s) {
     joint_fit(s);
 }
 
-/* Takes over the results of an earlier run with the same inputs. */
+/* Reuses the results of an earlier run with the same inputs. */
 static int resume(struct probing *w, const char *imatrix_hash, struct err *e) {
     struct sens *s = w->s;
     const struct mix_probe_opts *o = w->o;

@@ -73,11 +73,11 @@ static void see_other(void *ud, const struct session_shown *r) {
 static void route(struct seq_job *j, enum pair_side side, const struct session_shown *r) {
     if (r->block == j->block) pair_route(j->pair, side, r->block, r->chosen, r->n_used, r->n_rows);
 }
-/* Notes the base's choice of experts; a session observer. */
+/* Records the base's choice of experts; a session observer. */
 static void route_base(void *ud, const struct session_shown *r) {
     route(ud, PAIR_BASE, r);
 }
-/* Notes the quantized model's choice of experts; a session observer. */
+/* Records the quantized model's choice of experts; a session observer. */
 static void route_other(void *ud, const struct session_shown *r) {
     route(ud, PAIR_OTHER, r);
 }
@@ -218,7 +218,7 @@ static int block(struct seq_job *j, struct progress *p, struct err *e) {
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-/* Opens the sessions of both models. ERR_USAGE: blocks need more than the residual. */
+/* Opens the sessions of both models. ERR_USAGE: a block reads more than the residual. */
 static int open_sides(struct seq_job *j, struct err *e) {
     struct session_opts so = {
         .n_ctx = j->ctx, .n_ubatch = j->ctx, .isa = j->w->isa, .act = ACT_F32, .pool = j->w->pool};
@@ -243,7 +243,7 @@ static int open_sides(struct seq_job *j, struct err *e) {
     return 0;
 }
 
-/* Opens model and texts, and allocates what the passes need. */
+/* Opens the model and the texts and allocates what the passes need. */
 static int start(struct seq_job *j, struct err *e) {
     const struct sequential_opts *o = j->o;
     void *p = NULL;

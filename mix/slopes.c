@@ -188,7 +188,7 @@ static void see_lookup(void *ud, const struct gr_weight *w, const int32_t *ids, 
     free(d);
 }
 
-/* Returns the group of a tensor; -1: none. */
+/* Returns the group of a tensor; -1: it belongs to no group. */
 static int group_of(const struct slopes *s, const struct sens *sens, const char *name) {
     for (int i = 0; i < sens->n_groups; i++)
         for (int k = 0; k < sens->group[i].n_items; k++)

@@ -25,7 +25,7 @@ static const struct tensor_row tensors[] = {
 static const char *const number[] = {"alpha_p", "alpha_n", "beta", "eps"};
 static const char *const key[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
 
-/* Returns ERR_DATA unless v is finite and below 1000 in size. */
+/* Returns ERR_DATA unless v is finite and its magnitude is below 1000. */
 static int check_number(const char *name, int64_t layer, float v, struct err *e) {
     return isfinite(v) && fabsf(v) < 1e3f
                ? 0

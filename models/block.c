@@ -276,7 +276,7 @@ void block_rope_base(const struct arch *a, const struct hparams *h, struct graph
                                h->f[HF_YARN_SLOW],   (double)h->d[HD_YARN_CTX], a->yarn_smooth};
 }
 
-/* Returns the factor of the token embeddings; 1: none. */
+/* Returns the factor of the token embeddings; 1 if they are not scaled. */
 static double embd_scale(const struct decoder_spec *dec, const struct hparams *h) {
     if (dec->embd_sqrt) return sqrt((double)h->d[HD_EMBD]);
     return h->f[HF_EMBD_SCALE] > 0 ? h->f[HF_EMBD_SCALE] : 1;

@@ -29,7 +29,7 @@ struct build {
 
 /* Returns a free register of this width, or a new one. */
 gr_reg block_take(struct build *b, int64_t width);
-/* Frees a register, which may be GR_NONE, for block_take(). */
+/* Returns a register to the free list of block_take(); r may be GR_NONE. */
 void block_give(struct build *b, gr_reg r);
 /* Returns the weight "blk.<layer>.<name>", or `name` itself if the layer is -1. If the table lacks
  * the name, records it in b->missing and returns GR_NONE. */
@@ -51,7 +51,7 @@ void block_norm_heads(struct build *b, const struct norm_spec *n, gr_reg dst, gr
                       int64_t head_dim);
 /* Multiplies register r by a constant. */
 void block_scale(struct build *b, gr_reg r, double by);
-/* Adds register `by` to r, and releases `by`. */
+/* Adds register `by` to r and releases `by`. */
 void block_add(struct build *b, gr_reg r, gr_reg by);
 /* Sets dst to the token's row of weight w, times `by` (1: unscaled); returns w. */
 gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by);

@@ -175,7 +175,7 @@ static gr_reg joined(struct build *b, gr_reg x, gr_reg y) {
     return r;
 }
 /* Returns the product of `in` with a low-rank pair of matrices: `first`, then `second`. */
-/* Returns the product of `first` or, if the table has `second`, of both in turn. */
+/* Returns `in` times the matrix `first` and then, if the model has it, times `second`. */
 static gr_reg narrow(struct build *b, const char *first, const char *second, gr_reg in) {
     char full[64];
     const gr_reg low = block_matmul(b, first, in);

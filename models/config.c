@@ -99,7 +99,7 @@ static struct json *complete_rope(struct hfdir *dir, const struct json *from, co
     return r;
 }
 
-/* Returns whether rope parameters are given per kind of layer. */
+/* Returns whether rope parameters are given for each kind of layer. */
 static bool is_nested(const struct json *rope) {
     for (const struct json *m = json_first(rope); m; m = json_next(m))
         if (json_type(m) == JSON_OBJ) return true;

@@ -254,9 +254,9 @@ static void mistral_write_keys(const struct hparams *h, struct gguf_w *w) {
 
 /* ---- sparse attention ---- */
 
-/* Derives dimensions and layers from the hyperparameters. Files may lack the indexer: its selection
- * has no effect on contexts of at most as many tokens as it selects, so these can be computed
- * anyway. ERR_DATA: inconsistent. */
+/* Derives dimensions and layers from the hyperparameters. The indexer may be missing: its selection
+ * has no effect on contexts no longer than the number of tokens it selects, so these can be
+ * computed without it. ERR_DATA: inconsistent. */
 static int dsa_derive(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     TRY(hparams_mul(h, HD_INDEX_Q, d[HD_INDEX_HEADS], d[HD_INDEX_DIM], e));

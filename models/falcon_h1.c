@@ -49,7 +49,7 @@ static double multiplier_at(const struct hfdir *dir, const char *name, int i) {
     return json_num(j, 1);
 }
 
-/* Folds the multipliers into one factor per group of tensors. */
+/* Combines the multipliers into one factor per group of tensors. */
 static int set_factors(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const double in = multiplier_of(dir, "attention_in_multiplier"),
                  ssm = multiplier_of(dir, "ssm_in_multiplier");

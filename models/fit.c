@@ -34,12 +34,13 @@ bool fit_use(const struct sizes *z, const struct fit_ask *a, int first, int n_cp
            add_ok(u->total, u->compute, &u->total);
 }
 
-/* Returns whether the use fits the memory less the reserve. */
+/* Returns whether the use fits in the memory less the reserve. */
 static bool fits_memory(const struct fit_ask *a, const struct fit_use *u) {
     return a->memory >= a->reserve && u->total <= a->memory - a->reserve;
 }
 
-/* Returns the longest context with which everything fits on the card; 0: none. */
+/* Returns the longest context with which everything fits on the card; 0: not even the shortest
+ * does. */
 static int64_t max_ctx(const struct sizes *z, const struct fit_ask *a) {
     struct fit_ask t = *a;
     struct fit_use u;

@@ -39,7 +39,7 @@ struct fit {
      * context; 0: none. */
     int64_t max_ctx;
 };
-/* Finds the best way to fit the card (*f). False: sizes overflow. */
+/* Finds the best way to fit the model on the card (*f). False: sizes overflow. */
 bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f);
 /* Estimates the working memory in bytes of other engines' GPU backends during a pass of 512 tokens:
  * logits and a few activations. The estimate is within 10 % of the buffers measured on the models

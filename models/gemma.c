@@ -62,7 +62,7 @@ static double divisor(const struct hparams *h, int64_t large) {
                                     : (double)h->d[HD_HEAD_DIM];
 }
 
-/* Returns ERR_DATA if the model uses an option that is not supported. */
+/* Returns ERR_DATA if the model uses an unsupported option. */
 static int check_config(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
@@ -80,7 +80,7 @@ static int read_scale(const struct hparams *h, const struct hfdir *dir, int64_t 
                ? 0
                : err_set(e, ERR_DATA, "query_pre_attn_scalar is %g, which is out of range", *is);
 }
-/* Returns ERR_DATA if the model uses an option, or a rope, that is not supported. */
+/* Returns ERR_DATA if the model uses an unsupported option or rope. */
 static int check_base(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_rope(dir, e));
     return check_config(h, dir, e);

@@ -200,8 +200,8 @@ static gr_reg project_streams(struct build *b, const char *name, gr_reg rest, gr
     return out;
 }
 
-/* Builds the initial streams: the first is the scaled embedding; every other one is the first
- * stream times its matrix of altup_proj. */
+/* Builds the initial streams: the first is the scaled embedding, the others are its products with
+ * their matrices of altup_proj. */
 static void build_streams(struct build *b) {
     const int64_t n = b->h->d[HD_ALTUP], d = b->h->d[HD_EMBD];
     const gr_reg x = b->g->residual;

@@ -7,7 +7,7 @@
 #include "models/rows.h"
 
 gr_reg gemma4_ffn(struct build *b, const struct block_spec *s);
-/* Adds what follows a layer: its own input and the output's scale. */
+/* Adds the layer's per-layer input, if it has one, and the scale of its output. */
 void gemma4_more(struct build *b);
 void gemma4_start(struct build *b);
 /* Sets kv_of of layers without their own keys to the last preceding layer of the same kind that has

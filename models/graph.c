@@ -17,7 +17,6 @@ void graph_init(struct graph *g) {
         g->hidden_nodes[i] = GR_NONE;
 }
 
-/* Frees the tables that graph_finish() made. */
 static void facts_release(struct graph_facts *f) {
     free(f->use);
     free(f->kv);
@@ -58,7 +57,7 @@ gr_w graph_weight(struct graph *g, const char *fmt, int layer, int64_t ne0, int6
     return g->n_weights++;
 }
 
-/* Returns the member of n that holds its weight number k. */
+/* Returns a pointer to member k among the weights of n. */
 static gr_w *weight_at(struct gr_node *n, int k) {
     return (gr_w *)(void *)((char *)n + gr_ops[n->op].w[k].at);
 }

@@ -126,7 +126,7 @@ static bool key_name(char out[128], const struct arch *a, const char *key) {
     return true;
 }
 
-/* Returns entry i of an integer array, of a struct gguf_kv. */
+/* Returns entry i of the integer array `of`, a struct gguf_kv. */
 static int64_t gguf_entry(const void *of, int64_t i) {
     return gguf_kv_i64(of, (uint64_t)i);
 }
@@ -260,7 +260,7 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
  * members. If rope_parameters differ between kinds of layers, uses those of layers without a
  * window. Changes the name temporarily. */
 typedef const struct json *find_fn(const struct hfdir *dir, const char *names);
-/* Finds "a.b.c" in the config; also below the full-attention rope parameters. NULL: none. */
+/* Finds "a.b.c" in the config, or in its rope parameters for full attention. NULL: not found. */
 static const struct json *find_dotted(find_fn *find, const struct hfdir *dir, char *name) {
     const struct json *j = NULL;
     for (char *part = name, *dot; part; part = dot ? dot + 1 : NULL) {
@@ -300,7 +300,7 @@ static int64_t json_entry(const void *of, int64_t i) {
     return json_i64(j, &v) ? v : INT64_MIN;
 }
 
-/* Reads the row's value from config.json, if it is there. */
+/* Reads the row's value from config.json, if present. */
 static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct hfdir *dir,
                        struct seen *seen, struct err *e) {
     char name[128];
@@ -322,7 +322,7 @@ static int row_from_hf(struct hparams *h, const struct hp_row *r, const struct h
     return store_int(h, r, name, v, seen, e);
 }
 
-/* Reads which layers have windows. */
+/* Reads which layers use sliding windows. */
 static int windows_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *dir,
                            struct err *e) {
     const struct json *j = hfdir_hparam(dir, "sliding_window_pattern");

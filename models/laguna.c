@@ -60,7 +60,7 @@ static int read_rotated(const struct hparams *h, const struct hfdir *dir, const 
                               kind);
 }
 
-/* Reads the attention heads of each layer, and stores the most as the model's. */
+/* Reads the number of attention heads of each layer and stores the largest as the model's. */
 static int read_heads(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *t = json_first(hfdir_hparam(dir, "num_attention_heads_per_layer"));
     int64_t most = 0;

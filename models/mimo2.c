@@ -75,7 +75,7 @@ static int read_lists(struct hparams *h, const struct hfdir *dir, struct err *e)
     return hf_lead_dense(h, dir, e);
 }
 
-/* Refuses a value for sliding-window layers that differs from `want`, the value of the other
+/* Rejects a value for sliding-window layers that differs from `want`, the value of the other
  * layers. */
 static int check_equal(const struct hfdir *dir, const char *key, int64_t want, struct err *e) {
     int64_t is;

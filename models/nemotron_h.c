@@ -152,7 +152,7 @@ static const struct decoder_spec moe_decoder = {
 };
 
 extern const struct arch arch_nemotron_h, arch_nemotron_h_moe;
-/* Returns the architecture: with experts if the layer pattern has any. */
+/* Returns the architecture with experts if the layer pattern has any, otherwise the one without. */
 static const struct arch *arch_of_pattern(const struct hfdir *dir) {
     char pattern[HP_MAX_LAYERS + 1];
     read_pattern(dir, pattern);

@@ -103,7 +103,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return layers_interval_hf(h, types, e);
 }
 
-/* Returns the architecture's name, with experts or without. */
+/* Returns the architecture's name, with or without experts. */
 static const char *name_of(const struct hparams *h) {
     return h->d[HD_EXPERTS] > 0 ? "qwen35moe" : "qwen35";
 }

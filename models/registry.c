@@ -137,8 +137,8 @@ static bool same_name(const char *a, const char *b) {
     }
 }
 
-/* Returns the architecture with a class of exactly this name or, with `loose`, a similar one. NULL:
- * unknown. */
+/* Returns the architecture with a class of exactly this name or, if `loose` is set, a similar one.
+ * NULL: unknown. */
 static const struct arch *find_class(const char *name, bool loose) {
     for (size_t i = 0; i < COUNT_OF(all); i++)
         for (const char *const *c = all[i]->hf_classes; *c; c++)

@@ -11,7 +11,7 @@
 /* A sliding-window cache holds the window and one pass, rounded up to 256 (llama.cpp's rule). */
 enum { PASS_TOKENS = 512, CELL_STEP = 256 };
 
-/* Returns the sizes of a layer; NULL: not in a layer. */
+/* Returns the sizes of a layer; NULL: the tensor is not in a layer. */
 static struct block_size *block_at(struct sizes *z, int layer) {
     return layer >= 0 && layer < z->n_blocks ? &z->block[layer] : NULL;
 }

@@ -48,7 +48,7 @@ struct kv_rows { /* storage of a row of keys and a row of values */
  * type. Return false if a head's values are not whole blocks of the type, or on overflow. */
 bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, bool short_windows,
               uint64_t *n_bytes);
-/* Computes the cache bytes of layer `first` and all later ones. False: overflow. */
+/* Computes the cache bytes of layers from `first` to the last. False: overflow. */
 bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct kv_rows *rows,
                    bool short_windows, uint64_t *n_bytes);
 /* hone's cache layout: pages of KV_PAGE positions. A block with a window keeps the pages that the

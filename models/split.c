@@ -34,7 +34,7 @@ static uint64_t slowness_of(const struct split *s, int card) {
     return b ? (uint64_t)((double)most / (double)b * UNITS) : UNITS;
 }
 
-/* Returns the price of placing a number of bytes on a card; zero for none. */
+/* Returns the price of placing a number of bytes on a card; zero for 0 bytes. */
 static struct price price_of(const struct split *s, int card, uint64_t bytes) {
     const struct split_card *c = &s->card[card];
     if (!bytes) return (struct price){0};
@@ -43,11 +43,12 @@ static struct price price_of(const struct split *s, int card, uint64_t bytes) {
                           .time = (bytes >> 10) * slowness_of(s, card),
                           .share = c->have ? (uint64_t)((double)all / (double)c->have * 1e12) : 0};
 }
-/* Returns the price of both together; the share is the larger one. */
+/* Returns the price of both together; its share is the larger of the two. */
 static struct price add_prices(const struct price *a, const struct price *b) {
     return (struct price){a->over + b->over, a->time + b->time, max_u64(a->share, b->share)};
 }
-/* Returns whether a is better than b: less over the limit, then less time, then a lower share. */
+/* Returns whether a is better than b: fewer bytes over the limit, then less time, then a lower
+ * share. */
 static bool is_better(const struct price *a, const struct price *b) {
     if (a->over != b->over) return a->over < b->over;
     if (a->time != b->time) return a->time < b->time;

@@ -78,7 +78,7 @@ struct list {
     size_t n, cap;
 };
 
-/* Adds the tensor of a row; block -1: not in a block. */
+/* Adds the tensor of a row; block -1: it is not in a block. */
 static int add_row(struct list *l, const struct tensor_row *row, const struct hparams *h, int block,
                    struct err *e) {
     if (l->n == l->cap) {
@@ -99,7 +99,7 @@ static int add_row(struct list *l, const struct tensor_row *row, const struct hp
     return 0;
 }
 
-/* Adds tensors outside blocks, of rows [from, to); to NULL: to the end. */
+/* Adds the tensors outside blocks from rows [from, to); to NULL: up to the end. */
 static int add_globals(struct list *l, const struct tensor_row *from, const struct tensor_row *to,
                        const struct hparams *h, struct err *e) {
     for (const struct tensor_row *r = from; r != to && r->gguf; r++)
@@ -132,8 +132,8 @@ int arch_tensors(const struct arch *a, const struct hparams *h, struct tensor_in
     return 0;
 }
 
-/* Matches a name against a pattern with at most one %d (no leading zeros, < HP_MAX_LAYERS). Sets
- * *block to the number. False: no match. */
+/* Matches a name against a pattern with at most one %d (no leading zeros, < HP_MAX_LAYERS) and sets
+ * *block to its number. False: no match. */
 static bool match_name(const char *pat, const char *name, int *block) {
     const char *p = strstr(pat, "%d");
     if (!p) return strcmp(pat, name) == 0;

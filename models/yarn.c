@@ -29,7 +29,7 @@ static double yarn_growth(double factor, double weight) {
     return 0.1 * weight * log(factor) + 1;
 }
 
-/* Returns ERR_DATA unless the numbers are valid; where: the key or file in messages. */
+/* Returns ERR_DATA unless the numbers are valid; where: name of the key or file for messages. */
 static int check_yarn(struct hparams *h, const char *where, struct err *e) {
     const double *f = h->f;
     if (!(f[HF_YARN_FACTOR] >= 1 && f[HF_YARN_FACTOR] <= 1e6))
@@ -42,7 +42,7 @@ static int check_yarn(struct hparams *h, const char *where, struct err *e) {
     return 0;
 }
 
-/* Returns ERR_DATA unless the factor is valid; where: the key or file in messages. */
+/* Returns ERR_DATA unless the factor is valid; where: name of the key or file for messages. */
 static int check_linear(const struct hparams *h, const char *where, struct err *e) {
     const double f = h->f[HF_ROPE_FACTOR];
     return f > 0 && f <= 1e6
@@ -130,8 +130,8 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     return check_yarn(h, key_of(key, arch, "type"), e);
 }
 
-/* Writes the YaRN keys. Like llama.cpp's converter, also writes default values if config.json has
- * them. */
+/* Writes the YaRN keys, including default values that config.json states, as llama.cpp's converter
+ * does. */
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {
     const char *arch = a->name;
     char key[KEY_CAP];

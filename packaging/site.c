@@ -75,7 +75,7 @@ static bool on_site(const char *path) {
     return false;
 }
 
-/* Writes a link; one to a missing page is reported and becomes plain text. */
+/* Writes a link. Reports a link to a missing page and writes it as plain text. */
 static void put_link(const struct page *g, const char *text, size_t n, const char *to, size_t len) {
     char url[LINE], path[LINE];
     snprintf(url, sizeof url, "%.*s", (int)len, to);

@@ -308,7 +308,7 @@ static void size_answer(struct emit *m, const struct plan *p) {
     buf_release(&b);
 }
 
-/* Adds how the model fits into vram bytes; without a card only its size. */
+/* Adds how the model fits in vram bytes; without a card, only its size. */
 static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     static const char *const way[] = {"all", "experts", "blocks", "none"};
     struct buf text = {0};
@@ -357,7 +357,7 @@ static void emit_command(struct emit *m, const char *key, const char *title, str
     buf_reset(b);
 }
 
-/* Adds the command line for hone run with cache type kv; b is a work buffer. */
+/* Adds the command line for hone run with cache type kv; b is scratch. */
 static void hone_command(struct emit *m, const struct plan *p, const char *kv, struct buf *b) {
     bool fits = p->have_fit && (p->fit.way == FIT_ALL || p->fit.way == FIT_EXPERTS);
     buf_str(b, "hone run ");
@@ -371,7 +371,7 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     emit_command(m, "cmd_hone", "hone", b);
 }
 
-/* Adds the command line for llama-server; b is a work buffer. */
+/* Adds the command line for llama-server; b is scratch. */
 static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
     int64_t ctx = p->ask.n_ctx;
     enum fit_way way = p->have_fit ? p->fit.way : FIT_ALL;
@@ -389,7 +389,7 @@ static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
     emit_command(m, "cmd_llama_server", "llama-server", b);
 }
 
-/* Writes commands for Ollama, which has three cache types and places the blocks itself. */
+/* Adds commands for Ollama, which has three cache types and places the blocks itself. */
 static void ollama_commands(struct emit *m, const struct plan *p, struct buf *b) {
     if (p->k != p->v || !has_flag(p->k, KV_SHOWN)) return;
     buf_fmt(b,

@@ -50,7 +50,7 @@ bool plan_is_choice(const struct memory_plan_opts *o) {
     return o->n_paths > 1 || io_is_dir(o->path[0]) || str_ends(o->path[0], ".json");
 }
 
-/* Returns the position, among the size classes, of the recipe that `name` ends with. */
+/* Returns the rank, among the size classes, of the recipe that `name` ends with. */
 static int class_order(const char *name) {
     const size_t n = strlen(name) - (str_ends(name, ".gguf") ? 5 : 0);
     int i = 0;
@@ -116,7 +116,7 @@ static void take_losses(struct choice *x, int first, const char *folder) {
     free(path);
 }
 
-/* Adds a GGUF file as candidate; one already added is ignored. */
+/* Adds a GGUF file as a candidate unless it has already been added. */
 static int add_file(struct choice *x, const char *path, struct err *e) {
     const struct arch *a;
     if (seen_before(x, path)) return 0;
@@ -175,7 +175,7 @@ static void made_tensor(void *ud, const char *name, uint64_t n_bytes) {
     sizes_add(&k->c->z, k->arch, name, n_bytes);
 }
 
-/* Adds what the recipe would make of the folder's model as candidate. */
+/* Adds the file that the recipe would make of the folder's model as a candidate. */
 static int add_recipe(struct choice *x, const struct shapes *s, const struct hparams *h,
                       const char *folder, const char *recipe, struct err *e) {
     const int n = (int)strlen(folder) - (str_ends(folder, "/config.json") ? 12 : 0);
@@ -321,7 +321,7 @@ static int best_of(const struct choice *x, enum fit_way way, bool small_cache) {
     return best;
 }
 
-/* Returns the best candidate and how it fits; its i is -1 if none does or no memory is given. */
+/* Returns the best candidate and how it fits; its i is -1 if none fits or no memory is given. */
 static struct take find_take(const struct choice *x) {
     static const struct take ways[] = {
         {0, false, FIT_ALL}, {0, true, FIT_ALL}, {0, false, FIT_EXPERTS}, {0, false, FIT_BLOCKS}};

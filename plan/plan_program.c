@@ -38,7 +38,7 @@ static void ops_of(const struct graph *g, const struct step *s, struct buf *b) {
     for (int i = 0; i < s->n_nodes; i++)
         buf_fmt(b, "%s%s", i ? " " : "", gr_op_name(g->node[s->first + i].op));
 }
-/* Returns the step's shown name: its kind, part, fusion or operation. */
+/* Returns the name shown for the step: its kind, part, fusion or operation. */
 static const char *name_of(const struct graph *g, const struct step *s) {
     static const char *const kinds[] = {
         [STEP_FETCH] = "fetch", [STEP_SEND] = "send", [STEP_MOVE] = "move", [STEP_BRING] = "bring"};
@@ -64,7 +64,7 @@ struct shown {
     int n_runs;
 };
 
-/* Returns the layer of the step's first node, negative outside the layers. */
+/* Returns the layer of the step's first node; negative outside the layers. */
 static int layer_of(const struct shown *s, int step) {
     return s->o->g.node[s->p.step[step].first].layer;
 }
@@ -136,7 +136,7 @@ static void cost_cells(struct emit *m, const struct cost *c) {
     emit_cell_i64(m, (int64_t)c->n_written);
     emit_cell_num(m, c->flop / 1e6, c->flop < 1e8 ? 3 : 0);
 }
-/* Adds step i's row; blocks: the layers that share it. */
+/* Adds step i's row; blocks: the layers with the same step. */
 static void emit_step(struct emit *m, const struct work *w, const struct shown *s, int i,
                       const struct run *r, const char *blocks) {
     const struct step *step = &s->p.step[i];

@@ -54,12 +54,12 @@ static int64_t too_large(const struct batch_job *j, const float *x, const uint8_
     return holds ? -1 : at;
 }
 
-/* Records the fault with the lowest row; finite: the value overflows only when quantized. */
+/* Records the fault with the lowest row. finite: the value overflows only when quantized. */
 static void note_fault(struct batch_fault *f, int64_t row, int64_t col, bool finite) {
     if (f->row < 0 || row < f->row) *f = (struct batch_fault){row, col, finite};
 }
 
-/* Loads, converts and encodes rows [begin, end) of the batch; notes faults per worker. */
+/* Loads, converts and encodes rows [begin, end) of the batch; records faults per worker. */
 static void requant_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     float *x = j->scratch[worker];
@@ -129,7 +129,7 @@ static void do_stages(struct batch_job *j) {
     }
 }
 
-/* Returns ERR_DATA, with the first faulty row of all workers, if there is one. */
+/* Returns ERR_DATA for the first faulty row of all workers, or 0. */
 static int check_faults(const struct batch_job *j, int n_workers, const char *path, struct err *e) {
     struct batch_fault f = {-1, -1, false};
     for (int k = 0; k < n_workers; k++)

@@ -90,7 +90,7 @@ static void add_matrix(struct embd_moments *m, const struct source *s, float *ro
     m->count += 1;
 }
 
-/* Returns the tensor of block 0 with this name; NULL: none. */
+/* Returns block 0's tensor of this name; NULL: not found. */
 static const struct gguf_tensor *block_tensor(const struct gguf *g, const char *name) {
     char full[64];
     snprintf(full, sizeof full, "blk.0.%s.weight", name);
@@ -108,7 +108,8 @@ static bool norm_weights(const struct gguf *g, const struct kern *ref, const cha
     return true;
 }
 
-/* Adds the moments of the tensors in block 0 that fit; norm: factors of their input. */
+/* Adds the moments of those tensors in block 0 that have suitable shapes. norm: factors of their
+ * input. */
 static void add_named(struct embd_moments *m, const struct gguf *g, const struct kern *ref,
                       const char *const *names, size_t n_names, const float *norm, float *room,
                       struct pool *pool) {

@@ -17,7 +17,8 @@
 
 enum { NB = FACTOR_COLUMNS, LANES = 8, TRAIL_ROWS = 32 };
 
-/* Allocates n * size bytes and stores the address in *out_ptr, a pointer of any type. */
+/* Allocates n * size bytes and stores the address in the pointer at out_ptr, of any pointer
+ * type. */
 static int take_array(void *out_ptr, uint64_t n, size_t size, const char *what, struct err *e) {
     void *p;
     uint64_t bytes;

@@ -50,7 +50,7 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
  * floats. */
 void factor_aim(const struct factor *f, const float *s, const float *const cross[GRAM_HALVES],
                 double beta, float *x, int64_t rows, float *z);
-/* Computes out[n] = x Delta for one row; Delta: see factor_aim. */
+/* Computes out[n] = x Delta for one row; Delta is defined at factor_aim. */
 void factor_drift(const struct factor *f, const float *const cross[GRAM_HALVES], const float *x,
                   float *out);
 

@@ -77,7 +77,7 @@ void factors_put(struct factors *c, const struct factor **held) {
     *held = NULL;
 }
 
-/* Returns whether factors computed with a and b are equal. */
+/* Returns whether factors computed with options a and b are equal. */
 static bool same_opts(const struct factor_opts *a, const struct factor_opts *b) {
     return a->halves == b->halves && a->lambda == b->lambda && a->alpha == b->alpha &&
            a->tau == b->tau;
@@ -110,8 +110,8 @@ static struct kept *add_factor(struct factors *c, const struct gram_input *in, i
     return k;
 }
 
-/* Finds or creates the entry for a key and stores it in *held. *fresh: it is new and has no
- * contents yet. */
+/* Finds or creates the entry for a key and stores it in *held. *fresh: the entry is new and still
+ * empty. */
 static int hold_factor(struct factors *c, const struct gram_input *in, int64_t mat,
                        const struct factor_opts *o, const struct factor **held, bool *fresh,
                        struct err *e) {

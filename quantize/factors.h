@@ -23,8 +23,8 @@ void factors_next(struct factors *c);
 int factors_get(struct factors *c, const struct gram_input *in, int64_t mat,
                 const struct factor_opts *o, const struct factor *pooled, struct pool *pool,
                 const struct factor **held, struct err *e);
-/* Replaces *held (NULL: none) by the sums over all matrices of `in` (factor_pool): only its fields
- * r and total are set. */
+/* Replaces *held (or NULL) by the sums over all matrices of `in` (factor_pool). Only its fields r
+ * and total are set. */
 int factors_pool(struct factors *c, const struct gram_input *in, unsigned halves,
                  const struct factor **held, struct err *e);
 /* Releases *held and sets it to NULL. */

@@ -60,7 +60,8 @@ static void cross_of(const struct gram_input *in, int64_t mat, unsigned halves,
             in->cross[h] && (halves >> h & 1) ? in->cross[h] + mat * in->n * in->block : NULL;
 }
 
-/* Returns the weight of the drift's moments, 0 to 1, which depends on their number of tokens. */
+/* Returns the weight of the drift's moments, 0 to 1, which depends on the number of tokens in
+ * them. */
 static double drift_weight(const struct gram_input *in, int64_t mat, unsigned halves) {
     double n = 0;
     for (int h = 0; h < GRAM_HALVES; h++)

@@ -21,7 +21,7 @@
 #include "quantize/enc/super.h"
 #include "quantize/feedback_kind.h"
 
-/* Returns how feedback works for a type; NULL: it does not. */
+/* Returns how feedback works for a type; NULL: not supported. */
 static const struct fb_kind *kind_of(enum qtype t) {
     const struct enc *enc = enc_find(t);
     if (enc && enc->blocks) return &fb_kind_open;

@@ -45,7 +45,7 @@ static void pass_row(const struct feedback *fb, struct fb_row *r, struct fp4_ope
     }
 }
 
-/* Encodes one block of n columns from c0 on of each row, correcting for earlier columns. */
+/* Encodes one block of n columns, starting at c0, of each row, correcting for earlier columns. */
 static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
                  int n) {
     for (int k = 0; k < rows; k++) pass_row(fb, &row[k], (struct fp4_open *)blocks + k, c0, n);
@@ -105,7 +105,7 @@ static void descend_row(const struct feedback *fb, struct fb_row *r, struct fp4_
     }
 }
 
-/* Improves one finished block of each row, from column c0 on. */
+/* Improves one finished block of each row, starting at column c0. */
 static void descend(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
                     int64_t c0) {
     for (int k = 0; k < rows; k++) descend_row(fb, &row[k], (struct fp4_open *)blocks + k, c0);

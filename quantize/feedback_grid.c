@@ -154,7 +154,7 @@ static void pass_row(const struct feedback *fb, struct fb_row *r, struct grid_op
     }
 }
 
-/* Encodes one block of n columns from c0 on of each row, correcting for earlier columns. */
+/* Encodes one block of n columns, starting at c0, of each row, correcting for earlier columns. */
 static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
                  int n) {
     for (int k = 0; k < rows; k++) pass_row(fb, &row[k], (struct grid_open *)blocks + k, c0, n);
@@ -200,7 +200,7 @@ static void try_entry(const struct feedback *fb, const struct fb_row *r, struct 
     }
 }
 
-/* Flips the sign of an octet (with parity, the pair of signs) whose flip lowers the error most. */
+/* Flips the sign of an octet whose flip lowers the error most; with parity, a pair of signs. */
 static void try_signs(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
                       struct trial *t, int64_t c0, int k, int first) {
     const struct grid_spec *s = fb->grid.s;
@@ -322,7 +322,7 @@ static void descend_row(const struct feedback *fb, struct fb_row *r, struct grid
     if (fb->steps & FEEDBACK_SCALES) refit(fb, r, o, c0);
 }
 
-/* Improves one finished block of each row, from column c0 on. */
+/* Improves one finished block of each row, starting at column c0. */
 static void descend(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
                     int64_t c0) {
     for (int k = 0; k < rows; k++) descend_row(fb, &row[k], (struct grid_open *)blocks + k, c0);

@@ -81,7 +81,7 @@ static inline void fb_times_r(const struct factor *f, float *restrict out, const
         if (v[i] != 0) axpy(out, fb_corr(f, c0, i), v[i], n);
 }
 
-/* Returns the change of u R u^T if du[n] is added to u, starting at column c0; rdu is R du. */
+/* Returns the change of u R u^T when du[n] is added to u, starting at column c0; rdu is R du. */
 static inline double fb_change(const struct fb_row *r, const float *du, const float *rdu,
                                int64_t c0, int n) {
     double e = 0;

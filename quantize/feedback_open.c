@@ -38,7 +38,7 @@ static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *
     }
 }
 
-/* Moves single codes of a block while that lowers the row's error. */
+/* Changes single codes of a block as long as that lowers the row's error. */
 static void descend_codes(const struct feedback *fb, struct fb_row *r, struct enc_raw *o,
                           int64_t c0) {
     for (int i = 0; i < o->n; i++) {
@@ -222,7 +222,6 @@ static void descend(const struct feedback *fb, struct fb_row *row, int rows, voi
     for (int k = 0; k < rows && fb->steps & FEEDBACK_CODES; k++)
         descend_codes(fb, &row[k], &o[k], c0);
 }
-/* Multiplies the block's scale by gain. */
 static void rescale(void *block, double gain) {
     enc_rescale_block(block, gain);
 }

@@ -37,7 +37,6 @@ bool gram_input_bytes(int64_t n, int64_t block, int64_t n_mat, uint64_t *out) {
     return true;
 }
 
-/* Compares weights by name, for qsort(). */
 static int by_name(const void *a, const void *b) {
     const struct gram_weight *x = a, *y = b;
     return strcmp(x->name, y->name);
@@ -66,7 +65,7 @@ const struct gram_input *gram_find_out(const struct gram *m, const char *weight,
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Returns a key that is an array of strings; NULL: missing or another type. */
+/* Returns a key that is an array of strings; NULL: it is missing or has another type. */
 static const struct gguf_kv *string_array(const struct gguf *g, const char *key) {
     const struct gguf_kv *kv = gguf_find(g, key);
     return kv && kv->type == GV_ARR && kv->elem == GV_STR ? kv : NULL;
@@ -139,14 +138,14 @@ static int read_input(struct gram *m, const char *name, struct err *e) {
     return 0;
 }
 
-/* Returns the index of an input, searching from the end; -1: none. */
+/* Returns the index of an input, searching from the end; -1: not found. */
 static int64_t input_named(const struct gram *m, const char *name) {
     for (int64_t i = m->n_inputs - 1; i >= 0; i--)
         if (strcmp(m->input[i].name, name) == 0) return i;
     return -1;
 }
 
-/* Reads which weight has which input, and sorts the weights by name. */
+/* Reads which weight uses which input and sorts the weights by name. */
 static int read_weights(struct gram *m, struct err *e) {
     const struct gguf_kv *w = string_array(m->file, "gram.weights"),
                          *in = string_array(m->file, "gram.inputs");

@@ -123,7 +123,7 @@ struct cur {
     const uint8_t *p;
     uint64_t left;
 };
-/* Reads a number; ERR_DATA at the end of the file. what: the part it is in. */
+/* Reads a number; ERR_DATA if the file ends before it. what: the part being read. */
 static int take_i32(struct cur *c, int32_t *v, const char *what, struct err *e) {
     if (c->left < 4) return err_set(e, ERR_DATA, "the file ends inside %s; it is truncated", what);
     *v = load_i32(c->p);
@@ -202,7 +202,8 @@ static int read_dat(struct imat *m, const struct map *map, struct err *e) {
     return 0;
 }
 
-/* Returns the tensor named after the first base_len bytes of `name`, plus suffix; NULL: none. */
+/* Returns the tensor whose name is the first base_len bytes of `name` plus suffix; NULL: not
+ * found. */
 static const struct gguf_tensor *pair_of(const struct gguf *g, const char *name, size_t base_len,
                                          const char *suffix) {
     char other[80];
@@ -297,7 +298,7 @@ static int read_gguf_meta(struct imat *m, const struct gguf *g, struct err *e) {
     return 0;
 }
 
-/* Reads a file of either format, told apart by its first bytes. */
+/* Reads a file of either format, distinguished by its first bytes. */
 static int read_any(struct imat *m, const char *path, struct err *e) {
     struct map map;
     struct gguf *g;
@@ -351,7 +352,7 @@ static int64_t count_used(const struct imat *m) {
     return n;
 }
 
-/* Writes n numbers as floats; b: scratch. */
+/* Writes n numbers as floats; b is scratch. */
 static int write_floats(struct gguf_w *w, const double *v, int64_t n, struct buf *b,
                         struct err *e) {
     buf_reset(b);
@@ -397,7 +398,7 @@ static int declare_entry(struct gguf_w *w, const struct imat_entry *en, bool mom
     return 0;
 }
 
-/* Writes the sums of all entries in the order declared; moments: of all powers. */
+/* Writes the sums of all entries in the order declared; moments: sums of all powers. */
 static int write_gguf_data(const struct imat *m, bool moments, struct gguf_w *w, struct err *e) {
     struct buf b = {0};
     int rc = 0;
@@ -412,7 +413,7 @@ static int write_gguf_data(const struct imat *m, bool moments, struct gguf_w *w,
     return rc;
 }
 
-/* Writes the importance matrix as GGUF; moments: with sums of all powers. */
+/* Writes the importance matrix as GGUF; moments: includes sums of all powers. */
 static int write_gguf(const struct imat *m, const char *path, bool moments, bool overwrite,
                       struct err *e) {
     struct gguf_w *w = gguf_w_new();
@@ -470,7 +471,7 @@ static void add_dat_entry(struct buf *b, const struct imat_entry *en, double chu
     }
 }
 
-/* Writes the older format, which has the n used entries; sums are divided by chunks. */
+/* Writes the older format, which contains the n entries in use, with sums divided by chunks. */
 static int write_dat(const struct imat *m, const char *path, int64_t n, bool overwrite,
                      struct err *e) {
     struct buf b = {0};
@@ -512,7 +513,8 @@ int imat_write(const struct imat *m, const char *path, enum imat_form form, bool
 
 /* ---- merging and use ------------------------------------------------------------------------- */
 
-/* Returns whether entries can be added: equal sizes, or one of them with joined matrices. */
+/* Returns whether entries can be added: their sizes are equal, or one of them has joined
+ * matrices. */
 static bool same_size(const struct imat_entry *a, const struct imat_entry *b) {
     return (a->ne0 == b->ne0 && a->n_mat == b->n_mat) ||
            ((a->n_mat == 1 || b->n_mat == 1) && a->ne0 * a->n_mat == b->ne0 * b->n_mat);

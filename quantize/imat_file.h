@@ -38,7 +38,7 @@ void imat_release(struct imat *m);
 /* Inserts a zeroed entry, or returns the existing one if its sizes match; NULL: they differ. */
 struct imat_entry *imat_add(struct imat *m, const char *name, int64_t ne0, int64_t n_mat);
 struct imat_entry *imat_find(const struct imat *m, const char *name); /* NULL: absent */
-/* Notes a data set's name, which is copied. */
+/* Adds a data set's name, which is copied. */
 void imat_add_dataset(struct imat *m, const char *base_name);
 
 /* Gives an entry with one count for all experts (from a .dat file) the shape of its weight,
@@ -50,7 +50,7 @@ int64_t imat_blind(struct imat_entry *en);
 
 int imat_read(struct imat *m, const char *path, struct err *e); /* detects the form by content */
 enum imat_form { IMAT_GGUF, IMAT_DAT };
-/* Writes the file; ERR_DATA if no entry was used or a sum is not finite. */
+/* Writes the file; ERR_DATA if no entry has data or a sum is not finite. */
 int imat_write(const struct imat *m, const char *path, enum imat_form form, bool overwrite,
                struct err *e);
 /* Writes sum1 and sum4, which every entry must have, to a separate GGUF file

@@ -63,7 +63,7 @@ static void remember_tensor(struct journal *j, const char hash[33], double alpha
     j->n++;
 }
 
-/* Parses a journal up to the first damaged line; key: of the job that wants to resume. */
+/* Parses a journal up to the first damaged line; key: of the job that is to be resumed. */
 static enum journal_found parse_journal(struct journal *j, const char *text, size_t len,
                                         const char key[33]) {
     char line[LINE], word[34];

@@ -35,7 +35,7 @@ int journal_open(struct journal *j, const char *out, const char key[33], int n_f
                  enum journal_found *found, struct err *e);
 /* Drops all lines after the first n. */
 int journal_cut(struct journal *j, int64_t n, struct err *e);
-/* Appends a finished tensor with its hash and its alpha. */
+/* Appends a finished tensor with its hash and alpha. */
 int journal_add(struct journal *j, const char hash[33], double alpha, struct err *e);
 /* Closes the journal; `remove` also deletes its file. Accepts a zeroed struct. */
 void journal_close(struct journal *j, bool remove);

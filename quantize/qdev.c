@@ -36,7 +36,7 @@ struct qdev {
     int64_t per_chunk; /* rows per chunk */
 };
 
-/* Frees the buffer, on the device or in main memory, and clears *r. */
+/* Frees the buffer, in device or main memory, and clears *r. */
 static void room_free(struct qdev *d, struct room *r) {
     if (r->buf)
         cu_buf_free(r->buf);
@@ -45,7 +45,7 @@ static void room_free(struct qdev *d, struct room *r) {
     memset(r, 0, sizeof *r);
 }
 
-/* Makes the buffer hold n bytes, without keeping its contents; host: pinned main memory. */
+/* Makes the buffer hold n bytes, without keeping its contents; host: in pinned main memory. */
 static int room_for(struct qdev *d, struct room *r, uint64_t n, bool host, struct err *e) {
     if (r->n >= n && r->p) return 0;
     room_free(d, r);
@@ -83,7 +83,6 @@ void qdev_give_up(struct qdev *d) {
     if (d) d->off = true;
 }
 
-/* Frees all buffers. */
 static void rooms_free(struct qdev *d) {
     for (int i = 0; i < N_SLOTS; i++) {
         struct slot *s = &d->slot[i];
@@ -149,7 +148,7 @@ static int upload_tables(struct qdev *d, const float *imp, uint64_t imp_bytes, u
     return cu_sync(d->slot[0].s, e);
 }
 
-/* Returns the size of the tables that a grid type needs; 0: other types. */
+/* Returns the size of the tables that a grid type needs; 0 for other types. */
 static uint64_t table_bytes_of(const struct qdev_tensor *t) {
     if (!grid_spec_of(t->to)) return 0;
     const struct grid_how how = grid_how_of(t->to, t->search);

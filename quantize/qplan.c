@@ -25,7 +25,7 @@ void qplan_release(struct qplan *p) {
     memset(p, 0, sizeof *p);
 }
 
-/* Sets the plan's name, cut to its room. */
+/* Sets the plan's name, truncated if it is too long. */
 static void copy_name(struct qplan *p, const char *s) {
     size_t n = strlen(s);
     if (n >= sizeof p->name) n = sizeof p->name - 1;

@@ -74,7 +74,7 @@ static bool wants_bytes(const struct target *q, const struct target *first, int6
     return q->plan.item[tensor].type == first->plan.item[tensor].type && tensor >= q->n_done;
 }
 
-/* Returns the rows of all matrices. */
+/* Returns the number of rows in all matrices. */
 static int64_t n_rows(const int64_t ne[4]) {
     return ne[1] * ne[2] * ne[3];
 }
@@ -94,7 +94,7 @@ static int write_rows(void *ctx, int64_t tensor, const uint8_t *p, uint64_t n, s
     return 0;
 }
 
-/* Releases the mapped pages of n rows starting at `first`, which are not needed for now. */
+/* Releases the mapped pages of n rows starting at `first` until they are needed again. */
 static void drop_rows(const struct source *s, const struct batch_job *j, int64_t first, int64_t n) {
     struct gguf_tensor part = *j->t; /* gguf_drop uses only offset and size */
     part.off += (uint64_t)first * j->src_row;
@@ -110,8 +110,8 @@ static int64_t batch_rows(const struct batch_job *j, int64_t at) {
                    j->fb ? ne1 - at % ne1 : n_rows(j->t->ne) - at);
 }
 
-/* Writes one tensor in batches to n_takers targets. `have` holds its encoded bytes; NULL: encodes
- * it. */
+/* Writes one tensor in batches to n_takers targets. `have` holds its encoded bytes; NULL: the
+ * tensor is encoded. */
 static int run_batches(struct target *q, struct batch_job *j, int64_t index, int n_takers,
                        const uint8_t *have, struct err *e) {
     struct source *s = q->s;
@@ -135,7 +135,7 @@ static int run_batches(struct target *q, struct batch_job *j, int64_t index, int
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
-/* Returns the damping in use: the option, by default TAU_DEFAULT; 0 if negative. */
+/* Returns the damping in use: the option's value or TAU_DEFAULT; 0 if negative. */
 static double tau_of(const struct quantize_opts *o) {
     return o->tau < 0 ? 0 : o->tau > 0 ? o->tau : TAU_DEFAULT;
 }
@@ -169,7 +169,7 @@ static int load_importance(const struct source *s, const struct quantize_opts *o
     return 0;
 }
 
-/* Loads row `row` as floats; false: it has a value that is not finite. */
+/* Loads row `row` as floats; returns false if it has a value that is not finite. */
 static bool load_row(void *ctx, int64_t row, float *x) {
     return batch_load(ctx, row, x);
 }
@@ -249,7 +249,7 @@ static void encoding_close(struct encoding *x) {
     mem_free(x->imp);
 }
 
-/* Returns the tensor given by the caller under this name; NULL: none. */
+/* Returns the tensor that the caller gave under this name; NULL: not given. */
 static const struct quantize_given *find_given(const struct quantize_opts *o, const char *name) {
     for (int i = 0; i < o->n_given; i++)
         if (strcmp(o->given[i].name, name) == 0) return &o->given[i];
@@ -313,7 +313,7 @@ static bool starts_with(const char *s, const char *head) {
     return strncmp(s, head, strlen(head)) == 0;
 }
 
-/* Writes the keys of the output, with the record of this run. */
+/* Writes the output's keys, including the record of this run. */
 static int write_keys(struct target *q, struct err *e) {
     bool any = false;
     struct buf record = {0};
@@ -346,7 +346,7 @@ static int write_keys(struct target *q, struct err *e) {
     return 0;
 }
 
-/* Writes keys and declares the tensors of one output. */
+/* Writes the keys and declares the tensors of one output. */
 static int declare_target(struct target *q, struct err *e) {
     TRY(write_keys(q, e));
     for (int64_t i = 0; i < q->plan.n; i++) {

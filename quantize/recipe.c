@@ -196,7 +196,7 @@ static const uint8_t role_class[ROLE_COUNT] = {
 };
 // clang-format on
 
-/* Returns the block number in a tensor's name; -1: none. */
+/* Returns the block number in a tensor's name; -1: it has none. */
 static int block_of(const char *name) {
     if (strncmp(name, "blk.", 4) != 0) return -1;
     int v = 0, n = 0;
@@ -215,7 +215,7 @@ static void role_by_name(struct recipe_item *it) {
         }
 }
 
-/* Returns whether a tensor is a matrix of weights that recipes may quantize. */
+/* Returns whether a tensor is a weight matrix that recipes may quantize. */
 static bool is_quantizable(const struct recipe_item *it, const struct tensor_row *row) {
     const struct qtype_info *qi = qtype_info(it->from);
     if (!qi || !(qi->flags & (QF_FLOAT | QF_QUANT))) return false;
@@ -397,7 +397,7 @@ struct order {
     int block;
 };
 
-/* Compares by block, then by position in the file, for qsort(). */
+/* Orders tensors by block, then by position in the file, for qsort. */
 static int by_block(const void *a, const void *b) {
     const struct order *x = a, *y = b;
     if (x->block != y->block) return x->block < y->block ? -1 : 1;

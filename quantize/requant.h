@@ -22,7 +22,7 @@ struct requant {
      * ("Q4_K_M"), or else the type with the most bytes. */
     char type[32];
 };
-/* Finds out whether, and how, a file is quantized already. */
+/* Determines whether, and how, a file is already quantized. */
 void requant_look(const struct gguf *g, struct requant *r);
 /* Opens the file and fails with ERR_USAGE if it is quantized; the message names
  * --allow-requantize. */

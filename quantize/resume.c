@@ -46,7 +46,8 @@ static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], i
     return 0;
 }
 
-/* Removes the .part files of an earlier run whose key differs. n_files: the output files it had. */
+/* Removes the .part files of an earlier run with a different key. n_files: number of its output
+ * files. */
 static void remove_parts(const char *out, int n_files) {
     for (int i = 0; i < n_files; i++) {
         char *name = n_files > 1 ? gguf_split_name(out, i, n_files) : xstrdup(out);

@@ -70,7 +70,7 @@ static int read_shape(struct synth *s, struct err *e) {
     return rc;
 }
 
-/* Derives architecture and hyperparameters; --layers replaces their number. */
+/* Derives architecture and hyperparameters; --layers replaces the number of layers. */
 static int read_model(struct synth *s, struct err *e) {
     TRY(read_shape(s, e));
     const char *cls = json_str(json_first(json_get(hfdir_config(s->dir), "architectures")));
@@ -175,7 +175,7 @@ static const struct special { /* by name ending; all are F32 */
 };
 static const struct special ones = {"", FILL_UNIFORM, 1, 1};
 
-/* Returns how to fill tensors such as norms; NULL: random weights. */
+/* Returns how to fill tensors such as norms; NULL: with random weights. */
 static const struct special *special_of(const struct tensor_inst *t) {
     size_t n = strlen(t->name);
     for (size_t i = 0; i < COUNT_OF(specials); i++) {
@@ -209,7 +209,7 @@ static float row_scale(const struct job *j, int64_t row) {
     return (float)(1 / (1 + j->skew * (double)rank));
 }
 
-/* Fills n values, from value `first` of the tensor on, by the rule j->sp. */
+/* Fills n values, starting at value `first` of the tensor, by the rule j->sp. */
 static void fill_floats(const struct job *j, struct rng *r, int64_t first, int64_t n, uint8_t *p) {
     for (int64_t i = 0; i < n; i++) {
         float v = j->sp->a;

@@ -40,7 +40,7 @@ static void loss_cell(const struct result *r, int i, struct buf *out) {
     buf_str(out, " |");
 }
 
-/* Writes the purpose of the file and how it compares with llama.cpp's preset. */
+/* Writes the purpose of file i and how it compares with llama.cpp's preset. */
 static void what_for(const struct result *r, int i, struct buf *out) {
     struct buf text = {0};
     pick_role(r, i, &text);
@@ -89,7 +89,6 @@ static bool listed(const struct result *r, int i, const struct release *rel) {
     return !r->file[i].is_base || (rel && release_has(rel, r->file[i].file));
 }
 
-/* Returns whether any file is compared with a plain recipe. */
 static bool any_gain(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
         if (isfinite(pick_gain(r, i))) return true;

@@ -6,7 +6,8 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
-/* Returns the label of a file of the release: from the results, or its encoding or name. */
+/* Returns the label of a file of the release: its label in the results, or else its encoding or
+ * name. */
 static const char *label_of(const struct result *r, const struct release *rel, int file) {
     for (int k = 0; r && k < r->n_files; k++)
         if (strcmp(r->file[k].file, rel->file[file].file) == 0) return pick_label(r, k);

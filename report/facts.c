@@ -48,7 +48,7 @@ void facts_set(struct facts *f, enum fact k, const char *value) {
     if (value) f->text[k] = keep_text(f, value, strlen(value));
 }
 
-/* Adds a value without surrounding spaces, unless it is empty or there. */
+/* Adds a value, without surrounding spaces, unless it is empty or already listed. */
 static void facts_list_add(struct facts *f, struct fact_list *l, const char *value, size_t n) {
     while (n && value[n - 1] == ' ') n--;
     while (n && *value == ' ') value++, n--;
@@ -66,7 +66,7 @@ void facts_split(struct facts *f, struct fact_list *l, const char *value) {
     }
 }
 
-/* Copies the list unless l has values already. */
+/* Copies the list unless l already has values. */
 static void fill_list(struct facts *to, struct fact_list *l, const struct fact_list *from) {
     if (l->n) return;
     for (int i = 0; i < from->n; i++) facts_list_add(to, l, from->v[i], strlen(from->v[i]));

@@ -204,7 +204,7 @@ static void put_words(const struct result *r, struct buf *out) {
             pick_take.reason, pick_take.max_kld);
 }
 
-/* Writes the texts and their subjects; list: names or objects. */
+/* Writes the names of the texts and their subjects; list: names or objects. */
 static void put_names(const cJSON *list, struct buf *out) {
     const char *sep = "";
     for (const cJSON *n = doc_first(list); n; n = n->next) {

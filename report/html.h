@@ -14,7 +14,7 @@ extern const char html_style_small[]; /* additions for narrow windows and paper 
 void html_files(const struct result *r, const struct release *rel, struct buf *out);
 /* Appends the folded table of all numbers. */
 void html_numbers(const struct result *r, struct buf *out);
-/* Writes which files fit which memory; nothing if no file was fitted. */
+/* Writes which files fit in which memory; nothing if that was not computed. */
 void html_fit(const struct result *r, const struct release *rel, struct buf *out);
 /* Appends `text`: as a link to the file if the folder has it, otherwise plain. rel NULL: the folder
  * is unknown, and the text becomes a link. */

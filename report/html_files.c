@@ -95,7 +95,7 @@ static void kld_cell(const struct result_file *f, struct buf *out) {
     buf_release(&text);
 }
 
-/* Writes tokens per second with fitting digits. */
+/* Writes tokens per second with a suitable number of digits. */
 static void speed_text(double v, struct buf *out) {
     char digits[32];
     if (v >= 1000 && v < 1e15) {
@@ -106,7 +106,7 @@ static void speed_text(double v, struct buf *out) {
     }
 }
 
-/* Writes a cell with speed and deviation; "-" if it is not measured. */
+/* Writes a cell with speed and deviation; "-" if the speed was not measured. */
 static void speed_cell(const char *column, double v, double stddev, struct buf *out) {
     cell(column, out);
     if (isfinite(v))
@@ -121,7 +121,7 @@ static void speed_cell(const char *column, double v, double stddev, struct buf *
     cell_end(out);
 }
 
-/* Writes the cell with the name of file i and remarks on it. */
+/* Writes the cell with the name of file i and notes about it. */
 static void file_name(const struct result *r, int i, const struct release *rel, struct buf *out) {
     const char *file = r->file[i].file;
     struct buf text = {0};
@@ -247,7 +247,8 @@ static const struct {
     [RELEASE_RAM] = {"Main memory (no GPU)", "", " of main memory",
                      "of which 3 GiB are left to the system"}};
 
-/* Returns the label of a file of the release: from the results, or its encoding or name. */
+/* Returns the label of a file of the release: its label in the results, or else its encoding or
+ * name. */
 static const char *label_of(const struct result *r, const struct release *rel, int file) {
     for (int k = 0; k < r->n_files; k++)
         if (strcmp(r->file[k].file, rel->file[file].file) == 0) return pick_label(r, k);

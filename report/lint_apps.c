@@ -36,7 +36,7 @@ struct modelfile {
     bool has_from;
 };
 
-/* Reports a fault of the current line; fmt: a text with at most one %s, for what. */
+/* Reports a fault of the current line. fmt: a text with at most one %s, which `what` replaces. */
 static void add_fault(struct modelfile *m, const char *rule, const char *fmt, const char *what) {
     char text[300];
     snprintf(text, sizeof text, "line %d: ", m->line);
@@ -85,7 +85,7 @@ static bool unquote(char *s) {
     return true;
 }
 
-/* Reports an unknown or malformed PARAMETER; cuts arg at its first space. */
+/* Reports an unknown or malformed PARAMETER; truncates arg at its first space. */
 static void check_parameter(struct modelfile *m, char *arg) {
     size_t n = strcspn(arg, " \t");
     char *value = arg + n + strspn(arg + n, " \t");

@@ -32,7 +32,7 @@ static bool sum_line(char *line, const char **name) {
     return safe_name(*name);
 }
 
-/* Reports a file that is missing or has another SHA-256. */
+/* Reports a file that is missing or has a different SHA-256. */
 static int check_sum(struct lint *l, const char *hex, const char *name, struct err *e) {
     char *path = io_join(l->dir, name), is[65];
     int rc = 0;

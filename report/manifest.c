@@ -28,7 +28,7 @@ int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_pi
     return 0;
 }
 
-/* Adds a piece to the hash ud, a struct xxh128. */
+/* Adds a piece to the hash `ud`, a struct xxh128. */
 static int hash_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) {
     (void)e;
     struct xxh128 *x = ud;
@@ -51,7 +51,7 @@ struct both {
     struct xxh128 *x;
     struct sha256 *s;
 };
-/* Adds a piece to both hashes of ud, a struct both. */
+/* Adds a piece to both hashes of `ud`, a struct both. */
 static int both_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) {
     (void)e;
     struct both *b = ud;
@@ -60,7 +60,6 @@ static int both_piece(void *ud, const uint8_t *data, uint64_t n, struct err *e) 
     return 0;
 }
 
-/* Compares tensors by offset, for qsort(). */
 static int by_offset(const void *a, const void *b) {
     const struct gguf_tensor *x = *(const struct gguf_tensor *const *)a;
     const struct gguf_tensor *y = *(const struct gguf_tensor *const *)b;
@@ -160,7 +159,7 @@ void manifest_free(struct manifest *m) {
     free(m);
 }
 
-/* Returns the entry of a file; NULL: none. */
+/* Returns the entry of a file; NULL: not found. */
 static const cJSON *find_entry(const cJSON *files, const char *name) {
     for (const cJSON *f = doc_first(files); f; f = f->next)
         if (doc_is(f, "file", name)) return f;

@@ -17,7 +17,7 @@ enum { MANIFEST_PIECE = 8 << 20 }; /* bytes of tensor data resident at a time */
 /* Calls fn with a tensor's data in chunks and releases each chunk from memory afterwards. Advances
  * p unless NULL. ERR_INTR: interrupted. */
 typedef int (*manifest_piece_fn)(void *ud, const uint8_t *data, uint64_t n, struct err *e);
-/* Calls fn for the tensor's data piece by piece, and drops each from memory; p: or NULL. */
+/* Calls fn for the tensor's data piece by piece and drops each piece from memory. p may be NULL. */
 int manifest_walk(const struct gguf *g, const struct gguf_tensor *t, manifest_piece_fn fn, void *ud,
                   struct progress *p, struct err *e);
 

@@ -97,7 +97,7 @@ static int smallest(const struct result *r, enum pick_band limit, bool sure) {
     return best;
 }
 
-/* Returns the smallest file that is certain to be good enough; -1: none. */
+/* Returns the smallest file that is certain to be good enough; -1: not found. */
 static int smallest_to_take(const struct result *r) {
     int best = -1;
     for (int i = 0; i < r->n_files; i++) {
@@ -145,7 +145,7 @@ struct sized {
     int i;
 };
 
-/* Compares by size, largest first, for qsort(). */
+/* Orders files by size, largest first, for qsort. */
 static int larger_first(const void *a, const void *b) {
     const struct sized *x = a, *y = b;
     return x->size != y->size ? (x->size > y->size ? -1 : 1) : x->i - y->i;

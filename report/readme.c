@@ -8,7 +8,7 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
-/* Writes a list of the front matter; more: further values first, or NULL. */
+/* Writes a list of the front matter; more: values to write first, or NULL. */
 static void put_list(struct buf *out, const char *key, const char *const *v, int n,
                      const char *const *more) {
     if (!n && !(more && more[0])) return;

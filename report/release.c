@@ -62,7 +62,7 @@ static const char *keep_text(struct release *r, const char *s) {
     return s ? arena_strdup(&r->arena, s) : "";
 }
 
-/* Adds a stop text, unless it is empty, too long, there, or the list is full. */
+/* Adds a stop text unless it is empty, too long or already listed, or the list is full. */
 static void add_stop(struct release *r, const char *s, size_t n) {
     if (!n || n > 200 || memchr(s, 0, n) || r->n_stops == RELEASE_MAX_STOPS) return;
     for (int i = 0; i < r->n_stops; i++)
@@ -94,7 +94,7 @@ static void read_tokens(struct release *r, const struct gguf *g) {
     }
 }
 
-/* Copies a key's array of strings to out; returns how many. */
+/* Copies a key's array of strings to out; returns their number. */
 static int read_list(struct release *r, const struct gguf *g, const char *key, const char **out) {
     const struct gguf_kv *kv = gguf_find(g, key);
     int n = 0;
@@ -153,7 +153,7 @@ static void read_keys(struct release *r, const struct gguf *g) {
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* Compares files by size, largest first, then by name, for qsort(). */
+/* Orders files by size, largest first, then by name, for qsort. */
 static int by_size(const void *a, const void *b) {
     const struct release_file *x = a, *y = b;
     if (x->size_bytes != y->size_bytes) return x->size_bytes < y->size_bytes ? 1 : -1;

@@ -139,7 +139,7 @@ static void lower_name(struct buf *out, const char *s) {
     for (; *s; s++) buf_chr(out, (char)(*s >= 'A' && *s <= 'Z' ? *s + 32 : *s == ' ' ? '-' : *s));
 }
 
-/* Writes a setting of model.yaml; checked: in the form with a check mark. */
+/* Writes a setting of model.yaml; checked: with "checked: true". */
 static void put_field(struct buf *out, const char *key, double v, bool checked) {
     if (!isfinite(v)) return;
     buf_fmt(out, "      - key: llm.prediction.%s\n        value:", key);

@@ -10,18 +10,18 @@
 
 enum { MAX_RESULTS = 64 << 20 };
 
-/* Returns a number; NaN: missing. */
+/* Returns a number; NaN if it is missing. */
 static double num_member(const cJSON *o, const char *name) {
     return doc_num(o, name, (double)NAN);
 }
 
-/* Returns an integer; 0: missing. */
+/* Returns an integer; 0 if it is missing. */
 static int64_t int_member(const cJSON *o, const char *name) {
     int64_t v = 0;
     return doc_i64(o, name, &v) ? v : 0;
 }
 
-/* Returns a text; "": missing. */
+/* Returns a text; "" if it is missing. */
 static const char *text_member(const cJSON *o, const char *name) {
     const char *s = doc_str(o, name);
     return s ? s : "";

@@ -38,7 +38,6 @@ static bool shown(const struct plot_axes *ax, const struct plot_point *p) {
     return isfinite(p->x) && isfinite(p->y) && (!ax->log_x || p->x > 0) && (!ax->log_y || p->y > 0);
 }
 
-/* Returns whether the point has an error bar. */
 static bool has_err(const struct plot_point *p) {
     return isfinite(p->err) && p->err > 0;
 }
@@ -290,7 +289,6 @@ static void line(const struct frame *fr, const struct plot_point *p, int i, int 
     buf_fmt(out, "'%s%s%s/>", *d ? " stroke-dasharray='" : "", d, *d ? "'" : "");
 }
 
-/* Compares points by x, for qsort(). */
 static int by_x(const void *a, const void *b) {
     const struct plot_point *x = *(const struct plot_point *const *)a,
                             *y = *(const struct plot_point *const *)b;
@@ -349,7 +347,6 @@ struct end {
     const struct plot_point *p;
 };
 
-/* Compares line ends by y, for qsort(). */
 static int by_y(const void *a, const void *b) {
     const struct end *x = a, *y = b;
     return x->y != y->y ? (x->y < y->y ? -1 : 1) : x->p < y->p ? -1 : x->p > y->p;

@@ -48,7 +48,6 @@ void svg_shorten(char out[80], const char *s, double width) {
     snprintf(out, 80, "%.*s\xe2\x80\xa6%s", (int)head, s, s + tail);
 }
 
-/* Returns whether two boxes overlap. */
 static bool svg_overlap(const struct svg_box *a, const struct svg_box *b) {
     return a->x0 < b->x1 && b->x0 < a->x1 && a->y0 < b->y1 && b->y0 < a->y1;
 }
@@ -71,7 +70,8 @@ static struct svg_box text_box(double x, double y, double width) {
     return (struct svg_box){x - 2, y - ASCENT - 1, x + width + 2, y + DESCENT + 1};
 }
 
-/* Returns the cost of a label at b: outside the plot, over points, over lines. */
+/* Returns the cost of a label at b: the penalties for being outside the plot, over points and over
+ * lines. */
 static double cost_of_place(const struct svg_place *p, const struct svg_box *b) {
     double c = 0;
     if (b->x0 < p->area.x0 || b->x1 > p->area.x1) c += 5000;

@@ -100,7 +100,7 @@ static void main_table(const struct result *r, const struct writer *w, struct bu
     }
 }
 
-/* Writes the table of calls held to the syntax, for files with such results. */
+/* Writes the table of calls generated with the syntax enforced, for files with such results. */
 static void held_table(const struct result *r, const struct writer *w, struct buf *out) {
     double v[HELD_CELLS];
     w->head(held_cell, HELD_CELLS, out);

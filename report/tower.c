@@ -7,7 +7,7 @@
 #include "report/html.h"
 #include "report/report_text.h"
 
-/* Returns the results' vision part; NULL: none. */
+/* Returns the results' vision part; NULL: missing. */
 static const cJSON *vision(const struct result *r) {
     return r ? doc_get(r->root, "vision") : NULL;
 }

@@ -13,7 +13,7 @@ enum { FUNCTIONS = 1 };
 
 /* ---- reading ---- */
 
-/* Reads `logprobs`: true requests them, without alternatives unless top_logprobs asks for some. */
+/* Reads `logprobs`: true requests them, with alternatives only if top_logprobs requests some. */
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     if (!json_bool(v, false)) return 0;
@@ -52,7 +52,7 @@ static int read_parallel(struct ask *a, const struct json *v, const char *path, 
     a->one_call = !json_bool(v, true);
     return 0;
 }
-/* Reads the text that ends reasoning at its limit, up to 4096 bytes. */
+/* Reads the text that ends reasoning at its limit, of at most 4096 bytes. */
 static int read_last_thought(struct ask *a, const struct json *v, const char *path,
                              struct fault *f) {
     if (!json_str(v) || strlen(json_str(v)) > 4096)
@@ -70,7 +70,7 @@ static int read_reasoning_format(struct ask *a, const struct json *v, const char
     a->tags = strcmp(s, "none") == 0;
     return 0;
 }
-/* Refuses output other than text. */
+/* Rejects requests for output other than text. */
 static int check_modalities(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     (void)a;
@@ -79,7 +79,7 @@ static int check_modalities(struct ask *a, const struct json *v, const char *pat
             return fault_set(f, 400, NULL, path, "only text output is supported");
     return 0;
 }
-/* Refuses requests for token ids in answers. */
+/* Rejects requests for token ids in answers. */
 static int refuse_token_ids(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     (void)a;
@@ -142,7 +142,7 @@ static const struct field fields[] = {
     {"chat_template", FIELD_REFUSED("chat templates in requests are not supported")},
 };
 
-/* Reads the limit of the answer's tokens, under its new or its old name; -1: none. */
+/* Reads the limit on the answer's tokens under its new or old name; -1: no limit. */
 static int read_max_tokens(struct ask *a, const struct json *j, struct fault *f) {
     static const char *const names[] = {"max_completion_tokens", "max_tokens"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -155,7 +155,8 @@ static int read_max_tokens(struct ask *a, const struct json *j, struct fault *f)
     return 0;
 }
 
-/* Returns whether s has 1 to 128 letters, digits and the characters "_.:-"; s may be NULL. */
+/* Returns whether s consists of 1 to 128 letters, digits and the characters "_.:-"; s may be
+ * NULL. */
 static bool name_ok(const char *s) {
     const size_t n = s ? strlen(s) : 0;
     for (size_t i = 0; i < n; i++)
@@ -175,7 +176,7 @@ static const struct json *definition(const struct json *t) {
     return fn ? fn : json_get(t, "name") ? t : NULL;
 }
 
-/* Checks the form of the list of tools; returns 0 or the fault's HTTP status. */
+/* Validates the list of tools; returns 0 or the fault's HTTP status. */
 static int tools_ok(const struct json *tools, struct fault *f) {
     char path[64];
     int i = 0;
@@ -267,7 +268,7 @@ static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     return chat_conv(a, json_get(j, "messages"), f);
 }
 
-/* Returns the finish_reason of a choice, by its older name for requests with `functions`. */
+/* Returns the finish_reason of a choice, spelled the older way for requests with `functions`. */
 static const char *choice_finish(const struct reply *r, const struct reply_choice *c) {
     const bool older = c->end == END_CALLS && (r->ask->api_flags & FUNCTIONS);
     return older ? "function_call" : reply_finish(c);

@@ -116,7 +116,7 @@ static void put_text(struct turn *t, const char *role, const struct buf *text) {
     jw_end(w);
 }
 
-/* Returns the block of this type whose member id_name is `id`; NULL: none. */
+/* Returns the block of this type whose member id_name is `id`; NULL: not found. */
 static const struct json *block_of(const struct json *content, const char *type,
                                    const char *id_name, const char *id) {
     for (const struct json *b = json_first(content); b; b = json_next(b)) {
@@ -216,7 +216,7 @@ static int user_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
-/* Writes a tool_use block as a tool call in OpenAI's form. */
+/* Writes a tool_use block as a tool call in OpenAI's format. */
 static void put_call(struct jw *w, const struct json *b) {
     const struct json *input = json_get(b, "input");
     char *args = json_type(input) == JSON_NULL ? xstrdup("{}") : ask_json(input);
@@ -288,7 +288,7 @@ static int assistant_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
-/* Writes one message in OpenAI's form; returns 0 or the fault's HTTP status. */
+/* Writes one message in OpenAI's format; returns 0 or the fault's HTTP status. */
 static int write_message(struct turn *t, const struct json *m) {
     const char *role = json_str(json_get(m, "role"));
     const struct json *content = json_get(m, "content");
@@ -374,7 +374,8 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
 
 /* ---- fields ---- */
 
-/* Reads whether and which tools must be called; "disable_parallel_tool_use": one call. */
+/* Reads whether tools must be called, and which; "disable_parallel_tool_use" allows one call
+ * only. */
 static int read_tool_choice(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     const char *type = json_str(json_get(v, "type"));
@@ -440,8 +441,8 @@ static void mark_blocks(struct turn *t, const struct json *list, int message) {
         ask_mark(t->a, message, json_get(b, "cache_control"));
 }
 
-/* Writes system text, messages and tools as a conversation in OpenAI's form. Returns 0 or the HTTP
- * status in f. */
+/* Writes the system text, messages and tools as a conversation in OpenAI's format. Returns 0 or the
+ * HTTP status in f. */
 static int write_conv(struct ask *a, const struct json *j, struct buf *out, struct fault *f) {
     const struct json *list = json_get(j, "messages"), *last = NULL;
     struct buf system = {0};

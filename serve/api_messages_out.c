@@ -9,7 +9,7 @@
 
 enum { NO_BLOCK, THINKING, TEXT, CALL };
 
-/* Returns the API's word for why the answer ended; NULL: not ended. */
+/* Returns the API's word for why the answer ended; NULL: it has not ended. */
 static const char *stop_reason(const struct reply_choice *c) {
     static const char *const words[] = {NULL,       "end_turn",   "stop_sequence",
                                         "tool_use", "max_tokens", "model_context_window_exceeded",
@@ -65,7 +65,8 @@ static void send_event(struct jw *w, struct buf *b, const char *type, struct buf
     buf_release(b);
 }
 
-/* Appends a content_block_delta; kind: type of the delta, member: where the text goes. */
+/* Appends a content_block_delta. kind: type of the delta; member: name of the member for the
+ * text. */
 static void put_delta(struct reply *r, const char *kind, const char *member, const char *s,
                       size_t n, struct buf *out) {
     struct buf b = {0};
@@ -79,7 +80,7 @@ static void put_delta(struct reply *r, const char *kind, const char *member, con
     send_event(&w, &b, "content_block_delta", out);
 }
 
-/* Ends the open content block; signs a thinking block. Nothing if none is open. */
+/* Ends the open content block, if any, and signs a thinking block. */
 static void close_block(struct reply *r, struct buf *out) {
     struct buf b = {0}, sign = {0};
     struct jw w;
@@ -96,7 +97,7 @@ static void close_block(struct reply *r, struct buf *out) {
     r->block_kind = NO_BLOCK;
 }
 
-/* Opens a block of this kind unless it is open; a call always opens its own. */
+/* Opens a block of this kind unless one is open; a call always opens its own block. */
 static void open_block(struct reply *r, int kind, const struct reply_call *call, struct buf *out) {
     struct buf b = {0};
     struct jw w;

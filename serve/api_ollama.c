@@ -62,7 +62,6 @@ static int refuse_suffix(struct ask *a, const struct json *v, const char *path, 
                ? 0
                : fault_set(f, 400, NULL, path, "suffix (fill-in-the-middle) is not supported");
 }
-/* Reads whether logprobs are wanted. */
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     if (json_bool(v, false) && a->top < 0) a->top = 0;
@@ -97,7 +96,7 @@ static const struct field options[] = {
     {"use_mmap", FIELD_LEFT},
     {"numa", FIELD_LEFT},
 };
-/* Reads the members of `options`; unknown ones are errors. */
+/* Reads the members of `options`; rejects unknown ones. */
 static int read_options(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     static const struct field *const tables[] = {options};
     const int sizes[] = {(int)COUNT_OF(options)};
@@ -127,7 +126,7 @@ static const struct field text_fields[] = {
     {"suffix", FIELD_BY(refuse_suffix)},
 };
 
-/* Writes Ollama's calls in OpenAI's form. */
+/* Writes Ollama's calls in OpenAI's format. */
 static void put_calls(struct jw *w, const struct json *calls) {
     jw_arr(w, "tool_calls");
     for (const struct json *c = json_first(calls); c; c = json_next(c)) {
@@ -190,7 +189,7 @@ static int put_messages(struct ask *a, struct jw *w, const struct json *messages
     return rc;
 }
 
-/* Makes a conversation of `system` and `prompt`. */
+/* Builds a conversation from `system` and `prompt`. */
 static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
     const char *prompt = json_str(json_get(j, "prompt")), *system = json_str(json_get(j, "system"));
     struct buf b = {0};
@@ -290,7 +289,7 @@ struct said {
     size_t n_content, n_thinking;
     int call_from, call_to;
 };
-/* Writes the text of s as a message (chat) or as "response", and new logprobs. */
+/* Writes the text of s, as a message for chat and otherwise as "response", and new logprobs. */
 static void put_new_text(struct jw *w, const struct reply *r, bool chat, const struct said *s) {
     const struct reply_choice *c = &r->choice[0];
     if (chat) {
@@ -318,7 +317,7 @@ static int64_t to_ns(double s) {
     return (int64_t)(s * 1e9);
 }
 
-/* Writes the members of the last line: why it ended, counts and times. */
+/* Writes the members of the last line: why the answer ended, counts and times. */
 static void put_end(struct jw *w, const struct reply *r) {
     const struct reply_choice *c = &r->choice[0];
     const bool cut = c->end == END_LENGTH || c->end == END_CONTEXT;
@@ -340,7 +339,7 @@ static void put_end(struct jw *w, const struct reply *r) {
     jw_end(w);
 }
 
-/* Appends one line of the answer; end: the last one. */
+/* Appends one line of the answer; end: it is the last one. */
 static void put_line(struct reply *r, bool chat, const struct said *s, bool end, struct buf *out) {
     struct jw w;
     open_line(&w, out, r);
@@ -355,7 +354,7 @@ static void put_line(struct reply *r, bool chat, const struct said *s, bool end,
     buf_str(out, "\n");
 }
 
-/* Appends a line for an event that has text, a call, or the end. */
+/* Appends a line for an event that has text or a call or ends the answer. */
 static void put_event(struct reply *r, const struct event *ev, bool chat, struct buf *out) {
     struct said s = {"", "", 0, 0, 0, 0};
     if (ev->kind == EV_CONTENT) s.content = ev->s, s.n_content = ev->n;
@@ -378,24 +377,24 @@ static void put_whole(struct reply *r, bool chat, struct buf *out) {
     put_line(r, chat, &s, true, out);
 }
 
-/* Appends an event in the form of /api/chat. */
+/* Appends an event in the format of /api/chat. */
 static void chat_event(struct reply *r, const struct event *ev, struct buf *out) {
     put_event(r, ev, true, out);
 }
-/* Appends an event in the form of /api/generate. */
+/* Appends an event in the format of /api/generate. */
 static void text_event(struct reply *r, const struct event *ev, struct buf *out) {
     put_event(r, ev, false, out);
 }
-/* Appends a whole answer in the form of /api/chat. */
+/* Appends a whole answer in the format of /api/chat. */
 static void chat_whole(struct reply *r, struct buf *out) {
     put_whole(r, true, out);
 }
-/* Appends a whole answer in the form of /api/generate. */
+/* Appends a whole answer in the format of /api/generate. */
 static void text_whole(struct reply *r, struct buf *out) {
     put_whole(r, false, out);
 }
 
-/* Appends the fault in Ollama's form; returns the HTTP status. */
+/* Appends the fault in Ollama's format; returns the HTTP status. */
 static int ollama_fail(const struct fault *f, const char *request_id, bool in_stream,
                        struct buf *out) {
     struct jw w;

@@ -66,14 +66,14 @@ struct places {
     size_t n, cap;
 };
 
-/* Compares placements by id, then by place, for qsort(). */
+/* Orders placements by id, then by place, for qsort. */
 static int by_id(const void *a, const void *b) {
     const struct placement *x = a, *y = b;
     const int c = strcmp(x->id, y->id);
     return c ? c : x->at - y->at;
 }
 
-/* Records that `item`, with a call_id, is at index `at` of the input. */
+/* Records that `item`, which has a call_id, is at index `at` of the input. */
 static void add_place(struct places *p, const struct json *item, int at) {
     const char *id = json_str(json_get(item, "call_id"));
     if (!id) return;
@@ -193,7 +193,7 @@ static int write_message_item(struct talk_in *t, const struct json *m, int at, c
     return rc;
 }
 
-/* Collects a call; the calls of one answer become one message. */
+/* Collects a call; all calls of one answer become one message. */
 static int write_call_item(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *id = json_str(json_get(m, "call_id")), *name = json_str(json_get(m, "name")),
                *args = json_str(json_get(m, "arguments")), *input = json_str(json_get(m, "input")),
@@ -267,7 +267,7 @@ static const struct item_kind {
                   {"custom_tool_call", write_call_item},    {"function_call_output", item_output},
                   {"custom_tool_call_output", item_output}, {"reasoning", item_reasoning}};
 
-/* Returns the row of an item's type, by default "message"; NULL: unknown. */
+/* Returns the row of an item's type ("message" if missing); NULL: unknown. */
 static const struct item_kind *kind_of(const struct json *m) {
     const char *type = json_str(json_get(m, "type"));
     for (size_t k = 0; k < COUNT_OF(item_kinds); k++)
@@ -275,7 +275,7 @@ static const struct item_kind *kind_of(const struct json *m) {
     return NULL;
 }
 
-/* Writes item i of the input; unknown types are warned about and ignored. */
+/* Writes item i of the input; ignores unknown types with a warning. */
 static int write_item(struct talk_in *t, const struct json *m, int i) {
     const struct item_kind *k = kind_of(m);
     char path[64];
@@ -301,7 +301,7 @@ static void find_places(struct talk_in *t, const struct json *items) {
     if (t->results_at.n) qsort(t->results_at.v, t->results_at.n, sizeof *t->results_at.v, by_id);
 }
 
-/* Writes instructions and input as a conversation in OpenAI's form. */
+/* Writes instructions and input as a conversation in OpenAI's format. */
 static int write_conv(struct ask *a, const struct json *j, struct buf *out, struct fault *f) {
     const struct json *input = json_get(j, "input");
     const char *instructions = json_str(json_get(j, "instructions"));
@@ -388,7 +388,8 @@ static int put_list(struct ask *a, struct jw *w, const struct json *tools, const
     return rc;
 }
 
-/* Converts `tools` to OpenAI's form in a->tools; absent or empty: unchanged. */
+/* Converts `tools` to OpenAI's format in a->tools, which stays unchanged if `tools` is missing or
+ * empty. */
 static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools");
     struct buf b = {0};
@@ -427,7 +428,7 @@ static int read_text(struct ask *a, const struct json *v, const char *path, stru
     }
     return json_type(format) == JSON_NULL ? 0 : ask_read_format(a, format, "text.format", f);
 }
-/* Reads whether and which tools must be called. */
+/* Reads whether tools must be called, and which. */
 static int read_tool_choice(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     const char *s = json_str(v);
@@ -464,14 +465,14 @@ static int refuse_background(struct ask *a, const struct json *v, const char *pa
                ? fault_set(f, 400, NULL, path, "background responses are not supported")
                : 0;
 }
-/* Returns 400 if an earlier response is named: none are stored. */
+/* Returns 400 if the request refers to an earlier response, since responses are not stored. */
 static int refuse_previous(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)a;
     if (ask_is_empty(v)) return 0;
     return fault_set(f, 400, "previous_response_not_found", path,
                      "responses are not stored; send the items");
 }
-/* Reads what else to include: encrypted reasoning, logprobs. Ignores other words. */
+/* Reads which additional data to include: encrypted reasoning, logprobs. Ignores other words. */
 static int read_include(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     (void)path, (void)f;
     for (const struct json *s = json_first(v); s; s = json_next(s)) {

@@ -30,7 +30,7 @@ static void put_usage(const struct reply *r, struct jw *w) {
     jw_end(w);
 }
 
-/* Returns whether the answer ended at a limit of tokens. */
+/* Returns whether the answer ended at a token limit. */
 static bool is_cut(const struct reply *r) {
     const enum reply_end end = r->choice[0].end;
     return end == END_LENGTH || end == END_CONTEXT;
@@ -108,7 +108,7 @@ static void put_probs(const struct reply *r, struct jw *w, size_t from) {
     buf_release(&list);
 }
 
-/* Writes a content part, with empty logprobs and annotations in a message. */
+/* Writes a content part; in a message, with empty logprobs and annotations. */
 static void put_part(const struct reply *r, struct jw *w, const char *name, enum item kind,
                      const char *s, size_t n) {
     jw_obj(w, name);
@@ -139,7 +139,7 @@ static void put_call(const struct reply *r, struct jw *w, enum item kind,
     buf_release(&input);
 }
 
-/* Returns the kind of item of a call: function or custom tool. */
+/* Returns the kind of item for a call: function or custom tool. */
 static enum item kind_of(const struct reply *r, const struct reply_call *call) {
     return custom_tool_is(r->ask, call->name) ? CUSTOM : CALL;
 }
@@ -255,7 +255,8 @@ static void part_event(struct reply *r, const char *type, const char *index, con
     send_event(&w, &b, type, out);
 }
 
-/* Appends a summary event if the client requested summaries; member NULL: a part. */
+/* Appends a summary event if the client requested summaries. member NULL: the event is about a
+ * part. */
 static void summary_event(struct reply *r, const char *type, const char *member, const char *s,
                           size_t n, struct buf *out) {
     struct buf b = {0};
@@ -276,7 +277,7 @@ static void summary_event(struct reply *r, const char *type, const char *member,
     send_event(&w, &b, type, out);
 }
 
-/* Appends the events that end the open item. Nothing if none is open. */
+/* Appends the events that end the open item, if any. */
 static void close_item(struct reply *r, struct buf *out) {
     const struct reply_choice *c = &r->choice[0];
     const enum item kind = (enum item)r->block_kind;
@@ -297,7 +298,7 @@ static void close_item(struct reply *r, struct buf *out) {
     r->block_kind = NO_ITEM;
 }
 
-/* Opens an item of this kind, and ends another one, unless it is open. */
+/* Opens an item of this kind unless it is open; first ends an open item of another kind. */
 static void open_item(struct reply *r, enum item kind, size_t n_new, struct buf *out) {
     const struct reply_choice *c = &r->choice[0];
     if (r->block_kind == (int)kind) return;

@@ -44,7 +44,7 @@ static int read_prompt(struct ask *a, const struct json *v, const char *path, st
     for (const struct json *p = first; p; p = json_next(p)) TRY(add_prompt(a, p, path, f));
     return 0;
 }
-/* Reads `logprobs`: a number of alternatives, or true (0) or false (none). */
+/* Reads `logprobs`: a number of alternatives, true (no alternatives) or false (no logprobs). */
 static int read_logprobs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     int64_t n = 0;
     if (json_type(v) == JSON_BOOL) {
@@ -114,7 +114,7 @@ static void open_answer(struct jw *w, struct buf *b, const struct reply *r) {
     jw_arr(w, "choices");
 }
 
-/* Writes choice i with n bytes of text and new logprobs; finish NULL: not ended. */
+/* Writes choice i with n bytes of text and new logprobs; finish NULL: it has not ended. */
 static void put_choice(struct jw *w, struct reply *r, int i, const char *text, size_t n,
                        const char *finish) {
     struct reply_choice *c = &r->choice[i];
@@ -130,7 +130,7 @@ static void put_choice(struct jw *w, struct reply *r, int i, const char *text, s
     jw_end(w);
 }
 
-/* Appends a chunk with n bytes of a choice's text; finish NULL: not ended. */
+/* Appends a chunk with n bytes of a choice's text; finish NULL: it has not ended. */
 static void put_event(struct reply *r, int choice, const char *s, size_t n, const char *finish,
                       struct buf *out) {
     struct buf b = {0};

@@ -97,7 +97,7 @@ void ask_note_schemas(struct ask *a, const struct json *body) {
 
 /* ---- fields ---- */
 
-/* Reads a number into the member of a that r describes; checks its range. */
+/* Reads a number into the member of a that r describes, and checks its range. */
 static int read_number(struct ask *a, const struct field *r, const struct json *v, const char *path,
                        struct fault *f) {
     char *at = (char *)a + r->at;
@@ -318,7 +318,7 @@ static int read_reasoning(struct ask *a, const struct json *v, const char *path,
     return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
 
-/* Reads whether reasoning is switched on. */
+/* Reads whether reasoning is enabled. */
 static int read_enable(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
     a->think = json_bool(v, true) ? ASK_THINK_ON : ASK_THINK_OFF;
@@ -455,7 +455,7 @@ static int read_schema(struct ask *a, const struct json *v, const char *path, st
 static int read_regex(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     return ask_form(a, FORM_REGEX, v, path, f);
 }
-/* Reads a list of which the answer must be one. */
+/* Reads the list of allowed answers. */
 static int read_choices(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     return ask_form(a, FORM_CHOICE, v, path, f);
 }
@@ -463,7 +463,7 @@ static int read_choices(struct ask *a, const struct json *v, const char *path, s
 static int read_grammar(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     return ask_form(a, FORM_GRAMMAR, v, path, f);
 }
-/* Reads `structured_outputs`: exactly one language of the answer. */
+/* Reads `structured_outputs`, which holds one constraint on the answer. */
 static int read_outputs(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     static const struct {
         const char *name;

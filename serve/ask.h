@@ -171,11 +171,11 @@ int ask_read_usage(struct ask *a, const struct json *v, const char *path, struct
 int ask_read_top(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads a seed of up to 64 bits; -1: random. */
 int ask_read_seed(struct ask *a, const struct json *v, const char *path, struct fault *f);
-/* Reads over how many tokens the repeat penalty looks back; -1: all. */
+/* Reads how many tokens the repeat penalty looks back; -1: all. */
 int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struct fault *f);
-/* Reads a stop text or a list of them; at most ASK_STOPS. */
+/* Reads a stop text or a list of at most ASK_STOPS. */
 int ask_read_stop(struct ask *a, const struct json *v, const char *path, struct fault *f);
-/* Reads the template's variables; enable_thinking is a setting of its own. */
+/* Reads the template's variables; enable_thinking is stored as a separate setting. */
 int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads whether and how much to think: {"type": "enabled" | "disabled" | "adaptive",
  * "budget_tokens", "display"}, the budget in tokens, true or false. */

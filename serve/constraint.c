@@ -113,7 +113,7 @@ static int compile_parsed(struct guards *g, struct ask *a, enum ask_form form, c
              : err_set(e, ERR_DATA, "must be a list of strings");
 }
 
-/* Appends a JSON list of the tools in a->tools whose names are in a->allowed. */
+/* Appends a JSON list of those tools in a->tools whose names are in a->allowed. */
 static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     struct json *names = NULL, *tools = NULL;
     int n = 0, rc = json_parse(&names, a->allowed, strlen(a->allowed), "tool_choice", e);
@@ -135,7 +135,7 @@ static int allowed_tools(const struct ask *a, struct buf *out, struct err *e) {
     return rc;
 }
 
-/* Makes the grammar's view of the vocabulary on the first call. */
+/* Creates the grammar's view of the vocabulary on the first call. */
 static int need_vocab(struct guards *g, struct err *e) {
     pthread_mutex_lock(&g->making);
     const int rc = g->vocab ? 0 : gram_vocab_new(&g->vocab, g->tok, e);
@@ -143,7 +143,7 @@ static int need_vocab(struct guards *g, struct err *e) {
     return rc;
 }
 
-/* Compiles the language of the request's tools or form; opened: marker in the prompt, or NULL. */
+/* Compiles the language of the request's tools or form. opened: marker in the prompt, or NULL. */
 static int compile_form(struct guards *g, struct ask *a, enum ask_form form, const char *opened,
                         struct grammar **out, struct gram_spot *spot, struct err *e) {
     const struct gram_opts any = {.strict = false};

@@ -92,7 +92,7 @@ static const char *role_of(const char *role) {
     return NULL;
 }
 
-/* Checks the form of a message's tool calls; returns 0 or the fault's HTTP status. */
+/* Validates a message's tool calls; returns 0 or the fault's HTTP status. */
 static int calls_ok(const struct json *calls, const char *path, struct fault *f) {
     char at[160];
     int i = 0;
@@ -156,7 +156,7 @@ static void put_old_call(struct jw *w, const struct json *call) {
     jw_end(w);
 }
 
-/* Writes a message in normal form, with the text and reasoning in *said. */
+/* Writes a message in normalized form, with the text and reasoning in *said. */
 static void put_message(struct jw *w, const struct json *m, const char *role,
                         const struct said *said) {
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
@@ -181,7 +181,7 @@ static void put_message(struct jw *w, const struct json *m, const char *role,
     jw_end(w);
 }
 
-/* Checks message i and writes it in normal form. */
+/* Validates message i and writes it in normalized form. */
 static int write_message(struct ask *a, struct jw *w, const struct json *m, int i,
                          struct fault *f) {
     struct said said = {{0}, {0}};
@@ -211,7 +211,6 @@ static int write_message(struct ask *a, struct jw *w, const struct json *m, int 
     return rc;
 }
 
-/* Returns whether the message is a tool's result. */
 static bool is_result(const struct json *m) {
     const char *role = role_of(json_str(json_get(m, "role")));
     return role && strcmp(role, "tool") == 0;

@@ -168,7 +168,7 @@ static bool joins(const struct json *a, const struct json *b) {
            (msg_is(a, "assistant") && msg_is(b, "assistant") && !has_calls(a));
 }
 
-/* Merges adjacent messages of one role. Members other than the content come from the last one.
+/* Merges adjacent messages of the same role. Members other than the content come from the last one.
  * Returns whether anything changed. */
 static bool step_neighbours(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;

@@ -17,7 +17,7 @@ static void put_message(struct jw *w, const char *role, const struct buf *text) 
 
 /* ---- text ---- */
 
-/* Appends instructions and definitions of the tools; nothing without tools. */
+/* Appends instructions and the definitions of the tools; nothing if there are no tools. */
 static void say_tools(const struct json *tools, struct buf *out) {
     if (!json_first(tools)) return;
     if (out->len) buf_str(out, "\n\n");
@@ -160,7 +160,7 @@ bool generic_shows_tools(const struct chat *c) {
     return shown || unknown;
 }
 
-/* Returns whether two renderings differ only where one prints null and the other true, which
+/* Returns whether two renderings differ only in that one prints null and the other true, which
  * shows that the template prints the value without testing it. */
 static bool writes_out(const struct buf *null, const struct buf *truth) {
     static const char *const words[][2] = {{"None", "True"}, {"null", "true"}};

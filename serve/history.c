@@ -71,7 +71,7 @@ void history_note(struct history *r, uint64_t key, const struct reply_choice *c)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Returns the remembered call with the id of `call`; NULL: none. */
+/* Returns the remembered call with the id of `call`; NULL: not found. */
 static const struct call *find_call(const struct history *r, uint64_t key,
                                     const struct json *call) {
     const char *id = json_str(json_get(call, "id"));
@@ -109,8 +109,8 @@ static bool spelled_otherwise(const struct json *given, const struct call *c) {
     return same;
 }
 
-/* Writes a call, with its original arguments if they were changed only in spelling; true: they
- * were. */
+/* Writes a call, with its original arguments if they were changed only in spelling. Returns whether
+ * they were. */
 static bool put_call(struct jw *w, const struct history *r, uint64_t key, const struct json *call) {
     const struct call *c = find_call(r, key, call);
     const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
@@ -132,7 +132,7 @@ static bool put_call(struct jw *w, const struct history *r, uint64_t key, const 
     return true;
 }
 
-/* Writes a message with lost reasoning and original calls restored; true: changed. */
+/* Writes a message with lost reasoning and original calls restored. Returns whether it changed. */
 static bool put_message(struct jw *w, const struct history *r, uint64_t key, const struct json *m) {
     const struct json *calls = json_get(m, "tool_calls"), *call = json_first(calls);
     const char *thought = json_str(json_get(m, "reasoning_content")), *lost = NULL;

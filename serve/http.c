@@ -120,7 +120,7 @@ const struct http_text *http_find(const struct http_req *r, const char *name) {
     return NULL;
 }
 
-/* Returns how many headers have this name. */
+/* Returns the number of headers with this name. */
 static int count_fields(const struct http_req *r, const char *name) {
     int n = 0;
     for (int i = 0; i < r->n_fields; i++) n += http_is_word(r->field[i].name, name);
@@ -178,7 +178,7 @@ static int read_once(struct http_req *r) {
     return 0;
 }
 
-/* Checks the headers that matter here; returns 0, or -1 with r->status set. */
+/* Checks the headers that affect parsing; returns 0, or -1 with r->status set. */
 static int read_known_fields(struct http_req *r) {
     const struct http_text *host = http_find(r, "host"), *conn = http_find(r, "connection"),
                            *expect = http_find(r, "expect");
@@ -246,7 +246,7 @@ void http_body_begin(struct http_body *b, const struct http_req *r) {
     *b = (struct http_body){.left = r->length > 0 ? r->length : 0, .chunked = r->chunked};
 }
 
-/* Returns the value of a hexadecimal digit; -1: not one. */
+/* Returns the value of a hexadecimal digit; -1 for other characters. */
 static int hex_digit(char c) {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10

@@ -45,7 +45,7 @@ static void put_entry(struct server *s, int i, struct jw *w, const struct served
     jw_end(w);
 }
 
-/* Answers with the list of models, or of those in memory. */
+/* Answers with the list of all models or, with only_loaded, of those in memory. */
 static void tell_models(struct server *s, struct job *j, bool only_loaded) {
     struct buf b = {0};
     struct jw w;

@@ -51,7 +51,7 @@ void job_stream(struct job *j, const char *type, const char *ping);
 void job_write(struct job *j, const char *s, size_t n);
 /* Sends a complete answer and ends the job. */
 void job_answer(struct job *j, int status, const char *type, const char *s, size_t n);
-/* Adds a header to the answer. */
+/* Adds a header to the response. */
 void job_field(struct job *j, const char *name, const char *value);
 /* Ends a streamed answer. cut: it is incomplete, so the end of the body is not sent. */
 void job_end(struct job *j, bool cut);

@@ -49,7 +49,7 @@ void logprobs_add(struct buf *out, const struct tok *t, const float *logits, int
     jw_end(&w);
 }
 
-/* Writes alternatives as an object from text to logprob; null if the list is empty. */
+/* Writes alternatives as an object that maps text to logprob; null if the list is empty. */
 static void put_tops(struct jw *w, const struct json *tops) {
     if (!json_first(tops)) {
         jw_null(w, NULL);

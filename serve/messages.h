@@ -11,7 +11,7 @@ int messages_read(struct ask *a, const struct json *j, struct fault *f);
 void messages_event(struct reply *r, const struct event *ev, struct buf *out);
 /* Appends the whole answer as JSON, for requests without a stream. */
 void messages_whole(struct reply *r, struct buf *out);
-/* Appends the fault in Anthropic's form; returns the HTTP status, 529 instead of 503. */
+/* Appends the fault in Anthropic's format; returns the HTTP status, 529 instead of 503. */
 int messages_fail(const struct fault *f, const char *request_id, bool in_stream, struct buf *out);
 
 #endif

@@ -142,7 +142,7 @@ static void keep_counts(struct listed *l, const struct sched_counts *n) {
     l->past.shelf.n_bytes = 0;
 }
 
-/* Unloads a model once its users are gone. The lock is held, and released in between. */
+/* Unloads a model once its users are gone. Called with the lock held; releases it meanwhile. */
 static void close_file(struct server *s, struct listed *l) {
     struct serve_core core = l->served->core;
     l->state = MODEL_CLOSING;
@@ -172,7 +172,7 @@ static int load(struct server *s, int i, struct served **out, struct err *e) {
     return rc;
 }
 
-/* Marks l as loaded; seconds: time it took. */
+/* Marks l as loaded; seconds: how long that took. */
 static void set_loaded(struct server *s, struct listed *l, struct served *d, double seconds) {
     l->served = d;
     l->state = MODEL_LOADED;
@@ -203,7 +203,7 @@ static void set_failed(struct server *s, struct listed *l, const struct err *e) 
     fail_waiting(s, l, &f);
 }
 
-/* Loads a model. The lock is held, and released in between. */
+/* Loads a model. Called with the lock held; releases it meanwhile. */
 static void load_file(struct server *s, struct listed *l) {
     struct served *d = NULL;
     struct err e = {0};
@@ -259,7 +259,7 @@ static void give_turns(struct server *s, const struct listed *want) {
     }
 }
 
-/* Takes one step of the keeper's work. Returns false if it must wait. */
+/* Takes one step of the keeper's work. Returns false if it has to wait. */
 static bool keeper_step(struct server *s) {
     struct fault f;
     drop_gone(s);

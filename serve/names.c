@@ -28,7 +28,7 @@ static bool ends_with(struct span id, struct span with) {
 static bool is_separator(char c) {
     return c == '-' || c == '.' || c == '/';
 }
-/* Returns x without the ending, unless nothing would remain. */
+/* Returns x without the ending unless nothing would remain. */
 static struct span without_ending(struct span x, const char *end) {
     const struct span e = {end, strlen(end)};
     if (x.n > e.n && ends_with(x, e)) x.n -= e.n;

@@ -71,12 +71,12 @@ struct net_counts net_counts(const struct net *n) {
 
 /* ---- listening ---- */
 
-/* Sets which events of fd to wait for; ptr: passed back with each event. */
+/* Sets which events of fd to wait for; ptr is passed back with each event. */
 static int watch_fd(struct net *n, int fd, unsigned events, void *ptr, struct err *e) {
     return poller_set(n->waits, fd, events, ptr) ? err_sys(e, "cannot wait for connections") : 0;
 }
 
-/* Listens on a Unix socket. ERR_USAGE: unusable path. */
+/* Listens on a Unix socket. ERR_USAGE: the path is unusable. */
 static int listen_unix(struct net *n, const char *path, struct err *e) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     if (!*path || strlen(path) >= sizeof a.sun_path)
@@ -96,7 +96,7 @@ static int listen_unix(struct net *n, const char *path, struct err *e) {
     return 0;
 }
 
-/* Listens on all addresses of a host, and sets n->port. */
+/* Listens on all addresses of a host and sets n->port. */
 static int listen_ip(struct net *n, const char *host, struct err *e) {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
@@ -182,7 +182,7 @@ static void conn_close(struct conn *c) {
     free(c);
 }
 
-/* Sets whether to wait for input and for room to send; false: the connection failed. */
+/* Sets whether to wait for input and for space to send. False: the connection has failed. */
 static bool set_interest(struct conn *c, bool in, bool out) {
     struct err ignored;
     if (c->in_off == !in && c->out_on == out) return true;
@@ -209,7 +209,7 @@ static bool flush(struct conn *c) {
     return set_interest(c, !c->in_off, c->out.len > 0);
 }
 
-/* Writes the head of an answer; length: of the body in bytes, negative: unknown. */
+/* Writes the head of a response. length: size of the body in bytes, negative if unknown. */
 static void put_head(struct conn *c, int status, const char *type, const struct buf *fields,
                      int64_t length) {
     struct buf *b = &c->out;
@@ -227,7 +227,7 @@ static bool is_head(const struct conn *c) {
     return c->job && http_is(c->job->req.method, "HEAD");
 }
 
-/* Answers an invalid request with an error, after which the connection is closed. False: the
+/* Sends an error for an invalid request, after which the connection is closed. False: the
  * connection has failed. */
 static bool refuse(struct conn *c, int status, const char *why) {
     struct buf body = {0};
@@ -306,7 +306,7 @@ static bool handle(struct conn *c) {
     return send_response(c);
 }
 
-/* Reads the head of a request once it is complete; false: close the connection. */
+/* Reads the head of a request once it is complete. False: close the connection. */
 static bool read_head(struct conn *c) {
     struct http_req r = {0};
     const int n = http_head(c->in.data ? c->in.data : "", c->in.len, &r);
@@ -336,7 +336,7 @@ static bool read_head(struct conn *c) {
     return flush(c);
 }
 
-/* Reads more of the body and handles the complete request; false: close the connection. */
+/* Reads more of the body and handles the request once complete. False: close the connection. */
 static bool read_body(struct conn *c) {
     size_t used = 0;
     const enum http_more m = http_body_feed(&c->body, c->in.data ? c->in.data : "", c->in.len,
@@ -363,7 +363,7 @@ static bool next_request(struct conn *c) {
     return true;
 }
 
-/* Reads what has arrived; false: close the connection. */
+/* Reads the data that has arrived. False: close the connection. */
 static bool on_readable(struct conn *c) {
     char tmp[READ];
     for (;;) {
@@ -455,7 +455,7 @@ static bool in_time(struct conn *c, double now) {
     return true;
 }
 
-/* Sends something if an answer is silent for too long; false: the connection failed. */
+/* Sends something if an answer has been silent for too long. False: the connection has failed. */
 static bool keep_alive(struct conn *c, double now) {
     struct job *j = c->job;
     if (c->state != WAIT || !j || now - c->last_sent < PING_S) return true;
@@ -475,7 +475,7 @@ static bool keep_alive(struct conn *c, double now) {
     return flush(c);
 }
 
-/* Closes connections whose time is over, and sends signs of life to the others. */
+/* Closes connections that have timed out and keeps the others alive. */
 static void check_conns(struct net *n, double now) {
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;

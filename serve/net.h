@@ -32,7 +32,7 @@ struct net_opts {
 int net_new(struct net **out, const struct net_opts *o, struct err *e);
 /* Closes everything; answers in progress are cancelled. */
 void net_free(struct net *n);
-/* Returns the TCP port that is listened on, also if the option is 0. */
+/* Returns the TCP port in use, even if the option is 0. */
 int net_port(const struct net *n);
 /* Serves until tick() has returned false and the last answer is sent, or until `stop` is set. */
 int net_run(struct net *n, const atomic_bool *stop, struct err *e);

@@ -73,7 +73,7 @@ void poller_free(struct poller *w) {
     free(w->what);
     free(w);
 }
-/* Returns the index of fd; w->n: not there. */
+/* Returns the index of fd; w->n: not found. */
 static size_t place_of(const struct poller *w, int fd) {
     size_t i = 0;
     while (i < w->n && w->fd[i].fd != fd) i++;

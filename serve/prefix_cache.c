@@ -47,7 +47,7 @@ struct prefix_cache *prefix_cache_new(struct session *s, const struct tok *t) {
     return p;
 }
 
-/* Frees the node's kept state, if it has one. */
+/* Frees the node's kept state, if any. */
 static void forget_state(struct prefix_cache *p, struct node *x) {
     if (!x->q) return;
     seq_free(x->q);
@@ -79,7 +79,7 @@ void prefix_cache_free(struct prefix_cache *p) {
     free(p);
 }
 
-/* Returns the tree of an API key; NULL: none yet. */
+/* Returns the tree of an API key; NULL: it has no tree yet. */
 static struct node *root_of(const struct prefix_cache *p, uint64_t key) {
     struct node *r = p->roots;
     while (r && r->key != key) r = r->next;
@@ -158,7 +158,7 @@ static void note_candidate(struct walk *w, const struct node *x, int64_t end, in
     if (can && end && at < w->n && at > w->best.n_prompt) w->best = (struct placement){x, end, at};
 }
 
-/* Matches the prompt, starting at c, with a node's run, then with its children. */
+/* Matches the prompt, starting at c, with a node's run and then with its children. */
 static void descend(struct walk *w, const struct node *x, struct cursor c) {
     for (int64_t i = 0; i < x->n; i++) {
         if (!step_cursor(w, &c, x->ids[i])) return;
@@ -167,7 +167,7 @@ static void descend(struct walk *w, const struct node *x, struct cursor c) {
     for (const struct node *k = x->child; k; k = k->next) descend(w, k, c);
 }
 
-/* Walks the tree of `key` along the prompt; how: compares tokens or bytes. */
+/* Walks the tree of `key` along the prompt. how: whether to compare tokens or bytes. */
 static struct walk match_prompt(const struct prefix_cache *p, const int32_t *ids, int64_t n,
                                 uint64_t key, enum prefix_cache_how how) {
     struct walk w = {.p = p, .ids = ids, .n = n, .how = p->tok ? how : PREFIX_IDS};
@@ -353,7 +353,7 @@ void prefix_cache_keep(struct prefix_cache *p, const int32_t *ids, int64_t n, ui
     if (p->can_trim) drop_covered(p, x);
 }
 
-/* Returns the value of a kept state per byte; the lowest is dropped first. */
+/* Returns the value of a kept state per byte; the state with the lowest is dropped first. */
 static double worth_of(const struct prefix_cache *p, const struct node *x, double now) {
     static const double by_use[] = {1, 1.5, 4, 1, 0.25};
     const struct node *up = x->parent;

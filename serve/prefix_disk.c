@@ -88,7 +88,7 @@ static void remove_entry(struct prefix_disk *f, int i) {
     f->entry[i] = f->entry[--f->n];
 }
 
-/* Adds an entry, whose ids it takes over. */
+/* Adds an entry and takes ownership of its ids. */
 static void add_entry(struct prefix_disk *f, const struct entry *x) {
     if (f->n == f->cap) {
         f->cap = f->cap ? 2 * f->cap : 16;
@@ -98,7 +98,7 @@ static void add_entry(struct prefix_disk *f, const struct entry *x) {
     f->count.n_bytes += x->n_bytes;
 }
 
-/* Returns the index of the entry with exactly these tokens; -1: none. */
+/* Returns the index of the entry with exactly these tokens; -1: not found. */
 static int find_entry(const struct prefix_disk *f, const int32_t *ids, int64_t n, uint64_t key) {
     for (int i = 0; i < f->n; i++)
         if (f->entry[i].n == n && f->entry[i].key == key &&
@@ -107,7 +107,7 @@ static int find_entry(const struct prefix_disk *f, const int32_t *ids, int64_t n
     return -1;
 }
 
-/* Removes the least recently used entries until n more bytes fit. False: n bytes never fit. */
+/* Removes the least recently used entries until n more bytes fit. False: they can never fit. */
 static bool make_room(struct prefix_disk *f, uint64_t n) {
     while (f->n && (f->count.n_bytes + n > f->max_bytes || f->n >= MOST)) {
         int oldest = 0;

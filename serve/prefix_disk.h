@@ -28,7 +28,8 @@ struct prefix_disk_found {
     const int32_t *ids;
     int64_t n, use;
 };
-/* Returns the entry that shares the most tokens, over more_than; use more_than: none. */
+/* Returns the entry that shares the most tokens, if more than more_than. use more_than: not
+ * found. */
 struct prefix_disk_found prefix_disk_match(const struct prefix_disk *f, const int32_t *ids,
                                            int64_t n, uint64_t key, int64_t more_than);
 /* Loads the sequence of the entry `at`. ERR_DATA: it was damaged and has been removed. ERR_SYS: out

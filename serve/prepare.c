@@ -130,7 +130,7 @@ static int tokens_of(struct served *d, const struct ask *a, const char *conv, co
                       : 0;
 }
 
-/* Replaces the conversation; takes `conv` over. */
+/* Replaces the conversation and takes ownership of `conv`. */
 static void take_conv(struct ask *a, char *conv) {
     free(a->conv);
     a->conv = conv;
@@ -230,7 +230,7 @@ static int render_effort(struct served *d, struct ask *a, bool gen, struct chat_
     return rc;
 }
 
-/* Renders the prompt, repairing the conversation in steps if the template fails. */
+/* Renders the prompt; if the template fails, repairs the conversation in steps. */
 static int render_prompt(struct served *d, struct ask *a, bool gen, struct chat_prompt *p,
                          struct fault *f) {
     struct err e;
@@ -406,7 +406,7 @@ static void init_reply(struct served *d, struct task *t) {
     t->reply.seed = seed;
 }
 
-/* Adds a place at which to keep the prompt's state, unless it is too early or there. */
+/* Adds a position at which to keep the prompt's state, unless it is too early or already listed. */
 static void add_cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     enum { WORTH = 16 }; /* tokens; computing fewer is cheaper than copying a state */
     if (at < WORTH || at >= r->n_prompt || r->n_cuts == RUN_CUTS) return;
@@ -416,7 +416,7 @@ static void add_cut(struct run *r, int64_t at, enum prefix_cache_use use) {
     r->cut[r->n_cuts++].use = use;
 }
 
-/* Makes the task of a conversation; returns 0 or the fault's HTTP status. */
+/* Creates the task of a conversation; returns 0 or the fault's HTTP status. */
 static int chat_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      struct task **out, struct fault *f) {
     struct chat_prompt p = {0};
@@ -444,7 +444,7 @@ static int chat_task(struct served *d, struct job *j, const struct api *api, str
     return rc;
 }
 
-/* Makes the task of plain prompts; returns 0 or the fault's HTTP status. */
+/* Creates the task of plain prompts; returns 0 or the fault's HTTP status. */
 static int text_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      struct task **out, struct fault *f) {
     struct ids ids[ASK_PROMPTS] = {{0}};
@@ -549,7 +549,7 @@ void prepare_form(struct task *t) {
 
 /* ---- choosing the file ---- */
 
-/* Returns the model name given in the body or in the query, which is decoded into `out`. NULL: not
+/* Returns the model name given in the body or in the query (decoded into `out`). NULL: not
  * given. */
 static const char *named(const struct job *j, const struct json *body, struct buf *out) {
     const bool show = ((const struct route *)j->route)->named != NULL;

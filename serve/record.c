@@ -27,7 +27,7 @@ static void put_text(struct jw *w, const char *name, const struct buf *b) {
 
 /* ---- the conversation ---- */
 
-/* Writes the answer as a message; begun: text of the prompt that it continues, or NULL. */
+/* Writes the answer as a message. begun: text in the prompt that it continues, or NULL. */
 static void put_answer(struct jw *w, const struct reply_choice *c, const char *begun) {
     struct buf text = {0};
     if (begun) buf_str(&text, begun);
@@ -111,7 +111,7 @@ static void put_sampling(struct jw *w, const struct task *t, int choice) {
     jw_end(w);
 }
 
-/* Writes the request's limits and form; begun: as in put_answer. */
+/* Writes the request's limits and form. begun: as for put_answer. */
 static void put_ask(struct jw *w, const struct task *t, const char *begun) {
     const struct ask *a = &t->ask;
     jw_obj(w, "ask");

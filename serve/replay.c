@@ -66,7 +66,7 @@ static void keep_logits(void *ud, const float *logits, int64_t n) {
     q->at = at;
 }
 
-/* Returns the probability of a token; id < 0: the total of all end tokens. */
+/* Returns the probability of a token; id < 0: the total of all tokens that end an answer. */
 static double probability(const struct asked *q, int32_t id) {
     double top = (double)-HUGE_VALF, sum = 0, of = 0;
     for (int64_t i = 0; i < q->n_vocab; i++) top = fmax(top, (double)q->logits[i]);

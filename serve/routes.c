@@ -180,7 +180,7 @@ struct http_text route_query(const struct job *j, const char *name) {
 
 /* ---- access ---- */
 
-/* Returns whether both keys are equal, in a time that does not depend on their contents. */
+/* Returns whether both keys are equal, in time that does not depend on their contents. */
 static bool same_key(struct http_text given, const char *key) {
     const size_t n = strlen(key);
     unsigned differ = given.n != n;
@@ -252,7 +252,7 @@ static bool type_ok(const struct job *j) {
  * over. If there are too many such addresses, the oldest one is forgotten. */
 enum { WRONG_KEYS = 10 };
 #define WRONG_S 10.0
-/* Returns the entry that counts wrong keys of a peer; replaces the oldest one. */
+/* Returns the entry that counts a peer's wrong keys; a new one replaces the oldest. */
 static struct stranger *stranger_of(struct server *s, uint64_t peer, double now) {
     struct stranger *old = &s->stranger[0];
     for (int i = 0; i < SERVE_STRANGERS; i++) {
@@ -265,7 +265,7 @@ static struct stranger *stranger_of(struct server *s, uint64_t peer, double now)
     return old;
 }
 
-/* Returns 0, or 401 for a wrong key, or 429 after too many of them. */
+/* Returns 0, 401 for a wrong key, or 429 after too many of them. */
 static int need_key(struct server *s, struct job *j, struct fault *f) {
     struct stranger *x = stranger_of(s, j->key, progress_now_s());
     if (x->n >= WRONG_KEYS)

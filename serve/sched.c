@@ -239,7 +239,7 @@ static void drop_gone(struct sched *s) {
 
 /* ---- rows ---- */
 
-/* Returns how many of the run's tokens are not computed yet. */
+/* Returns how many of the run's tokens have not been computed yet. */
 static int64_t missing_rows(const struct run *r) {
     return r->all.n - seq_pos(r->seq);
 }
@@ -273,7 +273,7 @@ static void choose_costly(struct sched *s) {
     }
     for (int i = 0; i < s->n_runs && !others; i++) s->run[i]->rests = false;
 }
-/* Returns whether the run can take part in the next pass as a generating one. */
+/* Returns whether the run can take part in the next pass as a generating run. */
 static bool may_decode(const struct run *r) {
     return r->seq && is_decoding(r) && !task_full(r->task) && !r->rests;
 }
@@ -484,7 +484,7 @@ static int32_t draw_best(struct sched *s, struct run *r, const struct session_be
     return sampler_pick_best(r->sampler, b->id, b->logit, b->n, r->all.v, r->all.n);
 }
 
-/* Draws the run's next token; out: logits, or the best tokens only. */
+/* Draws the run's next token. out: logits, or only the best tokens. */
 static int draw_token(struct sched *s, struct run *r, const struct row_out *out, int32_t *id,
                       struct err *e) {
     const struct ask *a = &r->task->ask;
@@ -553,7 +553,7 @@ static int draw_tokens(struct sched *s, struct run *r, const struct row_out *out
     return 0;
 }
 
-/* Returns the processor time of the thread in seconds. */
+/* Returns the thread's processor time in seconds. */
 static double cpu_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -82,7 +82,7 @@ static void note_turn(struct sched *s, uint64_t key) {
     s->served[at].at = ++s->served_at;
 }
 
-/* Returns how many tokens two runs have in common at their start. */
+/* Returns the number of tokens that two runs have in common at the start. */
 static int64_t common_tokens(const struct run *a, const struct run *b) {
     const int64_t n = min_i64(a->all.n, b->all.n);
     int64_t i = 0;
@@ -134,7 +134,7 @@ static struct run *next_waiting(struct sched *s) {
     return best;
 }
 
-/* Creates the run's sampler and parser, unless it has them. */
+/* Creates the run's sampler and parser unless they exist. */
 static int start_text(struct run *r, const struct model *m, struct err *e) {
     struct task *t = r->task;
     if (!r->sampler)

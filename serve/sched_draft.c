@@ -88,7 +88,7 @@ void sched_doubt(struct run *r, enum guess_by by) {
     r->draft.right[by] += RIGHT_BACK * (RIGHT_FIRST - r->draft.right[by]);
 }
 
-/* Guesses the next tokens from earlier text; returns how many, at most `most`. */
+/* Guesses the next tokens from earlier text; returns their number, at most `most`. */
 static int guess_lookup(const struct sched *s, const struct run *r, int32_t *out, int most) {
     return s->o.guess ? s->o.guess(s->o.guess_ud, r, out, most)
                       : ngram_draft_guess(r->all.v, r->all.n, out, most);

@@ -92,8 +92,8 @@ const struct row_out *sched_next_out(const struct run *r, const struct row_out *
 void sched_settle(struct sched *s, struct run *r, bool ran);
 /* Releases the checkpoints of the finished pass. */
 void sched_end_guesses(struct sched *s);
-/* Returns the measured time in seconds of a pass of n_rows rows, or else of the largest smaller
- * pass that was measured; 1 if none was. */
+/* Returns the measured time in seconds of a pass of n_rows rows or, if that is missing, of the
+ * largest smaller pass that was measured; 1 if none was. */
 double sched_seconds(const struct sched *s, int64_t n_rows);
 /* Records that r makes no draft with method `by` in this pass. Its acceptance rate slowly recovers,
  * so that the method is tried again later. */

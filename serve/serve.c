@@ -238,7 +238,7 @@ static void *engine_main(void *ud) {
 
 /* ---- start and end ---- */
 
-/* Drains and then stops the server after an interruption; false: it is stopping. */
+/* Drains and then stops the server after an interruption. False: it is stopping. */
 static bool on_tick(void *ud) {
     struct server *s = ud;
     if (!progress_interrupted() && !atomic_load(&s->lost)) return true;

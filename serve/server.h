@@ -109,7 +109,7 @@ struct route {
 };
 bool route_head(void *ud, struct job *j);    /* net_ops.head */
 void route_request(void *ud, struct job *j); /* net_ops.request */
-/* Writes the body for an error that the network found; ud: unused. */
+/* Writes the body for an error found by the network code; ud: unused. */
 void route_error(void *ud, int status, const char *why, struct buf *out);
 /* Returns the value of a query parameter; .s NULL: not present. */
 struct http_text route_query(const struct job *j, const char *name);
@@ -144,7 +144,7 @@ void record_task(struct served *d, const struct task *t);
 /* Counts and logs a finished request with this status; ledger_refused() a rejected one. Call both
  * without s->lock. */
 void ledger_task(struct server *s, const struct task *t, int status);
-/* Counts and logs a request that was refused before it became a task. */
+/* Counts and logs a request that was rejected before it became a task. */
 void ledger_refused(struct server *s, const struct job *j, const struct fault *f);
 /* Appends the metrics. Call with s->lock held. */
 void ledger_metrics(const struct ledger *l, struct buf *out);
@@ -168,40 +168,40 @@ void serve_compile(struct server *s, struct task *t);
 /* Queues a task for the engine; fails it if too many are waiting. */
 void serve_submit(struct server *s, struct task *t);
 
-/* Answers whether the server takes requests and the state of each model. */
+/* Answers with the server's readiness and the state of each model. */
 void info_health(struct server *s, struct job *j);
-/* Answers the list of all models. */
+/* Answers with the list of all models. */
 void info_models(struct server *s, struct job *j);
 /* Answers with the entry of the model `id`, n bytes; 404 if unknown. */
 void info_model(struct server *s, struct job *j, const char *id, size_t n);
-/* Answers the settings of the model that the query names. */
+/* Answers with the settings of the model that the query names. */
 void info_props(struct server *s, struct job *j);
 /* Answers with the state of all slots; 503 if ?fail_on_no_slot=1 and none is free. */
 void info_slots(struct server *s, struct job *j);
-/* Answers the counters in Prometheus's text format. */
+/* Answers with the counters in Prometheus's text format. */
 void info_metrics(struct server *s, struct job *j);
-/* Answers all models, as Ollama's /api/tags. */
+/* Answers with all models, as Ollama's /api/tags does. */
 void info_tags(struct server *s, struct job *j);
-/* Answers the models in memory, as Ollama's /api/ps. */
+/* Answers with the models in memory, as Ollama's /api/ps does. */
 void info_ps(struct server *s, struct job *j);
 void info_version(struct server *s, struct job *j);
 void info_root(struct server *s, struct job *j);
 /* Answers browsers with the web page, and other clients like info_root(). */
 void info_page(struct server *s, struct job *j);
 
-/* Reads a request to generate and submits its task, or answers with the fault. */
+/* Reads a request to generate and submits its task; on failure, answers with the fault. */
 void later_generate(struct served *d, struct job *j, const struct json *body);
 /* Answers with the tokens of "content" or, as vLLM does, of "prompt". */
 void later_tokenize(struct served *d, struct job *j, const struct json *body);
 /* Answers with the text of "tokens". */
 void later_detokenize(struct served *d, struct job *j, const struct json *body);
-/* Answers the rendered prompt without generating; runs once the model is loaded. */
+/* Answers with the rendered prompt without generating; runs once the model is loaded. */
 void later_template(struct served *d, struct job *j, const struct json *body);
 /* Answers .../count_tokens and .../input_tokens. */
 void later_count(struct served *d, struct job *j, const struct json *body);
 /* Answers GET /tokenizer_info. */
 void later_tokenizer(struct served *d, struct job *j, const struct json *body);
-/* Answers the details of model i, as Ollama's /api/show. */
+/* Answers with the details of model i, as Ollama's /api/show does. */
 void named_show(struct server *s, int i, struct job *j);
 
 #endif

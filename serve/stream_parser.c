@@ -118,7 +118,7 @@ static void show_content(struct parser *s, const char *text, size_t n, bool last
     }
 }
 
-/* Returns whether text begins with `with`. */
+/* Returns whether `text` begins with `with`. */
 static bool begins_with(const struct buf *text, const struct buf *with) {
     return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
 }
@@ -225,7 +225,7 @@ static void show_thought(struct parser *s, const char *text) {
         emit_event(s, EV_REASONING, 0, text + s->n_reasoning, n - s->n_reasoning);
 }
 
-/* Emits the calls that were not emitted yet; returns the number of calls. */
+/* Emits the calls that have not been emitted yet; returns the total number of calls. */
 static int show_calls(struct parser *s, const struct json *calls) {
     struct buf args = {0};
     int n = 0;
@@ -266,7 +266,8 @@ static void show_whole(struct parser *s, const char *text) {
         show_content(s, text, strlen(text), true);
 }
 
-/* Parses to the end and emits the rest; returns the number of calls. cut: at a limit. */
+/* Parses to the end and emits the rest; returns the number of calls. cut: the answer ended at a
+ * limit. */
 static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
     const bool wanted = s->a->tools && !s->a->no_calls;
     int n = 0;

@@ -56,7 +56,7 @@ void later_count(struct served *d, struct job *j, const struct json *body) {
     chat_prompt_release(&p);
 }
 
-/* Writes token ids; pieces: with their texts, as bytes if not valid UTF-8. */
+/* Writes token ids; pieces: with their texts, as bytes if these are not valid UTF-8. */
 static void put_tokens(struct served *d, const struct ids *ids, bool pieces, struct jw *w) {
     for (int64_t i = 0; i < ids->n; i++) {
         struct buf piece = {0};
@@ -130,8 +130,8 @@ void later_template(struct served *d, struct job *j, const struct json *body) {
     chat_prompt_release(&p);
 }
 
-/* Answers with a JSON object that has the list "tokens". pieces: each id with its text; counted:
- * also the members of vLLM's /tokenize. */
+/* Answers with a JSON object that contains the list "tokens". pieces: each id with its text;
+ * counted: also the members of vLLM's /tokenize. */
 static void put_ids(struct served *d, const struct ids *ids, bool pieces, bool counted,
                     struct buf *out) {
     struct jw w;

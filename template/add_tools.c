@@ -8,7 +8,7 @@
 
 INCBIN(hone_tmpl_add_tools, "template/add_tools.jinja")
 
-/* Determines what the template supports: tools, calls, thinking. */
+/* Determines whether the template supports tools, calls and thinking. */
 static int caps_of(struct lint_caps *caps, const char *src, size_t len, const char *name,
                    struct err *e) {
     struct jinja *t;

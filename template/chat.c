@@ -46,7 +46,8 @@ int chat_new(struct chat **out, const char *tmpl, const char *name, const char *
     return 0;
 }
 
-/* Returns the text of a special token, freed by the caller; NULL: t is NULL or has none. */
+/* Returns the text of a special token, freed by the caller; NULL: t is NULL or has no such
+ * token. */
 static char *special_text(const struct tok *t, enum tok_special s) {
     int64_t id = t ? tok_special(t, s) : -1;
     if (id < 0) return NULL;
@@ -148,8 +149,9 @@ static struct jval named_vars(struct jctx *c, void *ctx) {
     return chat_name_vars(c, job_vars(c, ctx));
 }
 
-/* Renders a conversation in one way after another until one succeeds; spans may be NULL. If all
- * fail, *e and *je report the first failure, or the first one in lenient mode if that was tried. */
+/* Tries one way to render a conversation after another until one succeeds; spans may be NULL. If
+ * all fail, *e and *je report the first failure, or the first one in lenient mode if that was
+ * tried. */
 static int render(struct job *j, struct buf *out, struct jinja_spans *spans, struct jinja_err *je,
                   struct err *e) {
     const struct jinja *t = j->chat->t;
@@ -192,9 +194,8 @@ void chat_prompt_release(struct chat_prompt *p) {
     memset(p, 0, sizeof *p);
 }
 
-/* Fills `out` with the byte ranges that come from inputs, merging adjacent spans. Roles are
- * excluded, because they are part of the marker around them, as in <|user|>. Returns their
- * number. */
+/* Fills `out` with the byte ranges that come from inputs, merging adjacent spans, and returns their
+ * number. Excludes roles, because they are part of the marker around them, as in <|user|>. */
 static int ranges_of(const struct jinja_spans *s, struct tok_range *out) {
     int n = 0;
     for (int i = 0; i < s->n; i++) {

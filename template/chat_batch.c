@@ -45,7 +45,7 @@ static void put_result(struct jw *w, const char *id, int rc, const struct buf *t
     jw_end(w);
 }
 
-/* Copies the item's "id", cut to 127 bytes; "" if it is not a string. */
+/* Copies the item's "id", truncated to 127 bytes; "" if it is not a string. */
 static void id_text(struct jval item, char out[128]) {
     struct jval id = chat_member(item, "id");
     size_t n = id.tag == JT_STR ? id.len : 0;
@@ -86,7 +86,7 @@ int chat_batch_render(const char *tmpl, size_t tmpl_len, const char *name, enum 
     return rc;
 }
 
-/* Returns the "context" of the item ctx as variables; an empty dict if it is not one. */
+/* Returns the "context" of the item `ctx` as variables; an empty dict if that is not a dict. */
 static struct jval unit_vars(struct jctx *c, void *ctx) {
     struct jval v = chat_member(*(const struct jval *)ctx, "context");
     return v.tag == JT_DICT ? (c->t->lenient ? jv_clone(c, v) : v) : jv_dict(c, 0);

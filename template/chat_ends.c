@@ -160,7 +160,7 @@ static bool special(const struct tok *t, int32_t id) {
     return tok_role(t, id) == TT_CONTROL || (tok_role(t, id) == TT_USER && !is_blank_token(t, id));
 }
 
-/* Replaces *out by the tokens of a text, with special tokens recognized; empty on error. */
+/* Replaces *out by the tokens of a text, recognizing special tokens; empty on error. */
 static void encode_text(const struct tok *t, const char *s, size_t n, struct ids *out) {
     struct err ignored;
     out->n = 0;

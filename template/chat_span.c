@@ -13,7 +13,7 @@
 
 static const char *const contents[] = {"system", "developer", "user", "assistant", "tool"};
 
-/* Returns the kind of a message's content: its role if known, else "message". */
+/* Returns the kind of a message's content: its role if known, otherwise "message". */
 static const char *kind_of_content(struct jval message) {
     struct jval role = chat_member(message, "role");
     for (size_t i = 0; i < COUNT_OF(contents); i++)
@@ -42,7 +42,7 @@ static const char *kind_below(const char *kind, struct jval message, struct jval
     return kind;
 }
 
-/* Returns path + sep + key + end; a key is cut to 200 bytes. */
+/* Returns path + sep + key + end, with the key truncated to 200 bytes. */
 static struct jval path_text(struct jctx *c, struct jval path, const char *sep, struct jval key,
                              const char *end) {
     enum { MAX_KEY = 200 };
@@ -54,7 +54,7 @@ static struct jval path_text(struct jctx *c, struct jval path, const char *sep, 
     return jx_take(c, m);
 }
 
-/* Returns a copy of the dict v with labeled strings; path: where it is in the variables. */
+/* Returns a copy of the dict v with labeled strings. path: its place in the variables. */
 static struct jval named_dict(struct jctx *c, struct jval v, struct jval path, const char *kind) {
     struct jval d = jv_dict(c, v.u.dict->n);
     uint16_t names = 0;
@@ -131,7 +131,6 @@ static size_t marker_end(const char *s, size_t n, size_t i) {
     return 0;
 }
 
-/* Compares two strings for qsort(). */
 static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }

@@ -26,7 +26,7 @@ static void add_name(struct chat_src *s, const char *name) {
     if (s->n_names < CHAT_SRC_MAX) s->names[s->n_names++] = xstrdup(name);
 }
 
-/* Records a template's name, and its text if it is the first template named `want` (NULL:
+/* Records a template's name, and also its text if it is the first one named `want` (NULL:
  * "default"). path: its file. */
 static int offer(struct chat_src *s, const char *want, const char *name, const char *text,
                  size_t len, const char *path, struct err *e) {
@@ -38,7 +38,7 @@ static int offer(struct chat_src *s, const char *want, const char *name, const c
     return 0;
 }
 
-/* Returns 0 if a template was found, else an error that lists the available ones. */
+/* Returns 0 if a template was found, otherwise an error that lists the available ones. */
 static int fail_no_template(struct chat_src *s, const char *path, const char *want, struct err *e) {
     if (s->text) {
         s->label = xasprintf("%s", path);
@@ -57,7 +57,7 @@ static int fail_no_template(struct chat_src *s, const char *path, const char *wa
 
 /* ---- GGUF ------------------------------------------------------------------------------------ */
 
-/* Returns the text of the token whose id is in key id_key, freed by the caller; NULL: none. */
+/* Returns the text of the token whose id is in key id_key, freed by the caller; NULL: missing. */
 static char *gguf_token(const struct gguf *g, const char *id_key) {
     const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
     uint64_t id = gguf_u64_or(g, id_key, UINT64_MAX), len = 0;

@@ -19,7 +19,7 @@ struct chat_case { /* one rendering; absent parts are JT_MISSING */
 struct chat_case chat_case_of(struct jval scenario, struct jval defaults);
 /* Returns the template's variables for ctx, a struct chat_case. */
 struct jval chat_case_vars(struct jctx *c, void *ctx /* struct chat_case */);
-/* Renders a case into out. On error *je has the place in the template, *e the message. */
+/* Renders a case into out. On error, *je contains the place in the template and *e the message. */
 int chat_case_render(const struct jinja *t, const struct chat_case *k, struct buf *out,
                      struct jinja_err *je, struct err *e);
 struct jval chat_member(struct jval obj, const char *name); /* JT_MISSING: absent */

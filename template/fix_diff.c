@@ -21,7 +21,7 @@ struct lines {
 };
 enum { CONTEXT = 3, MAX_CELLS = 1 << 24 };
 
-/* Splits a text into lines, which keep their newline; the array is freed by the caller. */
+/* Splits a text into lines, which keep their newlines; the caller frees the array. */
 static struct lines split_lines(const char *s, size_t n) {
     struct lines l = {0};
     size_t cap = 0;

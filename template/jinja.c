@@ -164,7 +164,7 @@ int jx_guard(struct jctx *c, void (*body)(struct jctx *c, void *arg), void *arg)
     return 0;
 }
 
-/* Compiles the template `arg`: tokens, tree, then the places of variables. */
+/* Compiles the template `arg`: tokens, tree, then the scopes of variables. */
 static void compile_source(struct jctx *c, void *arg) {
     struct jinja *t = arg;
     size_t n_tok;

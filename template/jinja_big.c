@@ -17,7 +17,7 @@ struct jbig {
     uint32_t d[];
 };
 
-/* Returns 0 with room for n limbs; fails beyond MAX_LIMBS. */
+/* Returns 0 as a big integer with space for n limbs; fails beyond MAX_LIMBS. */
 static struct jbig *new_big(struct jctx *c, uint32_t n) {
     if (n > MAX_LIMBS) jx_fail(c, "limit", "an integer has too many digits");
     struct jbig *b = jx_alloc(c, 1, sizeof *b + ((size_t)n + 1) * sizeof b->d[0]);
@@ -25,7 +25,7 @@ static struct jbig *new_big(struct jctx *c, uint32_t n) {
     return b;
 }
 
-/* Returns any integer value as a big one. */
+/* Returns any integer value as a big integer. */
 static const struct jbig *as_big(struct jctx *c, struct jval v) {
     if (v.tag == JT_BIG) return v.u.big;
     struct jbig *b = new_big(c, 3);
@@ -36,7 +36,7 @@ static const struct jbig *as_big(struct jctx *c, struct jval v) {
     return b;
 }
 
-/* Returns b as a value: a plain integer if it fits 64 bits. */
+/* Returns b as a value, which is a plain integer if it fits in 64 bits. */
 static struct jval to_jval(struct jbig *b) {
     while (b->n && !b->d[b->n - 1]) b->n--;
     if (b->n < 3 || (b->n == 3 && b->d[2] <= 9)) {
@@ -50,7 +50,7 @@ static struct jval to_jval(struct jbig *b) {
     return v;
 }
 
-/* Compares absolute values: -1, 0 or 1. Neither may have leading zero limbs. */
+/* Compares absolute values; returns -1, 0 or 1. Neither may have leading zero limbs. */
 static int cmp_mag(const struct jbig *a, const struct jbig *b) {
     if (a->n != b->n) return a->n < b->n ? -1 : 1;
     for (uint32_t i = a->n; i-- > 0;)
@@ -166,7 +166,7 @@ static struct jbig *div_mag(struct jctx *c, const struct jbig *a, const struct j
     return q;
 }
 
-/* Returns a // b or, with want_mod, a % b, with the signs of Python. b must not be 0. */
+/* Returns a // b or, with want_mod, a % b, with the signs that Python uses. b must not be 0. */
 static struct jval floor_div(struct jctx *c, const struct jbig *a, const struct jbig *b,
                              bool want_mod) {
     struct jbig *r, *q = div_mag(c, a, b, &r);

@@ -30,7 +30,7 @@ struct arg_space {
     struct jkw kw[SMALL];
 };
 
-/* Adds the arguments of *args and **kwargs to a. */
+/* Adds the arguments from *args and **kwargs to a. */
 static void spread_args(struct jctx *c, const struct jnode *n, struct jargs *a) {
     struct jlist pos = {0};
     int n_kw = 0, cap_kw = SMALL;
@@ -208,7 +208,7 @@ static struct jval call_macro(struct jctx *c, const struct jmacro *m, struct jar
     return jx_take(c, mark);
 }
 
-/* Runs a recursive loop again over the only argument; returns its output. */
+/* Runs a recursive loop over its only argument, one level deeper; returns its output. */
 static struct jval call_loop(struct jctx *c, struct jloop *l, struct jargs *a) {
     if (!l->node->flag)
         jx_fail(c, "TypeError",
@@ -339,7 +339,7 @@ static struct jval eval_concat(struct jctx *c, const struct jnode *n) {
     return jx_take(c, m);
 }
 
-/* Returns the slice of start, stop and step; an absent one is the value none. */
+/* Returns the slice of start, stop and step; a missing one is the value none. */
 static struct jval eval_slice(struct jctx *c, const struct jnode *n) {
     struct jval v = jv_tag(JT_SLICE);
     v.u.slice = jx_alloc(c, 1, sizeof *v.u.slice);

@@ -71,7 +71,7 @@ static void check_namespaces(struct jctx *c, const struct jnode *to) {
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* Finds the next item that passes the filter. False: no more items. */
+/* Finds the next item that passes the filter. False: there are no more. */
 static bool source_next(struct jctx *c, struct jloop *l, struct jval *out) {
     const struct jnode *n = l->node;
     while (jiter_next(c, &l->it, out)) {
@@ -84,7 +84,7 @@ static bool source_next(struct jctx *c, struct jloop *l, struct jval *out) {
     return false;
 }
 
-/* Returns whether the loop has another item; reads it ahead into l->next. */
+/* Returns whether the loop has another item, which it reads ahead into l->next. */
 static bool loop_peek(struct jctx *c, struct jloop *l) {
     if (l->has_next || l->at_end) return l->has_next;
     struct jact *act = c->act;
@@ -234,7 +234,7 @@ struct jval jexec_loop_again(struct jctx *c, struct jloop *l, struct jval over) 
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-/* Prints the value of an expression; escaped with autoescape. */
+/* Prints the value of an expression, escaped if autoescape is on. */
 static void exec_print(struct jctx *c, const struct jnode *n) {
     struct jval v = jeval(c, n->a);
     if (c->autoescape && v.tag != JT_UNDEF) v = ju_escape(c, v);

@@ -18,21 +18,18 @@ static bool flag_or(struct jctx *c, struct jval v, bool otherwise) {
     return is_given(v) ? jv_truth(c, v) : otherwise;
 }
 
-/* Implements the filter upper. */
 static struct jval f_upper(struct jctx *c, struct jval *v) {
     return ju_case(c, jv_soft_str(c, v[0]), JU_UPPER);
 }
-/* Implements the filter lower. */
 static struct jval f_lower(struct jctx *c, struct jval *v) {
     return ju_case(c, jv_soft_str(c, v[0]), JU_LOWER);
 }
-/* Implements the filter capitalize. */
 static struct jval f_capitalize(struct jctx *c, struct jval *v) {
     return ju_case(c, jv_soft_str(c, v[0]), JU_CAPITAL);
 }
 
-/* Capitalizes words. Words begin after white space and after - ( { [ <, but, unlike in str.title,
- * not after an apostrophe. */
+/* Capitalizes words. Words begin after white space and after any of - ( { [ < but, unlike in
+ * str.title, not after an apostrophe. */
 static struct jval f_title(struct jctx *c, struct jval *v) {
     struct jval s = jv_soft_str(c, v[0]);
     size_t m = jx_mark(c);
@@ -57,17 +54,15 @@ static struct jval f_trim(struct jctx *c, struct jval *v) {
         jx_fail(c, "TypeError", "strip arg must be None or str");
     return ju_strip(c, jv_soft_str(c, v[0]), chars, 3);
 }
-/* Implements the filter string. */
 static struct jval f_string(struct jctx *c, struct jval *v) {
     return jv_soft_str(c, v[0]);
 }
-/* Implements the filter safe: the result is not escaped again. */
+/* Implements the filter safe, whose result is not escaped again. */
 static struct jval f_safe(struct jctx *c, struct jval *v) {
     struct jval s = jv_to_str(c, v[0]);
     s.flag = JF_MARKUP;
     return s;
 }
-/* Implements the filter escape. */
 static struct jval f_escape(struct jctx *c, struct jval *v) {
     return ju_escape(c, v[0]);
 }
@@ -97,7 +92,7 @@ static struct jval f_from_json(struct jctx *c, struct jval *v) {
     if (v[0].tag != JT_STR) jx_fail(c, "TypeError", "from_json takes a string");
     return jjson_parse(c, v[0].u.s, v[0].len, "from_json");
 }
-/* Implements the filter format: printf-like, with the arguments of the call. */
+/* Implements the filter format, which works like printf with the call's arguments. */
 static struct jval f_format(struct jctx *c, struct jargs *a) {
     if (a->n > 1 && a->n_kw)
         jx_fail(c, "runtime", "can't handle positional and keyword arguments at the same time");
@@ -200,7 +195,6 @@ static struct jval f_float(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_STR && parse_float(c, v[0], &f)) return jv_float(f);
     return is_given(v[1]) ? v[1] : jv_float(0);
 }
-/* Implements the filter abs. */
 static struct jval f_abs(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_FLOAT) return jv_float(fabs(v[0].u.f));
     if (v[0].tag != JT_UNDEF && !jv_is_num(v[0]))
@@ -223,7 +217,7 @@ static struct jval round_float(struct jctx *c, double f, int64_t places) {
     UNUSED(c);
     return jv_float(r * p);
 }
-/* Rounds an integer to 10^-places, ties to even; places >= 0: unchanged. */
+/* Rounds an integer to a multiple of 10^-places, ties to even; unchanged if places >= 0. */
 static struct jval round_int(struct jctx *c, struct jval v, int64_t places) {
     if (v.tag == JT_BOOL) v = jv_int(v.u.i);
     if (places >= 0) return v;
@@ -332,7 +326,6 @@ static struct jval f_truncate(struct jctx *c, struct jval *v) {
     return jop_bin(c, JO_ADD, r, end);
 }
 
-/* Implements the filter wordcount. */
 static struct jval f_wordcount(struct jctx *c, struct jval *v) {
     struct jval s = jv_soft_str(c, v[0]);
     int64_t n = 0;
@@ -457,7 +450,6 @@ static void unescape_into(struct jctx *c, struct jval s) {
     jx_as(c, NULL);
 }
 
-/* Implements the filter striptags. */
 static struct jval f_striptags(struct jctx *c, struct jval *v) {
     struct jval s = jv_to_str(c, v[0]);
     size_t m = jx_mark(c);
@@ -563,13 +555,13 @@ static struct jval sorted_keys(struct jctx *c, struct jval v) {
     c->nest--;
     return r;
 }
-/* Implements the filter pprint: the repr on one line, with sorted keys. */
+/* Implements the filter pprint: the repr on one line with sorted keys. */
 static struct jval f_pprint(struct jctx *c, struct jval *v) {
     size_t m = jx_mark(c);
     jv_repr(c, sorted_keys(c, v[0]));
     return jx_take(c, m);
 }
-/* Implements the filter urlize, but creates no links: only escapes. */
+/* Implements the filter urlize, but only escapes the text and creates no links. */
 static struct jval f_urlize(struct jctx *c, struct jval *v) {
     return ju_escape(c, v[0]);
 }

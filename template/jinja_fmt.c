@@ -71,7 +71,7 @@ static struct jval int_in_base(struct jctx *c, struct jval v, int base, bool upp
     return jv_copy(c, text + n, sizeof text - n);
 }
 
-/* Prints an integer by a format specification. */
+/* Prints an integer according to a format specification. */
 static void put_int(struct jctx *c, const struct spec *s, struct jval v) {
     char sign[8] = "", type = s->type ? s->type : 'd';
     bool neg = v.tag == JT_BIG ? jbig_double(v) < 0 : v.u.i < 0;
@@ -108,7 +108,8 @@ static void put_int(struct jctx *c, const struct spec *s, struct jval v) {
     pad(c, s, sign, body, '>');
 }
 
-/* Prints a float by a format specification; percent_lang: by the rules of the % operator. */
+/* Prints a float according to a format specification; percent_lang: by the rules of the %
+ * operator. */
 static void put_float(struct jctx *c, const struct spec *s, double f, bool percent_lang) {
     char text[400 + 520], fmt[16], sign[2] = "", type = s->type;
     int prec = s->prec > 500 ? 500 : s->prec;
@@ -142,7 +143,7 @@ static void put_float(struct jctx *c, const struct spec *s, double f, bool perce
     pad(c, s, sign, group_digits(c, jv_copy(c, text, strlen(text)), s->group, 3), '>');
 }
 
-/* Prints a string by a format specification; align: default alignment. */
+/* Prints a string according to a format specification; align: default alignment. */
 static void put_str(struct jctx *c, const struct spec *s, struct jval v, char align) {
     if (s->prec >= 0) v.len = (uint32_t)ju_offset(v, (size_t)s->prec);
     struct spec t = *s;
@@ -391,7 +392,7 @@ struct fmt {
     int depth;
 };
 
-/* Returns the argument that a replacement field names, such as "0.a[b]". */
+/* Returns the argument that a replacement field such as "0.a[b]" names. */
 static struct jval field_value(struct fmt *f, struct jval name) {
     struct jctx *c = f->c;
     size_t e = 0;

@@ -382,15 +382,15 @@ char *jspan_alloc(struct jctx *c, size_t n);
 /* Copies n bytes of a string and their origins. */
 void jspan_copy(struct jctx *c, char *to, const char *src, size_t n);
 void jspan_write(struct jctx *c, const char *src, size_t n); /* call before the output grows */
-/* Copies n bytes of the output, from `mark` on, and their origins to a string. */
+/* Copies n bytes of the output, starting at `mark`, and their origins to a string. */
 void jspan_take(struct jctx *c, char *to, size_t mark, size_t n);
-/* Gives bytes written from now on the origin of src; NULL: their own again. */
+/* Gives bytes that are written from now on the origin of src; NULL: restores their own origins. */
 void jspan_as(struct jctx *c, const char *src);
 /* Creates an origin for the input at `path` and returns its number; kind is borrowed. */
 uint16_t jspan_origin(struct jctx *c, struct jval path, const char *kind);
 /* Returns v with this origin; a string is copied. */
 struct jval jspan_mark(struct jctx *c, struct jval v, uint16_t origin);
-/* Moves the origins of the output's n bytes to *out, as spans of equal origin. */
+/* Moves the origins of the output's n bytes to *out, as spans with one origin each. */
 void jspan_result(struct jspan *s, size_t n, struct jinja_spans *out);
 void jspan_release(struct jspan *s);
 /* Attributes the following output to the origin of the character at src; NULL: to no origin. */
@@ -404,7 +404,8 @@ static inline void jx_as_value(struct jctx *c, struct jval v) {
 
 /* Builds the variables of a rendering in its arena (chat.c adds to a parsed conversation). */
 typedef struct jval (*jinja_vars_fn)(struct jctx *c, void *ctx);
-/* Renders with variables made by fn. now_unix: the time strftime_now() uses; lim, je: or NULL. */
+/* Renders with variables made by fn. now_unix: the time for strftime_now(). lim and je may be
+ * NULL. */
 int jinja_render_fn(const struct jinja *t, jinja_vars_fn fn, void *ctx, int64_t now_unix,
                     const struct jinja_limits *lim, struct buf *out, struct jinja_err *je,
                     struct err *e);
@@ -451,18 +452,18 @@ struct jval jv_list(struct jctx *c, uint32_t cap);
 struct jval jv_tuple(struct jctx *c, const struct jval *v, uint32_t n);
 /* Returns an empty dict with room for cap entries. */
 struct jval jv_dict(struct jctx *c, uint32_t cap);
-/* Returns the undefined value of obj.name; obj JT_MISSING: a variable. */
+/* Returns the undefined value of obj.name; obj JT_MISSING: of a variable. */
 struct jval jv_undef(struct jctx *c, struct jval obj, struct jval name);
 /* Returns an undefined value whose use fails with `hint`, which is not copied. */
 struct jval jv_undef_hint(struct jctx *c, const char *hint, struct jval name, bool security);
-/* Returns a generator; `fill` makes its items on first use. Copies the arguments. */
+/* Returns a generator whose items `fill` makes on first use. Copies the arguments. */
 struct jval jv_gen(struct jctx *c, const char *name, jgen_fill fill, const struct jargs *a);
-/* Appends v; fails, without returning, if the list grew too long. */
+/* Appends v; fails, without returning, if the list is too long. */
 void jlist_add(struct jctx *c, struct jlist *l, struct jval v);
 /* Sets the value of key k; a new key goes last. */
 void jdict_set(struct jctx *c, struct jdict *d, struct jval k, struct jval v);
 struct jval *jdict_get(struct jctx *c, const struct jdict *d, struct jval k); /* NULL: absent */
-/* Returns the value of a string key; NULL: none. */
+/* Returns the value of a string key; NULL: not found. */
 struct jval *jdict_find(const struct jdict *d, const char *k, size_t n);
 /* Returns whether v is a string equal to s. Inline, so that the length of a literal is a constant.
  */
@@ -496,9 +497,9 @@ int64_t jv_index(struct jctx *c, struct jval v, const char *what); /* integer ar
 int64_t jv_length(struct jctx *c, struct jval v);                  /* -1: has no len() */
 /* Begins iterating over v; fails if it is not iterable. */
 void jiter_init(struct jctx *c, struct jiter *it, struct jval v);
-/* Sets *out to the next item. False: no more items. */
+/* Sets *out to the next item. False: there are no more. */
 bool jiter_next(struct jctx *c, struct jiter *it, struct jval *out);
-/* Returns the items of an iterable as a new list; uses up a generator. */
+/* Returns the items of an iterable as a new list; exhausts a generator. */
 struct jlist *jv_to_list(struct jctx *c, struct jval v);
 struct jval jv_list_val(struct jlist *l);
 
@@ -514,7 +515,7 @@ size_t ju_offset(struct jval s, size_t i_cp); /* byte offset of a code point; s.
 struct jval ju_strip(struct jctx *c, struct jval s, struct jval chars,
                      int sides); /* 1 left, 2 right; chars missing: space */
 enum ju_case { JU_UPPER, JU_LOWER, JU_TITLE, JU_CAPITAL, JU_SWAP };
-/* Returns s converted to a case, by the rules of Python's str methods. */
+/* Returns s converted by one of Python's str methods for case. */
 struct jval ju_case(struct jctx *c, struct jval s, enum ju_case how);
 /* Returns whether repr() prints cp unescaped in Python. */
 bool ju_printable(uint32_t cp);
@@ -526,7 +527,7 @@ int64_t ju_find(struct jval s, struct jval sub, size_t from); /* byte offset or 
 
 /* ---- jinja_big.c ----------------------------------------------------------------------------- */
 
-/* Returns the integer of n digits in the base; fails above 4300 digits. neg: negated. */
+/* Returns the integer that n digits in the base spell; fails above 4300 digits. neg: negated. */
 struct jval jbig_parse(struct jctx *c, const char *digits, size_t n, int base, bool neg);
 struct jval jbig_bin(struct jctx *c, enum jop op, struct jval a, struct jval b); /* ints and bigs */
 /* Compares two integers: -1, 0 or 1. */
@@ -547,9 +548,9 @@ struct jval jop_bin(struct jctx *c, enum jop op, struct jval a, struct jval b);
 struct jval jop_neg(struct jctx *c, struct jval v, bool neg);
 /* Implements `x in y` for strings, dicts and iterables. */
 bool jop_in(struct jctx *c, struct jval x, struct jval in);
-/* Returns obj.name, or obj[name] if there is no such attribute; else undefined. */
+/* Returns obj.name or, without such an attribute, obj[name]; undefined if both are missing. */
 struct jval jop_attr(struct jctx *c, struct jval obj, struct jval name, const struct jnode *n);
-/* Returns obj[key], or obj.key if there is no such item; else undefined. */
+/* Returns obj[key] or, without such an item, obj.key; undefined if both are missing. */
 struct jval jop_item(struct jctx *c, struct jval obj, struct jval key);
 /* Returns obj[start:stop:step] of a string, list or tuple. */
 struct jval jop_slice(struct jctx *c, struct jval obj, const struct jslice *s);
@@ -580,9 +581,9 @@ extern const struct jrow jlib_filters_text[], jlib_filters_seq[], jlib_tests[], 
 extern const struct jrow jlib_str_methods[], jlib_str_methods2[];
 /* Returns fmt % args, as in Python; args: a tuple, a dict or one value. */
 struct jval jfmt_percent(struct jctx *c, struct jval fmt, struct jval args);
-/* Returns fmt.format(...) with the arguments of a after the first. */
+/* Returns fmt.format(...) with a's arguments after the first. */
 struct jval jfmt_format(struct jctx *c, struct jval fmt, struct jargs *a);
-/* Prints v as Python's json.dumps(); ascii: ensure_ascii, seps: separators, or JT_NONE. */
+/* Prints v like Python's json.dumps(); ascii: ensure_ascii, seps: separators, or JT_NONE. */
 void jfmt_json(struct jctx *c, struct jval v, bool ascii, struct jval indent, struct jval seps,
                bool sort);
 struct jval jlib_path(struct jctx *c, struct jval obj, struct jval path); /* getter for "a.b.0" */
@@ -651,7 +652,7 @@ struct jtok {
     uint32_t pos, end; /* range in bytes; end is set only within tags */
     struct jval val;   /* text, name, or number */
 };
-/* Returns a token kind's name as in Jinja's messages. */
+/* Returns a token kind's name, as in Jinja's messages. */
 const char *jtok_name(enum jtok_kind k);
 /* Splits a template into tokens, in the arena; the last one is TK_EOF. */
 struct jtok *jlex(struct jctx *c, const char *src, size_t len, size_t *n_out);

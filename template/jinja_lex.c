@@ -168,7 +168,7 @@ static void lex_comment(struct lexer *x, size_t start) {
     jx_fail(x->c, "syntax", "Missing end of comment tag");
 }
 
-/* Returns the value of a hexadecimal digit; -1: not one. */
+/* Returns the value of a hexadecimal digit; -1 for other characters. */
 static int hex_value(char ch) {
     if (ch >= '0' && ch <= '9') return ch - '0';
     if (ch >= 'a' && ch <= 'f') return ch - 'a' + 10;
@@ -387,7 +387,7 @@ static bool is_word(uint32_t cp) {
            (cp >= 'A' && cp <= 'Z') || (cp >= 0x80 && ju_printable(cp) && !ju_is_space(cp));
 }
 
-/* Checks brackets for balance; fails, without returning, if ch does not match. */
+/* Checks that brackets match; fails, without returning, if ch does not. */
 static void match_bracket(struct lexer *x, char ch) {
     if (ch == '(' || ch == '[' || ch == '{') {
         if (x->depth == (int)sizeof x->stack)

@@ -155,7 +155,7 @@ static struct jval g_range(struct jctx *c, struct jargs *a) {
     return v;
 }
 
-/* Sets members from a dict or pairs and from keyword arguments; what: name in errors. */
+/* Sets members from a dict or pairs and from keyword arguments; what: name for errors. */
 static void dict_update(struct jctx *c, struct jdict *d, struct jargs *a, const char *what) {
     if (a->n > 2) jx_fail(c, "TypeError", "%s expected at most 1 argument, got %d", what, a->n - 1);
     if (a->n == 2 && a->v[1].tag == JT_DICT) {
@@ -174,13 +174,11 @@ static void dict_update(struct jctx *c, struct jdict *d, struct jargs *a, const 
     }
     for (int i = 0; i < a->n_kw; i++) jdict_set(c, d, a->kw[i].name, a->kw[i].v);
 }
-/* Implements the function dict(). */
 static struct jval g_dict(struct jctx *c, struct jargs *a) {
     struct jval d = jv_dict(c, 0);
     dict_update(c, d.u.dict, a, "dict");
     return d;
 }
-/* Implements the function namespace(). */
 static struct jval g_namespace(struct jctx *c, struct jargs *a) {
     struct jval v = jv_tag(JT_NS);
     v.u.ns = jx_alloc(c, 1, sizeof *v.u.ns);
@@ -224,7 +222,7 @@ static struct jval g_raise(struct jctx *c, struct jval *v) {
     jx_fail(c, "raise", "%s", jv_cstr(c, jv_to_str(c, v[1])));
 }
 
-/* Formats the time of the rendering, which is read only once. A fixed time is interpreted as local
+/* Formats the time of the rendering, which is read only once. A given time is interpreted as local
  * time. */
 static struct jval g_strftime(struct jctx *c, struct jval *v) {
     time_t t = c->now >= 0 ? (time_t)c->now : time(NULL);
@@ -284,33 +282,28 @@ static struct jval d_get(struct jctx *c, struct jval *v) {
     struct jval *x = jdict_get(c, v[0].u.dict, v[1]);
     return x ? *x : v[2].tag == JT_MISSING ? jv_none() : v[2];
 }
-/* Returns a view of a dict's items, keys or values; later changes show in it. */
+/* Returns a live view of a dict's items, keys or values. */
 static struct jval dict_view(struct jctx *c, struct jval d, enum jview_kind kind) {
     struct jval v = jv_tag(JT_VIEW);
     v.u.view = jx_alloc(c, 1, sizeof *v.u.view);
     *v.u.view = (struct jview){kind, d.u.dict};
     return v;
 }
-/* Implements dict.items(). */
 static struct jval d_items(struct jctx *c, struct jval *v) {
     return dict_view(c, v[0], JVIEW_ITEMS);
 }
-/* Implements dict.keys(). */
 static struct jval d_keys(struct jctx *c, struct jval *v) {
     return dict_view(c, v[0], JVIEW_KEYS);
 }
-/* Implements dict.values(). */
 static struct jval d_values(struct jctx *c, struct jval *v) {
     return dict_view(c, v[0], JVIEW_VALUES);
 }
-/* Implements dict.copy(). */
 static struct jval d_copy(struct jctx *c, struct jval *v) {
     struct jval d = jv_dict(c, v[0].u.dict->n);
     for (uint32_t i = 0; i < v[0].u.dict->n; i++)
         jdict_set(c, d.u.dict, v[0].u.dict->e[i].k, v[0].u.dict->e[i].v);
     return d;
 }
-/* Implements dict.update(...). */
 static struct jval d_update(struct jctx *c, struct jargs *a) {
     dict_update(c, a->v[0].u.dict, a, "update");
     return jv_none();
@@ -347,11 +340,9 @@ static struct jval l_count(struct jctx *c, struct jval *v) {
     for (uint32_t i = 0; i < l->n; i++) n += jv_equal(c, l->v[i], v[1]);
     return jv_int(n);
 }
-/* Implements list.copy(). */
 static struct jval l_copy(struct jctx *c, struct jval *v) {
     return jv_list_val(jv_to_list(c, v[0]));
 }
-/* Implements list.append(). */
 static struct jval l_append(struct jctx *c, struct jval *v) {
     jlist_add(c, v[0].u.list, v[1]);
     return jv_none();
@@ -387,7 +378,6 @@ static const struct jrow tuple_methods[] = {
     {NULL, NULL, NULL, NULL},
 };
 
-/* Implements int.bit_length(). */
 static struct jval n_bit_length(struct jctx *c, struct jval *v) {
     int64_t n = 0;
     uint64_t u = v[0].u.i < 0 ? 0 - (uint64_t)v[0].u.i : (uint64_t)v[0].u.i;
@@ -424,7 +414,7 @@ static struct jval b_decode(struct jctx *c, struct jval *v) {
 static const struct jrow bytes_methods[] = {{"decode", "encoding? errors?", b_decode, NULL},
                                             {NULL, NULL, NULL, NULL}};
 
-/* Implements cycler.next(): returns the current item and moves on. */
+/* Implements cycler.next(): returns the current item and advances. */
 static struct jval y_next(struct jctx *c, struct jval *v) {
     UNUSED(c);
     struct jcycle *y = v[0].u.cycle;
@@ -432,7 +422,6 @@ static struct jval y_next(struct jctx *c, struct jval *v) {
     y->pos = (y->pos + 1) % y->items.n;
     return r;
 }
-/* Implements cycler.reset(). */
 static struct jval y_reset(struct jctx *c, struct jval *v) {
     UNUSED(c);
     v[0].u.cycle->pos = 0;

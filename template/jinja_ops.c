@@ -71,7 +71,7 @@ static struct jval float_bin(struct jctx *c, enum jop op, double x, double y) {
     return jv_float(fl);
 }
 
-/* Returns a ** b; a float if b is negative. */
+/* Returns a ** b, a float if b is negative. */
 static struct jval int_pow(struct jctx *c, struct jval a, struct jval b) {
     if (b.tag == JT_BIG) jx_fail(c, "limit", "the power is too large");
     int64_t e = b.u.i;
@@ -123,7 +123,7 @@ static struct jval int_bin(struct jctx *c, enum jop op, struct jval a, struct jv
     return jbig_bin(c, op, a, b);
 }
 
-/* Returns the string, list or tuple v repeated `times` times; "" or empty if negative. */
+/* Returns the string, list or tuple v repeated `times` times; empty if that is negative. */
 static struct jval repeat_value(struct jctx *c, struct jval v, struct jval times) {
     if (times.tag == JT_BIG)
         jx_fail(c, "OverflowError", "cannot fit 'int' into an index-sized integer");
@@ -163,7 +163,7 @@ static struct jval add_strings(struct jctx *c, struct jval a, struct jval b) {
     return r;
 }
 
-/* Returns a + b as a new list or tuple, the type of a. */
+/* Returns a + b as a new list or tuple, whichever type a has. */
 static struct jval add_lists(struct jctx *c, struct jval a, struct jval b) {
     struct jval r = jv_list(c, a.u.list->n + b.u.list->n);
     r.tag = a.tag;
@@ -242,7 +242,7 @@ bool jop_compare(struct jctx *c, enum jop op, struct jval a, struct jval b) {
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-/* Returns an undefined value whose use fails as forbidden by the sandbox. */
+/* Returns an undefined value whose use fails because the sandbox forbids it. */
 static struct jval unsafe(struct jctx *c, struct jval obj, struct jval name) {
     size_t m = jx_mark(c);
     const char *head = "access to attribute ", *of = " of '", *tail = "' object is unsafe.";
@@ -372,7 +372,8 @@ static bool is_dunder(struct jval name) {
     return false;
 }
 
-/* Sets *out to obj.name as attribute or method. False: it has none; n: call site, or NULL. */
+/* Sets *out to obj.name, an attribute or method. False: it has neither. n: the call site, or
+ * NULL. */
 static bool get_attr(struct jctx *c, struct jval obj, struct jval name, const struct jnode *n,
                      struct jval *out) {
     const struct jrow *row = NULL;
@@ -462,7 +463,7 @@ struct jval jop_item(struct jctx *c, struct jval obj, struct jval key) {
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* Returns a slice bound clamped to [lo, hi]; negative ones count from n; None: otherwise. */
+/* Returns a slice bound clamped to [lo, hi]; negative ones count from n. None gives `otherwise`. */
 static int64_t bound_of(struct jctx *c, struct jval v, int64_t n, int64_t lo, int64_t hi,
                         int64_t otherwise) {
     if (v.tag == JT_NONE || v.tag == JT_MISSING) return otherwise;

@@ -87,7 +87,7 @@ static void enter_nested(struct jparser *p) {
     if (++p->nest > MAX_NEST) jp_fail(p, "expressions are nested too deeply");
 }
 
-/* Counts an operator of the expression in *n. Fails if there are too many. */
+/* Counts an operator of the expression in *n; fails if there are too many. */
 static void count_operator(struct jparser *p, int *n) {
     if (++*n > MAX_CHAIN) jp_fail(p, "too many operators in one expression");
 }
@@ -201,7 +201,8 @@ struct jnode *jp_primary(struct jparser *p, bool with_ns) {
     }
 }
 
-/* Returns whether a tuple without parentheses ends here; end_name: keyword, or NULL. */
+/* Returns whether a tuple without parentheses ends at the current token. end_name: a keyword that
+ * ends it, or NULL. */
 static bool tuple_end(const struct jparser *p, const char *end_name) {
     return jp_is(p, TK_VAR_END) || jp_is(p, TK_BLOCK_END) || jp_is(p, TK_RPAREN) ||
            (end_name && jp_is_name(p, end_name));
@@ -231,7 +232,7 @@ struct jnode *jp_tuple(struct jparser *p, struct jtuple_opts o) {
     return n;
 }
 
-/* Parses what is inside brackets: an expression or a slice. */
+/* Parses the content of brackets: an expression or a slice. */
 static struct jnode *parse_subscribed(struct jparser *p) {
     struct jnode *n = NULL, *s;
     if (!jp_is(p, TK_COLON)) {
@@ -339,7 +340,7 @@ static struct jnode *parse_call(struct jparser *p, struct jnode *of) {
     return n;
 }
 
-/* Parses subscripts and calls after n; start: where n begins in the source. */
+/* Parses subscripts and calls after n. start: offset of n in the source. */
 static struct jnode *parse_postfix(struct jparser *p, struct jnode *n, uint32_t start) {
     for (int count = 0;;) {
         count_operator(p, &count);
@@ -411,7 +412,7 @@ static struct jnode *parse_test(struct jparser *p, struct jnode *of, uint32_t st
     return jp_text(p, not_node, start);
 }
 
-/* Parses signs, a primary and its postfixes; with_filter: also filters and tests. */
+/* Parses signs, a primary and its postfixes; with_filter: and then filters and tests. */
 static struct jnode *parse_unary(struct jparser *p, bool with_filter) {
     const uint32_t start = p->tok->pos;
     struct jnode *n;
@@ -442,7 +443,7 @@ static struct jnode *parse_unary(struct jparser *p, bool with_filter) {
     return n;
 }
 
-/* Returns the operator of a token on this precedence level; JO_NONE: not one. */
+/* Returns the operator of a token at this precedence level; JO_NONE: it is not one. */
 static enum jop binary_op(enum jtok_kind k, int level) {
     static const struct {
         enum jtok_kind tok;
@@ -484,7 +485,7 @@ static struct jnode *parse_binary(struct jparser *p, int level) {
     return l;
 }
 
-/* Parses operands of ~ at the current token and returns the node. */
+/* Parses operands joined by `~` at the current token and returns the node. */
 static struct jnode *parse_concat(struct jparser *p) {
     const uint32_t start = p->tok->pos;
     struct jnode *first = parse_binary(p, 2);
@@ -528,7 +529,7 @@ static struct jnode *parse_compare(struct jparser *p) {
     }
 }
 
-/* Parses an expression with not at the current token and returns the node. */
+/* Parses an expression with `not` at the current token and returns the node. */
 static struct jnode *parse_not(struct jparser *p) {
     if (!jp_is_name(p, "not")) return parse_compare(p);
     struct jnode *n = jp_node(p, JN_NOT);
@@ -539,7 +540,7 @@ static struct jnode *parse_not(struct jparser *p) {
     return jp_text(p, n, n->start);
 }
 
-/* Parses operands of and at the current token and returns the node. */
+/* Parses operands joined by `and` at the current token and returns the node. */
 static struct jnode *parse_and(struct jparser *p) {
     const uint32_t start = p->tok->pos;
     struct jnode *l = parse_not(p);
@@ -554,7 +555,7 @@ static struct jnode *parse_and(struct jparser *p) {
     return l;
 }
 
-/* Parses operands of or at the current token and returns the node. */
+/* Parses operands joined by `or` at the current token and returns the node. */
 static struct jnode *parse_or(struct jparser *p) {
     const uint32_t start = p->tok->pos;
     struct jnode *l = parse_and(p);

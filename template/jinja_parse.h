@@ -43,7 +43,8 @@ struct jnode *jp_name(struct jparser *p, struct jval name);
 struct jnode *jp_expr(struct jparser *p);
 /* Parses a name, literal, list, dict or parenthesis. with_ns: "ns.attr" is a target. */
 struct jnode *jp_primary(struct jparser *p, bool with_ns);
-/* Parses comma-separated expressions: a tuple, or the only expression itself. */
+/* Parses comma-separated expressions; returns a tuple, or the expression itself if there is only
+ * one. */
 struct jnode *jp_tuple(struct jparser *p, struct jtuple_opts o);
 struct jnode *jp_filters(struct jparser *p, struct jnode *n, uint32_t start, bool inline_start);
 void jp_args(struct jparser *p, struct jnode *n);

@@ -117,7 +117,7 @@ static void repr_dict(struct jctx *c, const struct jdict *d) {
     put_text(c, "}");
 }
 
-/* Appends Python's repr() of a dict view, as dict_keys([...]). */
+/* Appends Python's repr() of a dict view, e.g. dict_keys([...]). */
 static void repr_view(struct jctx *c, struct jval v) {
     put_text(c, jv_type(v));
     put_text(c, "(");
@@ -146,7 +146,7 @@ static void repr_loop(struct jctx *c, struct jloop *l) {
     put_text(c, text);
 }
 
-/* Prints values without literals, such as "<Macro 'name'>". */
+/* Prints values that have no literal form, such as "<Macro 'name'>". */
 static void repr_object(struct jctx *c, struct jval v) {
     if (v.tag == JT_MACRO) {
         if (v.u.macro->name.tag == JT_STR) {

@@ -63,14 +63,14 @@ static struct symtab *symtab_new(struct resolver *r, struct symtab *parent, stru
     return st;
 }
 
-/* Returns a new function scope; its locals get slots of their own. */
+/* Returns a new function scope, whose locals get their own slots. */
 static struct func *func_new(struct resolver *r, struct func *outer) {
     struct func *f = jx_alloc(r->c, 1, sizeof *f);
     f->outer = outer;
     return f;
 }
 
-/* Returns the name's symbol in this scope only; NULL: none. */
+/* Returns the name's symbol in this scope only; NULL: not found. */
 static struct sym *own_symbol(struct resolver *r, const struct symtab *st, struct jval name) {
     jx_loop(r->c, (size_t)st->n);
     for (int i = 0; i < st->n; i++)
@@ -95,7 +95,7 @@ static const struct sym *find(struct resolver *r, const struct symtab *st, struc
     return NULL;
 }
 
-/* Returns the name's variable in the scope's function; creates it if needed. */
+/* Returns the name's variable in the scope's function, creating it if needed. */
 static int slot_of(struct resolver *r, struct symtab *st, struct jval name) {
     struct slots *s = st->slots;
     jx_loop(r->c, (size_t)s->n);
@@ -107,7 +107,7 @@ static int slot_of(struct resolver *r, struct symtab *st, struct jval name) {
     return st->fn->n_slots++;
 }
 
-/* Returns the index of a global name; adds it if needed. */
+/* Returns the index of a global name, adding it if needed. */
 static int global_of(struct resolver *r, struct jval name) {
     struct jinja *t = r->t;
     jx_loop(r->c, (size_t)t->n_globals);
@@ -120,7 +120,7 @@ static int global_of(struct resolver *r, struct jval name) {
     return t->n_globals++;
 }
 
-/* Sets how the scope gets the name's value; adds the symbol if needed. */
+/* Sets how the scope gets the name's value, adding the symbol if needed. */
 static struct sym *define_symbol(struct resolver *r, struct symtab *st, struct jval name,
                                  enum jload_kind kind) {
     struct sym *s = own_symbol(r, st, name);
@@ -269,7 +269,7 @@ static void collect_list(struct resolver *r, struct symtab *st, const struct jno
     for (; n; n = n->next) collect(r, st, n, params);
 }
 
-/* Returns what entering the scope loads into its variables. */
+/* Returns the variables that entering the scope loads, and from where. */
 static struct jscope *scope_of(struct resolver *r, const struct symtab *st) {
     struct jscope *s = jx_alloc(r->c, 1, sizeof *s);
     s->load = jx_alloc(r->c, (size_t)st->n + 1, sizeof *s->load);
@@ -310,7 +310,7 @@ static int uses(const struct jnode *n, struct jval name) {
 static void walk_list(struct resolver *r, struct symtab *st, struct jnode *n, bool soft);
 static void walk_node(struct resolver *r, struct symtab *st, struct jnode *n, bool soft);
 
-/* Sets where the name n is found: hops and slot; hops -1: a global. */
+/* Sets where the name n is found: hops and slot; hops -1: it is a global. */
 static void bind_name(struct resolver *r, const struct symtab *st, struct jnode *n) {
     const struct sym *s = find(r, st, n->val, &n->hops);
     if (s) {
@@ -430,7 +430,7 @@ static void walk_function(struct resolver *r, struct symtab *st, struct jnode *n
     n->scope->n_slots = fn->n_slots;
 }
 
-/* Fails if n's filter or test is unknown; soft: only its use will fail. */
+/* Fails if n's filter or test is unknown; soft: fails only when it is used. */
 static void check_known(struct resolver *r, const struct jnode *n, bool soft) {
     if (n->row || soft) return;
     r->c->pos = n->pos;

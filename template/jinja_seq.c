@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-/* Returns whether the optional argument was passed. */
 static bool is_given(struct jval v) {
     return v.tag != JT_MISSING;
 }
@@ -32,7 +31,7 @@ struct jval jlib_path(struct jctx *c, struct jval obj, struct jval path) {
     }
 }
 
-/* Returns strings in lower case, other values unchanged. */
+/* Returns strings in lower case and other values unchanged. */
 static struct jval fold_case(struct jctx *c, struct jval v) {
     return v.tag == JT_STR ? ju_case(c, v, JU_LOWER) : v;
 }
@@ -145,7 +144,7 @@ static struct jval f_groupby(struct jctx *c, struct jval *v) {
     return out;
 }
 
-/* Returns the items of the filter unique(case_sensitive=false, attribute=None). */
+/* Returns the items for the filter unique(case_sensitive=false, attribute=None). */
 static struct jval fill_unique(struct jctx *c, struct jargs *a) {
     bool cs = is_given(a->v[1]) && jv_truth(c, a->v[1]);
     struct jval seen = jv_dict(c, 0), out = jv_list(c, 0);
@@ -159,13 +158,12 @@ static struct jval fill_unique(struct jctx *c, struct jargs *a) {
     }
     return out;
 }
-/* Implements the filter unique. */
 static struct jval f_unique(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 3};
     return jv_gen(c, "do_unique", fill_unique, &a);
 }
 
-/* Returns the least (want -1) or greatest (1) item; undefined if the list is empty. */
+/* Returns the smallest (want -1) or largest (1) item; undefined if the list is empty. */
 static struct jval min_or_max(struct jctx *c, struct jval *v, int want) {
     bool cs = is_given(v[1]) && jv_truth(c, v[1]);
     struct jlist *l = jv_to_list(c, v[0]);
@@ -181,11 +179,9 @@ static struct jval min_or_max(struct jctx *c, struct jval *v, int want) {
     }
     return best;
 }
-/* Implements the filter min. */
 static struct jval f_min(struct jctx *c, struct jval *v) {
     return min_or_max(c, v, -1);
 }
-/* Implements the filter max. */
 static struct jval f_max(struct jctx *c, struct jval *v) {
     return min_or_max(c, v, 1);
 }
@@ -209,7 +205,7 @@ static struct jval apply(struct jctx *c, struct jargs *a, int at, struct jval it
     return jeval_row(c, row, what, &b);
 }
 
-/* Returns the items of the filter map: attributes, or a filter's results. */
+/* Returns the items for the filter map: attributes, or a filter's results. */
 static struct jval fill_map(struct jctx *c, struct jargs *a) {
     struct jval attr = jv_missing(), otherwise = jv_missing(), out = jv_list(c, 0);
     if (!jv_truth(c, a->v[0])) return out;
@@ -233,7 +229,7 @@ static struct jval fill_map(struct jctx *c, struct jargs *a) {
     return out;
 }
 
-/* Returns the items whose test is `want`; by_attr: the test is of an attribute. */
+/* Returns the items for which the test yields `want`; by_attr: tests an attribute of each item. */
 static struct jval filter_items(struct jctx *c, struct jargs *a, bool want, bool by_attr) {
     struct jval out = jv_list(c, 0);
     int at = 1 + by_attr;
@@ -247,53 +243,47 @@ static struct jval filter_items(struct jctx *c, struct jargs *a, bool want, bool
     }
     return out;
 }
-/* Returns the list of the filter select. */
+/* Returns the items for the filter select. */
 static struct jval fill_select(struct jctx *c, struct jargs *a) {
     return filter_items(c, a, true, false);
 }
-/* Returns the list of the filter reject. */
+/* Returns the items for the filter reject. */
 static struct jval fill_reject(struct jctx *c, struct jargs *a) {
     return filter_items(c, a, false, false);
 }
-/* Returns the list of the filter selectattr. */
+/* Returns the items for the filter selectattr. */
 static struct jval fill_selectattr(struct jctx *c, struct jargs *a) {
     return filter_items(c, a, true, true);
 }
-/* Returns the list of the filter rejectattr. */
+/* Returns the items for the filter rejectattr. */
 static struct jval fill_rejectattr(struct jctx *c, struct jargs *a) {
     return filter_items(c, a, false, true);
 }
-/* Implements the filter map. */
 static struct jval f_map(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "sync_do_map", fill_map, a);
 }
-/* Implements the filter select. */
 static struct jval f_select(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "select_or_reject", fill_select, a);
 }
-/* Implements the filter reject. */
 static struct jval f_reject(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "select_or_reject", fill_reject, a);
 }
-/* Implements the filter selectattr. */
 static struct jval f_selectattr(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "select_or_reject", fill_selectattr, a);
 }
-/* Implements the filter rejectattr. */
 static struct jval f_rejectattr(struct jctx *c, struct jargs *a) {
     return jv_gen(c, "select_or_reject", fill_rejectattr, a);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* Implements the filter length. */
 static struct jval f_length(struct jctx *c, struct jval *v) {
     int64_t n = v[0].tag == JT_LOOP ? jeval_loop_attr(c, v[0].u.loop, jv_str("length")).u.i
                                     : jv_length(c, v[0]);
     if (n < 0) jx_fail(c, "TypeError", "object of type '%s' has no len()", jv_type(v[0]));
     return jv_int(n);
 }
-/* Returns the list of the filter items. */
+/* Returns the items for the filter items. */
 static struct jval fill_items(struct jctx *c, struct jargs *a) {
     struct jval d = a->v[0], out = jv_list(c, 0);
     if (d.tag == JT_UNDEF) return out;
@@ -304,12 +294,10 @@ static struct jval fill_items(struct jctx *c, struct jargs *a) {
     }
     return out;
 }
-/* Implements the filter items. */
 static struct jval f_items(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 1};
     return jv_gen(c, "do_items", fill_items, &a);
 }
-/* Implements the filter list. */
 static struct jval f_list(struct jctx *c, struct jval *v) {
     return jv_list_val(jv_to_list(c, v[0]));
 }
@@ -326,7 +314,6 @@ static struct jval f_join(struct jctx *c, struct jval *v) {
     }
     return jx_take(c, m);
 }
-/* Implements the filter first. */
 static struct jval f_first(struct jctx *c, struct jval *v) {
     struct jiter it;
     struct jval x;
@@ -335,18 +322,18 @@ static struct jval f_first(struct jctx *c, struct jval *v) {
                ? x
                : jv_undef_hint(c, "No first item, sequence was empty.", jv_none(), false);
 }
-/* Implements the filter last. */
 static struct jval f_last(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_GEN) jx_fail(c, "TypeError", "'generator' object is not reversible");
     struct jlist *l = jv_to_list(c, v[0]);
     return l->n ? l->v[l->n - 1]
                 : jv_undef_hint(c, "No last item, sequence was empty.", jv_none(), false);
 }
-/* Implements the filter random, always with the first item: the same input gives the same text. */
+/* Implements the filter random. Always returns the first item, so that the same input gives the
+ * same text. */
 static struct jval f_random(struct jctx *c, struct jval *v) {
     return f_first(c, v); /* Not random, because the same input must give the same output. */
 }
-/* Returns the list of the filter reverse. */
+/* Returns the items for the filter reverse. */
 static struct jval fill_reverse(struct jctx *c, struct jargs *a) {
     struct jlist *l = jv_to_list(c, a->v[0]);
     for (uint32_t i = 0; i < l->n / 2; i++) {
@@ -356,7 +343,6 @@ static struct jval fill_reverse(struct jctx *c, struct jargs *a) {
     }
     return jv_list_val(l);
 }
-/* Implements the filter reverse. */
 static struct jval f_reverse(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_STR) {
         struct jslice s = {jv_none(), jv_none(), jv_int(-1)};
@@ -377,7 +363,7 @@ static struct jval f_sum(struct jctx *c, struct jval *v) {
         r = jop_bin(c, JO_ADD, r, is_set(v[1]) ? jlib_path(c, l->v[i], v[1]) : l->v[i]);
     return r;
 }
-/* Returns the rows of the filter batch(linecount, fill_with=None). */
+/* Returns the rows for the filter batch(linecount, fill_with=None). */
 static struct jval fill_batch(struct jctx *c, struct jargs *a) {
     struct jlist *l = jv_to_list(c, a->v[0]);
     int64_t n = jv_index(c, a->v[1], "linecount");
@@ -394,12 +380,11 @@ static struct jval fill_batch(struct jctx *c, struct jargs *a) {
         while ((int64_t)row.u.list->n < n) jlist_add(c, row.u.list, a->v[2]);
     return out;
 }
-/* Implements the filter batch. */
 static struct jval f_batch(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 3};
     return jv_gen(c, "do_batch", fill_batch, &a);
 }
-/* Returns the columns of the filter slice(slices, fill_with=None). */
+/* Returns the columns for the filter slice(slices, fill_with=None). */
 static struct jval fill_slice(struct jctx *c, struct jargs *a) {
     struct jlist *l = jv_to_list(c, a->v[0]);
     int64_t n = jv_index(c, a->v[1], "slices"), at = 0;
@@ -415,12 +400,11 @@ static struct jval fill_slice(struct jctx *c, struct jargs *a) {
     }
     return out;
 }
-/* Implements the filter slice. */
 static struct jval f_slice(struct jctx *c, struct jval *v) {
     struct jargs a = {.v = v, .n = 3};
     return jv_gen(c, "do_slice", fill_slice, &a);
 }
-/* Implements the filter attr(name), which ignores items of dicts. */
+/* Implements the filter attr(name), which does not look up items of dicts. */
 static struct jval f_attr(struct jctx *c, struct jval *v) {
     if (v[0].tag == JT_UNDEF) jx_undef_fail(c, v[0]);
     struct jval name = jv_to_str(c, v[1]), probe = v[0];

@@ -42,7 +42,8 @@ static const uint16_t *origins_at(const struct jspan *s, const char *p) {
     return s->chunk[i].origin + ((uintptr_t)p - (uintptr_t)s->chunk[i].base);
 }
 
-/* Adds a chunk of string memory of n bytes, in address order, with its origins. */
+/* Adds a chunk of n bytes of string memory and of their origins, keeping the chunks in address
+ * order. */
 static void add_chunk(struct jctx *c, struct jspan *s, size_t n) {
     if (s->n_chunk == s->cap_chunk) {
         s->cap_chunk = s->cap_chunk ? s->cap_chunk * 2 : 16;

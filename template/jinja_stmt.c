@@ -166,7 +166,7 @@ static void signature(struct jparser *p, struct jnode *n) {
     jp_expect(p, TK_RPAREN);
 }
 
-/* Parses a macro's body; a break in it cannot leave a loop outside. */
+/* Parses a macro's body, in which a break cannot leave a loop outside the macro. */
 static struct jnode *function_body(struct jparser *p, const char *end) {
     int loops = p->loops;
     p->loops = 0;
@@ -322,14 +322,14 @@ static struct jnode *parse_statement(struct jparser *p) {
     jx_fail(p->c, "syntax", "Encountered unknown tag '%s'.", jv_cstr(p->c, p->tok->val));
 }
 
-/* Returns whether the current name ends the block; ends: list up to NULL, or NULL. */
+/* Returns whether the current name ends the block. ends: list that ends in NULL, or NULL. */
 static bool at_end_tag(const struct jparser *p, const char *const *ends) {
     for (; ends && *ends; ends++)
         if (jp_is_name(p, *ends)) return true;
     return false;
 }
 
-/* Parses text, prints and tags up to a tag in `ends` (NULL: none) or the end. */
+/* Parses text, prints and tags up to a tag in `ends` (NULL: no such tag) or the end. */
 static struct jnode *parse_body(struct jparser *p, const char *const *ends) {
     struct jnode *first = NULL, **tail = &first;
     for (;;) {

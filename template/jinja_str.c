@@ -6,19 +6,18 @@
 
 #include <utf8proc.h>
 
-/* Returns whether the optional argument was passed. */
 static bool is_given(struct jval v) {
     return v.tag != JT_MISSING;
 }
 
-/* Returns v; fails unless it is a string. what: the method's name. */
+/* Returns v; fails unless it is a string. what: the method's name for the message. */
 static struct jval want_str(struct jctx *c, struct jval v, const char *what) {
     if (v.tag == JT_UNDEF) jx_undef_fail(c, v);
     if (v.tag != JT_STR) jx_fail(c, "TypeError", "%s: must be str, not %s", what, jv_type(v));
     return v;
 }
 
-/* Returns bytes [from, to) of s, not copied. */
+/* Returns bytes [from, to) of s without copying them. */
 static struct jval sub_string(struct jval s, size_t from, size_t to) {
     struct jval r = jv_strn(s.u.s + from, to - from);
     r.flag = s.flag;
@@ -38,7 +37,7 @@ static int64_t find_last(struct jctx *c, struct jval s, struct jval x, size_t en
 
 /* ---- splitting ------------------------------------------------------------------------------- */
 
-/* Splits at runs of whitespace, at most `max` times; negative: no limit. */
+/* Splits at runs of whitespace, at most `max` times; no limit if negative. */
 static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
     struct jval l = jv_list(c, 0);
     size_t i = 0;
@@ -63,7 +62,7 @@ static struct jval split_space(struct jctx *c, struct jval s, int64_t max) {
     }
 }
 
-/* Returns the optional argument maxsplit; -1: none. */
+/* Returns the optional argument maxsplit; -1 if it was not passed. */
 static int64_t max_split(struct jctx *c, struct jval v) {
     return is_given(v) ? jv_index(c, v, "maxsplit") : -1;
 }
@@ -164,7 +163,8 @@ static struct jval m_splitlines(struct jctx *c, struct jval *v) {
     return l;
 }
 
-/* Returns (before, sep, after); `at` -1: s and two empty strings, s last with `right`. */
+/* Returns (before, sep, after). `at` -1: returns s and two empty strings, with s last if `right` is
+ * set. */
 static struct jval split_at(struct jctx *c, struct jval s, struct jval sep, int64_t at,
                             bool right) {
     struct jval empty = sub_string(s, 0, 0), t[3] = {s, empty, empty};
@@ -203,15 +203,12 @@ static struct jval strip(struct jctx *c, struct jval *v, int sides) {
     if (is_given(chars)) want_str(c, chars, "strip arg");
     return ju_strip(c, v[0], chars, sides);
 }
-/* Implements str.strip(). */
 static struct jval m_strip(struct jctx *c, struct jval *v) {
     return strip(c, v, 3);
 }
-/* Implements str.lstrip(). */
 static struct jval m_lstrip(struct jctx *c, struct jval *v) {
     return strip(c, v, 1);
 }
-/* Implements str.rstrip(). */
 static struct jval m_rstrip(struct jctx *c, struct jval *v) {
     return strip(c, v, 2);
 }
@@ -260,11 +257,9 @@ static struct jval test_affix(struct jctx *c, struct jval *v, bool end, const ch
     }
     return jv_bool(ok && hit);
 }
-/* Implements str.startswith(). */
 static struct jval m_startswith(struct jctx *c, struct jval *v) {
     return test_affix(c, v, false, "startswith");
 }
-/* Implements str.endswith(). */
 static struct jval m_endswith(struct jctx *c, struct jval *v) {
     return test_affix(c, v, true, "endswith");
 }
@@ -277,24 +272,20 @@ static int64_t find_text(struct jctx *c, struct jval *v, bool last) {
     int64_t at = last ? find_last(c, s, x, s.len) : ju_find(s, x, 0);
     return at < 0 ? -1 : (int64_t)ju_count(sub_string(v[0], 0, from + (size_t)at));
 }
-/* Implements str.find(). */
 static struct jval m_find(struct jctx *c, struct jval *v) {
     return jv_int(find_text(c, v, false));
 }
-/* Implements str.rfind(). */
 static struct jval m_rfind(struct jctx *c, struct jval *v) {
     return jv_int(find_text(c, v, true));
 }
-/* Returns the index; fails if it is negative. */
+/* Returns the index as a value; fails if it is negative. */
 static struct jval must_find(struct jctx *c, int64_t at) {
     if (at < 0) jx_fail(c, "ValueError", "substring not found");
     return jv_int(at);
 }
-/* Implements str.index(). */
 static struct jval m_index(struct jctx *c, struct jval *v) {
     return must_find(c, find_text(c, v, false));
 }
-/* Implements str.rindex(). */
 static struct jval m_rindex(struct jctx *c, struct jval *v) {
     return must_find(c, find_text(c, v, true));
 }
@@ -351,7 +342,7 @@ static struct jval m_removeprefix(struct jctx *c, struct jval *v) {
     struct jval x = want_str(c, v[1], "removeprefix");
     return affix_one(c, v[0], x, false, "") ? sub_string(v[0], x.len, v[0].len) : v[0];
 }
-/* Implements str.removesuffix(). */
+/* Implements str.removesuffix(suffix). */
 static struct jval m_removesuffix(struct jctx *c, struct jval *v) {
     struct jval x = want_str(c, v[1], "removesuffix");
     return x.len && affix_one(c, v[0], x, true, "") ? sub_string(v[0], 0, v[0].len - x.len) : v[0];
@@ -395,7 +386,7 @@ static struct jval pad_both(struct jctx *c, struct jval s, int64_t left, int64_t
     return r;
 }
 
-/* Returns how many characters s lacks to the width v[1]; *fill: the fill character. */
+/* Returns how many characters s needs to reach the width v[1]; *fill: the fill character. */
 static int64_t missing_width(struct jctx *c, struct jval *v, struct jval *fill) {
     *fill = is_given(v[2]) ? want_str(c, v[2], "fill character") : jv_str(" ");
     if (ju_count(*fill) != 1)
@@ -421,7 +412,7 @@ struct jval jstr_center(struct jctx *c, struct jval *v) {
     int64_t n = missing_width(c, v, &fill), left = n / 2 + (n & jv_index(c, v[1], "width") & 1);
     return pad_both(c, v[0], left, n - left, fill);
 }
-/* Implements str.zfill(width): zeros go after a sign. */
+/* Implements str.zfill(width), which inserts the zeros after a sign. */
 static struct jval m_zfill(struct jctx *c, struct jval *v) {
     struct jval fill = jv_missing(), w[3] = {v[0], v[1], jv_missing()}, s = v[0];
     int64_t n = missing_width(c, w, &fill);
@@ -453,27 +444,21 @@ static struct jval m_expandtabs(struct jctx *c, struct jval *v) {
 
 /* ---- case and categories --------------------------------------------------------------------- */
 
-/* Implements str.upper(). */
 static struct jval m_upper(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_UPPER);
 }
-/* Implements str.lower(). */
 static struct jval m_lower(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_LOWER);
 }
-/* Implements str.title(). */
 static struct jval m_title(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_TITLE);
 }
-/* Implements str.capitalize(). */
 static struct jval m_capitalize(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_CAPITAL);
 }
-/* Implements str.swapcase(). */
 static struct jval m_swapcase(struct jctx *c, struct jval *v) {
     return ju_case(c, v[0], JU_SWAP);
 }
-/* Implements str.casefold(). */
 static struct jval m_casefold(struct jctx *c, struct jval *v) {
     struct jval s = v[0];
     size_t m = jx_mark(c);
@@ -503,7 +488,7 @@ enum is_what {
     IS_IDENT
 };
 
-/* Returns whether a code point belongs to the class; first: it begins the string. */
+/* Returns whether a code point belongs to the class; first: it is the string's first. */
 static bool is_one(uint32_t cp, enum is_what what, bool first) {
     utf8proc_category_t k = utf8proc_category((int32_t)cp);
     bool letter = k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL ||
@@ -572,17 +557,14 @@ bool jstr_is_case(struct jval s, bool upper) {
     }
     return any;
 }
-/* Implements str.isupper(). */
 static struct jval m_isupper(struct jctx *c, struct jval *v) {
     UNUSED(c);
     return jv_bool(jstr_is_case(v[0], true));
 }
-/* Implements str.islower(). */
 static struct jval m_islower(struct jctx *c, struct jval *v) {
     UNUSED(c);
     return jv_bool(jstr_is_case(v[0], false));
 }
-/* Implements str.istitle(). */
 static struct jval m_istitle(struct jctx *c, struct jval *v) {
     UNUSED(c);
     bool any = false, in_word = false;
@@ -616,7 +598,7 @@ static struct jval m_format_map(struct jctx *c, struct jval *v) {
         if (d->e[i].k.tag == JT_STR) kw[a.n_kw++] = (struct jkw){d->e[i].k, d->e[i].v};
     return jfmt_format(c, v[0], &a);
 }
-/* Implements str.encode(): returns the string's UTF-8 as bytes, not copied. */
+/* Implements str.encode(): returns the string's UTF-8 bytes without copying them. */
 static struct jval m_encode(struct jctx *c, struct jval *v) {
     UNUSED(c);
     struct jval r = v[0];

@@ -113,12 +113,12 @@ static const struct {
 #include "template/jinja_case.def"
 };
 
-/* Appends up to three code points; 0 ends them. */
+/* Appends up to three code points; 0 ends the sequence. */
 static void put_seq(struct jctx *c, const uint32_t seq[3]) {
     for (int i = 0; i < 3 && seq[i]; i++) ju_put(c, seq[i]);
 }
 
-/* Prints cp in upper or, with `title`, in title case; may be several characters. */
+/* Prints cp in upper case or, with `title`, in title case; the result may be several characters. */
 static void put_upper(struct jctx *c, uint32_t cp, bool title) {
     for (size_t i = 0; cp >= 0xdf && i < COUNT_OF(special_case); i++) {
         if (special_case[i].from != cp) continue;
@@ -166,7 +166,7 @@ static bool is_cased(uint32_t cp) {
     return ju_is_case(cp, true) || ju_is_case(cp, false) || ju_is_title(cp);
 }
 
-/* Returns whether Unicode's case algorithm ignores cp, like a combining mark. */
+/* Returns whether Unicode's case algorithm ignores cp, as it does combining marks. */
 static bool case_ignorable(uint32_t cp) {
     utf8proc_category_t k = category_of(cp);
     return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_ME || k == UTF8PROC_CATEGORY_CF ||
@@ -195,7 +195,7 @@ static bool final_sigma(struct jval s, size_t from, size_t to) {
     return case_ignorable(cp) || !is_cased(cp);
 }
 
-/* Prints cp, at [from, to) of s, in lower case; a final sigma has its own form. */
+/* Prints cp, which is at [from, to) of s, in lower case; a final sigma has its own form. */
 static void put_lower(struct jctx *c, struct jval s, size_t from, size_t to, uint32_t cp) {
     if (cp == 0x130) {
         ju_put(c, 'i');

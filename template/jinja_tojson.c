@@ -26,7 +26,7 @@ static void put_utf16_unit(struct dump *d, uint32_t u) {
     put_text(d, text);
 }
 
-/* Prints a JSON string; d->ascii: escapes all but ASCII. */
+/* Prints a JSON string; with d->ascii, escapes everything but ASCII. */
 static void put_quoted(struct dump *d, struct jval v) {
     static const char short_names[] = "\"\"\\\\\nn\rr\tt\bb\ff";
     size_t run = 0;
@@ -58,7 +58,7 @@ static void put_quoted(struct dump *d, struct jval v) {
     put_text(d, "\"");
 }
 
-/* Begins an indented line; prints nothing unless pretty. */
+/* Begins an indented line; prints nothing unless the output is indented. */
 static void new_line(struct dump *d) {
     if (!d->pretty) return;
     put_text(d, "\n");
@@ -83,7 +83,7 @@ static void put_word(struct dump *d, struct jval v, const char *text) {
     jx_as(d->c, NULL);
 }
 
-/* Prints a key as a string; fails for types that JSON cannot have as keys. */
+/* Prints a key as a string; fails for types that JSON does not allow as keys. */
 static void put_key(struct dump *d, struct jval k) {
     if (k.tag == JT_STR) {
         put_quoted(d, k);
@@ -163,7 +163,7 @@ static void dump_dict(struct dump *d, const struct jdict *m) {
     put_text(d, "}");
 }
 
-/* Prints any value as JSON; fails for types without a JSON form. */
+/* Prints any value as JSON; fails for types that JSON cannot represent. */
 static void put_value(struct dump *d, struct jval v) {
     jx_step(d->c);
     jx_deeper(d->c);

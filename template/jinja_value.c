@@ -94,7 +94,7 @@ struct jval jv_dict(struct jctx *c, uint32_t cap) {
     return v;
 }
 
-/* Returns h mixed with the 8 bytes at s. */
+/* Mixes the 8 bytes at s into the hash h and returns it. */
 static uint64_t hash_word(uint64_t h, const char *s) {
     uint64_t w;
     memcpy(&w, s, 8);
@@ -172,7 +172,7 @@ static bool same_key(struct jctx *c, const struct jent *e, struct jval k, uint64
     return jv_equal(c, e->k, k);
 }
 
-/* Adds entry i to the hash index, which must have room. */
+/* Adds entry i to the hash index, which must have space for it. */
 static void index_put(struct jdict *d, uint32_t i) {
     uint32_t at = (uint32_t)d->e[i].hash & (d->index_size - 1);
     while (d->index[at]) at = (at + 1) & (d->index_size - 1);
@@ -191,7 +191,7 @@ static void rebuild_index(struct jctx *c, struct jdict *d) {
     for (uint32_t i = 0; i < d->n; i++) index_put(d, i);
 }
 
-/* Returns the entry of key k; NULL: none. c may be NULL for string keys. */
+/* Returns the entry of key k; NULL: not found. c may be NULL for string keys. */
 static struct jent *find_entry(struct jctx *c, const struct jdict *d, struct jval k,
                                uint64_t hash) {
     if (!d->index) {
@@ -346,7 +346,7 @@ bool jv_truth(struct jctx *c, struct jval v) {
     return true;
 }
 
-/* Compares two numbers exactly: -1, 0 or 1; 2: one is NaN. */
+/* Compares two numbers exactly; returns -1, 0 or 1, or 2 if one is NaN. */
 static int num_order(struct jctx *c, struct jval a, struct jval b) {
     if (a.tag == JT_FLOAT || b.tag == JT_FLOAT) {
         double x = a.tag == JT_BIG ? jbig_double(a) : jv_num(c, a),
@@ -505,7 +505,7 @@ static struct jval view_item(struct jctx *c, const struct jview *w, uint32_t i) 
     return jv_tuple(c, pair, 2);
 }
 
-/* Sets *out to the generator's next item. False: no more items. */
+/* Sets *out to the generator's next item. False: there are no more. */
 static bool gen_next(struct jctx *c, struct jgen *g, struct jval *out) {
     if (!g->items) {
         g->items = jv_list(c, 0).u.list; /* A generator that consumes itself sees no items. */

@@ -56,7 +56,7 @@ void lint_conversation(const struct lint_finding *f, struct buf *out) {
 
 /* ---- one probe ------------------------------------------------------------------------------- */
 
-/* Copies up to 240 bytes of text around `at`, whole characters, to f->detail. */
+/* Copies up to 240 bytes of text around `at` to f->detail, without splitting characters. */
 static void excerpt(struct lint_finding *f, const struct buf *text, size_t at) {
     size_t from = at > 120 ? at - 120 : 0, n = text->len - from > 240 ? 240 : text->len - from;
     while (from < text->len && from > 0 && ((unsigned char)text->data[from] & 0xc0) == 0x80) from++;
@@ -67,12 +67,12 @@ static void excerpt(struct lint_finding *f, const struct buf *text, size_t at) {
     f->detail[n] = 0;
 }
 
-/* Returns the offset of s at or after `from`; -1: not found. */
+/* Returns the offset of the first s at or after `from`; -1: not found. */
 static int64_t find(const struct buf *b, struct jval s, size_t from) {
     return ju_find(jv_strn(b->data ? b->data : "", b->len), s, from);
 }
 
-/* Returns how often s occurs, without overlaps; 0 if s is empty. */
+/* Counts the occurrences of s, without overlaps; 0 if s is empty. */
 static int64_t count(const struct buf *b, struct jval s) {
     int64_t n = 0;
     for (int64_t at = find(b, s, 0); s.len && at >= 0; at = find(b, s, (size_t)at + s.len)) n++;
@@ -152,7 +152,7 @@ static struct chat_case case_of(struct jval scenario, struct jval defaults) {
     return k;
 }
 
-/* Renders a scenario; returns non-zero, and fills *je, if the template fails. */
+/* Renders a scenario; if the template fails, returns nonzero and fills in *je. */
 static int render(const struct jinja *t, struct jval scenario, struct jval defaults,
                   struct buf *out, struct jinja_err *je) {
     struct err ignored;
@@ -172,7 +172,8 @@ static size_t common_prefix(const struct buf *a, const struct buf *b) {
     return n;
 }
 
-/* Compares a with the renderings that p says it is a prefix of or equals; false: not so. */
+/* Compares a with the renderings that it must be a prefix of, or equal to, according to p. False:
+ * it differs. */
 static bool check_pair(const struct jinja *t, struct jval p, struct jval defaults,
                        const struct buf *a, char outcome[160], struct lint_finding *f) {
     static const char *const names[] = {"prefix_of", "equals"};
@@ -289,7 +290,7 @@ bool lint_render(const struct jinja *t, const char *json, bool text_args, struct
     return ok;
 }
 
-/* Renders a probe given as JSON; false: the template failed. */
+/* Renders a probe given as JSON; returns false if the template failed. */
 static bool render_json(const struct jinja *t, const struct buf *json, struct buf *out,
                         struct jinja_spans *spans) {
     struct jinja_err je;
@@ -510,7 +511,7 @@ static bool is_error(const char *outcome) {
     return strncmp(outcome, "error", 5) == 0;
 }
 
-/* Returns whether the limit on evaluation steps is not reached yet. */
+/* Returns whether the limit on evaluation steps has not been reached. */
 static bool steps_left(void) {
     return ctx_cost()->spent < ctx_cost()->most;
 }
@@ -538,7 +539,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
     return rc;
 }
 
-/* Lints a template; a template that does not parse is reported as a finding. */
+/* Lints a template; reports a template that does not parse as a finding. */
 static int run(struct lint_report *r, const char *src, size_t len, const char *name,
                enum jinja_mode mode, struct err *e) {
     struct jinja *t, *lenient;

@@ -67,8 +67,8 @@ int lint_probe(const struct jinja *t, int i, char outcome[160], struct lint_find
 int lint_run(struct lint_report *r, const char *src, size_t len, const char *name,
              enum jinja_mode mode, struct err *e);
 void lint_report_free(struct lint_report *r);
-/* Appends the conversation of a finding as JSON, so that users can try it. Rules on the source text
- * have none. */
+/* Appends the conversation of a finding as JSON, so that users can try it. Rules about the source
+ * text have no conversation. */
 void lint_conversation(const struct lint_finding *f, struct buf *out);
 
 #endif

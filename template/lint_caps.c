@@ -32,7 +32,8 @@ static bool shows(const struct jinja *t, const char *json, bool text_args, const
     return there;
 }
 
-/* Returns whether some form of tool calls is shown; *tries: a call makes a difference. */
+/* Returns whether the template shows tool calls in some form. *tries: whether a call changes the
+ * output. */
 static bool renders_calls(const struct jinja *t, bool *tries) {
     static const char call[] =
         "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":"

@@ -24,7 +24,7 @@ bool lint_render(const struct jinja *t, const char *json, bool text_args, struct
 const char *lint_tokens(void);
 /* Returns whether the text of some message reaches the prompt. */
 bool lint_shows_messages(const struct jinja *t);
-/* Finds out by rendering what the template supports. */
+/* Determines by rendering what the template supports. */
 void lint_caps_of(struct lint_caps *caps, const struct jinja *t);
 /* Appends a JSON object that turns on the template's thinking switches; with `effort` also the
  * reasoning effort, for which some templates accept few values. Returns false if it has no switch.
@@ -52,8 +52,8 @@ void lint_where_name(struct lint_finding *f, const struct jinja *t, struct jval 
  */
 void lint_where_byte(const struct jinja *t, const struct chat_case *k, size_t at,
                      struct lint_finding *f);
-/* Locates the last expression that contained `text`, which is missing from the output, or else the
- * last one that contained the message around it. */
+/* Locates the last expression that contained `text`, which is missing from the output; if there was
+ * no such expression, the last one that contained the message around it. */
 void lint_where_held(const struct jinja *t, const struct chat_case *k, struct jval text,
                      struct lint_finding *f);
 

@@ -48,21 +48,21 @@ static bool passes(const struct judge *j, int i, const struct lint_twist *w) {
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 
-/* Returns true: the row applies to every failure of its probe. */
+/* Returns true, for rows that apply to every failure of their probe. */
 static bool always(const struct judge *j, int i) {
     UNUSED(j);
     UNUSED(i);
     return true;
 }
-/* Returns whether the template failed on probe i, rather than rendering wrongly. */
+/* Returns whether the template failed on probe i instead of rendering it incorrectly. */
 static bool crash(const struct judge *j, int i) {
     return strncmp(j->o[i].f.outcome, "error", 5) == 0;
 }
-/* Returns whether probe i rendered, but wrongly. */
+/* Returns whether probe i rendered, but incorrectly. */
 static bool unbalanced(const struct judge *j, int i) {
     return !crash(j, i);
 }
-/* Returns whether the template refused probe i with raise_exception(). */
+/* Returns whether the template rejected probe i with raise_exception(). */
 static bool raised(const struct judge *j, int i) {
     return strcmp(j->o[i].f.outcome, "error:raise") == 0;
 }
@@ -96,7 +96,7 @@ static bool always_crashes(const struct judge *j, int i) {
 static bool calls_crash(const struct judge *j, int i) {
     return no_calls(j, i) && same_failure(j, i, "calls_rendered") && crash(j, i);
 }
-/* Returns whether the probe tools_declared fails, so that others need not be reported. */
+/* Returns whether the probe tools_declared fails, so that other failures need not be reported. */
 static bool no_tools_shown(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "tools_declared");
@@ -106,12 +106,12 @@ static bool objects_fail(const struct judge *j, int i) {
     if (!failed(j, "args_mapping") || is_probe(i, "args_mapping")) return false;
     return same_failure(j, i, "args_mapping") || passes(j, i, &(struct lint_twist){.text_args = 1});
 }
-/* Returns whether arguments as text fail already. */
+/* Returns whether arguments given as text already fail. */
 static bool text_fails(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "args_string");
 }
-/* Returns whether the word None, which a probe found, comes from the template itself: it also
+/* Returns whether the word None that a probe found comes from the template itself, because it also
  * appears when a call has text as content. */
 static bool own_none(const struct judge *j, int i) {
     const struct lint_finding call = {.probe = "args_mapping"};
@@ -125,12 +125,12 @@ static bool own_none(const struct judge *j, int i) {
     buf_release(&out);
     return own;
 }
-/* Returns whether content parts of a user fail already. */
+/* Returns whether a user message with content parts already fails. */
 static bool parts_fail(const struct judge *j, int i) {
     UNUSED(i);
     return failed(j, "user_parts");
 }
-/* Returns whether the template has nothing to do with reasoning. */
+/* Returns whether the template does not deal with reasoning at all. */
 static bool never_thinks(const struct judge *j, int i) {
     UNUSED(i);
     return !j->r->caps.thinks;
@@ -140,7 +140,7 @@ static bool reads_thinking(const struct judge *j, int i) {
     UNUSED(i);
     return j->r->caps.reads;
 }
-/* Returns whether probe i passes with reasoning switched on. */
+/* Returns whether probe i passes with reasoning enabled. */
 static bool passes_thinking(const struct judge *j, int i) {
     bool fine = false;
     for (int effort = 0; effort < 2 && !fine; effort++) {
@@ -184,7 +184,7 @@ static const struct row {
 #undef JUDGE
 };
 
-/* Returns whether a row applies to probe i: "*" is any, "*tools" any with tools. */
+/* Returns whether a row applies to probe i. "*" matches any probe, "*tools" any with tools. */
 static bool fits(const struct row *row, const struct judge *j, int i) {
     if (strcmp(row->probe, "*") == 0) return true;
     if (strcmp(row->probe, "*tools") != 0) return is_probe(i, row->probe);
@@ -195,7 +195,7 @@ static bool fits(const struct row *row, const struct judge *j, int i) {
     return tools;
 }
 
-/* Returns the first row that explains the failure of probe i; NULL: none. */
+/* Returns the first row that explains the failure of probe i; NULL: not found. */
 static const struct row *row_for(const struct judge *j, int i) {
     for (size_t k = 0; k < COUNT_OF(rows); k++)
         if (fits(&rows[k], j, i) && rows[k].when(j, i)) return &rows[k];

@@ -33,7 +33,7 @@ void lint_sentence(struct buf *out, const char *s) {
     buf_chr(out, '.');
 }
 
-/* Returns the first finding of a rule; NULL: none. */
+/* Returns the first finding of a rule; NULL: not found. */
 static const struct lint_finding *find_rule(const struct lint_report *r, const char *rule) {
     for (int i = 0; i < r->n; i++)
         if (strcmp(r->v[i].rule, rule) == 0) return &r->v[i];
@@ -60,7 +60,7 @@ static const struct lint_rule *first_broken(const struct lint_report *r, enum li
     return one;
 }
 
-/* Appends " (and 2 other WHATs)" for n - 1 others; nothing if n is 1. */
+/* Appends, for example, " (and 2 other WHATs)" if n is 3; nothing if n is 1. */
 static void and_more(struct buf *out, int n, const char *what) {
     if (n > 1) buf_fmt(out, " (and %d other %s%s)", n - 1, what, n == 2 ? "" : "s");
 }

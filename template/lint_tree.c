@@ -87,17 +87,17 @@ static bool reversed(const struct jnode *n, const struct jinja *t) {
 static bool calls(const struct jnode *n, const char *method) {
     return n->a && n->a->kind == JN_ATTR && jv_is(n->a->val, method);
 }
-/* Returns whether n calls the method index. */
+/* Returns whether n calls the method index(). */
 static bool index_call(const struct jnode *n, const struct jinja *t) {
     UNUSED(t); /* `if loop.index` is not a call */
     return calls(n, "index");
 }
-/* Returns whether n calls replace with a count. */
+/* Returns whether n calls replace() with a count. */
 static bool replace_count(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return n->n > 2 && calls(n, "replace");
 }
-/* Returns whether n calls split or rsplit with a limit. */
+/* Returns whether n calls split() or rsplit() with a limit. */
 static bool split_count(const struct jnode *n, const struct jinja *t) {
     UNUSED(t);
     return n->n > 1 && (calls(n, "split") || calls(n, "rsplit"));
@@ -119,7 +119,7 @@ static bool makes_namespace(const struct jnode *n, struct jval name) {
     return n->kind == JN_SET && n->a && is_name(n->a, name) && n->b &&
            calls_name(n->b, jv_str("namespace"));
 }
-/* Returns whether n sets an attribute of a variable that is not made by namespace(). */
+/* Returns whether n sets an attribute of a variable that namespace() did not create. */
 static bool sets_key(const struct jnode *n, const struct jinja *t) {
     return find_node(t->body, n->val, makes_namespace) < 0;
 }
@@ -178,7 +178,8 @@ static const struct {
      "a macro that calls itself: missing in small engines"},
 };
 
-/* Reports each construct that other Jinja engines lack, once; seen: bits of those. */
+/* Reports, once each, the constructs that other Jinja engines lack. seen: bits of those
+ * reported. */
 static void portable(struct lint_report *r, const struct jinja *t, const struct jnode *n,
                      uint64_t *seen) {
     for (; n; n = n->next) {

@@ -62,7 +62,6 @@ const struct own_template *own_find(const char *name) {
     return NULL;
 }
 
-/* Returns whether the source contains the text. */
 static bool contains_text(const char *src, size_t len, const char *mark) {
     return memmem(src, len, mark, strlen(mark)) != NULL;
 }

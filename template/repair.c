@@ -52,7 +52,7 @@ static bool empty(const struct repair_plan *p) {
     return p->pieces == 0;
 }
 
-/* Writes the repaired template: the prelude, if pieces are used, and the edited body. */
+/* Writes the repaired template: the prelude, if the plan uses pieces of it, and the edited body. */
 static void write_plan(struct buf *out, const struct search *s, const struct repair_plan *p) {
     struct buf prelude = {0}, body = {0};
     edit_apply(&body, s->original, s->site, s->n_site, p);
@@ -77,7 +77,8 @@ static struct jinja *try_plan(const struct search *s, const struct repair_plan *
     return t;
 }
 
-/* Returns whether the search may continue: within its limit and not interrupted. */
+/* Returns whether the search may continue, that is, has not reached its limit or been
+ * interrupted. */
 static bool steps_left(void) {
     return ctx_cost()->spent < ctx_cost()->most && !progress_interrupted();
 }
@@ -146,7 +147,7 @@ static bool accept_with_others(struct search *s, struct repair_plan p, const cha
 }
 
 /* Tries all sites of an edit at once and, if that is not accepted, one by one. Returns whether any
- * is accepted. */
+ * was accepted. */
 static bool try_edit(struct search *s, enum repair_piece k) {
     struct repair_plan p = s->plan;
     int n = 0;
@@ -168,7 +169,8 @@ static bool try_edit(struct search *s, enum repair_piece k) {
     return any;
 }
 
-/* Tries piece k and keeps it if it mends failures without new ones; true: kept. */
+/* Tries piece k and keeps it if it repairs failures without causing new ones. Returns whether it
+ * was kept. */
 static bool try_piece(struct search *s, enum repair_piece k) {
     if (!may_use(s, k) || !called_for(s, k)) return false;
     if (pieces[k].kind == EDIT) return try_edit(s, k);
@@ -184,7 +186,7 @@ static bool try_piece(struct search *s, enum repair_piece k) {
     return false;
 }
 
-/* Tries a piece of the prelude in a pair with every other candidate. Returns whether one is
+/* Tries a piece of the prelude together with each other candidate. Returns whether a pair was
  * accepted. */
 static bool try_two(struct search *s, enum repair_piece k) {
     if (!may_use(s, k) || !called_for(s, k) || pieces[k].kind == EDIT || plan_has(&s->plan, k))
@@ -253,7 +255,7 @@ static void report(struct search *s, struct repair *r) {
     }
 }
 
-/* Searches for a plan that mends failing checks, and reports it in *r. */
+/* Searches for a plan that repairs failing checks, and reports it in *r. */
 static int repair(struct search *s, struct repair *r, struct err *e) {
     TRY(proof_new(&s->proof, s->original, e));
     r->n_checks = proof_count(s->proof);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* template/repair_conv.c - test conversations for repairs, generated from a seed in normal form or
- * in one of the odd forms that clients send.
+ * in one of the unusual forms that clients send.
  *
  * A seed gives the same conversation on every machine. */
 #include "template/repair_int.h"
@@ -38,7 +38,7 @@ static uint32_t below(struct maker *m, uint32_t n) {
     return (uint32_t)((uint64_t)m->state * n >> 32);
 }
 
-/* Returns true in `percent` of 100 cases. */
+/* Returns true with a probability of `percent` %. */
 static bool chance(struct maker *m, uint32_t percent) {
     return below(m, 100) < percent;
 }
@@ -89,7 +89,7 @@ static void put(struct maker *m, const char *s) {
     buf_str(m->out, s);
 }
 
-/* Returns whether this variant has the odd form `form`. */
+/* Returns whether this conversation is to have the unusual form `form`. */
 static bool odd_as(const struct maker *m, enum repair_form form) {
     return m->odd && m->form == form;
 }
@@ -100,7 +100,7 @@ static void begin_message(struct maker *m, const char *role) {
     buf_fmt(m->out, "\"role\":\"%s\"", role);
 }
 
-/* Writes a text as content, or as a list of one part if the odd form is `parts`. */
+/* Writes a text as content, or as a list of one part if the unusual form is `parts`. */
 static void content(struct maker *m, const char *text, enum repair_form parts) {
     if (odd_as(m, parts))
         buf_fmt(m->out, ",\"content\":[{\"type\":\"text\",\"text\":\"%s\"}]", text);
@@ -116,7 +116,7 @@ static void put_id(struct maker *m, const char *key, int n) {
         buf_fmt(m->out, "\"%s\":\"call%05d\",", key, n);
 }
 
-/* Writes a tool call, in the odd form if asked for. */
+/* Writes a tool call, in its unusual form if this conversation is to have it. */
 static void call(struct maker *m) {
     const size_t k = below(m, COUNT_OF(arguments));
     const bool empty = m->form == FORM_ARGS_NULL || m->form == FORM_ARGS_ABSENT ||
@@ -181,7 +181,7 @@ static void tool_round(struct maker *m, bool last) {
     }
 }
 
-/* Writes an answer without calls, in the odd form if asked for. */
+/* Writes an answer without calls, in its unusual form if this conversation is to have it. */
 static void answer(struct maker *m) {
     begin_message(m, "assistant");
     content(m, PICK(m, answers), FORM_ANSWER_PARTS);
@@ -191,7 +191,7 @@ static void answer(struct maker *m) {
     put(m, "}");
 }
 
-/* Writes a user's message; in the odd form, as two messages or as parts. */
+/* Writes a user's message; unusual forms are two messages in a row and content parts. */
 static void user(struct maker *m) {
     const char *text = PICK(m, questions);
     const bool twice = m->form == FORM_USER_TWICE;
@@ -220,21 +220,21 @@ static void system_message(struct maker *m) {
     put(m, "}");
 }
 
-/* Returns whether the form occurs only with a system message. */
+/* Returns whether the form needs a system message. */
 static bool needs_system(enum repair_form f) {
     return f == FORM_DEVELOPER || f == FORM_SYSTEM_TWICE || f == FORM_SYSTEM_PARTS;
 }
-/* Returns whether the form occurs only with tool calls. */
+/* Returns whether the form needs tool calls. */
 static bool needs_calls(enum repair_form f) {
     return (f >= FORM_ARGS_TEXT && f <= FORM_RESULT_PARTS) || f == FORM_CONTENT_NULL ||
            f == FORM_CONTENT_ABSENT || f == FORM_IDS_LONG || f == FORM_IDS_ABSENT;
 }
-/* Returns whether the form occurs only with an answer without calls. */
+/* Returns whether the form needs an answer without calls. */
 static bool needs_answer(enum repair_form f) {
     return f == FORM_ANSWER_PARTS || f == FORM_CALLS_NULL || f == FORM_CALLS_NONE;
 }
 
-/* Writes the list of tools if `some`, or an empty one in its odd form. */
+/* Writes the list of tools if `some` is set; for FORM_TOOLS_EMPTY, an empty list or nothing. */
 static void tools(struct maker *m, bool some) {
     static const char text[] =
         ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\","

@@ -21,13 +21,13 @@ struct finder {
     int n_args;
 };
 
-/* Returns the source of node n, *len bytes without a NUL. */
+/* Returns the source text of node n; sets *len to its length, as it does not end in NUL. */
 static const char *text_of(const struct finder *f, const struct jnode *n, int *len) {
     *len = (int)(n->end - n->start);
     return f->t->src + n->start;
 }
 
-/* Adds a place where `piece` may replace node n by text; takes text over. */
+/* Adds a place where `piece` may replace node n by text; takes ownership of text. */
 static void site(struct finder *f, enum repair_piece piece, const struct jnode *n,
                  struct buf *text) {
     if (f->n < REPAIR_SITES && n->end > n->start)
@@ -35,13 +35,12 @@ static void site(struct finder *f, enum repair_piece piece, const struct jnode *
     buf_release(text);
 }
 
-/* Returns whether a name is among the n names of v. */
 static bool in_list(const struct jval *v, int n, struct jval name) {
     for (int i = 0; i < n; i++)
         if (jv_eqs(v[i], name)) return true;
     return false;
 }
-/* Adds the variable `name` to the list, unless it is already there or the list is full. */
+/* Adds the variable `name` to the list unless it is already there or the list is full. */
 static void add_name(struct jval *v, int *n, const struct jnode *name) {
     if (name && name->kind == JN_NAME && *n < MAX_NAMES && !in_list(v, *n, name->val))
         v[(*n)++] = name->val;
@@ -57,7 +56,7 @@ static bool is_args(const struct finder *f, const struct jnode *n) {
     if (n->kind == JN_ITEM) return n->b && n->b->kind == JN_CONST && jv_is(n->b->val, "arguments");
     return n->kind == JN_NAME && in_list(f->args, f->n_args, n->val);
 }
-/* Returns whether n calls the method on a value. */
+/* Returns whether n calls this method of a value. */
 static bool calls_method(const struct jnode *n, const char *method) {
     return n->kind == JN_CALL && n->a && n->a->kind == JN_ATTR && jv_is(n->a->val, method);
 }
@@ -116,7 +115,7 @@ static void printed(struct finder *f, const struct jnode *n) {
     }
 }
 
-/* Finds places that print argument values, which may need a string or JSON form. */
+/* Finds places that print argument values, which may have to be converted to a string or JSON. */
 static void values(struct finder *f, const struct jnode *n) {
     if (n->kind == JN_PRINT && n->a) printed(f, n->a);
     if (n->kind == JN_FILTER && (jv_is(n->val, "string") || jv_is(n->val, "tojson")) &&
@@ -178,7 +177,7 @@ static void keep_site(struct finder *f, const struct jnode *n, const struct jnod
     buf_release(&b);
 }
 
-/* Finds expressions that look for the end of reasoning in an answer. */
+/* Finds expressions that search an answer for the end of reasoning. */
 static void thinking(struct finder *f, const struct jnode *n) {
     struct buf b = {0};
     int k, all;

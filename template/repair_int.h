@@ -23,7 +23,7 @@ static inline bool plan_has(const struct repair_plan *p, enum repair_piece k) {
 }
 
 /* ---- repair_conv.c: conversations ---- */
-enum repair_form { /* odd forms of a conversation */
+enum repair_form { /* unusual forms of a conversation */
                    FORM_NONE,
 #define FORM(name, id, soft) FORM_##name,
 #include "template/repair_forms.def"
@@ -32,8 +32,8 @@ enum repair_form { /* odd forms of a conversation */
 };
 extern const char *const repair_form_id[FORM_COUNT];
 extern const bool repair_form_soft[FORM_COUNT];
-/* Appends conversation `seed` as the JSON text of a scenario. With `odd`, it is in the given odd
- * form if that applies; otherwise it is in the equivalent normal form. *features gets the
+/* Appends conversation `seed` as the JSON text of a scenario. With `odd`, it is in the given
+ * unusual form if that applies; otherwise it is in the equivalent normal form. *features gets the
  * conversation's repair_feature bits. */
 void repair_conv(struct buf *out, uint32_t seed, enum repair_form form, bool odd,
                  unsigned *features);

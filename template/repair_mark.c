@@ -31,7 +31,6 @@ void mark_write(struct buf *out, const struct repair_plan *p, const struct buf *
     buf_str(out, end);
 }
 
-/* Returns whether the n bytes at s start with the text. */
 static bool starts(const char *s, size_t n, const char *with) {
     return n >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
 }

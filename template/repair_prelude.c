@@ -19,7 +19,7 @@ struct names {
     int n;
 };
 
-/* Returns whether v is a string that can be an identifier of up to 40 bytes. */
+/* Returns whether v is a string that can be an identifier of at most 40 bytes. */
 static bool name_like(struct jval v) {
     if (v.tag != JT_STR || !v.len || v.len > 40) return false;
     for (uint32_t i = 0; i < v.len; i++) {
@@ -31,7 +31,7 @@ static bool name_like(struct jval v) {
     return true;
 }
 
-/* Adds a name, unless it is already there or not an identifier, or the list is full. */
+/* Adds a name unless it is already there or not an identifier, or the list is full. */
 static void add_name(struct names *k, struct jval v) {
     if (!name_like(v)) return;
     for (int i = 0; i < k->n; i++)
@@ -51,7 +51,7 @@ static void note_node(struct names *k, const struct jnode *n) {
         add_name(k, n->list->val);
 }
 
-/* Notes the names used in the nodes and all below. */
+/* Collects the names used in n, in its children and in the nodes after it. */
 static void walk(struct names *k, const struct jnode *n) {
     for (; n; n = n->next) {
         note_node(k, n);
@@ -63,7 +63,7 @@ static void walk(struct names *k, const struct jnode *n) {
     }
 }
 
-/* Returns whether the name is among those noted. */
+/* Returns whether the name is among those collected. */
 static bool has(const struct names *k, const char *name) {
     for (int i = 0; i < k->n; i++)
         if (jv_is(k->v[i], name)) return true;
@@ -107,11 +107,9 @@ struct writer {
     bool has_calls; /* the body reads tool_calls */
 };
 
-/* Appends text to the prelude. */
 static void put(struct writer *w, const char *s) {
     buf_str(w->out, s);
 }
-/* Returns whether the plan includes the piece. */
 static bool plan_wants(const struct writer *w, enum repair_piece k) {
     return plan_has(w->plan, k);
 }
@@ -310,18 +308,17 @@ static const struct tool_text {
 #undef TOOL_TEXT
 };
 
-/* Returns whether the template's source contains s. */
 static bool source_has(const struct jinja *t, const char *s) {
     return memmem(t->src, t->src_len, s, strlen(s)) != NULL;
 }
 
-/* Returns the call syntax whose sign the source contains; NULL: none. */
+/* Returns the call syntax whose marker the source contains; NULL: not found. */
 static const struct call_text *call_text(const struct jinja *t) {
     for (size_t i = 0; i < COUNT_OF(call_texts); i++)
         if (source_has(t, call_texts[i].sign)) return &call_texts[i];
     return NULL;
 }
-/* Returns the tool syntax whose sign the source contains; NULL: none. */
+/* Returns the tool syntax whose marker the source contains; NULL: not found. */
 static const struct tool_text *tool_text(const struct jinja *t) {
     for (size_t i = 0; i < COUNT_OF(tool_texts); i++)
         if (source_has(t, tool_texts[i].sign) &&
@@ -459,7 +456,7 @@ static void reasoning(struct writer *w) {
         "{%- endif %}\n");
 }
 
-/* Writes the code that changes the place or role of system messages. */
+/* Writes the code that changes the position or role of system messages. */
 static void systems(struct writer *w) {
     const bool lead = plan_wants(w, P_SYS_LEAD), late = plan_wants(w, P_SYS_LATE);
     if (plan_wants(w, P_SYS_USER)) {
@@ -490,7 +487,7 @@ static void systems(struct writer *w) {
     }
 }
 
-/* Writes the code that joins consecutive messages of the user or the assistant. */
+/* Writes the code that joins consecutive messages of the user or of the assistant. */
 static void merges(struct writer *w) {
     const bool users = plan_wants(w, P_MERGE_USERS), answers = plan_wants(w, P_MERGE_ANSWERS);
     if (!users && !answers) return;

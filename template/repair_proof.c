@@ -54,7 +54,6 @@ static int render(const struct proof *p, const struct jinja *t, struct jval scen
     return jinja_render_fn(t, chat_case_vars, &k, k.now, &lim, out, je, &ignored);
 }
 
-/* Returns whether both texts are equal. */
 static bool equal(const struct buf *a, const struct buf *b) {
     return a->len == b->len && (!a->len || memcmp(a->data, b->data, a->len) == 0);
 }
@@ -69,8 +68,8 @@ static bool probe_fails(const struct jinja *t, int probe) {
     return lint_probe(t, probe, outcome, &f, &ignored) == 0 && strcmp(outcome, "pass") != 0;
 }
 
-/* Returns the number of pairs whose odd form renders differently from the normal form, or whose
- * normal form does not render. */
+/* Returns the number of pairs in which the unusual form renders differently from the normal form,
+ * or the normal form does not render. */
 static int pairs_fail(const struct proof *p, const struct check *c, const struct jinja *t) {
     struct buf a = {0}, b = {0};
     struct jinja_err je;
@@ -95,7 +94,7 @@ static int conv_new(struct jdoc *conv, const struct buf *json, struct err *e) {
     return jdoc_parse(conv, json->data, json->len, "conversation", e);
 }
 
-/* Adds a check with pairs of conversations, in the odd form and in the normal one. */
+/* Adds a check with pairs of conversations, each in an unusual form and in the normal form. */
 static int pair_new(struct proof *p, enum repair_form form, struct err *e) {
     struct check *c = &p->check[p->n_check++];
     struct buf odd = {0}, normal = {0};
@@ -210,7 +209,7 @@ static bool is_right(const struct proof *p, unsigned features) {
     return true;
 }
 
-/* Probes with a conversation in an odd form, whose correct rendering is defined by the pair. */
+/* Probes with a conversation in an unusual form, whose correct rendering is defined by the pair. */
 static const char odd_probes[] = "args_string args_string_same args_string_many args_string_broken "
                                  "args_missing args_null args_empty_string content_null "
                                  "content_missing result_null result_parts user_parts "
@@ -253,7 +252,7 @@ static int keep_all(struct proof *p, const struct jinja *t, struct err *e) {
     return rc;
 }
 
-/* Returns whether the template still gives all recorded renderings. */
+/* Returns whether the template still produces all recorded renderings. */
 static bool keeps(const struct proof *p, const struct jinja *t) {
     struct buf now = {0};
     struct jinja_err je;

@@ -12,7 +12,7 @@
 /* Limits on backtracking steps and heap (KiB). A search takes some tens of milliseconds at most. */
 enum { MATCH_LIMIT = 1000000, HEAP_LIMIT_KIB = 64 << 10 };
 
-/* Sets ERR_DATA with PCRE2's message for the code. */
+/* Sets and returns ERR_DATA with PCRE2's message for the code. */
 static int set_re_error(struct err *e, const char *pattern, int code) {
     PCRE2_UCHAR why[128] = "";
     pcre2_get_error_message(code, why, sizeof why);

@@ -46,7 +46,7 @@ static bool not_valid(struct sc *c, const char *fmt, ...) {
     return false;
 }
 
-/* Sets an error about the schema itself, unless one is set, and returns false. */
+/* Sets an error about the schema itself unless one is set, and returns false. */
 static bool bad_schema(struct sc *c, const char *keyword, const char *must) {
     if (!c->rc)
         c->rc = err_set(c->e, ERR_DATA, "the schema's \"%s\" %s",
@@ -64,14 +64,14 @@ static bool valid_at(struct sc *c, const struct json *schema, const struct json 
     c->path.data[len] = 0;
     return ok;
 }
-/* Returns whether item i, v, is valid. */
+/* Returns whether v, item i of the current value, is valid. */
 static bool valid_item(struct sc *c, const struct json *schema, const struct json *v, int64_t i) {
     char name[24];
     snprintf(name, sizeof name, "%" PRId64, i);
     return valid_at(c, schema, v, name);
 }
 
-/* Returns whether the pattern is found in s; a bad pattern sets c->rc. */
+/* Returns whether the pattern is found in s; sets c->rc if the pattern is invalid. */
 static bool matches_regex(struct sc *c, const char *pattern, const char *s) {
     enum re_answer a = RE_NO;
     if (!c->rc) c->rc = re_search(pattern, s, strlen(s), &a, c->e);
@@ -83,7 +83,7 @@ static bool matches_regex(struct sc *c, const char *pattern, const char *s) {
 static bool count_step(struct sc *c) {
     return ++c->steps <= MAX_STEPS;
 }
-/* Sets the error for endless references and returns false. */
+/* Sets the error for circular references and returns false. */
 static bool bad_endless(struct sc *c) {
     return bad_schema(c, "$ref", "refers to itself without end, or the schema is too large");
 }
@@ -99,7 +99,7 @@ static bool is_type(const struct json *v, const char *name) {
     return strcasecmp(name, names[t]) == 0;
 }
 
-/* Returns whether the name is a JSON type; case does not matter. */
+/* Returns whether the name is a JSON type, ignoring case. */
 static bool known_type(const char *name) {
     static const char *const names[] = {"null",  "boolean", "number", "string",
                                         "array", "object",  "integer"};
@@ -122,7 +122,6 @@ static bool kw_type(struct sc *c, const struct json *kw, const struct json *in,
            not_valid(c, "is not of type %s", json_str(kw) ? json_str(kw) : "any of those named");
 }
 
-/* Checks "enum". */
 static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
                     const struct json *v) {
     (void)in;
@@ -134,7 +133,6 @@ static bool kw_enum(struct sc *c, const struct json *kw, const struct json *in,
     return not_valid(c, "is not one of the listed values");
 }
 
-/* Checks "const". */
 static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
                      const struct json *v) {
     (void)in;
@@ -144,7 +142,7 @@ static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
 /* ---- numbers: one function with a table of comparisons ---- */
 
 enum limit_kind { AT_LEAST, AT_MOST, ABOVE, BELOW };
-/* Returns whether x keeps the limit. */
+/* Returns whether x satisfies the limit. */
 static bool is_within(double x, double limit, enum limit_kind k) {
     return k == AT_LEAST  ? x >= limit
            : k == AT_MOST ? x <= limit
@@ -153,7 +151,7 @@ static bool is_within(double x, double limit, enum limit_kind k) {
 }
 static const char *const limit_text[] = {"at least", "at most", "more than", "less than"};
 
-/* Checks a number's limit; other types of value pass. */
+/* Checks a number against the limit; values of other types pass. */
 static bool number_limit(struct sc *c, const struct json *kw, const struct json *v,
                          enum limit_kind k, const char *name) {
     if (json_type(kw) != JSON_NUM) return bad_schema(c, name, "is not a number");
@@ -162,7 +160,7 @@ static bool number_limit(struct sc *c, const struct json *kw, const struct json 
            not_valid(c, "is not %s %.9g", limit_text[k], json_num(kw, 0));
 }
 
-/* Checks a limit on n; `of` names what is counted. */
+/* Checks the count n against a limit; `of` names what is counted. */
 static bool count_limit(struct sc *c, const struct json *kw, int64_t n, enum limit_kind k,
                         const char *name, const char *of) {
     if (json_type(kw) != JSON_NUM) return bad_schema(c, name, "is not a number");
@@ -200,7 +198,7 @@ COUNT_KEYWORD(max_items, "maxItems", AT_MOST, JSON_ARR, json_len(v), "items")
 COUNT_KEYWORD(min_props, "minProperties", AT_LEAST, JSON_OBJ, json_len(v), "members")
 COUNT_KEYWORD(max_props, "maxProperties", AT_MOST, JSON_OBJ, json_len(v), "members")
 
-/* Checks "multipleOf"; other types than numbers pass. */
+/* Checks "multipleOf"; values other than numbers pass. */
 static bool kw_multiple(struct sc *c, const struct json *kw, const struct json *in,
                         const struct json *v) {
     (void)in;
@@ -213,7 +211,7 @@ static bool kw_multiple(struct sc *c, const struct json *kw, const struct json *
 
 /* ---- strings ---- */
 
-/* Checks "pattern"; other types than strings pass. */
+/* Checks "pattern"; values other than strings pass. */
 static bool kw_pattern(struct sc *c, const struct json *kw, const struct json *in,
                        const struct json *v) {
     (void)in;
@@ -232,7 +230,7 @@ static bool items_from(struct sc *c, const struct json *schema, const struct jso
         if (i >= skip && !valid_item(c, schema, x, i)) return false;
     return true;
 }
-/* Checks the items against the schemas at their positions; further ones pass. */
+/* Checks the items against the schemas at their positions; items without one pass. */
 static bool items_listed(struct sc *c, const struct json *list, const struct json *v) {
     const struct json *s = json_first(list);
     int64_t i = 0;
@@ -241,7 +239,6 @@ static bool items_listed(struct sc *c, const struct json *list, const struct jso
     return true;
 }
 
-/* Checks "prefixItems". */
 static bool kw_prefix_items(struct sc *c, const struct json *kw, const struct json *in,
                             const struct json *v) {
     (void)in;
@@ -255,7 +252,6 @@ static bool kw_items(struct sc *c, const struct json *kw, const struct json *in,
     if (json_type(kw) == JSON_ARR) return items_listed(c, kw, v);
     return items_from(c, kw, v, json_len(json_get(in, "prefixItems")));
 }
-/* Checks "additionalItems". */
 static bool kw_additional_items(struct sc *c, const struct json *kw, const struct json *in,
                                 const struct json *v) {
     const struct json *items = json_get(in, "items");
@@ -292,7 +288,6 @@ static bool kw_contains(struct sc *c, const struct json *kw, const struct json *
 
 /* ---- objects ---- */
 
-/* Checks "required". */
 static bool kw_required(struct sc *c, const struct json *kw, const struct json *in,
                         const struct json *v) {
     (void)in;
@@ -308,7 +303,6 @@ static bool kw_required(struct sc *c, const struct json *kw, const struct json *
     return true;
 }
 
-/* Checks "properties". */
 static bool kw_properties(struct sc *c, const struct json *kw, const struct json *in,
                           const struct json *v) {
     (void)in;
@@ -367,14 +361,12 @@ static bool kw_prop_names(struct sc *c, const struct json *kw, const struct json
     return ok;
 }
 
-/* Checks "dependentRequired". */
 static bool kw_dep_required(struct sc *c, const struct json *kw, const struct json *in,
                             const struct json *v) {
     for (const struct json *d = json_first(kw); d && json_type(v) == JSON_OBJ; d = json_next(d))
         if (json_get(v, json_name(d)) && !kw_required(c, d, in, v)) return false;
     return true;
 }
-/* Checks "dependentSchemas". */
 static bool kw_dep_schemas(struct sc *c, const struct json *kw, const struct json *in,
                            const struct json *v) {
     (void)in;
@@ -385,7 +377,7 @@ static bool kw_dep_schemas(struct sc *c, const struct json *kw, const struct jso
 
 /* ---- combinators ---- */
 
-/* Returns how many schemas of the list accept v, -1 on error. */
+/* Returns the number of schemas in the list that accept v; -1 on error. */
 static int64_t n_valid(struct sc *c, const struct json *list, const struct json *v) {
     int64_t n = 0;
     if (json_type(list) != JSON_ARR || !json_first(list))
@@ -395,27 +387,23 @@ static int64_t n_valid(struct sc *c, const struct json *list, const struct json 
     return c->rc ? -1 : n;
 }
 
-/* Checks "anyOf". */
 static bool kw_any(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     int64_t n = n_valid(c, kw, v);
     return n > 0 || (n == 0 && not_valid(c, "matches none of anyOf"));
 }
-/* Checks "oneOf". */
 static bool kw_one(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     int64_t n = n_valid(c, kw, v);
     return n == 1 || (n >= 0 && not_valid(c, "matches %" PRId64 " of oneOf", n));
 }
-/* Checks "allOf". */
 static bool kw_all(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
     return n_valid(c, kw, v) == json_len(kw); /* the schema that failed sets the message */
 }
-/* Checks "not". */
 static bool kw_not(struct sc *c, const struct json *kw, const struct json *in,
                    const struct json *v) {
     (void)in;
@@ -471,7 +459,7 @@ static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
     return s ? is_valid(c, s, v) : bad_schema(c, "$ref", "points at nothing");
 }
 
-/* Refuses a keyword that is not supported. */
+/* Rejects a keyword that is not supported. */
 static bool kw_unsupported(struct sc *c, const struct json *kw, const struct json *in,
                            const struct json *v) {
     (void)in, (void)v;
@@ -531,7 +519,7 @@ static bool all_keywords(struct sc *c, const struct json *schema, const struct j
     return true;
 }
 
-/* Returns whether v is valid; false with c->rc set if the schema itself is bad. */
+/* Returns whether v is valid; false with c->rc set if the schema itself is invalid. */
 static bool is_valid(struct sc *c, const struct json *schema, const struct json *v) {
     if (c->rc) return false;
     if (json_type(schema) == JSON_BOOL)

@@ -50,7 +50,7 @@ static const struct {
 };
 // clang-format on
 
-/* Sets ERR_DATA about a file that is no text, with the remedy. */
+/* Sets ERR_DATA about a file that is not text, with the remedy. */
 static int refuse_file(const char *path, const char *what, const char *remedy, struct err *e) {
     return err_set(e, ERR_DATA, "%s is %s, not a text: %s", path, what, remedy);
 }

@@ -106,7 +106,7 @@ size_t utf8_white_before(const char *s, size_t n) {
     return n - i;
 }
 
-/* Appends the normalized text; text that cannot be normalized is copied unchanged. */
+/* Appends the normalized text; copies text that cannot be normalized unchanged. */
 static void map_run(struct buf *out, const char *s, size_t n, int how) {
     utf8proc_uint8_t *r = NULL;
     utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &r,

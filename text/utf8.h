@@ -34,10 +34,10 @@ size_t utf8_white_before(const char *s, size_t n);
  * form. */
 enum utf8_form { UTF8_AS_IS, UTF8_NFC, UTF8_NFD, UTF8_NFKC, UTF8_NFKD };
 enum utf8_form utf8_form_of(const char *name); /* "NFC", ...; UTF8_AS_IS for others and NULL */
-/* Returns the form's name, as "NFC". */
+/* Returns the form's name, e.g. "NFC". */
 const char *utf8_form_name(enum utf8_form form);
 void utf8_normalize(struct buf *out, const char *s, size_t n, enum utf8_form form);
-/* Appends the text in form NFC; the text may be invalid UTF-8. */
+/* Appends the text in normalization form NFC; the text may be invalid UTF-8. */
 void utf8_nfc(struct buf *out, const char *s, size_t n);
 
 #endif

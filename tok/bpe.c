@@ -78,7 +78,7 @@ static size_t merge_short(const struct bpe *b, int32_t *sym, size_t n) {
 
 /* ---- long words ------------------------------------------------------------------------------ */
 
-/* Moves element i of a heap of n down to its place; the smallest is on top. */
+/* Moves element i of a heap of n elements down to its place; the smallest is on top. */
 static void sift_down(uint64_t *h, size_t n, size_t i) {
     uint64_t x = h[i];
     for (size_t c = 2 * i + 1; c < n; c = 2 * i + 1) {

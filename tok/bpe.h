@@ -17,7 +17,7 @@ struct bpe {
     struct bpe_slot *slot;
     size_t mask; /* slots - 1 */
 };
-/* Makes an empty table for n_merges merges; ERR_SYS without memory. */
+/* Creates an empty table for n_merges merges; ERR_SYS if memory runs out. */
 int bpe_init(struct bpe *b, size_t n_merges, struct err *e);
 void bpe_release(struct bpe *b);
 /* Adds a merge: the pair (left, right) becomes id; lower ranks merge first. A repeated pair

@@ -115,7 +115,7 @@ void pretok_names(struct buf *out) {
 
 /* Maximum number of leading bytes that edit_distance() compares. */
 enum { MAX_LIKE = 400 };
-/* Returns the edits from a to b, comparing at most MAX_LIKE bytes of each. */
+/* Returns the edit distance between a and b, comparing at most MAX_LIKE bytes of each. */
 static int edit_distance(const char *a, size_t na, const char *b, size_t nb) {
     int row[MAX_LIKE + 1];
     if (na > MAX_LIKE) na = MAX_LIKE;
@@ -143,7 +143,7 @@ struct best { /* names of least distance, best first */
     int n;
 };
 
-/* Keeps the name at distance d if it is among the N_BEST nearest. */
+/* Keeps the name, at distance d, if it is among the N_BEST nearest. */
 static void offer_name(struct best *b, const char *name, size_t len, int d) {
     int at = b->n < N_BEST ? b->n++ : N_BEST - 1;
     if (b->n == N_BEST && at == N_BEST - 1 && b->name[at] && b->d[at] <= d) return;
@@ -157,7 +157,7 @@ static void offer_name(struct best *b, const char *name, size_t len, int d) {
     b->d[at] = d;
 }
 
-/* Appends the kept names, nearest first, with commas between. */
+/* Appends the kept names, nearest first, separated by commas. */
 static void list_best(const struct best *b, struct buf *out) {
     for (int i = 0; i < b->n; i++)
         buf_fmt(out, "%s%.*s", i ? ", " : "", (int)b->len[i], b->name[i]);
@@ -183,7 +183,7 @@ static const char *name_at(const char *s, size_t *len) {
     return *len ? s : NULL;
 }
 
-/* Offers each name in the list that is at least half like the wanted one. */
+/* Offers each name in the list whose similarity to the wanted one is at least one half. */
 static void offer_names(struct best *best, const char *names, const char *wanted) {
     size_t n = strlen(wanted), len;
     for (const char *s = name_at(names, &len); s; s = name_at(s + len, &len)) {
@@ -315,7 +315,8 @@ void pretok_run_free(struct pretok_run *r) {
     free(r);
 }
 
-/* Returns PCRE2's result for a match from `at`; uses more stack and then no JIT when needed. */
+/* Returns PCRE2's result for a search that starts at `at`. Retries with a larger stack and, except
+ * for a file's own regex, without JIT. */
 static int match_at(struct pretok_run *r, const pcre2_code *code, const char *s, size_t n,
                     size_t at) {
     PCRE2_SPTR u = (PCRE2_SPTR)s;

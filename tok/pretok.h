@@ -73,7 +73,7 @@ size_t pretok_next(struct pretok_run *r, const char *s, size_t n, size_t at);
 /* Finds the first match of the only regex in s[at..n); lookbehind sees s[0..at). more: s is
  * incomplete; the result may then be PRETOK_PARTIAL: a match may begin at *start. */
 enum pretok_hit { PRETOK_NONE, PRETOK_MATCH, PRETOK_PARTIAL };
-/* Finds the first match from `at`; more: the text may continue, so a match at its end is
+/* Finds the first match at or after `at`. more: the text may continue, so a match at its end is
  * partial. */
 enum pretok_hit pretok_find(struct pretok_run *r, const char *s, size_t n, size_t at, bool more,
                             size_t *start, size_t *end);

@@ -51,7 +51,7 @@ struct cuts {
     size_t at[MAX_CUTS];
 };
 
-/* Notes where p cuts the probe text. */
+/* Records where p splits the probe text. */
 static void cut_probe(const struct pretok *p, struct cuts *out) {
     struct pretok_run *r = pretok_run_new(p);
     out->n = 0;
@@ -78,7 +78,7 @@ static size_t difference(const struct cuts *a, const struct cuts *b) {
     return n;
 }
 
-/* Notes where a known row cuts the probe text; false without a byte alphabet or if it does not
+/* Records where a known row splits the probe text. False: the row has no byte alphabet or does not
  * compile. */
 static bool cut_row(const struct pretok_row *row, struct cuts *out) {
     struct pretok *p = NULL;
@@ -89,7 +89,7 @@ static bool cut_row(const struct pretok_row *row, struct cuts *out) {
     return true;
 }
 
-/* Notes where n own expressions cut the probe text; false if they do not compile. */
+/* Records where the n given expressions split the probe text. False: one does not compile. */
 static bool cut_own(const char *const *regex, int n, struct cuts *out) {
     struct pretok *p = NULL;
     struct err none;

@@ -14,7 +14,7 @@ static void drop_done(struct replace_run *x) {
     x->at = 0;
 }
 
-/* Replaces a literal text; more: keeps back an end that may be the start of a match. */
+/* Replaces a literal text; more: holds back an end that may be the start of a match. */
 static void put_literal(const struct replace *r, struct replace_run *x, bool more,
                         struct buf *out) {
     const size_t len = strlen(r->from);
@@ -67,7 +67,7 @@ static bool may_begin_char(const char *s, size_t n) {
     return true;
 }
 
-/* Replaces a regex's matches; more: keeps back an end that may be the start of a match. */
+/* Replaces a regex's matches; more: holds back an end that may be the start of a match. */
 static void put_regex(const struct replace *r, struct replace_run *x, bool more, struct buf *out) {
     if (!x->run) x->run = pretok_run_new(r->regex);
     while (x->at < x->text.len) {

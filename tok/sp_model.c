@@ -26,7 +26,7 @@ struct field {
     struct in body; /* WIRE_BYTES */
 };
 
-/* Reads a protobuf varint; false if cut off or longer than 64 bits. */
+/* Reads a protobuf varint. False: truncated or longer than 64 bits. */
 static bool read_varint(struct in *in, uint64_t *v) {
     *v = 0;
     for (unsigned shift = 0; shift < 64 && in->p < in->end; shift += 7) {
@@ -70,12 +70,12 @@ static bool next_field(struct in *in, struct field *f, bool *broken) {
     return true;
 }
 
-/* Returns whether f has the number and wire type. */
+/* Returns whether f has this number and wire type. */
 static bool is_field(const struct field *f, uint64_t number, enum wire wire) {
     return f->number == number && f->wire == wire;
 }
 
-/* Reads one vocabulary piece; false if invalid, empty or with a score that is not finite. */
+/* Reads one vocabulary piece. False: invalid, empty, or its score is not finite. */
 static bool read_piece(struct in in, struct sp_piece *out) {
     struct field f;
     bool broken = false;
@@ -96,14 +96,14 @@ static bool read_piece(struct in in, struct sp_piece *out) {
     return !broken && out->len > 0 && isfinite(out->score);
 }
 
-/* Converts a varint to an id: an int32 is stored as a sign-extended 64-bit varint. -1: out of
+/* Converts a varint to an id: int32 values are stored as sign-extended 64-bit varints. -1: out of
  * range. */
 static int64_t id_of(uint64_t v) {
     return v <= INT32_MAX ? (int64_t)v : -1;
 }
 
 /* Reads the trainer's settings. *kind: the model type, unigram or BPE. False: the message is
- * broken. */
+ * malformed. */
 static bool read_trainer(struct in in, struct sp_model *m, uint64_t *kind) {
     struct field f;
     bool broken = false;
@@ -138,7 +138,7 @@ static bool read_trainer(struct in in, struct sp_model *m, uint64_t *kind) {
     return !broken;
 }
 
-/* Reads the normalizer's rules; false if the message is broken. */
+/* Reads the normalizer's rules. False: the message is malformed. */
 static bool read_normalizer(struct in in, struct sp_model *m) {
     struct field f;
     bool broken = false;
@@ -192,7 +192,7 @@ static int read_all(struct sp_model *m, struct in in, uint64_t *kind, struct err
     return m->n ? 0 : bad_model(e, "there are no pieces");
 }
 
-/* Returns id if it is the id of a piece, else -1. */
+/* Returns id if it is the id of a piece, otherwise -1. */
 static int64_t in_range(const struct sp_model *m, int64_t id) {
     return id >= 0 && id < m->n ? id : -1;
 }

@@ -114,7 +114,7 @@ static uint32_t last_char(const char *s, size_t n) {
     return cp;
 }
 
-/* Returns the first code point, 0x110000 if invalid or empty. */
+/* Returns the first code point; 0x110000 if it is invalid or s is empty. */
 static uint32_t first_char(const char *s, size_t n) {
     uint32_t cp;
     return utf8_decode(s, n, &cp) ? cp : 0x110000;
@@ -170,7 +170,7 @@ static int add_merges(struct tok *t, bool *made, struct err *e) {
     return rc;
 }
 
-/* Finds the token of each byte; warns if bytes have none and <unk> is missing. */
+/* Finds the token of each byte; warns if some bytes have no token and <unk> is missing. */
 static void find_bytes(struct tok *t) {
     int n_missing = 0;
     for (int b = 0; b < 256; b++) {

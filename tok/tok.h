@@ -40,7 +40,7 @@ int tok_gguf_known(const struct gguf *g, struct err *e);
 int tok_gguf_known_as(const struct gguf *g, const char *pre, struct err *e);
 /* Reads the file's tokenizer; release it with tok_free(). */
 int tok_from_gguf(struct tok **out, const struct gguf *g, struct err *e);
-/* Reads the tokenizer with another pre-tokenizer; pre NULL: the file's own. */
+/* Reads the tokenizer with a different pre-tokenizer; pre NULL: the file's own. */
 int tok_from_gguf_as(struct tok **out, const struct gguf *g, const char *pre, struct err *e);
 
 /* Tokenizer files of a folder; NULL: no such file. */
@@ -87,7 +87,7 @@ int64_t tok_n_vocab(const struct tok *t);
 /* Returns a token's text as stored in GGUF (byte-level tokens in the byte alphabet), borrowed from
  * t, and its length in *len unless len is NULL; "" for an invalid id. */
 const char *tok_text(const struct tok *t, int64_t id, size_t *len);
-/* Returns the token's type, TT_UNUSED for ids outside the vocabulary. */
+/* Returns the token's type; TT_UNUSED for ids outside the vocabulary. */
 enum tok_type tok_type(const struct tok *t, int64_t id);
 /* Returns how a token is treated, which in some files differs from its type (tok.c). */
 enum tok_type tok_role(const struct tok *t, int64_t id);
@@ -114,7 +114,7 @@ bool tok_is_eog(const struct tok *t, int64_t id);
 /* Mark a token as an end of an answer, or exclude one that tok_ends.c recognised by its text. Call
  * before threads share t. */
 void tok_add_end(struct tok *t, int64_t id);
-/* Marks the token as never ending an answer; ids outside the vocabulary are ignored. */
+/* Marks the token as never ending an answer; ignores ids outside the vocabulary. */
 void tok_not_end(struct tok *t, int64_t id);
 /* Marks the token that a chat template writes after an answer (s: TS_EOT) or after calls (TS_EOM)
  * as an end. Makes it the EOS if the EOS is missing; otherwise sets special[s], unless that is set
@@ -123,7 +123,7 @@ void tok_set_turn_end(struct tok *t, enum tok_special s, int64_t id);
 /* Set and return the stop text of a chat template that ends answers with ordinary tokens (NULL:
  * none). It applies only to answers to that template's prompts. */
 void tok_set_end_text(struct tok *t, const char *s, size_t n);
-/* Returns the text that ends an answer without a token of its own, NULL if none is known. */
+/* Returns the text that ends an answer if no token does; NULL if none is known. */
 const char *tok_end_text(const struct tok *t);
 /* Returns the number of ends that are covered neither by a key that llama.cpp reads nor by a usual
  * text, and appends them to out unless it is NULL. */
@@ -143,7 +143,7 @@ int tok_encode(const struct tok *t, const char *text, size_t len, bool parse_spe
 struct tok_range {
     size_t start, end;
 };
-/* Appends the ids; special tokens count except inside the n_plain ranges. */
+/* Appends the ids of a text; special tokens are recognized outside the n_plain ranges only. */
 int tok_encode_around(const struct tok *t, const char *text, size_t len,
                       const struct tok_range *plain, int n_plain, bool add_bos, struct ids *out,
                       struct err *e);
@@ -159,8 +159,8 @@ void tok_decode_text(const struct tok *t, const int32_t *id, int64_t n, bool spe
  * that may be part of a match until a later call, or until `more` is false. tok_stream_new returns
  * NULL if there are no such steps; the other two accept NULL. t is borrowed. */
 struct tok_stream *tok_stream_new(const struct tok *t);
-/* Applies the decoder's rules for whole texts to out from start on; s may be NULL; more: text
- * follows. */
+/* Applies the decoder's rules for whole texts to the part of out that begins at start; s may be
+ * NULL. more: text follows. */
 void tok_stream_put(struct tok_stream *s, bool more, size_t start, struct buf *out);
 void tok_stream_free(struct tok_stream *s);
 

@@ -40,7 +40,7 @@ static bool is_spaced(const struct tok *t, int64_t id) {
     return t->found && t->found[id] & FOUND_SPACED;
 }
 
-/* Appends the token's text; special: control tokens too. */
+/* Appends the token's text; special: even for control tokens. */
 static void decode_own(const struct tok *t, int32_t id, bool special, struct buf *out) {
     const char *s = t->v.text[id];
     size_t len = t->v.len[id];
@@ -143,7 +143,7 @@ void tok_stream_put(struct tok_stream *s, bool more, size_t start, struct buf *o
         if (s->t->replace[i].whole) replace_in(&s->t->replace[i], &s->run[i], more, start, out);
 }
 
-/* Removes all spaces from out, from start on. */
+/* Removes all spaces from the part of out that begins at start. */
 static void drop_spaces(size_t start, struct buf *out) {
     size_t n = start;
     for (size_t i = start; i < out->len; i++)

@@ -20,7 +20,7 @@ static const char *const tekken_names[] = {"tekken.json", NULL};
 static const char *const tiktoken_names[] = {"tiktoken.model", "hy.tiktoken", "qwen.tiktoken",
                                              NULL};
 
-/* Reads a JSON file of the folder; a missing file is no error and leaves *out unchanged. */
+/* Reads a JSON file of the folder; if it is missing, returns 0 and leaves *out unchanged. */
 static int read_json(struct json **out, const char *dir, const char *name, struct err *e) {
     char *path = io_join(dir, name);
     int rc = io_exists(path) ? json_read_py(out, path, limit_of(LIM_HF_JSON), e) : 0;
@@ -58,7 +58,7 @@ static int read_tiktoken(char **out, size_t *len, const char *dir, char **name, 
     return rc;
 }
 
-/* Returns vocab_size of config.json, also of text_config; 0 if missing. */
+/* Returns vocab_size from config.json or its text_config; 0 if missing. */
 static int64_t config_rows(const struct json *config) {
     int64_t n = 0;
     if (!json_i64(json_get(json_get(config, "text_config"), "vocab_size"), &n))
@@ -66,7 +66,6 @@ static int64_t config_rows(const struct json *config) {
     return n;
 }
 
-/* Returns whether the folder has the file. */
 static bool has_file(const char *dir, const char *name) {
     char *path = io_join(dir, name);
     const bool has = io_exists(path);

@@ -55,7 +55,7 @@ struct tok_algo {
 void *enc_grow(struct enc *c, void *p, size_t n, size_t size);
 /* Appends n ids; does nothing after an error (c->rc). */
 void enc_ids(struct enc *c, const int32_t *v, size_t n);
-/* Appends <unk>, nothing if the vocabulary has none or it would repeat a fused one. */
+/* Appends <unk>; nothing if the vocabulary has no <unk> or it would repeat a fused one. */
 void enc_unk(struct enc *c);
 /* Adds the byte tokens of a character that is not a token itself, or <unk>. */
 void enc_unknown_char(struct enc *c, const char *s, size_t n);
@@ -68,7 +68,7 @@ void enc_cut_text(struct enc *c, const char *s, size_t n);
  * segmentation of best total score (unigram). */
 void spm_piece(struct enc *c, const char *s, size_t n);
 void spm_work_release(struct spm_work *w);
-/* Appends the pieces with the best sum of scores. */
+/* Appends the split into pieces with the highest sum of scores. */
 void unigram_text(struct enc *c, const char *s, size_t n);
 void unigram_work_release(struct unigram_work *w);
 

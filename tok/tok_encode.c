@@ -49,7 +49,7 @@ void enc_unk(struct enc *c) {
     c->last_unk = c->out->n;
 }
 
-/* Appends the byte's token, or <unk> if it has none. */
+/* Appends the byte's token, or <unk> if it has no token. */
 static void add_byte(struct enc *c, unsigned char byte) {
     int32_t id = c->t->byte_id[byte];
     if (id >= 0)
@@ -66,7 +66,7 @@ void enc_unknown_char(struct enc *c, const char *s, size_t n) {
     for (size_t i = 0; i < n; i++) add_byte(c, (unsigned char)s[i]);
 }
 
-/* Makes room for n symbols; false with c->rc set without memory. */
+/* Makes room for n symbols; returns false with c->rc set if memory runs out. */
 static bool sym_reserve(struct enc *c, size_t n) {
     if (c->cap_sym >= n) return true;
     const size_t cap = n < 256 ? 256 : n;
@@ -191,7 +191,7 @@ static void pieces_words(struct enc *c, const char *s, size_t n) {
     }
 }
 
-/* Encodes text of a vocabulary with U+2581 for spaces. */
+/* Splits and encodes text of a vocabulary with U+2581 for spaces. */
 static void cut_text_meta(struct enc *c, const char *s, size_t n) {
     int64_t whole = c->t->ignore_merges ? vocab_find(&c->t->v, s, n) : -1;
     if (c->t->prep.as_is)
@@ -202,7 +202,7 @@ static void cut_text_meta(struct enc *c, const char *s, size_t n) {
         enc_cut_text(c, s, n);
 }
 
-/* Cuts text with the regexes and encodes the pieces. */
+/* Splits text with the regexes and encodes the pieces. */
 static void cut_text_bytes(struct enc *c, const char *s, size_t n) {
     if (!c->run) c->run = pretok_run_new(c->t->split);
     for (size_t at = 0; at < n;) {
@@ -227,7 +227,8 @@ static size_t growth(const struct tok *t) {
     return t->prep.form > UTF8_NFC ? 12 : 3;
 }
 
-/* Empties *b and reserves room for the normalized form of n bytes. False: sets c->rc. */
+/* Empties *b and reserves space for the normalized form of n bytes; returns false with c->rc set on
+ * failure. */
 static bool reserve_normalized(struct enc *c, struct buf *b, size_t n) {
     buf_reset(b);
     if (!c->rc && n >= LONG_TEXT)
@@ -268,7 +269,7 @@ static size_t take_white(const struct spot *hit, const char *s, size_t n, size_t
     return end;
 }
 
-/* Encodes valid UTF-8; first: it begins the whole text. */
+/* Encodes valid UTF-8; first: it is the beginning of the whole text. */
 static void encode_valid(struct enc *c, const char *s, size_t n, bool first) {
     const bool late = tok_spaces_late(c->t);
     if (n == 0) return;
@@ -302,7 +303,7 @@ static void any_text(struct enc *c, const char *s, size_t n, bool first) {
     }
 }
 
-/* Prepares encoding about len bytes; enc_release() frees it. */
+/* Prepares to encode about len bytes; enc_release() frees the memory. */
 static void enc_init(struct enc *c, const struct tok *t, size_t len, struct err *e) {
     memset(c, 0, sizeof *c);
     c->t = t;

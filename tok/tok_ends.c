@@ -80,7 +80,7 @@ static int usual_index(const char *text) {
     return -1;
 }
 
-/* Drops candidate end tokens that another token of the vocabulary rules out. */
+/* Drops candidate end tokens that are excluded by another token in the vocabulary. */
 static void drop_exceptions(int64_t *id) {
     for (size_t i = 0; i < COUNT_OF(exceptions); i++) {
         bool all = true;
@@ -212,7 +212,7 @@ static void warn_unread(const struct json *j, const char *file, const char *key)
     buf_release(&b);
 }
 
-/* Adds the end token that j names by id or text; warns if it cannot be used. */
+/* Adds the end token that j specifies by id or text; warns if it cannot be used. */
 static void add_listed(struct tok *t, const struct json *j, const char *file, const char *key) {
     const int64_t id = listed_id(t, j);
     if (id < 0)
@@ -242,7 +242,7 @@ static void add_ids(struct tok *t, const struct json *j, const char *file, const
     }
 }
 
-/* Returns the id of the added token with the text, -1 if not found or text is NULL. */
+/* Returns the id of the added token with the text; -1 if not found or text is NULL. */
 static int64_t added_id(const struct tok *t, const char *text) {
     for (int64_t id = 0; text && id < t->v.n; id++)
         if (t->v.role[id] != TT_NORMAL && strcmp(t->v.text[id], text) == 0) return id;

@@ -57,7 +57,7 @@ static const struct model {
     {"t5", TOK_UNIGRAM, false, true, true, -1, 1, 2, 0},
 };
 
-/* Returns the row of a tokenizer model's name, NULL if unknown. */
+/* Returns the row of a tokenizer model's name; NULL if unknown. */
 static const struct model *find_model(const char *name) {
     for (size_t i = 0; i < COUNT_OF(models); i++)
         if (strcmp(models[i].name, name) == 0) return &models[i];
@@ -249,7 +249,7 @@ static int read_charsmap(struct tok *t, const struct gguf *g, struct err *e) {
     return kv->count ? charsmap_new(&t->prep.map, kv->data, (size_t)kv->count, gguf_path(g), e) : 0;
 }
 
-/* Reads the rules on spaces and normalization and the merges or scores. */
+/* Reads the rules for spaces and normalization, and the merges or scores. */
 static int read_rules(struct tok *t, const struct gguf *g, struct err *e) {
     if (t->kind == TOK_SPM && gguf_bool_or(g, OWN("by_merges"), false)) t->kind = TOK_META;
     read_spaces(t, g);
@@ -280,7 +280,7 @@ static int read_ends(struct tok *t, const struct gguf *g, struct err *e) {
     return 0;
 }
 
-/* Reads the special tokens and whether encoding adds them; -1: no such token. */
+/* Reads the special tokens (-1: no such token) and whether encoding adds them. */
 static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     const struct model *m = find_model(t->model);
     t->special[TS_BOS] = m->bos < t->v.n ? m->bos : -1;
@@ -385,7 +385,7 @@ static int read_replaces(struct tok *t, const struct gguf *g, int where, struct 
     return 0;
 }
 
-/* Reads Hone's own keys about decoding. */
+/* Reads hone's own keys for decoding. */
 static int read_decoder(struct tok *t, const struct gguf *g, struct err *e) {
     t->drops_first = gguf_bool_or(g, OWN("decode_drops_first"), false);
     if (gguf_find(g, OWN("decode_strips")))
@@ -467,7 +467,7 @@ static void write_scores(const struct tok *t, struct gguf_w *w) {
     free(score);
 }
 
-/* Writes the ids of the tokens with the flag; nothing if no token has it. */
+/* Writes the ids of the tokens with the flag; nothing if there are no such tokens. */
 static void write_found(const struct tok *t, struct gguf_w *w, const char *key, uint8_t flag) {
     int32_t *id = xcalloc((size_t)t->v.n, sizeof *id);
     size_t n = 0;
@@ -514,7 +514,7 @@ static void write_added(const struct tok *t, struct gguf_w *w) {
             t->v.text[spaced]);
 }
 
-/* Writes the replacements of one place: IN_EACH token or IN_WHOLE text. */
+/* Writes the replacements that apply to one place: IN_EACH token or IN_WHOLE text. */
 static void write_replaces(const struct tok *t, struct gguf_w *w, int where) {
     const char *text[2 * MAX_REPLACES];
     int32_t regex[MAX_REPLACES];
@@ -530,7 +530,7 @@ static void write_replaces(const struct tok *t, struct gguf_w *w, int where) {
     if (n_regex) gguf_w_arr(w, replace_key[where][1], GV_I32, regex, n_regex);
 }
 
-/* Writes the keys about decoding; warns about rules that other programs ignore. */
+/* Writes the keys for decoding; warns about rules that other programs ignore. */
 static void write_decoder(const struct tok *t, struct gguf_w *w) {
     if (t->drops_first) gguf_w_bool(w, OWN("decode_drops_first"), true);
     if (t->strips != STRIPS_ADDED) gguf_w_bool(w, OWN("decode_strips"), t->strips == STRIPS_ONE);
@@ -547,7 +547,7 @@ static void write_decoder(const struct tok *t, struct gguf_w *w) {
     buf_release(&to);
 }
 
-/* Writes the tokenizer's own expressions and warns that other programs differ. */
+/* Writes the tokenizer's own expressions and warns that other programs ignore them. */
 static void write_regexes(const struct tok *t, struct gguf_w *w) {
     struct buf q = {0};
     gguf_w_arr_str(w, OWN("regexes"), t->own_regex, (uint64_t)t->n_own);
@@ -594,7 +594,7 @@ static void write_own(const struct tok *t, struct gguf_w *w) {
     write_decoder(t, w);
 }
 
-/* Writes the rules on spaces and SentencePiece's character map. */
+/* Writes the rules for spaces and SentencePiece's character map. */
 static void write_normalizer(const struct tok *t, struct gguf_w *w) {
     size_t len = 0;
     bool sp = t->kind == TOK_UNIGRAM || t->kind == TOK_SPM;
@@ -606,7 +606,7 @@ static void write_normalizer(const struct tok *t, struct gguf_w *w) {
     if (map) gguf_w_arr(w, KEY("precompiled_charsmap"), GV_U8, map, len);
 }
 
-/* Writes the special tokens' ids and the list of further ends. */
+/* Writes the special tokens' ids and the list of other tokens that end answers. */
 static void write_specials(const struct tok *t, struct gguf_w *w) {
     int64_t special[TS_COUNT];
     ends_keys(t, special);

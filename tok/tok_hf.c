@@ -60,7 +60,7 @@ static int check_model(struct tok *t, const struct json *model, struct err *e) {
     return check_bpe(t, model, e);
 }
 
-/* Returns the largest id of vocabulary and added tokens, -1 if empty. */
+/* Returns the largest id of the vocabulary and the added tokens; -1 if both are empty. */
 static int64_t largest_id(const struct json *vocab, const struct tok_files *f) {
     int64_t id, most = json_type(vocab) == JSON_ARR ? json_len(vocab) - 1 : -1;
     for (const struct json *c = json_first(vocab); c; c = json_next(c))
@@ -192,7 +192,8 @@ static int read_model(struct tok *t, const struct json *model, struct err *e) {
     return read_merges(t, json_get(model, "merges"), e);
 }
 
-/* Reads the whole tokenizer; n_vocab 0: as many rows as ids; pre NULL: recognised. */
+/* Reads the whole tokenizer. n_vocab 0: as many rows as ids; pre NULL: recognize the
+ * pre-tokenizer. */
 static int build_tok(struct tok *t, const struct tok_files *f, int64_t n_vocab, const char *pre,
                      struct err *e) {
     const struct json *model = json_get(f->tokenizer, "model");
@@ -210,7 +211,7 @@ static int build_tok(struct tok *t, const struct tok_files *f, int64_t n_vocab, 
     return 0;
 }
 
-/* Reads tokenizer.json; n_vocab and pre as in build_tok(). */
+/* Reads tokenizer.json; n_vocab and pre are those of build_tok(). */
 static int from_tokenizer_json(struct tok **out, const struct tok_files *f, int64_t n_vocab,
                                const char *pre, struct err *e) {
     struct tok *t = tok_new();

@@ -28,7 +28,7 @@ int64_t hf_last_id(const struct tok_files *f, int64_t most);
 /* Read added tokens, pad rows without a token (hf_pad), and read the special ids (hf_specials). In
  * tok_hf_added.c. */
 int hf_added(struct tok *t, const struct tok_files *f, struct err *e);
-/* Names the ids without text "[PAD<id>]" and marks them unused. */
+/* Names the ids without text "[PAD<id>]" and marks them as unused. */
 void hf_pad(struct tok *t);
 /* Sets the special tokens that the configuration names. */
 void hf_specials(struct tok *t, const struct tok_files *f);

@@ -29,7 +29,7 @@ static bool must_show(const char *text) {
     return false;
 }
 
-/* Returns the text of a token given as string or as object; NULL if it has none. */
+/* Returns the text of a token given as a string or as an object; NULL if it has no text. */
 static const char *token_text(const struct json *j) {
     return json_type(j) == JSON_OBJ ? json_str(json_get(j, "content")) : json_str(j);
 }
@@ -78,7 +78,8 @@ static enum tok_type added_type(const struct tok *t, int64_t id, const struct js
     return config_names(config, text) ? TT_CONTROL : TT_NORMAL;
 }
 
-/* Sets an added token's text, with spaces for U+2581 in byte-level vocabularies. */
+/* Sets an added token's text; for user-defined tokens of byte-level vocabularies, replaces U+2581
+ * by spaces. */
 static void store_added(struct tok *t, int64_t id, const char *text, enum tok_type type) {
     struct buf b = {0};
     size_t n = strlen(text);
@@ -97,7 +98,7 @@ struct flags { /* flags of an entry in added_tokens */
     bool special, normalized, lstrip, rstrip, single_word;
 };
 
-/* Returns the flags of an added token; a missing one is false. */
+/* Returns the flags of an added token; missing ones are false. */
 static struct flags read_flags(const struct json *c) {
     return (struct flags){
         .special = json_bool(json_get(c, "special"), false),
@@ -119,7 +120,7 @@ static void note_found(struct tok *t, int64_t id, enum tok_type type, bool norma
         tok_found(t, id, FOUND_RAW);
 }
 
-/* Adds a token; one past the model's rows is ignored with a warning. */
+/* Adds a token; ignores one beyond the model's rows with a warning. */
 static int add_token(struct tok *t, int64_t id, const char *text, struct flags f,
                      const struct json *config, struct err *e) {
     if (id >= t->v.n) {
@@ -312,7 +313,7 @@ void hf_pad(struct tok *t) {
 
 /* ---- special ids ----------------------------------------------------------------------------- */
 
-/* Returns the added token with the text, NULL if not found. */
+/* Returns the added token with the text; NULL if not found. */
 static const struct json *added_by_text(const struct json *added, const char *text) {
     for (const struct json *c = json_first(added); text && c; c = json_next(c))
         if (hf_is(json_get(c, "content"), text)) return c;

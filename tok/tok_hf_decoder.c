@@ -25,7 +25,7 @@ static const char *respell(struct tok *t, const char *s, bool whole) {
     return out;
 }
 
-/* Adds a decoder's replacement, spelled as the decoded text spells it. */
+/* Adds a decoder's replacement, converted to the spelling of decoded text. */
 static void read_replace(struct tok *t, const struct json *j, struct steps *done) {
     const struct json *pattern = json_get(j, "pattern");
     const char *text = json_str(json_get(pattern, "String"));
@@ -40,7 +40,7 @@ static void read_replace(struct tok *t, const struct json *j, struct steps *done
     if (strcmp(from, to) != 0) tok_add_replace(t, from, to, done->whole, !text);
 }
 
-/* Reads a Strip. Published ones only remove the space that encoding adds. False: any other kind of
+/* Reads a Strip step. The published ones only remove the space that encoding adds. False: any other
  * Strip. */
 static bool read_strip(const struct json *j, struct steps *done) {
     int64_t start = 0, stop = 0;
@@ -51,7 +51,7 @@ static bool read_strip(const struct json *j, struct steps *done) {
     return true;
 }
 
-/* Reads one step of the decoder, with the steps of a sequence up to four levels deep. */
+/* Reads one step of the decoder, including the steps of a sequence, up to four levels deep. */
 static void read_step(struct tok *t, const struct json *j, struct steps *done, int depth) {
     const struct json *type = json_get(j, "type");
     if (hf_is(type, "Sequence") && depth < 4) {

@@ -19,13 +19,13 @@ struct norm {
     const char *unknown;  /* name of the first unknown step */
 };
 
-/* Returns whether j replaces the pattern `from` of the kind by `to`. */
+/* Returns whether j is a rule of this kind that replaces the pattern `from` by `to`. */
 static bool is_replace_rule(const struct json *j, const char *kind, const char *from,
                             const char *to) {
     return hf_is(json_get(json_get(j, "pattern"), kind), from) && hf_is(json_get(j, "content"), to);
 }
 
-/* Notes the effects of a normalizer, with those of a sequence; the first unknown one is kept. */
+/* Records the effects of a normalizer or of a sequence of them; keeps the first unknown one. */
 static void look_at_norm(const struct json *j, int depth, struct norm *n) {
     const struct json *type = json_get(j, "type");
     if (json_type(j) == JSON_NULL) return;
@@ -49,7 +49,7 @@ static void look_at_norm(const struct json *j, int depth, struct norm *n) {
         n->unknown = json_str(type) ? json_str(type) : "(without type)";
 }
 
-/* Reads SentencePiece's character map from base64; an empty one is ignored. */
+/* Reads SentencePiece's character map from base64; ignores an empty one. */
 static int read_charsmap(struct tok *t, const char *b64, struct err *e) {
     size_t cap = strlen(b64) / 4 * 3 + 3;
     char *blob = xmalloc(cap);
@@ -86,7 +86,7 @@ static void add_other(struct found *f, const char *step, const char *how) {
     if (!f->n_others++) buf_fmt(&f->other, "%.64s%s%.64s", step, how ? " " : "", how ? how : "");
 }
 
-/* Notes an expression; too many make the tokenizer unsupported. */
+/* Records an expression; too many make the tokenizer unsupported. */
 static void add_regex(struct found *f, const char *re) {
     if (re) buf_fmt(&f->regexes, "%s%.300s", f->n_regexes ? "  and  " : "", re);
     if (re && f->n_regexes < PRETOK_LEVELS)
@@ -136,7 +136,7 @@ static void quote_regex(struct buf *out, const char *s) {
     }
 }
 
-/* Notes the expression and behavior of a Split step. */
+/* Records the expression and behavior of a Split step. */
 static void look_at_split(const struct json *j, struct found *f) {
     const struct json *pattern = json_get(j, "pattern");
     const char *behavior = json_str(json_get(j, "behavior"));
@@ -155,7 +155,7 @@ static void look_at_split(const struct json *j, struct found *f) {
     buf_release(&quoted);
 }
 
-/* Notes the effects of a pre-tokenizer, with those of a sequence. */
+/* Records the effects of a pre-tokenizer or of a sequence of them. */
 static void look_at_pre(const struct json *j, int depth, struct found *f) {
     const struct json *type = json_get(j, "type");
     const char *behavior = json_str(json_get(j, "behavior"));
@@ -245,7 +245,8 @@ static const struct {
     {"trillion", "trillion"},
 };
 
-/* Returns the pre-tokenizer's name for GGUF: the model family's own, else the row's. */
+/* Returns the pre-tokenizer's name for GGUF: the model family's own if it has one, otherwise the
+ * row's. */
 static const char *pre_name(const struct pretok_row *row, const struct json *model_config) {
     const char *type = json_str(json_get(model_config, "model_type"));
     const char *inner = json_str(json_get(json_get(model_config, "text_config"), "model_type"));
@@ -259,7 +260,7 @@ static const char *pre_name(const struct pretok_row *row, const struct json *mod
 
 /* ---- decisions ------------------------------------------------------------------------------- */
 
-/* Sets the row by its name; an unknown name is an error. */
+/* Sets the row by its name; an error if the name is unknown. */
 static int named_pre(struct tok *t, const char *pre, struct err *e) {
     t->row = pretok_by_name(pre);
     return t->row ? 0 : pretok_unknown(pre, e);
@@ -279,7 +280,7 @@ static void by_regexes(struct tok *t, const struct found *f) {
     if (t->row) t->n_own = f->n_regexes;
 }
 
-/* Finds the row of a byte-level tokenizer; pre: its name, or NULL to compare expressions. */
+/* Finds the row of a byte-level tokenizer. pre: its name, or NULL to compare expressions. */
 static int recognise_bytes(struct tok *t, const struct found *f, const char *pre, struct err *e) {
     if (pre)
         TRY(named_pre(t, pre, e));
@@ -294,7 +295,7 @@ static int recognise_bytes(struct tok *t, const struct found *f, const char *pre
     return 0;
 }
 
-/* Reads the rule on a space in front; returns whether text is split at spaces. */
+/* Reads the rule for a space before the text; returns whether text is split at spaces. */
 static bool read_metaspace(const struct json *j, struct prep *p) {
     const struct json *scheme = json_get(j, "prepend_scheme");
     p->prefix_unless = true;
@@ -305,7 +306,7 @@ static bool read_metaspace(const struct json *j, struct prep *p) {
     return json_bool(json_get(j, "split"), true);
 }
 
-/* Sets the rules on spaces from the normalizer and the pre-tokenizer. */
+/* Sets the rules for spaces from the normalizer and the pre-tokenizer. */
 static void read_spaces(struct tok *t, const struct norm *n, const struct found *f) {
     struct prep *p = &t->prep;
     p->prepend = n->prepend;
@@ -330,7 +331,7 @@ static int unknown_norm(const char *what, struct err *e) {
                    what);
 }
 
-/* Decides between byte-level and U+2581 vocabularies and reads the rules; pre may be NULL. */
+/* Decides between byte-level and U+2581 vocabularies, and reads their rules; pre may be NULL. */
 static int decide_kind(struct tok *t, const struct norm *n, const struct found *f,
                        const struct json *model_config, const char *pre, struct err *e) {
     bool meta = n->meta || f->metaspace;

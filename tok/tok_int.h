@@ -101,7 +101,7 @@ int tok_built(struct tok **out, struct tok *t, int rc);
 /* Derives the tables needed for encoding. from_file: roles come from types and texts alone, since a
  * GGUF has no list of added tokens. */
 int tok_finish(struct tok *t, bool from_file, struct err *e);
-/* Finds the ends that are known by text (tok_ends.c); call after texts and roles are set. */
+/* Finds the end tokens that are known by text (tok_ends.c). Call after texts and roles are set. */
 void ends_find_usual(struct tok *t);
 /* Returns the flags of ends, allocated on first use. */
 uint8_t *ends_flags(struct tok *t);
@@ -154,7 +154,7 @@ bool pair_set_has(const struct pair_set *p, uint32_t a, uint32_t b);
  * space and encodes spaces. first: s begins the whole text. s must be UTF-8, except for TOK_SPM and
  * TOK_UNIGRAM, which turn invalid bytes into U+FFFD. */
 enum { PREP_TEXT = 1, PREP_SPACES = 2 };
-/* Appends the normalized text; steps: which of PREP_TEXT and PREP_SPACES apply. */
+/* Appends the normalized text; steps: PREP_TEXT, PREP_SPACES or both. */
 void tok_prepare(const struct tok *t, const char *s, size_t n, bool first, int steps,
                  struct buf *out);
 

@@ -27,7 +27,8 @@ static bool starts_with_space(const struct tok *t, const char *s, size_t n) {
     return n > 0 && (s[0] == ' ' || (tok_has_meta(t) && n >= 3 && memcmp(s, META, 3) == 0));
 }
 
-/* Appends the space that the rules add before the text; first: it begins the whole text. */
+/* Appends the space that the rules add before the text; first: it is the beginning of the whole
+ * text. */
 static void add_space(const struct tok *t, const char *s, size_t n, bool first, struct buf *out) {
     const struct prep *p = &t->prep;
     if (p->prefix == PREFIX_NONE || (p->prefix == PREFIX_FIRST && !first)) return;
@@ -55,7 +56,6 @@ static size_t next_unit(const struct tok *t, const char *s, size_t n, int steps,
     return 1;
 }
 
-/* Returns whether the text is exactly one space. */
 static bool is_space(const char *s, size_t n) {
     return n == 1 && s[0] == ' ';
 }

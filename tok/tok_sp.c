@@ -9,7 +9,7 @@
 #include "tok/sp_model.h"
 #include "tok/tok_hf.h"
 
-/* Takes over texts, types and scores of the pieces. */
+/* Stores the texts, types and scores of the pieces. */
 static int read_pieces(struct tok *t, const struct sp_model *m, struct err *e) {
     t->score = xcalloc((size_t)t->v.n, sizeof *t->score);
     if (m->n > t->v.n)
@@ -32,7 +32,7 @@ static int read_pieces(struct tok *t, const struct sp_model *m, struct err *e) {
     return 0;
 }
 
-/* Sets the kind and the rules on spaces from tokenizer.model and its configuration. */
+/* Sets the kind and the rules for spaces from tokenizer.model and its configuration. */
 static void read_rules(struct tok *t, const struct sp_model *m, const struct tok_files *f) {
     struct prep *p = &t->prep;
     t->kind = m->kind == SP_BPE ? TOK_SPM : TOK_UNIGRAM;
@@ -100,7 +100,6 @@ int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, st
     return tok_built(out, t, rc);
 }
 
-/* Returns whether the piece has the text. */
 static bool same_text(const struct sp_piece *p, const char *text) {
     return strlen(text) == p->len && memcmp(text, p->text, p->len) == 0;
 }

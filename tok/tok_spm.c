@@ -38,7 +38,7 @@ static bool is_padding(const struct tok *t, int64_t id) {
     return strcmp(pad, t->v.text[id]) == 0;
 }
 
-/* Returns whether merging may form the token. */
+/* Returns whether merging may produce the token. */
 static bool is_piece(const struct tok *t, int64_t id) {
     int type = t->v.type[id];
     if (type == TT_USER)
@@ -46,7 +46,7 @@ static bool is_piece(const struct tok *t, int64_t id) {
     return type == TT_NORMAL || (type == TT_UNUSED && !is_padding(t, id));
 }
 
-/* Returns the id of the text that merging may form, -1 if not found. */
+/* Returns the id of a text that merging may produce; -1 if not found. */
 static int64_t find_piece(const struct tok *t, const char *s, size_t n) {
     int64_t id = vocab_find(&t->v, s, n);
     return id >= 0 && is_piece(t, id) ? id : -1;
@@ -87,7 +87,7 @@ static uint32_t sort_key(float score) {
     return u >> 31 ? u : ~u & 0x7fffffffu;
 }
 
-/* Makes room for one more pair; false with c->rc set without memory. */
+/* Makes room for one more pair; returns false with c->rc set if memory runs out. */
 static bool heap_room(struct enc *c) {
     struct spm_work *w = &c->spm;
     if (w->n_heap < w->cap_heap) return true;
@@ -125,7 +125,8 @@ static struct spm_pair pop_pair(struct spm_work *w) {
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* Adds the pair of two symbols if the vocabulary has their text; -1: no neighbour. */
+/* Adds the pair of two symbols if the vocabulary has their text; an index of -1 means no
+ * neighbour. */
 static void push_pair_at(struct enc *c, const char *s, int32_t left, int32_t right) {
     struct spm_work *w = &c->spm;
     if (left < 0 || right < 0) return;
@@ -140,7 +141,7 @@ static void push_pair_at(struct enc *c, const char *s, int32_t left, int32_t rig
     w->left_part[id] = a->len;
 }
 
-/* Makes one symbol of each character; returns their number, 0 without memory. */
+/* Makes each character a symbol; returns their number, or 0 if memory runs out. */
 static size_t split_chars(struct enc *c, const char *s, size_t n) {
     struct spm_work *w = &c->spm;
     size_t k = 0;
@@ -162,7 +163,7 @@ static size_t split_chars(struct enc *c, const char *s, size_t n) {
     return k;
 }
 
-/* Joins neighbours, best score first, until no two neighbours form a piece. */
+/* Merges neighbours, best score first, until no two of them form a piece. */
 static void join_all(struct enc *c, const char *s, size_t n_sym) {
     struct spm_work *w = &c->spm;
     w->n_heap = 0;

@@ -16,7 +16,7 @@ struct in {
     size_t n, at;
 };
 
-/* Returns the next byte, -1 at the end. */
+/* Returns the next byte; -1 at the end. */
 static int peek_byte(const struct in *p) {
     return p->at < p->n ? (unsigned char)p->s[p->at] : -1;
 }
@@ -25,7 +25,7 @@ static void skip_blank(struct in *p) {
     while (p->at < p->n && strchr(" \t\r\n", p->s[p->at]) && p->s[p->at]) p->at++;
 }
 
-/* Skips blanks and the character c; false if another follows. */
+/* Skips blanks and the character c. False: a different character follows. */
 static bool skip_char(struct in *p, char c) {
     skip_blank(p);
     if (peek_byte(p) != c) return false;
@@ -49,7 +49,7 @@ static int32_t hex4(struct in *p) {
     return v;
 }
 
-/* Parses a code point after its "\u". False: no four hex digits. */
+/* Parses the code point after "\u". False: not four hex digits. */
 static bool code_point(struct in *p, struct buf *b) {
     int32_t hi = hex4(p);
     if (hi < 0) return false;
@@ -92,7 +92,7 @@ static bool parse_string(struct in *p, struct buf *b) {
     }
 }
 
-/* Appends the buffer's text and takes it over. */
+/* Appends the buffer's text, taking ownership of it. */
 static void add_string(struct strs *a, struct buf *b) {
     if ((a->n & (a->n - 1)) == 0) {
         size_t cap = a->n ? a->n * 2 : 1;

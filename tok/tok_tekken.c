@@ -23,7 +23,7 @@ static int bad_entry(struct err *e, const char *what, int64_t i) {
     return err_set(e, ERR_DATA, "tekken.json: %s (entry %lld)", what, (long long)i);
 }
 
-/* Reads the ranked tokens; fewer than default_vocab_size asks for are an error. */
+/* Reads the ranked tokens; an error if there are fewer than default_vocab_size. */
 static int read_ranks(struct tekken *k, const struct json *vocab, struct err *e) {
     int64_t i = 0, rank;
     int rc = 0;
@@ -67,7 +67,7 @@ static const char *const first_special[] = {"<unk>",
                                             "[/SYSTEM_PROMPT]",
                                             "[TOOL_CONTENT]"};
 
-/* Sets the text of a special token and its role if it is a known one. */
+/* Sets the text of a special token, and its role if it is a known one. */
 static int set_special(struct tekken *k, int64_t id, const char *text, struct err *e) {
     static const struct {
         const char *text;
@@ -104,7 +104,7 @@ static int read_special(struct tekken *k, const struct json *list, struct err *e
     return 0;
 }
 
-/* Reads the whole file; n_vocab 0: its own size. */
+/* Reads the whole file; n_vocab 0: the file's own size. */
 static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, struct err *e) {
     const struct json *config = json_get(j, "config");
     const char *pattern = json_str(json_get(config, "pattern"));

@@ -65,7 +65,7 @@ static const struct family {
     {NULL, "ChatGLM4Tokenizer", "chatglm-bpe", false, false, {NULL}, NULL, false, 0, -1, -1, -1},
 };
 
-/* Returns the family by file name, then by tokenizer class; NULL if unknown. */
+/* Returns the family found by file name or else by tokenizer class; NULL if unknown. */
 static const struct family *find_family(const struct tok_files *f) {
     const char *class = json_str(json_get(f->config, "tokenizer_class"));
     for (size_t i = 0; i < COUNT_OF(families); i++)
@@ -82,7 +82,7 @@ struct line { /* a rank, borrowed from the file */
     int64_t rank;
 };
 
-/* Sets ERR_DATA about a line, counted from 1, and returns it. */
+/* Sets and returns ERR_DATA about a line, counted from 1. */
 static int bad_line(const struct tok_files *f, int64_t line, const char *what, struct err *e) {
     return err_set(e, ERR_DATA, "%s: line %lld %s", f->tiktoken_name, (long long)line, what);
 }
@@ -158,7 +158,7 @@ static void renumber(struct line *line, int64_t *n) {
     *n = kept;
 }
 
-/* Decodes a line's base64 text and adds it; at: the line's number from 0. */
+/* Decodes a line's base64 text and adds it; at: number of the line, from 0. */
 static int put_line(struct rank_bpe *k, const struct tok_files *f, const struct line *l, int64_t at,
                     struct err *e) {
     char raw[RANK_BPE_TOKEN], b64[2 * RANK_BPE_TOKEN];

@@ -53,7 +53,7 @@ struct span {
     size_t base, reach; /* range of positions with nodes */
 };
 
-/* Returns the node of text position `at`, which must be within the span. */
+/* Returns the node at text position `at`, which must be within the span. */
 static struct unigram_node *node_at(struct span *p, size_t at) {
     return &p->c->unigram.node[at - p->base];
 }
@@ -87,7 +87,7 @@ static void offer_piece(struct span *p, size_t from, size_t to, double score, in
     n->id = id;
 }
 
-/* Returns the piece's score; user-defined pieces of len bytes get one that always wins. */
+/* Returns the piece's score; a user-defined piece of len bytes gets a score that always wins. */
 static double score_of(const struct tok *t, int32_t id, size_t len) {
     if (t->v.type[id] != TT_USER) return (double)t->score[id];
     /* The score that SentencePiece gives user-defined pieces so that they are always used. */
@@ -111,7 +111,7 @@ static void offer_from(struct span *p, size_t at, size_t n) {
     if (!single) offer_piece(p, at, at + len, (double)(t->least - UNKNOWN_COSTS), -1);
 }
 
-/* Appends the piece; id -1: the unknown character of n bytes. */
+/* Appends the piece; id -1: an unknown character of n bytes. */
 static void put_piece(struct enc *c, const char *s, size_t n, int32_t id) {
     if (id >= 0)
         enc_ids(c, &id, 1);

@@ -19,7 +19,7 @@ static const struct row {
     {"RobertaTokenizer", "roberta", "gpt-2", NULL},
 };
 
-/* Returns the row of the tokenizer's class, else of the model's type; NULL if unknown. Sets *name
+/* Returns the row of the tokenizer's class or else of the model's type; NULL if unknown. Sets *name
  * to the class, or NULL. */
 static const struct row *find_class(const struct tok_files *f, const char **name) {
     const char *type = json_str(json_get(f->model, "model_type"));

@@ -61,7 +61,7 @@ int64_t vocab_find(const struct vocab *v, const char *text, size_t len) {
 
 /* ---- byte alphabet: printable Latin-1 is unchanged, the other 68 bytes follow U+0100 ---- */
 
-/* Returns whether byte-level vocabularies write the byte b as its own character. */
+/* Returns whether byte-level vocabularies write the byte b as itself. */
 static bool stands_for_itself(uint32_t b) {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
 }
@@ -133,7 +133,8 @@ static size_t lower(const struct spots *a, size_t lo, size_t hi, size_t depth, i
     return lo;
 }
 
-/* Returns the longest text at the start of s; control: control tokens too. NULL if none matches. */
+/* Returns the longest text at the start of s; control: even of control tokens. NULL: no text
+ * matches. */
 static const struct spot *longest_at(const struct spots *a, const char *s, size_t n, bool control) {
     const struct spot *best = NULL;
     size_t lo = 0, hi = a->n;

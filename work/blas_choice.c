@@ -47,7 +47,7 @@ unsigned blas_choice(const struct work *w) {
     return uses;
 }
 
-/* Saves the uses, a set of bits, together with the BLAS build they were measured with. */
+/* Saves the uses, a bit set, along with the BLAS build they were measured with. */
 static int keep_uses(const char *dir, unsigned uses, struct err *e) {
     struct buf b = {0};
     for (int u = 0; u < BLAS_USES; u++)

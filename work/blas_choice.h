@@ -18,9 +18,9 @@ struct blas_tried {                            /* filled by blas_choice_measure 
     double ours[BLAS_USES], theirs[BLAS_USES]; /* 10^9 operations per second; 0: not timed */
     unsigned uses;
 };
-/* Times OpenBLAS against the kernels of an instruction set, writes the times to *out, and records
- * the allowed uses in w->choices. Without OpenBLAS, out->why_not gives the reason and no use is
- * allowed. */
+/* Measures OpenBLAS against the kernels of an instruction set, writes the times to *out, and
+ * records the allowed uses in w->choices. Without OpenBLAS, out->why_not gives the reason and no
+ * use is allowed. */
 void blas_choice_measure(const struct work *w, enum kern_isa isa, struct blas_tried *out);
 
 #endif

@@ -28,7 +28,7 @@ int choice_keep(const char *dir, enum kern_isa isa, struct err *e);
  * choice_read returns its contents, freed by the caller, or NULL if there is no file. choice_write
  * creates the folder if needed. ERR_SYS if that fails, or if dir is NULL. */
 char *choice_read(const char *dir, const char *what);
-/* Saves a choice as file `what` of the folder; dir NULL is an error. */
+/* Saves a choice in the file `what` of the folder; an error if dir is NULL. */
 int choice_write(const char *dir, const char *what, const char *text, struct err *e);
 /* Writes the processor's name, or "unknown" if the system does not report it. */
 void choice_processor(char out[128]);

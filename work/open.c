@@ -62,7 +62,7 @@ int unknown_refuse(const char *path, const char *option, struct err *e) {
                    why.msg, option);
 }
 
-/* Adds the table of recipes with the size that each gives the model. */
+/* Adds the table of recipes with the file size that each gives for the model. */
 static int emit_recipes(struct emit *m, const char *path, struct err *e) {
     emit_table(m, "recipes", "this model by recipe");
     emit_col(m, "recipe", "recipe");

@@ -183,7 +183,7 @@ bool shapes_is_config(const char *src) {
     return yes;
 }
 
-/* Reads architecture and hyperparameters of a folder; the draft block is not counted. */
+/* Reads architecture and hyperparameters of a folder, without the draft block. */
 static int read_numbers(struct hfdir *dir, const char *path, const struct arch **a,
                         struct hparams *h, struct err *e) {
     const char *cls = json_str(json_first(json_get(hfdir_config(dir), "architectures")));
@@ -285,12 +285,12 @@ static bool has_gradients(const struct recipe_item *it) {
 enum { IN_FULL = 4096, IN_BLOCK = 2048, OUT_FULL = 2048, OUT_BLOCK = 1024, OWN_BLOCK = 256 };
 static const double own_bytes = 0x1p27;
 
-/* Returns whether each of n_mats experts has moments of its own. */
+/* Returns whether each of n_mats experts has its own moments. */
 static bool has_own(double n, double n_mats) {
     return n_mats > 1 && 8 * n_mats * n * fmin(n, OWN_BLOCK) <= own_bytes;
 }
 
-/* Returns the side of the blocks in which the moments of n inputs are kept. */
+/* Returns the size of the blocks in which the moments of n inputs are kept. */
 static double block_of(double n, bool own, double full, double block) {
     return own ? fmin(n, OWN_BLOCK) : n <= full ? n : block;
 }

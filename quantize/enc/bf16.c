@@ -8,7 +8,7 @@
 
 #include "base/attr.h"
 
-/* Encodes a row; values beyond the largest finite one are clamped. Ignores importance. */
+/* Encodes a row, clamping values beyond the largest finite one. Ignores importance. */
 static void row(const float *restrict x, const float *restrict imp, int64_t n, void *restrict dst,
                 enum search search) {
     UNUSED(imp);

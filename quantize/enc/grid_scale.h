@@ -86,7 +86,7 @@ LANE_FN void settle(const struct grid_spec *s, const struct grid_job *j, float d
     }
 }
 
-/* Updates the best result from the team's n results; the first wins a tie. */
+/* Updates the best result from the team's n results; in a tie, the first wins. */
 INLINE void take_best(struct grid_job *j, int n) {
     team_sync();
     for (int i = 0; team_one() && i < n; i++)

@@ -52,7 +52,7 @@ const int8_t *grid_levels(const struct grid_spec *s, int g) {
     return (const int8_t *)first[s - specs] + g * s->per; /* index is at most 62 */
 }
 
-/* Fills the tables of levels and of the lowest entries of all grids, once. */
+/* Fills, once, the tables of the levels and of the lowest entries of all grids. */
 static void fill_levels(void) {
     for (size_t t = 0; t < COUNT_OF(specs); t++)
         for (int g = 0; g < grid_n(&specs[t]); g++)

@@ -78,7 +78,8 @@ struct grid_how grid_how_of(enum qtype t, enum search search);
 /* Writes the tables that a device needs to `to`: the levels, then, if how->near is not NULL, start,
  * list and code. Returns their size in bytes. `to` NULL: returns only the size. */
 uint64_t enc_grid_tables(const struct grid_how *how, void *to);
-/* Encodes n values, whole blocks; pack: writes a found block in the type's format. imp: or NULL. */
+/* Encodes n values, whole blocks. pack: writes the block found in the type's format. imp may be
+ * NULL. */
 void enc_grid_row(enum qtype t, const float *x, const float *imp, int64_t n, void *dst,
                   enum search search, void (*pack)(void *blk, const struct grid_block *b));
 /* Multiplies d in a row's blocks, encoded from x, so that the importance-weighted product of the

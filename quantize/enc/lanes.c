@@ -22,7 +22,8 @@
     struct enc_raw room_mine[LANES];                                                               \
     const struct lanes_mem mem = {room_x, room_w, room_mine}
 
-/* Encodes blocks of a symmetric type (scales, no minimums); imp: NULL or as x. */
+/* Encodes blocks of a symmetric type (scales, no minimums). imp: one weight per value of x, or
+ * NULL. */
 static void sym_open(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
                      struct enc_raw *o) {
     ROOM(mem);
@@ -30,7 +31,8 @@ static void sym_open(const struct enc_how *h, const float *x, const float *imp, 
         sym_block(h, &mem, x + b * QK, imp ? imp + b * QK : NULL, o + b);
 }
 
-/* Encodes blocks of an affine type (scales and minimums); imp: NULL or as x. */
+/* Encodes blocks of an affine type (scales and minimums). imp: one weight per value of x, or
+ * NULL. */
 static void aff_open(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
                      struct enc_raw *o) {
     ROOM(mem);
@@ -38,7 +40,7 @@ static void aff_open(const struct enc_how *h, const float *x, const float *imp, 
         aff_block(h, &mem, x + b * QK, imp ? imp + b * QK : NULL, o + b);
 }
 
-/* Encodes blocks of 32 values, several at a time; imp: NULL or as x. */
+/* Encodes blocks of 32 values, several at a time. imp: one weight per value of x, or NULL. */
 static void b32_open(const struct enc_how *h, const float *x, const float *imp, int64_t n_blocks,
                      struct enc_raw *o) {
     ROOM(mem);
@@ -60,7 +62,7 @@ static void grid_conventional(const struct grid_how *h, const struct grid_data *
         iq1_conv_close(h, d, scale, b);
 }
 
-/* Encodes a block with a search over scales and signs; imp: NULL or as x. */
+/* Encodes a block with a search over scales and signs. imp: one weight per value of x, or NULL. */
 static void grid_super(const struct grid_how *h, const float *x, const float *imp,
                        struct grid_block *b) {
     const struct grid_spec *s = h->s;
@@ -82,7 +84,7 @@ static void grid_super(const struct grid_how *h, const float *x, const float *im
     grid_search(h, &d, &j, b);
 }
 
-/* Copies n values clamped to +-limit; returns false if all are at most 2^-25 in size. */
+/* Copies n values clamped to +-limit; returns false if the magnitude of all is at most 2^-25. */
 static bool load_row(float *dst, const float *x, int n, float limit) {
     return load(dst, x, n, limit, n);
 }
@@ -97,7 +99,7 @@ static void round_f16(float v[8]) {
     storev(v, f16v(loadv(v)));
 }
 
-/* Returns the sums for entries g .. g + 7. */
+/* Returns the quadratic form of q minus p . l for the levels l of entries g .. g + 7. */
 INLINE vf form_of_entries(const float *lev, int per, int g, const float *q, const float *p) {
     vf l[8], sum = splat(0);
     for (int i = 0; i < per; i++) {

@@ -48,7 +48,7 @@ INLINE int code_of_zero(const struct levels *lv) {
     return (int)lane_get(z, 0);
 }
 
-/* Returns, per lane, the signed element of largest magnitude (the first in a tie). */
+/* Returns, per lane, the signed element of largest magnitude; in a tie, the first. */
 INLINE vf absmax(const struct tile *t, int n) {
     vf m = splat(0);
     for (int i = 0; i < n; i++) m = pick(absv(t->x[i]) > absv(m), t->x[i], m);
@@ -86,7 +86,7 @@ INLINE float lane_max(float m, vf v) {
     }
     return m;
 }
-/* Returns the value of largest magnitude among m and the lanes (the first in a tie). */
+/* Returns the value of largest magnitude among m and the lanes; in a tie, the first. */
 INLINE float lane_absmax(float m, vf v) {
     for (int k = 0; k < LANES; k++) {
         float a = lane_get(v, k);

@@ -42,7 +42,7 @@ LANE_FN void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *bes
     best->err = pick(better, e, best->err);
 }
 
-/* Refines the best result so far: fits by least squares, rounds to f16, and chooses codes again. */
+/* Refines the best result so far: fits by least squares, rounds to f16 and chooses codes again. */
 LANE_FN void b32_polish(const struct b32_job *j, int rounds, struct b32_state *best) {
     for (int r = 0; r < rounds; r++) {
         vf d = best->d, m = splat(0);

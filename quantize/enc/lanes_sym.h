@@ -54,8 +54,9 @@ INLINE void sym_fit_as(bool table, const struct levels *lv, const struct tile *t
         }
     }
 }
-/* Finds the best of `count` trials; the first wins a tie. Codes are the levels nearest to start*x.
- * After each least-squares fit they are rounded again with the new scale, `iters` times in all. */
+/* Finds the best of `count` trials; in a tie, the first wins. Codes are the levels nearest to
+ * start*x. After each least-squares fit they are rounded again with the new scale, `iters` times in
+ * all. */
 LANE_FN void sym_fit(const struct levels *lv, const struct tile *t, int n, const vf *start,
                      int count, int iters, struct vfit *f) {
     if (lv->tab)

@@ -33,7 +33,7 @@ static double code_error(const struct low_spec *s, const float *x, const float *
     return e;
 }
 
-/* Returns the scale, as f16, that minimizes the weighted error of the codes; 0: all are 0. */
+/* Returns the f16 scale that minimizes the weighted error of the codes; 0 if all codes are 0. */
 static float least_squares(const struct low_spec *s, const float *x, const float *w,
                            const int8_t *l) {
     double a = 0, b = 0;
@@ -44,7 +44,8 @@ static float least_squares(const struct low_spec *s, const float *x, const float
     return b > 0 ? enc_f16((float)(a / b)) : 0;
 }
 
-/* Returns the scale from the largest value or, for binary codes, the mean one. */
+/* Returns the scale derived from the largest value or, for binary codes, from the mean
+ * magnitude. */
 static float conventional_scale(const struct low_spec *s, const float *x) {
     if (!s->binary) return enc_f16(fabsf(enc_absmax(x, s->n)));
     double sum = 0;
@@ -52,7 +53,8 @@ static float conventional_scale(const struct low_spec *s, const float *x) {
     return enc_f16((float)(sum / s->n));
 }
 
-/* Searches scales for a lower weighted error; *best: start and result. */
+/* Searches scales for a lower weighted error. *best: initial result on entry, best one on
+ * return. */
 static void improve_block(const struct low_spec *s, const float *x, const float *w,
                           enum search search, struct low_block *best) {
     const float top = enc_absmax(x, s->n);

@@ -15,7 +15,8 @@ struct low_block {
     float d; /* exact f16 value */
     int8_t l[LOW_MAX];
 };
-/* Encodes n values, whole blocks; pack: writes a found block in the type's format. imp: or NULL. */
+/* Encodes n values, whole blocks. pack: writes the block found in the type's format. imp may be
+ * NULL. */
 void enc_low_row(const struct low_spec *s, const float *x, const float *imp, int64_t n, void *dst,
                  enum search search, void (*pack)(void *blk, const struct low_block *b));
 

@@ -15,7 +15,7 @@
 
 enum { N = 32, E_MAX = 251 };
 
-/* Returns the exponent of the shared scale, biased by 127, from the largest value. */
+/* Returns the exponent of the shared scale, biased by 127, derived from the largest value. */
 static int conventional_scale(const float *x) {
     const float top = fabsf(enc_absmax(x, N));
     const int e =
@@ -24,7 +24,7 @@ static int conventional_scale(const float *x) {
     return e < 0 ? 0 : e > E_MAX ? E_MAX : e;
 }
 
-/* Encodes 32 weights of importance w; searches scales unless the search is conventional. */
+/* Encodes 32 weights with importance w; searches for a scale unless the search is conventional. */
 static void encode_block(const float *x, const float *w, struct blk_MXFP4 *o, enum search search) {
     int e = conventional_scale(x), from = e - 2, to = e + 1;
     if (search != SEARCH_CONVENTIONAL) {

@@ -23,7 +23,7 @@ static int nearest_scale(float v) {
     return best;
 }
 
-/* Returns the code of the scale with the least weighted error for 16 values. */
+/* Returns the code of the scale with the lowest weighted error for 16 values. */
 static int scale_of(const float *x, const float *w, enum search search) {
     int at = nearest_scale(fabsf(enc_absmax(x, SUB)) / 6.0f);
     if (search == SEARCH_CONVENTIONAL) return at;

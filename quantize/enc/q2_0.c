@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Writes the found scale and codes in the block's format. */
+/* Writes the scale and codes found in the block's format. */
 static void pack(void *blk, const struct low_block *b) {
     struct blk_Q2_0 *o = blk;
     memset(o, 0, sizeof *o);

@@ -74,7 +74,7 @@ ENC_INLINE float enc_f16(float x) {
 float enc_level(const struct levels *lv, float v);
 int enc_level_index(float level); /* index in the IQ4 table */
 
-/* Returns the signed element of largest magnitude (the first in a tie). */
+/* Returns the signed element of largest magnitude; in a tie, the first. */
 float enc_absmax(const float *x, int n);
 
 #endif

@@ -16,7 +16,7 @@ static uint8_t as_fraction(uint8_t v) {
     return (uint8_t)((v * 256 + 242) / 243);
 }
 
-/* Writes the found scale and codes in the block's format. */
+/* Writes the scale and codes found in the block's format. */
 static void pack(void *blk, const struct low_block *b) {
     struct blk_TQ1_0 *o = blk;
     memset(o, 0, sizeof *o);

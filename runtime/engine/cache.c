@@ -24,7 +24,7 @@ struct extent {
 
 /* ---- main memory ---- */
 
-/* Allocates n bytes of main memory: *at is the address, *own what main_free() takes. */
+/* Allocates n bytes of main memory; *at is the address, *own the value to pass to main_free(). */
 static int main_alloc(void *of, int place, uint64_t n, const char *what, void **own, void **at,
                       struct err *e) {
     (void)of, (void)place;
@@ -151,7 +151,7 @@ uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok) {
     return n;
 }
 
-/* Fails if n more bytes would exceed the limit of this device. */
+/* Returns an error if n more bytes would exceed the limit of this device. */
 static int check_most(const struct cache *c, int place, uint64_t n, struct err *e) {
     const uint64_t all = c->n_bytes[place] + n, most = c->most[place];
     if (!most || all <= most) return 0;
@@ -159,7 +159,7 @@ static int check_most(const struct cache *c, int place, uint64_t n, struct err *
                    (all - most + ((UINT64_C(1) << 20) - 1)) >> 20);
 }
 
-/* Adds n pages to a pool in one allocation; reserved: they count as part of its base. */
+/* Adds n pages to a pool in one allocation. reserved: they count as part of its base. */
 static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool reserved,
                        struct err *e) {
     uint64_t bytes;
@@ -211,7 +211,7 @@ static void pool_shrink(struct cache *c, int slot) {
     }
 }
 
-/* Takes a free page, which must exist, with one reference and `writer` as its writer. */
+/* Takes a free page, which must exist, with one reference and the given writer. */
 static struct page *page_take(struct page_pool *p, uint64_t writer) {
     struct page *page = p->free;
     p->free = page->next;
@@ -264,7 +264,7 @@ static void unreserve_pages(struct cache *c, int64_t n_tok) {
     }
 }
 
-/* Returns how many bytes every sequence takes at a place, in addition to its pages. */
+/* Returns how many bytes a sequence takes at a place in addition to its pages. */
 static uint64_t fixed_bytes(const struct cache *c, int place) {
     return c->state_bytes[place] + c->table_bytes;
 }
@@ -294,7 +294,7 @@ static int alloc_mem(struct cache *c, struct seq_mem *m, struct err *e) {
     }
     return 0;
 }
-/* Sets the sequence's states to zero at every place that has some. */
+/* Sets the sequence's states to zero at every place that has any. */
 static void zero_states(struct cache *c, const struct seq_mem *m) {
     for (int i = 0; i < c->n_places; i++)
         if (m[i].state) c->mem.zero(c->mem.of, i, m[i].state, c->state_bytes[i]);
@@ -352,7 +352,7 @@ int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e)
     return 0;
 }
 
-/* Drops the references to pages [from, to) of a slot; the slot's list stays as it is. */
+/* Drops the references to pages [from, to) of a slot without changing the slot's list. */
 static void drop_pages(struct seq *q, int slot, int from, int to) {
     struct seq_pages *p = &q->slot[slot];
     for (int i = from; i < to; i++) page_drop(&q->cache->pool[slot], p->v[i]);
@@ -428,7 +428,8 @@ static void push_page(struct seq_pages *p, struct page *page) {
     p->v[p->n++] = page;
 }
 
-/* Records a change of the page table at page `from` or later, so that a device uploads it again. */
+/* Records that the page table changed at page `from` or later, so that a device uploads it
+ * again. */
 static void table_changed(struct seq *q, int64_t from) {
     q->table_from = min_i64(q->table_from, from);
 }
@@ -540,7 +541,7 @@ int seq_trim(struct seq *q, int64_t pos, struct err *e) {
     return 0;
 }
 
-/* Returns whether q may write rows at and after its position into a page without copying it
+/* Returns whether q may write rows at its position and later into a page without copying it
  * first. */
 static bool writable(const struct seq *q, const struct page *page) {
     return page->refs == 1 || (page->writer == q->id && q->pos >= page->sealed);

@@ -38,7 +38,8 @@ static void add_weight(const struct cost_of *c, const struct gr_node *n, gr_w w,
 
 /* ---- states ---- */
 
-/* Adds to *o the bytes and FLOP of the node's keys and values or recurrent state, if any. */
+/* Adds to *o the bytes and FLOP of the node's keys and values or recurrent state; nothing if it has
+ * none of these. */
 static void add_state(const struct cost_of *c, const struct gr_node *n, struct cost *o) {
     const struct graph *g = c->g;
     const double rows = (double)c->n_rows;
@@ -98,7 +99,7 @@ static void add_registers(const struct cost_of *c, int first, int n_nodes, enum 
     }
 }
 
-/* Returns the cost of one part (PART_ALL: everything) of n_nodes nodes, beginning at `first`. */
+/* Returns the cost of one part (PART_ALL: everything) of n_nodes nodes, starting at `first`. */
 static struct cost cost_of_part(const struct cost_of *c, int first, int n_nodes,
                                 enum step_part part) {
     struct cost o = {0};

@@ -15,8 +15,8 @@ uint64_t device_most(const struct device *d, int i) {
     return i && d->more_bytes[i - 1] ? d->more_bytes[i - 1] : d->max_bytes;
 }
 
-/* Parses distinct device numbers such as "0" or "0,1,3" and advances *at past them. False: no valid
- * list. */
+/* Parses distinct device numbers such as "0" or "0,1,3" and advances *at past them. False: not a
+ * valid list. */
 static bool read_numbers(const char **at, struct device *d) {
     for (int n = 0; n < DEVICES; n++) {
         char *end = NULL;

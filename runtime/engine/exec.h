@@ -241,7 +241,7 @@ const float *exec_vec(struct session *s, gr_w w);
 /* Packs weights if the session's options request it (o.pack): all of them, or those flagged in
  * `only`. session_new calls it before memory is planned. exec_unpack undoes it. */
 int exec_pack(struct session *s, const bool *only, struct err *e);
-/* Returns to the model given by the caller and closes the packed one. */
+/* Switches back to the model given by the caller and closes the packed one. */
 void exec_unpack(struct session *s);
 
 /* Calls fn like pool_for, but in the calling thread if there is too little work to share. `work` is
@@ -292,7 +292,8 @@ void exec_show_rows(const struct session *s, const struct session_shown *r);
 void exec_show_head(const struct session *s, const float *hidden, int64_t n);
 /* Passes the input rows x of weight w to the observer, segment by segment; ld: values per row. */
 void exec_show(const struct session *s, gr_w w, const float *x, int64_t ld);
-/* Passes n input rows of one expert to the observer. token [n]: their tokens; gate: NULL or [n]. */
+/* Passes n input rows of one expert to the observer. token [n]: their tokens. gate: [n], or
+ * NULL. */
 void exec_show_expert(const struct session *s, gr_w w, int64_t expert, const float *x, int64_t n,
                       int64_t ld, const int32_t *token, const float *gate);
 /* Passes x [n_tok][heads][in] to the probe, where each head has its own matrix. */

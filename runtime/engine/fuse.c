@@ -46,7 +46,7 @@ const char *fuse_name(enum fusion f) {
     return f < 0 || f >= FUSE_COUNT ? "" : patterns[f].name;
 }
 
-/* Fills in the parts of m with the nodes starting at n. Returns false if a required part is
+/* Fills in the parts of m from the nodes starting at n. Returns false if a required part is
  * missing. */
 static bool find_parts(const struct pattern *p, const struct gr_node *n, const struct gr_node *end,
                        struct match *m) {
@@ -91,7 +91,7 @@ bool fuse_begins(enum gr_op op, const struct target *t) {
 
 /* ---- predicates of the rules ---- */
 
-/* Returns the kernels (WAY_...) that the product's matrix has. */
+/* Returns the kernels (WAY_...) available for the product's matrix. */
 static unsigned way_of(const struct rule_for *r, const struct gr_node *product) {
     return r->t->way(r->t->ud, product->product.matrix);
 }
@@ -114,7 +114,7 @@ static bool is_quick_glu(const struct rule_for *r, const struct gr_node *n) {
            r->t->joins(r->t->ud, n[0].product.matrix, n[1].product.matrix);
 }
 
-/* Returns whether a equals b; avoids the compiler's warning about comparing floats. */
+/* Returns whether a equals b, without the compiler's warning about comparing floats. */
 static bool same_number(double a, double b) {
     return !(a < b) && !(a > b);
 }
@@ -127,14 +127,14 @@ static bool same_angles(const struct gr_rope *a, const struct gr_rope *b) {
 
 /* ---- rules ---- */
 
-/* Returns the number of nodes in the match, a sum and its RMS norm; 0: not fusible. */
+/* Matches a sum and its RMS norm; returns the number of nodes, 0 if they cannot be fused. */
 static int rule_add_rms(const struct rule_for *r, struct match *m) {
     const struct gr_node *sum = m->add_rms.sum, *norm = m->add_rms.norm;
     (void)r;
     return norm->src[0] == sum->dst && norm->dst != sum->dst ? 2 : 0;
 }
 
-/* Returns the number of nodes in the match, a gated sum and its RMS norm; 0: not fusible. */
+/* Matches a gated sum and its RMS norm; returns the number of nodes, 0 if they cannot be fused. */
 static int rule_gate_add_rms(const struct rule_for *r, struct match *m) {
     const struct gr_node *gate = m->gate_add_rms.gate, *sum = m->gate_add_rms.sum,
                          *norm = m->gate_add_rms.norm;
@@ -145,7 +145,7 @@ static int rule_gate_add_rms(const struct rule_for *r, struct match *m) {
                : 0;
 }
 
-/* Returns the number of nodes in the match, gate, up and activation; 0: not fusible. */
+/* Matches gate, up and activation; returns the number of nodes, 0 if they cannot be fused. */
 static int rule_glu(const struct rule_for *r, struct match *m) {
     const struct gr_node *gate = m->glu.gate, *up = m->glu.up;
     if (!is_glu(r->g, gate, r->end)) return 0;
@@ -170,7 +170,8 @@ static bool qkv_products(const struct match *m) {
     return k->dst != split->src[0] && v->dst != split->src[0] &&
            split->dst == m->qkv.attn->src[0] && m->qkv.gate;
 }
-/* Returns the number of nodes in the match, products to ropes before attention; 0: not fusible. */
+/* Matches products up to the ropes before attention; returns the number of nodes, 0 if they cannot
+ * be fused. */
 static int rule_qkv(const struct rule_for *r, struct match *m) {
     const struct gr_node *attn = m->qkv.attn, *q = m->qkv.q_rope, *k = m->qkv.k_rope;
     (void)r;
@@ -186,7 +187,7 @@ static int rule_qkv(const struct rule_for *r, struct match *m) {
     return m->qkv.split && m->qkv.gate->src[0] != m->qkv.split->dst2 ? 0 : m->n_nodes;
 }
 
-/* Returns the number of nodes in the match, attention and its gate; 0: not fusible. */
+/* Matches attention and its gate; returns the number of nodes, 0 if they cannot be fused. */
 static int rule_attn_gate(const struct rule_for *r, struct match *m) {
     (void)r;
     const struct gr_node *attn = m->attn_gate.attn;
@@ -210,7 +211,8 @@ static bool quick_experts(const struct rule_for *r, const struct gr_node *n) {
            t->way(t->ud, e->gate) && t->way(t->ud, e->down) &&
            (e->joined || t->way(t->ud, e->up)) && n->dst != n->src[0];
 }
-/* Returns the number of nodes in the match, with a shared expert or without; 0: not fusible. */
+/* Matches an expert layer with or without a shared expert; returns the number of nodes, 0 if they
+ * cannot be fused. */
 static int rule_moe(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->moe.moe;
     if (!r->t->few || r->t->sees_routes || !gr_moe_is_plain(&n->moe)) return 0;
@@ -227,7 +229,7 @@ static bool goes_along(const struct rule_for *r, const struct gr_node *n, int k)
            /* Gate and up of a feed-forward are a separate launch. */
            !is_glu(r->g, n + k, r->end);
 }
-/* Returns how many products of the same input run as one; 0: not fusible. */
+/* Matches products of the same input; returns the number of products, 0 if they cannot be fused. */
 static int rule_products(const struct rule_for *r, struct match *m) {
     const struct gr_node *n = m->products.a;
     /* A single product of several f32 rows has its own kernel. */
@@ -246,7 +248,8 @@ static int rule_products(const struct rule_for *r, struct match *m) {
     return k;
 }
 
-/* Returns the number of nodes in the match, convolution to norm; 0: not fusible. */
+/* Matches the nodes from convolution to norm; returns the number of nodes, 0 if they cannot be
+ * fused. */
 static int rule_delta(const struct rule_for *r, struct match *m) {
     const struct gr_node *conv = m->delta.conv, *delta = m->delta.delta, *norm = m->delta.norm;
     (void)r;

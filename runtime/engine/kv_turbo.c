@@ -49,7 +49,7 @@ static uint64_t sign_word(uint64_t seed, int64_t i) {
     return z ^ (z >> 31);
 }
 enum { SEED_ROTATE = 1, SEED_QJL = 2 };
-/* Flips signs by a pseudo-random sequence; a second call with this seed undoes it. */
+/* Flips signs by a pseudo-random sequence; calling it again with the same seed undoes that. */
 static void flip_signs(float *x, int64_t n, uint64_t seed) {
     for (int64_t i = 0; i < n; i += 64) {
         uint64_t w = sign_word(seed, i);
@@ -105,25 +105,26 @@ void kv_turn_back(const struct kv_type *t, float *x, int64_t n, bool is_value) {
 
 /* ---- scales ---- */
 
-/* Returns the scale at which codes of unit variance have the norm of y; yy: y . y, d: values. */
+/* Returns the scale at which codes of unit variance have the norm of y. yy: y . y, d: number of
+ * values. */
 static float scale_for_norm(double yy, double yc, double cc, int64_t d) {
     (void)yc;
     (void)cc;
     return (float)sqrt(yy / (double)d);
 }
-/* Returns the scale s at which s * c has the norm of y; yy: y . y, cc: c . c. */
+/* Returns the scale s at which s * c has the norm of y. yy: y . y, cc: c . c. */
 static float scale_keeping_norm(double yy, double yc, double cc, int64_t d) {
     (void)yc;
     (void)d;
     return (float)sqrt(yy / cc);
 }
-/* Returns the scale s at which s * c has the product y . y with y; yc: y . c, yy: y . y. */
+/* Returns the scale s at which s * c has the product y . y with y. yc: y . c, yy: y . y. */
 static float scale_unbiased(double yy, double yc, double cc, int64_t d) {
     (void)cc;
     (void)d;
     return yc > 0 ? (float)(yy / yc) : 0;
 }
-/* Returns the scale s that minimizes |y - s * c|; yc: y . c, cc: c . c. */
+/* Returns the scale s that minimizes |y - s * c|. yc: y . c, cc: c . c. */
 static float scale_least_squares(double yy, double yc, double cc, int64_t d) {
     (void)yy;
     (void)d;

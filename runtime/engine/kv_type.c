@@ -16,7 +16,7 @@
 #include "base/num.h"
 #include "models/sizes.h"
 
-/* Returns the size of a row of n values in a block type; 0: the row is too long to rotate. */
+/* Returns the size of a row of n values in a block type; 0 if the row is too long to rotate. */
 static uint64_t block_row_bytes(const struct kv_type *t, int64_t n) {
     return t->rotated && n > KV_MAX_DIM ? 0 : qtype_row_bytes(t->type, n);
 }
@@ -193,7 +193,7 @@ const struct kv_type *kv_type_at(int i) {
     return i >= 0 && i < (int)COUNT_OF(types) ? &types[i] : NULL;
 }
 
-/* Returns the type with this name of `len` bytes, in any case; NULL: unknown. */
+/* Returns the type with this name [len], ignoring case; NULL: unknown. */
 static const struct kv_type *find_type(const char *name, size_t len) {
     for (size_t i = 0; i < COUNT_OF(types); i++)
         if (strlen(types[i].name) == len && strncasecmp(types[i].name, name, len) == 0)
@@ -225,7 +225,7 @@ int kv_type_parse(const char *text, const char *what, const struct kv_type **k,
     return ERR_USAGE;
 }
 
-/* Returns the size of n values of a struct kv_type; 0: n is not a multiple of its block. */
+/* Returns the size of n values of a struct kv_type; 0 if n is not a multiple of its block. */
 static uint64_t row_bytes_of(const void *type, int64_t n) {
     const struct kv_type *t = type;
     return n % t->block ? 0 : t->row_bytes(t, n);

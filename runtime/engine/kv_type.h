@@ -76,7 +76,7 @@ void kv_turn_back(const struct kv_type *t, float *x, int64_t n, bool is_value);
 /* Returns the size of a row of n values in rotated Lloyd-Max codes. kv_turbo_put and kv_turbo_get
  * are the codec of the table rows. */
 uint64_t kv_turbo_bytes(const struct kv_type *t, int64_t n);
-/* Encodes n values into a cache row by the key's or the value's code. */
+/* Encodes n values as a cache row, with the code for keys or for values. */
 void kv_turbo_put(const struct kv_type *t, const struct kern *k, const float *x, uint8_t *row,
                   int64_t n, bool is_value);
 /* Decodes n values of a cache row. */

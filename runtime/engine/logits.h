@@ -17,7 +17,7 @@ int logit_order(const void *a, const void *b);
 int64_t logits_keep(const float *logits, int64_t n, struct logit *h, int64_t k);
 /* Stores the k <= LOGITS_BEST largest in ids and logits, like logits_keep. */
 enum { LOGITS_BEST = 128 };
-/* Stores the k largest logits and their tokens, largest first; returns how many there are. */
+/* Stores the k largest logits and their tokens, largest first; returns their number. */
 int32_t logits_best(const float *logits, int64_t n, int32_t k, int32_t *id, float *logit);
 /* Returns the largest of n values, comparing in lanes so that a compiler can vectorize it. */
 float logits_max(const float *x, int64_t n);

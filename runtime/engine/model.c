@@ -132,7 +132,7 @@ static int check_extra(const struct model *m, struct err *e) {
     return rc;
 }
 
-/* Creates the tokenizer; pre: name of its pre-tokenizer, NULL: the file's own. */
+/* Creates the tokenizer; pre: name of the pre-tokenizer, NULL: the file's own. */
 static int make_tok(struct model *m, const char *pre, struct err *e) {
     TRY(tok_from_gguf_as(&m->tok, m->gguf, pre, e));
     if (tok_n_vocab(m->tok) > m->hp.d[HD_VOCAB])
@@ -143,7 +143,7 @@ static int make_tok(struct model *m, const char *pre, struct err *e) {
     return 0;
 }
 
-/* Creates the tokenizer if the file has one. An unknown one is not an error: sets m->no_tok. */
+/* Creates the tokenizer if the file has one. An unknown one is not an error, but sets m->no_tok. */
 static int load_tok(struct model *m, struct err *e) {
     const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
     if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
@@ -183,7 +183,7 @@ int model_need_tok(const struct model *m, struct err *e) {
                    gguf_path(m->gguf));
 }
 
-/* Finds the data of all weights of the graph, in the file or else in the trunk. */
+/* Finds the data of all the graph's weights in the file or, if missing there, in the trunk. */
 static int bind_graph(struct model *m, const struct model *trunk, struct err *e) {
     struct kern *k = xcalloc(1, sizeof *k);
     kern_init(k, KERN_REF);
@@ -212,7 +212,7 @@ static int bind_known(struct model *m, bool data, struct err *e) {
     return check_extra(m, e);
 }
 
-/* Finds the architecture and binds its weights; data false: checks shapes only. */
+/* Finds the architecture and binds its weights; data false: only checks shapes. */
 static int bind_model(struct model *m, bool data, struct err *e) {
     const char *name = NULL;
     TRY(gguf_get_str(m->gguf, "general.architecture", &name, e));
@@ -220,7 +220,7 @@ static int bind_model(struct model *m, bool data, struct err *e) {
     return m->arch ? bind_known(m, data, e) : arch_refuse(gguf_path(m->gguf), name, e);
 }
 
-/* Returns a model with an empty graph, without weights. */
+/* Returns a model with an empty graph and no weights. */
 static struct model *new_model(void) {
     struct model *m = xcalloc(1, sizeof *m);
     graph_init(&m->graph);
@@ -311,7 +311,8 @@ static struct model *borrow(const struct model *of) {
     return m;
 }
 
-/* Builds the graph of the MTP block that drafts for `trunk`. ERR_DATA: the file has none. */
+/* Builds the graph of the MTP block that drafts for `trunk`. ERR_DATA: the file has no such
+ * block. */
 static int draft_graph(struct model *m, const struct model *trunk, struct err *e) {
     if (!m->arch->drafts || m->hp.d[HD_MTP] < 1)
         return err_set(

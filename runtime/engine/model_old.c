@@ -68,7 +68,8 @@ static void *key_rows(const struct split *s, enum qtype type, struct err *e) {
     return v;
 }
 
-/* Adds a computed weight to m, which takes `data` over, even on error. data NULL: shape only. */
+/* Adds a computed weight to m, which takes ownership of `data`, even on error. data NULL: only its
+ * shape. */
 static int add_weight(struct model *m, const char *name, int block, const int64_t ne[4],
                       enum qtype type, void *data, struct err *e) {
     struct made_weight *w = &m->made[m->n_made];
@@ -85,7 +86,7 @@ static int add_weight(struct model *m, const char *name, int block, const int64_
     return 0;
 }
 
-/* Splits a block's joint MLA matrix into attn_k_b and attn_v_b; data false: shapes only. */
+/* Splits a block's joint MLA matrix into attn_k_b and attn_v_b; data false: only shapes. */
 static int split_block(struct model *m, int block, const struct weight *all, enum qtype floats,
                        const struct kern *k, bool data, struct err *e) {
     const int64_t *d = m->hp.d;

@@ -220,8 +220,8 @@ static void remove_rests(const struct cache *c) {
 }
 
 /* Returns whether the file system enforces permissions. Some file systems report every file as
- * writable by all users; a cache there would be rejected and recreated at each start. fd is the
- * open lock file. */
+ * writable by all users; a cache there would be rejected and recreated at each start. fd: the open
+ * lock file. */
 static bool protects(int fd) {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) return true;
@@ -271,7 +271,7 @@ static int open_or_make(const struct cache *c, bool make, int fd, struct pack_fi
     return make ? make_file(c, fd, f, e) : 0;
 }
 
-/* Opens the file of packed rows, or creates it if `make`. *f NULL: not there. */
+/* Opens the file of packed rows, creating it if `make` is set. *f is NULL if it does not exist. */
 static int open_sealed(const struct cache *c, bool make, struct pack_file **f, struct err *e) {
     bool sealed;
     int fd = -1;
@@ -297,7 +297,7 @@ static bool has_all(const struct pack_list *l) {
     return true;
 }
 
-/* Attaches packed rows from the cache to the weights, creating the file if `make`. */
+/* Attaches packed rows from the cache to the weights, creating the file if `make` is set. */
 static int attach_rows(struct cache *c, bool make, struct err *e) {
     struct pack_file *f = NULL;
     char key[33];

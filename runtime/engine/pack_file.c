@@ -96,7 +96,7 @@ struct leaves {
     struct err *e;
 };
 
-/* Returns how many groups of rows a leaf, the unit of writing and hashing, has. */
+/* Returns the number of groups of rows in a leaf, the unit of writing and hashing. */
 static int64_t leaf_groups(const struct pack_item *it) {
     return max_i64(1, LEAF / (int64_t)pack_group_bytes(it));
 }
@@ -124,7 +124,7 @@ static void leaves_release(struct leaves *v) {
     free(v->off);
 }
 
-/* Hashes the rows of leaf x. Unless a file is being checked, packs and writes them first. */
+/* Hashes the rows of leaf x. Packs and writes them first, unless a file is being checked. */
 static void do_leaf(struct leaves *v, struct leaf *x, int64_t i, int worker) {
     const struct pack_item *it = &v->l->item[x->item];
     const uint64_t group = pack_group_bytes(it), at = (uint64_t)x->g0 * group;
@@ -146,7 +146,7 @@ static void leaf_task(void *ctx, int64_t begin, int64_t end, int worker) {
         do_leaf(v, &v->leaf[i], i, worker);
 }
 
-/* Runs do_leaf() on all leaves with progress; `what`: its label. */
+/* Runs do_leaf() on all leaves and shows progress with the label `what`. */
 static int run_leaves(struct leaves *v, const char *what, struct pool *pool, struct err *e) {
     struct progress prog = {0};
     int rc = 0;

@@ -24,7 +24,7 @@ int pack_file_write(const char *path, const struct pack_list *l, struct pool *po
 struct pack_file;
 int pack_file_open(struct pack_file **out, const char *path, const struct pack_list *l,
                    struct err *e);
-/* Takes one more reference; pack_file_drop() gives it back. */
+/* Adds a reference; pack_file_drop() releases it. */
 void pack_file_keep(struct pack_file *f);
 void pack_file_drop(void *f); /* accepts NULL */
 /* Reads the whole file and all blocks of the weights. ERR_DATA: rows are corrupt, or were made from

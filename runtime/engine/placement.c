@@ -32,7 +32,7 @@ static char *next_word(char **at) {
     return w;
 }
 
-/* Parses "3" or "3-7". Sets *first and *last. False: invalid, or a block beyond the limit. */
+/* Parses "3" or "3-7" and sets *first and *last. False: invalid, or a block beyond the limit. */
 static bool parse_blocks(const char *text, int *first, int *last) {
     char *end;
     const size_t n = strspn(text, "0123456789");
@@ -56,7 +56,7 @@ static int16_t parse_device(const char *text) {
     return (int16_t)strtol(text + n, NULL, 10);
 }
 
-/* Parses one line, such as "experts 4-7 cpu", into p; blank is allowed. False: malformed. */
+/* Parses one line, such as "experts 4-7 cpu", into p; the line may be blank. False: malformed. */
 static bool read_line(struct placement *p, char *line) {
     char *at = line, *what = next_word(&at), *which = what ? next_word(&at) : NULL,
          *where = which ? next_word(&at) : NULL;

@@ -65,7 +65,7 @@ static int read_or_write(struct stream *f, void *p, uint64_t n, struct err *e) {
 
 /* ---- header ---- */
 
-/* Copies a name to a zeroed field of NAME_BYTES; a longer one is cut. */
+/* Copies a name to a zeroed field of NAME_BYTES, truncated if it is too long. */
 static void put_name(uint8_t *to, const char *name) {
     size_t n = strlen(name);
     memcpy(to, name, n < NAME_BYTES ? n : NAME_BYTES);

@@ -20,7 +20,7 @@
 
 enum { DEFAULT_CTX = 4096, DEFAULT_UBATCH = 512 };
 
-/* Copies the options and replaces zeros by defaults. ERR_USAGE: a context out of range. */
+/* Copies the options and replaces zeros by defaults. ERR_USAGE: the context is out of range. */
 static int set_defaults(struct session *s, const struct session_opts *o, struct err *e) {
     s->o = *o;
     int64_t trained = s->m->hp.d[HD_CTX];
@@ -265,7 +265,7 @@ const struct session_opts *session_get_opts(const struct session *s) {
     return &s->o;
 }
 
-/* Returns ERR_USAGE unless the id is in the vocabulary; i: its position, for the message. */
+/* Returns ERR_USAGE unless the id is in the vocabulary. i: its position, for the message. */
 static int check_id(const struct session *s, int32_t id, int64_t i, struct err *e) {
     const int64_t n_vocab = s->m->hp.d[HD_VOCAB];
     if (id >= 0 && id < n_vocab) return 0;
@@ -311,7 +311,7 @@ static void gather_own(struct session *s, const int32_t *ids, int64_t n, int64_t
 }
 
 /* Runs the gathered pass, then advances residual and hidden_in to the input of the next pass.
- * hidden, logits: as in backend.h's pass; either may be NULL. */
+ * Either of hidden and logits may be NULL, as in backend.h's pass. */
 static int run_pass(struct session *s, float *hidden, float *logits, struct err *e) {
     if (!s->o.whole && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     TRY(s->be->pass(s, hidden, logits, e));

@@ -65,7 +65,7 @@ int session_use(struct session *s, const struct model *m, struct err *e);
 int session_prepare(struct session *s, struct err *e);
 void session_free(struct session *s);
 void session_reset(struct session *s); /* position 0, zero states */
-/* Returns the number of tokens of the session's own sequence. */
+/* Returns the number of tokens in the session's own sequence. */
 int64_t session_pos(const struct session *s);
 uint64_t session_bytes(const struct session *s); /* caches, states and scratch */
 struct session_info {
@@ -154,9 +154,9 @@ struct session_pass {
  * change nothing; after any other error, seq_pos returns how much of a sequence was fed.
  * session_forward and session_step feed n tokens of the session's own sequence. */
 int session_pass(struct session *s, const struct session_pass *p, struct err *e);
-/* Feeds n tokens to the session's own sequence; hidden: room for n rows, or NULL. */
+/* Feeds n tokens to the session's own sequence. hidden: space for n rows, or NULL. */
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
-/* Feeds n tokens to the session's own sequence and sets logits to those after the last. */
+/* Feeds n tokens to the session's own sequence and writes the logits after the last one. */
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
 /* Returns whether a pass can start at a block, 1 .. number of layers. */
 bool session_can_begin(const struct session *s, int block);

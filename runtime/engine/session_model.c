@@ -42,7 +42,7 @@ void exec_unpack(struct session *s) {
     s->packed = NULL;
 }
 
-/* Returns whether a equals b; avoids the compiler's warning about comparing floats. */
+/* Returns whether a equals b, without the compiler's warning about comparing floats. */
 static bool same_number(double a, double b) {
     return !(a < b) && !(a > b);
 }

@@ -24,7 +24,7 @@ int thread_tune_threads(const struct thread_tune *t);
 /* Returns whether tuning is still running; the caller then reports the time per token with
  * thread_tune_took. */
 bool thread_tune_running(const struct thread_tune *t);
-/* Records the time of a token; after TUNE_TOKENS of them tries the next number of threads. */
+/* Records the time of a token; after TUNE_TOKENS tokens, tries the next number of threads. */
 void thread_tune_took(struct thread_tune *t, double seconds);
 
 #endif

@@ -64,7 +64,7 @@ int weight_given(struct weight *out, const struct weight *like, const char *name
 void weight_keep(const struct weight *w);
 /* Drops w's reference to its data and zeroes w. */
 void weight_drop(struct weight *w);
-/* Takes one more reference; weight_mem_drop() gives it back. */
+/* Adds a reference; weight_mem_drop() releases it. */
 void weight_mem_keep(struct weight_mem *m);
 void weight_mem_drop(struct weight_mem *m); /* accepts NULL */
 /* Returns whether both are the same weight, so that data derived from one is valid for the
@@ -77,7 +77,7 @@ static inline bool weight_same(const struct weight *a, const struct weight *b) {
 const uint8_t *weight_rows(const struct weight *w, int rows);
 /* Attaches packed rows to w. If w already has this form, releases r. */
 void weight_add_rows(const struct weight *w, const struct weight_rows *r);
-/* Returns the size of the packed rows of all forms, in memory or in mapped files. */
+/* Returns the size of the packed rows in all layouts, in memory or in mapped files. */
 uint64_t weight_packed_bytes(const struct weight *w, bool mapped);
 
 #endif

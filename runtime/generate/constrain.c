@@ -100,7 +100,7 @@ bool constrain_done(const struct constrain *c) {
 
 /* ---- allowed tokens ---- */
 
-/* Returns whether s has only whitespace; false if it is empty. */
+/* Returns whether s is not empty and has only whitespace. */
 static bool is_blank(const char *s, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (!strchr(" \t\r\n", s[i])) return false;
@@ -255,7 +255,7 @@ static int pick(struct constrain *c, struct sampler *s, const float *logits, con
 }
 
 /* Counts a token that differs from the sampler's own choice, and records the byte offset in the
- * answer at which their texts part. */
+ * answer at which their texts diverge. */
 static void note_overruled(struct constrain *c, int32_t alone, int32_t id) {
     struct buf a = {0}, b = {0};
     size_t same = 0;

@@ -25,7 +25,7 @@ struct constrain_counts {
     int64_t n_ended;     /* tokens chosen to complete the text within the limit */
 };
 struct constrain; /* state of one answer */
-/* Starts a constraint of the grammar in o; o's texts must remain valid. */
+/* Starts a constraint with the grammar in o, whose texts must remain valid. */
 struct constrain *constrain_new(const struct constrain_opts *o, const struct tok *t);
 void constrain_free(struct constrain *c);
 /* Returns the counts so far; zeros if c is NULL. */

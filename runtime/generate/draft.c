@@ -172,7 +172,7 @@ static bool check_draft(struct draft *d, int32_t id, float *logits) {
     return true;
 }
 
-/* Feeds one token. If it was guessed right, uses the result computed with the guess. */
+/* Feeds one token. If it was guessed correctly, uses the result computed with the guess. */
 static int feed_one(struct draft *d, int32_t id, float *logits, struct err *e) {
     bool right = check_draft(d, id, logits);
     TRY(complete_pair(d, id, e));

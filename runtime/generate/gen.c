@@ -62,7 +62,7 @@ int64_t gen_n_fed(const struct gen *g) {
     return g->fed.n;
 }
 
-/* Resets the sequence to empty, with its tokens and mark. */
+/* Clears the sequence, its tokens and its mark. */
 static void forget_fed(struct gen *g) {
     if (g->d)
         draft_reset(g->d);
@@ -211,7 +211,7 @@ static int draw_token(const struct gen *g, struct gen_answer *a, int32_t *id, st
     return 0;
 }
 
-/* Passes the answer's text up to byte `to` to the sink, beginning where the last call ended. */
+/* Passes the answer's text up to byte `to` to the sink, starting where the last call ended. */
 static void show_text(const struct gen_opts *o, struct gen_answer *a, size_t to) {
     if (to <= a->n_shown) return;
     if (o->sink) o->sink(o->ud, a->text.data + a->n_shown, to - a->n_shown);
@@ -272,14 +272,14 @@ static int jump(struct gen *g, const struct ids *next, struct err *e) {
     return rc;
 }
 
-/* Sets the constraint's number of remaining tokens; n_made have been drawn in this run. */
+/* Sets the constraint's number of remaining tokens. n_made: tokens drawn in this run. */
 static void limit(const struct gen *g, const struct gen_opts *o, struct gen_answer *a,
                   int64_t n_made) {
     const int64_t room = gen_n_ctx(g) - g->fed.n + 1; /* the last token is not fed */
     constrain_limit(a->constrain, o->n_max < 0 ? room : min_i64(room, o->n_max - n_made));
 }
 
-/* Draws and feeds tokens until the answer ends; a->stop: why it ended. */
+/* Draws and feeds tokens until the answer ends, and sets a->stop to the reason. */
 static int generate_tokens(struct gen *g, const struct gen_opts *o, struct gen_answer *a,
                            struct err *e) {
     const int64_t n_ctx = gen_n_ctx(g), n_before = a->n_drawn;

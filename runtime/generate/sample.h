@@ -22,7 +22,7 @@ struct sampler;
 /* Returns a sampler for n_vocab logits; the same seed gives the same choices. */
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed);
 void sampler_free(struct sampler *s);
-/* Returns a token drawn from the logits; last [n_last]: previous tokens, for the penalties. */
+/* Returns a token drawn from the logits. last [n_last]: previous tokens, for the penalties. */
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last);
 /* Returns the number of largest logits that determine the choice after n_last tokens; -1: all. */
 int64_t sampler_needs(const struct sampler *s, int64_t n_last);
@@ -34,7 +34,7 @@ int32_t sampler_pick_best(struct sampler *s, const int32_t *id, const float *log
 /* Returns the state of the random number generator; sampler_set_rng restores it, so that the next
  * draw is repeated. */
 uint64_t sampler_get_rng(const struct sampler *s);
-/* Sets the state of the random numbers, as read earlier from the sampler. */
+/* Restores the random number generator to a state read earlier from a sampler. */
 void sampler_set_rng(struct sampler *s, uint64_t place);
 
 #endif

@@ -43,7 +43,7 @@ static int plot_types(const struct work *w, const struct plot_point *p, int n, c
     return plot_write(w, &axes, p, n, path, e);
 }
 
-/* Emits one row per cache type for this head size and depth. */
+/* Emits one row per cache type for one head size and depth. */
 static void emit_types(struct emit *m, const struct kv_types *t, const struct eval_kv *r,
                        int64_t dim, int64_t depth) {
     for (int i = 0; i < t->n; i++) {

@@ -27,23 +27,18 @@ struct grade {
     bool of_calls;
     bool (*holds)(const struct verdict *v);
 };
-/* Returns whether the verdict has this grade. */
 static bool v_parsed(const struct verdict *v) {
     return v->parsed;
 }
-/* Returns whether the verdict has this grade. */
 static bool v_valid(const struct verdict *v) {
     return v->valid;
 }
-/* Returns whether the verdict has this grade. */
 static bool v_named(const struct verdict *v) {
     return v->named;
 }
-/* Returns whether the verdict has this grade. */
 static bool v_equal(const struct verdict *v) {
     return v->equal;
 }
-/* Returns whether the verdict has this grade. */
 static bool v_pass(const struct verdict *v) {
     return v->pass;
 }
@@ -64,12 +59,12 @@ struct tools_run {
     bool has_base, has_con;
 };
 
-/* Returns whether grade g counts case i: grades of calls skip cases that expect no call. */
+/* Returns whether grade g counts case i; grades of calls skip cases that expect no call. */
 static bool is_counted(const struct tools_run *r, const struct grade *g, int i) {
     return !g->of_calls || r->suite->c[r->index[i]].expect;
 }
 
-/* Returns how many cases satisfy grade g; *of: the number of cases that it counts. */
+/* Returns the number of cases that satisfy grade g; *of: number of cases that it counts. */
 static int64_t count_passed(const struct tools_run *r, const struct suite_answers *s,
                             const struct grade *g, int64_t *of) {
     int64_t n = *of = 0;
@@ -93,7 +88,7 @@ static double rate_stderr(int64_t n, int64_t of) {
 
 /* ---- output ---- */
 
-/* Adds the table of grades: how many cases pass each. */
+/* Adds the table of grades with the number of cases that pass each. */
 static void emit_grades(struct emit *m, const struct tools_run *r) {
     emit_table(m, "grades", "");
     emit_col(m, "grade", NULL);
@@ -143,7 +138,7 @@ static void emit_overruled(struct emit *m, const struct tools_run *r) {
     }
 }
 
-/* Adds the table of cases; people: readable texts instead of data. */
+/* Adds the table of cases; people: with readable texts instead of data. */
 static void emit_cases(struct emit *m, const struct tools_run *r, bool people) {
     int n_shown = 0;
     emit_table(m, "cases", r->a->all ? "cases" : "cases that failed (--all: every case)");

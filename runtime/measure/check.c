@@ -23,7 +23,7 @@ static const char *trim(const char *s, size_t *n) {
 
 /* ---- content ---- */
 
-/* Returns NULL if v is a string, else what is wrong with it. */
+/* Returns NULL if v is a string, otherwise a description of the problem. */
 static const char *need_text(const struct json *v) {
     return json_str(v) ? NULL : "must be a string";
 }
@@ -36,13 +36,14 @@ static const char *need_texts(const struct json *v) {
         if (!json_str(x) || !*json_str(x)) return "must contain only non-empty strings";
     return NULL;
 }
-/* Returns NULL if v may be a JSON Schema, else what is wrong with it. */
+/* Returns NULL if v may be a JSON Schema, otherwise a description of the problem. */
 static const char *need_schema(const struct json *v) {
     enum json_type t = json_type(v);
     return t == JSON_OBJ || t == JSON_BOOL ? NULL : "must be a schema";
 }
 
-/* Checks that the content equals the text v, ignoring surrounding space; else appends to why. */
+/* Checks that the content equals the text v, ignoring surrounding space; if not, appends the reason
+ * to why. */
 static int run_exact(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
                      struct err *e) {
     size_t n, m;
@@ -67,20 +68,21 @@ static int each_text(const struct json *v, const struct answer *a, bool wanted, 
     }
     return 0;
 }
-/* Checks that the content contains the text or all texts of v; else appends to why. */
+/* Checks that the content contains the text or all texts of v; if not, appends the reason to
+ * why. */
 static int run_contains(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
                         struct err *e) {
     (void)e;
     return each_text(v, a, true, ok, why);
 }
-/* Checks that the content contains no text of v; else appends to why. */
+/* Checks that the content contains no text of v; if it does, appends the reason to why. */
 static int run_excludes(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
                         struct err *e) {
     (void)e;
     return each_text(v, a, false, ok, why);
 }
 
-/* Checks that the regex v matches in the content; else appends to why. */
+/* Checks that the regex v matches in the content; if not, appends the reason to why. */
 static int run_regex(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
                      struct err *e) {
     enum re_answer r;
@@ -101,7 +103,8 @@ static const char *unfence(const char *s, size_t *n) {
     return nl;
 }
 
-/* Checks that the content is JSON that satisfies the schema v; else appends to why. */
+/* Checks that the content is JSON that satisfies the schema v; if not, appends the reason to
+ * why. */
 static int run_json(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
                     struct err *e) {
     size_t n;

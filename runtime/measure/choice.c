@@ -79,7 +79,8 @@ static int score_choice(struct scorer *p, const struct choice_task *t, int i, in
     return fault_check(p->s, score, 1, seq, t->end[i], e);
 }
 
-/* Scores each choice of a task. *pick: the best one; *greedy: the right one is also greedy. */
+/* Scores each choice of a task. *pick: index of the best one. *greedy: whether greedy decoding
+ * yields the right one. */
 static int score_task(struct scorer *p, const struct choice_task *t, double *score, int *pick,
                       bool *greedy, struct err *e) {
     struct seq *branch = NULL;

@@ -80,7 +80,7 @@ struct input {
     int64_t n_max;
 };
 
-/* Returns whether task i of n is among the in->n_max evenly spread ones; n_max <= 0: all. */
+/* Returns whether task i of n is among the in->n_max evenly spaced ones; n_max <= 0: all tasks. */
 static bool is_wanted(const struct input *in, int64_t i, int64_t n) {
     if (in->n_max <= 0 || in->n_max >= n) return true;
     return i * in->n_max / n != (i + 1) * in->n_max / n;
@@ -149,7 +149,7 @@ static int csv_fields(char *p, char *field[], int max) {
     }
 }
 
-/* Adds the task of a CSV line with fields f; changes f[1]. */
+/* Adds the task of a CSV line with fields f; modifies f[1]. */
 static int winogrande_task(const struct input *in, struct choice_tasks *c, char *f[5],
                            const char *what, struct err *e) {
     char *blank = strchr(f[1], '_');
@@ -259,7 +259,7 @@ static int binary_task(const struct input *in, struct cursor at, struct choice_t
     return rc;
 }
 
-/* Reads tasks through the table of offsets at the start of the file. */
+/* Reads tasks using the table of offsets at the start of the file. */
 static int read_binary(const struct input *in, struct choice_tasks *c, struct err *e) {
     struct cursor head = {in->text, in->len};
     uint32_t n = 0, off = 0;

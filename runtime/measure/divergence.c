@@ -92,7 +92,7 @@ static const struct kld_key kld_keys[] = {
 };
 #undef K
 
-/* Returns whether the result is for reading, not for programs. */
+/* Returns whether the output is for people rather than programs. */
 static bool for_people(const struct run *x) {
     return x->o->for_people;
 }
@@ -103,21 +103,21 @@ static double shown(const struct run *x, const char *key, double v) {
     return v < 0 && for_people(x) && strstr(key, "kld") ? 0 : v;
 }
 
-/* Returns number i of kld_keys for candidate j. */
+/* Returns the value of kld_keys[i] for candidate j. */
 static double kld_value(const struct run *x, int j, size_t i) {
     double v;
     memcpy(&v, (const char *)&x->k[j] + kld_keys[i].off, sizeof v);
     return shown(x, kld_keys[i].key, v);
 }
 
-/* Returns candidate i's numbers over the scored half of all windows. */
+/* Returns candidate i's results over the scored half of all windows. */
 static struct eval_group whole_group(const struct run *x, int i) {
     struct eval_group g;
     eval_kld_group(&x->r, i, -1, x->r.ctx / 2, x->r.ctx, &g);
     return g;
 }
 
-/* Returns whether the base file holds only the top tokens and samples of the rest. */
+/* Returns whether the base file holds only the top tokens and a sample of the others. */
 static bool is_sampled(const struct run *x) {
     return x->a->base_file && kld_top_is(x->a->base_file);
 }
@@ -280,7 +280,7 @@ static void emit_pairs(struct emit *m, const struct run *x) {
         }
 }
 
-/* Adds how often each layer chooses the same experts as the base. */
+/* Adds how often each layer chooses the same experts as in the base. */
 static void emit_routing(struct emit *m, const struct run *x) {
     emit_table(m, "routing", "expert choices");
     emit_col(m, "model", model_title(x));
@@ -523,7 +523,7 @@ static int kld_save(struct work *w, const struct divergence_opts *o, struct emit
     return rc;
 }
 
-/* Returns ERR_USAGE unless exactly one kind of base is given and the rest fits it. */
+/* Returns ERR_USAGE unless exactly one kind of base is given and the other options suit it. */
 static int check_options(const struct divergence_opts *o, struct err *e) {
     const struct eval_args *a = &o->eval;
     if (!!a->base + !!a->base_file + !!a->save_base != 1)

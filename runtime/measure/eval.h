@@ -255,7 +255,7 @@ struct choice_answers {
     double **score; /* [n] mean log p of the scored tokens of each choice */
     double seconds;
 };
-/* Answers all tasks. keep: where results are cached, or NULL. Free *out after success. */
+/* Answers all tasks. keep: cache for results, or NULL. Free *out after success. */
 int eval_choices(struct session *s, const struct choice_tasks *c,
                  const struct results_cache_of *keep, struct choice_answers *out, struct err *e);
 void choice_answers_release(struct choice_answers *a);

@@ -41,7 +41,7 @@ struct kld_pos { /* arrays over all scored positions */
     float *noise; /* sampling variance of kld: compact base files only */
     int64_t n;
 };
-/* Allocates the scores of cap positions; ERR_SYS without memory. */
+/* Allocates scores for cap positions; ERR_SYS if memory runs out. */
 int kld_pos_init(struct kld_pos *p, int64_t cap, struct err *e);
 void kld_pos_release(struct kld_pos *p);
 /* Computes one position into slot i from the base's log-probabilities, the candidate's logits and
@@ -84,7 +84,7 @@ int route_init(struct route_log *l, const struct session *base, struct err *e);
 void route_release(struct route_log *l);
 /* Returns ERR_DATA if the MoE layers of s differ from the base's. */
 int route_check(const struct route_log *l, const struct session *s, struct err *e);
-/* Observes s, starting at position `at`. to: counts of a candidate, or NULL for the base. */
+/* Observes s, starting at position `at`. to: a candidate's counts, or NULL for the base. */
 void route_watch(struct route_log *l, struct session *s, int64_t at, struct eval_route *to);
 
 #endif

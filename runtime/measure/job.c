@@ -116,7 +116,7 @@ int eval_suite_read(struct suite *s, const char *path, struct err *e) {
     return suite_parse(s, t->data, default_text_len(t), t->name, e);
 }
 
-/* Reads the tasks of j->path; without a format, makes needle tasks from that text. */
+/* Reads the tasks of j->path or, if no format is given, makes needle tasks from that text. */
 static int make_tasks(const struct choice_job *j, const struct tok *tok, struct choice_tasks *out,
                       struct err *e) {
     char *text = NULL;

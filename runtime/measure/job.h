@@ -32,11 +32,11 @@ struct eval_loaded {
  * come from `a`. */
 int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e);
-/* Opens a model and a session of n_ctx tokens; on error, nothing is left open. */
+/* Opens a model and a session of n_ctx tokens; on error, leaves nothing open. */
 int eval_open_one(struct work *w, const struct eval_args *a, const char *path, int64_t n_ctx,
                   struct eval_loaded *l, struct err *e);
 void eval_close_one(struct eval_loaded *l);
-/* Encodes a text file with the model's tokenizer. ERR_DATA: it has none. */
+/* Encodes a text file with the model's tokenizer. ERR_DATA: the model has no tokenizer. */
 int eval_load_text(const struct model *m, const char *path, struct ids *ids, struct err *e);
 
 struct suite;

@@ -154,7 +154,7 @@ static const float *hidden_row(const struct work *w, int i, int64_t row) {
     return all + place_of(w, i, row) * session_model(s)->hp.d[HD_EMBD];
 }
 
-/* Returns whether candidate i needs no scores of the window in this slot. It may still run, if
+/* Returns whether candidate i needs no scores of the window in this slot. It may still run if
  * another one starts from its hidden states. */
 static bool is_kept(const struct work *w, int slot, int i) {
     return w->stop[i] || w->kept[slot * w->job->n_cand + i];
@@ -484,7 +484,7 @@ static int run_windows(struct work *w, int64_t c, int n, struct progress *prog, 
     return rc;
 }
 
-/* Returns the number of windows, starting with window c, that can run together; 0: nothing of
+/* Returns the number of windows, starting with window c, that can run together; 0: no part of
  * window c needs to run. */
 static int find_windows(struct work *w, int64_t c) {
     const struct eval_kld_run *o = w->out;
@@ -558,7 +558,7 @@ static int64_t share_chunks(const struct eval_kld_job *job, int64_t *n) {
     return total;
 }
 
-/* Copies whole windows of the domains' texts, fairly shared, to o->tokens. */
+/* Copies whole windows of the domains' texts to o->tokens, divided fairly among the domains. */
 static int take_windows(const struct eval_kld_job *job, struct eval_kld_run *o, struct err *e) {
     int64_t *n = xcalloc((size_t)job->n_domains + 1, sizeof *n), all = 0, unused;
     void *p = NULL;

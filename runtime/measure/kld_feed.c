@@ -197,7 +197,8 @@ static void hands(struct kld_feed *f, int i, struct err *e) {
     f->tap[i].e = e;
 }
 
-/* Feeds tokens [at, at + n) of a window to candidate i, from its first own block if it has one. */
+/* Feeds tokens [at, at + n) of a window to candidate i, starting at its first changed block if it
+ * shares the earlier ones. */
 static int feed_piece(struct kld_feed *f, int i, const int32_t *window, int64_t at, int64_t n,
                       struct err *e) {
     struct session *s = session_of(f, i);

@@ -144,7 +144,7 @@ static void best(const float *x, int32_t n_vocab, int32_t *h, int64_t n) {
     }
 }
 
-/* Returns an error if a logit is NaN or +infinity or all are -infinity; else sets *max. */
+/* Returns an error if a logit is NaN or +infinity or all are -infinity; otherwise sets *max. */
 static int check_row(const struct kld_top_w *w, const float *x, float *max, struct err *e) {
     *max = -INFINITY;
     if (w->i_row == w->z.n_rows)
@@ -282,7 +282,8 @@ const int32_t *kld_top_r_tokens(const struct kld_top_r *r) {
     return r->tokens;
 }
 
-/* Returns whether n stored tokens are in the vocabulary with log probabilities up to 0. */
+/* Returns whether n stored tokens are in the vocabulary and their log probabilities are at most
+ * 0. */
 static bool entries_ok(const uint8_t *id, const uint8_t *lp, int64_t n, int32_t n_vocab) {
     for (int64_t i = 0; i < n; i++) {
         float v = load_f32(lp + 4 * i);

@@ -39,7 +39,7 @@ void kept_release(struct kept_of *x);
 /* Stores a measurement's completed share under its name. kept_share returns it; 0: unknown, or k is
  * NULL. */
 void kept_put_share(struct results_cache *k, const char *name, double share);
-/* Returns the share recorded under `name`, in (0, 1]; 0: none. */
+/* Returns the share recorded under `name`, in (0, 1]; 0 if it is missing. */
 double kept_share(struct results_cache *k, const char *name);
 
 #endif

@@ -41,7 +41,8 @@ struct measure_pair {                   /* a minus b over the same samples */
 /* Returns the measure of b that has the same name, group, input and number of samples as `of`,
  * borrowed; NULL: none. */
 const struct measure *measures_match(const struct measures *b, const struct measure *of);
-/* Compares a - b by sample. verdict: 1 better, -1 worse, 0 not clear; of a against b. */
+/* Compares a - b by sample. verdict: 1 if a is better than b, -1 if worse, 0 if that is not
+ * clear. */
 void measure_compare(const struct measure *a, const struct measure *b, struct measure_pair *out);
 /* Computes mean (NaN without samples) and standard error (0 below two samples). */
 void measure_mean(const struct measure *m, double *mean, double *stderr_out);

@@ -194,7 +194,7 @@ int eval_logits_run(struct work *w, const struct eval_args *a, const char *model
 
 /* ---- drafts ---- */
 
-/* Adds the draft's acceptance. */
+/* Adds the acceptance of the draft. */
 static void emit_mtp(struct emit *m, const char *model, const struct eval_args *a,
                      const struct eval_mtp *r) {
     emit_str(m, "model", "model", model);

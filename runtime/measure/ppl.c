@@ -152,7 +152,7 @@ struct ppl_plan {
     int64_t window, step, first, last, n_chunks;
 };
 
-/* Plans windows and scored tokens. stride <= 0: disjoint windows, scored in the second half. */
+/* Plans windows and scored tokens. stride <= 0: disjoint windows whose second half is scored. */
 static int plan_windows(const struct session *s, int64_t n_ids, int64_t ctx, int64_t stride,
                         int64_t max_chunks, struct ppl_plan *p, struct err *e) {
     if (stride <= 0) {
@@ -188,7 +188,7 @@ static void show_progress(const struct ppl_run *p, struct progress *prog, uint64
     progress_update(prog, n_tokens);
 }
 
-/* Scores window c. Updates the progress after each chunk, since a long window takes minutes. */
+/* Scores window c. Updates the progress after each chunk, because a long window takes minutes. */
 static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const int32_t *chunk,
                   struct progress *prog, struct err *e) {
     for (int64_t at = 0; at < w->window; at += p->piece) {
@@ -218,7 +218,7 @@ static double *window_means(const struct ppl_run *p, int64_t n_chunks) {
 }
 
 /* Returns the number of windows, starting with window c, that can run together, and sets chunk[i]
- * to the start of window c + i. 0: window c is cached, and its numbers are now in p->nll. */
+ * to the start of window c + i. 0: window c is cached, and its results are now in p->nll. */
 static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struct ids *ids,
                         const struct results_cache_of *keep, int64_t c, const int32_t **chunk) {
     const int64_t n = w->last - w->first;
@@ -235,8 +235,8 @@ static int find_windows(struct ppl_run *p, const struct ppl_plan *w, const struc
     return count;
 }
 
-/* Runs `count` windows, starting with window c, and caches their numbers. chunk [count]: the tokens
- * of each. */
+/* Runs `count` windows, starting with window c, and caches their results. chunk [count]: their
+ * tokens. */
 static int run_windows(struct ppl_run *p, const struct ppl_plan *w, int64_t c, int count,
                        const int32_t **chunk, const struct results_cache_of *keep,
                        struct progress *prog, struct err *e) {

@@ -62,7 +62,7 @@ static char *text_key(const struct suite_job *j, const struct ids *ids) {
     return input_key(j, (const char *)ids->v, (size_t)ids->n * sizeof *ids->v, more);
 }
 
-/* Adds the measure ln_ppl, with one sample per window; key: hash of the input. */
+/* Adds the measure ln_ppl with one sample per window; key: hash of the input. */
 static int run_ppl(struct suite_job *j, struct session *s, const struct ids *ids, const char *group,
                    const char *key, struct err *e) {
     struct eval_ppl r;
@@ -88,7 +88,7 @@ static void window_means(struct suite_job *j, const struct eval_kld_run *r, cons
     }
 }
 
-/* Adds the measures ln_ppl and kld against the base, with one sample per window. */
+/* Adds the measures ln_ppl and kld against the base with one sample per window. */
 static int run_kld(struct suite_job *j, struct session *s, struct session *base,
                    const struct ids *ids, const char *group, const char *key, struct err *e) {
     const struct eval_domain d = {.name = group, .ids = ids->v, .n_ids = ids->n};
@@ -141,7 +141,7 @@ out:
 
 /* ---- suites, tasks ---- */
 
-/* Adds the share of passed cases of one tool-calling file. */
+/* Adds the share of passed cases in one tool-calling file. */
 static int run_suite(struct suite_job *j, const char *path, struct err *e) {
     struct suite s;
     struct suite_answers r;
@@ -166,7 +166,7 @@ static int run_suite(struct suite_job *j, const char *path, struct err *e) {
     return rc;
 }
 
-/* Adds the share of right answers of one file of choices or needles. */
+/* Adds the share of correct answers in one file of choices or needles. */
 static int run_tasks(struct suite_job *j, const struct choice_job *cj, struct err *e) {
     struct choice_tasks t;
     struct choice_answers r;

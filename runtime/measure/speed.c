@@ -44,7 +44,8 @@ static void bw_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
-/* Returns the memory bandwidth of reading in GB/s; 0: memory is short. */
+/* Returns the bandwidth of reading memory in GB/s; 0 if there is too little memory to measure
+ * it. */
 static double measure_bandwidth(struct pool *p) {
     uint64_t avail = buf_available();
     int64_t n_chunks = BW_BYTES / BW_CHUNK;
@@ -87,7 +88,7 @@ double eval_session_bandwidth(const struct session *s, struct pool *p) {
     return device ? (double)device * 1e-9 : eval_bandwidth(p);
 }
 
-/* Returns how many bytes of a weight are read per token. */
+/* Returns how many bytes of a weight are read for each token. */
 static double weight_bytes(const struct session *s, const struct gr_use *u) {
     const struct weight *w = model_weight(s->m, u->w);
     if (u->role == USE_ROWS) return (double)w->row_bytes;
@@ -115,14 +116,14 @@ struct speed_run {
     const struct results_cache_of *keep; /* repetitions of an earlier run */
 };
 
-/* Sets *sec to the time of one repetition, in seconds. */
+/* Runs the prompt test once and sets *sec to its time in seconds. */
 static int rep_pp(const struct speed_run *r, double *sec, struct err *e) {
     double t = progress_now_s();
     TRY(session_step(r->s, r->ids, r->pp, r->logits, e));
     *sec = progress_now_s() - t;
     return 0;
 }
-/* Generates r->tg tokens one by one; *sec: the time this took. */
+/* Generates r->tg tokens one by one and sets *sec to the time in seconds. */
 static int rep_tg(const struct speed_run *r, double *sec, struct err *e) {
     double t = progress_now_s();
     struct session_best best; /* fetched for each token, as in `hone run` */

@@ -130,7 +130,6 @@ void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, in
     p->prob_q[i] = prob_q;
 }
 
-/* Orders doubles, for qsort. */
 static int cmp_double(const void *a, const void *b) {
     double x, y;
     memcpy(&x, a, sizeof x);
@@ -166,7 +165,7 @@ static void stat_kld(struct kld_pos *p, struct eval_kld *o) {
     o->max_kld = s[n - 1];
 }
 
-/* Computes perplexities of both models, their ratio and its standard error. */
+/* Computes the perplexities of both models, their ratio, and its standard error. */
 static void stat_ppl(const struct kld_pos *p, struct eval_kld *o) {
     int64_t n = p->n;
     double mq, mp, uq, up, cov = 0;

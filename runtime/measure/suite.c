@@ -24,7 +24,7 @@ void suite_checks(struct buf *out) {
 
 /* ---- reading ---- */
 
-/* Returns the expected call of a case, from either of the two places; NULL: none. */
+/* Returns the expected call of a case from either of its two places; NULL: missing. */
 static const struct json *find_expect(const struct json *c) {
     const struct json *x = json_get(c, "expect");
     return x ? x : json_get(json_get(c, "checks"), "tool_call");
@@ -96,7 +96,7 @@ static int check_checks(const struct suite_case *c, const char *what, struct err
     return rc;
 }
 
-/* Parses one line into c. line: kept, not copied; what: its name in errors. */
+/* Parses one line into c. line is kept, not copied; what: its name for errors. */
 static int read_case(struct suite_case *c, const char *line, size_t len, const char *what,
                      struct err *e) {
     TRY(json_parse(&c->json, line, len, what, e));

@@ -154,7 +154,7 @@ static int generate_calls(struct session *s, const struct suite_plan *p, int i, 
     return rc;
 }
 
-/* Generates (or takes from the cache) and judges the answer to case i. */
+/* Generates the answer to case i, or takes it from the cache, and judges it. */
 static int answer_case(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
                        const struct results_cache_of *keep, struct suite_answers *out,
                        struct err *e) {

@@ -44,7 +44,7 @@ static struct accuracy accuracy_of(const struct choice_tasks *t, const struct ch
     return r;
 }
 
-/* Adds accuracy, its error and chance; needle: also answers without choices. */
+/* Adds accuracy, its error, and chance level; needle: also answers that name no choice. */
 static void emit_accuracy(struct emit *m, const struct accuracy *r, bool needle) {
     emit_i64(m, "n_tasks", "tasks", r->n);
     emit_num(m, "accuracy", "accuracy", r->rate, 4);
@@ -78,7 +78,7 @@ static void emit_groups(struct emit *m, const struct choice_tasks *t,
     }
 }
 
-/* Adds the base's accuracy and the tasks that only one of both got right. */
+/* Adds the base's accuracy and the tasks that only one of the two got right. */
 static void emit_base(struct emit *m, const char *name, const struct choice_tasks *t,
                       const struct choice_answers *a, const struct choice_tasks *tb,
                       const struct choice_answers *b) {

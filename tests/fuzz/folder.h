@@ -25,7 +25,7 @@ static inline void fuzz_dir_end(void) {
     }
     rmdir(fuzz_dir);
 }
-/* Creates the folder on the first call; `names` lists all files that will ever be in it. */
+/* Creates the folder on the first call. `names` lists all files that it will ever contain. */
 static inline void fuzz_dir_begin(const char *const *names) {
     if (fuzz_dir[0]) return;
     snprintf(fuzz_dir, sizeof fuzz_dir, "%s/fuzz-XXXXXX",
@@ -41,7 +41,8 @@ static inline void fuzz_dir_put(const char *name, const uint8_t *data, size_t n)
     if (fd < 0 || write(fd, data, n) != (ssize_t)n) abort();
     close(fd);
 }
-/* Gives every file the bytes up to the next zero byte, and the last one all the rest. */
+/* Writes to each file the bytes up to the next zero byte, and to the last one all remaining
+ * bytes. */
 static inline void fuzz_dir_fill(const uint8_t *data, size_t size) {
     for (int i = 0; fuzz_names[i]; i++) {
         const uint8_t *nul = size && fuzz_names[i + 1] ? memchr(data, 0, size) : NULL;

@@ -73,7 +73,7 @@ static void way_out(const struct gram_state *s, const struct buf *text) {
     ids_release(&way);
 }
 
-/* Writes a random text; false: it did not end soon. */
+/* Writes a random text; returns false if it did not end soon. */
 static bool walk(struct grammar *g, struct buf *out) {
     uint32_t bits[9];
     struct err e;

@@ -199,8 +199,8 @@ static void test_types(void) {
     }
 }
 
-/* Compares activation blocks: those of ref with the rule, those of the other ISAs with ref, byte
- * for byte. */
+/* Compares activation blocks: those of ref with the rule, and those of the other ISAs with ref,
+ * byte for byte. */
 static void check_q8(const uint8_t *a, const float *x, int64_t n, enum qtype t) {
     for (int64_t b = 0; b < n / 32 && t != QT_Q8_K; b++) {
         const uint8_t *p = a + b * qtype_info(t)->block_bytes;

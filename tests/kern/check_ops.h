@@ -287,9 +287,10 @@ static void test_short_conv(void) {
     }
 }
 
-/* Mamba: random numbers of the usual magnitude, compared with the recurrence in double, all at once
- * and in two pieces; rows outside [j0, j1) must not change. A state is a sum of n_tok terms, an
- * output one of n; the errors of exp enter every term. */
+/* Returns log(1 + e^x). The tests of Mamba below use random numbers of the usual magnitude and
+ * compare with the recurrence in double, all at once and in two pieces; rows outside [j0, j1) must
+ * not change. A state is a sum of n_tok terms, an output one of n; the errors of exp enter every
+ * term. */
 static double softplus_(double x) {
     return x > 20 ? x : log1p(exp(x));
 }

@@ -16,7 +16,7 @@ struct dev {
     int n_bufs;
 };
 
-/* Opens a device; false: no device to test on. */
+/* Opens a device; returns false if there is no device to test on. */
 static inline bool dev_open(struct dev *d) {
     struct err e;
     memset(d, 0, sizeof *d);

@@ -102,7 +102,7 @@ static struct enc_cuda_rows on_device(struct dev *d, const struct trial *t, cons
     };
 }
 
-/* x, imp: filled by fill(). */
+/* Compares the rows that the device and the CPU encode; fill() filled x and imp. */
 static void same_rows(struct dev *d, const struct trial *t, const float *x, const float *imp) {
     static uint8_t want[ROWS * MOST * 2], got[ROWS * MOST * 2];
     const uint64_t row = qtype_row_bytes(t->type, t->k);

@@ -60,7 +60,7 @@ struct latent_case {
     enum qtype k, v;
     int64_t heads, turned, rank, pos, n_tok;
 };
-/* Returns rows as read back from the cache. */
+/* Returns the rows as read back from the cache. */
 static float *rounded(enum qtype type, const float *x, int64_t rows, int64_t n, bool is_value) {
     const struct kv_type *t = kv_type_of(type);
     float *out = xcalloc((size_t)(rows * n), sizeof *out);

@@ -207,7 +207,7 @@ static void test_activations(struct dev *d) {
     }
 }
 
-/* Compares other routers with their formulas in models/ops.def, in double. */
+/* Compares other routers with their formulas in models/ops.def, computed in double. */
 static void router_case(struct dev *d, int score, int n_experts, int n_used, int groups, int top,
                         bool keep, bool prefers) {
     enum { TOKENS = 5 };

@@ -40,7 +40,7 @@ struct attn_case {
     int32_t n[SEQS], pos[SEQS]; /* rows of the pass, positions before it */
 };
 
-/* Appends keys and values of all sequences in one pass, and again with the rows of the second
+/* Appends keys and values of all sequences in one pass, then again with the rows of the second
  * pass. */
 static void fill(struct dev *d, const struct attn_case *c, struct cu_attn *a, struct cu_seg *seg) {
     struct err e;

@@ -20,7 +20,7 @@
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
-/* Converts a folder to `out` as F32 and opens it; NULL: failed. */
+/* Converts a folder to `out` as F32 and opens it; NULL on failure. */
 static inline struct model *golden_open(const char *folder, const char *out) {
     struct err e = {0};
     struct convert_opts o = {.src = folder, .out = out, .type = "f32", .overwrite = true};

@@ -35,8 +35,9 @@ static struct session *open_session(int64_t n_ctx) {
     return s;
 }
 
-/* Logits agree within 5e-4 (tests/unit/test_session.c). A log-probability, the difference of a
- * logit and a log-sum-exp, therefore agrees within 1e-3, and so does a mean of them. */
+/* Checks the scores of one format. Logits agree within 5e-4 (tests/unit/test_session.c). A
+ * log-probability, the difference of a logit and a log-sum-exp, therefore agrees within 1e-3, and
+ * so does a mean of them. */
 static void check_format(const char *format, const char *file) {
     struct choice_tasks c;
     struct choice_answers a;

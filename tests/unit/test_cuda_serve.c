@@ -57,7 +57,7 @@ static void look_away(void *ud, const float *logits, int64_t n_vocab) {
 /* How an answer is drawn. The best logits suffice for the first N_FEW ways, not for the others. */
 enum how { GREEDY, SAMPLED, GOES_ON, PENALIZED, N_FEW, PROBABLE = N_FEW, BIASED, FREE, N_HOW };
 
-/* all: the logits are observed, so all of them are downloaded. */
+/* Submits a request. all: the logits are observed, so all of them are downloaded. */
 static void submit(struct sched *c, struct request *r, enum how how, int n_prompt, uint64_t seed,
                    bool all) {
     static const struct sample_opts greedy = {.temp = 0, .top_p = 1},

@@ -269,7 +269,7 @@ static void test_split(void) {
     free(want);
     emu_devices(1, NULL);
 }
-/* Tests packed gate and up with down in file order; then all packed, with two types. */
+/* Tests packed gate and up with down in file order, then all of them packed, with two types. */
 static void test_packed(void) {
     struct model *m = synthetic("Q8_0", 256, 32, 2);
     same(m, ACT_Q8, "Q8_0, 32 values inside");

@@ -233,7 +233,8 @@ static void count_or_die(int step) {
     if (n_steps++ == kill_at) raise(SIGKILL);
 }
 
-/* Edits in a child process that is killed before its i-th step. Returns whether it finished. */
+/* Edits in a child process that is killed before its i-th step. Returns whether the edit
+ * finished. */
 static bool child_edit(int i, size_t n_text) {
     fflush(NULL);
     pid_t pid = fork();

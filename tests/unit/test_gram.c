@@ -140,7 +140,7 @@ static void test_rules(void) {
     }
 }
 
-/* Checks that prefixes that cannot be completed are never allowed. */
+/* Checks that a prefix is never allowed if it cannot be completed. */
 static void test_dead_ends(void) {
     static const struct {
         const char *schema, *begins;
@@ -273,7 +273,7 @@ static int choose(struct walk *w) {
     return -1;
 }
 
-/* Writes a random text; false: it did not end soon. */
+/* Writes a random text; returns false if it did not end soon. */
 static bool walk(struct walk *w, struct grammar *g) {
     struct gram_state *s = gram_begin(g);
     const int end = w->v->n - 1;
@@ -538,8 +538,8 @@ static void test_harm(void) {
     grammar_free(g);
 }
 
-/* Tests numbers followed by text that resembles the bound itself, and references that work
- * regardless of their position. */
+/* Tests numbers followed by text that resembles the bound itself, and references that work wherever
+ * they are. */
 static void test_bounds_and_references(void) {
     static const char open[] = "{\"type\": \"number\", \"exclusiveMinimum\": 0.05, "
                                "\"exclusiveMaximum\": 1}";

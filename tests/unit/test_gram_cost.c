@@ -17,7 +17,7 @@
 static struct gram_vocab *bytes;
 static struct err e;
 
-/* Appends s n times, each time with '#' replaced by its number. */
+/* Appends s n times, replacing '#' by the number of the copy. */
 static void times(struct buf *b, const char *s, int n) {
     for (int i = 0; i < n; i++)
         for (const char *p = s; *p; p++)

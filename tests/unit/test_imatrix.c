@@ -312,7 +312,7 @@ static void test_goes_on(void) {
     imat_release(&whole);
 }
 
-/* Checks mean, entropy and share of a hand-made entry: v = 1, 1, 1, 5. */
+/* Checks mean, entropy and share of an entry computed manually: v = 1, 1, 1, 5. */
 static void test_statistics_by_hand(void) {
     struct imat m;
     struct imat_stats s;

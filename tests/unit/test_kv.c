@@ -112,7 +112,8 @@ static void test_as_llama(void) {
         }
 }
 
-/* Makes a round trip through type t; returns its input and output, rotated if the type is. */
+/* Makes a round trip through type t and returns its input and output, which are rotated if the type
+ * rotates. */
 static void trip(const struct kv_type *t, const float *x, float *in, float *out, int64_t n,
                  bool is_value) {
     uint8_t *row = xmalloc((size_t)t->row_bytes(t, n) + 16);

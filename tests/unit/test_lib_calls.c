@@ -16,8 +16,8 @@ static const char micro[] = "tests/golden/models/qwen35moe";
 static const char text[] = "tests/golden/tiny-qwen35moe/self_eval.txt";
 static char model[256], small[256];
 
-/* Returns whether a member always differs: times, the caller's name, and files that each writes
- * separately. */
+/* Returns whether a member always differs: times, the caller's name, and the files that each side
+ * writes separately. */
 static bool differs_always(const char *name) {
     static const char *const part[] = {"second", "_s",        "per_s",  "ns_per", "threads",
                                        "first",  "rate",      "time",   "path",   "speed",

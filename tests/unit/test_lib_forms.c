@@ -57,7 +57,7 @@ static bool one_of(const char *list, const char *name) {
     }
 }
 
-/* Appends the places of an option, `call`: field. Returns their number. */
+/* Appends the places of an option as `call`: field, and returns their number. */
 static int places(const struct known *o, struct buf *out) {
     int n = 0;
     for (int k = 0; form_list(k); k++)

@@ -26,8 +26,8 @@ static bool same(struct jval want, struct jval got) {
                                   jv_eqs(chat_member(want, "error"), chat_member(got, "error")));
 }
 
-/* Checks that built-in templates, written from scratch, render like the manually repaired official
- * ones. */
+/* Checks that a built-in template, written from scratch, renders like the manually repaired
+ * official one. */
 static void own(const char *path, const char *like) {
     size_t n_src, n_sc, n_want;
     char *src = NULL, *sc = read_text(".", "scenarios", ".json", &n_sc);

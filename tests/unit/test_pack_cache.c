@@ -78,7 +78,7 @@ static bool same(const struct logits *a, const struct logits *b) {
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 /* Counts the names in the folder that end with `with`. path: NULL, or receives the path of the last
- * one other than `except`. */
+ * such file other than `except`. */
 static int find(const char *with, const char *except, char *path) {
     struct io_names l = {0};
     struct err e;
@@ -177,7 +177,7 @@ static void test_copies(void) {
     unlink(copy);
 }
 
-/* Tests a seal with different contents: the rows are compared and found right. */
+/* Tests a seal with different contents: the rows are compared and found to be correct. */
 static void test_seals(void) {
     static const char *const text[] = {"", "hone pack seal 1\n", "hone pack seal 1\nrows 1 2 3 4\n",
                                        "hone pack seal 1\nrows 1 2 3 4\nmodel x\ncheck y\n"};

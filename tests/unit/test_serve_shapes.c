@@ -53,7 +53,7 @@ static void check_answer(const char *what, const struct ask *a, int status, cons
         CHECK_FAIL("%s: %s", what, a->conv);
 }
 
-/* Sends the body of a line "API BODY". */
+/* Sends the body of a line "API BODY" and checks the answer. */
 static void check_block(const char *what, char *line, const char *want) {
     char *body = strchr(line, ' ');
     const struct api *api = NULL;

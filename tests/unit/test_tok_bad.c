@@ -78,7 +78,7 @@ static void test_bad_json(void) {
 
 #define ADD(id, text, strip) "{\"id\":" id ",\"content\":\"" text "\",\"" strip "\":true}"
 #define SPACES "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\\u0120\":1,\"\\u010a\":2},\"merges\":[]"
-/* Tests tokens within white space that another token strips. Ids: the tokenizers library 0.23.3. */
+/* Tests tokens inside white space that another token strips. Ids: the tokenizers library 0.23.3. */
 static void test_taken_space(void) {
     static const struct {
         const char *text, *want[3];

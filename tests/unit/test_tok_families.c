@@ -118,7 +118,7 @@ static void compare(const struct family *f, const struct tok *t, const char *fro
     CHECK(n_texts >= 50); /* the others contain characters without a token */
 }
 
-/* Uses the family's own strings instead of the common ones, which are returned. */
+/* Replaces the common strings by the family's own and returns the common ones. */
 static struct strs swap_strings(const struct family *f) {
     struct strs common = strings, own = {0};
     const struct json *list = json_get(f->root, "strings");

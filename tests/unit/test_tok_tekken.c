@@ -71,7 +71,7 @@ static void test_ids_equal_mistral_common(void) {
     free(p);
 }
 
-/* Makes a copy of the golden Mistral folder with tokenizer.json replaced by tekken.json. */
+/* Creates a copy of the golden Mistral folder with tokenizer.json replaced by tekken.json. */
 static const char *folder(void) {
     static const char *const from[][2] = {{"tests/golden/models/mistral", "config.json"},
                                           {"tests/golden/models/mistral", "model.safetensors"},

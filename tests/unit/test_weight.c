@@ -275,7 +275,7 @@ struct worker {
     int rc;
 };
 
-/* Opens sessions with a separate pool, independent of the other threads. */
+/* Opens sessions in its own pool, independent of the other threads. */
 static void *work(void *arg) {
     struct worker *w = arg;
     struct ctx c;

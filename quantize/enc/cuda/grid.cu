@@ -57,8 +57,8 @@ CU_DEV struct grid_how how_of(const struct wave &w) {
     return h;
 }
 
-/* Computes the search weights for the conventional search or for the current mode, eight threads
- * per super-block. `fresh`: no search has produced a result yet. */
+/* Computes the search weights for the conventional search or for the current mode, with eight
+ * threads per super-block. `fresh`: no search has produced a result yet. */
 CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct wave) w, bool conventional, bool fresh) {
     CU_SHARED(float, room_x, [GROUPS][LANES_ROOM]);
     CU_SHARED(float, room_w, [GROUPS][LANES_ROOM]);
@@ -191,7 +191,7 @@ bool enc_cuda_grid_can(enum qtype t) {
 struct parts {
     uint64_t super, job, y, all;
 };
-/* Returns the offsets of the parts of the work memory for n rows of k values. */
+/* Returns the offsets of the work memory's parts for n rows of k values. */
 static struct parts parts_of(enum search search, int64_t n, int64_t k) {
     const uint64_t in_wave = (uint64_t)min_i64(n * (k / QK), WAVE);
     struct parts p;
@@ -236,7 +236,7 @@ static struct wave wave_of(const struct enc_cuda_rows *a, const struct parts *p)
     return w;
 }
 
-/* Returns the CUDA blocks for n items, `per` to a block. */
+/* Returns the number of CUDA blocks for n items, `per` to a block. */
 static unsigned blocks_for(int64_t n, int per) {
     return (unsigned)div_up(n, per);
 }

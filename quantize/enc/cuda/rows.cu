@@ -135,7 +135,7 @@ static const struct finish {
 #undef ROW
 };
 
-/* Returns the row of a type; NULL: not supported here. */
+/* Returns the table row of a type; NULL: not supported on the GPU. */
 static const struct finish *finish_of(enum qtype t) {
     for (size_t i = 0; i < sizeof finishes / sizeof finishes[0]; i++)
         if (finishes[i].type == t) return &finishes[i];
@@ -146,8 +146,8 @@ bool enc_cuda_can(enum qtype t) {
     return finish_of(t) || enc_cuda_grid_can(t);
 }
 
-/* Returns the scratch needed, in bytes: the raw blocks, a second set to compare with, and one float
- * per row. */
+/* Returns the size of the scratch in bytes: the raw blocks, a second set to compare with, and one
+ * float per row. */
 uint64_t enc_cuda_work(enum qtype t, enum search search, int64_t n, int64_t k) {
     const uint64_t blocks = (uint64_t)(n * (k / qtype_info(t)->block_elems));
     if (enc_cuda_grid_can(t)) return enc_cuda_grid_work(search, n, k);
@@ -179,7 +179,7 @@ static struct rows_job job_of(const struct enc_cuda_rows *a) {
     return j;
 }
 
-/* Returns the CUDA blocks for this number of groups of lanes. */
+/* Returns the number of CUDA blocks for this number of groups of lanes. */
 static unsigned blocks_for(int64_t groups) {
     return (unsigned)div_up(groups, GROUPS);
 }

@@ -188,7 +188,7 @@ static struct sums span_sums(const struct job *j, const struct work *w, int64_t 
     return (struct sums){j->s->att_part + row * w->vd, j->s->att_row + row};
 }
 
-/* Copies the tile's queries to w->q, scaled and rotated as the cache's types need. */
+/* Copies the tile's queries to w->q, scaled and rotated as the cache's types require. */
 static void load_queries(const struct job *j, const struct work *w) {
     for (int64_t r = 0; r < w->rows; r++) {
         const float *q = row_of(j, w, j->n->src[0], r, w->hd);
@@ -237,7 +237,7 @@ static void soften(const struct job *j, const struct work *w, const struct sums 
 static int64_t key_pos(const struct job *j, const struct work *w, int64_t i) {
     return w->x->keys ? (int64_t)w->x->keys[w->head * j->top + i] : i;
 }
-/* Decodes nk keys, starting at number k0, and the latent rows into w->block, next to each other. */
+/* Decodes nk keys, starting at key k0, and the latent rows into w->block, next to each other. */
 static void load_latent(const struct job *j, const struct work *w, int64_t k0, int64_t nk) {
     const struct kv_slot *kv = j->kv;
     const struct kern *kern = &j->s->kern;

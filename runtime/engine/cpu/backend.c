@@ -12,7 +12,7 @@
 #include "base/progress.h"
 #include "runtime/engine/exec.h"
 
-/* Allocates n elements, sets the pointer at out_ptr and counts the bytes for the session. */
+/* Allocates n elements, sets the pointer at out_ptr, and adds the bytes to the session's total. */
 static int alloc_counted(struct session *s, void *out_ptr, int64_t n, size_t size, const char *what,
                          struct err *e) {
     void *p = NULL;
@@ -48,7 +48,7 @@ struct sizes {
     int64_t act_blocks;
 };
 
-/* Raises the sizes of work buffers as products with w require. */
+/* Raises the sizes of the work buffers to those needed for products with w. */
 static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     int64_t k = s->g->weight[w].ne[0];
     z->panel = max_i64(z->panel, exec_panel_rows(k) * k);
@@ -62,7 +62,7 @@ static void size_weight(const struct session *s, struct sizes *z, gr_w w) {
     }
 }
 
-/* Raises the sizes of work buffers as the graph's operations require. */
+/* Raises the sizes of the work buffers to those needed for the graph's operations. */
 static void size_nodes(const struct session *s, struct sizes *z) {
     const struct graph *g = s->g;
     for (int i = 0; i < g->facts.n_uses; i++) {
@@ -95,7 +95,7 @@ static void size_nodes(const struct session *s, struct sizes *z) {
     }
 }
 
-/* Allocates the buffers of routed experts; nothing for models without. */
+/* Allocates the buffers of routed experts; nothing for models without experts. */
 static int alloc_moe(struct session *s, const struct sizes *z, struct err *e) {
     struct moe_bufs *b = &s->moe;
     int64_t n = s->o.n_ubatch, pairs = n * z->used;
@@ -220,7 +220,7 @@ static int cpu_pass(struct session *s, float *hidden, float *logits, struct err 
     return rc;
 }
 
-/* Copies n rows of the last pass's hidden values, from output row `first` on. */
+/* Copies n rows of the last pass's hidden values, starting at output row `first`. */
 static int cpu_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
     const int64_t d = s->g->reg_width[s->g->hidden_out];
     (void)e;

@@ -221,7 +221,7 @@ static void in_turn_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++)
         for (int k = 0; k < j->n; k++) j->fn[k](&j->job[k], t, t + 1, worker);
 }
-/* Appends a node to those that one task runs in turn on its tokens. */
+/* Appends a node to those that one task runs one after another on its tokens. */
 static void add_in_turn(struct in_turn *j, struct session *s, const struct gr_node *n,
                         const float *w, pool_fn fn) {
     j->job[j->n] = (struct job){s, n, w, s->g->reg_width[n->dst]};

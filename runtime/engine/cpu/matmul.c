@@ -54,7 +54,8 @@ void exec_acts(struct session *s, struct acts *a, const struct weight *w, const 
     a->q = s->qbuf[buf];
 }
 
-/* Multiplies rows [r0, r1) of the matrix `mat` by all rows of a; out[t * ldo] begins row t. */
+/* Multiplies rows [r0, r1) of the matrix `mat` by all rows of a; out[t * ldo] is the start of row
+ * t. */
 static void rows_dot(const struct session *s, const struct weight *w, const uint8_t *mat,
                      int64_t r0, int64_t r1, const struct acts *a, float *out, int64_t ldo) {
     const struct kern_ops *op = &s->kern.op[w->type];

@@ -147,7 +147,7 @@ static void gather_range(void *ctx, int64_t t0, int64_t t1, int worker) {
                (size_t)j->d * sizeof *j->x);
 }
 
-/* Does the same as gather_range with the rounded (packed) rows. */
+/* Does the same as gather_range for the rounded (packed) rows. */
 static void gather_rounded(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
@@ -328,9 +328,9 @@ static void show_rows(const struct job *j, gr_w w, const float *x, int64_t ld, b
     }
 }
 
-/* Returns the weight rows per task (exec_task_rows). The number of rows per expert matters: a
- * hundred tokens are few when they are spread over 256 experts. A task's results must also fit in
- * its scratch. */
+/* Returns the number of weight rows per task (exec_task_rows). What matters is the number of rows
+ * per expert: a hundred tokens are few if they are spread over 256 experts. A task's results must
+ * also fit in its scratch. */
 static int64_t task_rows(const struct job *j, const struct weight *w, uint64_t row_bytes,
                          int64_t n_rows) {
     int64_t most = 1;

@@ -16,7 +16,7 @@ struct job {
     int64_t group, w_group;
 };
 
-/* Normalizes a group of values x into y; `at`: offset of its factors in the weight and bias. */
+/* Normalizes a group of values x into y; `at`: offset of its factors in weight and bias. */
 static void norm_one(const struct job *j, const float *x, float *y, int64_t at) {
     const int64_t n = j->group;
     double mean = 0, var = 0;

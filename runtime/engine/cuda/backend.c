@@ -18,12 +18,12 @@ enum { MIN_KEYS_PER_PART = 64 };
 
 /* ---- memory ---- */
 
-/* Returns whether caches of the type can be on a device. */
+/* Returns whether caches of the type can be on a GPU. */
 static bool has_kv_type(const struct kv_type *t) {
     return (t->flags & KV_ON_CUDA) != 0;
 }
 
-/* Returns an error unless devices support the cache's types. */
+/* Returns an error unless GPUs support the cache's types. */
 static int check_kv(const struct session *s, struct err *e) {
     for (int i = 0; i < s->cache.kv.n_slots; i++) {
         const struct kv_slot *c = &s->cache.kv.slot[i];
@@ -79,7 +79,7 @@ static int alloc_all(struct session *s, struct err *e) {
     return 0;
 }
 
-/* Returns the maximum number of parts into which a head's keys are split to occupy all SMs. */
+/* Returns the maximum number of parts to split a head's keys into, so that all SMs are busy. */
 static int64_t choose_splits(const struct cuda *d) {
     const struct session *s = d->s;
     int64_t most = 1;
@@ -131,7 +131,7 @@ static uint64_t cuda_bandwidth(const struct session *s) {
     return exec_cuda_head(s)->info.bandwidth;
 }
 
-/* Returns whether a device ran out of memory since it was opened. */
+/* Returns whether a device has run out of memory since it was opened. */
 static bool cuda_was_full(const struct session *s) {
     const struct cuda_set *all = s->dev;
     bool full = false;
@@ -338,7 +338,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     return s->now.best ? exec_cuda_take_best(d, 0, s->now.best, e) : 0;
 }
 
-/* Downloads n rows of the last pass's hidden values, from output row `first` on. */
+/* Downloads n rows of the last pass's hidden values, starting at output row `first`. */
 static int cuda_rows(struct session *s, int64_t first, int64_t n, float *hidden, struct err *e) {
     const struct cuda *d = exec_cuda_head(s);
     const int64_t w = s->g->reg_width[s->g->hidden_out];
@@ -362,7 +362,7 @@ static int cuda_hand(struct session *s, int64_t row, int64_t n, struct session *
                    (uint64_t)(n * w) * sizeof(float), e);
 }
 
-/* Allocates main memory that the device copies fast from and to. */
+/* Allocates main memory that the device can copy to and from fast. */
 static int cuda_host_new(struct session *s, void **out, uint64_t n_bytes, const char *what,
                          struct err *e) {
     return cu_host_new(out, exec_cuda_head(s)->ctx, n_bytes, what, e);

@@ -9,7 +9,8 @@
 #include "models/arch.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* Returns the tensor of weight w or else of the one that replaces it; NULL: neither exists. */
+/* Returns the tensor of weight w or, if that is missing, of the weight that replaces it; NULL:
+ * neither exists. */
 static const struct gguf_tensor *find_weight(const struct gguf *f, const struct graph *g, gr_w w) {
     const struct gguf_tensor *t = gguf_find_tensor(f, g->weight[w].name);
     while (!t && (w = g->weight[w].optional_of) >= 0) t = gguf_find_tensor(f, g->weight[w].name);
@@ -113,7 +114,8 @@ static enum node_way way_with_few(const void *ud, int node) {
                ? NODE_HOST
                : NODE_HERE;
 }
-/* Does the same as way_with_few for many rows, for which experts may be copied to the device. */
+/* Does the same as way_with_few for many rows, in which case experts may be copied to the
+ * device. */
 static enum node_way way_with_many(const void *ud, int node) {
     const struct dry_program *o = ud;
     const enum node_way way = way_with_few(ud, node);
@@ -177,7 +179,8 @@ gr_w dry_program_product(const struct dry_program *o, const struct step *s) {
     return GR_NONE;
 }
 
-/* Returns a note that a step found no fusion although one may begin with it, or NULL. */
+/* Returns a note if the step's first node could begin a fusion but no pattern matched; otherwise
+ * NULL. */
 static const char *why_alone(const struct dry_program *o, const struct step *s,
                              const struct target *t) {
     const bool might = s->fusion == FUSE_NONE && fuse_begins(o->g.node[s->first].op, t);

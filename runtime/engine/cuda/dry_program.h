@@ -33,7 +33,7 @@ void dry_program_split(struct dry_program *o, const struct device *d);
 
 /* Return the executors' properties for this model with all weights on the device. They borrow o. */
 struct target dry_program_cpu(const struct dry_program *o, enum batch batch);
-/* Returns the target for compiling the graph for devices, without any device. */
+/* Returns the target for compiling the graph for GPUs, without requiring one. */
 struct target dry_program_cuda(const struct dry_program *o, enum batch batch);
 
 /* Returns the first weight of a step used in a matrix product, or GR_NONE. */
@@ -42,7 +42,7 @@ gr_w dry_program_product(const struct dry_program *o, const struct step *s);
  * would use. */
 const char *dry_program_cpu_note(const struct dry_program *o, const struct step *s,
                                  enum batch batch, const struct kern *k);
-/* Returns why the step is slower than it could be, as text for a table; NULL: no reason. */
+/* Returns why the step is slower than it could be, as text for a table; NULL if it is not. */
 const char *dry_program_cuda_note(const struct dry_program *o, const struct step *s,
                                   enum batch batch);
 

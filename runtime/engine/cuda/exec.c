@@ -20,7 +20,7 @@ static int64_t width_of(const struct cuda *d, gr_reg r) {
 static int64_t n_values(const struct cuda *d, gr_reg r) {
     return d->s->n_tok * d->s->g->reg_width[r];
 }
-/* Returns the device copy of a vector, NULL for GR_NONE. */
+/* Returns the device copy of a vector; NULL for GR_NONE. */
 static const float *vec_of(const struct cuda *d, gr_w w) {
     return w == GR_NONE ? NULL : d->w[w].vec;
 }
@@ -285,7 +285,7 @@ static int op_rope(struct cuda *d, const struct gr_node *n, struct err *e) {
 static bool is_unusual(const struct cu_attn *a) {
     return a->softcap > 0 || a->sink || a->chunked;
 }
-/* Returns the node's arguments for the attention kernels; without new keys nothing is appended. */
+/* Returns the node's arguments for the attention kernels; without new keys, nothing is appended. */
 static struct cu_attn attn_args(struct cuda *d, const struct gr_node *n) {
     struct session *s = d->s;
     const struct kv_slot *kv = &s->cache.kv.slot[n->slot];
@@ -398,7 +398,7 @@ static int op_short_conv(struct cuda *d, const struct gr_node *n, struct err *e)
                                .ring_at = d->s->cache.rec.slot[n->slot].at};
     return cu_short_conv(d->q, &a, e);
 }
-/* Returns the node's arguments that both Mamba scans share. */
+/* Returns the arguments that the node's Mamba scans have in common. */
 static struct cu_scan scan_args(struct cuda *d, const struct gr_node *n) {
     const struct rec_slot *rec = &d->s->cache.rec.slot[n->slot];
     float **r = d->reg;
@@ -650,7 +650,7 @@ static int run_nodes(struct cuda *d, const struct step *p, struct err *e) {
     return exec_cuda_brought(d, p, e);
 }
 
-/* Queues one step, then counts what it wrote. */
+/* Queues one step, then records the registers that it wrote. */
 static int run_step(struct cuda *d, const struct step *p, struct err *e) {
     const struct gr_node *n = &d->s->g->node[p->first];
     d->turn++;

@@ -324,7 +324,7 @@ bool exec_cuda_shares(const struct session *s, const struct session *base);
 /* Queues the search for the largest logits of rows [i, i + n) of d->logits. After a sync,
  * exec_cuda_take_best copies one row's result to *to. */
 int exec_cuda_find_best(struct cuda *d, int64_t i, int64_t n, struct err *e);
-/* Fetches the best tokens of head row i; to->n is 0 if a logit is NaN or +infinity. */
+/* Returns the functions that sum on the device; NULL if this session does not support that. */
 int exec_cuda_take_best(struct cuda *d, int64_t i, struct session_best *to, struct err *e);
 
 /* ---- sums for calibration (sums.c): struct backend ---- */

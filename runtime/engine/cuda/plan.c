@@ -24,7 +24,7 @@ static void *cut_piece(struct cut *c, int64_t n, uint64_t size) {
     return p;
 }
 
-/* Cuts the registers, and their 8-bit copies for passes of few rows. */
+/* Cuts the registers and, for passes of few rows, their 8-bit copies from the memory. */
 static void cut_regs(struct cuda *d, struct cut *c) {
     struct session *s = d->s;
     for (int i = 0; i < s->g->n_regs; i++)
@@ -35,7 +35,7 @@ static void cut_regs(struct cuda *d, struct cut *c) {
             d->q8[i] = cut_piece(c, CU_FEW * CU_ACT_BYTES(s->g->reg_width[i]), 1);
 }
 
-/* Cuts the buffers for attention, experts, logits and rope tables. */
+/* Cuts the buffers for attention, experts, logits and rope tables from the memory. */
 static void cut_work(struct cuda *d, struct cut *c) {
     struct session *s = d->s;
     const int64_t few = min_i64(CU_FEW, s->o.n_ubatch);
@@ -90,7 +90,7 @@ static uint64_t scratch_of(const struct cuda *d, gr_w w, int64_t n_in, int64_t x
     const struct cu_weight shape = exec_cuda_shape(model_weight(d->s->m, w));
     return cu_scratch_bytes(&shape, n_in, x_div, n_sum, d->exact);
 }
-/* Returns the largest scratch, in bytes, that a product on this device needs. */
+/* Returns the size in bytes of the largest scratch that a product on this device needs. */
 static uint64_t scratch_bytes(const struct cuda *d) {
     const struct session *s = d->s;
     const int64_t n = s->o.n_ubatch;

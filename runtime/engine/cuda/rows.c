@@ -21,7 +21,8 @@ static void keep_error(struct cuda_set *all, int rc, const struct err *e) {
     if (rc && !all->lost.code) all->lost = *e;
 }
 
-/* Allocates n zeroed bytes on a device: *at is the address, *own what dev_free() takes. */
+/* Allocates n zeroed bytes on a device; *at is the address, *own the value to pass to
+ * dev_free(). */
 static int dev_alloc(void *of, int place, uint64_t n, const char *what, void **own, void **at,
                      struct err *e) {
     struct cuda *d = ((struct cuda_set *)of)->part[place];
@@ -40,13 +41,13 @@ static void dev_free(void *of, void *own) {
     (void)of;
     cu_buf_free(own);
 }
-/* Copies n bytes on a device; keeps an error for the next pass to report. */
+/* Copies n bytes on a device; records an error for the next pass to report. */
 static void dev_copy(void *of, int place, void *to, const void *from, uint64_t n) {
     struct cuda_set *all = of;
     struct err e;
     keep_error(all, cu_copy(all->part[place]->q, to, from, n, &e), &e);
 }
-/* Zeroes n bytes on a device; keeps an error for the next pass to report. */
+/* Zeroes n bytes on a device; records an error for the next pass to report. */
 static void dev_zero(void *of, int place, void *at, uint64_t n) {
     struct cuda_set *all = of;
     struct err e;
@@ -90,7 +91,7 @@ const struct cu_seg *exec_cuda_seg(const struct cuda *d, int i) {
     return (const struct cu_seg *)(const void *)d->host_rows + i;
 }
 
-/* Compares segments by length, then by first row, for qsort(). */
+/* Orders segments by length, then by first row, for qsort. */
 static int by_length(const void *a, const void *b) {
     const struct cu_seg *x = a, *y = b;
     return x->n != y->n ? (x->n > y->n) - (x->n < y->n) : (x->row > y->row) - (x->row < y->row);

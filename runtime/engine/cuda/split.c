@@ -46,7 +46,8 @@ static void attends(const struct session *s, int i, int *at, int *kept) {
     *kept = keeper(s, n->slot);
 }
 
-/* Marks the layers that must be on the card of the layer before, since they share a cache. */
+/* Marks the layers that must be on the same card as the previous layer because they share a
+ * cache. */
 static void join_layers(const struct session *s, struct split *p) {
     for (int i = 0, at, kept; i < graph_count(s->g, OP_ATTN); i++) {
         attends(s, i, &at, &kept);
@@ -82,7 +83,7 @@ static void lay(struct session *s, const uint8_t *card_of, int place) {
     all->head = exec_cuda_part_of(all, s->g->n_nodes - 1);
 }
 
-/* Determines again how each weight is used, after the split has changed. */
+/* Determines again how each weight is used; called after the split has changed. */
 static void find_uses_anew(struct cuda *d) {
     for (int i = 0; i < d->s->g->n_weights; i++) {
         struct cuda_weight *w = &d->w[i];
@@ -162,7 +163,7 @@ static void begin_way(struct session *s, const struct fit_way *w) {
     exec_cuda_leave_on_host(s, w->n_left);
 }
 
-/* Estimates for split.h the bytes of each layer under w. */
+/* Estimates the bytes of each layer under w, for split.h. */
 static int estimate_layers(void *ud, const struct fit_way *w, struct split *to, struct err *e) {
     struct session *s = ud;
     const struct cuda_set *all = s->dev;
@@ -203,7 +204,7 @@ static uint64_t may_use(const struct cuda *d, uint64_t *room) {
     return d->most ? min_u64(d->most, *room) : *room;
 }
 
-/* Returns the question for the fit: what the cards hold and what could move. */
+/* Returns the input for fit_decide: what the cards hold and what could be moved. */
 static struct fit_ask ask_of(struct session *s) {
     const struct cuda_set *all = s->dev;
     struct fit_ask a = {.sizes = {s, estimate_layers, lay_out_cards},
@@ -275,7 +276,7 @@ static void tell(struct session *s, const struct fit_ask *a, const struct cuda_p
             d->all->n_placed, str_s(d->all->n_placed), d->info.name, copies);
 }
 
-/* Removes parts without layers. Later parts move up, and so do their indices in the cache. */
+/* Removes parts without layers, and moves later parts and their indices in the cache up. */
 static void drop_idle(struct session *s) {
     struct cuda_set *all = s->dev;
     struct cuda *idle[CACHE_PLACES];

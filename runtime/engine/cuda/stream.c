@@ -35,7 +35,7 @@ static int64_t per_piece(const struct weight *w) {
     const int64_t u = unit(w), fit = (int64_t)(PIECE / w->row_bytes);
     return max_i64(1, min_i64(fit, n_rows(w) / PIECES) / u) * u;
 }
-/* Returns the aligned size of the pieces in which the weight is copied. */
+/* Returns the aligned size of a chunk of the weight's copy. */
 static uint64_t piece_bytes(const struct weight *w) {
     return round_up((uint64_t)per_piece(w) * w->row_bytes, CUDA_ALIGN);
 }

@@ -172,7 +172,7 @@ int exec_cuda_sum_pairs(struct cuda *d, gr_w w, const float *x, int64_t n_used, 
     return 0;
 }
 
-/* Adds the sums of the current chunk to the total ones. */
+/* Adds the sums of the current chunk to the totals. */
 static int end_chunk(struct session *s, struct err *e) {
     const struct cuda_set *all = s->dev;
     for (int i = 0; i < all->n; i++) {
@@ -220,7 +220,7 @@ static int save_sums(struct session *s, session_sum_fn fn, void *ud, struct err 
     return 0;
 }
 
-/* Uploads the sums that fn fills in. ERR_DATA: fn has none for this weight. */
+/* Uploads the sums that fn fills in. ERR_DATA: fn has no sums for this weight. */
 static int load_one(const struct session *s, const struct cuda *d, const struct sum *of,
                     session_sum_give fn, void *ud, struct err *e) {
     const uint64_t n = (uint64_t)(of->n_mat * (of->k + 1));
@@ -236,7 +236,7 @@ static int load_one(const struct session *s, const struct cuda *d, const struct 
     return rc;
 }
 
-/* Sets the sums of all observed weights from fn, for continuing. */
+/* Sets the sums of all observed weights from fn, to continue an earlier run. */
 static int load_sums(struct session *s, session_sum_give fn, void *ud, struct err *e) {
     const struct cuda *d = NULL;
     for (int i = 0; i < s->g->facts.n_uses; i++) {

@@ -100,7 +100,7 @@ struct cuda_forms exec_cuda_forms(const struct cuda *d, int i) {
     return f;
 }
 
-/* Returns the size of a weight's own copy on the device; 0: it stays in main memory. */
+/* Returns the size of a weight's own copy on the device; 0 if it stays in main memory. */
 static uint64_t own_bytes(const struct cuda *d, int i) {
     const struct cuda_weight *c = &d->w[i];
     const struct cuda_forms f = exec_cuda_forms(d, i);
@@ -207,7 +207,7 @@ static int upload(struct cuda *d, int i, struct err *e) {
     return 0;
 }
 
-/* Uploads the angles' frequencies of all ropes. */
+/* Uploads the frequencies of all ropes. */
 static int upload_ropes(struct cuda *d, struct err *e) {
     struct session *s = d->s;
     for (int i = 0; i < s->n_ropes; i++) {
