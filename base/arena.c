@@ -86,7 +86,7 @@ static struct arena_chunk *find_chunk(struct arena *a, size_t need) {
     struct arena_chunk **link = &a->head;
     for (struct arena_chunk *c = a->head; c; link = &c->next, c = c->next) {
         if (c->cap - c->used < need) {
-            if (c != a->head && c->used) break; /* all older chunks are full, too */
+            if (c != a->head && c->used) break; /* all older chunks are also full */
             continue;
         }
         *link = c->next;

@@ -57,7 +57,7 @@ struct checkpoint_clock {
 };
 /* Returns whether a checkpoint should be written now; the first call only starts the clock. */
 bool checkpoint_due(struct checkpoint_clock *c);
-/* Notes that a checkpoint begun at `began`, in seconds of progress_now_s(), is written. */
+/* Records that a checkpoint begun at `began`, in seconds of progress_now_s(), is written. */
 void checkpoint_wrote(struct checkpoint_clock *c, double began);
 
 #endif

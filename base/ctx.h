@@ -77,11 +77,10 @@ struct ctx *ctx_process(void);
 /* Cost budget for a thread's work (compiling grammars, rendering templates). The working code
  * counts its own steps. */
 struct ctx_cost {
-    uint64_t most; /* limit in steps; 0: the default of each kind of work */
-    const atomic_bool
-        *gone;            /* borrowed; true: the result is no longer needed; NULL: it always is */
-    uint64_t spent, next; /* steps so far; number of steps at which `gone` is checked next */
-    bool stopped;         /* stopped by `gone` or an interruption */
+    uint64_t most;           /* limit in steps; 0: the default of each kind of work */
+    const atomic_bool *gone; /* borrowed; true: the result is no longer needed; NULL: never */
+    uint64_t spent, next;    /* steps so far; number of steps at which `gone` is checked next */
+    bool stopped;            /* stopped by `gone` or an interruption */
 };
 /* Returns the budget shared by all work of the calling thread; NULL: each piece of work has its own
  * limit. */
@@ -90,7 +89,7 @@ struct ctx_cost *ctx_cost(void);
  * previous one. */
 struct ctx_cost *ctx_cost_enter(struct ctx_cost *c);
 
-/* Asks the job to stop: progress_interrupted() then returns true in its threads.
+/* Requests that the job stop: progress_interrupted() returns true in its threads from then on.
  * Async-signal-safe. */
 void ctx_interrupt(struct ctx *c);
 

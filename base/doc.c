@@ -50,7 +50,7 @@ static bool is_utf8(const char *s) {
     return true;
 }
 
-/* Refuses values that cJSON accepts but hone does not. */
+/* Rejects values that cJSON accepts but hone does not. */
 static int check_value(const struct check *c, const cJSON *v, int depth) {
     if ((cJSON_IsArray(v) || cJSON_IsObject(v)) && depth >= c->max_depth)
         return err_set(c->e, ERR_DATA, "%s: nested deeper than %d levels", c->what, c->max_depth);

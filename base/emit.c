@@ -84,7 +84,7 @@ static struct column make_column(const char *key, const char *title) {
     return (struct column){xstrdup(key), title ? xstrdup(title) : NULL};
 }
 
-/* Adds a field and takes over the value's text; a second field of the same key is dropped. */
+/* Adds a field and takes ownership of the value's text; drops a second field with the same key. */
 static void add_field(struct emit *m, const char *key, const char *title, struct cell value) {
     for (int i = 0; i < m->n_fields; i++)
         if (strcmp(m->field[i].name.key, key) == 0) {
@@ -150,7 +150,7 @@ void emit_col(struct emit *m, const char *key, const char *title) {
     t->col[t->n_cols++] = make_column(key, title);
 }
 
-/* Appends a cell and takes over its text; cells fill the rows from left to right. */
+/* Appends a cell and takes ownership of its text; cells fill the rows from left to right. */
 static void add_cell(struct table *t, struct cell c) {
     if (t->n_cells == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 64;

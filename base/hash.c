@@ -180,7 +180,7 @@ static size_t slots_for(size_t expected) {
     return 2 * cap;
 }
 
-/* Returns an empty map that owns the cap slots and has a seed of its own. */
+/* Returns an empty map that owns the cap slots and has its own seed. */
 static struct strmap *new_map(struct slot *slot, size_t cap) {
     struct strmap *m = xcalloc(1, sizeof *m);
     m->cap = cap;

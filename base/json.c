@@ -207,7 +207,7 @@ static bool read_string(struct reader *r, const char **text, uint32_t *n_text, c
     return true;
 }
 
-/* Returns the first position from s on without a digit, or end. */
+/* Returns the first position at or after s that has no digit, or end. */
 static const char *skip_digits(const char *s, const char *end) {
     while (s < end && *s >= '0' && *s <= '9') s++;
     return s;
@@ -431,7 +431,7 @@ int json_parse_in(const struct json **out, struct arena *a, const char *text, si
     return 0;
 }
 
-/* Parses a text into a document of its own; *out is NULL on error. */
+/* Parses a text into a new document; *out is NULL on error. */
 static int parse_doc(struct json **out, const char *text, size_t len, const struct json_opts *o,
                      const char *what, struct err *e) {
     struct doc *d = xcalloc(1, sizeof *d);
@@ -471,7 +471,7 @@ size_t json_unmend(char *s, size_t n) {
     return to;
 }
 
-/* Refuses UTF-16, which Windows programs call "Unicode"; UTF-8 with a byte order mark is fine. */
+/* Rejects UTF-16, which Windows programs call "Unicode"; UTF-8 with a byte order mark is fine. */
 static int check_utf16(const char *text, size_t len, const char *path, struct err *e) {
     const bool mark = len >= 2 && (!memcmp(text, "\xff\xfe", 2) || !memcmp(text, "\xfe\xff", 2));
     if (!mark && !(len >= 2 && (!text[0] || !text[1]))) return 0;

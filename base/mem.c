@@ -81,8 +81,8 @@ void mem_fund_release(struct mem_fund *f) {
     for (size_t i = 0; i < COUNT_OF(fund_bytes); i++) free(atomic_exchange(&f->block[i], NULL));
 }
 
-/* Frees a block of at least n bytes from the job's fund and asks the job to stop. Returns false if
- * no such block is left. */
+/* Frees a block of at least n bytes from the job's fund and requests that the job stop. Returns
+ * false if no such block is left. */
 static bool spend_fund(size_t n) {
     struct ctx *c = ctx_current();
     for (size_t i = 0; c->fund && i < COUNT_OF(fund_bytes); i++) {

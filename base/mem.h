@@ -37,7 +37,7 @@ void *try_calloc(size_t n, size_t size, const char *what, struct err *e);
 void *try_realloc(void *p, size_t n, size_t size, const char *what, struct err *e);
 
 /* Emergency memory of a job (struct ctx). When an allocation fails, the functions above draw on it
- * and ask the job to stop. The job then ends as if interrupted, and the process continues. A
+ * and request that the job stop. The job then ends as if interrupted, and the process continues. A
  * zero-initialised fund is empty. Thread-safe. */
 #ifndef __cplusplus
 struct mem_fund {

@@ -103,7 +103,7 @@ static int flush_locked(struct out *o, struct err *e) {
     return 0;
 }
 
-/* Refuses a target that must not be replaced. Resolves links, so that commit replaces the file that
+/* Rejects a target that must not be replaced. Resolves links, so that commit replaces the file that
  * a link points to. */
 static int check_target(char **final, mode_t *mode, const char *path, bool overwrite,
                         struct err *e) {

@@ -267,7 +267,7 @@ static void run_alone(int64_t n_items, int64_t chunk, pool_fn fn, void *ctx, int
     }
 }
 
-/* Runs the items from `first` on with all workers and waits for them. */
+/* Runs the items starting at `first` with all workers and waits for them. */
 static void run_job(struct pool *p, int64_t first, int64_t n_items, int64_t chunk, pool_fn fn,
                     void *ctx) {
     int64_t n_chunks = (n_items - first - 1) / chunk + 1;

@@ -15,7 +15,7 @@
 /* Start and end MPI; cli/main.c calls each once. After an error, ranks_end terminates all other
  * ranks with SIGTERM and does not return. */
 void ranks_begin(int *argc, char ***argv);
-/* Ends MPI; rc not 0: aborts the other ranks too. Without MPI does nothing. */
+/* Ends MPI and, if rc is not 0, aborts the other ranks. Does nothing without MPI. */
 void ranks_end(int rc);
 
 /* Returns the number of ranks, 1 without MPI. */

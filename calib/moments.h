@@ -20,8 +20,8 @@ int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct
 void gram_col_free(struct gram_col *c);
 /* Allows OpenBLAS for these uses (kernels/blas.h). */
 void gram_col_blas(struct gram_col *c, unsigned uses);
-/* Makes the collector compare rows with the base model's in p (borrowed) and collect cross sums
- * too. Call before the survey ends. */
+/* Makes the collector compare rows with the base model's in p (borrowed) and also collect cross
+ * sums. Call before the survey ends. */
 void gram_col_pair(struct gram_col *c, struct pair *p);
 int64_t gram_col_block(const struct gram_col *c); /* as given to gram_col_new */
 /* Adds rows that the session's observer receives. gate [n_rows]: each row's outer product is

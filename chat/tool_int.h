@@ -128,7 +128,7 @@ struct toolparse {
     size_t n_opened;  /* bytes of `in` that belong to the prompt */
     bool own_form;    /* accept only calls in the model's own syntax */
     bool no_calls;    /* no tools were offered: markers are plain text */
-    bool json_text;   /* literals: accept JSON's escapes too */
+    bool json_text;   /* literals: also accept JSON's escapes */
 };
 
 /* Texts used by several files. */

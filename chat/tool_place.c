@@ -48,7 +48,7 @@ static size_t find_word(const struct walk *w, size_t i, struct text t) {
     return SIZE_MAX;
 }
 
-/* Returns the position of the text from i on, SIZE_MAX if not found before w->to. */
+/* Returns the position of the text at or after i; SIZE_MAX if not found before w->to. */
 static size_t find_text(const struct walk *w, size_t i, const char *lit) {
     const size_t at = tool_find(w->p, i, lit);
     return at < w->to ? at : SIZE_MAX;
@@ -66,7 +66,7 @@ struct tags {
     const char *open, *name_end, *val_open, *close;
 };
 
-/* Notes the places of the arguments' values written between tags. */
+/* Records the places of the arguments' values written between tags. */
 static void walk_tags(struct walk *w, const struct tags *t, const struct json *args) {
     for (const struct json *m = json_first(args); m; m = json_next(m)) {
         size_t i = find_text(w, w->i, t->open);
@@ -135,7 +135,7 @@ static void walk_brackets(struct walk *w, const struct json *args) {
 
 /* ---- calls ---- */
 
-/* Notes the places of one call's values. */
+/* Records the places of one call's values. */
 static void walk_call(struct walk *w, const struct tool_call *c) {
     const struct tool_tags *t = &w->p->f->tags;
     static const struct tags elements = {M3_GUARD "<", ">", NULL, M3_GUARD "</"};

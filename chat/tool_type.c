@@ -30,7 +30,7 @@ static const struct json *items_of(const struct json *list) {
     return json_type(list) == JSON_ARR ? json_first(list) : NULL;
 }
 
-/* Returns the bits of the types that the value has: an integer is a number too. */
+/* Returns the bits of the types that the value has: an integer is also a number. */
 static unsigned type_of_value(const struct json *v) {
     static const unsigned bits[] = {
         [JSON_NULL] = TY_NULL,  [JSON_BOOL] = TY_BOOLEAN, [JSON_NUM] = TY_NUMBER,

@@ -329,7 +329,7 @@ static void run_loop(struct chatting *u) {
     buf_release(&text);
 }
 
-/* Refuses a system message or conversation that fills the context: every answer would fail. */
+/* Rejects a system message or conversation that fills the context: every answer would fail. */
 static int check_beginning(struct run *r, struct err *e) {
     const int64_t trained = r->m->hp.d[HD_CTX], holds = gen_n_ctx(r->gen);
     struct ids p = {0};

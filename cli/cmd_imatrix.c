@@ -32,7 +32,7 @@ static const struct cmd_spec imatrix_spec = {
     1,
     -1};
 
-/* Refuses options that several processes cannot share. */
+/* Rejects options that several processes cannot share. */
 static int check(const struct imatrix_ask *x, struct err *e) {
     if (ranks_n() > 1 && (x->merge || x->stats || x->select.budget || x->a.gram || x->a.moments))
         return err_set(e, ERR_USAGE,

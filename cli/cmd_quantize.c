@@ -5,7 +5,7 @@
 #include "jobs/quantize_job.h"
 #include "quantize/recipe.h"
 
-/* Refuses `IN OUT TYPE`, the order of llama.cpp's arguments, and prints the command for hone. */
+/* Rejects `IN OUT TYPE`, the order of llama.cpp's arguments, and prints the command for hone. */
 static int check_order(const struct cli *c, const struct quantize_job_opts *a, struct err *e) {
     const char *in = c->arg[0], *out = a->out ? a->out : "OUT.gguf", *recipe = a->recipe;
     if (c->n_args < 2) return 0;

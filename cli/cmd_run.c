@@ -67,7 +67,7 @@ static int take_choices(struct run_cli *x, struct err *e) {
         "one per line, or --choices TEXT several times for texts with commas");
 }
 
-/* Refuses options that exclude each other, and unknown names. */
+/* Rejects options that exclude each other, and unknown names. */
 static int check_names(const struct run_cli *x, struct err *e) {
     const struct run_args *a = &x->r.a;
     if (a->prompt && x->c->n_args > 1)

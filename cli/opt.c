@@ -125,7 +125,7 @@ static void find_argument(struct parse *p, const char *arg, struct found *f) {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Refuses "-" as an output: outputs are complete files or do not appear. */
+/* Rejects "-" as an output: outputs are complete files or do not appear. */
 static int no_stream(const struct option *o, struct err *e) {
     return err_set(e, ERR_USAGE,
                    "--%s -: hone writes this to a file, not to standard output, so that it is "
@@ -241,7 +241,7 @@ static const struct option *given_of(const struct parse *p, const char *names) {
     return NULL;
 }
 
-/* Refuses options that exclude each other, and those that require another one. */
+/* Rejects options that exclude each other, and those that require another one. */
 static int check_given(const struct parse *p, struct err *e) {
     for (int i = 0; i < p->n_given; i++) {
         const struct option *o = p->given[i], *other = given_of(p, o->excludes);
@@ -333,7 +333,7 @@ static void describe(struct parse *p, const struct option *common, const struct 
     buf_release(&b);
 }
 
-/* Refuses missing and surplus arguments. */
+/* Rejects missing and surplus arguments. */
 static int count_args(const struct parse *p, struct err *e) {
     const struct cmd_spec *s = p->spec;
     int n = 0;

@@ -63,7 +63,7 @@ void cli_to_front(int argc, char **argv, bool (*is_name)(void *ctx, const char *
 void cli_emit(struct cli *c, struct emit *m);
 /* Prints the result if rc is 0, then frees it. Returns rc. */
 int cli_result(struct cli *c, struct emit *m, int rc);
-/* Like cli_result, but prints the result for ERR_VERDICT too. */
+/* Like cli_result, but also prints the result for ERR_VERDICT. */
 int cli_verdict(struct cli *c, struct emit *m, int rc);
 
 #endif

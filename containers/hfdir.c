@@ -179,7 +179,7 @@ static bool begin_alike(const struct st_tensor *a, const struct st_tensor *b) {
     return same && memcmp(a->data, b->data, a->n_bytes < PROBED ? a->n_bytes : PROBED) == 0;
 }
 
-/* Refuses a folder whose model.safetensors and indexed shards differ in a tensor of the same name:
+/* Rejects a folder whose model.safetensors and indexed shards differ in a tensor of the same name:
  * transformers reads the former despite the index, other programs the latter. A copy of the same
  * model is accepted. */
 static int refuse_two_models(const struct hfdir *h, struct err *e) {

@@ -269,7 +269,7 @@ static bool shard_of(const char *s, struct shard *out) {
     return head == mid && out->at >= 0 && out->of > 0 && strcmp(tail, ".safetensors") == 0;
 }
 
-/* Refuses shards of two sets, an incomplete set, and a set next to a complete model. */
+/* Rejects shards of two sets, an incomplete set, and a set next to a complete model. */
 static int check_set(const char *dir, const struct io_names *l, struct err *e) {
     const char *first = NULL;
     struct shard set = {0}, s;

@@ -84,7 +84,7 @@ static bool is_rest(const struct st *s) {
     return str_ends(st_path(s), HF_CONSUMED);
 }
 
-/* Refuses a shard that is a link, and warns about one with several names. */
+/* Rejects a shard that is a link, and warns about one with several names. */
 static int check_file(const struct consume *c, int f, struct err *e) {
     const char *path = st_path(hfdir_file(c->p->dir, f));
     struct stat st;

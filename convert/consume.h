@@ -22,7 +22,7 @@ struct consume {
     char key[33];   /* hash of the output's header */
     uint64_t extra; /* most bytes on disk at a time, less the bytes there at the start */
 };
-/* Refuses options that --consume cannot honour, and shards that are links without o->links. */
+/* Rejects options that --consume cannot honour, and shards that are links without o->links. */
 int consume_check(const struct convert_opts *o, struct err *e);
 /* Finds when each shard can be deleted, and how much space the job needs. */
 int consume_open(struct consume *c, const struct conv_plan *p, const struct convert_opts *o,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* convert/conv_plan.c - the first pass of a conversion, which makes the plan: architecture,
- * hyperparameters, tensor map, output types and sizes. Refuses folders that would convert to
+ * hyperparameters, tensor map, output types and sizes. Rejects folders that would convert to
  * garbage. Reads only headers and a few norm vectors. */
 #include "convert/conv_plan.h"
 
@@ -63,7 +63,7 @@ static const struct st *mlx_file(const struct hfdir *dir) {
     return NULL;
 }
 
-/* Refuses folders quantized by MLX. */
+/* Rejects folders quantized by MLX. */
 static int check_mlx(const struct hfdir *dir, struct err *e) {
     const struct st *f = mlx_file(dir);
     for (int64_t i = 0; f && i < hfdir_n_tensors(dir); i++)
@@ -75,7 +75,7 @@ static int check_mlx(const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
-/* Refuses unquantized MLX folders with weights that MLX transforms: convolutions, experts, norms
+/* Rejects unquantized MLX folders with weights that MLX transforms: convolutions, experts, norms
  * used as 1 + w, multipliers. MLX does not change plain decoders. */
 static int check_mlx_items(const struct conv_plan *p, struct err *e) {
     const struct st *f = mlx_file(p->dir);
@@ -91,7 +91,7 @@ static int check_mlx_items(const struct conv_plan *p, struct err *e) {
     return 0;
 }
 
-/* Refuses a folder whose norms are already stored as 1 + w, as in MLX and other exports. Norms used
+/* Rejects a folder whose norms are already stored as 1 + w, as in MLX and other exports. Norms used
  * as 1 + w should be stored as w, around 0; a mean near 1 over the whole model shows that 1 was
  * already added. Adding it twice would give a model that loads, but produces nonsense. */
 static int check_norms(const struct conv_plan *p, struct err *e) {

@@ -315,7 +315,7 @@ static int read_sizes(struct dq_config *c, const struct json *q, const char *whe
     return err_set(e, ERR_DATA, "%s: weight_block_size is not two positive numbers", where);
 }
 
-/* Refuses packings that have the tensor names of a known packing, but a different layout. */
+/* Rejects packings that have the tensor names of a known packing, but a different layout. */
 static int check_packing(const struct dq_config *c, const struct json *q, const char *where,
                          struct err *e) {
     static const struct {

@@ -37,7 +37,7 @@ static const char *unwrap(struct arena *mem, const char *name) {
     return out ? out : name;
 }
 
-/* Refuses adapters stored in the same folder as the weights they change. */
+/* Rejects adapters stored in the same folder as the weights they change. */
 static int check_merged(const struct hfdir *dir, const char *name, struct err *e) {
     static const char *const part[] = {".lora_A.", ".lora_B.", ".lora_embedding_A",
                                        ".lora_embedding_B", ".modules_to_save."};

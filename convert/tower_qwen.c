@@ -149,7 +149,7 @@ static int qwen25_read(struct vision *v, struct hfdir *dir, const struct json *c
     return 0;
 }
 
-/* Reads which blocks' outputs are merged too. ERR_DATA: there is no such block. */
+/* Reads which blocks' outputs are also merged. ERR_DATA: there is no such block. */
 static int qwen_read_deepstack(struct vision *v, const struct json *cfg, struct err *e) {
     const struct json *list = json_get(cfg, "deepstack_visual_indexes");
     for (const struct json *j = json_first(list); j; j = json_next(j))

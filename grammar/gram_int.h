@@ -184,7 +184,7 @@ struct grammar {
     uint32_t cap_seen, search;
     struct gleast *least; /* [node] */
     uint32_t cap_least;
-    bool least_known; /* the lengths of rules are known too */
+    bool least_known; /* the lengths of rules are also known */
     struct gway *way; /* [0]: the empty way */
     uint32_t n_way, cap_way;
     struct gspelled *spelled;

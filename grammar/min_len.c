@@ -180,7 +180,7 @@ static bool is_final(const struct grammar *g, gnode n, bool search) {
 }
 
 /* Computes the length of a sequence, starting at its end so that the lengths of its suffixes are
- * cached too. */
+ * also cached. */
 static uint32_t measure_cat(struct grammar *g, gnode n, bool search) {
     gnode *v = NULL;
     uint32_t m = 0, cap = 0, len;

@@ -90,7 +90,7 @@ static struct whole examine(struct gguf *g) {
                           check_blocks(g, &ignored) == 0};
 }
 
-/* Refuses an edit after which the file lacks something that it had. */
+/* Rejects an edit after which the file lacks something that it had. */
 static int check_whole(struct gguf *edited, void *arg, struct err *e) {
     const struct whole *had = arg;
     int rc = had->blocks ? check_blocks(edited, e) : 0;
@@ -99,7 +99,7 @@ static int check_whole(struct gguf *edited, void *arg, struct err *e) {
     return rc;
 }
 
-/* Refuses keys that belong to the container. */
+/* Rejects keys that belong to the container. */
 static int check_own(const struct gguf *g, const struct gguf_kv *kv, struct err *e) {
     const struct gguf_kv *old = gguf_find(g, kv->key);
     if (strcmp(kv->key, "hone.padding") == 0)

@@ -285,7 +285,7 @@ static char *output_path(const char *out, const char *in, const char *recipe) {
     return path;
 }
 
-/* Refuses quantized inputs, and outputs that would be copies of the input. */
+/* Rejects quantized inputs, and outputs that would be copies of the input. */
 static int check_input(const struct quantize_job_opts *a, const struct quantize_opts *o,
                        char **recipe, struct err *e) {
     struct requant base = {0};

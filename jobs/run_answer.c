@@ -403,7 +403,7 @@ static int64_t room_for(const struct run *r, int64_t n_prompt) {
     return trained > n_prompt ? min_i64(want, trained) : want;
 }
 
-/* Refuses a prompt longer than the context that the model was trained with; with --ctx, only warns.
+/* Rejects a prompt longer than the context that the model was trained with; with --ctx, only warns.
  */
 static int check_trained(const struct run *r, int64_t n_prompt, struct err *e) {
     const int64_t trained = r->m->hp.d[HD_CTX];

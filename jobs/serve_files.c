@@ -301,7 +301,7 @@ static void divide(struct serve_files *f, const struct sizes *z) {
     free(own);
 }
 
-/* Refuses a server if none of its files can be loaded, in memory and with a context that fits. A
+/* Rejects a server if none of its files can be loaded, in memory and with a context that fits. A
  * file whose context does not fit is marked. The default file is one that can be loaded: if the
  * user named none, it is the largest, as `hone plan` would choose. */
 static int check_memory(struct serve_files *f, const struct sizes *z, struct err *e) {

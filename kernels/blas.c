@@ -127,7 +127,7 @@ static bool find(void *lib, const char *name, void *f) {
     return at;
 }
 
-/* Reads the build's properties. Refuses builds that our threads cannot call in parallel: with
+/* Reads the build's properties. Rejects builds that our threads cannot call in parallel: with
  * OpenMP each thread has a separate thread count, and builds without threads have no locks. False:
  * notes the reason. */
 static bool inspect(void *lib) {

@@ -6,7 +6,7 @@
 #include "chat/toolfmt.h"
 #include "lib/handles.h"
 
-/* Sets up *t, which takes over chat and copies len bytes of text. */
+/* Sets up *t, which takes ownership of chat and copies len bytes of text. */
 static void fill_template(struct hone_template *t, struct owner *owner, struct chat *chat,
                           const char *text, size_t len) {
     *t =

@@ -64,7 +64,7 @@ void made_drop(struct make *mk) {
     made_release(&mk->file[--mk->n_files]);
 }
 
-/* Closes the cache of long steps; remove: deletes it too. */
+/* Closes the cache of long steps; remove: then deletes it. */
 static void close_kept(struct make *mk, bool remove) {
     results_cache_close(mk->w->kept, remove);
     mk->w->kept = NULL;

@@ -156,7 +156,7 @@ static void put_eval(const struct make *mk, cJSON *to) {
     }
 }
 
-/* Notes how many comparisons with presets ended early. */
+/* Records how many comparisons with presets ended early. */
 static void note_comparisons(struct make *mk) {
     int64_t of = 0, least = INT64_MAX, most = 0;
     int n = 0, early = 0;

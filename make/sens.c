@@ -60,7 +60,7 @@ static int64_t count_early(const struct sens *s) {
     return n;
 }
 
-/* Notes the number of probes and of their windows, from the record of the step. */
+/* Records the number of probes and of their windows, from the record of the step. */
 static void note_probes(struct make *mk, const cJSON *found) {
     int64_t n = 0, early = 0, windows = 0;
     if (!doc_i64(found, "n_probes", &n) || !doc_i64(found, "n_early", &early) ||

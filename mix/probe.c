@@ -26,7 +26,7 @@
  * with a standard deviation of s make a mix worse by s^2 / 2: 0.25 %. */
 static const double precise = .07;
 
-/* Moves every other window to the front, so that the first half is spread over the text, too. */
+/* Moves every other window to the front, so that the first half is also spread over the text. */
 static void interleave(struct probe *p) {
     const size_t bytes = (size_t)p->ctx * sizeof *p->ids.v;
     int32_t *from = xmalloc((size_t)p->n_chunks * bytes);

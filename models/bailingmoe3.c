@@ -92,7 +92,7 @@ static int check_bound(const struct hparams *h, struct err *e) {
                          bound);
 }
 
-/* Refuses limits of SwiGLU in a list, which published models do not use. */
+/* Rejects limits of SwiGLU in a list, which published models do not use. */
 static int check_limits(const struct hfdir *dir, const char *key, struct err *e) {
     for (const struct json *j = json_first(hfdir_hparam(dir, key)); j; j = json_next(j))
         if (json_num(j, 0) > 0)

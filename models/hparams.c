@@ -332,7 +332,7 @@ static int windows_from_hf(struct hparams *h, const struct arch *a, const struct
     return a->window_keys ? 0 : layers_windows_check(h, a->window_period, e);
 }
 
-/* Refuses configs whose activation differs from the architecture's. Ignores hidden_act in Gemma's
+/* Rejects configs whose activation differs from the architecture's. Ignores hidden_act in Gemma's
  * configs. */
 static int check_act(const struct arch *a, const struct hfdir *dir, struct err *e) {
     static const char *const names[ACT_COUNT][2] = {
@@ -355,7 +355,7 @@ static int check_act(const struct arch *a, const struct hfdir *dir, struct err *
                : err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, names[act][0]);
 }
 
-/* Refuses configs whose RoPE bases differ between kinds of layers if GGUF has only one base for the
+/* Rejects configs whose RoPE bases differ between kinds of layers if GGUF has only one base for the
  * architecture. */
 static int check_bases(const struct hparams *h, const struct arch *a, const struct hfdir *dir,
                        struct err *e) {

@@ -183,7 +183,7 @@ int layers_interval_hf(struct hparams *h, const struct json *types, struct err *
 
 /* ---- windows ---- */
 
-/* Gives windows to all but every period-th layer; period 0: no layer has one. */
+/* Sets a window for all but every period-th layer; period 0: for no layer. */
 static void windows_by_period(struct hparams *h, int64_t period) {
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
         *layers_own(h, HD_WINDOW, i) = period > 0 && i % period < period - 1 ? h->d[HD_WINDOW] : 0;

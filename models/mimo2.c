@@ -84,7 +84,7 @@ static int check_equal(const struct hfdir *dir, const char *key, int64_t want, s
                : 0;
 }
 
-/* Refuses MiMo-V2.5 as released. Each layer has one qkv_proj: num_key_value_heads stripes of q, k
+/* Rejects MiMo-V2.5 as released. Each layer has one qkv_proj: num_key_value_heads stripes of q, k
  * and v, in FP8 with scale blocks that restart in each stripe. Re-saved folders cannot be told
  * apart: they have the same shapes and keys, but store all of q before all of k. */
 static int check_split(const struct hfdir *dir, struct err *e) {

@@ -141,7 +141,7 @@ static const struct arch *which(const struct hfdir *dir) {
     return type && strcmp(type, "mistral4") == 0 ? &arch_mistral4 : &arch_mistral3;
 }
 
-/* Refuses files with unsupported features. Many models call themselves `llama`, so keys of features
+/* Rejects files with unsupported features. Many models call themselves `llama`, so keys of features
  * that the supported ones do not have are errors. Unknown tensors (biases) are refused when weights
  * are bound. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {

@@ -195,7 +195,7 @@ int derive_mamba2(struct hparams *h, struct err *e);
 /* Sets HD_LIN_INNER of Mamba 2 to mamba_expand times the width of the model if config.json has
  * neither the inner size nor the width of a head. */
 int hf_mamba_inner(struct hparams *h, const struct hfdir *dir, struct err *e);
-/* Refuses RoPE scalings that the graph does not implement. */
+/* Rejects RoPE scalings that the graph does not implement. */
 int hf_check_rope(const struct hfdir *dir, struct err *e);
 /* Reads RoPE scaling "llama3" (sets HD_FREQS) if config.json requests it; otherwise calls
  * hf_check_rope. */
@@ -218,14 +218,14 @@ void rope_sections_write(const struct hparams *h, const char *arch, struct gguf_
 /* Reads the rope sections. ERR_DATA: malformed, or missing and `required`. */
 int rope_sections_read(struct hparams *h, const char *arch, const struct gguf *g, bool required,
                        struct err *e);
-/* Refuses configs with dense layers between layers with experts. */
+/* Rejects configs with dense layers between layers with experts. */
 int hf_all_sparse(const struct hfdir *dir, struct err *e);
 /* Sets HD_LEAD_DENSE from the list mlp_layer_types, if the config has it: "dense" for the first
- * layers, then "sparse" or "moe". Refuses any other order, because GGUF cannot express it. */
+ * layers, then "sparse" or "moe". Rejects any other order, because GGUF cannot express it. */
 int hf_lead_dense(struct hparams *h, const struct hfdir *dir, struct err *e);
-/* Refuses a config whose `key` is a string other than `want`; an absent key is fine. */
+/* Rejects a config whose `key` is a string other than `want`; an absent key is fine. */
 int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e);
-/* Refuses a config in which any of the named switches is true; NULL ends the list. */
+/* Rejects a config in which any of the named switches is true; NULL ends the list. */
 int hf_check_off(const struct hfdir *dir, const char *const *names, struct err *e);
 
 #endif

@@ -160,7 +160,7 @@ static int compile_regex(regex_t *re, const char *pattern, struct err *e) {
     return err_set(e, ERR_USAGE, "--tensor %s: not a regular expression: %s", pattern, why);
 }
 
-/* Gives all tensors that match the override its type. *done: at least one matched. */
+/* Assigns the type of the override to all tensors that match it. *done: at least one matched. */
 static int apply_override(struct qplan *p, const struct quant_override *ov, bool *done,
                           struct err *e) {
     regex_t re;
@@ -215,7 +215,7 @@ static int64_t keep_released(struct qplan *p) {
     return n;
 }
 
-/* Gives tensors whose weights a type holds without loss that type, unless the chosen one is
+/* Assigns to tensors whose weights a type can hold without loss that type, unless the chosen one is
  * smaller. */
 static void keep_exact(struct qplan *p, const struct gguf *g, const struct quantize_opts *o) {
     if (o->pure || o->search == SEARCH_CONVENTIONAL || !recipe_find(o->recipe)) return;

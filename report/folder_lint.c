@@ -167,7 +167,7 @@ static void check_encoding(struct lint *l, const struct gguf *g, const char *fil
                  enc, is);
 }
 
-/* Records whether the file is quantized; if not, its size too. */
+/* Records whether the file is quantized and, if not, its size. */
 static void note_plain(const struct gguf *g, const char *file, struct seen *s) {
     for (int64_t i = 0; i < gguf_n_tensors(g); i++)
         if (qtype_info((int64_t)gguf_tensor_at(g, i)->type)->flags & QF_QUANT) {

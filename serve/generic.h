@@ -14,7 +14,7 @@
 #define GENERIC_FORMAT "hermes-json"
 /* Rewrites a conversation so that it needs no tools. Returns {"messages"} as JSON text, freed by
  * the caller, or NULL if there is nothing to rewrite. hidden: the template does not render calls or
- * results either, so they are rewritten too. */
+ * results either, so they are also rewritten. */
 char *generic_conv(const char *conv, bool hidden);
 /* Returns whether the template leaves out calls or their results. */
 bool generic_hides_calls(const struct chat *c);

@@ -12,7 +12,7 @@
  * and bidirectional overrides become <U+009B>, ...; invalid UTF-8 becomes U+FFFD. */
 void text_visible(struct buf *out, const char *s, size_t n);
 /* Appends the complete characters of `part` followed by s, with U+FFFD for invalid bytes, and keeps
- * an incomplete last character in `part`. s NULL: end of the text, so `part` is flushed too. */
+ * an incomplete last character in `part`. s NULL: end of the text, so `part` is also flushed. */
 void text_complete(struct buf *out, struct buf *part, const char *s, size_t n);
 
 #endif

@@ -294,7 +294,7 @@ static int set_text(struct kv_new *n, const char *s, size_t len, struct err *e) 
     return 0;
 }
 
-/* Refuses an explicit type that readers would not accept. */
+/* Rejects an explicit type that readers would not accept. */
 static int check_typed(const struct kv_new *n, struct err *e) {
     struct value_type want;
     char is[32], must[32];

@@ -192,7 +192,7 @@ static void top_range(void *ctx, int64_t r0, int64_t r1, int worker) {
                         w->n_vocab, w->target[i]);
 }
 
-/* Copies n hidden rows of the base, from `row` on, for the store. */
+/* Copies n hidden rows of the base, starting at `row`, for the store. */
 static void gather_rows(struct work *w, int64_t row, int64_t n) {
     const int64_t d = session_model(w->job->base)->hp.d[HD_EMBD];
     memcpy(w->gather + (row - w->out->from) * d, hidden_row(w, w->job->n_cand, row),

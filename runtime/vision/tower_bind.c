@@ -409,7 +409,7 @@ static int add_steps(struct vision_tower *v, const struct tower_row *row, int bl
     return 0;
 }
 
-/* Refuses tensors of the tower that no row has used. Those of blocks that are not computed may
+/* Rejects tensors of the tower that no row has used. Those of blocks that are not computed may
  * remain. */
 static int leftovers(const struct vision_tower *v, struct err *e) {
     static const char *const skip[] = {"v.token_embd.", "mm.a."};

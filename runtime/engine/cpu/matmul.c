@@ -125,7 +125,7 @@ void exec_product(struct session *s, const struct weight *w, const float *x, int
     exec_acts(s, &j.a, w, x, ld, m, 0, exact);
     j.panel = exec_task_rows(s, w, w->row_bytes, w->ne[1], 1, m);
     j.n_panels = div_up(w->ne[1], j.panel);
-    /* With too few panels to occupy all threads, split tokens too. */
+    /* With too few panels to occupy all threads, also split the tokens. */
     if (j.a.p || j.a.q || j.n_panels < 8) j.t_block = 128;
     int64_t n_items = j.n_panels * div_up(m, j.t_block);
     exec_par(s, n_items, 1, (double)m * (double)w->ne[0] * (double)w->ne[1], product_range, &j);

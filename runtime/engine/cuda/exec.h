@@ -191,7 +191,7 @@ void exec_cuda_lay_out(struct cuda *d, void *regs, void *work);
 
 /* Returns the size of the description of n rows of n sequences. */
 uint64_t exec_cuda_rows_bytes(int64_t n);
-/* Makes sequences keep their cache and states on the device from now on. */
+/* Makes new sequences keep their cache and states on the device. */
 void exec_cuda_own_cache(struct session *s);
 /* Frees the part and everything that it has on its device. */
 void exec_cuda_close_part(struct cuda *d);
@@ -291,8 +291,8 @@ bool exec_cuda_fuses(const struct cuda *d, unsigned what);
 void *exec_cuda_copy_of(struct cuda *d, gr_reg r);
 /* Sets *q to the 8-bit copy of register r; creates it if no kernel has written one. */
 int exec_cuda_quantized(struct cuda *d, gr_reg r, const void **q, struct err *e);
-/* Records that node n is queued: 8-bit copies of the registers it writes become stale unless n
- * wrote them too. */
+/* Records that node n is queued: 8-bit copies of the registers it writes become stale unless n also
+ * wrote them. */
 void exec_cuda_written(struct cuda *d, const struct gr_node *n);
 /* Returns whether cu_products can compute the product n. */
 bool exec_cuda_is_fast(const struct cuda *d, const struct gr_node *n);
