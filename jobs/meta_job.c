@@ -239,7 +239,7 @@ static void warn_template(const struct gguf_kv *kv) {
     jinja_free(t);
 }
 
-/* Changes the keys of a file, unless that would make a good file bad. */
+/* Changes the keys of a file, unless that would make a valid file invalid. */
 static int edit_keys(const struct meta_opts *o, struct gguf **g, struct emit *m, struct err *e) {
     struct changes c = {0};
     struct gguf_edit how;

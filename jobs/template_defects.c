@@ -339,8 +339,8 @@ static int write_template(const char *dir, const char *name, const char *text, s
     return rc;
 }
 
-/* Writes the other templates of a list in tokenizer_config.json as files, since files hide the
- * whole list. */
+/* Writes the other templates of a list in tokenizer_config.json as files, because any file hides
+ * the whole list. */
 static int keep_others(const struct chat_src *s, const char *dir, const char *name, struct err *e) {
     struct chat_src *other = xcalloc((size_t)s->n_names, sizeof *other);
     int rc = 0;

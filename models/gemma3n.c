@@ -238,7 +238,7 @@ static gr_reg add_feed_forward(struct build *b, gr_reg in) {
     return out;
 }
 
-/* Returns the result of mixer and feed-forward on the active stream a, whose norm is h. */
+/* Returns the result of mixer and feed-forward on the active stream a. */
 static gr_reg activated(struct build *b, const struct block_spec *s, gr_reg a) {
     gr_reg h = block_norm(b, &s->before_mix, a);
     gr_reg x = block_norm_after(b, &s->after_mix, block_attn(b, &s->attn, h));

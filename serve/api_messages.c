@@ -232,7 +232,8 @@ static void put_call(struct jw *w, const struct json *b) {
 }
 
 /* Returns whether this server produces blocks of this type in assistant messages. Blocks of other
- * types come from other servers, e.g. for tools that those ran, and are dropped. */
+ * types come from other servers, e.g. for tools that these ran, and are
+ * dropped. */
 static bool is_ours(const char *type) {
     return strcmp(type, "text") == 0 || strcmp(type, "tool_use") == 0;
 }

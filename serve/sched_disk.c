@@ -38,7 +38,7 @@ struct shelve {
     bool all, wrote;
     double until_s;
 };
-/* Writes an entry to disk if it should be there and is not. Returns false to stop. */
+/* Writes an entry to disk if it belongs there and is missing. Returns false to stop. */
 static bool shelve(void *ud, const struct prefix_cache_kept *k) {
     struct shelve *w = ud;
     struct prefix_disk *f = w->s->o.shelf;

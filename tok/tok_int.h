@@ -143,7 +143,7 @@ void tok_decode_alphabet(const char *s, size_t n, struct buf *out);
 /* Appends a piece's text, with spaces for U+2581. */
 void tok_decode_meta(const char *s, size_t n, struct buf *out);
 
-/* Makes an empty set with room for n pairs; adds a pair; returns whether it has one. */
+/* Makes an empty set with room for n pairs. */
 int pair_set_init(struct pair_set *p, size_t n, struct err *e);
 /* Adds the ordered pair (a, b). */
 void pair_set_add(struct pair_set *p, uint32_t a, uint32_t b);

@@ -50,7 +50,7 @@ int64_t cu_attn_few_rows(const struct cu_attn *a) {
     return a->fast_few && cache_form_of(a) ? CU_FEW : 1;
 }
 
-/* Attends few rows, with each head's keys split into parts; then merges the parts. */
+/* Computes attention for few rows, with each head's keys split into parts, and merges the parts. */
 int cu_attn_few(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct attn_job j;
     if (a->rows.longest > cu_attn_few_rows(a))
@@ -67,7 +67,7 @@ int cu_attn_few(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     return 0;
 }
 
-/* Attends many rows of one prompt at a time. */
+/* Computes attention for many rows of one prompt at a time. */
 int cu_attn_many(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct attn_job j;
     TRY(attn_open(&j, a, e));

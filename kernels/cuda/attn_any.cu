@@ -60,7 +60,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_any(struct attn_job j) {
     }
 }
 
-/* Attends with the general kernel, which supports every option but is slower. */
+/* Computes attention with the general kernel, which supports every option but is slower. */
 int cu_attn_any(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct attn_job j;
     TRY(attn_open(&j, a, e));

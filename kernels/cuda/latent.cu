@@ -166,7 +166,7 @@ CU_KERNEL __launch_bounds__(BLOCK) attend_latent(struct attn_job j) {
         if (lane + 32 * i < j.v.dim) attn_store(j, at, j.v.dim, lane + 32 * i, acc[i] / st.sum);
 }
 
-/* Attends rows of latent attention, whose keys contain the values. */
+/* Computes latent attention, whose keys contain the values. */
 int cu_attn_latent(struct cu_stream *s, const struct cu_attn *a, struct err *e) {
     struct attn_job j;
     TRY(attn_open(&j, a, e));

@@ -32,9 +32,9 @@ INLINE void walk_on(struct walk *w) {
     walk_look(w);
 }
 
-/* Joins two chains, one of which must take the flip: the upper hull of the two choices, so the
- * cheaper one at each scale. c holds the chains without a flip and `flipped` those with one; the
- * result is c[0]. h is scratch. */
+/* Joins two chains, one of which must take the flip, into the upper hull of the two choices, which
+ * has the cheaper one at each scale. c holds the chains without a flip and `flipped` those with
+ * one; the result is c[0]. h is scratch. */
 LANE_FN void chain_either(struct chain *c, const struct chain *flipped, struct vertex *h) {
     struct walk x = {&c[0], &flipped[1], 0, 0, false, {0, 0, 0, {0, 0}}};
     struct walk y = {&flipped[0], &c[1], 0, 0, false, {0, 0, 0, {0, 0}}};

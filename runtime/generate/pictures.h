@@ -37,8 +37,9 @@ const char *pictures_placeholder(const struct pictures *p);
 char *pictures_text(struct pictures *p, int index, int place);
 /* Returns the same with what chat templates write around a placeholder. */
 char *pictures_text_around(struct pictures *p, int index, int place);
-/* Replaces these control tokens by the ids of the rows; index: the images in their order [n].
- * *n_head: a number of tokens, which grows if it includes rows. */
+/* Replaces each of these control tokens in ids by the ids of its view's rows. index [n]: the images
+ * in order. *n_head: length of a prefix of ids, updated for the rows inserted into it. ERR_USAGE:
+ * the number of control tokens does not match. */
 int pictures_expand(struct pictures *p, const int *index, int n, struct ids *ids, int64_t *n_head,
                     struct err *e);
 

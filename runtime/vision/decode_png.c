@@ -86,7 +86,7 @@ static int read_guarded(struct reader *r, struct err *e) {
     return read_image(r, e);
 }
 
-/* Puts transparent pixels on white. */
+/* Blends transparent pixels with a white background. */
 static void put_on_white(const struct reader *r) {
     const size_t n = (size_t)r->out->w * (size_t)r->out->h;
     for (size_t i = 0; i < n; i++) {

@@ -8,8 +8,8 @@
 
 enum filter { FILTER_BILINEAR, FILTER_BICUBIC, FILTER_LANCZOS };
 
-/* Resizes with antialiasing. Gives the bytes of torch's interpolate() on 8-bit images: weights of
- * 16 bits, columns before rows, each rounded to 8 bits. */
+/* Resizes with antialiasing. Produces the bytes of torch's interpolate() on 8-bit images: weights
+ * of 16 bits, columns before rows, each rounded to 8 bits. */
 int image_resize(const struct image *from, int w, int h, enum filter f, struct image *to,
                  struct err *e);
 

@@ -81,7 +81,8 @@ static void pool_blocks(const struct job *j, const float *score, int64_t k0, int
         }
 }
 
-/* Computes the scores of item i: row i / n_blocks and one block of its keys. */
+/* Computes the scores of items i0 to i1 - 1; item i is row i / n_blocks with one block of its keys.
+ * A pool_fn. */
 static void score_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct job *j = ctx;
     const struct session *s = j->s;
