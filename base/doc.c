@@ -279,7 +279,7 @@ static int put_name(const struct printer *p, const cJSON *parent, const cJSON *m
     return 0;
 }
 
-/* Appends a value on one line; Sets *fits to whether it ends before byte `last` of the buffer. */
+/* Appends a value on one line; sets *fits to whether it ends before byte `last` of the buffer. */
 static int put_line(const struct printer *p, const cJSON *v, size_t last, bool *fits) {
     const bool is_array = cJSON_IsArray(v);
     if (!is_array && !cJSON_IsObject(v)) {

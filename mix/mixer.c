@@ -175,8 +175,8 @@ static int beside_weights(const struct mixer *x, const struct mix_ask *ask, uint
     return rc;
 }
 
-/* Sets *out to a mix's limits on bytes and speed and its floors. *beside: bytes of the card that
- * are needed for things other than weights. */
+/* Sets *out to a mix's limits on bytes and speed and its floors. `beside` receives
+ * the number of bytes of the card that are needed for things other than weights. */
 static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t room,
                   struct sens_ask *out, uint64_t *beside, struct err *e) {
     *out = (struct sens_ask){.tensor_bytes = UINT64_MAX,

@@ -59,8 +59,8 @@ gr_w block_embed(struct build *b, gr_w w, gr_reg dst, double by);
 /* Adds attention of the current layer and returns its output. */
 gr_reg block_attn(struct build *b, const struct attn_spec *s, gr_reg in);
 /* Appends the end of an indexer, whose nodes began when the caller set graph.selecting: RoPE of its
- * queries and its key, and the selection (b->keys). w: weights of its heads, or GR_NONE. Gives all
- * three back. */
+ * queries and its key, and the selection (b->keys). w: weights of its heads, or GR_NONE. Releases
+ * all three. */
 void block_select(struct build *b, const struct rope_spec *rope, gr_reg q, gr_reg k, gr_reg w);
 /* Returns the output of latent attention (attn_spec.latent) in a new register. */
 gr_reg block_latent(struct build *b, const struct attn_spec *s, gr_reg in);
