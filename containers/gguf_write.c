@@ -158,7 +158,6 @@ static void put_copy(struct gguf_w *w, const char *key, enum gguf_vtype type, en
     set_kv(w, key, type, elem, count, copy, n_bytes);
 }
 
-/* Sets a key to a number of this type. */
 static void put_scalar(struct gguf_w *w, const char *key, enum gguf_vtype type, const void *v) {
     if (key_fits(w, key, 0, 0))
         put_copy(w, key, type, type, 1, v, (uint64_t)gguf_vtype_bytes(type));

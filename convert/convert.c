@@ -90,7 +90,6 @@ static int write_all(struct run *r, const struct convert_opts *o, struct convert
     return rc ? rc : gguf_w_commit(r->w, e);
 }
 
-/* Fills the report from the plan. */
 static void fill_report(struct convert_report *rep, const struct run *r) {
     const struct conv_plan *p = &r->plan;
     snprintf(rep->arch, sizeof rep->arch, "%s", p->arch->name);

@@ -247,7 +247,6 @@ static int64_t not_types(struct sc *c, const struct json *no) {
     return types_of(c, no);
 }
 
-/* Returns the bit of the value's type. */
 static uint32_t value_type(const struct json *v) {
     int64_t i;
     switch (json_type(v)) {

@@ -328,7 +328,6 @@ static char *path_of(const char *dir, const char *name) {
     return path;
 }
 
-/* Writes a template into a folder. */
 static int write_template(const char *dir, const char *name, const char *text, size_t len,
                           struct err *e) {
     char *path = path_of(dir, name), *sub = io_join(dir, "additional_chat_templates");

@@ -95,7 +95,6 @@ static unsigned base64_value(char c) {
     return c == '+' ? 62 : 63;
 }
 
-/* Returns byte i of a base64 text. */
 static unsigned base64_byte(const char *text, int i) {
     const char *p = text + i / 3 * 4 + i % 3;
     const unsigned pair = base64_value(p[0]) << 6 | base64_value(p[1]);

@@ -280,7 +280,6 @@ static int all_mixes_known(const struct ladder *l, bool *all, struct err *e) {
     return 0;
 }
 
-/* Makes the mixes of all rungs. */
 static int make_mixes(const struct ladder *l, struct err *e) {
     struct mixer x = {0};
     struct mix_job *job = xcalloc((size_t)l->n, sizeof *job);

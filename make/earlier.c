@@ -39,7 +39,6 @@ static void compare(struct earlier *x) {
     }
 }
 
-/* Returns whether this run makes the file. */
 static bool made_now(const struct make *mk, const char *name) {
     for (int i = 0; i < mk->n_files; i++)
         if (strcmp(mk->file[i].file, name) == 0) return true;

@@ -50,7 +50,6 @@ static void put_group(cJSON *groups, const struct sens_group *g, const struct gg
     }
 }
 
-/* Adds the joint probes to the list. */
 static void put_joint(cJSON *list, const struct sens *s) {
     for (int i = 0; i < s->n_joint; i++) {
         const struct sens_joint *j = &s->joint[i];
@@ -160,7 +159,6 @@ static int read_measured(struct sens_group *g, const cJSON *j, const char *path,
     return 0;
 }
 
-/* Reads the joint probes. */
 static int read_joint(struct sens *s, const cJSON *root, const char *path, struct err *e) {
     s->n_joint = 0;
     for (const cJSON *m = doc_first(doc_get(root, "joint")); m; m = m->next) {

@@ -161,7 +161,6 @@ static int queue(struct probing *w, const struct probe_want *want, struct err *e
     return w->n < w->batch * ranks_n() ? 0 : end_round(w, e);
 }
 
-/* Queues the probe of a group with a type. */
 static int queue_probe(struct probing *w, int group, enum qtype type, struct err *e) {
     return queue(w, &(struct probe_want){.group = group, .type = type}, e);
 }

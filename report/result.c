@@ -27,7 +27,6 @@ static const char *text_member(const cJSON *o, const char *name) {
     return s ? s : "";
 }
 
-/* Reads the results of one file. */
 static void read_file_row(struct result_file *f, const cJSON *o) {
     f->file = text_member(o, "file");
     f->recipe = text_member(o, "recipe");

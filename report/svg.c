@@ -142,7 +142,6 @@ static void ticks_log_y(const struct frame *fr, struct buf *out) {
         }
 }
 
-/* Draws the y axis with its ticks. */
 static void axis_y(const struct frame *fr, struct buf *out) {
     if (fr->ax->log_y) {
         ticks_log_y(fr, out);
@@ -154,7 +153,6 @@ static void axis_y(const struct frame *fr, struct buf *out) {
             (TOP + fr->h - BOTTOM) / 2, fr->ax->y);
 }
 
-/* Draws the x axis with its ticks. */
 static void axis_x(const struct frame *fr, struct buf *out) {
     double step = fr->ax->log_x ? 1 : nice_step(fr->x1 - fr->x0), end = -1e9;
     for (double k = ceil(fr->x0 / step); k * step <= fr->x1; k++) {

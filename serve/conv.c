@@ -17,7 +17,6 @@ struct said {
     struct buf text, thought;
 };
 
-/* Appends s on a separate line. */
 static void add_line(struct buf *out, const char *s) {
     buf_fmt(out, "%s%s", out->len && !images_at_end(out) ? "\n" : "", s);
 }

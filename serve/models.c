@@ -19,7 +19,6 @@ enum { CHECK_GONE_MS = 100 }; /* interval of checks for clients that left, which
 
 /* ---- lists of jobs ---- */
 
-/* Appends a job to the list. */
 static void jobs_add(struct model_jobs *l, struct job *j) {
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 16;

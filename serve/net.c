@@ -165,7 +165,6 @@ static void drop_conn_job(struct conn *c, bool gone) {
     atomic_fetch_sub(&c->net->n_busy, 1);
 }
 
-/* Closes and frees a connection. */
 static void conn_close(struct conn *c) {
     drop_conn_job(c, true);
     if (c->prev)

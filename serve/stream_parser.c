@@ -118,7 +118,6 @@ static void show_content(struct parser *s, const char *text, size_t n, bool last
     }
 }
 
-/* Returns whether `text` begins with `with`. */
 static bool begins_with(const struct buf *text, const struct buf *with) {
     return text->len >= with->len && (!with->len || memcmp(text->data, with->data, with->len) == 0);
 }

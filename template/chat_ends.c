@@ -137,7 +137,6 @@ struct marks {
     bool invites;      /* the template opens an answer after every conversation */
 };
 
-/* Returns whether the list has the id. */
 static bool has_id(const struct ids *a, int32_t id) {
     for (int64_t i = 0; i < a->n; i++)
         if (a->v[i] == id) return true;

@@ -161,7 +161,6 @@ bool ju_is_title(uint32_t cp) {
     return category_of(cp) == UTF8PROC_CATEGORY_LT;
 }
 
-/* Returns whether cp has a case. */
 static bool is_cased(uint32_t cp) {
     return ju_is_case(cp, true) || ju_is_case(cp, false) || ju_is_title(cp);
 }

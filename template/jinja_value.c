@@ -101,7 +101,6 @@ static uint64_t hash_word(uint64_t h, const char *s) {
     h = (h ^ w) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 29;
 }
-/* Returns a hash of n bytes. */
 static uint64_t hash_bytes(const char *s, size_t n) {
     uint64_t h = 1469598103934665603u ^ n, w = 0;
     if (n > 32) return hash_u64(s, n);

@@ -27,7 +27,6 @@ static int probe_at(const char *id) {
 static bool failed(const struct judge *j, const char *id) {
     return j->o[probe_at(id)].failed;
 }
-/* Returns whether probe i has the id. */
 static bool is_probe(int i, const char *id) {
     return strcmp(lint_probe_id(i), id) == 0;
 }

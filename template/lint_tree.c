@@ -26,7 +26,6 @@ static int64_t find_node(const struct jnode *n, struct jval name,
     }
     return -1;
 }
-/* Returns whether n is the variable `name`. */
 static bool is_name(const struct jnode *n, struct jval name) {
     return n->kind == JN_NAME && n->val.tag == JT_STR && jv_eqs(n->val, name);
 }

@@ -220,16 +220,13 @@ static void system_message(struct maker *m) {
     put(m, "}");
 }
 
-/* Returns whether the form needs a system message. */
 static bool needs_system(enum repair_form f) {
     return f == FORM_DEVELOPER || f == FORM_SYSTEM_TWICE || f == FORM_SYSTEM_PARTS;
 }
-/* Returns whether the form needs tool calls. */
 static bool needs_calls(enum repair_form f) {
     return (f >= FORM_ARGS_TEXT && f <= FORM_RESULT_PARTS) || f == FORM_CONTENT_NULL ||
            f == FORM_CONTENT_ABSENT || f == FORM_IDS_LONG || f == FORM_IDS_ABSENT;
 }
-/* Returns whether the form needs an answer without calls. */
 static bool needs_answer(enum repair_form f) {
     return f == FORM_ANSWER_PARTS || f == FORM_CALLS_NULL || f == FORM_CALLS_NONE;
 }

@@ -142,7 +142,6 @@ static bool kw_const(struct sc *c, const struct json *kw, const struct json *in,
 /* ---- numbers: one function with a table of comparisons ---- */
 
 enum limit_kind { AT_LEAST, AT_MOST, ABOVE, BELOW };
-/* Returns whether x satisfies the limit. */
 static bool is_within(double x, double limit, enum limit_kind k) {
     return k == AT_LEAST  ? x >= limit
            : k == AT_MOST ? x <= limit
@@ -259,7 +258,6 @@ static bool kw_additional_items(struct sc *c, const struct json *kw, const struc
     return items_from(c, kw, v, json_len(items));
 }
 
-/* Checks "uniqueItems". */
 static bool kw_unique(struct sc *c, const struct json *kw, const struct json *in,
                       const struct json *v) {
     (void)in;
@@ -315,7 +313,6 @@ static bool kw_properties(struct sc *c, const struct json *kw, const struct json
     return true;
 }
 
-/* Checks "patternProperties". */
 static bool kw_pattern_props(struct sc *c, const struct json *kw, const struct json *in,
                              const struct json *v) {
     (void)in;
@@ -328,7 +325,6 @@ static bool kw_pattern_props(struct sc *c, const struct json *kw, const struct j
     return !c->rc;
 }
 
-/* Checks "additionalProperties". */
 static bool kw_additional(struct sc *c, const struct json *kw, const struct json *in,
                           const struct json *v) {
     const struct json *props = json_get(in, "properties"),
@@ -343,7 +339,6 @@ static bool kw_additional(struct sc *c, const struct json *kw, const struct json
     return !c->rc;
 }
 
-/* Checks "propertyNames". */
 static bool kw_prop_names(struct sc *c, const struct json *kw, const struct json *in,
                           const struct json *v) {
     (void)in;

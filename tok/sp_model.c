@@ -70,7 +70,6 @@ static bool next_field(struct in *in, struct field *f, bool *broken) {
     return true;
 }
 
-/* Returns whether f has this number and wire type. */
 static bool is_field(const struct field *f, uint64_t number, enum wire wire) {
     return f->number == number && f->wire == wire;
 }

@@ -107,7 +107,6 @@ static int from_folder(struct shapes *s, const char *src, const char *type, stru
     return read_config(s, src, e);
 }
 
-/* Reads the shapes of a GGUF file. */
 static int from_gguf(struct shapes *s, const char *src, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, src, 0, e));

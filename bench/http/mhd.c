@@ -88,7 +88,6 @@ static enum MHD_Result on_request(void *ud, struct MHD_Connection *mc, const cha
     return rc;
 }
 
-/* Frees the connection's state. */
 static void on_done(void *ud, struct MHD_Connection *mc, void **state,
                     enum MHD_RequestTerminationCode why) {
     (void)ud, (void)mc, (void)why;

@@ -419,7 +419,6 @@ void seq_reset(struct seq *q) {
     zero_states(q->cache, q->mem);
 }
 
-/* Appends a page to the sequence's list. */
 static void push_page(struct seq_pages *p, struct page *page) {
     if (p->n == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 8;

@@ -48,7 +48,6 @@ static void add_moves(struct program *p, const struct graph *g, int i, int from,
                                        .reg = r});
 }
 
-/* Returns whether the node has a weight with this role. */
 static bool has_role(const struct gr_node *n, enum gr_role role) {
     const struct gr_op_weight *w = gr_ops[n->op].w;
     for (int k = 0; k < GR_WEIGHTS && w[k].role; k++)

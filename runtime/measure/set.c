@@ -216,7 +216,6 @@ static int run_all(struct suite_job *j, struct err *e) {
     return 0;
 }
 
-/* Adds the suite's results. */
 static void emit_suite(const struct suite_job *j, struct emit *m) {
     emit_str(m, "model", "model", j->ms.model);
     if (j->a->eval.base) emit_str(m, "base", "base", j->a->eval.base);

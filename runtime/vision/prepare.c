@@ -37,7 +37,6 @@ static int check_sides(const struct vision_params *p, int w, int h, struct err *
                    w, h, side);
 }
 
-/* Allocates the views. */
 static int make_views(const struct vision_params *p, const struct view_plan *plan,
                       struct pixels *out, struct err *e) {
     const int tiles = plan->rows * plan->cols, tile_w = tiles ? plan->tiles_w / plan->cols : 0,

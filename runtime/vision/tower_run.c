@@ -334,7 +334,6 @@ static int take(struct run *r, float **out, int64_t n, struct err *e) {
     return 0;
 }
 
-/* Allocates all buffers of the run. */
 static int allocate(struct run *r, struct err *e) {
     const struct vision_tower *v = r->v;
     const int64_t kv = v->kv_heads * v->head_dim, q = v->heads * v->head_dim;

@@ -201,7 +201,6 @@ static struct acts expert_acts(const struct job *j, const struct acts *all, int6
     a.n_rows = j->b->first[e + 1] - first;
     return a;
 }
-/* Returns the data of expert e's matrix. */
 static const uint8_t *expert_data(const struct weight *w, int64_t e) {
     return (const uint8_t *)w->data + (uint64_t)e * w->mat_bytes;
 }
