@@ -42,7 +42,7 @@ struct ladder { /* classes that are all made with, or all without, error feedbac
 static void add_input_keys(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
     step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
-    step_key(s, "encoder", "3"); /* same version as in files.c */
+    step_key(s, "encoder", "5"); /* same version as in files.c */
     make_key_template(l->mk, s);
 }
 

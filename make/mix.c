@@ -188,7 +188,7 @@ static int make_budget(struct make *mk, const char *text, uint64_t budget, const
     step_key(&s, "sensitivity", "%s", sens_hash);
     step_key(&s, "search", "%s%s", make_mix_search(mk, mk->plan.feedback),
              mk->plan.feedback ? " feedback" : "");
-    step_key(&s, "encoder", "3"); /* same version as in files.c */
+    step_key(&s, "encoder", "5"); /* same version as in files.c */
     make_key_template(mk, &s);
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);

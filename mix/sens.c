@@ -156,6 +156,8 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
         if (it[i].quant) {
             bool can[QT_COUNT];
             sens_candidates(&it[i], can);
+            for (int t = 0; t < QT_COUNT; t++)
+                can[t] = can[t] && recipe_allows(&s->model, &it[i], (enum qtype)t);
             add_item(group_for(s, &it[i], can), &it[i], can, i);
         } else {
             s->kept_bytes += bytes;

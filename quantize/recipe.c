@@ -392,6 +392,11 @@ static void set_type(struct recipe_item *it, enum qtype t) {
     it->fallback = it->type != t;
 }
 
+bool recipe_allows(const struct recipe_model *m, const struct recipe_item *it, enum qtype t) {
+    const bool draft = m->n_mtp > 0 && it->block >= 0 && it->block >= m->n_blocks - m->n_mtp;
+    return !draft || !it->quant || qtype_row_bytes(t, QK) >= qtype_row_bytes(QT_Q4_K, QK);
+}
+
 struct order {
     int64_t index;
     int block;
@@ -439,11 +444,7 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
             set_type(t, output_type(recipe, m, t->ne[0]));
         else
             set_type(t, by_rules(recipe, role, t->ne[2] > 1, m, i, base));
-        /* Importance matrices from other programs do not cover the draft block, so give it a type
-         * that works without importance. */
-        if (own && m->n_mtp && t->block >= m->n_blocks - m->n_mtp &&
-            recipe_needs_imatrix(recipe, t))
-            set_type(t, QT_IQ4_XS);
+        if (ruled && !recipe_allows(m, t, t->type)) set_type(t, QT_Q4_K);
     }
     free(ord);
 }

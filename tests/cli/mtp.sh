@@ -47,3 +47,32 @@ diff "$t/all.keys" "$t/mtp.keys" || { echo "--mtp-only: other keys"; exit 1; }
 grep -q 'nextn_predict_layers *u32 *1' "$t/mtp.keys"
 refused 2 "no-mtp" convert $m -o "$t/x.gguf" --mtp-only --no-mtp
 refused 3 "no MTP block" convert tests/golden/models/qwen3 -o "$t/x.gguf" --mtp-only
+
+# Presets, recipes and mixes give the MTP block at least 4.5 bits per weight (Q4_K); explicit types stay as they are. Layer 3 of a random model
+# is declared to be the MTP block.
+"$HONE" synth --arch-from tests/golden/tiny-qwen35moe/config.json --recipe BF16 --tokenizer tests/golden/tiny-qwen35moe -o "$t/base.gguf" > /dev/null 2>&1
+head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
+"$HONE" imatrix "$t/base.gguf" "$t/calib.txt" --ctx 64 --gram "$t/gram.gguf" -o "$t/im.gguf" > /dev/null 2>&1
+"$HONE" meta "$t/base.gguf" qwen35moe.nextn_predict_layers=1 > /dev/null 2>&1
+fine='Q4_0 Q4_1 Q4_K Q5_0 Q5_1 Q5_K Q6_K Q8_0 F16 BF16 F32 IQ4_NL NVFP4'
+low() { # plan: its types of the block that are not in $fine
+    grep '^blk[.]3[.]' "$1" | while read -r name type; do case " $fine " in *" $type "*) ;; *) echo "$name $type" ;; esac; done
+}
+n=0
+for r in $("$HONE" recipes --json | sed -n 's/.*"recipe": "\(.*\)".*/\1/p'); do
+    [ "$r" != BF16 ] || continue # the model has this type
+    "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --recipe "$r" --dry-run --plan-out "$t/plan.tsv" -f > /dev/null 2>&1
+    [ -z "$(low "$t/plan.tsv")" ] || { echo "$r:"; low "$t/plan.tsv"; exit 1; }
+    n=$((n + 1))
+done
+[ "$n" -gt 30 ] || { echo "only $n recipes"; exit 1; }
+"$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --recipe IQ2_XS --imatrix "$t/im.gguf" --gram "$t/gram.gguf" --plan-out "$t/plan.tsv" -f > /dev/null 2>&1
+[ -z "$(low "$t/plan.tsv")" ] && grep -q IQ2_XS "$t/plan.tsv" || { echo "error feedback:"; low "$t/plan.tsv"; exit 1; }
+"$HONE" inspect "$t/x.gguf" --tensors --keys none | grep 'blk.3.ffn_down_exps.weight *Q4_K' > /dev/null
+"$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 8M --imatrix "$t/im.gguf" --plan-out "$t/plan.tsv" -f > /dev/null 2>&1
+[ -z "$(low "$t/plan.tsv")" ] && grep -q IQ2 "$t/plan.tsv" || { echo "a mix:"; low "$t/plan.tsv"; exit 1; }
+for explicit in "--recipe Q3_K_M --tensor blk.3.*=Q2_K" "--type Q2_K" "--recipe Q2_K --pure"; do
+    # shellcheck disable=SC2086
+    "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" $explicit --dry-run --plan-out "$t/plan.tsv" -f > /dev/null 2>&1
+    low "$t/plan.tsv" | grep -q 'blk.3.attn_v.weight Q2_K' || { echo "$explicit: $(cat "$t/plan.tsv")"; exit 1; }
+done

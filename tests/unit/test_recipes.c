@@ -337,6 +337,53 @@ static void test_mtp_block(void) {
     drop_35b();
 }
 
+/* Checks for every recipe that the matrices of an MTP block get at least 4.5 bits per weight, and
+ * that nothing else changes. Below Q4_K drafts are accepted less often (published rates: BF16
+ * .7239, Q4_K .7216, IQ3_S .7018, IQ2_XS .6330). */
+static void test_types_of_mtp_block(void) {
+    struct err e;
+    CHECK_OK(make_35b(1, &e));
+    enum qtype *plain = calloc((size_t)n_items, sizeof *plain);
+    int n_raised = 0;
+    for (int k = 0; k < 128; k++) {
+        const char *recipe = k < 64 ? recipe_name(k) : recipe_named(k - 64);
+        if (!recipe) continue;
+        model.n_mtp = 0;
+        recipe_apply(recipe, QT_F32, &model, item_list, n_items);
+        for (int64_t i = 0; i < n_items; i++) plain[i] = item_list[i].type;
+        model.n_mtp = 1;
+        recipe_apply(recipe, QT_F32, &model, item_list, n_items);
+        for (int64_t i = 0; i < n_items; i++) {
+            const struct recipe_item *it = &item_list[i];
+            if (it->block == 40 && qtype_bpw(plain[i]) < 4.5) {
+                CHECK_EQ_I64(it->type, QT_Q4_K);
+                n_raised++;
+            } else {
+                CHECK_EQ_I64(it->type, plain[i]);
+            }
+        }
+    }
+    CHECK(n_raised > 100);
+    recipe_apply(NULL, QT_Q2_K, &model, item_list, n_items); /* one type was requested */
+    CHECK_EQ_I64(type_of("blk.40.attn_v.weight"), QT_Q2_K);
+    free(plain);
+    drop_35b();
+}
+
+/* Checks that a count of MTP blocks that the file does not have affects no tensor outside blocks.
+ */
+static void test_too_many_mtp_blocks(void) {
+    struct recipe_item it[] = {
+        {.name = "token_embd.weight", .ne = {256, 1000, 1, 1}, .from = QT_F16},
+        {.name = "blk.0.attn_k.weight", .ne = {256, 256, 1, 1}, .from = QT_F16},
+    };
+    struct recipe_model m = {.n_blocks = 1, .n_mtp = INT64_MAX, .heads = 4, .kv_heads = 4};
+    recipe_roles(&m, it, COUNT_OF(it));
+    recipe_apply("Q2_K", QT_F32, &m, it, COUNT_OF(it));
+    CHECK_EQ_I64(it[0].type, QT_Q2_K);
+    CHECK_EQ_I64(it[1].type, QT_Q4_K);
+}
+
 static void test_unknown_architecture_by_names(void) {
     struct recipe_item it[] = {
         {.name = "token_embd.weight", .ne = {256, 1000, 1, 1}, .from = QT_F16},
@@ -501,6 +548,8 @@ int main(void) {
     RUN(test_values_of_70b);
     RUN(test_what_needs_importance);
     RUN(test_mtp_block);
+    RUN(test_types_of_mtp_block);
+    RUN(test_too_many_mtp_blocks);
     RUN(test_unknown_architecture_by_names);
     RUN(test_fallbacks);
     RUN(test_names);
