@@ -56,7 +56,8 @@ WARN := $(WARN) $(call has,-Wlogical-op) $(call has,-Wduplicated-cond)
 ifeq ($(CI),true)
 WARN := $(WARN) -Werror
 endif
-OPT  := $(if $(DEBUG),-O0,-O2) $(if $(SAN),-g1,-g)
+DBG  ?= $(if $(SAN),-g1,-g)# -g1, lines only, compiles faster
+OPT  := $(if $(DEBUG),-O0,-O2) $(DBG)
 SANF := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. $(LIB_CFLAGS) $(WARN) $(OPT) $(SANF) \
              -ffp-contract=off -fPIC -fvisibility=hidden $(if $(NATIVE),-march=native) $(CFLAGS)

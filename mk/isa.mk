@@ -47,10 +47,8 @@ $(foreach r,$(PACKED_ROWS),$(if $(filter vbmi,$(call col,4,$r)),\
 packed_of = $(foreach r,$(filter $(addsuffix :%,$(1)),$(PACKED_ROWS)),\
   $(OBJ)/$(2)kernels/$(call col,1,$r)/packed_$(call col,5,$r).o)
 PACKED_OBJS := $(call packed_of,$(patsubst kernels/%,%,$(filter kernels/%,$(DIRS))))
-# these contain only intrinsics: with a sanitizer -O2 doubles their compile time and gains nothing
-ifneq ($(SAN),)
-$(PACKED_OBJS): OPT := -O1 -g1
-endif
+# these contain only intrinsics: -g takes half of gcc's time, and with a sanitizer -O2 gains nothing
+$(PACKED_OBJS): OPT := $(if $(DEBUG),-O0,$(if $(SAN),-O1,-O2)) -g1
 $(PACKED_OBJS): $(OBJ)/%.o: kernels/packed.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  cc    $< ($*)")
@@ -69,6 +67,7 @@ $(OBJ)/isa-emu/%.o: %.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $<")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+$(ISA_PACKED): OPT := $(if $(DEBUG),-O0,-O2) -g1
 $(ISA_PACKED): $(OBJ)/isa-emu/%.o: kernels/packed.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $< ($*)")
