@@ -5,12 +5,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "base/io.h"
 #include "base/map.h"
@@ -125,7 +125,7 @@ void checkpoint_remove(const char *path) {
     if (!io_exists(path) || map_open(&m, path, &e) != 0) return;
     const bool ours = m.size >= MAGIC_BYTES && memcmp(m.data, magic, MAGIC_BYTES) == 0;
     map_close(&m);
-    if (ours) (void)unlink(path);
+    if (ours) (void)os_unlink(path);
 }
 
 bool checkpoint_due(struct checkpoint_clock *c) {

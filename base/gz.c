@@ -5,22 +5,22 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "base/buf.h"
 #include "base/io.h"
+#include "base/os.h"
 
 int gz_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e) {
     bool from_stdin = strcmp(path, "-") == 0;
     uint64_t size;
     if (!from_stdin) TRY(io_file_size(path, &size, e));
-    int fd = from_stdin ? dup(STDIN_FILENO) : -1;
+    int fd = from_stdin ? os_dup(0) : -1;
     gzFile f = !from_stdin ? gzopen(path, "rb") : fd >= 0 ? gzdopen(fd, "rb") : NULL;
     if (from_stdin) path = "standard input";
     if (!f) {
         int rc = err_sys(e, "%s: cannot open", path);
-        if (fd >= 0) close(fd);
+        if (fd >= 0) os_close(fd);
         return rc;
     }
     struct buf b = {0};

@@ -5,30 +5,24 @@
  * not a hang. Messages name the path and the remedy. */
 #include "base/io.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/mem.h"
-#include "base/num.h"
+#include "base/os.h"
 
-int io_open_input(int *fd, struct stat *st, const char *path, struct err *e) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+int io_open_input(int *fd, struct os_stat *st, const char *path, struct err *e) {
+    *fd = os_open(path, OS_READ | OS_NO_WAIT, 0);
     if (*fd < 0) return err_path(e, "cannot open %s", path);
     int rc = 0;
-    if (fstat(*fd, st) != 0)
+    if (os_fstat(*fd, st) != 0)
         rc = err_sys(e, "cannot examine %s", path);
-    else if (S_ISDIR(st->st_mode))
+    else if (st->kind == OS_FOLDER)
         rc = err_set(e, ERR_USAGE, "%s is a folder; name a file", path);
-    if (rc) close(*fd);
+    if (rc) os_close(*fd);
     return rc;
 }
 
@@ -44,7 +38,7 @@ static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes,
         TRY(buf_try_reserve(b, 64 << 10, path, e));
         uint64_t room = b->cap - b->len - 1, left = max_bytes - b->len;
         if (room > left) room = left + 1; /* one extra byte detects a file that is too long */
-        ssize_t n = read(fd, b->data + b->len, (size_t)room);
+        int64_t n = os_read(fd, b->data + b->len, (size_t)room);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return err_sys(e, "cannot read %s", path);
         if (n == 0) break;
@@ -58,20 +52,20 @@ static int read_all(int fd, struct buf *b, const char *path, uint64_t max_bytes,
 int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e) {
     bool from_stdin = strcmp(path, "-") == 0;
     const char *shown = from_stdin ? "standard input" : path;
-    int fd = STDIN_FILENO, rc = 0;
+    int fd = 0, rc = 0;
     *out = NULL;
     *len = 0;
     if (max_bytes > SIZE_MAX / 4) max_bytes = SIZE_MAX / 4;
     struct buf b = {0};
     if (!from_stdin) {
-        struct stat st;
+        struct os_stat st;
         TRY(io_open_input(&fd, &st, path, e));
-        if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max_bytes)
+        if (st.kind == OS_FILE && st.size > max_bytes)
             TRY_GOTO(done, rc, too_large(path, max_bytes, e));
-        if (S_ISREG(st.st_mode))
-            rc = buf_try_reserve(&b, (size_t)st.st_size + (64 << 10), path, e);
+        if (st.kind == OS_FILE)
+            rc = buf_try_reserve(&b, (size_t)st.size + (64 << 10), path, e);
         else
-            (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+            (void)os_set_wait(fd);
     }
     if (!rc) rc = read_all(fd, &b, shown, max_bytes, e);
     if (rc) goto done;
@@ -79,7 +73,7 @@ int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, 
     *out = buf_take(&b);
 done:
     buf_release(&b);
-    if (!from_stdin) close(fd);
+    if (!from_stdin) os_close(fd);
     return rc;
 }
 
@@ -90,47 +84,47 @@ static bool is_absent(int error) {
 }
 
 bool io_exists(const char *path) {
-    struct stat st;
-    if (stat(path, &st) == 0) return true;
+    struct os_stat st;
+    if (os_stat(path, &st) == 0) return true;
     /* stat failed for some other reason. Check in a second way, so that a missing file never counts
      * as present. */
-    return !is_absent(errno) && (access(path, F_OK) == 0 || !is_absent(errno));
+    return !is_absent(errno) && (os_exists(path) || !is_absent(errno));
 }
 
 /* Calls stat, and sets *there to whether the path exists. Fails for errors other than a missing
  * file. */
-static int stat_path(bool *there, struct stat *st, const char *path, struct err *e) {
-    *there = stat(path, st) == 0;
+static int stat_path(bool *there, struct os_stat *st, const char *path, struct err *e) {
+    *there = os_stat(path, st) == 0;
     return *there || is_absent(errno) ? 0 : err_sys(e, "cannot examine %s", path);
 }
 int io_there(bool *yes, const char *path, struct err *e) {
-    struct stat st;
+    struct os_stat st;
     return stat_path(yes, &st, path, e);
 }
 
 bool io_is_dir(const char *path) {
-    struct stat st;
-    if (stat(path, &st) == 0) return S_ISDIR(st.st_mode);
+    struct os_stat st;
+    if (os_stat(path, &st) == 0) return st.kind == OS_FOLDER;
     if (is_absent(errno)) return false;
     /* A folder that cannot be inspected must not be mistaken for a file, or it would be refused for
      * the wrong reason. */
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) close(fd);
+    int fd = os_open(path, OS_READ | OS_DIR, 0);
+    if (fd >= 0) os_close(fd);
     return fd >= 0;
 }
 
 int io_is_file(bool *yes, const char *path, struct err *e) {
-    struct stat st;
+    struct os_stat st;
     TRY(stat_path(yes, &st, path, e));
-    *yes = *yes && S_ISREG(st.st_mode);
+    *yes = *yes && st.kind == OS_FILE;
     return 0;
 }
 
 int io_file_size(const char *path, uint64_t *size, struct err *e) {
-    struct stat st;
-    if (stat(path, &st) != 0) return err_path(e, "cannot open %s", path);
-    if (!S_ISREG(st.st_mode)) return err_set(e, ERR_USAGE, "%s is not a regular file", path);
-    *size = (uint64_t)st.st_size;
+    struct os_stat st;
+    if (os_stat(path, &st) != 0) return err_path(e, "cannot open %s", path);
+    if (st.kind != OS_FILE) return err_set(e, ERR_USAGE, "%s is not a regular file", path);
+    *size = st.size;
     return 0;
 }
 
@@ -159,22 +153,20 @@ int io_list(struct io_names *l, const char *dir, struct err *e) {
     uint64_t max = limit_of(LIM_DIR_NAMES);
     int rc = 0;
     *l = (struct io_names){0};
-    DIR *d = opendir(dir);
+    struct os_dir *d = os_dir_open(dir);
     if (!d) return err_path(e, "cannot open %s", dir);
     while (rc == 0) {
-        errno = 0; /* NULL means end of folder or error */
-        struct dirent *de = readdir(d);
-        if (!de && errno == EINTR) continue;
-        if (!de && errno) rc = err_sys(e, "cannot read the folder %s", dir);
-        if (!de) break;
-        if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0) continue;
+        const char *name = os_dir_next(d);
+        if (!name && errno) rc = err_sys(e, "cannot read the folder %s", dir);
+        if (!name) break;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
         if ((uint64_t)l->n == max)
             rc = err_set(e, ERR_DATA, "%s: more than %llu names in one folder", dir,
                          (unsigned long long)max);
         else
-            io_names_add(l, de->d_name);
+            io_names_add(l, name);
     }
-    closedir(d);
+    os_dir_close(d);
     io_names_sort(l);
     return rc;
 }
@@ -186,7 +178,7 @@ int io_make_dir(const char *path, struct err *e) {
         if (*s && (*s != '/' || s == p)) continue;
         char was = *s;
         *s = 0;
-        if (mkdir(p, 0777) != 0 && !(errno == EEXIST && io_is_dir(p))) {
+        if (os_mkdir(p, 0777) != 0 && !(errno == EEXIST && io_is_dir(p))) {
             if (errno == EEXIST)
                 rc =
                     err_set(e, ERR_USAGE, "cannot create folder %s: a file of that name exists", p);
@@ -210,20 +202,16 @@ int io_need_space(const char *path, uint64_t n_bytes, struct err *e) {
             slash[slash == p && slash[1] ? 1 : 0] = 0;
     }
     const char *dir = p[0] ? p : (path[0] == '/' ? "/" : ".");
-    struct statvfs v;
+    uint64_t have;
     int rc = 0;
-    if (statvfs(dir, &v) != 0)
+    if (os_free_space(dir, &have) != 0)
         rc = err_sys(e, "cannot examine the file system of %s", path);
-    else {
-        uint64_t have = UINT64_MAX;
-        (void)mul_ok(v.f_bavail, v.f_frsize, &have);
-        if (have < n_bytes)
-            rc = err_set(e, ERR_SYS,
-                         "not enough space for %s: %llu bytes needed, %llu free in %s; free %llu "
-                         "bytes or choose another folder with -o",
-                         path, (unsigned long long)n_bytes, (unsigned long long)have, dir,
-                         (unsigned long long)(n_bytes - have));
-    }
+    else if (have < n_bytes)
+        rc = err_set(e, ERR_SYS,
+                     "not enough space for %s: %llu bytes needed, %llu free in %s; free %llu "
+                     "bytes or choose another folder with -o",
+                     path, (unsigned long long)n_bytes, (unsigned long long)have, dir,
+                     (unsigned long long)(n_bytes - have));
     free(p);
     return rc;
 }
@@ -235,8 +223,7 @@ char *io_join(const char *dir, const char *name) {
 }
 
 char *io_real(const char *path) {
-    char real[PATH_MAX];
-    return realpath(path, real) ? xstrdup(real) : NULL;
+    return os_real(path);
 }
 
 const char *io_base(const char *path) {

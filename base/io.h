@@ -11,9 +11,9 @@
 
 /* Opens an input file, without blocking if it is a pipe that has no writer; the caller closes *fd.
  * ERR_USAGE: it is a folder. */
-struct stat;
+struct os_stat;
 /* Opens a file for reading and reads its status; refuses folders. *fd is -1 or closed on error. */
-int io_open_input(int *fd, struct stat *st, const char *path, struct err *e);
+int io_open_input(int *fd, struct os_stat *st, const char *path, struct err *e);
 /* Reads a whole file of at most `max_bytes`; "-" is stdin. NUL-terminated for convenience; free
  * with free(). */
 int io_read_file(char **out, size_t *len, const char *path, uint64_t max_bytes, struct err *e);

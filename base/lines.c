@@ -3,17 +3,14 @@
 #include "base/lines.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 
 struct lines {
     const char *path, *what; /* borrowed */
@@ -24,28 +21,28 @@ struct lines {
 };
 
 /* Removes the file's permissions for group and others. */
-static int take_rights(const struct lines *l, int fd, const struct stat *st, struct err *e) {
-    if (!l->secret || !S_ISREG(st->st_mode) || !(st->st_mode & 077)) return 0;
-    if (st->st_uid != geteuid() || fchmod(fd, st->st_mode & 0700) != 0)
+static int take_rights(const struct lines *l, int fd, const struct os_stat *st, struct err *e) {
+    if (!l->secret || st->kind != OS_FILE || !(st->mode & 077)) return 0;
+    if (st->uid != os_uid() || os_fchmod(fd, st->mode & 0700) != 0)
         return err_set(e, ERR_SYS,
                        "%s %s: others can read or write this file, and its permissions cannot be "
                        "changed; name another, since it will hold what clients send",
                        l->what, l->path);
     log_warn("%s %s: others could read or write this file (mode %03o); now only its owner can",
-             l->what, l->path, (unsigned)(st->st_mode & 0777));
+             l->what, l->path, (unsigned)(st->mode & 0777));
     return 0;
 }
 
 /* Examines an existing file of n bytes and sets *torn if it ends in the middle of a line.
  * ERR_USAGE: it does not hold JSON lines, so it belongs to another program. Files that cannot be
  * read pass. */
-static int examine(const struct lines *l, off_t n, bool *torn, struct err *e) {
-    const int fd = n > 0 ? open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+static int examine(const struct lines *l, uint64_t n, bool *torn, struct err *e) {
+    const int fd = n > 0 ? os_open(l->path, OS_READ | OS_NO_WAIT, 0) : -1;
     char first = '{', last = '\n';
     *torn = false;
     if (fd < 0) return 0;
-    if (pread(fd, &first, 1, 0) == 1 && pread(fd, &last, 1, n - 1) == 1) *torn = last != '\n';
-    close(fd);
+    if (os_pread(fd, &first, 1, 0) == 1 && os_pread(fd, &last, 1, n - 1) == 1) *torn = last != '\n';
+    os_close(fd);
     if (first == '{' || first == '\n') return 0;
     return err_set(e, ERR_USAGE, "%s %s: this file exists and holds no JSON lines; name another",
                    l->what, l->path);
@@ -53,20 +50,20 @@ static int examine(const struct lines *l, off_t n, bool *torn, struct err *e) {
 
 /* Opens the file for appending and sets *out to the descriptor; unchanged on error. */
 static int open_file(struct lines *l, int *out, struct err *e) {
-    struct stat st;
+    struct os_stat st;
     bool torn = false;
     /* A pipe may have no reader, or a stalled one; neither may block the server. */
-    const int fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK,
-                        l->secret ? 0600 : 0666);
+    const int fd =
+        os_open(l->path, OS_WRITE | OS_CREATE | OS_APPEND | OS_NO_WAIT, l->secret ? 0600 : 0666);
     if (fd < 0 && errno == ENXIO)
         return err_set(e, ERR_SYS, "%s %s: nothing reads this pipe; start its reader first",
                        l->what, l->path);
     if (fd < 0) return err_path(e, "%s %s", l->what, l->path);
-    int rc = fstat(fd, &st) != 0 ? err_path(e, "%s %s", l->what, l->path) : 0;
-    if (!rc && S_ISREG(st.st_mode)) rc = examine(l, st.st_size, &torn, e);
+    int rc = os_fstat(fd, &st) != 0 ? err_path(e, "%s %s", l->what, l->path) : 0;
+    if (!rc && st.kind == OS_FILE) rc = examine(l, st.size, &torn, e);
     if (!rc) rc = take_rights(l, fd, &st, e);
     if (rc) {
-        close(fd);
+        os_close(fd);
         return rc;
     }
     l->torn = torn;
@@ -93,22 +90,20 @@ int lines_open(struct lines **out, const char *path, const char *what, bool secr
 
 /* Opens the path again if it names another file now; keeps the old file on failure. */
 static void follow_rotation(struct lines *l) {
-    struct stat is, named;
+    struct os_stat is, named;
     struct err ignored;
     int fd;
-    if (fstat(l->fd, &is)) return;
-    if (stat(l->path, &named) == 0 && is.st_dev == named.st_dev && is.st_ino == named.st_ino)
-        return;
+    if (os_fstat(l->fd, &is)) return;
+    if (os_stat(l->path, &named) == 0 && is.dev == named.dev && is.ino == named.ino) return;
     if (open_file(l, &fd, &ignored)) return; /* continue with the old file */
-    close(l->fd);
+    os_close(l->fd);
     l->fd = fd;
 }
 
 /* Waits up to a second for the pipe's reader; once a wait has failed, later calls do not wait.
  * Returns false if the pipe is still not writable. */
 static bool wait_writable(struct lines *l) {
-    struct pollfd p = {.fd = l->fd, .events = POLLOUT};
-    l->stalled = l->stalled || poll(&p, 1, 1000) == 0;
+    l->stalled = l->stalled || os_wait_writable(l->fd, 1000) == 0;
     return !l->stalled;
 }
 
@@ -116,7 +111,7 @@ static bool wait_writable(struct lines *l) {
 static size_t write_all(struct lines *l, const char *s, size_t n) {
     size_t done = 0;
     while (done < n) {
-        const ssize_t k = write(l->fd, s + done, n - done);
+        const int64_t k = os_write(l->fd, s + done, n - done);
         if (k < 0 && (errno == EINTR || (errno == EAGAIN && wait_writable(l)))) continue;
         if (k <= 0) break;
         done += (size_t)k;
@@ -140,7 +135,7 @@ bool lines_put(struct lines *l, const char *line) {
 
 void lines_close(struct lines *l) {
     if (!l) return;
-    close(l->fd);
+    os_close(l->fd);
     pthread_mutex_destroy(&l->lock);
     free(l);
 }

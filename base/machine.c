@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/attr.h"
 #include "base/num.h"
@@ -23,7 +22,7 @@ enum { NAME_MAX_LEN = 2048 };
 static bool slurp(const char *dir, const char *file, char *text, size_t n) {
     char path[NAME_MAX_LEN + 64];
     snprintf(path, sizeof path, "%s/%s", dir, file);
-    FILE *f = fopen(path, "re");
+    FILE *f = os_fopen(path, "r");
     if (!f) return false;
     const size_t len = fread(text, 1, n - 1, f);
     fclose(f);
@@ -152,9 +151,9 @@ static void processors(struct machine *m, const char *root) {
     uint64_t cpus[OS_CPUS / 64];
     m->n_cpus = os_cpus(cpus);
     if (m->n_cpus < 1) { /* unknown, or more than OS_CPUS processors */
-        const long n = sysconf(_SC_NPROCESSORS_ONLN);
-        const int big = os_big_cores();
-        m->n_cpus = m->n_cores = n < 1 ? 1 : (int)min_i64(n, INT_MAX);
+        const int cores = os_n_cores(), big = os_big_cores();
+        m->n_cpus = (int)max_i64(1, os_n_cpus());
+        m->n_cores = cores < 1 || cores > m->n_cpus ? m->n_cpus : cores;
         m->n_big = big < 1 || big > m->n_cores ? m->n_cores : big;
         return;
     }
@@ -188,7 +187,7 @@ bool machine_has_nvidia(const char *root) {
     for (size_t i = 0; i < COUNT_OF(file) && !found; i++) {
         char path[NAME_MAX_LEN + 64];
         snprintf(path, sizeof path, "%s%s", root, file[i]);
-        found = access(path, F_OK) == 0;
+        found = os_exists(path);
     }
     return found;
 }

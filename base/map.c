@@ -11,17 +11,14 @@
  * The table belongs to the process, because a signal has no context (base/ctx.h). A job checks only
  * its own maps and those of the process's context. */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/ctx.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -34,14 +31,14 @@ static struct live {
     const uint8_t *begin; /* NULL: free entry */
     uint64_t size;
     char *path; /* owned by the map */
-    struct stat st;
+    struct os_stat st;
     const struct ctx *owner; /* the job that opened it */
 } live[LIVE_MAX];
 static int n_live; /* entries used so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Registers the mapping so that a fault in it can be attributed to its file. */
-static void watch_map(const struct map *m, const struct stat *st) {
+static void watch_map(const struct map *m, const struct os_stat *st) {
     int i = 0;
     pthread_mutex_lock(&lock);
     while (i < n_live && live[i].begin) i++;
@@ -64,37 +61,37 @@ static void unwatch_map(const struct map *m) {
 int map_open(struct map *m, const char *path, struct err *e) {
     *m = (struct map){0};
     int fd;
-    struct stat st;
+    struct os_stat st;
     TRY(io_open_input(&fd, &st, path, e));
     int rc = 0;
-    if (!S_ISREG(st.st_mode))
+    if (st.kind != OS_FILE)
         rc = err_set(e, ERR_USAGE,
                      "%s is not a regular file (a pipe or device cannot be mapped); copy it to a "
                      "file first",
                      path);
-    else if (st.st_size > 0) {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED)
+    else if (st.size > 0) {
+        void *p = os_map(fd, st.size);
+        if (!p)
             rc = err_sys(e, "cannot map %s", path);
         else
-            m->data = p, m->size = (uint64_t)st.st_size;
+            m->data = p, m->size = st.size;
     }
-    close(fd);
+    os_close(fd);
     if (rc) return rc;
     m->path = xstrdup(path);
     m->id = (struct file_id){
-        .size = (uint64_t)st.st_size,
-        .inode = (uint64_t)st.st_ino,
-        .modified = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
-        .changed = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec,
-        .owner = (unsigned)st.st_uid,
-        .mode = (unsigned)st.st_mode,
+        .size = st.size,
+        .inode = st.ino,
+        .modified = st.mtime_s * 1000000000 + st.mtime_ns,
+        .changed = st.ctime_s * 1000000000 + st.ctime_ns,
+        .owner = st.uid,
+        .mode = st.mode,
     };
     if (m->data) watch_map(m, &st);
     return 0;
 }
 
-static void *writable(const void *p) { /* casts const away for munmap and madvise */
+static void *writable(const void *p) { /* casts const away for os_unmap */
     void *q;
     memcpy(&q, &p, sizeof q);
     return q;
@@ -103,7 +100,7 @@ static void *writable(const void *p) { /* casts const away for munmap and madvis
 void map_end(struct map *m) {
     if (m->data) {
         unwatch_map(m);
-        munmap(writable(m->data), (size_t)m->size);
+        os_unmap(writable(m->data), m->size);
     }
     m->data = NULL;
 }
@@ -115,13 +112,13 @@ void map_close(struct map *m) {
 }
 
 void map_drop(const struct map *m, uint64_t off, uint64_t len) {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t page = os_page_bytes();
     if (!m->data || off >= m->size) return;
     if (len > m->size - off) len = m->size - off;
     uint64_t begin = round_up(off, page), end = off + len;
     /* Drop only whole pages inside the range, so that neighbouring data stay resident. */
     if (end != m->size) end &= ~(page - 1);
-    if (begin < end) (void)madvise(writable(m->data + begin), (size_t)(end - begin), MADV_DONTNEED);
+    if (begin < end) os_map_drop(writable(m->data + begin), end - begin);
 }
 
 /* ---- changes by other programs -------------------------------------------------------------- */
@@ -130,14 +127,13 @@ int map_unchanged(struct err *e) {
     int rc = 0;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < n_live && !rc; i++) {
-        const struct stat *was = &live[i].st;
-        struct stat now;
+        const struct os_stat *was = &live[i].st;
+        struct os_stat now;
         if (live[i].owner != ctx_current() && live[i].owner != ctx_process()) continue;
         /* The name is gone or refers to a different file; the mapped file is unchanged. */
-        if (!live[i].begin || stat(live[i].path, &now) != 0) continue;
-        if (now.st_dev != was->st_dev || now.st_ino != was->st_ino) continue;
-        if (now.st_size != was->st_size || now.st_mtim.tv_sec != was->st_mtim.tv_sec ||
-            now.st_mtim.tv_nsec != was->st_mtim.tv_nsec)
+        if (!live[i].begin || os_stat(live[i].path, &now) != 0) continue;
+        if (now.dev != was->dev || now.ino != was->ino) continue;
+        if (now.size != was->size || now.mtime_s != was->mtime_s || now.mtime_ns != was->mtime_ns)
             rc = err_set(e, ERR_DATA,
                          "%s was changed by another program while it was read; run the command "
                          "again when nothing writes to it",
@@ -156,8 +152,8 @@ int map_fault(const void *addr, char *msg, size_t cap) {
     for (int i = 0; i < n_live; i++) {
         const struct live *l = &live[i];
         if (!l->begin || at < l->begin || (uint64_t)(at - l->begin) >= l->size) continue;
-        struct stat now;
-        bool is_cut = stat(l->path, &now) == 0 && now.st_size < l->st.st_size;
+        struct os_stat now;
+        bool is_cut = os_stat(l->path, &now) == 0 && now.size < l->st.size;
         const char *part[] = {l->path, is_cut ? cut : broken};
         size_t n = 0; /* a signal handler may not use stdio */
         for (int k = 0; k < 2; k++)

@@ -14,7 +14,7 @@
 struct file_id {
     uint64_t size, inode;
     int64_t modified, changed; /* mtime of the content; ctime, which covers owner, name and mode */
-    unsigned owner, mode;      /* as in struct stat */
+    unsigned owner, mode;      /* as in struct os_stat */
 };
 /* A read-only mapping of a regular file; for an empty file data is NULL and size 0. */
 struct map {

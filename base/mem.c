@@ -17,14 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/ctx.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -60,7 +55,7 @@ NORETURN static void out_of_memory(size_t n) {
     log_error("out of memory (%zu bytes requested); close other programs or choose a smaller job",
               n);
     out_abort_all();
-    _exit(ERR_SYS);
+    os_exit(ERR_SYS);
 }
 
 static const size_t fund_bytes[] = {(size_t)64 << 10, (size_t)1 << 20, (size_t)16 << 20};
@@ -237,8 +232,8 @@ static void *place_head(uint8_t *data, void *base, uint64_t map_bytes) {
 
 /* Returns zeroed heap memory with a header before it; NULL if memory runs out. */
 static void *alloc_small(uint64_t n_bytes) {
-    void *base = NULL;
-    if (posix_memalign(&base, HEAD_BYTES, (size_t)n_bytes + HEAD_BYTES) != 0) return NULL;
+    void *base = os_aligned(HEAD_BYTES, (size_t)n_bytes + HEAD_BYTES);
+    if (!base) return NULL;
     memset(base, 0, (size_t)n_bytes + HEAD_BYTES);
     return place_head((uint8_t *)base + HEAD_BYTES, base, 0);
 }
@@ -247,28 +242,19 @@ static void *alloc_small(uint64_t n_bytes) {
 static void *alloc_mapped(uint64_t n_bytes) {
     /* The slack is never touched, so it costs only address space. */
     uint64_t map_bytes = n_bytes + 2 * huge_bytes;
-    uint8_t *base = mmap(NULL, (size_t)map_bytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED) return NULL;
+    uint8_t *base = os_pages_new(map_bytes);
+    if (!base) return NULL;
     uint64_t skip = round_up((uintptr_t)base + HEAD_BYTES, huge_bytes) - (uintptr_t)base;
-#ifdef MADV_HUGEPAGE
-    (void)madvise(base + skip, (size_t)n_bytes, MADV_HUGEPAGE);
-#endif
+    os_pages_huge(base + skip, n_bytes);
     return place_head(base + skip, base, map_bytes);
 }
 
 void mem_give_back(void) {
-#ifdef __GLIBC__
-    /* Setting the threshold keeps it from growing dynamically. */
-    (void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
-    (void)mallopt(M_ARENA_MAX, 2);
-#endif
+    os_heap_give_back();
 }
 
 void mem_trim(void) {
-#ifdef __GLIBC__
-    (void)malloc_trim(0);
-#endif
+    os_heap_trim();
 }
 
 int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
@@ -307,22 +293,16 @@ void mem_free(void *p) {
     memcpy(&h, (uint8_t *)p - HEAD_BYTES, sizeof h);
     return_to_budget(h.budget, h.n_bytes);
     if (h.map_bytes)
-        munmap(h.base, (size_t)h.map_bytes);
+        os_pages_free(h.base, h.map_bytes);
     else
-        free(h.base);
+        os_aligned_free(h.base);
 }
 
 uint64_t mem_available(void) {
     struct machine machine;
-    FILE *f = fopen("/proc/meminfo", "re");
-    if (!f) return 0;
-    char line[256];
-    unsigned long long kib = 0;
-    while (fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu", &kib) == 1) break;
-    fclose(f);
+    const uint64_t free_bytes = os_free_memory();
     machine_limits("", &machine);
-    if (!kib || machine.mem_left > (uint64_t)kib * 1024) return (uint64_t)kib * 1024;
+    if (!free_bytes || machine.mem_left > free_bytes) return free_bytes;
     return machine.mem_left ? machine.mem_left : 1; /* 0 would mean "unknown" */
 }
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/num.h"
 #include "base/os.h"
@@ -34,7 +33,7 @@ static bool read_bit_list(const char *root, const char *name, int n, uint64_t *b
     if ((size_t)snprintf(path, sizeof path, "%s/sys/devices/system/node/%s", root, name) >=
         sizeof path)
         return false;
-    FILE *f = fopen(path, "re");
+    FILE *f = os_fopen(path, "r");
     if (!f) return false;
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
@@ -90,7 +89,7 @@ void numa_stay(const struct numa *m, pthread_t thread, int node) {
 
 int numa_spread(const struct numa *m, void *p, uint64_t n_bytes) {
     unsigned long mask[NUMA_MAX / (8 * sizeof(unsigned long))] = {0};
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), over = (uintptr_t)p % page;
+    const uint64_t page = os_page_bytes(), over = (uintptr_t)p % page;
     const uint64_t skip = over ? page - over : 0;
     if (!m->n || n_bytes < skip + page) return 0;
     for (int k = 0; k < m->n; k++)

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: MIT
-/* base/os.c - operating-system differences: files, descriptors, processors. */
+/* base/os.c - operating-system differences: files, memory, processors. */
 #include "base/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
 #include <signal.h>
 #include <sys/vfs.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #elif defined(__APPLE__)
+#include <mach/mach.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/param.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/sysctl.h>
 #endif
 
@@ -93,54 +96,6 @@ void os_end_lease(int fd) {
 }
 #endif
 
-/* ---- descriptors ---- */
-
-/* Makes a new descriptor non-blocking and close-on-exec. accept4 and pipe2, which do this in one
- * call, are not available everywhere. Returns fd or, with errno set and fd closed, -1. */
-static int set_up_fd(int fd) {
-    if (fd < 0) return -1;
-    const int flags = fcntl(fd, F_GETFL);
-    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
-        fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
-        return fd;
-    const int keep = errno;
-    close(fd);
-    errno = keep;
-    return -1;
-}
-int os_pipe(int fd[2]) {
-    int p[2];
-    if (pipe(p) != 0) return -1;
-    if (set_up_fd(p[0]) < 0) {
-        close(p[1]);
-        return -1;
-    }
-    if (set_up_fd(p[1]) < 0) {
-        close(p[0]);
-        return -1;
-    }
-    fd[0] = p[0];
-    fd[1] = p[1];
-    return 0;
-}
-int os_socket(int family, int type) {
-    return set_up_fd(socket(family, type, 0));
-}
-int os_accept(int listener, struct sockaddr *from, socklen_t *n) {
-    return set_up_fd(accept(listener, from, n));
-}
-void os_keep_asking(int fd, int seconds) {
-    const int one = 1;
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-#if defined(TCP_KEEPIDLE)
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
-#elif defined(TCP_KEEPALIVE) /* macOS */
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPALIVE, &seconds, sizeof seconds);
-#else
-    (void)seconds;
-#endif
-}
-
 bool os_random(void *p, size_t n) {
     return getentropy(p, n) == 0;
 }
@@ -159,6 +114,24 @@ int os_rename_new(const char *from, const char *to) {
 }
 int os_reserve(int fd, uint64_t size) {
     return fallocate(fd, 0, 0, (off_t)size);
+}
+#elif defined(__APPLE__)
+int os_rename_new(const char *from, const char *to) {
+    if (renamex_np(from, to, RENAME_EXCL) == 0) return 0;
+    if (errno == ENOTSUP) errno = ENOSYS;
+    return -1;
+}
+int os_reserve(int fd, uint64_t size) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return -1;
+    fstore_t f = {.fst_flags = F_ALLOCATEALL,
+                  .fst_posmode = F_PEOFPOSMODE,
+                  .fst_length = (off_t)size - st.st_size};
+    if (fcntl(fd, F_PREALLOCATE, &f) != 0) {
+        if (errno == ENOTSUP || errno == EINVAL) errno = ENOSYS;
+        return -1;
+    }
+    return ftruncate(fd, (off_t)size);
 }
 #else
 int os_rename_new(const char *from, const char *to) {
@@ -188,8 +161,21 @@ int os_cpus(uint64_t cpus[OS_CPUS / 64]) {
         if (CPU_ISSET((size_t)i, &set)) cpus[i / 64] |= UINT64_C(1) << i % 64, n++;
     return n;
 }
+int os_n_cores(void) {
+    return 0; /* os_cpus counts processors, /sys gives cores and speeds */
+}
 int os_big_cores(void) {
-    return 0; /* os_cpus counts processors, /sys gives speeds */
+    return 0;
+}
+uint64_t os_free_memory(void) {
+    FILE *f = os_fopen("/proc/meminfo", "r");
+    if (!f) return 0;
+    char line[256];
+    unsigned long long kib = 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1) break;
+    fclose(f);
+    return (uint64_t)kib * 1024;
 }
 void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]) {
     cpu_set_t set;
@@ -211,14 +197,37 @@ int os_cpus(uint64_t cpus[OS_CPUS / 64]) {
     (void)cpus;
     return 0;
 }
-int os_big_cores(void) {
-    int n = 0;
 #if defined(__APPLE__)
+/* Returns the system's number of this name; 0: unknown. */
+static int sysctl_int(const char *name) {
+    int n = 0;
     size_t size = sizeof n;
-    if (sysctlbyname("hw.perflevel0.physicalcpu", &n, &size, NULL, 0) != 0) n = 0;
-#endif
-    return n;
+    return sysctlbyname(name, &n, &size, NULL, 0) == 0 ? n : 0;
 }
+int os_n_cores(void) {
+    return sysctl_int("hw.physicalcpu");
+}
+int os_big_cores(void) {
+    return sysctl_int("hw.perflevel0.physicalcpu");
+}
+uint64_t os_free_memory(void) { /* free pages, and those that the system can reclaim */
+    vm_statistics64_data_t v;
+    mach_msg_type_number_t n = HOST_VM_INFO64_COUNT;
+    if (host_statistics64(mach_host_self(), HOST_VM_INFO64, (host_info64_t)&v, &n) != KERN_SUCCESS)
+        return 0;
+    return ((uint64_t)v.free_count + v.inactive_count + v.purgeable_count) * os_page_bytes();
+}
+#else
+int os_n_cores(void) {
+    return 0;
+}
+int os_big_cores(void) {
+    return 0;
+}
+uint64_t os_free_memory(void) {
+    return 0;
+}
+#endif
 void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]) {
     (void)thread, (void)cpus;
 }
@@ -228,5 +237,43 @@ int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned
 }
 void os_give_up_rights(bool hide) {
     (void)hide;
+}
+#endif
+
+int os_n_cpus(void) {
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 0 : n > INT_MAX ? INT_MAX : (int)n;
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+bool os_use_tiles(void) { /* Linux grants their 8 KiB per thread only on request */
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+}
+#else
+bool os_use_tiles(void) {
+    return false;
+}
+#endif
+#if defined(__aarch64__) && defined(__linux__)
+bool os_arm_dotprod(void) { /* bits as numbered by Linux */
+    return getauxval(AT_HWCAP) & 1ul << 20;
+}
+bool os_arm_i8mm(void) {
+    return getauxval(AT_HWCAP2) & 1ul << 13;
+}
+#elif defined(__aarch64__) && defined(__APPLE__)
+bool os_arm_dotprod(void) {
+    return sysctl_int("hw.optional.arm.FEAT_DotProd");
+}
+bool os_arm_i8mm(void) {
+    return sysctl_int("hw.optional.arm.FEAT_I8MM");
+}
+#else
+bool os_arm_dotprod(void) {
+    return false;
+}
+bool os_arm_i8mm(void) {
+    return false;
 }
 #endif

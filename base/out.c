@@ -9,18 +9,13 @@
  * written again. Sequential writes are buffered in units of 1 MiB; out_pwrite writes directly to
  * the file and is thread-safe. */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/io.h"
 #include "base/map.h"
@@ -57,7 +52,7 @@ static int claim_slot(int *slot, const char *path, struct err *e) {
         int want = TEMP_FREE;
         if (!atomic_compare_exchange_strong(&temps[i].state, &want, TEMP_CLAIMED)) continue;
         unsigned count = atomic_fetch_add(&temp_count, 1);
-        int n = snprintf(temps[i].path, PATH_MAX, "%s.tmp-%ld-%u", path, (long)getpid(), count);
+        int n = snprintf(temps[i].path, PATH_MAX, "%s.tmp-%ld-%u", path, (long)os_pid(), count);
         *slot = i;
         if (n > 0 && n < PATH_MAX) return 0;
         atomic_store(&temps[i].state, TEMP_FREE);
@@ -86,7 +81,7 @@ static int write_failed(const struct out *o, uint64_t n_left, struct err *e) {
 static int write_at(struct out *o, const uint8_t *p, uint64_t n, uint64_t off, struct err *e) {
     while (n) {
         size_t piece = n < (UINT64_C(1) << 30) ? (size_t)n : (size_t)1 << 30;
-        ssize_t k = pwrite(o->fd, p, piece, (off_t)off);
+        int64_t k = os_pwrite(o->fd, p, piece, off);
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) errno = EIO;
         if (k <= 0) return write_failed(o, n, e);
@@ -105,9 +100,9 @@ static int flush_locked(struct out *o, struct err *e) {
 
 /* Rejects a target that must not be replaced. Resolves links, so that commit replaces the file that
  * a link points to. */
-static int check_target(char **final, mode_t *mode, const char *path, bool overwrite,
+static int check_target(char **final, unsigned *mode, const char *path, bool overwrite,
                         struct err *e) {
-    struct stat st;
+    struct os_stat st;
     *mode = 0;
     *final = NULL;
     if (!path[0] || path[strlen(path) - 1] == '/')
@@ -117,19 +112,19 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
         return err_set(
             e, ERR_USAGE,
             "the output %s is not a file: hone writes a file whole or not at all; name one", path);
-    if (lstat(path, &st) == 0) {
-        if (S_ISDIR(st.st_mode) || io_is_dir(path))
+    if (os_lstat(path, &st) == 0) {
+        if (st.kind == OS_FOLDER || io_is_dir(path))
             return err_set(e, ERR_USAGE, "the output %s is a folder; name a file in it", path);
         /* A dangling link is not found. */
-        const bool is_found = stat(path, &st) == 0;
+        const bool is_found = os_stat(path, &st) == 0;
         if (!is_found && errno != ENOENT && errno != ELOOP)
             return err_sys(e, "cannot examine %s", path);
-        if (!is_found || !S_ISREG(st.st_mode))
+        if (!is_found || st.kind != OS_FILE)
             return err_set(e, ERR_USAGE,
                            "the output %s exists and is not a regular file; name another", path);
         if (!overwrite)
             return err_set(e, ERR_USAGE, "%s exists already; use -f to replace it", path);
-        *mode = st.st_mode & 0777;
+        *mode = st.mode & 0777;
         *final = io_real(path);
     }
     if (!*final) *final = xstrdup(path);
@@ -138,7 +133,7 @@ static int check_target(char **final, mode_t *mode, const char *path, bool overw
 
 int out_check(const char *path, bool overwrite, struct err *e) {
     char *final;
-    mode_t mode;
+    unsigned mode;
     int rc = check_target(&final, &mode, path, overwrite, e);
     free(final);
     return rc;
@@ -180,15 +175,15 @@ static bool is_temp_of(const char *name, const char *base) {
 
 /* Returns whether `name` is a temporary of any model file that hone wrote, whose process has ended.
  * The next run may use a different output name. */
-static bool is_orphan(const char *name, const struct stat *st) {
+static bool is_orphan(const char *name, const struct os_stat *st) {
     static const char mark[] = ".gguf.tmp-";
     const char *at = strstr(name, mark);
-    if (!at || st->st_uid != geteuid()) return false;
+    if (!at || st->uid != os_uid()) return false;
     char *base = xstrndup(name, (size_t)(at - name) + strlen(".gguf"));
     const bool temp = is_temp_of(name, base);
     free(base);
     const long pid = temp ? strtol(at + sizeof mark - 1, NULL, 10) : 0;
-    return pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+    return os_process_ended(pid);
 }
 
 /* Removes temporaries of killed processes from the folder: all for this output, and those for other
@@ -200,18 +195,18 @@ static void sweep_temps(const char *final) {
     char *dir = split_path(final, &base);
     struct io_names l = {0};
     struct err ignored;
-    struct stat st;
+    struct os_stat st;
     (void)io_list(&l, dir, &ignored);
     for (int i = 0; i < l.n; i++) {
         if (!strstr(l.v[i], ".tmp-")) continue;
         char *path = xasprintf("%s/%s", dir, l.v[i]);
-        const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-            (is_temp_of(l.v[i], base) ? os_is_local(fd) || time(NULL) - st.st_mtime > 60
+        const int fd = os_open(path, OS_READ | OS_WRITE | OS_NO_LINK | OS_NO_WAIT, 0);
+        if (fd >= 0 && os_fstat(fd, &st) == 0 && st.kind == OS_FILE &&
+            (is_temp_of(l.v[i], base) ? os_is_local(fd) || time(NULL) - st.mtime_s > 60
                                       : os_is_local(fd) && is_orphan(l.v[i], &st)) &&
-            flock(fd, LOCK_EX | LOCK_NB) == 0)
-            (void)unlink(path);
-        if (fd >= 0) close(fd);
+            os_lock(fd, false) == 0)
+            (void)os_unlink(path);
+        if (fd >= 0) os_close(fd);
         free(path);
     }
     io_names_release(&l);
@@ -219,9 +214,9 @@ static void sweep_temps(const char *final) {
 }
 
 /* Creates the struct, which takes ownership of `final`. */
-static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
+static struct out *new_out(char *final, int fd, unsigned mode, bool overwrite) {
     struct out *o = xcalloc(1, sizeof *o);
-    if (mode) (void)fchmod(fd, mode);
+    if (mode) (void)os_fchmod(fd, mode);
     o->path = final;
     o->slot = -1;
     o->fd = fd;
@@ -234,17 +229,17 @@ static struct out *new_out(char *final, int fd, mode_t mode, bool overwrite) {
 /* Locks a new temporary. Returns 0 or an errno; EEXIST: another process took the file for a
  * leftover and removed it before it was locked. */
 static int take_lock(int fd, const char *path) {
-    struct stat is, named;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? EEXIST : 0;
-    if (fstat(fd, &is) != 0) return errno;
-    if (lstat(path, &named) != 0) return errno == ENOENT ? EEXIST : errno;
-    return is.st_dev == named.st_dev && is.st_ino == named.st_ino ? 0 : EEXIST;
+    struct os_stat is, named;
+    if (os_lock(fd, false) != 0) return errno == EWOULDBLOCK ? EEXIST : 0;
+    if (os_fstat(fd, &is) != 0) return errno;
+    if (os_lstat(path, &named) != 0) return errno == ENOENT ? EEXIST : errno;
+    return is.dev == named.dev && is.ino == named.ino ? 0 : EEXIST;
 }
 
 int out_open(struct out **out, const char *path, bool overwrite, struct err *e) {
     *out = NULL;
     char *final;
-    mode_t mode;
+    unsigned mode;
     TRY(check_target(&final, &mode, path, overwrite, e));
     int slot = -1, fd;
     sweep_temps(final);
@@ -254,11 +249,11 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
             free(final);
             return rc;
         }
-        fd = open(temps[slot].path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        fd = os_open(temps[slot].path, OS_READ | OS_WRITE | OS_NEW, 0666);
         const int why = fd >= 0 ? take_lock(fd, temps[slot].path) : 0;
         if (why) {
-            if (why != EEXIST) (void)unlink(temps[slot].path); /* our own file */
-            close(fd);
+            if (why != EEXIST) (void)os_unlink(temps[slot].path); /* our own file */
+            os_close(fd);
             fd = -1;
             errno = why;
         }
@@ -278,21 +273,21 @@ int out_open(struct out **out, const char *path, bool overwrite, struct err *e) 
 int out_open_part(struct out **out, const char *path, bool overwrite, bool fresh, struct err *e) {
     *out = NULL;
     char *final;
-    mode_t mode;
-    struct stat st;
+    unsigned mode;
+    struct os_stat st;
     TRY(check_target(&final, &mode, path, overwrite, e));
     char *part = xasprintf("%s.part", final);
     sweep_temps(final);
-    int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (fresh ? O_TRUNC : 0);
-    int fd = open(part, flags, 0666), rc = 0;
+    int flags = OS_READ | OS_WRITE | OS_CREATE | OS_NO_LINK | OS_NO_WAIT | (fresh ? OS_EMPTY : 0);
+    int fd = os_open(part, flags, 0666), rc = 0;
     if (fd < 0)
         rc = cannot_create(part, e);
-    else if (fstat(fd, &st) != 0)
+    else if (os_fstat(fd, &st) != 0)
         rc = err_sys(e, "cannot examine %s", part);
-    else if (!S_ISREG(st.st_mode))
+    else if (st.kind != OS_FILE)
         rc = err_set(e, ERR_USAGE, "%s exists and is not a regular file; remove it", part);
     if (rc) {
-        if (fd >= 0) close(fd);
+        if (fd >= 0) os_close(fd);
         free(part);
         free(final);
         return rc;
@@ -356,23 +351,23 @@ int out_pwrite(struct out *o, const void *p, uint64_t n, uint64_t off, struct er
 int out_resize(struct out *o, uint64_t size, struct err *e) {
     if (size > INT64_MAX)
         return err_set(e, ERR_SYS, "cannot write %s: the file would be too large", o->path);
-    struct stat st;
-    if (fstat(o->fd, &st) != 0) return err_sys(e, "cannot examine %s", o->path);
-    uint64_t grows = size > (uint64_t)st.st_size ? size - (uint64_t)st.st_size : 0;
+    struct os_stat st;
+    if (os_fstat(o->fd, &st) != 0) return err_sys(e, "cannot examine %s", o->path);
+    uint64_t grows = size > st.size ? size - st.size : 0;
     int rc;
-    do rc = grows ? os_reserve(o->fd, size) : ftruncate(o->fd, (off_t)size);
+    do rc = grows ? os_reserve(o->fd, size) : os_truncate(o->fd, size);
     while (rc != 0 && errno == EINTR);
     if (rc == 0) return 0;
     if (!grows || (errno != EOPNOTSUPP && errno != ENOSYS)) return write_failed(o, grows, e);
     /* This file system cannot reserve space; at least check the free space. */
     TRY(io_need_space(o->path, grows, e));
-    return ftruncate(o->fd, (off_t)size) == 0 ? 0 : write_failed(o, grows, e);
+    return os_truncate(o->fd, size) == 0 ? 0 : write_failed(o, grows, e);
 }
 
 int out_read_back(struct out *o, void *p, uint64_t n, uint64_t off, struct err *e) {
     uint8_t *at = p;
     while (n) {
-        ssize_t k = pread(o->fd, at, n < INT32_MAX ? (size_t)n : INT32_MAX, (off_t)off);
+        int64_t k = os_pread(o->fd, at, n < INT32_MAX ? (size_t)n : INT32_MAX, off);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) return err_sys(e, "cannot read %s", o->temp);
         if (k == 0) return err_set(e, ERR_DATA, "%s ends too early", o->temp);
@@ -384,15 +379,15 @@ int out_read_back(struct out *o, void *p, uint64_t n, uint64_t off, struct err *
 int out_cut(struct out *o, uint64_t size, struct err *e) {
     pthread_mutex_lock(&o->lock);
     int rc = flush_locked(o, e);
-    if (!rc && ftruncate(o->fd, (off_t)size) != 0) rc = write_failed(o, size, e);
+    if (!rc && os_truncate(o->fd, size) != 0) rc = write_failed(o, size, e);
     o->pos = size;
     pthread_mutex_unlock(&o->lock);
     return rc;
 }
 
 uint64_t out_size(const struct out *o) {
-    struct stat st;
-    return fstat(o->fd, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
+    struct os_stat st;
+    return os_fstat(o->fd, &st) == 0 && st.size > 0 ? st.size : 0;
 }
 
 void out_keep(struct out *o) {
@@ -401,18 +396,18 @@ void out_keep(struct out *o) {
 
 int out_sync(struct out *o, struct err *e) {
     TRY(out_flush(o, e));
-    return fsync(o->fd) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : write_failed(o, 0, e);
+    return os_sync(o->fd) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : write_failed(o, 0, e);
 }
 
 /* Flushes the folder of `path` to disk; failures are ignored. */
 static void sync_folder(const char *path) {
     const char *base;
     char *dir = split_path(path, &base);
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = os_open(dir, OS_READ | OS_DIR, 0);
     free(dir);
     if (fd < 0) return;
-    (void)fsync(fd); /* best effort: some file systems refuse it */
-    close(fd);
+    (void)os_sync(fd); /* best effort: some file systems refuse it */
+    os_close(fd);
 }
 
 /* Gives the temporary its final name. A file that appeared since out_open is replaced only with
@@ -425,7 +420,7 @@ static int rename_temp(const struct out *o, struct err *e) {
     if (rc != 0 && errno == EEXIST)
         return err_set(e, ERR_USAGE, "%s was created in the meantime; use -f to replace it",
                        o->path);
-    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) rc = rename(temp, o->path);
+    if (rc != 0 && (errno == ENOSYS || errno == EINVAL)) rc = os_rename(temp, o->path);
     return rc == 0 ? 0 : err_sys(e, "cannot rename %s to %s", temp, o->path);
 }
 
@@ -435,7 +430,7 @@ int out_commit(struct out *o, struct err *e) {
     TRY(out_sync(o, e));
     TRY(rename_temp(o, e));
     if (o->slot >= 0) atomic_store(&temps[o->slot].state, TEMP_FREE);
-    int rc = close(o->fd) == 0 ? 0 : err_sys(e, "cannot close %s", o->path);
+    int rc = os_close(o->fd) == 0 ? 0 : err_sys(e, "cannot close %s", o->path);
     o->fd = -1;
     sync_folder(o->path);
     return rc;
@@ -446,8 +441,8 @@ void out_close(struct out *o) {
     if (o->fd >= 0) {
         struct err ignored;
         if (o->keep) (void)flush_locked(o, &ignored);
-        close(o->fd);
-        if (!o->keep) (void)unlink(o->temp);
+        os_close(o->fd);
+        if (!o->keep) (void)os_unlink(o->temp);
         if (o->slot >= 0) atomic_store(&temps[o->slot].state, TEMP_FREE);
     }
     pthread_mutex_destroy(&o->lock);
@@ -459,7 +454,7 @@ void out_close(struct out *o) {
 
 void out_abort_all(void) {
     for (int i = 0; i < TEMP_MAX; i++)
-        if (atomic_load(&temps[i].state) == TEMP_LIVE) (void)unlink(temps[i].path);
+        if (atomic_load(&temps[i].state) == TEMP_LIVE) (void)os_unlink(temps[i].path);
 }
 
 /* Writes a file of n bytes; private: only its owner may read it. */
@@ -467,7 +462,7 @@ static int write_whole(const char *path, const void *p, size_t n, bool overwrite
                        struct err *e) {
     struct out *o;
     TRY(out_open(&o, path, overwrite, e));
-    int rc = private && fchmod(o->fd, 0600) != 0
+    int rc = private && os_fchmod(o->fd, 0600) != 0
                  ? err_sys(e, "cannot make %s readable by its owner only", path)
                  : out_write(o, p, n, e);
     if (!rc) rc = out_commit(o, e);

@@ -6,10 +6,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/ctx.h"
 #include "base/log.h"
+#include "base/os.h"
 
 enum { LINE_MAX_BYTES = 320 };
 static const double redraw_s = 0.2, plain_s = 30.0;
@@ -92,7 +92,7 @@ double progress_now_s(void) {
 /* Returns whether the progress line is redrawn in place. */
 static bool on_terminal(struct ctx *c) {
     int mode = atomic_load(&c->prog.mode);
-    return mode == PROG_ALWAYS || (mode == PROG_AUTO && isatty(STDERR_FILENO));
+    return mode == PROG_ALWAYS || (mode == PROG_AUTO && os_is_tty(stderr));
 }
 
 /* Writes s seconds as M:SS or H:MM:SS, "?" if unknown or too long. */

@@ -12,19 +12,16 @@
 #include "base/results_cache.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 
 enum { MAGIC_BYTES = 16, HEAD = 32, ID = 16, MAX_VALUE = 1 << 30, LOCK_TRIES = 50 };
@@ -102,7 +99,7 @@ static void make_id(const struct results_cache_of *w, const char *which, uint8_t
 static bool read_at(const struct results_cache *k, void *p, uint64_t n, uint64_t off) {
     uint8_t *to = p;
     while (n) {
-        const ssize_t got = pread(k->fd, to, (size_t)n, (off_t)off);
+        const int64_t got = os_pread(k->fd, to, (size_t)n, off);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return false;
         to += got, off += (uint64_t)got, n -= (uint64_t)got;
@@ -114,7 +111,7 @@ static bool read_at(const struct results_cache *k, void *p, uint64_t n, uint64_t
 static bool write_at(const struct results_cache *k, const void *p, uint64_t n, uint64_t off) {
     const uint8_t *from = p;
     while (n) {
-        const ssize_t put = pwrite(k->fd, from, (size_t)n, (off_t)off);
+        const int64_t put = os_pwrite(k->fd, from, (size_t)n, off);
         if (put < 0 && errno == EINTR) continue;
         if (put == 0) errno = EIO;
         if (put <= 0) return false;
@@ -152,26 +149,25 @@ static void load(struct results_cache *k, uint64_t size) {
 /* Locks the file. Waits briefly, because a process that was just killed may still be exiting.
  * Succeeds on file systems without locks. False: another process has the lock. */
 static bool take_lock(int fd) {
-    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
-    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+    for (int i = 0; os_lock(fd, false) != 0; i++) {
         if (errno != EWOULDBLOCK) return true;
         if (i == LOCK_TRIES) return false;
-        nanosleep(&pause, NULL);
+        os_sleep_ms(20);
     }
     return true;
 }
 
 /* Determines whether the file is new, a results cache, or foreign, which is an error. */
 static int examine(struct results_cache *k, struct err *e) {
-    struct stat st;
+    struct os_stat st;
     char found[MAGIC_BYTES];
-    if (fstat(k->fd, &st) != 0) return err_sys(e, "cannot examine %s", k->path);
-    if (!S_ISREG(st.st_mode))
+    if (os_fstat(k->fd, &st) != 0) return err_sys(e, "cannot examine %s", k->path);
+    if (st.kind != OS_FILE)
         return err_set(e, ERR_USAGE, "%s is not a regular file; name another", k->path);
     if (!take_lock(k->fd))
         return err_set(e, ERR_SYS, "another hone is using %s; wait for it, or name another file",
                        k->path);
-    const uint64_t size = (uint64_t)st.st_size;
+    const uint64_t size = st.size;
     if (size < MAGIC_BYTES) { /* a truncated results cache */
         if (!read_at(k, found, size, 0) || memcmp(found, magic, (size_t)size) != 0)
             return err_set(e, ERR_USAGE, "%s holds something else; name another file", k->path);
@@ -188,7 +184,7 @@ static int examine(struct results_cache *k, struct err *e) {
     if (k->end < size)
         log_warn("%s: %llu bytes at its end are damaged; the lost results are measured again",
                  k->path, (unsigned long long)(size - k->end));
-    return ftruncate(k->fd, (off_t)k->end) == 0 ? 0 : err_sys(e, "cannot write %s", k->path);
+    return os_truncate(k->fd, k->end) == 0 ? 0 : err_sys(e, "cannot write %s", k->path);
 }
 
 int results_cache_open(struct results_cache **out, const char *path, struct err *e) {
@@ -196,7 +192,7 @@ int results_cache_open(struct results_cache **out, const char *path, struct err 
     *out = NULL;
     k->path = xstrdup(path);
     k->synced = progress_now_s();
-    k->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    k->fd = os_open(path, OS_READ | OS_WRITE | OS_CREATE | OS_NO_WAIT, 0666);
     int rc = k->fd < 0 ? err_sys(e, "cannot create %s", path) : examine(k, e);
     if (!rc && !k->cap) grow_records(k);
     if (rc)
@@ -207,17 +203,17 @@ int results_cache_open(struct results_cache **out, const char *path, struct err 
 }
 
 struct results_cache *results_cache_look(const char *path) {
-    struct stat st;
+    struct os_stat st;
     char found[MAGIC_BYTES];
     struct results_cache *k = xcalloc(1, sizeof *k);
     k->path = xstrdup(path);
     k->broken = true; /* read-only */
-    k->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const bool ours = k->fd >= 0 && fstat(k->fd, &st) == 0 && S_ISREG(st.st_mode) &&
-                      st.st_size >= MAGIC_BYTES && read_at(k, found, MAGIC_BYTES, 0) &&
+    k->fd = os_open(path, OS_READ | OS_NO_WAIT, 0);
+    const bool ours = k->fd >= 0 && os_fstat(k->fd, &st) == 0 && st.kind == OS_FILE &&
+                      st.size >= MAGIC_BYTES && read_at(k, found, MAGIC_BYTES, 0) &&
                       memcmp(found, magic, MAGIC_BYTES) == 0;
     if (ours) {
-        load(k, (uint64_t)st.st_size);
+        load(k, st.size);
         if (!k->cap) grow_records(k);
         return k;
     }
@@ -228,8 +224,8 @@ struct results_cache *results_cache_look(const char *path) {
 void results_cache_close(struct results_cache *k, bool remove) {
     if (!k) return;
     if (k->fd >= 0) {
-        if (remove) (void)unlink(k->path);
-        close(k->fd);
+        if (remove) (void)os_unlink(k->path);
+        os_close(k->fd);
     }
     free(k->path);
     free(k->rec);
@@ -282,10 +278,10 @@ void results_cache_put(const struct results_cache_of *w, const char *which, cons
                  strerror(errno));
         k->broken = true;
         /* If this fails, reading still stops at that offset. */
-        if (ftruncate(k->fd, (off_t)k->end) != 0) k->broken = true;
+        if (os_truncate(k->fd, k->end) != 0) k->broken = true;
     }
     buf_release(&b);
     if (progress_now_s() - k->synced < SYNC_S) return;
-    (void)fdatasync(k->fd);
+    (void)os_sync_data(k->fd);
     k->synced = progress_now_s();
 }

@@ -10,10 +10,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/ctx.h"
 #include "base/io.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -35,7 +35,7 @@ static void on_signal(int sig) {
     if (++asked > GIVE_UP) { /* The loop does not respond. */
         out_abort_all();
         line_restore();
-        _exit(ERR_INTR);
+        os_exit(ERR_INTR);
     }
     ctx_interrupt(ctx_process());
     line_wake();
@@ -45,22 +45,6 @@ static void on_signal(int sig) {
 static void note_heard(void) {
     asked = 0;
     if (!ended) progress_resume();
-}
-
-struct signals {
-    struct sigaction of_int, of_term;
-};
-/* Installs the handlers of the chat and keeps the old ones. */
-static void take_signals(struct signals *old) {
-    struct sigaction sa = {.sa_handler = on_signal};
-    sigemptyset(&sa.sa_mask);
-    asked = ended = 0;
-    sigaction(SIGINT, &sa, &old->of_int);
-    sigaction(SIGTERM, &sa, &old->of_term);
-}
-static void give_signals_back(const struct signals *old) {
-    sigaction(SIGINT, &old->of_int, NULL);
-    sigaction(SIGTERM, &old->of_term, NULL);
 }
 
 /* ---- room in the context ---- */
@@ -354,7 +338,7 @@ static int check_beginning(struct run *r, struct err *e) {
 int run_chat(struct run_cli *x, struct err *e) {
     struct run *r = &x->r;
     struct chatting u = {.x = x, .r = r, .screen = &x->screen};
-    struct signals old;
+    os_handler old;
     const int64_t trained = r->m->hp.d[HD_CTX];
     r->lasting = true;
     TRY(run_start(r,
@@ -366,10 +350,11 @@ int run_chat(struct run_cli *x, struct err *e) {
     char *path = x->r.a.no_history ? NULL : line_history_path();
     u.line = line_new(path, chat_words);
     free(path);
-    take_signals(&old);
+    asked = ended = 0;
+    old = os_on_interrupt(on_signal);
     note_banner(&u);
     run_loop(&u);
-    give_signals_back(&old);
+    (void)os_on_interrupt(old);
     progress_resume();
     line_free(u.line);
     run_answer_release(&u.a);

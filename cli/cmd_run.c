@@ -5,11 +5,8 @@
  * A prompt given as an argument, by --file or on standard input is a turn of a conversation, with
  * the model's own template; -p continues a text without a template. Standard input is read only if
  * there is no other prompt or "-" names it, so that a shell loop around hone keeps its input. */
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/cmd.h"
 #include "cli/cmd_run.h"
@@ -17,6 +14,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "text/textfile.h"
 
 /* ---- options ---- */
@@ -199,7 +197,7 @@ static void show_on(struct run_cli *x, FILE *out) {
 
 /* Reads the prompt from standard input. ERR_USAGE: it is a terminal or empty. */
 static int read_stdin(struct run_cli *x, struct buf *text, struct err *e) {
-    const bool can = x->c->out == stdout && !isatty(STDIN_FILENO);
+    const bool can = x->c->out == stdout && !os_is_tty(stdin);
     if (can) TRY(add_file(text, "-", e));
     return is_blank(text) ? no_prompt(can, e) : 0;
 }
@@ -215,13 +213,7 @@ static bool reads_stdin(const struct run_cli *x) {
 
 /* Prints a note if standard input is a pipe or file with text that will not be read. */
 static void say_unread(const struct run_cli *x) {
-    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-    struct stat st;
-    if (x->c->out != stdout || reads_stdin(x) || fstat(STDIN_FILENO, &st) != 0) return;
-    const bool text = S_ISFIFO(st.st_mode)
-                          ? poll(&p, 1, 0) > 0 && (p.revents & POLLIN)
-                          : S_ISREG(st.st_mode) && lseek(STDIN_FILENO, 0, SEEK_CUR) < st.st_size;
-    if (text)
+    if (x->c->out == stdout && !reads_stdin(x) && os_stdin_waits())
         log_info("standard input is not read because a prompt was given; --file - puts it before "
                  "the prompt");
 }
@@ -232,7 +224,7 @@ static int run_prompt(struct run_cli *x, struct err *e) {
     bool any = false;
     struct run *r = &x->r;
     const bool people = x->c->form == EMIT_TABLE && x->c->out == stdout;
-    const bool hand = people && isatty(STDIN_FILENO);
+    const bool hand = people && os_is_tty(stdin);
     const bool has_template = gguf_str_or(r->m->gguf, "tokenizer.chat_template", NULL) != NULL;
     int rc = gather(x, &text, &any, e);
     if (!rc && !any && !r->a.chat && !hand) {
@@ -252,7 +244,7 @@ static int run_prompt(struct run_cli *x, struct err *e) {
         text.data[--text.len] = 0;
     show_on(x, people ? x->c->out : NULL);
     if (!rc) {
-        const bool talks = !any && hand && (!r->a.chat || isatty(STDOUT_FILENO));
+        const bool talks = !any && hand && (!r->a.chat || os_is_tty(stdout));
         rc = talks ? run_chat(x, e)
                    : run_one(x, any ? (text.data ? text.data : "") : NULL, text.len, e);
     }

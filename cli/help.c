@@ -4,10 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "base/attr.h"
+#include "base/os.h"
 
 #define EXAMPLE(command, line) {command, line},
 static const struct {
@@ -24,10 +23,8 @@ const char *help_example(const char *command, int k) {
 }
 
 int help_width(FILE *f) {
-    struct winsize ws = {0};
-    int w = 0, fd = f ? fileno(f) : -1;
     const char *columns = getenv("COLUMNS");
-    if (fd >= 0 && isatty(fd) && ioctl(fd, TIOCGWINSZ, &ws) == 0) w = ws.ws_col;
+    int w = f ? os_tty_width(f) : 0;
     if (!w && columns) w = (int)strtol(columns, NULL, 10);
     return w <= 0 ? 80 : w < 40 ? 40 : w > 100 ? 100 : w;
 }

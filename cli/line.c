@@ -71,7 +71,7 @@ static void on_window(int sig) {
 /* Opens the pipe that wakes a waiting read; returns false on failure. */
 static bool open_pipe(void) {
     if (wake_fd[0] >= 0) return true;
-    return os_pipe(wake_fd) == 0;
+    return os_wake_new(wake_fd) == 0;
 }
 
 /* Turns the echo of keys on or off. It is off between lines, so that keys typed while an answer is

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/guess.h"
 #include "cli/help.h"
@@ -19,6 +18,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 
 int opt_count(const struct option *o) {
@@ -280,8 +280,8 @@ static int apply_talk(struct cli *c, const struct common_opts *k, struct err *e)
     progress_set_mode(k->quiet ? PROG_NEVER : (enum progress_mode)mode);
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     bool may = !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
-    log_set_color(color == 1 || (color == 0 && may && isatty(2)));
-    c->color = color == 1 || (color == 0 && may && c->out == stdout && isatty(1));
+    log_set_color(color == 1 || (color == 0 && may && os_is_tty(stderr)));
+    c->color = color == 1 || (color == 0 && may && c->out == stdout && os_is_tty(stdout));
     log_set_level(k->quiet ? LOG_ERROR : k->trace ? LOG_TRACE : k->verbose ? LOG_DEBUG : LOG_INFO);
     return 0;
 }
@@ -487,7 +487,7 @@ void cli_emit(struct cli *c, struct emit *m) {
     emit_str(m, "command_line", NULL, line.data);
     emit_str(m, "isa", NULL, kern_isa_name(c->work.isa));
     emit_i64(m, "threads", NULL, c->work.pool ? pool_size(c->work.pool) : 1);
-    if (!isatty(fileno(c->out))) emit_one_line(m);
+    if (!os_is_tty(c->out)) emit_one_line(m);
     emit_print(m, c->form, c->out);
     buf_release(&line);
 }

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "text/visible.h"
 
@@ -17,9 +17,9 @@ static const double redraw_s = 0.1;
 void screen_init(struct screen *s, FILE *out, bool color) {
     memset(s, 0, sizeof *s);
     s->out = out;
-    s->tty = out && isatty(fileno(out));
+    s->tty = out && os_is_tty(out);
     s->color = s->tty && color;
-    s->note_tty = color && isatty(STDERR_FILENO);
+    s->note_tty = color && os_is_tty(stderr);
     s->at_start = true;
 }
 

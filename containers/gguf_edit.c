@@ -13,12 +13,8 @@
  * restores the old bytes. A journal that does not match the file byte for byte is refused, so one
  * left over from a different file does no harm. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/bytes.h"
@@ -27,6 +23,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -214,19 +211,20 @@ int gguf_write_range(int fd, const char *path, const char *p, uint64_t n, uint64
         uint64_t to_page = PAGE - off % PAGE;
         size_t m = (size_t)(n < to_page ? n : to_page);
         gguf_edit_step(2);
-        ssize_t k = pwrite(fd, p, m, (off_t)off);
+        int64_t k = os_pwrite(fd, p, m, off);
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) errno = EIO;
         if (k <= 0) return err_sys(e, "cannot write %s", path);
         p += k, off += (uint64_t)k, n -= (uint64_t)k;
     }
     gguf_edit_step(3);
-    return fsync(fd) == 0 || errno == EINVAL ? 0 : err_sys(e, "cannot write %s", path);
+    return os_sync(fd) == 0 || errno == EINVAL ? 0 : err_sys(e, "cannot write %s", path);
 }
 
 int gguf_journal_remove(const char *name, struct err *e) {
-    return unlink(name) == 0 || errno == ENOENT ? 0
-                                                : err_sys(e, "cannot remove the journal %s", name);
+    return os_unlink(name) == 0 || errno == ENOENT
+               ? 0
+               : err_sys(e, "cannot remove the journal %s", name);
 }
 
 int gguf_journal_foreign(const char *path, const char *name, struct err *e) {
@@ -258,11 +256,11 @@ static int write_journal(const char *name, const struct edit *d, const char *old
 static void sync_folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     char *dir = slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = os_open(dir, OS_READ | OS_DIR, 0);
     free(dir);
     if (fd < 0) return;
-    (void)fsync(fd); /* best effort: some file systems refuse it */
-    close(fd);
+    (void)os_sync(fd); /* best effort: some file systems refuse it */
+    os_close(fd);
 }
 
 /* Overwrites the bytes of the header that differ, with a journal if needed. */
@@ -285,7 +283,7 @@ static int write_in_place(const char *path, int fd, const struct edit *d, const 
     if (!rc) {
         rc = gguf_write_range(fd, path, new + from, to - from, from, e);
         gguf_edit_step(4);
-        if (!rc && !one_sector && unlink(name) != 0)
+        if (!rc && !one_sector && os_unlink(name) != 0)
             rc = err_sys(e, "cannot remove the journal %s", name);
         sync_folder_of(path);
         gguf_edit_step(5);
@@ -358,17 +356,17 @@ static int lock_file(const char *path, struct err *e) {
     char *name = journal_of(path);
     int fd = -1;
     while (fd < 0 && gguf_recover(path, e) == 0) {
-        struct stat mine, now;
-        fd = open(path, O_RDWR | O_CLOEXEC);
+        struct os_stat mine, now;
+        fd = os_open(path, OS_READ | OS_WRITE, 0);
         if (fd < 0) {
             err_sys(e, "cannot open %s for writing", path);
             break;
         }
-        (void)flock(fd, LOCK_EX); /* some file systems have no locks */
-        if (access(name, F_OK) != 0 && fstat(fd, &mine) == 0 && stat(path, &now) == 0 &&
-            mine.st_ino == now.st_ino)
+        (void)os_lock(fd, true); /* some file systems have no locks */
+        if (!os_exists(name) && os_fstat(fd, &mine) == 0 && os_stat(path, &now) == 0 &&
+            mine.ino == now.ino)
             break;
-        close(fd); /* another editor has replaced the file or given up */
+        os_close(fd); /* another editor has replaced the file or given up */
         fd = -1;
     }
     free(name);
@@ -422,7 +420,7 @@ int gguf_edit_keys(const char *path, const struct gguf_kv *set, int n, gguf_edit
     if (!rc && !how->in_place) rc = rewrite_file(real, &d, e);
     buf_release(&d.head);
     buf_release(&d.tail);
-    if (fd >= 0) close(fd);
+    if (fd >= 0) os_close(fd);
     free(real);
     return rc;
 }
@@ -483,19 +481,19 @@ int gguf_recover(const char *path, struct err *e) {
     char *real = io_real(path), *name = real ? journal_of(real) : NULL, *text = NULL;
     size_t len = 0;
     int rc = 0;
-    if (name && access(name, F_OK) == 0) {
-        int fd = open(real, O_RDWR | O_CLOEXEC);
+    if (name && os_exists(name)) {
+        int fd = os_open(real, OS_READ | OS_WRITE, 0);
         if (fd < 0) {
             rc = err_sys(e, "%s: an edit of its metadata was interrupted and cannot be undone",
                          path);
         } else {
-            (void)flock(fd, LOCK_EX); /* waits for an edit in progress */
-            if (access(name, F_OK) == 0) rc = io_read_file(&text, &len, name, journal_max, e);
+            (void)os_lock(fd, true); /* waits for an edit in progress */
+            if (os_exists(name)) rc = io_read_file(&text, &len, name, journal_max, e);
             if (!rc && text && gguf_room_is(text, len))
                 rc = gguf_room_recover(fd, real, name, text, len, e);
             else if (!rc && text)
                 rc = undo_edit(fd, real, name, text, len, e);
-            close(fd);
+            os_close(fd);
         }
     }
     free(text);

@@ -12,9 +12,6 @@
  * Offsets change for every process that has the file open, so this is done only if no other process
  * has. */
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/hash.h"
@@ -35,12 +32,12 @@ bool gguf_room_is(const char *journal, size_t len) {
 
 bool gguf_room_plan(int fd, uint64_t data_off, uint64_t align, uint64_t need,
                     struct gguf_room *room) {
-    struct statvfs fs;
-    struct stat st;
-    if (fstatvfs(fd, &fs) != 0 || fstat(fd, &st) != 0 || fs.f_bsize == 0) return false;
-    uint64_t block = fs.f_bsize, unit = block > align ? block : align;
-    if ((block & (block - 1)) != 0 || (uint64_t)st.st_size <= data_off) return false;
-    room->size = (uint64_t)st.st_size;
+    uint64_t block;
+    struct os_stat st;
+    if (os_block_size(fd, &block) != 0 || os_fstat(fd, &st) != 0 || block == 0) return false;
+    uint64_t unit = block > align ? block : align;
+    if ((block & (block - 1)) != 0 || st.size <= data_off) return false;
+    room->size = st.size;
     room->at = data_off - data_off % block;
     room->n = round_up(need, unit);
     if (room->at == 0) return false; /* the magic must stay first until the header is written */
@@ -77,7 +74,7 @@ int gguf_room_make(int fd, const char *path, const char *journal, const struct g
     if (!rc && os_insert_range(fd, r->at, r->n) == 0) {
         *done = true;
         gguf_edit_step(7);
-        if (fsync(fd) != 0) rc = err_sys(e, "cannot write %s", path);
+        if (os_sync(fd) != 0) rc = err_sys(e, "cannot write %s", path);
         if (!rc) rc = write_header(fd, path, r, header->data, header->len, e);
         gguf_edit_step(4);
     }
@@ -90,9 +87,9 @@ int gguf_room_recover(int fd, const char *path, const char *name, const char *jo
                       struct err *e) {
     const uint8_t *raw = (const uint8_t *)journal;
     const struct gguf_room r = {load_u64(raw + 8), load_u64(raw + 16), load_u64(raw + 24)};
-    struct stat st;
-    if (fstat(fd, &st) != 0) return err_sys(e, "cannot read %s", path);
-    const uint64_t size = (uint64_t)st.st_size, n = len - HEAD;
+    struct os_stat st;
+    if (os_fstat(fd, &st) != 0) return err_sys(e, "cannot read %s", path);
+    const uint64_t size = st.size, n = len - HEAD;
     bool whole = load_u64(raw + 32) == hash_u64(journal + HEAD, n) && r.at < r.size &&
                  r.n < UINT64_MAX - r.size && n >= r.at + r.n && n <= r.size + r.n;
     if (!whole || (size != r.size && size != r.size + r.n))

@@ -4,13 +4,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "containers/gguf.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/os.h"
 
 enum { TAIL = 20 }; /* strlen("-00001-of-00003.gguf") */
 
@@ -49,15 +49,15 @@ char *gguf_split_name(const char *path, int i, int n) {
 
 void gguf_stamp(const struct gguf *g, struct buf *out) {
     for (int i = 0; i < gguf_n_shards(g); i++) {
-        struct stat st = {0};
+        struct os_stat st = {0};
         char hex[33];
         uint64_t n = 0;
         const char *path = gguf_shard_path(g, i);
         const uint8_t *head = gguf_shard_header(g, i, &n);
         hash_xxh128_hex(hex, head, (size_t)n);
         /* Failure leaves zeros; the file is mapped, so it did exist. */
-        (void)stat(path, &st);
+        (void)os_stat(path, &st);
         buf_fmt(out, "%s;%" PRIu64 ";%lld.%09ld;%s;", io_base(path), gguf_shard_bytes(g, i),
-                (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec, hex);
+                (long long)st.mtime_s, st.mtime_ns, hex);
     }
 }

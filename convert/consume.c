@@ -7,18 +7,16 @@
 #include "convert/consume.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/str.h"
 
@@ -56,12 +54,12 @@ static void note_reads(struct consume *c, int64_t i) {
 
 /* Returns whether deleting shards makes room for the output. */
 static bool same_disk(const struct consume *c) {
-    struct stat in, out;
+    struct os_stat in, out;
     if (!c->o->out) return true;
     const size_t n = (size_t)(io_base(c->o->out) - c->o->out);
     char *dir = n ? xstrndup(c->o->out, n) : xstrdup(".");
     const bool same =
-        stat(hfdir_path(c->p->dir), &in) == 0 && stat(dir, &out) == 0 && in.st_dev == out.st_dev;
+        os_stat(hfdir_path(c->p->dir), &in) == 0 && os_stat(dir, &out) == 0 && in.dev == out.dev;
     free(dir);
     return same;
 }
@@ -87,10 +85,10 @@ static bool is_rest(const struct st *s) {
 /* Rejects a shard that is a link, and warns about one with several names. */
 static int check_file(const struct consume *c, int f, struct err *e) {
     const char *path = st_path(hfdir_file(c->p->dir, f));
-    struct stat st;
+    struct os_stat st;
     if (is_rest(hfdir_file(c->p->dir, f))) return 0;
-    if (lstat(path, &st) != 0) return err_sys(e, "cannot examine %s", path);
-    char *target = S_ISLNK(st.st_mode) ? io_real(path) : NULL;
+    if (os_lstat(path, &st) != 0) return err_sys(e, "cannot examine %s", path);
+    char *target = st.kind == OS_LINK ? io_real(path) : NULL;
     int rc = 0;
     if (target && !c->o->links)
         rc = err_set(e, ERR_USAGE,
@@ -100,7 +98,7 @@ static int check_file(const struct consume *c, int f, struct err *e) {
     else if (target)
         log_warn("%s will be deleted together with the file that it is a link to, %s", path,
                  target);
-    else if (st.st_nlink > 1)
+    else if (st.n_links > 1)
         log_warn("%s has other names: deleting it frees no space", path);
     free(target);
     return rc;
@@ -208,13 +206,13 @@ static int write_rest(const struct st *s, const char *rest, struct err *e) {
 }
 
 static int remove_file(const char *path, struct err *e) {
-    return unlink(path) == 0 || errno == ENOENT ? 0 : err_sys(e, "cannot delete %s", path);
+    return os_unlink(path) == 0 || errno == ENOENT ? 0 : err_sys(e, "cannot delete %s", path);
 }
 
 /* Deletes a shard and, if it is a link, the file that it leads to. */
 static int remove_shard(const char *path, struct err *e) {
-    struct stat st;
-    char *target = lstat(path, &st) == 0 && S_ISLNK(st.st_mode) ? io_real(path) : NULL;
+    struct os_stat st;
+    char *target = os_lstat(path, &st) == 0 && st.kind == OS_LINK ? io_real(path) : NULL;
     int rc = remove_file(path, e);
     if (!rc && target) rc = remove_file(target, e);
     free(target);

@@ -15,7 +15,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "jobs/doctor.h"
 #include "work/blas_choice.h"
@@ -29,6 +28,7 @@
 #include "base/machine.h"
 #include "base/mem.h"
 #include "base/numa.h"
+#include "base/os.h"
 #include "kernels/cuda/cuda.h"
 #include "models/arch.h"
 #include "runtime/measure/eval.h"
@@ -175,16 +175,17 @@ static void emit_products(struct emit *m, const struct work *w) {
 /* Emits processor, memory, instruction sets, devices and libraries. */
 static int doctor_machine(struct work *w, const char *line_editor, struct emit *m, struct err *e) {
     char cpu[128], memory[48];
-    struct utsname u;
+    char system[80], machine[80];
     struct machine hw;
     struct numa numa;
     TRY(work_pool(w, e));
     choice_processor(cpu);
     emit_fmt_bytes(memory, mem_available());
     emit_str(m, "version", "hone", HONE_VERSION);
-    if (uname(&u) == 0) {
-        emit_str(m, "system", "system", u.sysname);
-        emit_str(m, "machine", "machine", u.machine);
+    os_name(system, sizeof system, machine, sizeof machine);
+    if (*system) {
+        emit_str(m, "system", "system", system);
+        emit_str(m, "machine", "machine", machine);
     }
     emit_str(m, "cpu", "cpu", cpu);
     emit_str(m, "cpu_isa", "instruction set", kern_isa_name(w->isa));

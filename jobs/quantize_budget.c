@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "models/fit.h"
 #include "runtime/engine/kv_type.h"
 #include "text/textfile.h"
@@ -234,12 +235,12 @@ static int judge(struct set *s, int i, struct err *e) {
     if (!rc && !g.passed) {
         s->shipped[i] = g.plain[g.best].name;
         log_warn("%s holds %s, not the mix: %s", s->out[i], s->shipped[i], g.why);
-        if (rename(g.plain[g.best].path, s->out[i]) != 0)
+        if (os_rename(g.plain[g.best].path, s->out[i]) != 0)
             rc = err_sys(e, "%s: cannot rename to %s", g.plain[g.best].path, s->out[i]);
-        if (!rc) remove(m->plan);
+        if (!rc) os_unlink(m->plan);
     } else if (rc) {
-        remove(s->out[i]); /* Do not keep an unjudged mix. */
-        remove(m->plan);
+        os_unlink(s->out[i]); /* Do not keep an unjudged mix. */
+        os_unlink(m->plan);
     }
     gate_release(&g);
     free(prefix);

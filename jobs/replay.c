@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "jobs/replay.h"
 #include "work/device.h"
@@ -15,6 +14,7 @@
 #include "containers/gguf.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -82,21 +82,24 @@ static int find_input(struct replay *r, const char *what, const char *given, con
 
 /* Links an input under its recorded name, since the names of inputs become metadata. */
 static int link_input(struct replay *r, char **path, const char *name, char **link, struct err *e) {
-    char real[PATH_MAX];
     if (!*path || strcmp(io_base(*path), name) == 0) return 0;
     /* The keys will then differ, which is reported. */
     if (!*name || strchr(name, '/')) return 0;
     if (!r->dir) {
         r->dir = xasprintf("%s/hone-replay-XXXXXX", r->w->tmp);
-        if (!mkdtemp(r->dir)) {
+        if (!os_mkdtemp(r->dir)) {
             free(r->dir);
             r->dir = NULL;
             return err_sys(e, "cannot make a temporary folder");
         }
     }
     *link = xasprintf("%s/%s", r->dir, name);
-    if (!realpath(*path, real) || symlink(real, *link) != 0)
-        return err_sys(e, "%s: cannot make a link to it", *path);
+    char *real = io_real(*path);
+    const int rc = real && os_symlink(real, *link) == 0
+                       ? 0
+                       : err_sys(e, "%s: cannot make a link to it", *path);
+    free(real);
+    if (rc) return rc;
     free(*path);
     *path = xstrdup(*link);
     return 0;
@@ -198,7 +201,7 @@ static int make_again(struct replay *r, struct err *e) {
         rc = set_types(r, &o, e);
     }
     if (!rc) rc = quantize_run(&o, &q, e);
-    if (plan) remove(plan);
+    if (plan) os_unlink(plan);
     free(plan);
     return rc;
 }
@@ -279,18 +282,18 @@ static void remove_copy(const struct replay *r) {
     int n = r->rec.split_max ? gguf_n_shards(r->g) : 0;
     for (int i = 0; i < n; i++) {
         char *shard = gguf_split_name(r->copy, i, n);
-        remove(shard);
+        os_unlink(shard);
         free(shard);
     }
-    remove(r->copy);
+    os_unlink(r->copy);
 }
 
 /* Frees r and deletes the copy unless it was requested. */
 static void release_replay(struct replay *r) {
     remove_copy(r);
     for (int i = 0; i < 2; i++)
-        if (r->link[i]) remove(r->link[i]);
-    if (r->dir) rmdir(r->dir);
+        if (r->link[i]) os_unlink(r->link[i]);
+    if (r->dir) os_rmdir(r->dir);
     for (int i = 0; i < r->n_notes; i++) free(r->note_text[i]);
     for (int i = 0; i < r->n_over; i++) {
         char *s;
@@ -326,7 +329,7 @@ static int run_replay(struct replay *r, const struct replay_opts *o, struct emit
     if (gguf_n_shards(r->source) == 1)
         TRY(link_input(r, &r->source_path, r->rec.source, &r->link[1], e));
     copy_notes(r);
-    r->copy = r->out ? xstrdup(r->out) : xasprintf("%s.replay-%ld.gguf", r->path, (long)getpid());
+    r->copy = r->out ? xstrdup(r->out) : xasprintf("%s.replay-%ld.gguf", r->path, (long)os_pid());
     TRY(make_again(r, e));
     TRY(compare_copy(r, &v, e));
     emit_verdict(r, &v, m);

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* jobs/serve_job.c - hone serve: checks the options, runs the server, prints the ready line.
  * serve_files.c finds the files; the server itself is in serve/. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "jobs/serve_files.h"
 #include "jobs/serve_job.h"
@@ -15,6 +12,7 @@
 #include "base/lines.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/str.h"
 #include "base/num.h"
 #include "base/progress.h"
@@ -139,7 +137,7 @@ static void say_ready(const struct serve_job_opts *a, const struct serve_opts *o
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     jw_str(&w, "url", url.data);
-    jw_i64(&w, "pid", getpid());
+    jw_i64(&w, "pid", os_pid());
     jw_arr(&w, "models");
     for (int i = 0; i < o->n_files; i++) jw_str(&w, NULL, o->file[i].id);
     jw_end(&w);

@@ -6,17 +6,15 @@
  * with whichever of transformers, jinja2, minijinja and llama.cpp (xllamacpp) it has
  * (template/prove.py). */
 #include <errno.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/incbin.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/str.h"
 #include "base/out.h"
 #include "jobs/template_prove.h"
@@ -62,17 +60,11 @@ static int write_cases(const char *path, const struct buf *text, struct err *e) 
 
 /* Runs the script with both files. ERR_SYS: it failed. */
 static int run_python(const char *script, const char *cases, const char *found, struct err *e) {
-    extern char **environ;
     char *const argv[] = {(char[]){"python3"}, (char *)(uintptr_t)script, (char *)(uintptr_t)cases,
                           (char *)(uintptr_t)found, NULL};
-    pid_t pid;
-    int status = 0;
-    if (posix_spawnp(&pid, "python3", NULL, NULL, argv, environ) != 0)
-        return err_set(e, ERR_SYS, "--prove: cannot start python3");
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0
-               ? 0
-               : err_set(e, ERR_SYS, "--prove: python3 failed");
+    const int status = os_run_program(argv);
+    if (status < 0) return err_set(e, ERR_SYS, "--prove: cannot start python3");
+    return status == 0 ? 0 : err_set(e, ERR_SYS, "--prove: python3 failed");
 }
 
 /* Emits the results that the script wrote. */
@@ -111,7 +103,7 @@ static int emit_engines(struct emit *m, const char *path, struct err *e) {
 
 int template_prove(const struct work *w, const struct buf *text, struct emit *m, struct err *e) {
     char *dir = xasprintf("%s/hone-prove-XXXXXX", w->tmp);
-    if (!mkdtemp(dir)) {
+    if (!os_mkdtemp(dir)) {
         free(dir);
         return err_sys(e, "cannot create a temporary folder");
     }
@@ -124,10 +116,10 @@ int template_prove(const struct work *w, const struct buf *text, struct emit *m,
     if (!rc) rc = run_python(file[0], file[1], file[2], e);
     if (!rc) rc = emit_engines(m, file[2], e);
     for (int i = 0; i < 3; i++) {
-        (void)unlink(file[i]);
+        (void)os_unlink(file[i]);
         free(file[i]);
     }
-    (void)rmdir(dir);
+    (void)os_rmdir(dir);
     free(dir);
     return rc;
 }

@@ -2,7 +2,6 @@
 /* kernels/blas.c - loading, checking and timing of OpenBLAS, and products computed with it. */
 #include "kernels/blas.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
@@ -10,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/attr.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "base/rng.h"
 
@@ -121,7 +120,7 @@ __attribute__((format(printf, 1, 2))) static void refuse(const char *format, ...
 /* Looks up a function of the library and stores its address in *f. If it is missing, records the
  * reason and returns false. */
 static bool find(void *lib, const char *name, void *f) {
-    void *at = dlsym(lib, name);
+    void *at = os_symbol(lib, name);
     if (!at) refuse("it has no %s", name);
     memcpy(f, &at, sizeof at);
     return at;
@@ -154,29 +153,21 @@ static bool inspect(void *lib) {
     return !blas_lib.why[0];
 }
 
-/* Returns whether the system limits this process's memory. If so, OpenBLAS is not used, because it
- * retries a failed allocation forever. */
-static bool memory_is_limited(void) {
-    struct rlimit space, data;
-    return getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY ||
-           getrlimit(RLIMIT_DATA, &data) || data.rlim_cur != RLIM_INFINITY;
-}
-
 /* Loads and tests OpenBLAS; on failure records why it is not used. */
 static void load_library(void) {
     static const char *const names[] = {"libopenblas.so.0", "libopenblasp.so.0"};
     void *lib = NULL;
-    if (memory_is_limited()) {
+    if (os_memory_is_limited()) { /* it retries a failed allocation forever */
         refuse("the memory of the process is limited (ulimit), where it may hang");
         return;
     }
     for (size_t i = 0; i < COUNT_OF(names) && !lib; i++) {
-        if (dlopen(names[i], RTLD_NOW | RTLD_NOLOAD)) {
+        if (os_library(names[i], true)) {
             refuse("the process uses it already");
             return;
         }
-        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (!lib && !i) refuse("%s", dlerror());
+        lib = os_library(names[i], false);
+        if (!lib && !i) refuse("%s", os_library_error());
     }
     if (!lib) return;
     blas_lib.why[0] = 0;

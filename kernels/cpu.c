@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cpu.c - detection of CPU features, and of operating system support for them. This is a
  * separate file so that tests/isa-emu/ can replace it. */
+#include "base/os.h"
 #include "kernels/ops.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* Returns which registers the operating system saves. Bits: 1 SSE; 2 AVX; 5 to 7 AVX-512; 17, 18
  * tiles. */
@@ -14,17 +13,6 @@ static uint32_t os_state(void) {
     uint32_t lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
     return lo;
-}
-
-/* Requests permission for tiles, once for all threads. Linux grants their 8 KiB per thread only on
- * request. False: refused or another system. */
-static bool may_use_tiles(void) {
-#if defined(__linux__)
-    enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
-    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
-#else
-    return false;
-#endif
 }
 
 bool kern_cpu_has(enum kern_isa isa) {
@@ -42,7 +30,7 @@ bool kern_cpu_has(enum kern_isa isa) {
     if (isa == KERN_AVX512)
         return (os & 0xe6u) == 0xe6u && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & vnni);
     if (isa == KERN_AMX)
-        return (os & tile_state) == tile_state && (d & tiles) == tiles && may_use_tiles();
+        return (os & tile_state) == tile_state && (d & tiles) == tiles && os_use_tiles();
     return isa == KERN_REF;
 }
 
@@ -55,30 +43,10 @@ bool kern_cpu_has_vbmi(void) {
 bool kern_cpu_has_vbmi(void) {
     return false;
 }
-#if defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
+#if defined(__aarch64__)
 bool kern_cpu_has(enum kern_isa isa) {
-    /* Bits as numbered by Linux. */
-    const unsigned long dotprod = 1ul << 20, i8mm = 1ul << 13;
-    if (isa == KERN_DOTPROD) return getauxval(AT_HWCAP) & dotprod;
-    if (isa == KERN_I8MM) return getauxval(AT_HWCAP2) & i8mm;
-    return isa == KERN_REF || isa == KERN_NEON;
-}
-#elif defined(__aarch64__) && defined(__APPLE__)
-#include <sys/sysctl.h>
-/* Returns whether the system reports the processor feature `name`. */
-static bool has(const char *name) {
-    int v = 0;
-    size_t n = sizeof v;
-    return sysctlbyname(name, &v, &n, NULL, 0) == 0 && v;
-}
-bool kern_cpu_has(enum kern_isa isa) {
-    if (isa == KERN_DOTPROD) return has("hw.optional.arm.FEAT_DotProd");
-    if (isa == KERN_I8MM) return has("hw.optional.arm.FEAT_I8MM");
-    return isa == KERN_REF || isa == KERN_NEON;
-}
-#elif defined(__aarch64__)
-bool kern_cpu_has(enum kern_isa isa) {
+    if (isa == KERN_DOTPROD) return os_arm_dotprod();
+    if (isa == KERN_I8MM) return os_arm_i8mm();
     return isa == KERN_REF || isa == KERN_NEON;
 }
 #else

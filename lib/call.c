@@ -133,8 +133,7 @@ static int on_progress(void *ud, const char *stage, uint64_t done, uint64_t tota
 
 int call_begin(struct call *c, struct owner *w, struct hone_error *e) {
     if (mem_fund_fill(&w->fund, &c->err)) return show(e, HONE_SYSTEM, NULL, &c->err, w->file);
-    c->plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!c->plain) return lib_error(e, HONE_SYSTEM, "out of memory");
+    if (!os_locale_c(&c->locale)) return lib_error(e, HONE_SYSTEM, "out of memory");
     c->owner = w;
     c->form = NULL;
     memset(&c->err, 0, sizeof c->err);
@@ -146,7 +145,6 @@ int call_begin(struct call *c, struct owner *w, struct hone_error *e) {
     c->callers = ctx_enter(&c->ctx);
     log_set_sink(w->o.log ? on_log : NULL, c);
     progress_set_sink(on_progress, w);
-    c->locale = uselocale(c->plain);
     return HONE_OK;
 }
 
@@ -160,8 +158,7 @@ static int stopped(struct call *c, struct hone_error *e) {
 }
 
 int call_end(struct call *c, int rc, struct hone_error *e) {
-    uselocale(c->locale);
-    freelocale(c->plain);
+    os_locale_back(&c->locale);
     ctx_release(&c->ctx);
     ctx_enter(c->callers);
     if (rc == 0) {

@@ -11,11 +11,10 @@
 #ifndef HONE_LIB_CALL_H
 #define HONE_LIB_CALL_H
 
-#include <locale.h>
-
 #include "base/ctx.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "include/hone.h"
 #include "work/work.h"
 
@@ -46,7 +45,7 @@ struct call {
     const struct form *form;
     struct ctx ctx;
     struct ctx *callers;
-    locale_t plain, locale;
+    struct os_locale locale;
     struct err err; /* error of the call's work */
 };
 /* Enters the call's context, with the C locale's decimal point until call_end. On failure fills *e

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "make/ownership.h"
 #include "work/device.h"
@@ -21,6 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "runtime/measure/eval.h"
 
@@ -400,14 +400,14 @@ static int compare(const struct ladder *l, struct rung *r, struct err *e) {
 /* Moves a candidate to its name in the folder. The new name is first created as a link, so that a
  * job killed here still finds the candidate that its record names. */
 static int give_name(const struct make *mk, const struct cand *c, const char *file, struct err *e) {
-    char *to = job_path(&mk->job, file), *tmp = xasprintf("%s.tmp-%ld-0", to, (long)getpid());
+    char *to = job_path(&mk->job, file), *tmp = xasprintf("%s.tmp-%ld-0", to, (long)os_pid());
     int rc = 0;
-    unlink(tmp);
-    if (link(c->path, tmp) != 0) { /* the file system has no links */
-        if (rename(c->path, to) != 0) rc = err_sys(e, "%s: cannot rename to %s", c->path, to);
-    } else if (rename(tmp, to) != 0) {
+    os_unlink(tmp);
+    if (os_link(c->path, tmp) != 0) { /* the file system has no links */
+        if (os_rename(c->path, to) != 0) rc = err_sys(e, "%s: cannot rename to %s", c->path, to);
+    } else if (os_rename(tmp, to) != 0) {
         rc = err_sys(e, "%s: cannot rename to %s", tmp, to);
-        unlink(tmp);
+        os_unlink(tmp);
     }
     free(to);
     free(tmp);
@@ -416,7 +416,7 @@ static int give_name(const struct make *mk, const struct cand *c, const char *fi
 
 /* Removes a candidate. A mix's plan stays in the work folder for reference. */
 static void remove_candidate(const struct cand *c) {
-    if (c->path) remove(c->path);
+    if (c->path) os_unlink(c->path);
 }
 
 /* Keeps the better candidate as the rung's file, records it, and removes the other. */

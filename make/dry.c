@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "make/machines.h"
 #include "make/make.h"
@@ -17,6 +15,7 @@
 #include "text/size.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/os.h"
 
 struct dry {
     struct make *mk;
@@ -33,17 +32,17 @@ static void remove_folder(const char *dir) {
     if (io_list(&all, dir, &ignored) == 0)
         for (int i = 0; i < all.n; i++) {
             char *path = io_join(dir, all.v[i]);
-            unlink(path);
+            os_unlink(path);
             free(path);
         }
     io_names_release(&all);
-    rmdir(dir);
+    os_rmdir(dir);
 }
 
 /* Creates a folder in `dir`; returns its path, freed by the caller, or NULL. */
 static char *make_temp_folder(const char *dir, struct err *e) {
     char *path = xasprintf("%s/hone-forecast-XXXXXX", dir);
-    if (mkdtemp(path)) return path;
+    if (os_mkdtemp(path)) return path;
     err_sys(e, "%s: cannot make a temporary folder", path);
     free(path);
     return NULL;

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/io.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/doc.h"
 #include "base/log.h"
@@ -258,7 +258,7 @@ int guard_begin(struct constraint *g, struct err *e) {
 
 int guard_end(struct constraint *g, struct err *e) {
     char *path = io_join(g->dir, WRITING);
-    int rc = unlink(path) == 0 ? 0 : err_sys(e, "%s: cannot be removed", path);
+    int rc = os_unlink(path) == 0 ? 0 : err_sys(e, "%s: cannot be removed", path);
     free(path);
     return rc;
 }
@@ -280,7 +280,7 @@ int guard_keep(const char *dir, const char *name, struct err *e) {
         free(to);
         to = xasprintf("%s.orig.%d", path, i);
     }
-    int rc = rename(path, to) == 0 ? 0 : err_sys(e, "%s: cannot be renamed", path);
+    int rc = os_rename(path, to) == 0 ? 0 : err_sys(e, "%s: cannot be renamed", path);
     if (rc == 0)
         log_warn("%s was not written by hone or was edited: renamed to %s", path, io_base(to));
     free(to);

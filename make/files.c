@@ -22,6 +22,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "base/checkpoint.h"
 #include "base/str.h"
@@ -329,7 +330,7 @@ int make_imatrix(struct make *mk, struct err *e) {
         if (rc == ERR_SYS && gram && !memory_given()) {
             log_warn("%s; continuing without error feedback", e->msg);
             make_left_out(mk, "error feedback: %s", e->msg);
-            remove(gram);
+            os_unlink(gram);
             rc = collect(mk, mk->imatrix, NULL, e);
         }
         if (rc == 0) rc = step_save_files(&s, files, gram && io_exists(gram) ? 2 : 1, e);

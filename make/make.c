@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/measure/measurement_cache.h"
 #include "make/make.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 
 bool make_reuse(struct make *mk, struct step *s, cJSON **result) {
@@ -90,7 +90,7 @@ static int remove_parts(struct make *mk, struct err *e) {
 /* Opens the steps' results cache, which keeps finished windows until the steps have records. */
 static void open_kept(struct make *mk) {
     char *path = io_join(mk->job.state, "measured");
-    if (mk->redo) (void)unlink(path);
+    if (mk->redo) (void)os_unlink(path);
     mk->w->kept = kept_open_own(path);
     free(path);
 }

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 
 struct candidate { /* a mix and its comparison */
     struct make *mk;
@@ -29,7 +30,7 @@ struct candidate { /* a mix and its comparison */
 };
 
 static int rename_file(const char *from, const char *to, struct err *e) {
-    return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
+    return os_rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, to);
 }
 
 /* Writes the type name for the file's general.file_type, e.g. Q4_K_M (default: F16). Some loaders
@@ -71,8 +72,8 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
         if (p->ours) rc = claim_take(&mk->job, *file, e);
         if (p->ours && !rc) rc = rename_file(p->path, to, e);
         free(to);
-        remove(k->mix);
-        remove(from);
+        os_unlink(k->mix);
+        os_unlink(from);
     }
     free(from);
     return rc;

@@ -5,12 +5,9 @@
 #include "work/open.h"
 #include "work/passes.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "calib/moments.h"
 #include "calib/imatrix.h"
@@ -18,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "runtime/measure/eval.h"
 
@@ -194,18 +192,15 @@ static int by_value(const void *a, const void *b) {
  * have been dropped from the file cache; 0: the file is too small or has holes. */
 static double read_rate(int fd, uint64_t size) {
     double rate[PIECES], seconds = 0;
-    struct stat st;
+    struct os_stat st;
     int n = 0;
-    if (size < 4ULL * PIECE * PIECES || fstat(fd, &st) || (uint64_t)st.st_blocks * 512 < size / 2)
-        return 0;
+    if (size < 4ULL * PIECE * PIECES || os_fstat(fd, &st) || st.stored < size / 2) return 0;
     char *at = xmalloc(PIECE);
     for (; n < PIECES && seconds < .5; n++) {
-        const off_t off = (off_t)(size / PIECES * (uint64_t)n / PIECE * PIECE);
-#ifdef POSIX_FADV_DONTNEED
-        (void)posix_fadvise(fd, off, PIECE, POSIX_FADV_DONTNEED);
-#endif
+        const uint64_t off = size / PIECES * (uint64_t)n / PIECE * PIECE;
+        (void)os_uncache(fd, off, PIECE);
         const double t0 = progress_now_s();
-        if (pread(fd, at, PIECE, off) != PIECE) break;
+        if (os_pread(fd, at, PIECE, off) != PIECE) break;
         const double s = progress_now_s() - t0;
         rate[n] = PIECE / fmax(1e-9, s);
         seconds += s;
@@ -222,9 +217,9 @@ static double disk_rate(const char *src) {
     static const double usual = 1e9, most = 1e10;
     uint64_t size;
     char *path = largest_file(src, &size);
-    const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const int fd = path ? os_open(path, OS_READ, 0) : -1;
     const double rate = fd >= 0 ? read_rate(fd, size) : 0;
-    if (fd >= 0) close(fd);
+    if (fd >= 0) os_close(fd);
     free(path);
     return rate > 0 ? fmin(most, rate) : usual;
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "base/rng.h"
 #include "kernels/bench.h"
@@ -69,7 +70,7 @@ static void thread_times(double *ran, double *waited) {
         char path[300];
         unsigned long long run = 0, wait = 0;
         snprintf(path, sizeof path, "/proc/self/task/%.200s/schedstat", all.v[i]);
-        FILE *f = fopen(path, "r");
+        FILE *f = os_fopen(path, "r");
         if (f && fscanf(f, "%llu %llu", &run, &wait) == 2) {
             *ran += (double)run * 1e-9;
             *waited += (double)wait * 1e-9;

@@ -4,20 +4,17 @@
 #include "make/step.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "make/ownership.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -53,7 +50,7 @@ static int remove_leftovers(const char *dir, bool (*which)(const struct io_names
     for (int i = 0; i < all.n && rc == 0; i++) {
         if (!which(&all, i)) continue;
         char *path = io_join(dir, all.v[i]);
-        if (unlink(path) == 0) log_debug("removed leftover %s", path);
+        if (os_unlink(path) == 0) log_debug("removed leftover %s", path);
         free(path);
     }
     io_names_release(&all);
@@ -65,9 +62,9 @@ char *job_work(const char *dir) {
     while (n > 1 && dir[n - 1] == '/') n--;
     char *plain = xstrndup(dir, n), *real = NULL;
     const char *last = io_base(plain);
-    struct stat st;
+    struct os_stat st;
     if (!*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ||
-        (lstat(plain, &st) == 0 && S_ISLNK(st.st_mode)))
+        (os_lstat(plain, &st) == 0 && st.kind == OS_LINK))
         real = io_real(plain);
     char *work =
         strcmp(real ? real : plain, "/") == 0 ? NULL : xasprintf("%s.work", real ? real : plain);
@@ -96,18 +93,18 @@ static int check_work(const struct job *j, struct err *e) {
 /* Creates the folders. Files are made in DIR.work and then renamed into DIR, so both must be on one
  * file system. */
 static int make_folders(struct job *j, struct err *e) {
-    struct stat a, b;
+    struct os_stat a, b;
     bool was = io_is_dir(j->state);
     TRY(io_make_dir(j->state, e));
     int rc = io_make_dir(j->dir, e);
-    if (rc == 0 && (stat(j->dir, &a) != 0 || stat(j->state, &b) != 0))
+    if (rc == 0 && (os_stat(j->dir, &a) != 0 || os_stat(j->state, &b) != 0))
         rc = err_sys(e, "%s: cannot examine", j->dir);
-    if (rc == 0 && a.st_dev != b.st_dev)
+    if (rc == 0 && a.dev != b.dev)
         rc = err_set(e, ERR_USAGE,
                      "%s is a separate file system, so the state of the job cannot be next to it: "
                      "name a folder in it with -o",
                      j->dir);
-    if (rc && !was) rmdir(j->state);
+    if (rc && !was) os_rmdir(j->state);
     return rc;
 }
 
@@ -124,10 +121,10 @@ static int can_make(const char *path, struct err *e) {
     probe = xasprintf("%s/.hone-probe-XXXXXX", n ? dir : ".");
     if (n && !io_is_dir(dir))
         rc = err_set(e, ERR_USAGE, "cannot create folder %s: a file of that name exists", dir);
-    else if (!mkdtemp(probe))
+    else if (!os_mkdtemp(probe))
         rc = err_sys(e, "%s: cannot write into this folder", n ? dir : ".");
     else
-        rmdir(probe);
+        os_rmdir(probe);
     free(probe);
     free(dir);
     return rc;
@@ -151,11 +148,11 @@ int job_open(struct job *j, const char *dir, struct err *e) {
     TRY(check_work(j, e));
     TRY(make_folders(j, e));
     char *lock = io_join(j->state, "lock");
-    j->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    j->lock_fd = os_open(lock, OS_READ | OS_WRITE | OS_CREATE, 0666);
     free(lock);
     if (j->lock_fd < 0) return err_sys(e, "%s: cannot write into this folder", j->state);
-    if (flock(j->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        close(j->lock_fd);
+    if (os_lock(j->lock_fd, false) != 0) {
+        os_close(j->lock_fd);
         j->lock_fd = -1; /* nothing to release */
         return err_set(e, ERR_SYS,
                        "%s: another hone job is writing here; wait for it, or choose "
@@ -179,19 +176,19 @@ static void remove_empty(const struct job *j) {
     bool only = io_list(&all, j->state, &ignored) == 0;
     for (int i = 0; i < all.n && only; i++) {
         char *path = io_join(j->state, all.v[i]);
-        only = strcmp(all.v[i], "lock") == 0 || (io_is_dir(path) && rmdir(path) == 0);
+        only = strcmp(all.v[i], "lock") == 0 || (io_is_dir(path) && os_rmdir(path) == 0);
         free(path);
     }
     io_names_release(&all);
     char *lock = io_join(j->state, "lock");
-    if (only && unlink(lock) == 0) rmdir(j->state);
+    if (only && os_unlink(lock) == 0) os_rmdir(j->state);
     free(lock);
 }
 
 void job_close(struct job *j) {
     if (j->dir && j->lock_fd >= 0) {
         remove_empty(j);
-        close(j->lock_fd);
+        os_close(j->lock_fd);
     }
     free(j->dir);
     free(j->state);
@@ -244,10 +241,10 @@ static char *record_path(const struct job *j, const char *name) {
 /* Sets *size to the size of a file in bytes, and stamp to the time of its last change: seconds
  * since the epoch, with nanoseconds, as text. Returns false if it is not a file. */
 static bool file_stamp(const char *path, int64_t *size, char stamp[40]) {
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return false;
-    *size = st.st_size;
-    snprintf(stamp, 40, "%lld.%09ld", (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+    struct os_stat st;
+    if (os_stat(path, &st) != 0 || st.kind != OS_FILE) return false;
+    *size = (int64_t)st.size;
+    snprintf(stamp, 40, "%lld.%09ld", (long long)st.mtime_s, st.mtime_ns);
     return true;
 }
 

@@ -2,16 +2,14 @@
 /* make/step_old.c - migration of folders in which earlier versions kept a job's state (step.h):
  * DIR/.hone moves to DIR.work, file by file, followed by unpublished files that still match their
  * records. An interrupted migration resumes in the next run. Only the old lock is removed. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "make/ownership.h"
 #include "make/step.h"
 #include "base/io.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -20,7 +18,7 @@
 enum { MAX_RECORD = 64 << 20 };
 
 static int rename_file(const char *from, const char *to, struct err *e) {
-    return rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot be moved to %s", from, to);
+    return os_rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot be moved to %s", from, to);
 }
 
 /* Moves everything that is in DIR/.hone but not in DIR.work. */
@@ -30,14 +28,14 @@ static int move_entries(const struct job *j, const char *old, struct err *e) {
     for (int i = 0; i < all.n && rc == 0; i++) {
         char *from = io_join(old, all.v[i]), *to = io_join(j->state, all.v[i]);
         if (strcmp(all.v[i], "lock") == 0)
-            unlink(from);
+            os_unlink(from);
         else if (!io_exists(to))
             rc = rename_file(from, to, e);
         free(from);
         free(to);
     }
     io_names_release(&all);
-    if (rc == 0 && rmdir(old) != 0)
+    if (rc == 0 && os_rmdir(old) != 0)
         log_warn("%s: the state of the job is now in %s; remove the old folder", old, j->state);
     return rc;
 }
@@ -68,13 +66,13 @@ static int claim_outputs(const struct job *j, struct err *e) {
 /* Moves an older version's state into the job unless another process uses it. */
 static int move_folder(const struct job *j, const char *old, struct err *e) {
     char *lock = io_join(old, "lock");
-    int fd = open(lock, O_RDWR | O_CLOEXEC), rc = 0;
+    int fd = os_open(lock, OS_READ | OS_WRITE, 0), rc = 0;
     free(lock);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0)
+    if (fd >= 0 && os_lock(fd, false) != 0)
         rc = err_set(e, ERR_SYS, "%s: another hone job is writing here; wait for it", j->dir);
     if (rc == 0) rc = move_entries(j, old, e);
     if (rc == 0) rc = claim_outputs(j, e);
-    if (fd >= 0) close(fd);
+    if (fd >= 0) os_close(fd);
     return rc;
 }
 

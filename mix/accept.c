@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "quantize/recipe.h"
 #include "runtime/measure/eval.h"
 
@@ -149,7 +150,7 @@ int gate_judge(struct gate *g, const char *mix, struct err *e) {
 
 void gate_release(struct gate *g) {
     for (int i = 0; i < g->n; i++) {
-        if (g->plain[i].ours && g->plain[i].path) remove(g->plain[i].path);
+        if (g->plain[i].ours && g->plain[i].path) os_unlink(g->plain[i].path);
         free(g->plain[i].path);
     }
     g->n = 0;

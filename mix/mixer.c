@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/measure/measurement_cache.h"
 #include "base/buf.h"
 #include "base/io.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -250,13 +250,13 @@ static char *plan_path(const char *tmp, const struct quantize_opts *q, bool *tem
     if (q->plan_out) return xstrdup(q->plan_out);
     if (q->out && !q->dry_run) return xasprintf("%s.plan.tsv", q->out);
     char *path = xasprintf("%s/hone-plan-XXXXXX", tmp);
-    int fd = mkstemp(path);
+    int fd = os_mkstemp(path);
     if (fd < 0) {
         err_sys(e, "%s: cannot make a temporary file", path);
         free(path);
         return NULL;
     }
-    close(fd);
+    os_close(fd);
     *temporary = true;
     return path;
 }
@@ -322,7 +322,7 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
 }
 
 void mix_job_release(struct mix_job *j) {
-    if (j->temporary && j->m.plan) unlink(j->m.plan);
+    if (j->temporary && j->m.plan) os_unlink(j->m.plan);
     free(j->m.plan);
     memset(j, 0, sizeof *j);
 }

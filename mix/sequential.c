@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "calib/moments.h"
 #include "calib/imatrix.h"
@@ -13,6 +12,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "quantize/qplan.h"
 
@@ -357,7 +357,7 @@ int sequential_quantize(struct work *w, const struct sequential_opts *o, struct 
         end_passes(&j);
         rc = quantize_run(&q, r, e);
     }
-    if (!o->keep) (void)unlink(moments);
+    if (!o->keep) (void)os_unlink(moments);
     free(moments);
     release(&j);
     return rc;

@@ -3,18 +3,15 @@
 #include "quantize/journal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/os.h"
 
 enum { LINE = 160, FORMAT = 1, MAX_JOURNAL = 256 << 20, MAX_FILES = 65535 };
 
@@ -95,7 +92,7 @@ static enum journal_found parse_journal(struct journal *j, const char *text, siz
 /* Writes n bytes at an offset of the journal. */
 static int write_at(struct journal *j, uint64_t off, const char *p, size_t n, struct err *e) {
     while (n) {
-        ssize_t k = pwrite(j->fd, p, n, (off_t)off);
+        int64_t k = os_pwrite(j->fd, p, n, off);
         if (k < 0 && errno == EINTR) continue;
         if (k == 0) errno = EIO;
         if (k <= 0) return err_sys(e, "cannot write %s", j->path);
@@ -107,27 +104,27 @@ static int write_at(struct journal *j, uint64_t off, const char *p, size_t n, st
 /* Opens and locks the journal; retries if its owner has removed the file in the meantime. */
 static int open_locked(struct journal *j, const char *out, struct err *e) {
     for (;;) {
-        struct stat mine, there;
-        j->fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+        struct os_stat mine, there;
+        j->fd = os_open(j->path, OS_READ | OS_WRITE | OS_CREATE | OS_NO_LINK | OS_NO_WAIT, 0666);
         if (j->fd < 0)
             return err_sys(e, "cannot create %s; choose a folder you may write to with -o",
                            j->path);
         int rc = 0;
-        if (fstat(j->fd, &mine) != 0)
+        if (os_fstat(j->fd, &mine) != 0)
             rc = err_sys(e, "cannot examine %s", j->path);
-        else if (!S_ISREG(mine.st_mode))
+        else if (mine.kind != OS_FILE)
             rc = err_set(e, ERR_USAGE, "%s exists and is not a regular file; remove it", j->path);
         /* On file systems without locks, continue unlocked. */
-        else if (flock(j->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        else if (os_lock(j->fd, false) != 0 && errno == EWOULDBLOCK)
             rc = err_set(e, ERR_SYS,
                          "another hone is writing %s; wait for it, or choose another name with -o",
                          out);
-        else if (stat(j->path, &there) == 0) {
-            if (there.st_dev == mine.st_dev && there.st_ino == mine.st_ino) return 0;
+        else if (os_stat(j->path, &there) == 0) {
+            if (there.dev == mine.dev && there.ino == mine.ino) return 0;
         } else if (errno != ENOENT) {
             rc = err_sys(e, "cannot examine %s", j->path);
         }
-        close(j->fd); /* belongs to another process, so it must not be removed */
+        os_close(j->fd); /* belongs to another process, so it must not be removed */
         j->fd = -1;
         if (rc) return rc;
     }
@@ -138,7 +135,7 @@ static int start_file(struct journal *j, const char key[33], int n_files, struct
     char line[LINE];
     int k = snprintf(line, LINE, "hone-part %d %s %d", FORMAT, key, n_files);
     size_t n = seal(line, (size_t)k);
-    if (ftruncate(j->fd, 0) != 0) return err_sys(e, "cannot write %s", j->path);
+    if (os_truncate(j->fd, 0) != 0) return err_sys(e, "cannot write %s", j->path);
     j->head = n;
     return write_at(j, 0, line, n, e);
 }
@@ -159,7 +156,7 @@ int journal_open(struct journal *j, const char *out, const char key[33], int n_f
 
 int journal_cut(struct journal *j, int64_t n, struct err *e) {
     j->n = n;
-    if (ftruncate(j->fd, (off_t)end_of(j, n)) == 0) return 0;
+    if (os_truncate(j->fd, end_of(j, n)) == 0) return 0;
     return err_sys(e, "cannot write %s", j->path);
 }
 
@@ -176,8 +173,8 @@ int journal_add(struct journal *j, const char hash[33], double alpha, struct err
 
 void journal_close(struct journal *j, bool remove) {
     if (j->path && j->fd >= 0) {
-        if (remove) (void)unlink(j->path);
-        close(j->fd);
+        if (remove) (void)os_unlink(j->path);
+        os_close(j->fd);
     }
     free(j->path);
     free(j->line);

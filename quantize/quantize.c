@@ -14,11 +14,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "containers/gguf.h"
 #include "quantize/imat_file.h"
 #include "base/io.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -442,10 +442,9 @@ static int survey(struct target *q, struct err *e) {
 
 /* Returns an error if the output exists (unless allowed) or is the input. */
 static int check_paths(const struct quantize_opts *o, struct err *e) {
-    struct stat a, b;
+    struct os_stat a, b;
     if (o->dry_run || !o->out) return 0;
-    if (stat(o->in, &a) == 0 && stat(o->out, &b) == 0 && a.st_dev == b.st_dev &&
-        a.st_ino == b.st_ino)
+    if (os_stat(o->in, &a) == 0 && os_stat(o->out, &b) == 0 && a.dev == b.dev && a.ino == b.ino)
         return err_set(e, ERR_USAGE, "%s: input and output are the same file", o->out);
     return out_check(o->out, o->overwrite, e);
 }

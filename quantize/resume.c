@@ -5,14 +5,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "quantize/journal.h"
 
@@ -32,14 +31,14 @@ static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], i
     *n_files = gguf_w_header_hash(w, key);
     buf_str(&b, key);
     for (int i = 0; i < gguf_n_shards(source); i++) {
-        struct stat st;
+        struct os_stat st;
         const char *path = gguf_shard_path(source, i);
-        if (stat(path, &st) != 0) {
+        if (os_stat(path, &st) != 0) {
             buf_release(&b);
             return err_sys(e, "cannot examine %s", path);
         }
-        buf_fmt(&b, ";%s;%lld;%lld.%09ld", path, (long long)st.st_size,
-                (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
+        buf_fmt(&b, ";%s;%lld;%lld.%09ld", path, (long long)st.size, (long long)st.mtime_s,
+                st.mtime_ns);
     }
     hash_xxh128_hex(key, b.data, b.len);
     buf_release(&b);
@@ -52,7 +51,7 @@ static void remove_parts(const char *out, int n_files) {
     for (int i = 0; i < n_files; i++) {
         char *name = n_files > 1 ? gguf_split_name(out, i, n_files) : xstrdup(out);
         char *part = xasprintf("%s.part", name);
-        (void)unlink(part);
+        (void)os_unlink(part);
         free(part);
         free(name);
     }

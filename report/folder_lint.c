@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "report/release.h"
 
@@ -276,20 +276,20 @@ static void check_orphan(struct lint *l, const char *file, int n) {
 
 /* Checks one file of the folder according to its kind. *n_gguf counts the models. */
 static void check_file(struct lint *l, const char *name, struct seen *s, int *n_gguf) {
-    struct stat st;
+    struct os_stat st;
     int i = 0, n = 0;
     size_t len = strlen(name);
     char *path = io_join(l->dir, name);
-    bool there = stat(path, &st) == 0;
+    bool there = os_stat(path, &st) == 0;
     free(path);
     if (!there) {
         lint_add(l, true, "file-unreadable", name, "cannot be examined (a broken link?)");
         return;
     }
-    if (S_ISDIR(st.st_mode)) return;
+    if (st.kind == OS_FOLDER) return;
     l->n_files++;
     check_name(l, name);
-    if (st.st_size == 0) lint_add(l, true, "file-empty", name, "the file is empty");
+    if (st.size == 0) lint_add(l, true, "file-empty", name, "the file is empty");
     if (strstr(name, ".tmp-") || (len > 5 && strcmp(name + len - 5, ".part") == 0) ||
         (len > 9 && strcmp(name + len - 9, ".part.log") == 0) || strstr(name, ".incomplete"))
         lint_add(l, true, "file-leftover", name, "left over from an interrupted job");
@@ -297,7 +297,7 @@ static void check_file(struct lint *l, const char *name, struct seen *s, int *n_
     ++*n_gguf;
     if (gguf_split_parse(name, &i, &n, &len) && i > 0)
         check_orphan(l, name, n);
-    else if (st.st_size)
+    else if (st.size)
         check_model(l, name, s);
 }
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/io.h"
+#include "base/os.h"
 #include "containers/card_yaml.h"
 #include "report/folder_lint.h"
 
@@ -115,9 +115,9 @@ static void check_tags(struct lint *l, const struct card_yaml *f) {
 
 /* Returns the size in bytes of a file in the folder; -1: missing. */
 static int64_t size_of(const struct lint *l, const char *name) {
-    struct stat st;
+    struct os_stat st;
     char *path = io_join(l->dir, name);
-    int64_t n = stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
+    int64_t n = os_stat(path, &st) == 0 ? (int64_t)st.size : -1;
     free(path);
     return n;
 }

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/doc.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "report/folder_lint.h"
 #include "report/manifest.h"
@@ -126,21 +126,21 @@ static int check_hashes(struct lint *l, const char *name, const cJSON *f, struct
 /* Reports a file that differs from its entry in the manifest. */
 static int check_entry(struct lint *l, const cJSON *f, struct err *e) {
     const char *name = doc_str(f, "file");
-    struct stat st;
+    struct os_stat st;
     int64_t size;
     if (!name || !safe_name(name) || !doc_i64(f, "size_bytes", &size)) {
         lint_add(l, true, "manifest-form", MANIFEST_NAME, "an entry without file or size_bytes");
         return 0;
     }
     char *path = io_join(l->dir, name);
-    bool there = stat(path, &st) == 0;
+    bool there = os_stat(path, &st) == 0;
     free(path);
     if (!there)
         lint_add(l, true, "manifest-missing", name,
                  "listed in " MANIFEST_NAME ", not in the folder");
-    else if (st.st_size != size)
+    else if ((int64_t)st.size != size)
         lint_add(l, true, "manifest-size", name, "has %lld bytes, not %lld as in " MANIFEST_NAME,
-                 (long long)st.st_size, (long long)size);
+                 (long long)st.size, (long long)size);
     else if (doc_get(f, "tensors"))
         return check_hashes(l, name, f, e);
     return 0;

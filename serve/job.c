@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/os.h"
@@ -46,7 +45,7 @@ void job_drop(struct job *j) {
 
 /* Wakes the network thread to send new output. */
 static void wake_network(const struct job *j) {
-    (void)!write(j->wake, "", 1); /* if the pipe is full, the thread will wake anyway */
+    os_wake(j->wake);
 }
 
 void job_will_stream(struct job *j, const char *type, const char *ping) {

@@ -7,25 +7,18 @@
  * costs only its struct. */
 #include "serve/net.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
+#include "base/os_net.h"
 #include "base/progress.h"
 #include "serve/poller.h"
 
@@ -76,58 +69,15 @@ static int watch_fd(struct net *n, int fd, unsigned events, void *ptr, struct er
     return poller_set(n->waits, fd, events, ptr) ? err_sys(e, "cannot wait for connections") : 0;
 }
 
-/* Listens on a Unix socket. ERR_USAGE: the path is unusable. */
-static int listen_unix(struct net *n, const char *path, struct err *e) {
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    if (!*path || strlen(path) >= sizeof a.sun_path)
-        return err_set(e, ERR_USAGE, "--host unix:%s: the path is empty or too long", path);
-    memcpy(a.sun_path, path, strlen(path) + 1);
-    const int fd = os_socket(AF_UNIX, SOCK_STREAM);
-    if (fd < 0) return err_sys(e, "socket");
-    n->listener[n->n_listeners] = fd;
-    const mode_t old = umask(0177);
-    const int rc = bind(fd, (const struct sockaddr *)&a, sizeof a);
-    umask(old);
-    if (rc || listen(fd, 128)) {
-        n->listener[n->n_listeners++] = fd;
-        return err_sys(e, "--host unix:%s", path);
-    }
-    n->unlink[n->n_listeners++] = xstrdup(path);
-    return 0;
-}
-
-/* Listens on all addresses of a host and sets n->port. */
-static int listen_ip(struct net *n, const char *host, struct err *e) {
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
-    char port[16];
-    const int one = 1;
-    snprintf(port, sizeof port, "%d", n->port);
-    const int rc = getaddrinfo(host, port, &hints, &list);
-    if (rc) return err_set(e, ERR_USAGE, "--host %s: %s", host, gai_strerror(rc));
-    const int fd = os_socket(list->ai_family, SOCK_STREAM);
-    int bad = fd < 0;
-    if (!bad) {
-        n->listener[n->n_listeners++] = fd;
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-        bad = bind(fd, list->ai_addr, list->ai_addrlen) || listen(fd, 128);
-    }
-    const int why = errno;
-    freeaddrinfo(list);
-    errno = why;
-    if (bad && errno == EADDRINUSE)
-        return err_set(
-            e, ERR_SYS,
-            "port %d of %s is in use, perhaps by another server: stop it, or choose another "
-            "port with --port (0: any free one)",
-            n->port, host);
-    if (bad) return err_sys(e, "cannot listen at %s port %d", host, n->port);
-    struct sockaddr_storage a;
-    socklen_t len = sizeof a;
-    if (!n->port && getsockname(fd, (struct sockaddr *)&a, &len) == 0)
-        n->port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
-                                                : ((struct sockaddr_in *)&a)->sin_port);
-    return 0;
+/* Listens at a host or, with "unix:PATH", on a Unix socket, and sets n->port. */
+static int listen_at(struct net *n, const char *host, struct err *e) {
+    const char *path = strncmp(host, "unix:", 5) == 0 ? host + 5 : NULL;
+    int fd;
+    const int rc = path ? os_listen_unix(&fd, path, e) : os_listen_ip(&fd, host, &n->port, e);
+    if (fd < 0) return rc;
+    if (!rc && path) n->unlink[n->n_listeners] = xstrdup(path);
+    n->listener[n->n_listeners++] = fd;
+    return rc;
 }
 
 int net_new(struct net **out, const struct net_opts *o, struct err *e) {
@@ -136,14 +86,12 @@ int net_new(struct net **out, const struct net_opts *o, struct err *e) {
     n->port = o->port;
     n->wake[0] = n->wake[1] = -1;
     n->waits = poller_new();
-    int rc = !n->waits || os_pipe(n->wake) ? err_sys(e, "cannot wait for connections")
+    int rc = !n->waits || os_wake_new(n->wake) ? err_sys(e, "cannot wait for connections")
              : o->n_hosts > MAX_HOSTS
                  ? err_set(e, ERR_USAGE, "--host: at most %d addresses", MAX_HOSTS)
                  : 0;
     if (!rc) rc = watch_fd(n, n->wake[0], WAIT_IN, n->wake, e);
-    for (int i = 0; i < o->n_hosts && !rc; i++)
-        rc = strncmp(o->host[i], "unix:", 5) == 0 ? listen_unix(n, o->host[i] + 5, e)
-                                                  : listen_ip(n, o->host[i], e);
+    for (int i = 0; i < o->n_hosts && !rc; i++) rc = listen_at(n, o->host[i], e);
     for (int i = 0; i < n->n_listeners && !rc; i++)
         rc = watch_fd(n, n->listener[i], WAIT_IN, &n->listener[i], e);
     if (rc) {
@@ -173,7 +121,7 @@ static void conn_close(struct conn *c) {
         c->net->conns = c->next;
     if (c->next) c->next->prev = c->prev;
     poller_end(c->net->waits, c->fd);
-    close(c->fd);
+    os_socket_close(c->fd);
     c->fd = -1;
     buf_release(&c->in);
     buf_release(&c->out);
@@ -193,8 +141,7 @@ static bool set_interest(struct conn *c, bool in, bool out) {
 /* Writes as much output as the socket takes. Returns false if the connection is dead. */
 static bool flush(struct conn *c) {
     while (c->out_at < c->out.len) {
-        const ssize_t k =
-            send(c->fd, c->out.data + c->out_at, c->out.len - c->out_at, MSG_NOSIGNAL);
+        const int64_t k = os_send(c->fd, c->out.data + c->out_at, c->out.len - c->out_at);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0 && errno == EAGAIN) break;
         if (k <= 0) return false;
@@ -367,7 +314,7 @@ static bool on_readable(struct conn *c) {
     char tmp[READ];
     for (;;) {
         if (c->state == WAIT && c->in.len > AHEAD) return set_interest(c, false, c->out_on);
-        const ssize_t k = recv(c->fd, tmp, sizeof tmp, 0);
+        const int64_t k = os_recv(c->fd, tmp, sizeof tmp);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0 && errno == EAGAIN) return true;
         if (k <= 0) return false; /* the client has left, possibly during an answer */
@@ -380,7 +327,7 @@ static bool on_readable(struct conn *c) {
 /* Shuts down the sending side, so that the client can still read the whole answer. */
 static bool shut_sending(struct conn *c) {
     if (c->out.len) return true;
-    shutdown(c->fd, SHUT_WR);
+    os_send_end(c->fd);
     return true;
 }
 
@@ -394,15 +341,6 @@ static void on_conn(struct conn *c, unsigned events) {
     if (!ok) conn_close(c);
 }
 
-/* Returns a hash of the address without its port; 0 for Unix sockets. */
-static uint64_t peer_of(const struct sockaddr_storage *a) {
-    if (a->ss_family == AF_INET)
-        return hash_u64(&((const struct sockaddr_in *)a)->sin_addr, sizeof(struct in_addr));
-    if (a->ss_family == AF_INET6)
-        return hash_u64(&((const struct sockaddr_in6 *)a)->sin6_addr, sizeof(struct in6_addr));
-    return 0;
-}
-
 /* Pauses (`later`) or resumes accepting connections. While paused, new connections wait in the
  * kernel. */
 static void accept_later(struct net *n, bool later) {
@@ -414,22 +352,18 @@ static void accept_later(struct net *n, bool later) {
 
 /* Accepts waiting connections up to the limit. */
 static void accept_all(struct net *n, int listener) {
-    const int one = 1, idle = 30, send_buf = SEND_BUF;
+    const int idle = 30;
     while (atomic_load(&n->n_open) < n->o.max_connections) {
-        struct sockaddr_storage a = {0};
-        socklen_t len = sizeof a;
-        const int fd = os_accept(listener, (struct sockaddr *)&a, &len);
+        uint64_t peer = 0;
+        const int fd = os_accept(listener, &peer, SEND_BUF, idle);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
             accept_later(n, true);
             return;
         }
         if (fd < 0) return;
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buf, sizeof send_buf);
-        os_keep_asking(fd, idle);
         struct conn *c = xcalloc(1, sizeof *c);
         struct err ignored;
-        *c = (struct conn){.net = n, .fd = fd, .next = n->conns, .peer = peer_of(&a)};
+        *c = (struct conn){.net = n, .fd = fd, .next = n->conns, .peer = peer};
         c->since = c->last_sent = progress_now_s();
         if (n->conns) n->conns->prev = c;
         n->conns = c;
@@ -485,9 +419,7 @@ static void check_conns(struct net *n, double now) {
 
 /* Sends new output of all jobs. */
 static void send_answers(struct net *n) {
-    char all[512]; /* each wakeup wrote one byte */
-    while (read(n->wake[0], all, sizeof all) == sizeof all) {
-    }
+    os_wake_clear(n->wake[0]);
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
         if (c->state != WAIT || c->out.len) continue; /* the poller reports a socket with room */
@@ -527,12 +459,11 @@ void net_free(struct net *n) {
     if (!n) return;
     while (n->conns) conn_close(n->conns);
     for (int i = 0; i < n->n_listeners; i++) {
-        close(n->listener[i]);
-        if (n->unlink[i]) unlink(n->unlink[i]);
+        os_socket_close(n->listener[i]);
+        if (n->unlink[i]) os_unlink(n->unlink[i]);
         free(n->unlink[i]);
     }
     poller_free(n->waits);
-    for (int i = 0; i < 2; i++)
-        if (n->wake[i] >= 0) close(n->wake[i]);
+    os_wake_free(n->wake);
     free(n);
 }

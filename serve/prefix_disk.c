@@ -10,15 +10,11 @@
 #include "serve/prefix_disk.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/bytes.h"
@@ -27,6 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "base/out.h"
 
 enum { HEAD = 32, LEAST = 512, MOST = 4096, NAME = 33, KEEP_DAYS = 30 };
@@ -75,7 +72,7 @@ static void remove_files(const struct prefix_disk *f, const char *name) {
     static const char *const ending[] = {".ids", ".seq"};
     for (int i = 0; i < 2; i++) {
         char *path = path_of(f, name, ending[i]);
-        (void)unlink(path);
+        (void)os_unlink(path);
         free(path);
     }
 }
@@ -124,14 +121,14 @@ static bool make_room(struct prefix_disk *f, uint64_t n) {
 /* Sets *sum to the last eight bytes of a file, and *size to its size in bytes. */
 static int tail(const char *path, uint64_t *sum, uint64_t *size, struct err *e) {
     uint8_t b[8];
-    struct stat st;
+    struct os_stat st;
     int fd;
     TRY(io_open_input(&fd, &st, path, e));
-    const bool ok = S_ISREG(st.st_mode) && st.st_size >= 8 && pread(fd, b, 8, st.st_size - 8) == 8;
-    close(fd);
+    const bool ok = st.kind == OS_FILE && st.size >= 8 && os_pread(fd, b, 8, st.size - 8) == 8;
+    os_close(fd);
     if (!ok) return err_set(e, ERR_DATA, "%s: the file is damaged", path);
     *sum = load_u64(b);
-    *size = (uint64_t)st.st_size;
+    *size = st.size;
     return 0;
 }
 
@@ -163,7 +160,7 @@ static int read_entry(const struct prefix_disk *f, const char *name, struct entr
     char is[NAME];
     size_t len = 0;
     uint64_t sum = 0, size = 0;
-    struct stat st = {0};
+    struct os_stat st = {0};
     *x = (struct entry){.n = 0};
     int rc = io_read_file(&text, &len, ids, HEAD + 4 * (uint64_t)f->n_ctx + 8, e);
     if (!rc) rc = parse(f, (const uint8_t *)text, len, x, ids, e);
@@ -174,7 +171,7 @@ static int read_entry(const struct prefix_disk *f, const char *name, struct entr
             rc = err_set(e, ERR_DATA, "%s: name or checksum does not match", ids);
         if (rc) free(x->ids);
     }
-    if (!rc && stat(ids, &st) == 0) x->used_s = (int64_t)st.st_mtime;
+    if (!rc && os_stat(ids, &st) == 0) x->used_s = st.mtime_s;
     x->n_bytes = size + len;
     memcpy(x->name, name, NAME - 1);
     free(text);
@@ -238,15 +235,15 @@ static char *folder(const struct session *s, const char *dir) {
 
 /* Creates the folder, checks that only its owner can access it, and locks it. */
 static int take_folder(struct prefix_disk *f, const char *dir, struct err *e) {
-    struct stat st;
+    struct os_stat st;
     TRY(io_make_dir(dir, e));
-    if (mkdir(f->dir, 0700) && errno != EEXIST) return err_path(e, "cannot create %s", f->dir);
-    if (lstat(f->dir, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+    if (os_mkdir(f->dir, 0700) && errno != EEXIST) return err_path(e, "cannot create %s", f->dir);
+    if (os_lstat(f->dir, &st) || st.kind != OS_FOLDER || st.uid != os_uid() || (st.mode & 077))
         return err_set(e, ERR_SYS, "%s must be a folder that only its owner can use", f->dir);
     char *lock = path_of(f, "lock", "");
-    f->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    f->lock = os_open(lock, OS_READ | OS_WRITE | OS_CREATE | OS_NO_LINK, 0600);
     const int rc = f->lock < 0 ? err_path(e, "cannot open %s", lock)
-                   : flock(f->lock, LOCK_EX | LOCK_NB)
+                   : os_lock(f->lock, false)
                        ? err_set(e, ERR_SYS, "%s is in use by another server", f->dir)
                        : 0;
     free(lock);
@@ -276,7 +273,7 @@ int prefix_disk_open(struct prefix_disk **out, struct session *s, const char *di
 void prefix_disk_free(struct prefix_disk *f) {
     if (!f) return;
     for (int i = 0; i < f->n; i++) free(f->entry[i].ids);
-    if (f->lock >= 0) close(f->lock);
+    if (f->lock >= 0) os_close(f->lock);
     free(f->entry);
     free(f->dir);
     free(f);
@@ -315,7 +312,7 @@ int prefix_disk_load(struct prefix_disk *f, const struct prefix_disk_found *foun
     free(path);
     if (!rc) {
         char *is = path_of(f, x->name, ".ids");
-        (void)utimensat(AT_FDCWD, is, NULL, 0); /* records that it was used just now */
+        (void)os_touch(is); /* records that it was used just now */
         free(is);
         x->used_s = (int64_t)time(NULL);
         f->count.n_loaded++;

@@ -229,7 +229,7 @@ static void *engine_main(void *ud) {
         for (int i = 0; i < s->n_active && atomic_load(&s->late); i++)
             sched_fail_all(s->active[i]->sched, &f);
         const bool waits = !busy && stuck(s);
-        if (waits) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        if (waits) os_sleep_ms(5);
         exchange(s, !busy && !waits);
         busy = step_all(s);
     }

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/str.h"
 
 const char *const chat_src_special_names[CHAT_SRC_SPECIALS] = {"bos_token", "eos_token",
@@ -189,7 +190,7 @@ static int open_src(struct chat_src *s, const char *path, const char *name, stru
     if (io_is_dir(path)) {
         rc = from_folder(s, path, name, e);
     } else {
-        FILE *f = strcmp(path, "-") ? fopen(path, "rb") : NULL;
+        FILE *f = strcmp(path, "-") ? os_fopen(path, "rb") : NULL;
         bool gguf = f && fread(magic, 1, 4, f) == 4 && memcmp(magic, "GGUF", 4) == 0;
         if (f) fclose(f);
         if (gguf) {

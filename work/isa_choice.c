@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "kernels/bench.h"
 
@@ -20,7 +21,7 @@ enum { ROUNDS = 4 };
 
 void choice_processor(char out[128]) {
     snprintf(out, 128, "unknown");
-    FILE *f = fopen("/proc/cpuinfo", "r");
+    FILE *f = os_fopen("/proc/cpuinfo", "r");
     char line[256];
     while (f && fgets(line, sizeof line, f)) {
         const char *colon = strchr(line, ':');

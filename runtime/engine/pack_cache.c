@@ -7,20 +7,17 @@
 #include "runtime/engine/pack_cache.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -93,7 +90,7 @@ static void seal_text(const struct seal *s, struct buf *out) {
 
 /* Returns whether only this user and root could have written the file. */
 static bool is_ours(const struct file_id *f) {
-    return (f->owner == (unsigned)geteuid() || f->owner == 0) && !(f->mode & S_IWOTH);
+    return (f->owner == os_uid() || f->owner == 0) && !(f->mode & 02);
 }
 
 /* Reads a seal into *s. Returns false and zeroes *s if it is missing or damaged. */
@@ -145,8 +142,8 @@ static bool is_sealed(const struct cache *c, const struct pack_file *f) {
 
 /* Returns whether the path itself is a symbolic link. */
 static bool is_link(const char *path) {
-    struct stat st;
-    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    struct os_stat st;
+    return os_lstat(path, &st) == 0 && st.kind == OS_LINK;
 }
 
 /* Records that these rows match this model. If that fails, the next start compares them again. */
@@ -184,20 +181,19 @@ static void open_rows(const struct cache *c, struct pack_file **f, bool *sealed,
     *f = NULL;
 }
 
-/* Takes the lock of this model's files; close(*fd) releases it. *fd is -1 if the file system has no
- * locks or is read-only. */
+/* Takes the lock of this model's files; os_close(*fd) releases it. *fd is -1 if the file system has
+ * no locks or is read-only. */
 static int take_lock(const struct cache *c, int *fd, struct err *e) {
-    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
-    *fd = open(c->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    for (int i = 0; *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0; i++) {
+    *fd = os_open(c->lock, OS_READ | OS_WRITE | OS_CREATE | OS_NO_LINK, 0666);
+    for (int i = 0; *fd >= 0 && os_lock(*fd, false) != 0; i++) {
         if (errno == EINTR) continue;
         if (errno != EWOULDBLOCK) return 0;
         if (!i) log_info("waiting for another hone process that is packing this model");
         if (progress_interrupted()) {
-            close(*fd);
+            os_close(*fd);
             return err_set(e, ERR_INTR, "interrupted");
         }
-        nanosleep(&pause, NULL);
+        os_sleep_ms(20);
     }
     return 0;
 }
@@ -212,7 +208,7 @@ static void remove_rests(const struct cache *c) {
         for (int i = 0; i < l.n; i++) {
             if (strncmp(l.v[i], prefix, strlen(prefix)) != 0) continue;
             char *path = io_join(c->dir, l.v[i]);
-            (void)unlink(path);
+            (void)os_unlink(path);
             free(path);
         }
     io_names_release(&l);
@@ -223,18 +219,17 @@ static void remove_rests(const struct cache *c) {
  * writable by all users; a cache there would be rejected and recreated at each start. fd: the open
  * lock file. */
 static bool protects(int fd) {
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) != 0) return true;
-    (void)fchmod(fd, st.st_mode & 0755);
-    return fstat(fd, &st) == 0 &&
-           is_ours(&(struct file_id){.owner = (unsigned)st.st_uid, .mode = (unsigned)st.st_mode});
+    struct os_stat st;
+    if (fd < 0 || os_fstat(fd, &st) != 0) return true;
+    (void)os_fchmod(fd, st.mode & 0755);
+    return os_fstat(fd, &st) == 0 && is_ours(&(struct file_id){.owner = st.uid, .mode = st.mode});
 }
 
 /* Creates the file of rows and opens it, unless the disk would then have less than an eighth of the
  * file's size free. */
 static int make_file(const struct cache *c, int fd, struct pack_file **f, struct err *e) {
     const uint64_t n = pack_file_bytes(&c->list);
-    struct stat st;
+    struct os_stat st;
     remove_rests(c);
     if (is_link(c->rows)) return err_set(e, ERR_USAGE, "%s is a symbolic link; remove it", c->rows);
     if (!protects(fd))
@@ -243,7 +238,7 @@ static int make_file(const struct cache *c, int fd, struct pack_file **f, struct
     TRY(io_need_space(c->rows, n + n / 8, e));
     log_info("packing the weights into %s, once", c->rows);
     TRY(pack_file_write(c->rows, &c->list, c->pool, e));
-    if (stat(c->rows, &st) == 0) (void)chmod(c->rows, st.st_mode & 0755);
+    if (os_stat(c->rows, &st) == 0) (void)os_chmod(c->rows, st.mode & 0755);
     TRY(pack_file_open(f, c->rows, &c->list, e));
     put_seal(c, *f);
     return 0;
@@ -282,7 +277,7 @@ static int open_sealed(const struct cache *c, bool make, struct pack_file **f, s
     if (!make && !e->code && !io_exists(c->rows)) return 0;
     TRY(take_lock(c, &fd, e));
     const int rc = open_or_make(c, make, fd, f, e);
-    if (fd >= 0) close(fd);
+    if (fd >= 0) os_close(fd);
     return rc;
 }
 

@@ -18,6 +18,7 @@
 #include "base/fp.h"
 #include "base/io.h"
 #include "base/map.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "runtime/measure/kld_file.h"
 #include "base/mem.h"
@@ -231,7 +232,7 @@ void kld_top_w_close(struct kld_top_w *w) {
 
 bool kld_top_is(const char *path) {
     char head[sizeof magic];
-    FILE *f = fopen(path, "rb");
+    FILE *f = os_fopen(path, "rb");
     if (!f) return false;
     bool yes = fread(head, sizeof head, 1, f) == 1 && memcmp(head, magic, sizeof magic) == 0;
     fclose(f);

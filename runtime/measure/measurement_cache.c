@@ -4,12 +4,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/ranks.h"
 
 int kept_open(struct results_cache **out, const char *path, struct err *e) {
@@ -25,7 +24,7 @@ struct results_cache *kept_open_own(const char *path) {
     struct err e;
     if (results_cache_open(&k, path, &e) == 0) return k;
     log_warn("%s: starting afresh", e.msg);
-    (void)unlink(path);
+    (void)os_unlink(path);
     if (results_cache_open(&k, path, &e) == 0) return k;
     log_warn("%s; if interrupted, the current measurement is lost", e.msg);
     return NULL;
@@ -48,15 +47,15 @@ void kept_pair(struct kept_of *x, struct results_cache *k, const struct session 
         kept_text(x, k, xstrdup(""));
         return;
     }
-    struct stat st = {0};
+    struct os_stat st = {0};
     char *model = eval_keep_model(s, hash), *from = NULL;
     if (base) {
         from = eval_keep_model(base, base_hash);
     } else {
         /* st stays zero if stat fails; opening the file will report why. */
-        (void)stat(base_file, &st);
-        from = xasprintf("%s;%lld;%lld.%09ld;", io_base(base_file), (long long)st.st_size,
-                         (long long)st.st_mtim.tv_sec, (long)st.st_mtim.tv_nsec);
+        (void)os_stat(base_file, &st);
+        from = xasprintf("%s;%lld;%lld.%09ld;", io_base(base_file), (long long)st.size,
+                         (long long)st.mtime_s, st.mtime_ns);
     }
     kept_text(x, k, xasprintf("base %s%s", from, model));
     free(from);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Requirements on the C library and the processor. Outside base/os.c and serve/poller.c, which replace Linux's own calls
+# Requirements on the C library and the processor. Outside base/os*.c and serve/poller.c, which replace Linux's own calls
 # elsewhere, the program needs only POSIX.1-2008 and the names below, which glibc, musl, macOS and the BSDs share (most
 # are in POSIX.1-2024). Checked by compiling as on those systems, against musl's headers if musl-gcc is installed; clang
 # compiles the macOS-specific parts. Big-endian machines are refused with a message.

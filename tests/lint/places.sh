@@ -13,7 +13,7 @@ zlib.h      ^(base|containers)/|^tests/
 xxhash.h    ^base/
 pcre2.h     ^text/|^tok/|^tests/
 utf8proc.h  ^text/|^template/|^tests/
-dlfcn.h     ^kernels/blas\.c$|^tests/
+dlfcn.h     ^base/os_run\.c$|^tests/
 yaml.h      ^containers/card_yaml\.c$
 cjson/cJSON.h ^base/doc\.h$
 histedit.h  ^cli/line\.c$

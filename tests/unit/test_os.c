@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_os.c - portable replacements of Linux-specific calls: base/os.c and
- * serve/poller.c as other systems compile them, along with the Linux versions. */
+ * serve/poller.c as other systems compile them, along with the Linux versions; and the calls of
+ * base/os.h, compared with the system's own. */
 #include "base/os.h"
 
 #include <errno.h>
@@ -15,15 +16,17 @@
 #include "tests/unit/tmpdir.h"
 
 /* The same functions under different names, without Linux's calls. */
-#define os_pipe other_pipe
-#define os_socket other_socket
-#define os_accept other_accept
-#define os_keep_asking other_keep_asking
 #define os_random other_random
 #define os_rename_new other_rename_new
 #define os_reserve other_reserve
 #define os_cpus other_cpus
 #define os_big_cores other_big_cores
+#define os_n_cores other_n_cores
+#define os_n_cpus other_n_cpus
+#define os_free_memory other_free_memory
+#define os_use_tiles other_use_tiles
+#define os_arm_dotprod other_arm_dotprod
+#define os_arm_i8mm other_arm_i8mm
 #define os_stay other_stay
 #define os_interleave other_interleave
 #define os_give_up_rights other_give_up_rights
@@ -39,15 +42,17 @@
 #define poller_set other_waits_set
 #define poller_end other_waits_end
 #define poller_get other_waits_get
-int os_pipe(int fd[2]);
-int os_socket(int family, int type);
-int os_accept(int listener, struct sockaddr *from, socklen_t *n);
-void os_keep_asking(int fd, int seconds);
 bool os_random(void *p, size_t n);
 int os_rename_new(const char *from, const char *to);
 int os_reserve(int fd, uint64_t size);
 int os_cpus(uint64_t cpus[OS_CPUS / 64]);
 int os_big_cores(void);
+int os_n_cores(void);
+int os_n_cpus(void);
+uint64_t os_free_memory(void);
+bool os_use_tiles(void);
+bool os_arm_dotprod(void);
+bool os_arm_i8mm(void);
 void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]);
 int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n);
 void os_give_up_rights(bool hide);
@@ -66,7 +71,6 @@ int poller_get(struct poller *w, struct wait_event *ev, int room, int ms);
 #undef __linux__
 #include "base/os.c"
 #include "serve/poller.c"
-#undef os_pipe
 #undef os_rename_new
 #undef os_reserve
 #undef os_random
@@ -80,14 +84,18 @@ int poller_get(struct poller *w, struct wait_event *ev, int room, int ms);
 static void test_descriptors(void) {
     int fd[2];
     char c;
-    CHECK_EQ_I64(os_pipe(fd), 0);
+    CHECK_EQ_I64(os_wake_new(fd), 0);
     for (int i = 0; i < 2; i++) {
         CHECK(fcntl(fd[i], F_GETFD) & FD_CLOEXEC);
         CHECK(fcntl(fd[i], F_GETFL) & O_NONBLOCK);
     }
     CHECK(read(fd[0], &c, 1) == -1 && errno == EAGAIN);
-    close(fd[0]);
-    close(fd[1]);
+    for (int i = 0; i < 1 << 17; i++) os_wake(fd[1]); /* more than a pipe holds */
+    CHECK(read(fd[0], &c, 1) == 1);
+    os_wake_clear(fd[0]);
+    CHECK(read(fd[0], &c, 1) == -1 && errno == EAGAIN);
+    os_wake_free(fd);
+    CHECK(fcntl(fd[0], F_GETFD) == -1 && fcntl(fd[1], F_GETFD) == -1);
     uint64_t a[4] = {0}, b[4] = {0};
     CHECK(os_random(a, sizeof a) && os_random(b, sizeof b));
     CHECK(memcmp(a, b, sizeof a) != 0);
@@ -116,6 +124,49 @@ static void test_renames(void) {
     other_end_lease(0);
     uint64_t cpus[OS_CPUS / 64];
     CHECK(other_cpus(cpus) == 0 && os_cpus(cpus) > 0);
+}
+
+/* Compares the state of a path with what stat reports. */
+static void test_state(const char *path, enum os_kind kind) {
+    struct stat st;
+    struct os_stat o;
+    CHECK(lstat(path, &st) == 0 && os_lstat(path, &o) == 0 && o.kind == kind);
+    CHECK(o.size == (uint64_t)st.st_size && o.ino == st.st_ino && o.dev == st.st_dev);
+    CHECK(o.mode == (st.st_mode & 07777) && o.uid == st.st_uid && o.n_links == st.st_nlink);
+    CHECK(o.mtime_s == st.st_mtim.tv_sec && o.mtime_ns == st.st_mtim.tv_nsec);
+    CHECK(o.ctime_s == st.st_ctim.tv_sec && o.ctime_ns == st.st_ctim.tv_nsec);
+    CHECK(o.stored == (uint64_t)st.st_blocks * 512);
+}
+static void test_files(void) {
+    char path[128], link[160], fifo[160], c[4] = "";
+    struct os_stat a, b;
+    snprintf(path, sizeof path, "%s", tmp_write("door", "text", 4));
+    snprintf(link, sizeof link, "%s.link", path);
+    snprintf(fifo, sizeof fifo, "%s.fifo", path);
+    CHECK(os_symlink(path, link) == 0 && mkfifo(fifo, 0600) == 0);
+    test_state(path, OS_FILE);
+    test_state(link, OS_LINK);
+    test_state(fifo, OS_PIPE);
+    test_state("/", OS_FOLDER);
+    test_state("/dev/null", OS_OTHER);
+    CHECK(os_stat(path, &a) == 0 && os_stat(link, &b) == 0 && os_same_file(&a, &b));
+    CHECK(os_stat("/nowhere/a", &a) == -1 && errno == ENOENT && !os_exists("/nowhere/a"));
+    CHECK(os_open(link, OS_READ | OS_NO_LINK, 0) == -1 && errno == ELOOP);
+    CHECK(os_open(path, OS_WRITE | OS_NEW, 0600) == -1 && errno == EEXIST);
+    CHECK(os_open(path, OS_READ | OS_DIR, 0) == -1 && errno == ENOTDIR);
+    int fd = os_open(fifo, OS_WRITE | OS_NO_WAIT, 0); /* would wait for a reader */
+    CHECK(fd == -1 && errno == ENXIO);
+    fd = os_open(path, OS_READ | OS_WRITE | OS_CREATE, 0600);
+    CHECK(fd >= 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC));
+    CHECK(os_pwrite(fd, "xy", 2, 6) == 2 && os_pread(fd, c, 4, 4) == 4 && !memcmp(c, "\0\0xy", 4));
+    CHECK(os_truncate(fd, 3) == 0 && os_sync(fd) == 0 && os_sync_data(fd) == 0);
+    const int other = os_open(path, OS_READ | OS_WRITE, 0);
+    CHECK(os_lock(fd, false) == 0 && os_lock(other, false) == -1 && errno == EWOULDBLOCK);
+    CHECK(os_close(fd) == 0 && os_lock(other, true) == 0);
+    const char *map = os_map(other, 3);
+    CHECK(map && memcmp(map, "tex", 3) == 0);
+    os_close(other);
+    CHECK(os_fstat(other, &a) == -1 && errno == EBADF);
 }
 
 struct way {
@@ -177,6 +228,7 @@ int main(void) {
     tmp_make();
     RUN(test_descriptors);
     RUN(test_renames);
+    RUN(test_files);
     RUN(test_waits);
     tmp_remove();
     return check_done();
