@@ -10,6 +10,7 @@
 #include "runtime/measure/numbers.h"
 #include "runtime/measure/set.h"
 #include "runtime/measure/tasks.h"
+#include "runtime/measure/vision.h"
 
 static const struct cmd_spec ppl_spec = {
     .name = "eval ppl",
@@ -98,6 +99,28 @@ static int eval_cmd_kld(struct cli *c, int argc, char **argv, struct err *e) {
     o.for_people = c->form == EMIT_TABLE || c->form == EMIT_MD;
     struct emit *m = emit_new();
     return cli_result(c, m, divergence_run(&c->work, &o, m, e));
+}
+
+static const struct cmd_spec vision_spec = {
+    .name = "eval vision",
+    .synopsis = "BASE.gguf QUANT.gguf... IMAGES.jsonl [--mmproj FILE,FILE] [--base-mmproj FILE]",
+    .about = "Divergence of answers to questions about images. IMAGES has a line {\"image\": "
+             "\"a.png\", \"question\": \"...\"} per question, optionally with the expected "
+             "\"answer\"; see docs/formats/images.md. Projector files are found as by hone run.",
+    .opts = eval_vision_options,
+    .min_args = 2,
+    .max_args = -1,
+};
+
+static int eval_cmd_vision(struct cli *c, int argc, char **argv, struct err *e) {
+    struct vision_opts o = eval_vision_usual;
+    TRY(cli_parse(c, &vision_spec, &o, argc, argv, e));
+    if (c->done) return 0;
+    o.model = c->arg;
+    o.n_models = c->n_args - 1;
+    o.lines = c->arg[c->n_args - 1];
+    struct emit *m = emit_new();
+    return cli_result(c, m, eval_vision_run(&c->work, &o, m, e));
 }
 
 static const struct cmd_spec mtp_spec = {
@@ -278,6 +301,7 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
     static const struct subcommand sub[] = {
         {"ppl", eval_cmd_ppl, "perplexity of a text"},
         {"kld", eval_cmd_kld, "divergence from a base model"},
+        {"vision", eval_cmd_vision, "divergence of answers about images"},
         {"mtp", eval_cmd_mtp, "acceptance of drafted tokens"},
         {"tools", eval_cmd_tools, "valid and expected tool calls"},
         {"checks", eval_cmd_checks, "checks of answers"},

@@ -49,6 +49,7 @@ enum {
     CALL_eval_replay = 0,
     CALL_eval_speed = 0,
     CALL_eval_suite = 0,
+    CALL_eval_vision = 0,
     CALL_generate = 0,
     CALL_session_new,
     CALL_template_tokens,

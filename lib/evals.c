@@ -8,10 +8,11 @@
 #include "jobs/eval_replay.h"
 #include "runtime/measure/set.h"
 #include "runtime/measure/tasks.h"
+#include "runtime/measure/vision.h"
 #include "lib/form.h"
 #include "lib/options.h"
 
-enum { PPL, KLD, MTP, CASES, CHOICE, NEEDLE, REPLAY, SUITE, SPEED, CACHES, LOGITS };
+enum { PPL, KLD, MTP, CASES, CHOICE, NEEDLE, REPLAY, SUITE, SPEED, CACHES, LOGITS, VISION };
 
 /* ---- options ---- */
 
@@ -56,6 +57,11 @@ const struct option eval_suite_options[] = {
 #include "commands/eval_suite.def"
     {0}};
 #undef TO
+#define TO vision_opts
+const struct option eval_vision_options[] = {
+#include "commands/eval_vision.def"
+    {0}};
+#undef TO
 #define TO caches_opts
 const struct option eval_kv_options[] = {
 #include "commands/eval_kv.def"
@@ -63,13 +69,19 @@ const struct option eval_kv_options[] = {
 #undef TO
 #define EVAL(call, command)                                                                        \
     FORM(eval_##call, "eval " command, hone_eval_opts, eval_##call##_options)
-const struct form forms_evals[] = {
-    [PPL] = EVAL(ppl, "ppl"),           [KLD] = EVAL(kld, "kld"),
-    [MTP] = EVAL(mtp, "mtp"),           [CASES] = EVAL(cases, "tools|eval checks"),
-    [CHOICE] = EVAL(choice, "choice"),  [NEEDLE] = EVAL(needle, "needle"),
-    [REPLAY] = EVAL(replay, "traffic"), [SUITE] = EVAL(suite, "suite"),
-    [SPEED] = EVAL(speed, "speed"),     [CACHES] = EVAL(kv, "kv"),
-    [LOGITS] = EVAL(logits, "logits"),  {0}};
+const struct form forms_evals[] = {[PPL] = EVAL(ppl, "ppl"),
+                                   [KLD] = EVAL(kld, "kld"),
+                                   [MTP] = EVAL(mtp, "mtp"),
+                                   [CASES] = EVAL(cases, "tools|eval checks"),
+                                   [CHOICE] = EVAL(choice, "choice"),
+                                   [NEEDLE] = EVAL(needle, "needle"),
+                                   [REPLAY] = EVAL(replay, "traffic"),
+                                   [SUITE] = EVAL(suite, "suite"),
+                                   [SPEED] = EVAL(speed, "speed"),
+                                   [CACHES] = EVAL(kv, "kv"),
+                                   [LOGITS] = EVAL(logits, "logits"),
+                                   [VISION] = EVAL(vision, "vision"),
+                                   {0}};
 
 /* ---- calls ---- */
 
@@ -172,6 +184,24 @@ int hone_eval_kld(const char *const *models, const char *const *texts,
     j.n_texts = l.n;
     rc = m.n ? divergence_run(&t.w, &j, t.m, &t.c.err)
              : err_set(&t.c.err, ERR_USAGE, "eval kld: at least one model is needed");
+    return task_end(&t, rc, json, e);
+}
+
+int hone_eval_vision(const char *const *models, const char *questions,
+                     const struct hone_eval_opts *eo, const struct hone_opts *o, char **json,
+                     struct hone_error *e) {
+    NEED(questions, e);
+    struct vision_opts j = eval_vision_usual;
+    struct task t;
+    int rc = begin_eval(&t, VISION, eo, &j, o, json, e);
+    if (rc) return rc;
+    const struct str_list m = task_list(&t, models);
+    j.eval.pre = t.w.pre;
+    j.model = m.v;
+    j.n_models = m.n;
+    j.lines = questions;
+    rc = m.n ? eval_vision_run(&t.w, &j, t.m, &t.c.err)
+             : err_set(&t.c.err, ERR_USAGE, "eval vision: at least one model is needed");
     return task_end(&t, rc, json, e);
 }
 

@@ -31,13 +31,19 @@ proc = Qwen2VLImageProcessor(size={"shortest_edge": 64 * token, "longest_edge": 
                              merge_size=vision.spatial_merge_size, image_mean=[0.5] * 3, image_std=[0.5] * 3)
 
 
-def answer(files, text):
+def prompt(files, text):
+    """The inputs of the tower, and the tokens."""
     images = [convert_to_rgb(Image.open(os.path.join(GOLDEN, "pixels", f)), return_numpy=True) for f in files]
     inputs = dict(proc(images, return_tensors="pt")) if images else {}
     counts = [int(g.prod()) // vision.spatial_merge_size ** 2 for g in inputs.get("image_grid_thw", [])]
     seen = "".join("<|vision_start|>" + "<|image_pad|>" * n + "<|vision_end|>" for n in counts)
     ids = tok(f"<|im_start|>user\n{seen}{text}<|im_end|>\n<|im_start|>assistant\n", add_special_tokens=False, return_tensors="pt").input_ids
-    if images:
+    return inputs, ids
+
+
+def answer(files, text):
+    inputs, ids = prompt(files, text)
+    if files:
         inputs["mm_token_type_ids"] = (ids == model.config.image_token_id).int()
     with torch.no_grad():
         out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=N, **inputs)

@@ -151,6 +151,8 @@ static void test_tasks(void) {
     OK(hone_eval_choice(small, file, &choice, NULL, &json, &e));
     SAME(json, HONE_OK, "eval", "choice", small, file, "--format", "winogrande", "--cases", "2");
     NOT(hone_eval_choice(small, file, NULL, NULL, NULL, &e), HONE_USAGE, "hellaswag");
+    const char *const two[] = {small, small, NULL};
+    NOT(hone_eval_vision(two, suite, NULL, NULL, NULL, &e), HONE_DATA, "line 1: \"question\"");
     const struct hone_eval_opts needle = {
         .size = sizeof needle, .n_ctx = 96, .n_depths = 2, .per_depth = 1};
     OK(hone_eval_needle(small, text, &needle, NULL, &json, &e));

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/vision_lines.c - reads a file of questions about images (vision_int.h). */
+#include "runtime/measure/vision_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "chat/images.h"
+#include "runtime/vision/image.h"
+#include "text/textfile.h"
+
+enum { MAX_QUESTIONS = 10000, MAX_PER_LINE = 64 };
+
+int vision_at(const struct vision_lines *l, const struct vision_question *q, struct err *e) {
+    err_wrap(e, "%s: line %lld", l->path, q->line);
+    return (int)e->code;
+}
+
+/* ---- images ---- */
+
+/* Reads the bytes of an image: a data URL, or a path relative to the folder of the file. */
+static int read_bytes(const struct vision_lines *l, const char *source, struct buf *out,
+                      struct err *e) {
+    if (strncmp(source, "data:", 5) == 0) return chat_image_decode(source, out, e);
+    if (strstr(source, "://"))
+        return err_set(e, ERR_DATA, "images are not fetched: give a path or a data URL");
+    char *data = NULL, *dir = xstrndup(l->path, (size_t)(io_base(l->path) - l->path));
+    char *path = *source == '/' || !*dir ? xstrdup(source) : xasprintf("%s%s", dir, source);
+    size_t n = 0;
+    const int rc = io_read_file(&data, &n, path, IMAGE_MAX_BYTES, e);
+    if (!rc) buf_add(out, data, n);
+    free(data);
+    free(path);
+    free(dir);
+    return rc;
+}
+
+/* Adds the image unless it is known, decodes it, and sets *index to its number. */
+static int add_image(struct vision_lines *l, const char *source, int *index, struct err *e) {
+    struct buf bytes = {0};
+    struct image im = {0};
+    char hash[33];
+    int rc = read_bytes(l, source, &bytes, e);
+    if (rc) goto out;
+    hash_xxh128_hex(hash, bytes.data ? bytes.data : "", bytes.len);
+    for (*index = 0; *index < l->n_images; ++*index)
+        if (strcmp(l->image[*index].hash, hash) == 0) goto out;
+    rc = image_decode(bytes.data ? bytes.data : "", bytes.len, &im, e);
+    image_release(&im);
+    if (rc) goto out;
+    l->image = xreallocarray(l->image, (size_t)l->n_images + 1, sizeof *l->image);
+    struct image_bytes *v = &l->image[l->n_images++];
+    memcpy(v->hash, hash, sizeof hash);
+    v->n = bytes.len;
+    v->data = buf_take(&bytes);
+out:
+    buf_release(&bytes);
+    if (rc == ERR_USAGE) e->code = ERR_DATA; /* the file's data, not the command line */
+    return rc ? err_wrap(e, "%.60s", strncmp(source, "data:", 5) == 0 ? "the image" : source) : 0;
+}
+
+/* ---- lines ---- */
+
+/* Copies a string into the list's memory. */
+static const char *keep(struct vision_lines *l, const char *text) {
+    return arena_strndup(&l->mem, text, strlen(text));
+}
+
+/* Reads "image": one source, or an array of them. */
+static int read_images(struct vision_lines *l, struct vision_question *q, const struct json *v,
+                       struct err *e) {
+    const bool many = json_type(v) == JSON_ARR;
+    const int64_t n = many ? json_len(v) : 1;
+    if (n < 1 || n > MAX_PER_LINE)
+        return err_set(e, ERR_DATA, "\"image\" must have 1 to %d images", MAX_PER_LINE);
+    q->image = xcalloc((size_t)n, sizeof *q->image);
+    for (const struct json *i = many ? json_first(v) : v; i; i = many ? json_next(i) : NULL) {
+        if (!json_str(i) || !*json_str(i))
+            return err_set(e, ERR_DATA,
+                           "\"image\" must be a path or a data URL, or an array of them");
+        TRY(add_image(l, json_str(i), &q->image[q->n_images++], e));
+    }
+    return 0;
+}
+
+/* Reads "answer": a text, or an array of accepted texts. */
+static int read_wanted(struct vision_lines *l, struct vision_question *q, const struct json *v,
+                       struct err *e) {
+    const bool many = json_type(v) == JSON_ARR;
+    const int64_t n = !v ? 0 : many ? json_len(v) : 1;
+    if (!n && !many) return 0;
+    if (n < 1 || n > MAX_PER_LINE)
+        return err_set(e, ERR_DATA, "\"answer\" must have 1 to %d texts", MAX_PER_LINE);
+    q->want = xcalloc((size_t)n, sizeof *q->want);
+    for (const struct json *i = many ? json_first(v) : v; i; i = many ? json_next(i) : NULL) {
+        if (!json_str(i) || !*json_str(i))
+            return err_set(e, ERR_DATA, "\"answer\" must be a text, or an array of texts");
+        q->want[q->n_want++] = keep(l, json_str(i));
+    }
+    return 0;
+}
+
+static int read_question(struct vision_lines *l, struct vision_question *q, const char *line,
+                         size_t n, struct err *e) {
+    struct json *j = NULL;
+    TRY(json_parse(&j, line, n, "the line", e));
+    const struct json *text = json_get(j, "question"), *image = json_get(j, "image");
+    int rc = 0;
+    if (json_type(j) != JSON_OBJ)
+        rc = err_set(e, ERR_DATA, "not an object with \"image\" and \"question\"");
+    else if (!json_str(text) || !*json_str(text))
+        rc = err_set(e, ERR_DATA, "\"question\" is missing or not a text");
+    else if (!image)
+        rc = err_set(e, ERR_DATA, "\"image\" is missing");
+    if (!rc) q->text = keep(l, json_str(text));
+    if (!rc) rc = read_wanted(l, q, json_get(j, "answer"), e);
+    if (!rc) rc = read_images(l, q, image, e);
+    json_free(j);
+    return rc;
+}
+
+/* Numbers the groups of questions about the same images. */
+static void number_groups(struct vision_lines *l) {
+    for (int i = 0; i < l->n; i++) {
+        struct vision_question *q = &l->q[i];
+        q->group = -1;
+        for (int k = 0; k < i && q->group < 0; k++)
+            if (l->q[k].n_images == q->n_images &&
+                memcmp(l->q[k].image, q->image, (size_t)q->n_images * sizeof *q->image) == 0)
+                q->group = l->q[k].group;
+        if (q->group < 0) q->group = l->n_groups++;
+    }
+}
+
+struct line {
+    const char *text;
+    size_t n;
+    long long number;
+};
+/* Lists the lines that are not blank; the caller frees *out. */
+static int split_lines(const char *text, size_t len, struct line **out, int *n, struct err *e) {
+    enum { MAX_LINES = 1 << 24 };
+    long long number = 0;
+    *out = NULL;
+    *n = 0;
+    for (const char *p = text, *end = text + len; p < end;) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p));
+        const size_t k = nl ? (size_t)(nl - p) : (size_t)(end - p);
+        number++;
+        if (strspn(p, " \t\r") < k) {
+            if (*n == MAX_LINES) return err_set(e, ERR_DATA, "more than %d lines", MAX_LINES);
+            if ((*n & (*n - 1)) == 0)
+                *out = xreallocarray(*out, *n ? 2 * (size_t)*n : 1, sizeof **out);
+            (*out)[(*n)++] = (struct line){p, k, number};
+        }
+        p += k + (nl != NULL);
+    }
+    return *n ? 0 : err_set(e, ERR_DATA, "contains no question");
+}
+
+int vision_lines_read(struct vision_lines *l, const char *path, int64_t n_cases, struct err *e) {
+    char *text = NULL;
+    struct line *line = NULL;
+    size_t len = 0;
+    int n_all = 0;
+    memset(l, 0, sizeof *l);
+    arena_init(&l->mem);
+    l->path = path;
+    TRY(text_read_file(&text, &len, path, e));
+    int rc = split_lines(text, len, &line, &n_all, e);
+    const int n = n_cases > 0 && n_cases < n_all ? (int)n_cases : n_all;
+    if (!rc && n > MAX_QUESTIONS)
+        rc = err_set(e, ERR_DATA, "%d questions; --cases N takes at most %d of them", n,
+                     MAX_QUESTIONS);
+    if (rc) err_wrap(e, "%s", path);
+    l->q = xcalloc((size_t)n + 1, sizeof *l->q);
+    for (int i = 0; i < n && !rc; i++) {
+        const struct line *at = &line[(int64_t)i * n_all / n];
+        struct vision_question *q = &l->q[l->n++];
+        q->line = at->number;
+        rc = read_question(l, q, at->text, at->n, e);
+        if (rc) vision_at(l, q, e);
+    }
+    if (!rc) number_groups(l);
+    free(line);
+    free(text);
+    return rc;
+}
+
+void vision_lines_release(struct vision_lines *l) {
+    for (int i = 0; i < l->n; i++) {
+        free(l->q[i].image);
+        free(l->q[i].want);
+    }
+    for (int i = 0; i < l->n_images; i++) free(l->image[i].data);
+    free(l->image);
+    free(l->q);
+    arena_release(&l->mem);
+    memset(l, 0, sizeof *l);
+}
+
+/* ---- expected answers ---- */
+
+/* Returns the part of a text that vision_right() compares. */
+static const char *core(const char *s, size_t *n) {
+    while (*s && strchr(" \t\r\n", *s)) s++;
+    *n = strlen(s);
+    while (*n && strchr(" \t\r\n", s[*n - 1])) --*n;
+    if (*n > 1 && s[*n - 1] == '.') --*n;
+    return s;
+}
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool vision_right(const struct vision_question *q, const char *answer) {
+    size_t n, k;
+    const char *a = core(answer, &n);
+    for (int i = 0; i < q->n_want; i++) {
+        const char *b = core(q->want[i], &k);
+        size_t same = 0;
+        while (n == k && same < n && lower(a[same]) == lower(b[same])) same++;
+        if (n == k && same == n) return true;
+    }
+    return false;
+}
