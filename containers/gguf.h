@@ -102,6 +102,13 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i);
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* hashed; NULL: absent */
 /* Returns the tensor of this name; NULL: not found. */
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
+/* Returns the scales of tensor t, named X.weight: the values of X.scale, an F32 vector with one
+ * number, or one per matrix, by which t's weights are multiplied. NVFP4 checkpoints have them. Sets
+ * *n to their number. NULL: none. */
+const float *gguf_scales(const struct gguf *g, const struct gguf_tensor *t, int64_t *n);
+/* Returns whether t, which is not NULL, holds the scales of another tensor (gguf_scales), or is an
+ * X.input_scale: the scale of activations, which only matters where those are quantized to FP4. */
+bool gguf_is_scale(const struct gguf *g, const struct gguf_tensor *t);
 /* Releases the mapped pages of a tensor's data, for streaming. */
 void gguf_drop(const struct gguf *g, const struct gguf_tensor *t);
 

@@ -26,8 +26,9 @@
 #include "base/str.h"
 
 enum {
-    MAX_KEY = 65535,       /* bytes */
-    MAX_NAME = 63,         /* bytes */
+    MAX_KEY = 65535, /* bytes */
+    MAX_NAME = 63,   /* bytes */
+    SIBLING_NAME = MAX_NAME + 16,
     MIN_KV_BYTES = 13,     /* length 8, text 0, type 4, value 1 */
     MIN_TENSOR_BYTES = 24, /* length 8, dims 4, type 4, offset 8 */
     MIN_ALIGN = 8,
@@ -657,6 +658,37 @@ const struct gguf_kv *gguf_find(const struct gguf *g, const char *key) {
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name) {
     int64_t i = strmap_get(g->names, name, strlen(name));
     return i < 0 ? NULL : &g->tensor[i];
+}
+/* Returns the tensor whose name is `name`, which ends in `from`, with `to` in its place; NULL: not
+ * found. */
+static const struct gguf_tensor *sibling(const struct gguf *g, const char *name, const char *from,
+                                         const char *to) {
+    char other[SIBLING_NAME];
+    const size_t n = strlen(name), k = strlen(from);
+    if (n < k || n - k + strlen(to) >= sizeof other || strcmp(name + n - k, from) != 0) return NULL;
+    memcpy(other, name, n - k);
+    memcpy(other + n - k, to, strlen(to) + 1);
+    return gguf_find_tensor(g, other);
+}
+
+/* Returns whether s can hold the scales of w. */
+static bool fits_scales(const struct gguf_tensor *w, const struct gguf_tensor *s) {
+    const int64_t n = w->ne[2] * w->ne[3];
+    return s && s->type == QT_F32 && s->n_dims == 1 && w->n_dims > 1 &&
+           (s->ne[0] == 1 || s->ne[0] == n);
+}
+
+const float *gguf_scales(const struct gguf *g, const struct gguf_tensor *t, int64_t *n) {
+    const struct gguf_tensor *s = sibling(g, t->name, ".weight", ".scale");
+    if (!fits_scales(t, s)) return NULL;
+    *n = s->ne[0];
+    return (const float *)(const void *)s->data;
+}
+
+bool gguf_is_scale(const struct gguf *g, const struct gguf_tensor *t) {
+    const struct gguf_tensor *w = sibling(g, t->name, ".scale", ".weight");
+    if (!w) w = sibling(g, t->name, ".input_scale", ".weight");
+    return w && fits_scales(w, t);
 }
 void gguf_drop(const struct gguf *g, const struct gguf_tensor *t) {
     const struct shard *s = &g->shard[t->shard];

@@ -4,11 +4,13 @@
  * garbage. Reads only headers and a few norm vectors. */
 #include "convert/conv_plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/num.h"
 #include "base/printable.h"
 #include "base/str.h"
@@ -140,8 +142,43 @@ static int pick_type(struct conv_plan *p, const char *name, struct err *e) {
     return err_set(e, ERR_USAGE, "--type %s is not one of auto, f32, f16, bf16, q8_0", name);
 }
 
-/* Returns whether a matrix can keep its MXFP4 blocks: its transform only permutes rows. */
-static bool keeps_blocks(const struct conv_plan *p, const struct item *it) {
+/* Returns whether the NVFP4 sources of a matrix give each output matrix one scale. */
+static bool one_scale(const struct conv_plan *p, const struct item *it) {
+    const struct dq *q = &p->src[it->src];
+    const int64_t n = it->inst.ne[2], per = it->n_src / n;
+    bool ok = it->n_src == 1 || (per > 0 && it->n_src == per * n);
+    for (int64_t i = 0; i < it->n_src && ok; i++) {
+        const float s = dq_nvfp4_scale(&q[i], 0);
+        ok = s > 0 && isfinite(s);
+        if (it->n_src > 1) ok = ok && s == dq_nvfp4_scale(&q[i / per * per], 0);
+    }
+    for (int64_t m = 0; m < n && ok && it->n_src == 1; m++)
+        ok = dq_nvfp4_scale(q, m) > 0 && isfinite(dq_nvfp4_scale(q, m));
+    return ok;
+}
+
+/* Returns the name of the tensor with the scales of X.weight, X.scale; false: too long, or the
+ * architecture has another tensor of this name (Gemma 4). */
+static bool scales_name(const struct conv_plan *p, const struct item *it, char out[64]) {
+    const size_t n = strlen(it->inst.name);
+    if (n < 6 || strcmp(it->inst.name + n - 6, "weight") != 0) return false;
+    memcpy(out, it->inst.name, n - 6);
+    memcpy(out + n - 6, "scale", 6);
+    return !arch_row_of(p->arch, &p->hp, out, NULL);
+}
+
+/* Returns whether a matrix can keep its NVFP4 blocks, apart from what keeps_blocks checks. Tables
+ * of which rows are looked up cannot have scales of their own. */
+static bool fits_nvfp4(const struct conv_plan *p, const struct item *it) {
+    char name[64];
+    const enum role role = it->inst.row->role;
+    return it->inst.ne[0] % 64 == 0 && role != ROLE_OTHER && role != ROLE_TOKEN_EMBD &&
+           role != ROLE_PLE_EMBD && scales_name(p, it, name) && one_scale(p, it);
+}
+
+/* Returns whether a matrix can keep its blocks of FP4: its transform only permutes rows. nvfp4:
+ * NVFP4 blocks, otherwise MXFP4 blocks. */
+static bool keeps_blocks(const struct conv_plan *p, const struct item *it, bool nvfp4) {
     static const bool rows_only[XF_COUNT] = {
         [XF_COPY] = true,        [XF_V_ROWS] = true,       [XF_V_ROWS_TAIL] = true,
         [XF_SPLIT_FIRST] = true, [XF_SPLIT_SECOND] = true, [XF_ROPE_PAIRS] = true,
@@ -150,21 +187,50 @@ static bool keeps_blocks(const struct conv_plan *p, const struct item *it) {
         [XF_ODD] = true,         [XF_TURN] = true,         [XF_TURN_FIRST] = true,
         [XF_TURN_SECOND] = true, [XF_QKVZ_QKV] = true,     [XF_QKVZ_Z] = true};
     bool all = it->n_src > 0 && it->inst.n_dims >= 2 && rows_only[it->xf];
-    for (int64_t i = 0; i < it->n_src && all; i++)
-        all = dq_is_mxfp4(&p->src[it->src + i]) && !p->src[it->src + i].delta;
-    return all;
+    for (int64_t i = 0; i < it->n_src && all; i++) {
+        const struct dq *q = &p->src[it->src + i];
+        all = (nvfp4 ? dq_is_nvfp4(q) : dq_is_mxfp4(q)) && !q->delta;
+    }
+    return all && (!nvfp4 || fits_nvfp4(p, it));
 }
 
-/* Sets the type and bytes of each item and counts the parameters. */
-static int size_items(struct conv_plan *p, bool keep, struct err *e) {
+/* Adds after each NVFP4 matrix the tensor with its scales. */
+static void add_scales(struct conv_plan *p) {
+    int64_t n = 0;
+    struct item *all = xcalloc((size_t)(p->n_items + p->n_nvfp4) + 1, sizeof *all);
+    for (int64_t i = 0; i < p->n_items; i++) {
+        const struct item *it = &p->item[i];
+        all[n++] = *it;
+        if (it->type != QT_NVFP4) continue;
+        struct item *s = &all[n++];
+        *s = *it;
+        s->scales = true;
+        s->type = QT_F32;
+        s->inst.n_dims = 1;
+        s->inst.ne[0] = it->inst.ne[2];
+        s->inst.ne[1] = s->inst.ne[2] = 1;
+        s->n_bytes = (uint64_t)s->inst.ne[0] * sizeof(float);
+        scales_name(p, it, s->inst.name);
+    }
+    free(p->item);
+    p->item = all;
+    p->n_items = n;
+}
+
+/* Sets the type and bytes of each item and counts the parameters. keep, keep_nv: keep MXFP4 and
+ * NVFP4 blocks. */
+static int size_items(struct conv_plan *p, bool keep, bool keep_nv, struct err *e) {
     for (int64_t i = 0; i < p->n_items; i++) {
         struct item *it = &p->item[i];
         const int64_t *ne = it->inst.ne;
         bool f32 = (it->inst.row->flags & TR_F32) || it->inst.n_dims < 2;
         it->type = f32 ? QT_F32 : qtype_fit(p->type, ne[0]);
-        if (keep && !f32 && keeps_blocks(p, it)) {
+        if (keep && !f32 && keeps_blocks(p, it, false)) {
             it->type = QT_MXFP4;
             p->n_kept++;
+        } else if (keep_nv && !f32 && keeps_blocks(p, it, true)) {
+            it->type = QT_NVFP4;
+            p->n_nvfp4++;
         }
         uint64_t n = qtype_row_bytes(it->type, ne[0]);
         int64_t elems = ne[0];
@@ -199,7 +265,9 @@ int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     config_log_defaults(p->dir);
     TRY(map_tensors(p, o, e));
     TRY(pick_type(p, o->type, e));
-    TRY(size_items(p, o->keep_mxfp4 || (p->arch->mxfp4 && !o->pad), e));
+    const bool as_stored = !o->type || strcmp(o->type, "auto") == 0;
+    TRY(size_items(p, o->keep_mxfp4 || (p->arch->mxfp4 && !o->pad), as_stored && !o->pad, e));
+    if (p->n_nvfp4) add_scales(p);
     TRY(check_mlx_items(p, e));
     return check_norms(p, e);
 }

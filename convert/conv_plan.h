@@ -18,6 +18,7 @@ struct item { /* an output tensor */
     enum xform xf; /* adjusted to the name and layout found */
     uint64_t n_bytes;
     int64_t src, n_src; /* range of plan->src; n_src > 1: stacked along ne[2]; 0: computed */
+    bool scales;        /* the scales of the NVFP4 matrices with these sources */
 };
 struct conv_plan {
     struct hfdir *dir;
@@ -32,7 +33,7 @@ struct conv_plan {
     struct dq_config quant;
     struct lora *lora; /* NULL: none */
     bool *keeps;       /* [files] the file has tensors that the output leaves out */
-    int64_t n_mtp_tensors, n_vision, n_params, n_kept;
+    int64_t n_mtp_tensors, n_vision, n_params, n_kept, n_nvfp4;
     struct arena arena;
 };
 

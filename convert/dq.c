@@ -40,6 +40,10 @@ bool dq_is_mxfp4(const struct dq *q) {
     return q->form->row == dq_mxfp4_row;
 }
 
+bool dq_is_nvfp4(const struct dq *q) {
+    return q->form->row == dq_nvfp4_mul_row || q->form->row == dq_nvfp4_div_row;
+}
+
 /* ---- messages ---- */
 
 static void fmt_shape(char out[128], const struct st_tensor *t) {

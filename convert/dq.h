@@ -69,6 +69,15 @@ bool dq_is_mxfp4(const struct dq *q);
 /* Writes a row of MXFP4 as GGUF blocks, 17 bytes per 32 values. Returns false if a scale is NaN,
  * which blocks cannot represent. */
 bool dq_mxfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst);
+/* Returns whether the format is NVFP4. GGUF has the same type, but orders codes differently, and
+ * stores the scale of a matrix as a tensor of its own. */
+bool dq_is_nvfp4(const struct dq *q);
+/* Writes a row of NVFP4, of a multiple of 64 values, as GGUF blocks, 36 bytes per 64 values: the
+ * same codes and scales. Returns false if a scale is negative or NaN, which blocks cannot
+ * represent. */
+bool dq_nvfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst);
+/* Returns the scale by which the blocks of a matrix are multiplied. */
+float dq_nvfp4_scale(const struct dq *q, int64_t mat);
 /* Releases the mapped pages of all parts. */
 void dq_drop(const struct dq *q, const struct hfdir *dir);
 

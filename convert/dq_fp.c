@@ -61,6 +61,30 @@ bool dq_nvfp4_div_row(const struct dq *q, int64_t mat, int64_t row, float *dst, 
     return true;
 }
 
+float dq_nvfp4_scale(const struct dq *q, int64_t mat) {
+    const float whole = dq_scale_at(q->part[2], q->part[2]->n_elems == 1 ? 0 : mat);
+    return q->form->row == dq_nvfp4_div_row ? 1 / whole : whole;
+}
+
+/* Writes GGUF's blocks: in the folder adjacent values share a byte, in GGUF's blocks values 8
+ * positions apart do. */
+bool dq_nvfp4_blocks(const struct dq *q, int64_t mat, int64_t row, uint8_t *dst) {
+    const int64_t r = mat * q->rows + row;
+    const uint8_t *sc = q->part[1]->data + r * (q->cols / 16);
+    const uint8_t *src = q->part[0]->data + r * (q->cols / 2);
+    bool ok = true;
+    for (int64_t b = 0; b < q->cols / 64; b++, dst += 36)
+        for (int k = 0; k < 4; k++, sc++, src += 8) {
+            dst[k] = *sc;
+            ok = ok && *sc < 127;
+            for (int i = 0; i < 4; i++) {
+                dst[4 + 8 * k + 2 * i] = (uint8_t)((src[i] & 15) | (src[i + 4] & 15) << 4);
+                dst[5 + 8 * k + 2 * i] = (uint8_t)(src[i] >> 4 | (src[i + 4] & 240));
+            }
+        }
+    return ok;
+}
+
 /* ---- MXFP4: 32 values per power of two ---- */
 
 /* Checks the shapes of MXFP4 codes, stored as [.., cols/2] or in blocks as [.., cols/32, 16], and

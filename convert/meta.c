@@ -169,7 +169,9 @@ int meta_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w 
     TRY(card_write(p, o, w, e));
     hparams_write(&p->hp, p->arch, w);
     gguf_w_u32(w, "general.file_type",
-               p->n_kept ? 38 : (uint32_t)qtype_ftype_id(qtype_name(p->type)));
+               p->n_kept    ? 38
+               : p->n_nvfp4 ? 39
+                            : (uint32_t)qtype_ftype_id(qtype_name(p->type)));
     gguf_w_u32(w, "general.quantization_version", 2);
     TRY(write_tokenizer(p, o->pre, w, e));
     bool has;

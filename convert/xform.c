@@ -465,8 +465,10 @@ static void convert_rows(void *ctx, int64_t begin, int64_t end, int worker) {
             xform_encode(j->it->type, x, dst, j->cols, t);
             continue;
         }
-        if (j->it->type == QT_MXFP4) {
-            if (!dq_mxfp4_blocks(at.s, at.mat, at.row, dst)) t->bad = at.s;
+        if (j->it->type == QT_MXFP4 || j->it->type == QT_NVFP4) {
+            if (!(j->it->type == QT_MXFP4 ? dq_mxfp4_blocks(at.s, at.mat, at.row, dst)
+                                          : dq_nvfp4_blocks(at.s, at.mat, at.row, dst)))
+                t->bad = at.s;
             continue;
         }
         if (j->copy) {
@@ -620,10 +622,23 @@ static int run_slabs(struct job *j, struct pool *pool, struct gguf_w *w, xform_s
     return 0;
 }
 
+/* Writes the scales of NVFP4 matrices. */
+static int write_scales(const struct conv_plan *p, const struct item *it, struct gguf_w *w,
+                        xform_step step, void *ud, struct err *e) {
+    const int64_t n = it->inst.ne[0];
+    for (int64_t m = 0; m < n; m++) {
+        const struct dq *q = &p->src[it->src + (it->n_src > 1 ? m * (it->n_src / n) : 0)];
+        const float s = dq_nvfp4_scale(q, it->n_src > 1 ? 0 : m);
+        TRY(gguf_w_data(w, &s, sizeof s, e));
+    }
+    return step(ud, it->n_bytes, e);
+}
+
 int xform_item(const struct conv_plan *p, const struct item *it, struct pool *pool,
                struct xform_buf *b, struct gguf_w *w, struct tally *tally, xform_step step,
                void *ud, struct err *e) {
     struct job j = {.p = p, .it = it, .b = b};
+    if (it->scales) return write_scales(p, it, w, step, ud, e);
     set_up_job(&j);
     TRY(reserve_buffers(b, &j, pool, e));
     int rc = 0;

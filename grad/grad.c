@@ -44,6 +44,8 @@ static void decode(const struct grad *g, const struct weight *w, const uint8_t *
     const uint8_t *from = mat + (uint64_t)(c0 / q->block_elems * q->block_bytes);
     for (int64_t r = 0; r < n; r++)
         g->s->kern.op[w->type].decode(from + (uint64_t)(r0 + r) * w->row_bytes, to + r * nc, nc);
+    const float by = weight_scale(w, mat);
+    for (int64_t i = 0; w->scale && i < n * nc; i++) to[i] *= by;
 }
 
 /* Returns the number of rows of W that columns_back decodes at a time: more with OpenBLAS. */

@@ -76,6 +76,7 @@ static void emit_result(struct emit *m, const struct convert_opts *o,
     emit_i64(m, "n_params", "parameters", r->n_params);
     emit_i64(m, "n_mtp_tensors", "MTP tensors", r->n_mtp_tensors);
     if (o->keep_mxfp4) emit_i64(m, "n_kept_mxfp4", "kept as MXFP4", r->n_kept);
+    if (r->n_nvfp4) emit_i64(m, "n_kept_nvfp4", "kept as NVFP4", r->n_nvfp4);
     emit_i64(m, "n_vision_left_out", "vision tensors left out", r->n_skipped_vision);
     emit_i64(m, "n_nan", r->n_nan ? "NaN values" : NULL, r->n_nan);
     emit_i64(m, "n_infinite", r->n_inf ? "infinite values" : NULL, r->n_inf);

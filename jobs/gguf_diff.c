@@ -88,7 +88,11 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
     TRY(mem_alloc(&mem, 2 * (uint64_t)n * sizeof(float), "two rows of weights", e));
     float *x = mem, *y = x + n;
     double sum = 0, ref = 0;
+    int64_t n_a = 1, n_b = 1; /* scales: gguf_scales */
+    const float *s_a = gguf_scales(d->a, a, &n_a), *s_b = gguf_scales(d->b, b, &n_b);
     for (int64_t i = 0; i < n_rows; i++) {
+        const double by_a = s_a ? (double)s_a[n_a > 1 ? i / a->ne[1] : 0] : 1,
+                     by_b = s_b ? (double)s_b[n_b > 1 ? i / b->ne[1] : 0] : 1;
         if (i % 1024 == 0 && progress_interrupted()) {
             mem_free(mem);
             return err_set(e, ERR_INTR, "interrupted");
@@ -96,9 +100,9 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
         decode_a(a->data + (uint64_t)i * row_a, x, n);
         decode_b(b->data + (uint64_t)i * row_b, y, n);
         for (int64_t k = 0; k < n; k++) {
-            double dx = (double)y[k] - (double)x[k];
+            const double v = by_a * (double)x[k], dx = by_b * (double)y[k] - v;
             sum += dx * dx;
-            ref += (double)x[k] * (double)x[k];
+            ref += v * v;
         }
     }
     r->error = ref > 0 ? sqrt(sum / ref) : sum > 0 ? (double)INFINITY : 0;

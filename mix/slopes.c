@@ -58,7 +58,9 @@ static void size_rows(void *ctx, int64_t i0, int64_t i1, int worker) {
             sum += by * (double)row[c] * (double)row[c];
             of += by;
         }
-        j->v[i] = of > 0 ? (float)(sum / of) : 0;
+        const double scale = (double)weight_scale(
+            j->w, (const uint8_t *)j->w->data + (uint64_t)(i / j->w->ne[1]) * j->w->mat_bytes);
+        j->v[i] = of > 0 ? (float)(sum / of * scale * scale) : 0;
     }
 }
 

@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "kernels/kern.h"
 
 /* Writes a shape as "64 x 32", without trailing ones. */
@@ -101,6 +102,31 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
     return 0;
 }
 
+/* Fails unless the weight whose scales t holds is only used in products, which apply them. The
+ * scales of activations are ignored. */
+static int check_scaled(const struct model *m, const struct gguf_tensor *t, struct err *e) {
+    int n_products = str_ends(t->name, ".input_scale"), n_others = 0;
+    for (int i = 0; i < m->graph.facts.n_uses; i++) {
+        const struct gr_use *u = &m->graph.facts.use[i];
+        const char *name = m->graph.weight[m->source[u->w]].name;
+        const size_t n = strlen(name) - strlen("weight");
+        if (!m->weight[u->w].scale || strncmp(name, t->name, n) != 0 ||
+            strcmp(t->name + n, "scale") != 0)
+            continue;
+        n_products += gr_roles[u->role].product;
+        n_others += !gr_roles[u->role].product;
+    }
+    if (!n_products && !n_others) { /* an MTP block is in another graph */
+        char name[80];
+        int block;
+        const int n = (int)(strlen(t->name) - strlen("scale"));
+        snprintf(name, sizeof name, "%.*sweight", n, t->name);
+        n_products = arch_row_of(m->arch, &m->hp, name, &block) && block >= m->hp.d[HD_LAYERS];
+    }
+    if (n_products && !n_others) return 0;
+    return err_set(e, ERR_DATA, "tensor %s: scales of this weight are not supported", t->name);
+}
+
 /* Fails unless every tensor of the file belongs to the architecture and has the right shape. */
 static int check_extra(const struct model *m, struct err *e) {
     struct tensor_inst *inst = NULL;
@@ -116,6 +142,8 @@ static int check_extra(const struct model *m, struct err *e) {
         int64_t j = strmap_get(map, t->name, strlen(t->name));
         if (j >= 0) {
             rc = check_shape(t, inst[j].ne, e);
+        } else if (gguf_is_scale(m->gguf, t)) {
+            rc = check_scaled(m, t, e);
         } else if (++n_extra <= 5) {
             int w = snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", t->name);
             if (w > 0) at += (size_t)w;
@@ -168,6 +196,9 @@ void model_id(const struct model *m, char out[33]) {
         for (int k = 0; k < 4; k++) buf_fmt(&b, " %" PRId64, w->ne[k]);
         buf_fmt(&b, " %016" PRIx64 ";",
                 hash_u64((const uint8_t *)w->data + (w->n_bytes - n) / 2, (size_t)n));
+        if (w->scale)
+            buf_fmt(&b, " %016" PRIx64 ";",
+                    hash_u64(w->scale, (size_t)w->n_scales * sizeof *w->scale));
     }
     hash_xxh128_hex(out, b.data, b.len);
     buf_release(&b);
@@ -192,12 +223,26 @@ static int bind_graph(struct model *m, const struct model *trunk, struct err *e)
     return rc;
 }
 
+/* Returns whether the architecture itself has a tensor X.scale for the weight `name`, X.weight, and
+ * its graph applies it (Gemma 4). */
+static bool has_own_scale(const struct model *m, const char *name) {
+    char scale[80];
+    const int n = (int)strlen(name) - (int)strlen("weight");
+    snprintf(scale, sizeof scale, "%.*sscale", n < 0 ? 0 : n, name);
+    return arch_row_of(m->arch, &m->hp, scale, NULL) != NULL;
+}
+
 /* Creates a weight for each tensor of the file. */
 static void take_tensors(struct model *m) {
     const int64_t n = gguf_n_tensors(m->gguf);
     m->tensor = xcalloc((size_t)n + 1, sizeof *m->tensor);
-    for (int64_t i = 0; i < n; i++)
-        weight_of_file(&m->tensor[i], m->gguf, gguf_tensor_at(m->gguf, i));
+    for (int64_t i = 0; i < n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
+        struct weight *w = &m->tensor[i];
+        weight_of_file(w, m->gguf, t);
+        const float *scale = gguf_scales(m->gguf, t, &w->n_scales);
+        if (scale && !has_own_scale(m, t->name)) w->scale = scale;
+    }
 }
 
 /* Reads hyperparameters, builds the graph and binds its weights. Weights that older files store in

@@ -50,6 +50,8 @@ int weight_given(struct weight *out, const struct weight *like, const char *name
         return err_set(e, ERR_DATA, "tensor %s: rows of %" PRId64 " weights cannot be stored as %s",
                        name, like->ne[0], qtype_name(type));
     fill_weight(out, data, type, like->ne);
+    out->scale = like->scale;
+    out->n_scales = like->n_scales;
     out->mem = mem_new();
     out->mem->given = data;
     out->mem->release = release;

@@ -50,14 +50,19 @@ struct weight {
     uint64_t n_bytes;
     const uint8_t *packed; /* packed form in use; NULL: none */
     int pack_rows;
+    /* Factors of the products, one or one per matrix (gguf_scales); NULL: none. The blocks do not
+     * include them. */
+    const float *scale;
+    int64_t n_scales;
     struct weight_mem *mem;
 };
 
 /* Initializes a weight from a tensor of an open file, which must outlive it. */
 void weight_of_file(struct weight *out, const struct gguf *g, const struct gguf_tensor *t);
-/* Initializes a weight that replaces `like`: given blocks of the same shape and any type. The last
- * reference releases them; release NULL: they are borrowed and must outlive the weight. On error,
- * the caller still owns them. ERR_DATA: the type cannot store rows of this length. */
+/* Initializes a weight that replaces `like`: given blocks of the same shape and any type, with the
+ * same scales. The last reference releases them; release NULL: they are borrowed and must outlive
+ * the weight. On error, the caller still owns them. ERR_DATA: the type cannot store rows of this
+ * length. */
 int weight_given(struct weight *out, const struct weight *like, const char *name, void *data,
                  enum qtype type, void (*release)(void *), struct err *e);
 /* Adds a reference; weight_drop releases one, clears *w and accepts a cleared one. */
@@ -67,6 +72,12 @@ void weight_drop(struct weight *w);
 /* Adds a reference; weight_mem_drop() releases it. */
 void weight_mem_keep(struct weight_mem *m);
 void weight_mem_drop(struct weight_mem *m); /* accepts NULL */
+/* Returns the factor of the products of the matrix at `mat` (weight.scale). */
+static inline float weight_scale(const struct weight *w, const uint8_t *mat) {
+    if (!w->scale) return 1;
+    const uint64_t at = (uint64_t)(mat - (const uint8_t *)w->data);
+    return w->scale[w->n_scales > 1 ? at / w->mat_bytes : 0];
+}
 /* Returns whether both are the same weight, so that data derived from one is valid for the
  * other. */
 static inline bool weight_same(const struct weight *a, const struct weight *b) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Makes fixtures of quantized checkpoint forms, quantized and dequantized by the tools that define the forms.
 
-    python tests/oracle/quantized.py tests/golden/models tests/golden/quantized
+    python tests/oracle/quantized.py tests/golden/models tests/golden/quantized [nvfp4_experts]
 
 Each form gets NAME.safetensors, the tensors of a few modules as the tool stores them, and an entry of forms.json: the folder
 of tests/golden/models whose modules they replace, its quantization_config, and per GGUF tensor the SHA-256 of the tool's own
@@ -200,6 +200,30 @@ def modelopt_nvfp4():
     add("modelopt-nvfp4", {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}, stored, want)
 
 
+def nvfp4_experts():
+    """Separate experts, each with a scale of its own; decoded with NumPy as modelopt does, in f32: code * (scale * scale_2)."""
+    level = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+    rng = np.random.default_rng(40)
+    stored, want = {}, {}
+    for part, rows, cols in (("gate", 64, 128), ("up", 64, 128), ("down", 128, 64)):
+        all_ = []
+        for e in range(8):
+            code = rng.integers(0, 16, (rows, cols), dtype=np.uint8)
+            scale = rng.uniform(1, 400, (rows, cols // 16)).astype(np.float32)
+            scale[e % rows, 0] = 2 ** -9  # the smallest scale, which is subnormal
+            scale = torch.from_numpy(scale).to(torch.float8_e4m3fn)
+            scale2 = np.float32(rng.uniform(1e-5, 9e-5))
+            name = f"model.layers.1.mlp.experts.{e}.{part}_proj."
+            stored[name + "weight"] = torch.from_numpy(code[:, ::2] | code[:, 1::2] << 4)
+            stored[name + "weight_scale"] = scale
+            stored[name + "weight_scale_2"] = torch.tensor(scale2)
+            stored[name + "input_scale"] = torch.tensor(0.01)
+            all_.append(level[code] * np.repeat(scale.float().numpy() * scale2, 16, 1) + np.float32(0))
+        want[f"blk.1.ffn_{part}_exps.weight"] = torch.from_numpy(np.stack(all_))
+    add("nvfp4-experts", {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}, stored, want, "qwen3moe",
+        ["model.layers.1.mlp.experts."])
+
+
 # ---- GPTQ, AWQ ----
 def old_imports():
     """Provides names that these tools import but do not need here."""
@@ -307,15 +331,21 @@ def bitsandbytes():
     add("bnb-int8", {"quant_method": "bitsandbytes", "load_in_8bit": True}, stored, want)
 
 
-compressed_forms()
-fp8_blocks()
-fp8_experts()
-mxfp4_blocks()
-modelopt_nvfp4()
-bitsandbytes()
-old_imports()
-gptq()
-awq()
+if sys.argv[3:]:  # only this form; the other entries stay
+    with open(f"{OUT}/forms.json") as f:
+        FORMS = [x for x in json.load(f) if x["name"] != sys.argv[3].replace("_", "-")]
+    globals()[sys.argv[3]]()
+else:
+    compressed_forms()
+    fp8_blocks()
+    fp8_experts()
+    mxfp4_blocks()
+    modelopt_nvfp4()
+    nvfp4_experts()
+    bitsandbytes()
+    old_imports()
+    gptq()
+    awq()
 with open(f"{OUT}/forms.json", "w") as f:
     json.dump(FORMS, f, indent=1)
     f.write("\n")

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <math.h>
+
 #include "convert/convert.h"
 #include "containers/gguf.h"
 #include "base/hash.h"
@@ -15,6 +17,8 @@
 #include "base/progress.h"
 #include "base/io.h"
 #include "kernels/kern.h"
+#include "quantize/quantize.h"
+#include "runtime/engine/session.h"
 #include "tests/check.h"
 #include "tests/unit/st_build.h"
 #include "tests/unit/tmpdir.h"
@@ -174,7 +178,7 @@ static struct json *all;
 static void test_forms_equal_their_tools(void) {
     int n = 0;
     for (const struct json *f = json_first(all); f; f = json_next(f), n++) check_form(f);
-    CHECK_EQ_I64(n, 27);
+    CHECK_EQ_I64(n, 28);
 }
 
 /* ---- damage ---- */
@@ -304,6 +308,152 @@ static void test_mxfp4_is_kept(void) {
     keep = false;
 }
 
+/* ---- NVFP4 ---- */
+
+/* Returns the tensor of the form's stored file; NULL: it has none of this name. */
+static const struct st_tensor *stored(const struct st *st, const char *name) {
+    for (int64_t i = 0; i < st_n_tensors(st); i++)
+        if (strcmp(st_tensor_at(st, i)->name, name) == 0) return st_tensor_at(st, i);
+    CHECK_FAIL("no tensor %s", name);
+    return NULL;
+}
+
+/* Checks that matrix m of an NVFP4 tensor has the codes and scales of the module as stored. */
+static void check_bits(const struct gguf_tensor *t, int64_t m, const struct st *st,
+                       const char *module, const char *codes) {
+    char name[2][160];
+    snprintf(name[0], sizeof name[0], "%s.%s", module, codes);
+    snprintf(name[1], sizeof name[1], "%s.weight_scale", module);
+    const struct st_tensor *q = stored(st, name[0]), *sc = stored(st, name[1]);
+    int64_t wrong = 0;
+    for (int64_t i = 0; q && sc && i < t->ne[0] * t->ne[1]; i++) {
+        const uint8_t *b = t->data + (m * t->ne[0] * t->ne[1] + i) / 64 * 36;
+        const int64_t k = i % 64 / 16, at = i % 16;
+        const uint8_t pair = b[4 + 8 * k + at % 8], src = q->data[i / 2];
+        wrong += (at < 8 ? pair & 15 : pair >> 4) != (i % 2 ? src >> 4 : src & 15);
+        wrong += b[k] != sc->data[i / 16];
+    }
+    if (wrong) CHECK_FAIL("%s: %lld codes or scales differ", module, (long long)wrong);
+}
+
+/* Checks that a file of kept NVFP4 blocks has the form's bits, and with X.scale the values that the
+ * form's tool decodes, up to the rounding of one product. */
+static void nvfp4_kept(const char *name, int64_t n_kept) {
+    struct err e;
+    struct convert_report r;
+    struct gguf *g[2] = {NULL, NULL};
+    build(form(name), NULL);
+    write_config(form(name));
+    CHECK_OK(convert(NULL, &r, &e));
+    CHECK_EQ_I64(r.n_nvfp4, n_kept);
+    CHECK(rename(tmp_path("out.gguf"), tmp_path("kept.gguf")) == 0);
+    CHECK_OK(convert("f32", &r, &e));
+    CHECK_EQ_I64(r.n_nvfp4, 0);
+    CHECK_OK(gguf_open(&g[0], tmp_path("out.gguf"), 0, &e));
+    CHECK_OK(gguf_open(&g[1], tmp_path("kept.gguf"), 0, &e));
+    for (const struct json *t = json_first(json_get(form(name), "expected")); t && g[1];
+         t = json_next(t)) {
+        int64_t n, m, n_scales = 0, wrong = 0;
+        float *want = decoded(g[0], json_name(t), "F32", &n);
+        float *have = decoded(g[1], json_name(t), "NVFP4", &m);
+        const float *s = gguf_scales(g[1], gguf_find_tensor(g[1], json_name(t)), &n_scales);
+        CHECK(s && n == m && n > 0);
+        for (int64_t i = 0; s && i < n && n == m; i++)
+            wrong += fabsf(have[i] * s[i / (n / n_scales)] - want[i]) > 3e-7f * fabsf(want[i]);
+        if (wrong) CHECK_FAIL("%s: %lld values differ", json_name(t), (long long)wrong);
+        free(want);
+        free(have);
+    }
+    CHECK_EQ_I64(gguf_u64_or(g[1], "general.file_type", 0), 39);
+    gguf_close(g[0]);
+    gguf_close(g[1]);
+}
+
+/* Returns the logits of a token after some others, with f32 activations. */
+static float *logits_of(const char *file, const char *quantized, int64_t *n) {
+    static const int32_t ids[] = {5, 100, 7, 300, 9, 11};
+    struct err e = {0};
+    struct model *m = NULL;
+    struct session *s = NULL;
+    const struct session_opts o = {.n_ctx = 16};
+    CHECK_OK(model_open(&m, tmp_path(file), &e));
+    if (m && quantized) CHECK_EQ_STR(qtype_name(model_find_weight(m, quantized)->type), "Q8_0");
+    *n = m ? m->hp.d[HD_VOCAB] : 0;
+    float *l = xcalloc((size_t)*n + 1, sizeof *l);
+    if (m) CHECK_OK(session_new(&s, m, &o, &e));
+    if (s) CHECK_OK(session_step(s, ids, COUNT_OF(ids), l, &e));
+    session_free(s);
+    model_close(m);
+    return l;
+}
+
+/* Checks that the runtime computes the same from kept.gguf as from the decoded weights. */
+static void same_logits(const char *file, const char *quantized, double tolerance) {
+    int64_t n, m;
+    double most = 0, size = 0;
+    float *want = logits_of("out.gguf", NULL, &n), *have = logits_of(file, quantized, &m);
+    CHECK_EQ_I64(n, m);
+    for (int64_t i = 0; i < n && n == m; i++) {
+        most = fmax(most, (double)fabsf(want[i] - have[i]));
+        size = fmax(size, (double)fabsf(want[i]));
+    }
+    printf("%s: logits up to %.3g differ by %.3g\n", file, size, most);
+    if (!(most <= tolerance * size && size > 0)) CHECK_FAIL("%s: other logits", file);
+    free(want);
+    free(have);
+}
+
+static void nan_scale(struct st_tensor *t) {
+    static uint8_t copy[1 << 16];
+    size_t n = strlen(t->name);
+    if (n < 13 || strcmp(t->name + n - 13, ".weight_scale") != 0 || t->n_bytes > sizeof copy)
+        return;
+    memcpy(copy, t->data, t->n_bytes);
+    copy[t->n_bytes / 2] = 0x7f;
+    t->data = copy;
+}
+
+static void test_nvfp4_is_kept(void) {
+    struct err e;
+    struct st *st = NULL;
+    struct gguf *g = NULL;
+    struct convert_report r;
+    struct quantize_report q;
+    nvfp4_kept("ct-nvfp4", 2);
+    same_logits("kept.gguf", NULL, 2e-6);
+    nvfp4_kept("modelopt-nvfp4", 2);
+    same_logits("kept.gguf", NULL, 2e-6);
+    nvfp4_kept("nvfp4-experts", 3);
+    same_logits("kept.gguf", NULL, 2e-6);
+    /* the bits of dense matrices and experts */
+    CHECK_OK(gguf_open(&g, tmp_path("kept.gguf"), 0, &e));
+    CHECK_OK(st_open(&st, DIR "/nvfp4-experts.safetensors", &e));
+    for (int m = 0; g && st && m < 8; m++) {
+        char module[128];
+        snprintf(module, sizeof module, "model.layers.1.mlp.experts.%d.down_proj", m);
+        check_bits(gguf_find_tensor(g, "blk.1.ffn_down_exps.weight"), m, st, module, "weight");
+    }
+    st_close(st);
+    gguf_close(g);
+    /* a quantized copy keeps the scales, and its weights are quantized without them */
+    const struct quantize_opts o = {.in = tmp_path("kept.gguf"),
+                                    .out = tmp_path("q.gguf"),
+                                    .recipe = "q8_0",
+                                    .pure = true,
+                                    .overwrite = true};
+    CHECK_OK(quantize_run(&o, &q, &e));
+    quantize_report_release(&q);
+    same_logits("q.gguf", "blk.1.ffn_gate_exps.weight", 0.02);
+    /* other types decode them; NaN is refused */
+    build(form("nvfp4-experts"), NULL);
+    CHECK_OK(convert("bf16", &r, &e));
+    CHECK_EQ_I64(r.n_nvfp4, 0);
+    build(form("nvfp4-experts"), nan_scale);
+    unlink(tmp_path("out.gguf"));
+    CHECK_ERR(convert(NULL, &r, &e), ERR_DATA, "scales are not numbers");
+    CHECK(!io_exists(tmp_path("out.gguf")));
+}
+
 int main(void) {
     struct err e;
     tmp_make();
@@ -315,6 +465,7 @@ int main(void) {
     RUN(test_missing_parts_are_named);
     RUN(test_group_indices_are_checked);
     RUN(test_mxfp4_is_kept);
+    RUN(test_nvfp4_is_kept);
     json_free(all);
     tmp_remove();
     return check_done();

@@ -70,8 +70,10 @@ static void rows_dot(const struct session *s, const struct weight *w, const uint
     }
 }
 
-void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
-               int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch) {
+/* Computes exec_rows without the weight's scales. */
+static void plain_rows(const struct session *s, const struct weight *w, const uint8_t *mat,
+                       int64_t r0, int64_t r1, const struct acts *a, float *out, int64_t ldo,
+                       float *scratch) {
     if (a->p) {
         exec_rows_packed(s, w, (uint64_t)(mat - (const uint8_t *)w->data), r0, r1, a, out, ldo,
                          scratch);
@@ -89,6 +91,14 @@ void exec_rows(const struct session *s, const struct weight *w, const uint8_t *m
         b = scratch;
     }
     blas_product(&s->kern, s->blas, a->x, a->ld, b, k, out, ldo, a->n_rows, r1 - r0, k);
+}
+
+void exec_rows(const struct session *s, const struct weight *w, const uint8_t *mat, int64_t r0,
+               int64_t r1, const struct acts *a, float *out, int64_t ldo, float *scratch) {
+    plain_rows(s, w, mat, r0, r1, a, out, ldo, scratch);
+    const float by = weight_scale(w, mat);
+    for (int64_t t = 0; w->scale && t < a->n_rows; t++)
+        for (int64_t r = 0; r < r1 - r0; r++) out[t * ldo + r] *= by;
 }
 
 struct product_job {

@@ -45,6 +45,17 @@ static int check_keys(const struct session *s, struct err *e) {
                    graph_top_keys(s->g));
 }
 
+/* Fails if the model has weights with scales of their own, which no kernel applies. */
+static int check_scales(const struct session *s, struct err *e) {
+    for (int i = 0; i < s->g->n_weights; i++)
+        if (model_weight(s->m, i)->scale)
+            return err_set(e, ERR_USAGE,
+                           "%s has a scale of its own (NVFP4), which is not supported on CUDA: "
+                           "use --device cpu, or convert with --type bf16",
+                           s->g->weight[i].name);
+    return 0;
+}
+
 /* Allocates part d as planned in p: registers, scratch, room for streamed experts. */
 static int alloc_part(struct cuda *d, const struct cuda_plan *p, struct err *e) {
     struct session *s = d->s;
@@ -156,6 +167,7 @@ static int cuda_open(struct session *s, struct err *e) {
     for (int i = 0; i <= s->o.device.n_more; i++) TRY(open_part(s, all, i, e));
     TRY(check_kv(s, e));
     TRY(check_keys(s, e));
+    TRY(check_scales(s, e));
     exec_cuda_own_cache(s);
     TRY(alloc_all(s, e));
     TRY(exec_cuda_refresh(s, true, e));
