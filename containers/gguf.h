@@ -143,6 +143,17 @@ void gguf_kv_str_next(const struct gguf_kv *kv, const uint8_t **pos, const char 
  * truncate it. */
 int gguf_chat_template(const struct gguf *g, const char **text, struct err *e);
 
+/* Purpose of a GGUF file. */
+enum gguf_part {
+    GGUF_MODEL,
+    GGUF_TOWER, /* vision tower (projector file) */
+    GGUF_DRAFT, /* MTP block or draft model: it only drafts for another model */
+    GGUF_OTHER  /* importance matrix, adapter, ... */
+};
+/* Returns the purpose of a file according to its metadata and tensor names. A file with MTP blocks
+ * is a draft if it has no other blocks. */
+enum gguf_part gguf_part_of(const struct gguf *g);
+
 /* ---- deeper checks --------------------------------------------------------------------------- */
 
 /* Checks that chat templates contain no NUL, and that the tokenizer.* arrays are present and

@@ -65,9 +65,7 @@ static bool is_model(const char *path) {
     struct gguf *g;
     struct err why;
     if (gguf_open(&g, path, GGUF_TOLERANT, &why)) return false;
-    const char *arch = gguf_str_or(g, "general.architecture", "clip");
-    const bool yes =
-        strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0 && strcmp(arch, "clip") != 0;
+    const bool yes = gguf_find(g, "general.architecture") != NULL && gguf_part_of(g) == GGUF_MODEL;
     gguf_close(g);
     return yes;
 }

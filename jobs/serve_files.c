@@ -47,9 +47,12 @@ static bool has_word(const char *name, const char *word) {
 static bool may_serve(const char *name) {
     static const char *const others[] = {"mmproj",  "imatrix", "draft",
                                          "drafter", "lora",    "adapter"};
+    static const char *const draft[] = {"mtp-", "eagle3-", "dflash-"}; /* of llama.cpp */
     int i, n;
     size_t len;
     if (!str_ends(name, ".gguf") || *name == '.') return false;
+    for (size_t k = 0; k < COUNT_OF(draft); k++)
+        if (strncmp(name, draft[k], strlen(draft[k])) == 0) return false;
     for (size_t k = 0; k < COUNT_OF(others); k++)
         if (has_word(name, others[k])) return false;
     return !gguf_split_parse(name, &i, &n, &len) || i == 0;

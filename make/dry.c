@@ -109,7 +109,7 @@ static void emit_files(struct dry *d, struct emit *m) {
         emit_cell_str(m, "mix");
         d->file_bytes += size;
     }
-    d->file_bytes += make_emit_mmproj(mk, m);
+    d->file_bytes += make_emit_extras(mk, m);
     if (mk->plan.mixes) d->work_bytes += preset; /* mixes are compared one at a time */
     if (io_is_dir(mk->src)) d->work_bytes += d->s.base_bytes;
     if (mk->plan.feedback)

@@ -26,7 +26,7 @@ static int check_output(struct make *mk, const char *what, struct err *e) {
 /* Returns whether the job makes a file of this name. */
 static bool is_output(const struct make *mk, const char *name) {
     const struct str_list *lists[] = {&mk->recipes, &mk->classes};
-    bool is = strcmp(name, "imatrix.gguf") == 0 || make_is_mmproj(mk, name);
+    bool is = strcmp(name, "imatrix.gguf") == 0 || make_is_extra(mk, name);
     for (size_t k = 0; k < COUNT_OF(lists); k++)
         for (int i = 0; i < lists[k]->n && !is; i++) {
             char recipe[RECIPE_FILE];
@@ -48,8 +48,7 @@ static bool is_stranger(const struct make *mk, const char *name, struct err *why
     bool model = false;
     if (!gguf_open(&g, path, GGUF_ONE_FILE | GGUF_TOLERANT, why)) {
         why->msg[0] = 0;
-        model = strcmp(gguf_str_or(g, "general.type", "model"), "model") == 0 &&
-                strcmp(gguf_str_or(g, "general.architecture", ""), "clip") != 0;
+        model = gguf_part_of(g) == GGUF_MODEL;
         gguf_close(g);
     }
     free(path);
@@ -106,7 +105,7 @@ int make_check_folder(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->recipes.n; i++) TRY(check_output(mk, mk->recipes.v[i], e));
     for (int i = 0; i < mk->classes.n; i++) TRY(check_output(mk, mk->classes.v[i], e));
     TRY(claim_check(&mk->job, "imatrix.gguf", e));
-    TRY(make_check_mmproj(mk, e));
+    TRY(make_check_extras(mk, e));
     return check_strangers(mk, false, e);
 }
 

@@ -73,6 +73,7 @@ static void close_kept(struct make *mk, bool remove) {
 static void release_make(struct make *mk) {
     while (mk->n_files) made_drop(mk);
     free(mk->file);
+    make_free_extras(mk);
     free(mk->name);
     free(mk->imatrix);
     close_kept(mk, false);
@@ -119,6 +120,10 @@ static bool has_output(const struct make *mk) {
 static bool has_tower(const struct make *mk) {
     return mk->tower.tower != TOWER_NONE;
 }
+/* Returns whether the model has an MTP block. */
+static bool has_draft(const struct make *mk) {
+    return make_extra_file(mk, EXTRA_DRAFT) != NULL;
+}
 /* Returns whether the job makes individual recipes. */
 static bool wants_presets(const struct make *mk) {
     return mk->recipes.n > 0;
@@ -146,7 +151,8 @@ static const struct make_step {
     {NULL, make_source, has_output, PART_COUNT},
     {NULL, begin, has_output, PART_COUNT},
     {"conversion", make_convert, has_output, PART_COUNT},
-    {"vision tower", make_mmproj, has_tower, PART_COUNT},
+    {"vision tower", make_tower, has_tower, PART_COUNT},
+    {"draft file of the MTP block", make_draft, has_draft, PART_COUNT},
     {NULL, make_template, has_output, PART_COUNT},
     {NULL, make_texts, has_output, PART_COUNT},
     {NULL, make_forecast, has_output, PART_COUNT},
@@ -161,7 +167,7 @@ static const struct make_step {
     {"tool calls", make_tools, has_output, PART_TOOLS},
     {"checksums and report", make_report, has_output, PART_REPORT},
 };
-enum { FORECAST = 6 }; /* index of make_forecast */
+enum { FORECAST = 7 }; /* index of make_forecast */
 
 /* ---- remaining work ---- */
 
@@ -186,7 +192,7 @@ static bool all_done(const struct make *mk, enum plan_part end) {
 }
 
 bool make_nothing_left(const struct make *mk) {
-    return mk->plan.made && !mk->mmproj_missing && all_done(mk, PART_COUNT);
+    return mk->plan.made && !mk->extra_missing && all_done(mk, PART_COUNT);
 }
 
 void make_share(struct make *mk, enum plan_part part, double found, int of, int before) {
@@ -234,6 +240,7 @@ void make_count(struct make *mk, bool whole) {
     mk->imatrix = NULL;
     mk->imatrix_hash[0] = 0;
     mk->counting = true;
+    if (whole) mk->extra_missing = false;
     log_set_level(LOG_ERROR);
     if (!open) look_at_kept(mk);
     count_steps(mk, whole);
@@ -319,7 +326,7 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
     TRY(make_check_base(mk, e));
     TRY(make_check_place(mk->src, out, e));
     TRY(make_name(mk, e));
-    make_look_at_tower(mk);
+    make_look_at_extras(mk);
     TRY(make_check_earlier(mk, out, e));
     TRY(make_check_before(mk, out, e));
     if (mk->dry_run) return make_dry_run(mk, out, m, e);

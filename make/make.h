@@ -32,6 +32,14 @@ struct made { /* one GGUF file of the folder */
     int64_t preset_chunks; /* windows on which that preset was measured; 0: unknown */
     char *why;             /* owned; NULL: no comparison */
 };
+/* File that other programs load together with any of the job's models. */
+enum extra_kind { EXTRA_TOWER, EXTRA_DRAFT };
+struct extra {
+    enum extra_kind kind;
+    char *file; /* name in the output folder, owned */
+    char type[16];
+    uint64_t bytes;
+};
 struct make {
     struct work *w;
     struct job job;
@@ -75,8 +83,11 @@ struct make {
     const char *tmpl_how;       /* --template: "keep", or NULL */
     const char *tmpl;           /* repaired chat template; NULL: the base's */
     char tmpl_hash[33];
-    struct mmproj_look tower;  /* vision tower of the source */
-    bool mmproj_missing;       /* while counting: some projector file is not recorded */
+    struct mmproj_look tower; /* vision tower of the source */
+    struct extra extra[3];    /* files of the tower, then of the MTP block */
+    int n_extras;
+    int64_t n_draft_tensors;   /* tensors of the source's MTP block */
+    bool extra_missing;        /* while counting: one of the files is not recorded */
     bool requantize;           /* --allow-requantize */
     struct requant base;       /* prior quantization of the base */
     struct str_list left_out;  /* parts that the plan skips: first for memory, then for --time */
@@ -191,23 +202,28 @@ char *make_base_file(const struct make *mk, const char *type);
 int make_source(struct make *mk, struct err *e);
 /* Sets file[0] with its hash: a folder is converted, a GGUF file is used unchanged. */
 int make_convert(struct make *mk, struct err *e);
-/* Sets mk->tower from the headers of the source (mmproj.c). */
-void make_look_at_tower(struct make *mk);
+/* Finds the source's vision tower and MTP block from headers, and lists their files in mk->extra
+ * (extra.c). */
+void make_look_at_extras(struct make *mk);
+void make_free_extras(struct make *mk);
 /* Writes the projector files of a known vision tower; warns if the tower is unknown. */
-int make_mmproj(struct make *mk, struct err *e);
-/* Returns the name of the i-th projector file, e.g. "mmproj-NAME-BF16.gguf"; the caller frees
- * it. */
-char *make_mmproj_file(const struct make *mk, int i);
-/* Returns whether the job writes a projector file of this name. */
-bool make_is_mmproj(const struct make *mk, const char *name);
-/* Returns an error if projector files that the job did not make are in the way. */
-int make_check_mmproj(const struct make *mk, struct err *e);
+int make_tower(struct make *mk, struct err *e);
+/* Writes the draft file, which contains the MTP block and the tensors that it shares with the
+ * model. */
+int make_draft(struct make *mk, struct err *e);
+/* Returns the name of the first file of a kind; NULL: no such file. */
+const char *make_extra_file(const struct make *mk, enum extra_kind kind);
+/* Returns whether the job writes a projector or draft file of this name. */
+bool make_is_extra(const struct make *mk, const char *name);
+/* Returns an error if projector or draft files that the job did not make are in the way. */
+int make_check_extras(const struct make *mk, struct err *e);
 /* Writes a sentence about a vision tower that is left out. Returns false if nothing is left out. */
 bool make_mmproj_gap(const struct make *mk, char *out, size_t cap);
-/* Adds rows about the projector files to the table of the files, and returns their total size. */
-uint64_t make_emit_mmproj(const struct make *mk, struct emit *m);
-/* Adds "vision" to results.json. */
-int make_put_mmproj(struct make *mk, cJSON *to, struct err *e);
+/* Adds rows about the files in mk->extra to the table of the files, and returns their total
+ * size. */
+uint64_t make_emit_extras(const struct make *mk, struct emit *m);
+/* Adds "vision" and "draft" to results.json. */
+int make_put_extras(struct make *mk, cJSON *to, struct err *e);
 /* Uses the built-in texts if none were named. */
 int make_texts(struct make *mk, struct err *e);
 /* Forecasts the job's cost, and makes the plan that fits --time. */

@@ -69,12 +69,13 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
     buf_fmt(after, "The report is %s/report.html, the folder to publish %s.\n", mk->job.dir,
             mk->job.dir);
     if (take) buf_fmt(after, "To serve it: hone serve %s/%s\n", mk->job.dir, take);
-    if (take && mk->tower.n_files) {
-        char *tower = make_mmproj_file(mk, 0);
+    const char *tower = make_extra_file(mk, EXTRA_TOWER), *draft = make_extra_file(mk, EXTRA_DRAFT);
+    if (take && tower)
         buf_fmt(after, "With images: llama-server -m %s/%s --mmproj %s/%s\n", mk->job.dir, take,
                 mk->job.dir, tower);
-        free(tower);
-    }
+    if (take && draft)
+        buf_fmt(after, "With drafts: llama-server -m %s/%s -md %s/%s --spec-type draft-mtp\n",
+                mk->job.dir, take, mk->job.dir, draft);
     free(take);
     buf_release(&answer);
     return 0;

@@ -17,9 +17,9 @@ bool card_is_repo(const char *s);
 void card_files(const struct result *r, const struct release *rel, struct buf *out);
 /* Appends the table for a release without measurements; it has only sizes. */
 void card_plain_files(const struct release *rel, struct buf *out);
-/* Appends the names of the projector files, or the reason why the vision tower is missing
- * (tower.c). */
-void card_vision(const struct result *r, const struct release *rel, struct buf *out);
+/* Appends the names of the projector and draft files, or the reason why the vision tower is missing
+ * (extra.c). */
+void card_extras(const struct result *r, const struct release *rel, struct buf *out);
 /* Appends the plots; hone publish writes their SVG files next to the card. */
 void card_plots(const struct result *r, struct buf *out);
 /* Appends the commands for the recommended file: one that downloads it from the Hub, if the

@@ -58,6 +58,11 @@ static void put_from_hub(const struct release *rel, const struct release_file *f
             tower(rel) ? "; -hf also fetches the mmproj file, so images work" : "");
     if (chats(rel)) llama_hub(rel, f, "llama-cli", out);
     llama_hub(rel, f, "llama-server", out);
+    if (rel->draft.file || rel->has_mtp) {
+        buf_str(out, "# llama.cpp with drafts by the MTP block\n");
+        buf_fmt(out, "llama-server -hf %s%s%s --spec-type draft-mtp\n", rel->repo, tag ? ":" : "",
+                tag ? tag : "");
+    }
     if (tag && f->n_shards == 1) {
         buf_fmt(out, "# Ollama\nollama run hf.co/%s:%s\n", rel->repo, tag);
         buf_fmt(out, "# LM Studio\nlms get https://huggingface.co/%s@%s\n", rel->repo, tag);
@@ -95,6 +100,9 @@ static void put_with_folder(const struct release *rel, const struct release_file
                 f->file);
     buf_fmt(out, "llama-server -m %s%s%s%s\n", f->file, tower(rel) ? " --mmproj " : "",
             tower(rel) ? tower(rel) : "", chats(rel) ? " --jinja" : "");
+    if (rel->draft.file)
+        buf_fmt(out, "llama-server -m %s -md %s --spec-type draft-mtp # the same, with drafts\n",
+                f->file, rel->draft.file);
     if (f->n_shards > 1) buf_fmt(out, "hone merge %s -o %s.gguf # for Ollama\n", f->file, f->stem);
     buf_fmt(out, "ollama create %s -f Modelfile && ollama run %s\n", name.data, name.data);
     if (f->n_shards == 1) buf_fmt(out, "lms import %s\n", f->file);

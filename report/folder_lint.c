@@ -130,7 +130,50 @@ struct seen { /* findings about several models */
         uint64_t n_bytes;
     } * plain;
     int n_plain;
+    struct shape {         /* what models and draft files share */
+        char *file, *arch; /* owned; NULL: there is no such file */
+        uint64_t n_embd, n_tokens;
+    } model, draft;
 };
+
+/* Records what the first model and the first draft file must have in common. */
+static void note_shape(const struct gguf *g, const char *file, struct shape *s) {
+    char key[160];
+    const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
+    if (s->file) return;
+    s->file = xstrdup(file);
+    s->arch = xstrdup(gguf_str_or(g, "general.architecture", ""));
+    snprintf(key, sizeof key, "%.100s.embedding_length", s->arch);
+    s->n_embd = gguf_u64_or(g, key, 0);
+    s->n_tokens = tokens ? tokens->count : 0;
+}
+
+/* Reports a draft file of another model, and releases both records. */
+static void check_draft(struct lint *l, struct seen *s) {
+    const struct shape *m = &s->model, *d = &s->draft;
+    if (m->file && d->file &&
+        (strcmp(m->arch, d->arch) != 0 || m->n_embd != d->n_embd || m->n_tokens != d->n_tokens))
+        lint_add(l, true, "draft-differs", d->file,
+                 "the draft file belongs to another model: its architecture, embedding length or "
+                 "number of tokens differs from %s",
+                 m->file);
+    struct shape *both[] = {&s->model, &s->draft};
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        free(both[i]->file);
+        free(both[i]->arch);
+    }
+}
+
+/* Checks a file that contains only an MTP block. */
+static void check_draft_file(struct lint *l, const struct gguf *g, const char *file,
+                             struct seen *s) {
+    note_shape(g, file, &s->draft);
+    if (strncmp(file, "mtp-", 4) != 0)
+        lint_add(l, false, "draft-name", file,
+                 "a file with only an MTP block: llama.cpp's -hf finds it only as "
+                 "mtp-MODEL-Q8_0.gguf, and loads it as the model under other names");
+    check_paths(l, g, file);
+}
 
 /* Reports a file name that differs from the file's type. */
 static void check_encoding(struct lint *l, const struct gguf *g, const char *file, struct seen *s) {
@@ -229,9 +272,12 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
     free(path);
     if (rc) return;
     const char *type = gguf_str_or(g, "general.type", "model");
-    const bool tower = strcmp(gguf_str_or(g, "general.architecture", ""), "clip") == 0;
-    s->mmproj |= tower;
-    if (strcmp(type, "model") == 0 && !tower) {
+    const enum gguf_part part = gguf_part_of(g);
+    s->mmproj |= part == GGUF_TOWER;
+    if (part == GGUF_DRAFT) {
+        check_draft_file(l, g, file, s);
+    } else if (part == GGUF_MODEL) {
+        note_shape(g, file, &s->model);
         s->sees |= lint_sees(g);
         check_encoding(l, g, file, s);
         note_plain(g, file, s);
@@ -316,6 +362,7 @@ int lint_folder(struct lint *l, struct err *e) {
         lint_add(l, false, "no-q4-k-m", NULL,
                  "no Q4_K_M among the files: programs load it by default");
     check_plain(l, &s);
+    check_draft(l, &s);
     free(s.encoding);
     free(s.template);
     free(s.arch);

@@ -286,7 +286,7 @@ static void put_sums(const struct result *r, struct buf *out) {
         html_text(out, r->file[i].sha256);
         buf_str(out, "</code></p>\n");
     }
-    html_vision_sums(r, out);
+    html_extra_sums(r, out);
     buf_str(out, "</details>\n");
 }
 

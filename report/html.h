@@ -20,10 +20,10 @@ void html_fit(const struct result *r, const struct release *rel, struct buf *out
  * is unknown, and the text becomes a link. */
 void html_link(const struct release *rel, const char *file, const char *text, struct buf *out);
 
-/* Appends the names of the projector files, or the reason why the vision tower is missing
- * (tower.c). */
-void html_vision(const struct result *r, struct buf *out);
-/* Appends the checksums of the projector files. */
-void html_vision_sums(const struct result *r, struct buf *out);
+/* Appends the names of the projector and draft files, or the reason why the vision tower is missing
+ * (extra.c). */
+void html_extras(const struct result *r, struct buf *out);
+/* Appends the checksums of these files. */
+void html_extra_sums(const struct result *r, struct buf *out);
 
 #endif

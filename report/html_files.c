@@ -185,7 +185,7 @@ void html_files(const struct result *r, const struct release *rel, struct buf *o
     for (int i = 0; i < n - away; i++) file_row(r, order[i], rel, out);
     buf_str(out, "</tbody></table>");
     if (away) base_line(r, last, out);
-    html_vision(r, out);
+    html_extras(r, out);
     buf_str(out, "</section>\n");
     free(order);
 }

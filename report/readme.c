@@ -201,7 +201,7 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
         card_files(r, rel, out);
     else
         card_plain_files(rel, out);
-    card_vision(r, rel, out);
+    card_extras(r, rel, out);
     if (rel) card_use(rel, out);
     if (rel) card_fit(r, rel, out);
     if (r && rel) card_plots(r, out);

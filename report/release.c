@@ -141,6 +141,8 @@ static void read_keys(struct release *r, const struct gguf *g) {
     snprintf(key, sizeof key, "%.100s.context_length", r->arch);
     uint64_t ctx = gguf_u64_or(g, key, 0);
     r->ctx = ctx < INT32_MAX ? (int64_t)ctx : 0;
+    snprintf(key, sizeof key, "%.100s.nextn_predict_layers", r->arch);
+    r->has_mtp = gguf_u64_or(g, key, 0) > 0;
     r->temp = gguf_f64_or(g, "general.sampling.temp", (double)NAN);
     r->top_p = gguf_f64_or(g, "general.sampling.top_p", (double)NAN);
     r->min_p = gguf_f64_or(g, "general.sampling.min_p", (double)NAN);
@@ -214,9 +216,13 @@ static int read_model(struct release *r, const char *name, struct err *e) {
     if (rc) return rc;
     const char *type = gguf_str_or(g, "general.type", "model");
     if (strcmp(type, "imatrix") == 0) r->has_imatrix = true;
-    const bool tower = strcmp(gguf_str_or(g, "general.architecture", ""), "clip") == 0;
-    if (tower) add_mmproj(r, name, g);
-    if (strcmp(type, "model") == 0 && !tower) {
+    const enum gguf_part part = gguf_part_of(g);
+    if (part == GGUF_TOWER) add_mmproj(r, name, g);
+    if (part == GGUF_DRAFT && !r->draft.file) {
+        r->draft.file = arena_strdup(&r->arena, name);
+        r->draft.size_bytes = gguf_file_bytes(g);
+    }
+    if (part == GGUF_MODEL) {
         if (r->n_files == 0) read_keys(r, g);
         r->file = xreallocarray(r->file, (size_t)r->n_files + 1, sizeof *r->file);
         struct release_file *f = &r->file[r->n_files++];

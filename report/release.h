@@ -35,6 +35,10 @@ struct release_mmproj { /* vision tower in a file of its own, for any of the mod
     const char *file, *projector;
     uint64_t size_bytes;
 };
+struct release_draft { /* MTP block in a file of its own, for any of the models */
+    const char *file;
+    uint64_t size_bytes;
+};
 /* Which file to use with one memory size, for each context length of struct release. */
 enum release_memory { RELEASE_GPU, RELEASE_UNIFIED, RELEASE_RAM, RELEASE_MEMORIES };
 enum { RELEASE_CONTEXTS = 3 };
@@ -57,7 +61,9 @@ struct release {
     int n_files;                                      /* models, largest first */
     struct release_mmproj mmproj[RELEASE_MAX_MMPROJ]; /* floats first */
     int n_mmproj;
-    const char **name; /* names of all regular files, sorted */
+    struct release_draft draft; /* file NULL: no draft file */
+    bool has_mtp;               /* the models contain an MTP block */
+    const char **name;          /* names of all regular files, sorted */
     int n_names;
     bool has_imatrix;
     /* From the first model's metadata; "" if absent. */

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/* containers/gguf_part.c - purpose of a GGUF file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "containers/gguf.h"
+
+/* Returns whether all blocks of the file are MTP blocks, the last ones of block_count. */
+static bool only_mtp(const struct gguf *g, const char *arch) {
+    char key[2][160];
+    if (snprintf(key[0], sizeof key[0], "%s.block_count", arch) >= (int)sizeof key[0]) return false;
+    if (snprintf(key[1], sizeof key[1], "%s.nextn_predict_layers", arch) >= (int)sizeof key[1])
+        return false;
+    const uint64_t n = gguf_u64_or(g, key[0], 0), n_mtp = gguf_u64_or(g, key[1], 0);
+    bool any = false;
+    if (!n_mtp || n_mtp >= n) return false;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const char *name = gguf_tensor_at(g, i)->name;
+        if (strncmp(name, "blk.", 4) != 0) continue;
+        any = true;
+        if (strtoull(name + 4, NULL, 10) < n - n_mtp) return false;
+    }
+    return any;
+}
+
+enum gguf_part gguf_part_of(const struct gguf *g) {
+    const char *arch = gguf_str_or(g, "general.architecture", "");
+    if (strcmp(arch, "clip") == 0) return GGUF_TOWER;
+    if (strcmp(gguf_str_or(g, "general.type", "model"), "model") != 0) return GGUF_OTHER;
+    return only_mtp(g, arch) ? GGUF_DRAFT : GGUF_MODEL;
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+/* make/extra.c - the steps of `hone make` for files that other programs load together with any of
+ * the job's models: projector files of the vision tower, mmproj-NAME-TYPE.gguf, and the draft file
+ * with the MTP block, mtp-NAME-Q8_0.gguf. Their names begin as llama.cpp expects. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "make/make.h"
+#include "make/ownership.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+static const struct kind {
+    const char *prefix, *what, *list; /* list: member of results.json */
+    /* Version of the conversion: increased whenever the same source would give different bytes. */
+    const char *version;
+} kinds[] = {[EXTRA_TOWER] = {"mmproj", "vision tower", "vision", "1"},
+             [EXTRA_DRAFT] = {"mtp", "MTP block", "draft", "1"}};
+
+/* Adds a file to the list. */
+static void add_extra(struct make *mk, enum extra_kind kind, const char *type, uint64_t bytes) {
+    struct extra *x = &mk->extra[mk->n_extras++];
+    char *file = make_base_file(mk, type);
+    *x = (struct extra){.kind = kind, .bytes = bytes};
+    snprintf(x->type, sizeof x->type, "%s", type);
+    x->file = xasprintf("%s-%s", kinds[kind].prefix, file);
+    free(file);
+}
+
+/* Returns the options that write the draft file. */
+static struct convert_opts draft_opts(const struct make *mk) {
+    return (struct convert_opts){.src = mk->src,
+                                 .type = "q8_0",
+                                 .name = mk->given.text[FACT_NAME],
+                                 .pre = mk->w->pre,
+                                 .mtp_only = true,
+                                 .overwrite = true,
+                                 .pool = mk->w->pool};
+}
+
+/* Finds the source's MTP block. */
+static void look_at_draft(struct make *mk) {
+    struct convert_opts o = draft_opts(mk);
+    struct convert_report r;
+    struct err none;
+    const enum log_level level = log_get_level();
+    o.dry_run = true;
+    log_set_level(LOG_ERROR); /* the conversion itself repeats the messages */
+    const int rc = convert_run(&o, &r, &none);
+    log_set_level(level);
+    if (rc) return;
+    mk->n_draft_tensors = r.n_mtp_tensors;
+    add_extra(mk, EXTRA_DRAFT, "Q8_0", r.size_bytes);
+}
+
+void make_look_at_extras(struct make *mk) {
+    if (!io_is_dir(mk->src)) return;
+    mmproj_look(mk->src, mk->type, mk->name, &mk->tower);
+    for (int i = 0; i < mk->tower.n_files; i++)
+        add_extra(mk, EXTRA_TOWER, mk->tower.file[i].type, mk->tower.file[i].size_bytes);
+    look_at_draft(mk);
+}
+
+void make_free_extras(struct make *mk) {
+    while (mk->n_extras) free(mk->extra[--mk->n_extras].file);
+}
+
+const char *make_extra_file(const struct make *mk, enum extra_kind kind) {
+    for (int i = 0; i < mk->n_extras; i++)
+        if (mk->extra[i].kind == kind) return mk->extra[i].file;
+    return NULL;
+}
+
+bool make_is_extra(const struct make *mk, const char *name) {
+    for (int i = 0; i < mk->n_extras; i++)
+        if (strcmp(mk->extra[i].file, name) == 0) return true;
+    return false;
+}
+
+bool make_mmproj_gap(const struct make *mk, char *out, size_t cap) {
+    if (mk->tower.tower != TOWER_UNKNOWN) return false;
+    snprintf(out, cap, "vision: no mmproj file is written, so the model accepts only text: %s",
+             mk->tower.why);
+    return true;
+}
+
+int make_check_extras(const struct make *mk, struct err *e) {
+    for (int i = 0; i < mk->n_extras; i++) TRY(claim_check(&mk->job, mk->extra[i].file, e));
+    return 0;
+}
+
+/* Converts this part of the source to the output folder. */
+static int write_file(struct make *mk, const struct extra *x, const char *type, struct err *e) {
+    char *path = job_path(&mk->job, x->file);
+    log_info("writing the %s to %s", kinds[x->kind].what, x->file);
+    int rc = claim_take(&mk->job, x->file, e);
+    if (rc == 0 && x->kind == EXTRA_TOWER) {
+        struct mmproj_report r;
+        const struct convert_opts o = {
+            .src = mk->src, .type = type, .name = mk->name, .overwrite = true, .pool = mk->w->pool};
+        rc = mmproj_run(&o, path, &r, e);
+    } else if (rc == 0) {
+        struct convert_report r;
+        struct convert_opts o = draft_opts(mk);
+        o.out = path;
+        rc = convert_run(&o, &r, e);
+    }
+    free(path);
+    return rc;
+}
+
+/* Writes one file, unless a record shows that it is done. */
+static int make_one(struct make *mk, const struct extra *x, struct err *e) {
+    const struct kind *k = &kinds[x->kind];
+    struct step s;
+    cJSON *found = NULL;
+    char *step_name = xasprintf("%s-%s", k->prefix, x->type), *low = xstrdup(x->type);
+    for (char *p = low; *p; p++)
+        if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
+    step_init(&s, &mk->job, step_name);
+    step_key(&s, "source", "%s", mk->src_hash);
+    step_key(&s, "file", "%s", x->file);
+    step_key(&s, "version", "%s", k->version);
+    if (x->kind == EXTRA_DRAFT && mk->w->pre) step_key(&s, "pre", "%s", mk->w->pre);
+    const bool known = make_reuse(mk, &s, &found);
+    int rc = 0;
+    cJSON_Delete(found);
+    if (!known && make_counts(mk)) mk->extra_missing = true;
+    if (!known && !make_counts(mk)) {
+        const char *files[] = {x->file};
+        rc = write_file(mk, x, low, e);
+        if (rc == 0) rc = step_save_files(&s, files, 1, e);
+    }
+    step_release(&s);
+    free(low);
+    free(step_name);
+    return rc;
+}
+
+/* Writes the files of one kind. */
+static int make_kind(struct make *mk, enum extra_kind kind, struct err *e) {
+    for (int i = 0; i < mk->n_extras; i++)
+        if (mk->extra[i].kind == kind) TRY(make_one(mk, &mk->extra[i], e));
+    return 0;
+}
+
+int make_tower(struct make *mk, struct err *e) {
+    char gap[640];
+    TRY(make_kind(mk, EXTRA_TOWER, e));
+    if (!make_counts(mk) && make_mmproj_gap(mk, gap, sizeof gap)) log_warn("%s", gap);
+    return 0;
+}
+
+int make_draft(struct make *mk, struct err *e) {
+    return make_kind(mk, EXTRA_DRAFT, e);
+}
+
+uint64_t make_emit_extras(const struct make *mk, struct emit *m) {
+    uint64_t sum = 0;
+    for (int i = 0; i < mk->n_extras; i++) {
+        const struct extra *x = &mk->extra[i];
+        emit_row(m);
+        emit_cell_str(m, x->file);
+        emit_cell_i64(m, (int64_t)x->bytes);
+        emit_cell_str(m, kinds[x->kind].what);
+        sum += x->bytes;
+    }
+    return sum;
+}
+
+/* Appends the list "files" of one kind. */
+static int put_files(struct make *mk, enum extra_kind kind, cJSON *to, struct err *e) {
+    cJSON *list = doc_arr(to, "files");
+    int rc = 0;
+    for (int i = 0; i < mk->n_extras && rc == 0; i++) {
+        const struct extra *x = &mk->extra[i];
+        if (x->kind != kind) continue;
+        char hex[33], sha[65], *path = job_path(&mk->job, x->file);
+        rc = job_file_hash(&mk->job, path, hex, e);
+        if (rc == 0) rc = make_checksum(mk, path, hex, sha, e);
+        if (rc == 0) {
+            cJSON *row = doc_obj(list, NULL);
+            doc_put_str(row, "file", x->file);
+            doc_put_str(row, "type", x->type);
+            doc_put_i64(row, "size_bytes", (int64_t)x->bytes);
+            doc_put_str(row, "sha256", sha);
+        }
+        free(path);
+    }
+    return rc;
+}
+
+int make_put_extras(struct make *mk, cJSON *to, struct err *e) {
+    const struct mmproj_look *t = &mk->tower;
+    cJSON *o = doc_obj(to, kinds[EXTRA_TOWER].list);
+    doc_put_i64(o, "n_tensors", t->n_tensors);
+    if (t->n_files) doc_put_str(o, "projector", t->file[0].projector);
+    if (t->tower == TOWER_UNKNOWN) doc_put_str(o, "why", t->why);
+    TRY(put_files(mk, EXTRA_TOWER, o, e));
+    o = doc_obj(to, kinds[EXTRA_DRAFT].list);
+    doc_put_i64(o, "n_tensors", mk->n_draft_tensors);
+    return put_files(mk, EXTRA_DRAFT, o, e);
+}

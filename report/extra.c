@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+/* report/extra.c - files next to the models in the card and the report: the vision tower that lets
+ * the model see images, or the reason why it is missing, and the draft file with the MTP block. */
+#include <string.h>
+
+#include "report/card.h"
+#include "report/html.h"
+#include "report/report_text.h"
+
+/* Returns a part of the results; NULL: missing. */
+static const cJSON *part_of(const struct result *r, const char *name) {
+    return r ? doc_get(r->root, name) : NULL;
+}
+
+/* Writes a link to a file, with its size. */
+static void md_file(const char *file, uint64_t n_bytes, struct buf *out) {
+    buf_fmt(out, "[%s](%s) (%.4g GiB)", file, file, (double)n_bytes / 0x1p30);
+}
+
+void card_extras(const struct result *r, const struct release *rel, struct buf *out) {
+    const char *why = doc_str(part_of(r, "vision"), "why");
+    if (rel && rel->n_mmproj) {
+        buf_str(out, "\n**Images**: the vision tower is a separate file, which programs load "
+                     "together with any file in the table: ");
+        for (int i = 0; i < rel->n_mmproj; i++) {
+            if (i) buf_str(out, " or ");
+            md_file(rel->mmproj[i].file, rel->mmproj[i].size_bytes, out);
+        }
+        buf_str(out, ".\n");
+    } else if (why) {
+        buf_str(out, "\n**Text only**: the original also reads images, but its vision tower was "
+                     "not converted. ");
+        md_text(out, why);
+        buf_str(out, ".\n");
+    }
+    if (!rel || !rel->draft.file) return;
+    buf_str(out, "\n**Drafts**: the MTP block guesses the next token, which makes answers faster "
+                 "without changing them. ");
+    if (rel->has_mtp) buf_str(out, "Every file in the table contains it, and ");
+    md_file(rel->draft.file, rel->draft.size_bytes, out);
+    buf_fmt(out, "%s for programs that load it separately.\n",
+            rel->has_mtp ? " has it alone in 8 bits," : " has it,");
+}
+
+/* Writes the names and sizes of a list's files, then a full stop. */
+static void html_names(const cJSON *first, const char *lead, struct buf *out) {
+    if (!first) return;
+    buf_fmt(out, "<p class=m>%s", lead);
+    for (const cJSON *f = first; f; f = f->next) {
+        buf_str(out, f == first ? " <code>" : ", <code>");
+        html_text(out, doc_str(f, "file") ? doc_str(f, "file") : "");
+        buf_fmt(out, "</code> (%.4g GiB)", doc_num(f, "size_bytes", 0) / 0x1p30);
+    }
+    buf_str(out, ".</p>\n");
+}
+
+void html_extras(const struct result *r, struct buf *out) {
+    const cJSON *vision = part_of(r, "vision"), *draft = part_of(r, "draft");
+    const char *why = doc_str(vision, "why");
+    if (why) {
+        buf_str(out, "<p class=m>Text only: the vision tower of the original was not converted. ");
+        html_text(out, why);
+        buf_str(out, ".</p>\n");
+    }
+    html_names(doc_first(doc_get(vision, "files")),
+               "For images, load one of these together with any of the files:", out);
+    html_names(doc_first(doc_get(draft, "files")),
+               "For drafts by the MTP block, programs that load it separately need:", out);
+}
+
+void html_extra_sums(const struct result *r, struct buf *out) {
+    static const char *const parts[] = {"vision", "draft"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const cJSON *files = doc_get(part_of(r, parts[i]), "files");
+        for (const cJSON *f = doc_first(files); f; f = f->next) {
+            if (!doc_str(f, "file") || !doc_str(f, "sha256")) continue;
+            buf_str(out, "<p class=sum><code>");
+            html_text(out, doc_str(f, "file"));
+            buf_str(out, "</code><br><code class=m>");
+            html_text(out, doc_str(f, "sha256"));
+            buf_str(out, "</code></p>\n");
+        }
+    }
+}
