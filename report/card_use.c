@@ -26,16 +26,16 @@ static void put_hone_run(const struct release *rel, const struct release_file *f
     buf_fmt(out, "hone run %s %s\n", f->file, chats(rel) ? "\"Hello\"" : "-p \"Once upon a time\"");
 }
 
-/* Writes a llama.cpp command that loads the file from the Hub. */
+/* Writes a llama.cpp command that loads the file from the Hub; `more`: further options. */
 static void llama_hub(const struct release *rel, const struct release_file *f, const char *program,
-                      struct buf *out) {
+                      const char *more, struct buf *out) {
     const char *tag = tag_of(rel, f);
     buf_fmt(out, "%s -hf %s", program, rel->repo);
     if (tag)
         buf_fmt(out, ":%s", tag);
     else
         buf_fmt(out, " --hf-file %s", f->file);
-    buf_str(out, chats(rel) ? " --jinja\n" : "\n");
+    buf_fmt(out, "%s%s\n", chats(rel) ? " --jinja" : "", more);
 }
 
 /* Returns the projector file that the commands name; NULL: the model reads text only. */
@@ -56,12 +56,11 @@ static void put_from_hub(const struct release *rel, const struct release_file *f
     const char *tag = tag_of(rel, f);
     buf_fmt(out, "From the Hub:\n\n```sh\n# llama.cpp%s\n",
             tower(rel) ? "; -hf also fetches the mmproj file, so images work" : "");
-    if (chats(rel)) llama_hub(rel, f, "llama-cli", out);
-    llama_hub(rel, f, "llama-server", out);
+    if (chats(rel)) llama_hub(rel, f, "llama-cli", "", out);
+    llama_hub(rel, f, "llama-server", "", out);
     if (rel->draft.file || rel->has_mtp) {
         buf_str(out, "# llama.cpp with drafts by the MTP block\n");
-        buf_fmt(out, "llama-server -hf %s%s%s --spec-type draft-mtp\n", rel->repo, tag ? ":" : "",
-                tag ? tag : "");
+        llama_hub(rel, f, "llama-server", " --spec-type draft-mtp", out);
     }
     if (tag && f->n_shards == 1) {
         buf_fmt(out, "# Ollama\nollama run hf.co/%s:%s\n", rel->repo, tag);
@@ -101,8 +100,8 @@ static void put_with_folder(const struct release *rel, const struct release_file
     buf_fmt(out, "llama-server -m %s%s%s%s\n", f->file, tower(rel) ? " --mmproj " : "",
             tower(rel) ? tower(rel) : "", chats(rel) ? " --jinja" : "");
     if (rel->draft.file)
-        buf_fmt(out, "llama-server -m %s -md %s --spec-type draft-mtp # the same, with drafts\n",
-                f->file, rel->draft.file);
+        buf_fmt(out, "llama-server -m %s%s -md %s --spec-type draft-mtp # with drafts\n", f->file,
+                chats(rel) ? " --jinja" : "", rel->draft.file);
     if (f->n_shards > 1) buf_fmt(out, "hone merge %s -o %s.gguf # for Ollama\n", f->file, f->stem);
     buf_fmt(out, "ollama create %s -f Modelfile && ollama run %s\n", name.data, name.data);
     if (f->n_shards == 1) buf_fmt(out, "lms import %s\n", f->file);

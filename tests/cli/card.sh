@@ -31,7 +31,7 @@ die() { echo "$me: $*"; exit 1; }
 me=$(basename "$0") args="$*"
 one() { # the tag names one model of the repo
     [ "$1" = "$REPO" ] || die "no repo $1"
-    n=$(ls "$HUB" | grep -v ^mmproj | grep -E "[-.]$2(-00001-of-[0-9]+)?\.gguf$" | grep -c .)
+    n=$(ls "$HUB" | grep -v '^mmproj\|^mtp-' | grep -E "[-.]$2(-00001-of-[0-9]+)?\.gguf$" | grep -c .)
     [ "$n" = 1 ] || die "$2 names $n files: $args"
 }
 case $me in
@@ -49,6 +49,8 @@ llama-cli | llama-server)
     -hf) case $2 in *:*) one "${2%:*}" "${2#*:}" ;; *) [ "$2" = "$REPO" ] && [ "$3" = --hf-file ] || die "$args" ;; esac; shift 2 ;;
     --mmproj) [ -e "$2" ] || die "no $2"; shift 2 ;;
     --jinja) shift ;;
+    -md) [ -e "$2" ] || die "no $2"; shift 2 ;;
+    --spec-type) [ "$2" = draft-mtp ] || die "$args"; shift 2 ;;
     *) die "$1" ;; esac; done ;;
 ollama)
     case $1 in
