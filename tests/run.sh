@@ -19,9 +19,11 @@ export HONE
 
 if [ "${1:-}" = --one ]; then # one item: $2 result file, $3 the program or script
     export XDG_CACHE_HOME="$2.cache" # no files of the user are read or written
+    pin=
+    [ -z "${CPUS:-}" ] || pin="taskset -c $(echo "$CPUS" | cut -d' ' -f$((SLOT + 1)))"
     case $3 in
-    *.sh) sh "$3" >"$2.log" 2>&1 ;;
-    *) ${WRAP:-} "$3" >"$2.log" 2>&1 ;;
+    *.sh) $pin sh "$3" >"$2.log" 2>&1 ;;
+    *) $pin ${WRAP:-} "$3" >"$2.log" 2>&1 ;;
     esac
     rc=$?
     echo $rc >"$2.rc"
@@ -50,7 +52,14 @@ export N_ITEMS
 [ "$N_ITEMS" -gt 0 ] || { echo "no test has '${T:-}' in its name (tests/unit, tests/kern, tests/fuzz, tests/cli)" >&2; exit 2; }
 n_cpus=$(nproc 2>/dev/null || echo 2)
 [ "$n_cpus" -le 8 ] || n_cpus=8
-xargs -n 2 -P "${JOBS:-$n_cpus}" sh tests/run.sh --one <"$work/list"
+# each item gets a processor of its own, if there is one: threads of several items on one processor wait for each other
+if [ -z "${JOBS:-}" ] && command -v taskset >/dev/null && true | xargs --process-slot-var=SLOT -P 1 true 2>/dev/null; then
+    CPUS=$(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '{ for (i = $1; i <= $NF; i++) printf "%s ", i }')
+    export CPUS
+    xargs --process-slot-var=SLOT -n 2 -P "$n_cpus" sh tests/run.sh --one <"$work/list"
+else
+    xargs -n 2 -P "${JOBS:-$n_cpus}" sh tests/run.sh --one <"$work/list"
+fi
 
 passed=0 failed=0 skipped=0
 report_failure() { # name, result file, why
