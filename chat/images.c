@@ -24,7 +24,7 @@ static int add_source(struct chat_images *im, const char *text, struct err *e) {
 }
 
 bool chat_image_is(const struct json *part) {
-    static const char *const types[] = {"image", "image_url", "input_image"};
+    static const char *const types[] = {"image", "image_url", "input_image", "computer_screenshot"};
     const char *type = json_str(json_get(part, "type"));
     for (size_t i = 0; type && i < COUNT_OF(types); i++)
         if (strcmp(type, types[i]) == 0) return true;

@@ -73,6 +73,10 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
             continue;
         }
         buf_release(&document);
+        if (chat_image_is(b) && (a->sees || !in_result)) {
+            TRY(images_read(a, b, at, out, f));
+            continue;
+        }
         if (type && strcmp(type, "text") != 0 && in_result) {
             if (out->len) buf_str(out, sep);
             buf_fmt(out, "[%.40s omitted]", type);
@@ -86,7 +90,7 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
         }
         if (!text) return fault_set(f, 400, NULL, at, "must be a string");
         if (is_billing(text)) continue;
-        if (out->len) buf_str(out, sep);
+        if (out->len && !images_at_end(out)) buf_str(out, sep);
         buf_str(out, text);
     }
     return 0;
@@ -153,7 +157,9 @@ static int put_tool_result(struct turn *t, const struct json *b, int k) {
                          "`tool_result` block must have a corresponding `tool_use` block in the "
                          "previous message",
                          id ? id : "");
-    const int rc = texts(t->a, json_get(b, "content"), path, "\n", true, &text, t->f);
+    char inside[120];
+    snprintf(inside, sizeof inside, "%s.content", path);
+    const int rc = texts(t->a, json_get(b, "content"), inside, "\n", true, &text, t->f);
     if (!rc) {
         t->n_put++;
         jw_obj(t->w, NULL);
@@ -174,7 +180,9 @@ static int put_results(struct turn *t, const struct json *content, int *n) {
         for (const struct json *c = json_first(json_get(m, "content")); c; c = json_next(c)) {
             const char *id = json_str(json_get(c, "id"));
             const struct json *b = id ? block_of(content, "tool_result", "tool_use_id", id) : NULL;
-            if (b) TRY(put_tool_result(t, b, 0));
+            int k = 0;
+            for (const struct json *x = json_first(content); b && x != b; x = json_next(x)) k++;
+            if (b) TRY(put_tool_result(t, b, k));
             *n += b != NULL;
         }
     return 0;
@@ -254,6 +262,8 @@ static int assistant_message(struct turn *t, const struct json *m) {
         snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
         if (type && strcmp(type, "text") == 0 && s) {
             buf_str(&text, s);
+        } else if (chat_image_is(b)) {
+            rc = images_read(t->a, b, path, &text, t->f);
         } else if (type && strcmp(type, "thinking") == 0) {
             s = json_str(json_get(b, "thinking"));
             buf_str(&thought, s ? s : "");

@@ -147,14 +147,20 @@ static int read_images(struct ask *a, const struct json *list, const char *path,
                        struct fault *f) {
     if (json_type(list) != JSON_NULL && json_type(list) != JSON_ARR)
         return fault_set(f, 400, NULL, path, "must be an array");
-    for (const struct json *i = json_first(list); i; i = json_next(i))
-        TRY(images_read(a, i, path, out, f));
+    char at[120];
+    int k = 0;
+    for (const struct json *i = json_first(list); i; i = json_next(i)) {
+        snprintf(at, sizeof at, "%.100s[%d]", path, k++);
+        TRY(images_read(a, i, at, out, f));
+    }
     return 0;
 }
 
-/* Writes a message's content, which begins with its images. */
-static int put_content(struct ask *a, struct jw *w, const struct json *m, struct fault *f) {
+/* Writes the content of message number i, which begins with its images. */
+static int put_content(struct ask *a, struct jw *w, const struct json *m, int i, struct fault *f) {
     struct buf text = {0};
+    char path[64];
+    snprintf(path, sizeof path, "messages[%d].images", i);
     const char *content = json_str(json_get(m, "content"));
     int rc = 0;
     const struct json *images = json_get(m, "images");
@@ -162,7 +168,7 @@ static int put_content(struct ask *a, struct jw *w, const struct json *m, struct
         ask_copy(w, "content", m, "content");
         return 0;
     }
-    rc = read_images(a, images, "messages.images", &text, f);
+    rc = read_images(a, images, path, &text, f);
     if (content) buf_str(&text, content);
     jw_strn(w, "content", text.data ? text.data : "", text.len);
     buf_release(&text);
@@ -175,12 +181,12 @@ static int put_messages(struct ask *a, struct jw *w, const struct json *messages
                                            {"thinking", "reasoning_content"},
                                            {"tool_name", "name"},
                                            {"tool_call_id", "tool_call_id"}};
-    int rc = 0;
+    int rc = 0, at = 0;
     jw_arr(w, NULL);
-    for (const struct json *m = json_first(messages); m; m = json_next(m)) {
+    for (const struct json *m = json_first(messages); m; m = json_next(m), at++) {
         const struct json *calls = json_get(m, "tool_calls");
         jw_obj(w, NULL);
-        if (!rc) rc = put_content(a, w, m, f);
+        if (!rc) rc = put_content(a, w, m, at, f);
         for (size_t i = 0; i < COUNT_OF(names); i++) ask_copy(w, names[i][0], m, names[i][1]);
         if (json_type(calls) == JSON_ARR && json_first(calls)) put_calls(w, calls);
         jw_end(w);

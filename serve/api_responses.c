@@ -21,22 +21,23 @@ static void add_warning(struct ask *a, const char *what) {
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
 
-enum said_by { SAID_BY_USER, SAID_BY_MODEL, SAID_BY_TOOL };
-/* Appends the text of a string or a list of parts. Only users show images; those in tool results
- * are dropped with a warning. */
+enum said_by { SAID_IN_MESSAGE, SAID_BY_TOOL };
+/* Appends the text of a string or a list of parts. In tool results, a note replaces images that the
+ * model cannot see, with a warning. */
 static int texts(struct ask *a, const struct json *v, const char *path, enum said_by by,
                  struct buf *out, struct fault *f) {
     int i = 0;
     if (json_str(v)) buf_str(out, json_str(v));
     if (json_str(v) || json_type(v) == JSON_NULL) return 0;
-    if (json_type(v) != JSON_ARR)
+    const bool one = by == SAID_BY_TOOL && chat_image_is(v); /* computer_screenshot */
+    if (json_type(v) != JSON_ARR && !one)
         return fault_set(f, 400, NULL, path, "must be a string or a list of parts");
-    for (const struct json *p = json_first(v); p; p = json_next(p), i++) {
+    for (const struct json *p = one ? v : json_first(v); p; p = one ? NULL : json_next(p), i++) {
         const char *type = json_str(json_get(p, "type")), *s = json_str(json_get(p, "text"));
         char at[200];
         snprintf(at, sizeof at, "%.150s[%d]", path, i);
         if (!s) s = json_str(json_get(p, "refusal"));
-        if (by == SAID_BY_USER && chat_image_is(p)) {
+        if (chat_image_is(p) && (a->sees || by != SAID_BY_TOOL)) {
             TRY(images_read(a, p, at, out, f));
             continue;
         }
@@ -131,7 +132,7 @@ static int put_results(struct talk_in *t) {
         const struct placement *p = rc ? NULL : place_behind(&t->results_at, c->id, c->at);
         char path[64];
         struct buf text = {0};
-        snprintf(path, sizeof path, "input[%d]", p ? p->at : 0);
+        snprintf(path, sizeof path, "input[%d].output", p ? p->at : 0);
         if (p) rc = texts(t->a, json_get(p->item, "output"), path, SAID_BY_TOOL, &text, t->f);
         if (p && !rc) {
             jw_obj(t->w, NULL);
@@ -173,12 +174,13 @@ static int end_turn(struct talk_in *t) {
 /* Writes an item of type "message"; returns 0 or the fault's HTTP status. */
 static int write_message_item(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *role = json_str(json_get(m, "role"));
-    (void)at;
+    char content[64];
+    snprintf(content, sizeof content, "input[%d].content", at);
     if (!role) return fault_set(t->f, 400, NULL, path, "a role is required");
     if (strcmp(role, "assistant") == 0) {
         if (t->calls.len) TRY(end_turn(t));
         t->open = true;
-        return texts(t->a, json_get(m, "content"), path, SAID_BY_MODEL, &t->content, t->f);
+        return texts(t->a, json_get(m, "content"), content, SAID_IN_MESSAGE, &t->content, t->f);
     }
     const bool system = strcmp(role, "system") == 0 || strcmp(role, "developer") == 0;
     struct buf text = {0};
@@ -186,11 +188,24 @@ static int write_message_item(struct talk_in *t, const struct json *m, int at, c
         return fault_set(t->f, 400, NULL, path,
                          "role: must be user, assistant, system or developer");
     TRY(end_turn(t));
-    const int rc = texts(t->a, json_get(m, "content"), path, system ? SAID_BY_MODEL : SAID_BY_USER,
-                         &text, t->f);
+    const int rc = texts(t->a, json_get(m, "content"), content, SAID_IN_MESSAGE, &text, t->f);
     if (!rc) put_message(t->w, system ? "system" : "user", &text);
     buf_release(&text);
     return rc;
+}
+
+/* Writes the arguments of a computer_call: its action, or its list of actions. Returns false for
+ * other calls. */
+static bool computer_arguments(const struct json *m, struct buf *out) {
+    const struct json *one = json_get(m, "action"), *many = json_get(m, "actions");
+    if (json_type(one) == JSON_OBJ)
+        json_write(out, one);
+    else if (json_type(many) == JSON_ARR) {
+        buf_str(out, "{\"actions\": ");
+        json_write(out, many);
+        buf_chr(out, '}');
+    }
+    return out->len > 0;
 }
 
 /* Collects a call; all calls of one answer become one message. */
@@ -200,6 +215,10 @@ static int write_call_item(struct talk_in *t, const struct json *m, int at, cons
                *space = json_str(json_get(m, "namespace"));
     struct jw w;
     struct buf b = {0}, text = {0}, full = {0};
+    if (computer_arguments(m, &text)) {
+        name = "computer";
+        args = text.data;
+    }
     if (!id || !name || (!args && !input))
         return fault_set(t->f, 400, NULL, path,
                          "call_id, name and arguments are required (custom calls: input)");
@@ -247,7 +266,7 @@ static int item_reasoning(struct talk_in *t, const struct json *m, int at, const
     (void)at;
     if (t->calls.len || t->content.len) TRY(end_turn(t));
     t->open = true;
-    if (json_first(parts)) return texts(t->a, parts, path, SAID_BY_MODEL, &t->thought, t->f);
+    if (json_first(parts)) return texts(t->a, parts, path, SAID_IN_MESSAGE, &t->thought, t->f);
     if (wrapped && strncmp(wrapped, own, sizeof own - 1) == 0) {
         const char *s = wrapped + sizeof own - 1;
         char *text = xmalloc(strlen(s) + 1);
@@ -265,7 +284,8 @@ static const struct item_kind {
     int (*read)(struct talk_in *t, const struct json *m, int at, const char *path);
 } item_kinds[] = {{"message", write_message_item},          {"function_call", write_call_item},
                   {"custom_tool_call", write_call_item},    {"function_call_output", item_output},
-                  {"custom_tool_call_output", item_output}, {"reasoning", item_reasoning}};
+                  {"custom_tool_call_output", item_output}, {"reasoning", item_reasoning},
+                  {"computer_call", write_call_item},       {"computer_call_output", item_output}};
 
 /* Returns the row of an item's type ("message" if missing); NULL: unknown. */
 static const struct item_kind *kind_of(const struct json *m) {

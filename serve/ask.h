@@ -31,6 +31,7 @@ enum { ASK_MARKS = 8 };
 struct ask_image { /* an image of the conversation */
     char hash[33];
     struct buf bytes; /* of its file */
+    char path[160];   /* where the request has it first: "messages[1].content[0]" */
     int index;        /* in ask.pictures; -1: not computed yet */
 };
 struct pictures;
@@ -111,6 +112,7 @@ struct ask {
     struct pictures *pictures; /* holds the images; borrowed; NULL: not computed yet */
     uint64_t image_key;        /* part of the marks of images in conv, unknown to clients */
     int n_images;
+    bool sees; /* the model has a projector file, and images can be computed */
 };
 /* Sets the defaults, which come from the model file and the command line. */
 void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);

@@ -36,8 +36,9 @@ static bool is_one_of(const char *s, const char *const *list) {
     return *list != NULL;
 }
 
-/* Appends one content part of a message. Images and the like are rejected, except in tool results,
- * over which the client has no control: there a note replaces them. */
+/* Appends one content part of a message. Parts of other types are rejected, except in tool results,
+ * over which the client has no control: there a note replaces them, and images that the model
+ * cannot see. */
 static int content_part(struct ask *a, const struct json *p, const char *role, const char *path,
                         struct said *out, struct fault *f) {
     static const char *const texts[] = {"text", "input_text", "output_text", "refusal", NULL},
@@ -49,7 +50,7 @@ static int content_part(struct ask *a, const struct json *p, const char *role, c
         say_thought(p, &out->thought);
         return 0;
     }
-    if (chat_image_is(p) && strcmp(role, "user") == 0)
+    if (chat_image_is(p) && (a->sees || strcmp(role, "tool") != 0))
         return images_read(a, p, path, &out->text, f);
     if (type && !is_one_of(type, texts)) {
         if (strcmp(role, "tool") != 0)

@@ -20,8 +20,9 @@ static const char mark_begin[] = "<image:";
 /* ---- reading ---- */
 
 /* Remembers an image, unless the request has it already. Takes over the bytes. */
-static const struct ask_image *add_image(struct ask *a, struct buf *bytes) {
+static const struct ask_image *add_image(struct ask *a, struct buf *bytes, const char *path) {
     struct ask_image new = {.bytes = *bytes, .index = -1};
+    snprintf(new.path, sizeof new.path, "%.150s", path);
     hash_xxh128_hex(new.hash, bytes->data, bytes->len);
     for (int i = 0; i < a->n_images; i++)
         if (strcmp(a->image[i].hash, new.hash) == 0) {
@@ -51,7 +52,8 @@ int images_read(struct ask *a, const struct json *part, const char *path, struct
     if (rc)
         buf_release(&bytes);
     else
-        buf_fmt(out, "%s%016" PRIx64 ":%s>", mark_begin, a->image_key, add_image(a, &bytes)->hash);
+        buf_fmt(out, "%s%016" PRIx64 ":%s>", mark_begin, a->image_key,
+                add_image(a, &bytes, path)->hash);
     return rc;
 }
 
@@ -73,16 +75,20 @@ void images_release(struct ask *a) {
 
 /* ---- computing ---- */
 
+bool images_possible(const struct served *d) {
+    return d->mmproj && strcmp(session_info(d->core.s).device, "cpu") == 0;
+}
+
 /* Opens the projector file at the first image. */
-static int open_pictures(struct served *d, struct fault *f) {
+static int open_pictures(struct served *d, const char *path, struct fault *f) {
     const struct session_opts *o = session_get_opts(d->core.s);
     struct err e;
     if (d->pictures) return 0;
     if (strcmp(session_info(d->core.s).device, "cpu") != 0)
-        return fault_set(f, 400, NULL, "messages",
+        return fault_set(f, 400, NULL, path,
                          "images are computed on the CPU only: start the server with --device cpu");
     if (!d->mmproj)
-        return fault_set(f, 400, NULL, "messages",
+        return fault_set(f, 400, NULL, path,
                          "this model does not see images: there is no projector file "
                          "(mmproj-*.gguf) next to it");
     if (pictures_open(&d->pictures, d->mmproj, d->core.m, o->pool, o->isa, &e))
@@ -94,14 +100,14 @@ static int open_pictures(struct served *d, struct fault *f) {
 
 int images_compute(struct served *d, struct ask *a, struct fault *f) {
     struct err e;
-    if (a->n_images) TRY(open_pictures(d, f));
+    if (a->n_images) TRY(open_pictures(d, a->image[0].path, f));
     a->pictures = d->pictures;
     for (int i = 0; i < a->n_images; i++) {
         struct ask_image *im = &a->image[i];
         if (im->index >= 0) continue;
         const int rc = pictures_add(d->pictures, im->bytes.data, im->bytes.len, &im->index, &e);
         if (rc) im->index = -1;
-        if (rc) return fault_set(f, rc == ERR_SYS ? 500 : 400, NULL, "messages", "%s", e.msg);
+        if (rc) return fault_set(f, rc == ERR_SYS ? 500 : 400, NULL, im->path, "%s", e.msg);
         buf_release(&im->bytes);
     }
     return 0;

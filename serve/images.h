@@ -17,6 +17,8 @@ int images_read(struct ask *a, const struct json *part, const char *path, struct
                 struct fault *f);
 /* Returns whether a text ends with a mark. */
 bool images_at_end(const struct buf *text);
+/* Returns whether a model has a projector file and runs where images are computed. */
+bool images_possible(const struct served *d);
 /* Computes the embeddings of a request's images. */
 int images_compute(struct served *d, struct ask *a, struct fault *f);
 /* Like chat_tokens() with the server's template, for a conversation with marks. */

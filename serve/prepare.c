@@ -64,6 +64,7 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
     a->strict_calls = d->server->o.strict_calls;
     a->stream = api->streams;
     a->image_key = d->server->image_key;
+    a->sees = images_possible(d);
     if (d->server->o.kwargs) buf_str(&a->kwargs, d->server->o.kwargs);
     int rc = preset_apply(a, d->server->o.presets, body, f);
     const int n_stop = a->n_stop; /* those of the preset */

@@ -149,8 +149,8 @@ static int render(struct pictures *p, const int *index, int n, const struct pict
     return rc;
 }
 
-/* Renders with a template that knows no images: marks in the messages' texts become what other
- * templates write. */
+/* Renders with a template that knows no images, or none in some roles: marks in the messages' texts
+ * become what other templates write. */
 static int render_marked(struct pictures *p, const int *index, int n,
                          const struct pictures_prompt *how, const char *conv, size_t len,
                          struct chat_prompt *out, struct err *e) {
@@ -171,7 +171,7 @@ int pictures_render(struct pictures *p, const int *index, int n, const struct pi
     struct err second;
     buf_add(&copy, conv, len);
     int rc = render(p, index, n, how, &copy, NULL, out, e);
-    const bool unknown = rc && n && (out->refused || !out->n_media);
+    const bool unknown = rc && n && (out->refused || out->n_media != n);
     if (unknown && render_marked(p, index, n, how, conv, len, out, &second) == 0) rc = 0;
     if (rc && unknown) err_wrap(e, "the model's chat template does not accept images");
     if (!rc) *e = (struct err){0};

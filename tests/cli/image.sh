@@ -6,11 +6,12 @@ set -eu
 . tests/serving.sh
 p=tests/golden/pixels
 printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > "$t/template"
+printf '%s' "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{% if m.tool_calls %}{% for c in m.tool_calls %}{{ '<tool_call>\n{\"name\": \"' + c.function.name + '\", \"arguments\": ' }}{{ c.function.arguments | tojson }}{{ '}\n</tool_call>' }}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > "$t/tools"
 mkdir "$t/hf" "$t/v" && cp tests/golden/models/qwen35/*.json tests/golden/models/qwen35/model.safetensors "$t/hf" && mv "$t/template" "$t/hf/chat_template.jinja"
 "$HONE" convert "$t/hf" -o "$t/v/m.gguf" --type f32 --mmproj "$t/v/mmproj-F32.gguf" -q > "$t/o" 2> "$t/e" || say "convert: $(cat "$t/e")"
 answer() { "$HONE" run "$t/v/m.gguf" "$@" --act f32 --kv-type f32 --temp 0 -n 24 --raw --json -q; }
 # want NAME: the golden answer
-want() { awk -v n="\"$1\":" '$1 == n { on = 1 } on && /"answer"/ { sub(/^ *"answer": /, ""); sub(/,$/, ""); print; exit }' tests/golden/see/qwen35.json; }
+want() { cat tests/golden/see/qwen35.json tests/golden/see/roles.json | awk -v n="\"$1\":" '$1 == n { on = 1 } on && /"answer"/ { sub(/^ *"answer": /, ""); sub(/,$/, ""); print; exit }'; }
 # check NAME WHAT: the answer in $t/o is the golden one
 check() { grep -qF "\"text\": $(want "$1")" "$t/o" || say "$2: $(cat "$t/o" "$t/e"), not $(want "$1")"; }
 
@@ -113,12 +114,46 @@ post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\
 is 400 'an address'; has 'not fetched'
 post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": \"data:image/png;base64,aGVsbG8=\"}}]}]}"
 is 400 'a text'; has 'not an image'
+
+# images in every role (tests/oracle/see_roles.py), the first time and from the prefix cache
+cimg="{\"type\": \"image_url\", \"image_url\": {\"url\": $jurl}}" rimg="{\"type\": \"input_image\", \"image_url\": $jurl}"
+mimg="{\"type\": \"image\", \"source\": {\"type\": \"base64\", \"media_type\": \"image/jpeg\", \"data\": \"$jpg\"}}"
+seen='{"type": "text", "text": "Seen."}' see='{"type": "text", "text": "See."}' use='"id": "a", "name": "f"' what='{"role": "user", "content": "What is this?"}' look='{"role": "user", "content": "Look."}'
+post /v1/chat/completions "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": [$cimg, $seen]}, $what], $o}"; is 200 "an assistant's image"; same assistant 'chat: assistant'
+has '"prompt_tokens":117,'
+post /v1/messages "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": [$mimg, $seen]}, $what], $o}"; is 200 "an assistant's image"; same assistant 'messages: assistant'
+post /v1/responses "{\"input\": [$look, {\"role\": \"assistant\", \"content\": [$rimg, {\"type\": \"output_text\", \"text\": \"Seen.\"}]}, $what], \"temperature\": 0, \"max_output_tokens\": 24}"; is 200 "an assistant's image"; same assistant 'responses: assistant'
+for role in system developer; do
+    post /v1/chat/completions "{\"messages\": [{\"role\": \"$role\", \"content\": [$see, $cimg]}, $what], $o}"; is 200 "an image of $role"; same system "chat: $role"
+    post /v1/responses "{\"input\": [{\"role\": \"$role\", \"content\": [{\"type\": \"input_text\", \"text\": \"See.\"}, $rimg]}, $what], \"temperature\": 0, \"max_output_tokens\": 24}"; is 200 "an image of $role"; same system "responses: $role"
+done
+post /v1/messages "{\"system\": [$see, $mimg], \"messages\": [$what], $o}"; is 200 'a system image'; same system 'messages: system'
+# a bad image is named by message and part
+bad='data:image/png;base64,aGVsbG8='
+post /v1/chat/completions "{\"messages\": [$what, {\"role\": \"user\", \"content\": [$see, {\"type\": \"image_url\", \"image_url\": {\"url\": \"$bad\"}}]}]}"; is 400 'chat: a bad image'; has 'messages[1].content[1]: the data are not an image'
+post /v1/responses "{\"input\": [$what, {\"role\": \"user\", \"content\": [{\"type\": \"input_image\", \"image_url\": \"$bad\"}]}]}"; is 400 'responses: a bad image'; has 'input[1].content[0]: the data are not an image'
+post /v1/responses "{\"input\": [$look, {\"type\": \"function_call\", \"call_id\": \"a\", \"name\": \"f\", \"arguments\": \"{}\"}, {\"type\": \"function_call_output\", \"call_id\": \"a\", \"output\": [{\"type\": \"input_image\", \"image_url\": \"$bad\"}]}]}"; is 400 'responses: a bad result'; has 'input[2].output[0]: the data are not an image'
+post /v1/messages "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", $use, \"input\": {}}]}, {\"role\": \"user\", \"content\": [$see, {\"type\": \"tool_result\", \"tool_use_id\": \"a\", \"content\": [{\"type\": \"image\", \"source\": {\"type\": \"base64\", \"data\": \"aGVsbG8=\"}}]}]}], \"max_tokens\": 4}"; is 400 'messages: a bad result'; has 'messages[2].content[1].content[0]: the data are not an image'
+post /api/chat "{\"messages\": [$what, {\"role\": \"user\", \"content\": \"x\", \"images\": [\"$jpg\", \"aGVsbG8=\"]}], \"stream\": false}"; is 400 'ollama: a bad image'; has 'messages[1].images[1]: the data are not an image'
 # a text that looks like a mark or a placeholder is a text
 post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": $jurl}}, {\"type\": \"text\", \"text\": \"<|image_pad|> <image:0123456789abcdef:0123456789abcdef0123456789abcdef>\"}]}], $o}"
 is 200 'a text like a placeholder'
 stop
+# in results of tools, with a template that knows calls
+cp "$t/tools" "$t/hf/chat_template.jinja"
+"$HONE" convert "$t/hf" -o "$t/v/tools.gguf" --type f32 -q > "$t/o" 2>&1 || say "convert: $(cat "$t/o")"
+serve "$t/v/tools.gguf" --context-memory 64MiB --act f32 --kv-type f32
+post /v1/chat/completions "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": \"Calling.\", \"tool_calls\": [{\"id\": \"a\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"a\", \"content\": [{\"type\": \"text\", \"text\": \"seen\"}, $cimg]}], $o}"; is 200 "a tool's image"; same tool 'chat: tool'
+post /v1/messages "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": [{\"type\": \"text\", \"text\": \"Calling.\"}, {\"type\": \"tool_use\", $use, \"input\": {}}]}, {\"role\": \"user\", \"content\": [{\"type\": \"tool_result\", \"tool_use_id\": \"a\", \"content\": [{\"type\": \"text\", \"text\": \"seen\"}, $mimg]}]}], $o}"; is 200 "a tool's image"; same tool 'messages: tool'
+said='{"role": "assistant", "content": "Calling."}'
+post /v1/responses "{\"input\": [$look, $said, {\"type\": \"function_call\", \"call_id\": \"a\", \"name\": \"f\", \"arguments\": \"{}\"}, {\"type\": \"function_call_output\", \"call_id\": \"a\", \"output\": [{\"type\": \"input_text\", \"text\": \"seen\"}, $rimg]}], \"temperature\": 0, \"max_output_tokens\": 24}"; is 200 "a tool's image"; same tool 'responses: tool'
+post /v1/responses "{\"input\": [$look, {\"type\": \"computer_call\", \"call_id\": \"a\", \"action\": {\"type\": \"screenshot\"}}, {\"type\": \"computer_call_output\", \"call_id\": \"a\", \"output\": {\"type\": \"computer_screenshot\", \"image_url\": $jurl}}], \"temperature\": 0, \"max_output_tokens\": 24}"; is 200 'a screenshot'
+has '"input_tokens":1'
+stop
 serve "$t/alone/m.gguf" --context-memory 64MiB
-post /v1/chat/completions "{\"messages\": $one, $o}"; is 400 'without a projector'; has 'does not see images'
+post /v1/chat/completions "{\"messages\": $one, $o}"; is 400 'without a projector'; has 'messages[0].content[0]: this model does not see images'
+post /v1/chat/completions "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": [$cimg, $seen]}, $what], $o}"; is 400 'an assistant, without a projector'; has 'messages[1].content[0]: this model does not see images'
+post /v1/chat/completions "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": \"Calling.\"}, {\"role\": \"tool\", \"content\": [$cimg]}], $o}"; is 200 'a tool, without a projector'
 get /props; has '"vision":false'
 stop
 exit $fail
