@@ -116,17 +116,101 @@ static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Encodes the batch with error feedback, stage by stage. */
-static void do_stages(struct batch_job *j) {
-    const int64_t rows = j->t->ne[1], step = fb_tensor_stage_rows(j->fb);
-    for (int64_t n; j->stage < j->n; j->stage += n) {
-        const int64_t row = (j->first + j->stage) % rows;
-        n = min_i64(j->n - j->stage, step - row % step);
-        fb_tensor_stage(j->fb, row);
-        j->stage_end = j->stage + n;
-        j->group = feedback_group(n, pool_size(j->pool));
-        pool_for(j->pool, div_up(n, j->group), 1, do_groups, j);
+/* Encodes rows [j->stage, j->stage_end) of the batch, which are in one stage, on threads. */
+static void stage_by_cpu(struct batch_job *j) {
+    const int64_t n = j->stage_end - j->stage;
+    j->group = feedback_group(n, pool_size(j->pool));
+    pool_for(j->pool, div_up(n, j->group), 1, do_groups, j);
+}
+
+/* Decodes rows [begin, end) of the chunk to the device's targets and shifts them. */
+static void aim_rows(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct batch_job *j = ctx;
+    const int64_t ne0 = j->t->ne[0], first = j->first + j->stage + begin;
+    float *x = fb_tensor_targets(j->fb) + begin * ne0;
+    for (int64_t i = 0; i < end - begin; i++) {
+        if (batch_load(j, first + i, x + i * ne0)) continue;
+        note_fault(&j->fault[worker], first + i, not_finite(x + i * ne0, ne0), false);
+        memset(x + i * ne0, 0, (size_t)ne0 * sizeof *x);
     }
+    for (int64_t i = begin, n; i < end; i += n, x += n * ne0) {
+        n = min_i64(end - i, FEEDBACK_GROUP);
+        fb_tensor_aim(j->fb, worker, (j->first + j->stage + i) % j->t->ne[1], x, (int)n);
+    }
+}
+
+/* Records the errors of rows [begin, end) of the chunk for the next stage. */
+static void keep_rows(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct batch_job *j = ctx;
+    float *x = j->scratch[worker];
+    for (int64_t i = j->stage + begin; i < j->stage + end; i++) {
+        if (!batch_load(j, j->first + i, x)) memset(x, 0, (size_t)j->t->ne[0] * sizeof *x);
+        fb_tensor_keep(j->fb, worker, (j->first + i) % j->t->ne[1], x, 1,
+                       j->out + (uint64_t)i * j->dst_row, j->dst_row);
+    }
+}
+
+/* Encodes the batch's first row on the CPU as well. Returns whether the bytes are equal. */
+static int same_as_cpu(const struct batch_job *j, bool *same, struct err *e) {
+    struct batch_job one = *j;
+    void *p;
+    TRY(mem_alloc(&p, j->dst_row, "a row of blocks", e));
+    one.out = p;
+    one.stage_end = 1;
+    stage_by_cpu(&one);
+    *same = memcmp(p, j->out, j->dst_row) == 0;
+    mem_free(p);
+    return 0;
+}
+
+/* Encodes rows [j->stage, j->stage_end), which are in one stage, on the device. Checks the batch's
+ * first row against the CPU, and stops using the device if the bytes differ. *done is false if the
+ * CPU must encode the rows. */
+static int stage_by_device(struct batch_job *j, bool *done, struct err *e) {
+    const int64_t n = j->stage_end - j->stage;
+    *done = true;
+    pool_for(j->pool, n, FEEDBACK_ROWS, aim_rows, j);
+    const int rc = fb_tensor_encode(j->fb, n, j->out + (uint64_t)j->stage * j->dst_row, e);
+    if (rc) {
+        *done = false;
+        TRY(qdev_failed(j->dev, rc, e));
+        fb_tensor_give_up(j->fb);
+        return 0;
+    }
+    if (j->stage == 0) TRY(same_as_cpu(j, done, e));
+    if (!*done) {
+        log_warn("tensor %s, row %lld: the device and the CPU wrote different bytes; continuing on "
+                 "the CPU alone",
+                 j->t->name, (long long)(j->first + j->stage));
+        fb_tensor_give_up(j->fb);
+        return 0;
+    }
+    if (fb_tensor_keeps(j->fb)) pool_for(j->pool, n, FEEDBACK_ROWS, keep_rows, j);
+    return 0;
+}
+
+/* Encodes the batch's rows up to `end`, which are in one stage, in chunks of the device's size. */
+static int do_stage(struct batch_job *j, int64_t end, struct err *e) {
+    for (; j->stage < end && !progress_interrupted(); j->stage = j->stage_end) {
+        const bool device = fb_tensor_has_device(j->fb);
+        bool done = false;
+        j->stage_end = device ? min_i64(end, j->stage + fb_tensor_most(j->fb)) : end;
+        if (device) TRY(stage_by_device(j, &done, e));
+        if (!done) stage_by_cpu(j);
+    }
+    return 0;
+}
+
+/* Encodes the batch with error feedback, stage by stage. */
+static int do_stages(struct batch_job *j, struct err *e) {
+    const int64_t rows = j->t->ne[1], step = fb_tensor_stage_rows(j->fb);
+    while (j->stage < j->n && !progress_interrupted()) {
+        const int64_t row = (j->first + j->stage) % rows;
+        fb_tensor_stage(j->fb, row);
+        TRY(do_stage(j, min_i64(j->n, j->stage + step - row % step), e));
+    }
+    if (!fb_tensor_has_device(j->fb)) j->dev = NULL;
+    return 0;
 }
 
 /* Returns ERR_DATA for the first faulty row of all workers, or 0. */
@@ -163,7 +247,12 @@ static int by_device(struct batch_job *j, struct err *e) {
     struct batch_job one = *j;
     void *p;
     struct qdev_odd odd = {.large = do_row, .ctx = j};
-    TRY(qdev_rows(j->dev, src, j->first, j->n, j->out, &odd, e));
+    const int rc = qdev_rows(j->dev, src, j->first, j->n, j->out, &odd, e);
+    if (rc) {
+        TRY(qdev_failed(j->dev, rc, e));
+        j->dev = NULL;
+        return 0;
+    }
     if (odd.row >= 0) note_fault(&j->fault[0], odd.row, odd.col, false);
     if (j->fault[0].row >= 0) return 0;
     TRY(mem_alloc(&p, j->dst_row, "a row of blocks", e));
@@ -233,7 +322,12 @@ int batch_device(struct batch_job *j, struct qdev *d, struct err *e) {
                                   .imp = j->imp,
                                   .n_mat = t->ne[2] * t->ne[3]};
     bool takes = false;
-    if (j->enc && !j->fb && !j->exact) TRY(qdev_tensor(d, &q, &takes, e));
+    if (j->fb) {
+        TRY(fb_tensor_device(j->fb, d, e));
+        takes = fb_tensor_has_device(j->fb);
+    } else if (j->enc && !j->exact) {
+        TRY(qdev_tensor(d, &q, &takes, e));
+    }
     j->dev = takes ? d : NULL;
     return 0;
 }
@@ -245,11 +339,11 @@ int batch_encode(struct batch_job *j, int64_t first, int64_t n, const char *path
     j->n = n;
     if (j->fb && first % rows_of_matrix == 0)
         TRY(fb_tensor_matrix(j->fb, first / rows_of_matrix, e));
-    if (j->dev) TRY(by_device(j, e));
     if (j->fb)
-        do_stages(j);
-    else if (!j->dev)
-        pool_for(j->pool, n, max_i64(1, 8192 / j->t->ne[0]), requant_rows, j);
+        TRY(do_stages(j, e));
+    else if (j->dev)
+        TRY(by_device(j, e));
+    if (!j->fb && !j->dev) pool_for(j->pool, n, max_i64(1, 8192 / j->t->ne[0]), requant_rows, j);
     if (j->fb && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
     return check_faults(j, pool_size(j->pool), path, e);
 }

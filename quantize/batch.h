@@ -45,8 +45,8 @@ struct batch_job {
 /* Allocates the row buffers; ref supplies the decoders. Call batch_close even after an error. */
 int batch_open(struct batch_job *j, const struct kern *ref, struct err *e);
 void batch_close(struct batch_job *j);
-/* Lets device d encode the rows, if it can and there is no error feedback. d NULL: the CPU encodes
- * them. */
+/* Lets device d encode the rows, if it can; call once error feedback is set up. d NULL: the CPU
+ * encodes them. */
 int batch_device(struct batch_job *j, struct qdev *d, struct err *e);
 /* Decodes, checks and encodes rows first .. first + n - 1 of the tensor into j->out, one at a
  * time or, with error feedback, in groups. `path` names the file in errors. Returns ERR_DATA if

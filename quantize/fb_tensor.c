@@ -18,6 +18,7 @@
 #include "base/progress.h"
 #include "kernels/kern.h"
 #include "quantize/enc/super.h"
+#include "quantize/fb_dev.h"
 #include "quantize/fb_rows.h"
 #include "quantize/feedback.h"
 
@@ -50,6 +51,9 @@ struct fb_tensor {
     float *imp, *s;
     struct feedback fb;
     struct feedback_work **work; /* per worker */
+    struct qdev *q;              /* with dev */
+    struct fb_dev *dev;          /* NULL: the CPU encodes */
+    bool uploaded;               /* dev has the factor of the only matrix of moments */
 };
 
 /* Sets cross[] to the cross moments of matrix mat, or NULL for halves that are not used. */
@@ -85,25 +89,40 @@ static int prepare(struct fb_tensor *t, int64_t mat, unsigned halves, double alp
     return 0;
 }
 
-/* Encodes rows x. `first` is the index of the first row in its matrix; -1: without row-to-row
- * feedback. */
+/* Returns whether rows have targets other than their own weights. */
+static bool has_aim(const struct fb_tensor *t, int64_t first) {
+    return t->take > 0 || first >= 0;
+}
+
+/* Shifts rows x to their targets. `first` is the index of the first row in its matrix; -1: without
+ * row-to-row feedback. */
+static void aim_rows(struct fb_tensor *t, int worker, int64_t first, float *x, int rows) {
+    if (t->take > 0)
+        factor_aim(t->f, t->s, t->cross, t->take, x, rows,
+                   t->aim[worker] + FEEDBACK_GROUP * t->src.n);
+    if (first >= 0) fb_rows_aim(t->from_rows, first, rows, x);
+}
+
+/* Records the errors of rows x, encoded at dst, for later rows. */
+static void keep_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
+                      const uint8_t *dst, uint64_t dst_row) {
+    for (int r = 0; r < rows && first >= 0; r++) {
+        t->decode(dst + (uint64_t)r * dst_row, t->aim[worker], t->src.n);
+        fb_rows_keep(t->from_rows, first + r, x + r * t->src.n, t->aim[worker]);
+    }
+}
+
+/* Encodes rows x; first: see aim_rows. */
 static void encode_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
                         uint8_t *dst, uint64_t dst_row) {
-    const int64_t n = t->src.n;
-    float *aim = t->aim[worker];
     const float *at = x;
-    if (aim && (t->take > 0 || first >= 0)) {
-        memcpy(aim, x, (size_t)(rows * n) * sizeof *x);
-        at = aim;
+    if (t->aim[worker] && has_aim(t, first)) {
+        memcpy(t->aim[worker], x, (size_t)(rows * t->src.n) * sizeof *x);
+        aim_rows(t, worker, first, t->aim[worker], rows);
+        at = t->aim[worker];
     }
-    if (aim && t->take > 0)
-        factor_aim(t->f, t->s, t->cross, t->take, aim, rows, aim + FEEDBACK_GROUP * n);
-    if (first >= 0) fb_rows_aim(t->from_rows, first, rows, aim);
     feedback_rows(&t->fb, t->work[worker], at, rows, dst, dst_row);
-    for (int r = 0; r < rows && first >= 0; r++) {
-        t->decode(dst + (uint64_t)r * dst_row, aim, n);
-        fb_rows_keep(t->from_rows, first + r, x + r * n, aim);
-    }
+    keep_rows(t, worker, first, x, rows, dst, dst_row);
 }
 
 /* ---- shrinkage ------------------------------------------------------------------------------- */
@@ -286,6 +305,7 @@ void fb_tensor_free(struct fb_tensor *t) {
     factors_put(t->src.factors, &t->pooled);
     factors_put(t->src.factors, &t->f);
     fb_rows_free(t->from_rows);
+    fb_dev_free(t->dev);
     factors_free(t->own);
     free(t);
 }
@@ -298,9 +318,30 @@ double fb_tensor_gain(const struct fb_tensor *t) {
     return t->gain * t->share;
 }
 
+int fb_tensor_device(struct fb_tensor *t, struct qdev *q, struct err *e) {
+    t->q = q;
+    return fb_dev_new(&t->dev, q, t->src.type, t->src.n, t->src.in->block, fb_tensor_stage_rows(t),
+                      e);
+}
+bool fb_tensor_has_device(const struct fb_tensor *t) {
+    return t->dev != NULL;
+}
+void fb_tensor_give_up(struct fb_tensor *t) {
+    fb_dev_free(t->dev);
+    t->dev = NULL;
+    qdev_give_up(t->q);
+}
+
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e) {
     if (t->from_rows) TRY(fb_rows_matrix(t->from_rows, mat, t->src.pool, e));
-    return prepare(t, mat, 3, t->alpha, e);
+    TRY(prepare(t, mat, 3, t->alpha, e));
+    if (!t->dev) return 0;
+    const int rc = fb_dev_matrix(t->dev, &t->fb, t->src.in->n_mat > 1 || !t->uploaded, e);
+    t->uploaded = true;
+    if (rc == 0) return 0;
+    TRY(qdev_failed(t->q, rc, e));
+    fb_tensor_give_up(t);
+    return 0;
 }
 
 int64_t fb_tensor_stage_rows(const struct fb_tensor *t) {
@@ -314,4 +355,24 @@ void fb_tensor_stage(struct fb_tensor *t, int64_t row) {
 void fb_tensor_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
                     uint8_t *dst, uint64_t dst_row) {
     encode_rows(t, worker, t->from_rows ? first : -1, x, rows, dst, dst_row);
+}
+
+int64_t fb_tensor_most(const struct fb_tensor *t) {
+    return fb_dev_most(t->dev);
+}
+float *fb_tensor_targets(struct fb_tensor *t) {
+    return fb_dev_targets(t->dev);
+}
+void fb_tensor_aim(struct fb_tensor *t, int worker, int64_t first, float *x, int rows) {
+    aim_rows(t, worker, t->from_rows ? first : -1, x, rows);
+}
+int fb_tensor_encode(struct fb_tensor *t, int64_t rows, uint8_t *dst, struct err *e) {
+    return fb_dev_encode(t->dev, &t->fb, rows, dst, e);
+}
+bool fb_tensor_keeps(const struct fb_tensor *t) {
+    return t->from_rows != NULL;
+}
+void fb_tensor_keep(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
+                    const uint8_t *dst, uint64_t dst_row) {
+    keep_rows(t, worker, t->from_rows ? first : -1, x, rows, dst, dst_row);
 }

@@ -7,6 +7,7 @@
 #include "quantize/factors.h"
 #include "base/pool.h"
 #include "quantize/enc/raw.h"
+#include "quantize/qdev.h"
 
 struct fb_source { /* the tensor to encode */
     const struct gram_input *in;
@@ -32,6 +33,12 @@ double fb_tensor_alpha(
 /* Returns the held-out error on sampled rows, relative to that of the plain encoder, times the
  * fraction of the loss that row-to-row feedback can leave. */
 double fb_tensor_gain(const struct fb_tensor *t);
+/* Lets a device encode rows, if it can; call before the first matrix. q may be NULL. */
+int fb_tensor_device(struct fb_tensor *t, struct qdev *q, struct err *e);
+/* Returns whether a device encodes rows. */
+bool fb_tensor_has_device(const struct fb_tensor *t);
+/* Stops using the device: the CPU encodes all further rows. */
+void fb_tensor_give_up(struct fb_tensor *t);
 /* Prepares the factors of matrix number `mat`; call before its rows. */
 int fb_tensor_matrix(struct fb_tensor *t, int64_t mat, struct err *e);
 /* Returns how many rows of a matrix can be encoded concurrently; later rows need the errors of
@@ -42,5 +49,22 @@ void fb_tensor_stage(struct fb_tensor *t, int64_t row);
 /* Encodes up to FEEDBACK_GROUP rows of the current matrix, starting at its row `first`. */
 void fb_tensor_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
                     uint8_t *dst, uint64_t dst_row);
+
+/* ---- on a device: targets, encode, keep; `first` is the index of row x in its matrix ----------
+ */
+
+/* Returns how many rows the device encodes at once. */
+int64_t fb_tensor_most(const struct fb_tensor *t);
+/* Returns memory for the weights of fb_tensor_most rows, which the caller decodes there. */
+float *fb_tensor_targets(struct fb_tensor *t);
+/* Shifts up to FEEDBACK_GROUP rows of targets for the errors of earlier rows and for drift. */
+void fb_tensor_aim(struct fb_tensor *t, int worker, int64_t first, float *x, int rows);
+/* Encodes the first `rows` targets to dst, without padding between rows. */
+int fb_tensor_encode(struct fb_tensor *t, int64_t rows, uint8_t *dst, struct err *e);
+/* Returns whether later rows need fb_tensor_keep. */
+bool fb_tensor_keeps(const struct fb_tensor *t);
+/* Records the errors of weights x, which were encoded at dst, for later rows. */
+void fb_tensor_keep(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
+                    const uint8_t *dst, uint64_t dst_row);
 
 #endif

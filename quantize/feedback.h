@@ -5,6 +5,7 @@
 #ifndef HONE_QUANTIZE_FEEDBACK_H
 #define HONE_QUANTIZE_FEEDBACK_H
 
+#include "quantize/enc/fb.h"
 #include "quantize/enc/gridq.h"
 #include "quantize/enc/raw.h"
 #include "quantize/factor.h"
@@ -13,14 +14,6 @@ enum {
     FEEDBACK_ROWS = 8, /* stages of rows (fb_rows.h) are multiples of this */
     FEEDBACK_GROUP =
         64 /* maximum number of rows encoded together, so that they share reads of the factor */
-};
-/* Steps after the feedback pass. */
-enum {
-    FEEDBACK_CODES = 1,   /* coordinate descent on the codes */
-    FEEDBACK_SCALES = 2,  /* least squares of d and m per block */
-    FEEDBACK_INTS = 4,    /* neighboring integer sub-scales */
-    FEEDBACK_BALANCE = 8, /* as in enc_row_balanced; also works without feedback */
-    FEEDBACK_ALL = 15
 };
 struct fb_kind;
 /* How to encode rows. feedback_init sets the first part, the caller sets the rest. */

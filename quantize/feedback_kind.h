@@ -13,25 +13,8 @@
 
 #include "base/num.h"
 #include "quantize/axpy.h"
+#include "quantize/enc/fb.h"
 #include "quantize/feedback.h"
-
-/* Columns that are updated at once; all other columns are updated at the end of the window. */
-enum { FB_WINDOW = 256, FB_STEPS = 3 * FB_WINDOW };
-
-/* A row being encoded. u is the scaled error of each weight, s * (x - x^). */
-struct fb_row {
-    const float *x; /* [n] weights */
-    float *u;       /* [n] */
-    float
-        *acc; /* [n] sum of the errors of earlier columns that shifts a column's target, times s */
-    float *g; /* [n] R u; in descent, columns outside the window lack the changes in at, by */
-    int64_t w0, w1; /* the window's columns, in one block of R */
-    /* Changes of u since the window began, in order: column w0 + at[k] changed by by[k]. A column
-     * changes at most three times: with the integers, the scales and the codes of its block. */
-    int32_t *at; /* [FB_STEPS] */
-    float *by;   /* [FB_STEPS] */
-    int n_steps;
-};
 
 /* Operations of one block family. A block covers n weights from column c0. */
 struct fb_kind {
@@ -52,13 +35,6 @@ struct fb_kind {
     void (*close)(const struct feedback *fb, const void *block, void *dst);
 };
 extern const struct fb_kind fb_kind_open, fb_kind_grid, fb_kind_fp4;
-
-/* Returns the target of a weight. Falls back to the weight itself if huge values make the target
- * unusable. */
-static inline float fb_target(float x, float acc, float s) {
-    float t = x + acc / s;
-    return fabsf(t) < 1e30f ? t : x;
-}
 
 /* Updates g for a change du of u at column c of the window: adds R[:, c] * du within the window,
  * and records the change for the columns outside. */

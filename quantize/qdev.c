@@ -28,7 +28,7 @@ struct qdev {
     struct cu_ctx *c;
     struct pool *pool;
     uint64_t max_bytes;
-    bool must, off;
+    bool must, off, refused;
     struct slot slot[N_SLOTS];
     struct room imp, tables;
     struct qdev_tensor t;
@@ -92,6 +92,34 @@ static void rooms_free(struct qdev *d) {
     }
     room_free(d, &d->imp);
     room_free(d, &d->tables);
+}
+
+bool qdev_is_on(const struct qdev *d) {
+    return d && !d->off;
+}
+struct cu_ctx *qdev_ctx(struct qdev *d) {
+    return d->c;
+}
+uint64_t qdev_max_bytes(const struct qdev *d) {
+    return d->max_bytes;
+}
+void qdev_trim(struct qdev *d) {
+    rooms_free(d);
+}
+
+int qdev_failed(struct qdev *d, int rc, const struct err *e) {
+    if (d->must) return rc;
+    log_warn("continuing on the CPU alone: %s", e->msg);
+    qdev_give_up(d);
+    return 0;
+}
+
+void qdev_refused(struct qdev *d, const char *part, const struct err *e) {
+    if (d->refused)
+        log_debug("%s on the CPU: %s", part, e->msg);
+    else
+        log_warn("%s on the CPU: %s", part, e->msg);
+    d->refused = true;
 }
 
 void qdev_close(struct qdev *d) {
@@ -183,10 +211,7 @@ int qdev_tensor(struct qdev *d, const struct qdev_tensor *t, bool *takes, struct
     if (!d || d->off || !cu_has_type(t->from) || !enc_cuda_can(t->to)) return 0;
     const int rc = set_tensor(d, t, e);
     *takes = rc == 0;
-    if (rc == 0 || d->must) return rc;
-    log_warn("continuing on the CPU alone: %s", e->msg);
-    qdev_give_up(d);
-    return 0;
+    return rc ? qdev_failed(d, rc, e) : 0;
 }
 
 /* Queues a chunk of n rows. */

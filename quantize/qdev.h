@@ -23,6 +23,7 @@ struct qdev_want {
     uint64_t max_bytes; /* device memory limit; 0: free memory minus CU_KEEP_FREE */
     bool by_default;    /* chosen without --device; logged when used */
 };
+struct cu_ctx;
 struct qdev;
 /* Opens a device. Sets *out to NULL with QDEV_NONE, or after a warning if QDEV_TRY fails. pool
  * (borrowed) is used to copy into pinned memory. */
@@ -30,6 +31,19 @@ int qdev_open(struct qdev **out, const struct qdev_want *w, struct pool *pool, s
 void qdev_close(struct qdev *d); /* d may be NULL, here and below */
 /* Disables the device: the CPU encodes all further tensors. */
 void qdev_give_up(struct qdev *d);
+/* Returns whether there is a device that was not given up. */
+bool qdev_is_on(const struct qdev *d);
+/* Handles a failure of the device, described by e: with QDEV_MUST returns rc, else logs a warning,
+ * gives up the device and returns 0. */
+int qdev_failed(struct qdev *d, int rc, const struct err *e);
+/* Logs that the CPU does part of the work, for the reason in e: a warning, the first time. */
+void qdev_refused(struct qdev *d, const char *part, const struct err *e);
+/* Returns the open device, for fb_dev.h. */
+struct cu_ctx *qdev_ctx(struct qdev *d);
+/* Returns max_bytes of struct qdev_want. */
+uint64_t qdev_max_bytes(const struct qdev *d);
+/* Frees all buffers, which the next tensor allocates again. */
+void qdev_trim(struct qdev *d);
 
 struct qdev_tensor {
     enum qtype from, to;

@@ -8,7 +8,7 @@
 #include "quantize/enc/lanes_aff.h"
 #include "quantize/enc/lanes_b32.h"
 #include "quantize/enc/lanes_factor.h"
-#include "quantize/enc/lanes_ints.h"
+#include "quantize/enc/lanes_fb.h"
 #include "quantize/enc/lanes_product.h"
 #include "quantize/enc/lanes_sym.h"
 
@@ -139,4 +139,10 @@ const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
                                       factor_trail,
                                       product,
                                       product_steps,
+                                      fb_choose,
+                                      fb_ints,
+                                      fb_units,
+                                      fb_fit,
+                                      fb_take_fit,
+                                      fb_codes,
                                       ints};

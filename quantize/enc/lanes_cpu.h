@@ -155,6 +155,30 @@ INLINE void store_codes(int8_t *q, int stride, int runs, const vf l[4]) {
     for (int k = 0; k < 4; k++) c |= (truncv(l[k]) & 255) << (8 * k);
     for (int k = 0; k < runs; k++) store_u32((uint8_t *)q + stride * k, (uint32_t)c[k]);
 }
+/* Stores element i of each lane k to l[k][i]. */
+INLINE void store_level(int8_t (*l)[ENC_SUB], int i, vf v) {
+    for (int k = 0; k < LANES; k++) l[k][i] = (int8_t)v[k];
+}
+/* Stores lane k to p[k]. */
+INLINE void store_doubles(double *p, vd v) {
+    memcpy(p, &v, sizeof v);
+}
+/* Returns element i of each lane's row; one: all lanes have the same row. */
+INLINE vf of_rows(const float *const row[LANES], bool one, int i) {
+    if (one) return splat(row[0][i]);
+    const vf v = {row[0][i], row[1][i], row[2][i], row[3][i],
+                  row[4][i], row[5][i], row[6][i], row[7][i]};
+    return v;
+}
+/* Adds a * x to y, in which lane k has elements k, k + 8 and so on. */
+INLINE void axpyv(float *y, const float *x, float a, int n) {
+    const vf v = splat(a);
+    int i = 0;
+    for (; i + LANES <= n; i += LANES) storev(y + i, loadv(y + i) + v * loadv(x + i));
+    for (; i < n; i++) y[i] += a * x[i];
+}
+/* Runs the body once for each lane; on a device, each thread runs its own. */
+#define LANE_EACH(lane) for (int lane = 0; lane < LANES; lane++)
 INLINE void copy_open(struct enc_raw *to, const struct enc_raw *from) {
     *to = *from;
 }

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/lanes_ints.h - trial integers of a sub-block in error feedback, for lanes.c: eight
+/* quantize/enc/lanes_ints.h - trial integers of a sub-block in error feedback: eight
  * trials at once, one per lane. They start from the same codes and do not depend on one another, so
  * a lane computes what a loop over single trials would. */
 #ifndef HONE_QUANTIZE_ENC_LANES_INTS_H
 #define HONE_QUANTIZE_ENC_LANES_INTS_H
 
 #include "quantize/enc/lanes.h"
-
-/* Returns weight i of each lane's row. */
-INLINE vf of_rows(const float *const row[LANES], bool one, int i) {
-    if (one) return splat(row[0][i]);
-    const vf v = {row[0][i], row[1][i], row[2][i], row[3][i],
-                  row[4][i], row[5][i], row[6][i], row[7][i]};
-    return v;
-}
 
 struct eight { /* not an array, which would be kept in memory */
     vf a, b, c, d, e, f, g, h;
@@ -27,9 +19,11 @@ INLINE void ints_times_r(vf *out, const vf *v, const float *r, int64_t ld, int n
         for (int i = 0; i < n; i++) {
             const float *p = r + i * ld + j;
             const vf x = v[i];
-            s = (struct eight){s.a + splat(p[0]) * x, s.b + splat(p[1]) * x, s.c + splat(p[2]) * x,
-                               s.d + splat(p[3]) * x, s.e + splat(p[4]) * x, s.f + splat(p[5]) * x,
-                               s.g + splat(p[6]) * x, s.h + splat(p[7]) * x};
+            const struct eight t = {s.a + splat(p[0]) * x, s.b + splat(p[1]) * x,
+                                    s.c + splat(p[2]) * x, s.d + splat(p[3]) * x,
+                                    s.e + splat(p[4]) * x, s.f + splat(p[5]) * x,
+                                    s.g + splat(p[6]) * x, s.h + splat(p[7]) * x};
+            s = t;
         }
         memcpy(out + j, &s, sizeof s);
     }
@@ -39,8 +33,8 @@ INLINE void ints_of(struct enc_ints *o, bool one, bool table) {
     const int n = o->sub;
     const vf step = loadv(o->step), base = loadv(o->base), lo = splat((float)o->lv.lo),
              hi = splat((float)o->lv.hi);
-    const vi flat = step == splat(0);
-    const vf by = pick(flat, splat(1), step);
+    const vi moves = step != splat(0);
+    const vf by = pick(moves, step, splat(1));
     vf l[ENC_SUB], du[ENC_SUB], rdu[ENC_SUB];
     for (int i = 0; i < n; i++) {
         const vf s = splat(o->s[i]), x = of_rows(o->x, one, i), u = of_rows(o->u, one, i);
@@ -53,24 +47,25 @@ INLINE void ints_of(struct enc_ints *o, bool one, bool table) {
         const vf now = u + du[i], g = of_rows(o->g, one, i) + rdu[i];
         const vf want = x - (now - g) / s;
         const vf to = nearest(table, (want - base) / by, lo, hi);
-        const vi turn = (absv(want) < splat(1e30f)) & (to != l[i]) & ~flat;
+        const vi turn = (absv(want) < splat(1e30f)) & (to != l[i]) & moves;
         if (!any(turn)) continue;
         const vf after = s * (x - (step * to + base)), change = pick(turn, after - now, splat(0));
         for (int j = 0; j < n; j++) rdu[j] += splat(o->r[i * o->ldr + j]) * change;
         l[i] = pick(turn, to, l[i]);
         du[i] = pick(turn, after - u, du[i]);
     }
-    vd e = {0};
+    vd e = to_double(splat(0));
     for (int i = 0; i < n; i++) {
         const vf g = of_rows(o->g, one, i);
         e += to_double(du[i]) * (to_double(rdu[i]) + 2 * to_double(g));
         storev(o->du[i], du[i]);
-        for (int k = 0; k < LANES; k++) o->l[k][i] = (int8_t)l[i][k];
+        store_level(o->l, i, l[i]);
     }
-    memcpy(o->e, &e, sizeof e);
+    store_doubles(o->e, e);
 }
 
-static void ints(struct enc_ints *o) {
+/* Chooses the nearest codes for each trial, then makes one descent sweep within the sub-block. */
+LANE_FN void ints(struct enc_ints *o) {
     const bool one = o->x[0] == o->x[LANES - 1];
     if (o->lv.tab)
         ints_of(o, one, true);

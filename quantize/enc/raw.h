@@ -63,12 +63,4 @@ ENC_INLINE void enc_rescale_block(struct enc_raw *o, double gain) {
 /* Multiplies the blocks' scales by enc_gain. */
 void enc_rescale(struct enc_raw *o, int64_t n_blocks, double num, double den);
 
-#ifndef __CUDACC__
-/* Returns the level nearest to x in sub-block k, or the current one if the step is zero. */
-static inline int8_t enc_raw_nearest(const struct enc_raw *o, int k, int i, float x) {
-    float step = enc_raw_step(o, k);
-    return step != 0 ? (int8_t)enc_level(&o->lv, (x - enc_raw_base(o, k)) / step) : o->l[i];
-}
-#endif
-
 #endif

@@ -41,11 +41,6 @@ const float enc_iq4_level[512] = {
 
 /* ---- scalars --------------------------------------------------------------------------------- */
 
-float enc_level(const struct levels *lv, float v) {
-    v = enc_clampf(v, (float)lv->lo, (float)lv->hi);
-    return lv->tab ? enc_iq4_level[(int)(256.0f - 2.0f * v)] : enc_rint(v);
-}
-
 int enc_level_index(float level) {
     return iq4_nearest[(int)(256.0f - 2.0f * level)];
 }

@@ -70,8 +70,6 @@ ENC_INLINE uint16_t enc_f16_bits(float x) {
 ENC_INLINE float enc_f16(float x) {
     return fp_f16_to_f32(enc_f16_bits(x));
 }
-/* Returns the level nearest to v. */
-float enc_level(const struct levels *lv, float v);
 int enc_level_index(float level); /* index in the IQ4 table */
 
 /* Returns the signed element of largest magnitude; in a tie, the first. */

@@ -4,6 +4,7 @@
 #ifndef HONE_QUANTIZE_ENC_SUPER_H
 #define HONE_QUANTIZE_ENC_SUPER_H
 
+#include "quantize/enc/fb.h"
 #include "quantize/enc/gridq.h"
 #include "quantize/enc/raw.h"
 #include "quantize/enc/search.h"
@@ -107,8 +108,22 @@ struct enc_lanes {
      * below depth. */
     void (*steps)(const struct enc_steps *rows, int n_rows, const float *b, int64_t ldb, int depth,
                   int64_t n);
-    /* Chooses the nearest codes for each trial, then makes one descent sweep within the
-     * sub-block. */
+    /* Error feedback within one block (lanes_fb.h). fb_ints takes as many rows as
+     * have their trials in eight lanes: one with minima, else four. */
+    void (*fb_choose)(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o, const float *y,
+                      int64_t c0);
+    void (*fb_ints)(const struct fb_cols *f, struct fb_row *row, int rows, struct enc_raw *o,
+                    int64_t c0, struct enc_ints *trial);
+    void (*fb_units)(const struct fb_cols *f, const struct enc_raw *o, float *a, float *b,
+                     int64_t c0);
+    bool (*fb_fit)(const struct fb_cols *f, const struct fb_row *r, const struct enc_raw *o,
+                   float *a, const float *ra, const float *b, const float *rb, int64_t c0,
+                   float to[2]);
+    void (*fb_take_fit)(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o,
+                        const float *du, const float *rdu, int64_t c0, const float to[2]);
+    void (*fb_codes)(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o, int64_t c0);
+    /* Chooses the nearest codes for each trial, then makes one descent sweep within the sub-block;
+     * for tests. */
     void (*ints)(struct enc_ints *o);
 };
 extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;

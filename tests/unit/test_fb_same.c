@@ -240,6 +240,17 @@ static void test_steps(void) {
     enc_use(kern_isa_best());
 }
 
+/* Returns the level nearest to v; a midpoint belongs to the lower level of a table. */
+static int8_t nearest_level(const struct levels *lv, float v) {
+    const float lo = (float)lv->lo, hi = (float)lv->hi;
+    int best = 0;
+    v = v < lo ? lo : v > hi ? hi : v;
+    if (!lv->tab) return (int8_t)nearbyintf(v);
+    for (int i = 1; i < 16; i++)
+        if (fabsf(v - (float)lv->tab[i]) < fabsf(v - (float)lv->tab[best])) best = i;
+    return lv->tab[best];
+}
+
 /* Computes one trial of integers, lane k of *o, with plain loops, as described in lanes_ints.h. */
 static void one_trial(struct enc_ints *o, int k) {
     const float *xr = o->x[k], *u = o->u[k], *g = o->g[k], step = o->step[k], base = o->base[k];
@@ -247,14 +258,14 @@ static void one_trial(struct enc_ints *o, int k) {
     int8_t *l = o->l[k];
     double e = 0;
     for (int i = 0; i < o->sub; i++) {
-        l[i] = (int8_t)enc_level(&o->lv, (xr[i] - u[i] / o->s[i] - base) / step);
+        l[i] = nearest_level(&o->lv, (xr[i] - u[i] / o->s[i] - base) / step);
         du[i] = o->s[i] * (xr[i] - (step * (float)l[i] + base)) - u[i];
     }
     for (int i = 0; i < o->sub; i++)
         for (int j = 0; j < o->sub; j++) rdu[j] += o->r[i * o->ldr + j] * du[i];
     for (int i = 0; i < o->sub; i++) {
         const float now = u[i] + du[i], want = xr[i] - (now - (g[i] + rdu[i])) / o->s[i];
-        const int8_t to = (int8_t)enc_level(&o->lv, (want - base) / step);
+        const int8_t to = nearest_level(&o->lv, (want - base) / step);
         if (!(fabsf(want) < 1e30f) || to == l[i]) continue;
         l[i] = to;
         const float after = o->s[i] * (xr[i] - (step * (float)to + base));

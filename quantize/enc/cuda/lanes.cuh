@@ -144,6 +144,19 @@ CU_DEV void store_codes(int8_t *q, int stride, int runs, const vf l[4]) {
     for (int k = 0; k < 4; k++) c |= (uint32_t)(truncv(l[k]) & 255) << (8 * k);
     if (lane_of() < runs) cu_store_u32(q + stride * lane_of(), c);
 }
+CU_DEV void store_level(int8_t (*l)[ENC_SUB], int i, vf v) {
+    l[lane_of()][i] = (int8_t)v;
+}
+CU_DEV void store_doubles(double *p, vd v) {
+    p[lane_of()] = v;
+}
+CU_DEV vf of_rows(const float *const row[LANES], bool one, int i) {
+    return row[one ? 0 : lane_of()][i];
+}
+CU_DEV void axpyv(float *y, const float *x, float a, int n) {
+    for (int i = lane_of(); i < n; i += LANES) y[i] += a * x[i];
+}
+#define LANE_EACH(lane) for (int lane = lane_of(), once_ = 1; once_; once_ = 0)
 CU_DEV void copy_open(struct enc_raw *to, const struct enc_raw *from) {
     cu_sync8();
     for (size_t i = 4 * (size_t)lane_of(); i < sizeof *to; i += 4 * LANES)
@@ -161,6 +174,9 @@ CU_DEV vi pick_int(vi mask, vi a, vi b) {
 }
 CU_DEV unsigned bits(vi mask) {
     return cu_ballot8(mask != 0);
+}
+CU_DEV bool any(vi mask) {
+    return bits(mask) != 0;
 }
 struct most {
     float v;

@@ -4,11 +4,7 @@
  * Eight threads process a super-block of 256 weights, or eight blocks of 32, from loading to final
  * codes; then eight threads balance and pack a row. Work memory per row: n_blocks raw blocks (368
  * bytes each), twice (the second set for the comparison in best mode), and a mean square. */
-#include "quantize/enc/cuda/lanes.cuh"
-
-#include "quantize/enc/lanes_aff.h"
-#include "quantize/enc/lanes_b32.h"
-#include "quantize/enc/lanes_sym.h"
+#include "quantize/enc/cuda/families.cuh"
 
 extern "C" {
 #include "quantize/enc/cuda/rows.h"
@@ -60,26 +56,6 @@ CU_KERNEL __launch_bounds__(THREADS) row_means(CU_PARAM(struct rows_job) j) {
     if (lane_of() == 0) j.row_mean2[row] = m;
 }
 
-/* How a family searches its part of a row: search(how, mem, x, imp, number of blocks, open). */
-struct aff_family {
-    CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
-                       const float *imp, int, struct enc_raw *o) {
-        aff_block(h, m, x, imp, o);
-    }
-};
-struct sym_family {
-    CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
-                       const float *imp, int, struct enc_raw *o) {
-        sym_block(h, m, x, imp, o);
-    }
-};
-struct b32_family {
-    CU_DEV void search(const struct enc_how *h, const struct lanes_mem *m, const float *x,
-                       const float *imp, int n, struct enc_raw *o) {
-        b32_tile(h, m, x, imp, n, o);
-    }
-};
-
 template <class F> CU_KERNEL __launch_bounds__(THREADS) open_blocks(CU_PARAM(struct rows_job) j) {
     CU_SHARED(float, room_x, [GROUPS][LANES_ROOM]);
     CU_SHARED(float, room_w, [GROUPS][LANES_ROOM]);
@@ -110,7 +86,7 @@ CU_KERNEL __launch_bounds__(THREADS) finish_rows(CU_PARAM(struct rows_job) j) {
         balance(&o[b], x + b * j.block, imp ? imp + b * j.block : NULL, sums);
     for (int b = lane_of(); b < j.blocks; b += LANES) {
         if (j.balance) enc_rescale_block(&o[b], enc_gain(sums[0], sums[1]));
-        CLOSE::close(&o[b], j.out + (row * j.blocks + b) * j.block_bytes);
+        CLOSE::pack(&o[b], j.out + (row * j.blocks + b) * j.block_bytes);
     }
 }
 
@@ -118,14 +94,6 @@ typedef void (*rows_fn)(struct rows_job);
 static const rows_fn families[] = {open_blocks<struct aff_family>, open_blocks<struct sym_family>,
                                    open_blocks<struct b32_family>}; /* enum enc_family */
 
-#define CLOSER(T)                                                                                  \
-    struct close_##T {                                                                             \
-        CU_DEV void close(const struct enc_raw *o, uint8_t *blk) {                                 \
-            enc_pack_##T(o, blk);                                                                  \
-        }                                                                                          \
-    };
-ENC_RAW_TYPES(CLOSER)
-#undef CLOSER
 static const struct finish {
     enum qtype type;
     rows_fn fn;

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: MIT
+/* quantize/enc/cuda/feedback.cu - device launches of error feedback (../../feedback.c) for types
+ * with one code per weight. Not run on a GPU yet.
+ *
+ * The steps are those of the CPU, for all rows at once: what happens within a block of a row is
+ * lanes_fb.h, by eight threads a row; what reaches other columns is a product over rows or a list
+ * of steps, in which a thread makes the sums of its elements in the CPU's order. So the bytes are
+ * the CPU's. The row's arrays are in global memory: eight threads read and write neighboring
+ * columns.
+ *
+ * A window of 256 columns takes 2 launches in the pass, and 9 in each round of descent, for types
+ * with blocks of 256. Blocks of 32 take their own launches, one after another. */
+#include "quantize/enc/cuda/families.cuh"
+
+#include "quantize/enc/lanes_fb.h"
+
+extern "C" {
+#include "quantize/enc/cuda/feedback.h"
+}
+
+enum { THREADS = 64, GROUPS = THREADS / LANES, COLUMNS = 256, TERMS = 256 };
+
+struct fb_job {
+    struct enc_spec spec;
+    struct enc_how how; /* how.s is set in the kernel */
+    struct fb_cols cols;
+    int64_t rows, w0, w1; /* w0, w1: the window */
+    int64_t c0;           /* first column of the current block */
+    int n;                /* weights per block */
+    int per;              /* rows that a group searches together */
+    int block_bytes;
+    const float *x;
+    float *u, *acc, *g; /* [rows][cols.n] */
+    int32_t *at;        /* [rows][FB_STEPS] */
+    float *by;
+    int32_t *n_steps;            /* [rows] */
+    float *a, *b, *ra, *rb;      /* [rows][n] units of d and m, and R times them */
+    float *to;                   /* [rows][2] fitted d and m */
+    int32_t *fits;               /* [rows] whether `to` is set */
+    float *y, *d;                /* [groups][256] targets and search weights */
+    double *gain;                /* [rows] */
+    struct enc_raw *open, *mine; /* [blocks][rows]; [rows] */
+    uint8_t *out;
+    bool balance;
+};
+
+CU_DEV int64_t group_of(void) {
+    return ((int64_t)blockIdx.x * THREADS + threadIdx.x) / LANES;
+}
+CU_DEV struct fb_row row_of(const struct fb_job &j, int64_t row) {
+    const int64_t n = j.cols.n;
+    struct fb_row r = {};
+    r.x = j.x + row * n;
+    r.u = j.u + row * n;
+    r.acc = j.acc + row * n;
+    r.g = j.g + row * n;
+    r.w0 = j.w0;
+    r.w1 = j.w1;
+    r.at = j.at + row * FB_STEPS;
+    r.by = j.by + row * FB_STEPS;
+    r.n_steps = j.n_steps[row];
+    return r;
+}
+/* Returns a row's open block at column c0. */
+CU_DEV struct enc_raw *open_of(const struct fb_job &j, int64_t row) {
+    return j.open + j.c0 / j.n * j.rows + row;
+}
+
+/* ---- products over rows ---------------------------------------------------------------------- */
+
+/* c[i][j] += the sum over p < k, in ascending order, of a[i][p] b[p][j]; fresh: c is set. */
+struct product {
+    float *c;
+    const float *a, *b;
+    int64_t ldc, lda, ldb;
+    int64_t m;
+    int k, n;
+    bool fresh;
+};
+enum { TILE = 64, DEPTH = 16, MY = 4, PRODUCT_THREADS = 256 };
+
+/* Computes a product, 64 x 64 elements in a block of threads, 4 x 4 in a thread. */
+CU_KERNEL __launch_bounds__(PRODUCT_THREADS) products(CU_PARAM(struct product) p) {
+    CU_SHARED(float, at, [DEPTH][TILE + 4]);
+    CU_SHARED(float, bt, [DEPTH][TILE + 4]);
+    const int t = (int)threadIdx.x, j0 = (int)blockIdx.x * TILE, tj = t % 16 * MY, ti = t / 16 * MY;
+    const int64_t i0 = (int64_t)blockIdx.y * TILE;
+    float sum[MY][MY];
+    for (int i = 0; i < MY; i++)
+        for (int j = 0; j < MY; j++) {
+            const bool in = i0 + ti + i < p.m && j0 + tj + j < p.n && !p.fresh;
+            sum[i][j] = in ? p.c[(i0 + ti + i) * p.ldc + j0 + tj + j] : 0;
+        }
+    for (int k0 = 0; k0 < p.k; k0 += DEPTH) {
+        const int depth = (int)cu_min(DEPTH, p.k - k0);
+        __syncthreads();
+        for (int e = t; e < TILE * DEPTH; e += PRODUCT_THREADS) {
+            const int i = e / DEPTH, k = e % DEPTH, kb = e / TILE, j = e % TILE;
+            at[k][i] = i0 + i < p.m && k < depth ? p.a[(i0 + i) * p.lda + k0 + k] : 0;
+            bt[kb][j] = j0 + j < p.n && kb < depth ? p.b[(k0 + kb) * p.ldb + j0 + j] : 0;
+        }
+        __syncthreads();
+        for (int k = 0; k < depth; k++) {
+            float av[MY], bv[MY];
+            CU_UNROLL
+            for (int i = 0; i < MY; i++) {
+                av[i] = at[k][ti + i];
+                bv[i] = bt[k][tj + i];
+            }
+            CU_UNROLL
+            for (int i = 0; i < MY; i++) {
+                CU_UNROLL
+                for (int j = 0; j < MY; j++) sum[i][j] += av[i] * bv[j];
+            }
+        }
+    }
+    for (int i = 0; i < MY; i++)
+        for (int j = 0; j < MY; j++)
+            if (i0 + ti + i < p.m && j0 + tj + j < p.n)
+                p.c[(i0 + ti + i) * p.ldc + j0 + tj + j] = sum[i][j];
+}
+
+/* Applies the changes of the window to g in the other columns of its block of R, a thread per
+ * column of a row. */
+CU_KERNEL __launch_bounds__(COLUMNS) spread(CU_PARAM(struct fb_job) j) {
+    const int64_t row = blockIdx.y, block = j.cols.block, b0 = j.w0 / block * block;
+    const int64_t end = cu_min(j.cols.n, b0 + block);
+    int64_t c = b0 + (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
+    if (c >= j.w0) c += j.w1 - j.w0;
+    if (c >= end) return;
+    const int32_t *at = j.at + row * FB_STEPS;
+    const float *by = j.by + row * FB_STEPS, *r = j.cols.r + j.w0 * block + c - b0;
+    float *g = j.g + row * j.cols.n + c, sum = *g;
+    const int n = j.n_steps[row];
+    for (int k = 0; k < n; k++) sum += by[k] * r[at[k] * block];
+    *g = sum;
+}
+
+/* ---- within a block -------------------------------------------------------------------------- */
+
+/* Fits the scales of the block at c0 to the targets and chooses its codes; eight threads for a
+ * super-block of one row, or for blocks of 32 of eight rows. */
+template <class F> CU_KERNEL __launch_bounds__(THREADS) pass(CU_PARAM(struct fb_job) j) {
+    CU_SHARED(float, room_x, [GROUPS][LANES_ROOM]);
+    CU_SHARED(float, room_w, [GROUPS][LANES_ROOM]);
+    const int g = (int)threadIdx.x / LANES, n = j.n;
+    const int64_t first = group_of() * j.per;
+    if (first >= j.rows) return;
+    const int rows = (int)cu_min(j.per, j.rows - first);
+    const struct lanes_mem mem = {room_x[g], room_w[g], j.mine + first};
+    float *y = j.y + group_of() * QK, *d = j.d + group_of() * QK;
+    struct enc_raw *o = open_of(j, first);
+    struct enc_how how = j.how;
+    how.s = &j.spec;
+    for (int k = 0; k < rows; k++) {
+        const struct fb_row r = row_of(j, first + k);
+        for (int i = lane_of(); i < n; i += LANES) {
+            const int64_t c = j.c0 + i;
+            y[k * n + i] = fb_target(r.x[c], r.acc[c], j.cols.s[c]);
+            d[k * n + i] = j.cols.imp[c] * j.cols.diag[c];
+        }
+    }
+    lanes_sync();
+    F::search(&how, &mem, y, d, rows, o);
+    lanes_sync();
+    for (int k = 0; k < rows; k++) {
+        struct fb_row r = row_of(j, first + k);
+        fb_choose(&j.cols, &r, o + k, y + k * n, j.c0);
+    }
+}
+
+CU_KERNEL __launch_bounds__(THREADS) integers(CU_PARAM(struct fb_job) j) {
+    CU_SHARED(struct enc_ints, trial, [GROUPS]);
+    const int64_t row = group_of();
+    if (row >= j.rows) return;
+    struct fb_row r = row_of(j, row);
+    fb_ints(&j.cols, &r, 1, open_of(j, row), j.c0, &trial[threadIdx.x / LANES]);
+    if (lane_one()) j.n_steps[row] = r.n_steps;
+}
+
+CU_KERNEL __launch_bounds__(THREADS) units(CU_PARAM(struct fb_job) j) {
+    const int64_t row = group_of();
+    if (row < j.rows) fb_units(&j.cols, open_of(j, row), j.a + row * j.n, j.b + row * j.n, j.c0);
+}
+
+CU_KERNEL __launch_bounds__(THREADS) fit(CU_PARAM(struct fb_job) j) {
+    const int64_t row = group_of(), at = row * j.n;
+    if (row >= j.rows) return;
+    const struct fb_row r = row_of(j, row);
+    float to[2];
+    const bool fits =
+        fb_fit(&j.cols, &r, open_of(j, row), j.a + at, j.ra + at, j.b + at, j.rb + at, j.c0, to);
+    if (!lane_one()) return;
+    j.fits[row] = fits;
+    j.to[2 * row] = to[0];
+    j.to[2 * row + 1] = to[1];
+}
+
+CU_KERNEL __launch_bounds__(THREADS) take_fit(CU_PARAM(struct fb_job) j) {
+    const int64_t row = group_of(), at = row * j.n;
+    if (row >= j.rows || !j.fits[row]) return;
+    struct fb_row r = row_of(j, row);
+    fb_take_fit(&j.cols, &r, open_of(j, row), j.a + at, j.ra + at, j.c0, j.to + 2 * row);
+    if (lane_one()) j.n_steps[row] = r.n_steps;
+}
+
+CU_KERNEL __launch_bounds__(THREADS) codes(CU_PARAM(struct fb_job) j) {
+    const int64_t row = group_of();
+    if (row >= j.rows) return;
+    struct fb_row r = row_of(j, row);
+    fb_codes(&j.cols, &r, open_of(j, row), j.c0);
+    if (lane_one()) j.n_steps[row] = r.n_steps;
+}
+
+/* ---- balance and packing --------------------------------------------------------------------- */
+
+/* Computes g = s x. */
+CU_KERNEL __launch_bounds__(COLUMNS) scaled(CU_PARAM(struct fb_job) j) {
+    const int64_t i = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
+    if (i < j.rows * j.cols.n) j.g[i] = j.cols.s[i % j.cols.n] * j.x[i];
+}
+
+/* Computes the rows' gains, a warp per row: all threads compute products, then one thread per sum
+ * adds them in order. g is s x, and acc is R g. */
+CU_KERNEL __launch_bounds__(32) gains(CU_PARAM(struct fb_job) j) {
+    CU_SHARED(double, term, [2][TERMS]);
+    const int64_t row = blockIdx.x, n = j.cols.n;
+    const int lane = (int)threadIdx.x;
+    const float *g = j.g + row * n, *acc = j.acc + row * n, *u = j.u + row * n;
+    double sum = 0;
+    for (int64_t c0 = 0; c0 < n; c0 += TERMS) {
+        const int m = (int)cu_min(TERMS, n - c0);
+        for (int i = lane; i < m; i += 32) {
+            const double v = (double)g[c0 + i], w = (double)acc[c0 + i];
+            term[0][i] = w * v;
+            term[1][i] = w * (v - (double)u[c0 + i]);
+        }
+        cu_syncwarp();
+        for (int i = 0; lane < 2 && i < m; i++) sum += term[lane][i];
+        cu_syncwarp();
+    }
+    if (lane < 2) term[lane][0] = sum;
+    cu_syncwarp();
+    if (lane == 0) j.gain[row] = enc_gain(term[0][0], term[1][0]);
+}
+
+/* Packs blocks, a thread per block. */
+template <class CLOSE> CU_KERNEL __launch_bounds__(THREADS) close_rows(CU_PARAM(struct fb_job) j) {
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, blocks = j.cols.n / j.n;
+    if (i >= j.rows * blocks) return;
+    const int64_t row = i / blocks, b = i % blocks;
+    struct enc_raw *o = j.open + b * j.rows + row;
+    if (j.balance) enc_rescale_block(o, j.gain[row]);
+    CLOSE::pack(o, j.out + i * j.block_bytes);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+typedef void (*fb_fn)(struct fb_job);
+static const fb_fn families[] = {pass<struct aff_family>, pass<struct sym_family>,
+                                 pass<struct b32_family>}; /* enum enc_family */
+static const struct finish {
+    enum qtype type;
+    fb_fn fn;
+} finishes[] = {
+#define ROW(T) {QT_##T, close_rows<struct close_##T>},
+    ENC_RAW_TYPES(ROW)
+#undef ROW
+};
+
+/* Returns the packer of a type; NULL: not supported on the GPU. */
+static fb_fn finish_of(enum qtype t) {
+    for (size_t i = 0; i < sizeof finishes / sizeof finishes[0]; i++)
+        if (finishes[i].type == t) return finishes[i].fn;
+    return NULL;
+}
+
+bool enc_cuda_feedback_can(enum qtype t) {
+    return finish_of(t) != NULL;
+}
+
+/* Takes n_bytes of the work memory from *used on. */
+static void *take(void *work, uint64_t *used, uint64_t n_bytes) {
+    void *p = work ? (uint8_t *)work + *used : NULL;
+    *used += round_up(n_bytes, 256);
+    return p;
+}
+
+/* Points the job's arrays into the work memory; NULL: only computes its size. Returns the size. */
+static uint64_t lay_out(struct fb_job *j, void *work) {
+    const uint64_t rows = (uint64_t)j->rows, all = rows * (uint64_t)j->cols.n * sizeof(float);
+    const uint64_t block = rows * (uint64_t)j->n * sizeof(float),
+                   groups = (uint64_t)div_up(j->rows, j->per);
+    uint64_t used = 0;
+    j->u = (float *)take(work, &used, all);
+    j->acc = (float *)take(work, &used, all);
+    j->g = (float *)take(work, &used, all);
+    j->at = (int32_t *)take(work, &used, rows * FB_STEPS * sizeof *j->at);
+    j->by = (float *)take(work, &used, rows * FB_STEPS * sizeof *j->by);
+    j->n_steps = (int32_t *)take(work, &used, rows * sizeof *j->n_steps);
+    j->a = (float *)take(work, &used, block);
+    j->b = (float *)take(work, &used, block);
+    j->ra = (float *)take(work, &used, block);
+    j->rb = (float *)take(work, &used, block);
+    j->to = (float *)take(work, &used, rows * 2 * sizeof *j->to);
+    j->fits = (int32_t *)take(work, &used, rows * sizeof *j->fits);
+    j->y = (float *)take(work, &used, groups * QK * sizeof *j->y);
+    j->d = (float *)take(work, &used, groups * QK * sizeof *j->d);
+    j->gain = (double *)take(work, &used, rows * sizeof *j->gain);
+    j->open =
+        (struct enc_raw *)take(work, &used, rows * (uint64_t)(j->cols.n / j->n) * sizeof *j->open);
+    j->mine = (struct enc_raw *)take(work, &used, groups * (uint64_t)j->per * sizeof *j->mine);
+    return used;
+}
+
+/* Sets what depends on the type. */
+static void set_type(struct fb_job *j, enum qtype t, enum search search) {
+    const struct qtype_info *qi = qtype_info(t);
+    j->spec = *enc_blocks_find(t)->spec;
+    j->how = enc_how_of(&j->spec, search);
+    j->n = qi->block_elems;
+    j->per = j->n == QK ? 1 : LANES;
+    j->block_bytes = qi->block_bytes;
+}
+
+uint64_t enc_cuda_feedback_work(enum qtype t, int64_t rows, int64_t n) {
+    struct fb_job j = {};
+    j.rows = rows;
+    j.cols.n = n;
+    set_type(&j, t, SEARCH_FAST);
+    return lay_out(&j, NULL);
+}
+
+static unsigned blocks_for(int64_t n, int64_t per) {
+    return (unsigned)div_up(n, per);
+}
+
+/* Returns the end of the block of R that contains column c. */
+static int64_t block_end(const struct fb_job *j, int64_t c) {
+    return min_i64(j->cols.n, (c / j->cols.block + 1) * j->cols.block);
+}
+
+static int multiply(struct cu_stream *s, const struct product *p, struct err *e) {
+    if (p->n <= 0) return 0;
+    CU_LAUNCH(e, products, dim3(blocks_for(p->n, TILE), blocks_for(p->m, TILE)), PRODUCT_THREADS, 0,
+              s, *p);
+    return 0;
+}
+
+/* Adds the errors of columns [from, stop) to acc of columns [to, end). */
+static int pass_later(struct cu_stream *s, const struct fb_job *j, int64_t from, int64_t stop,
+                      int64_t to, int64_t end, struct err *e) {
+    struct product p = {};
+    p.c = j->acc + to;
+    p.a = j->u + from;
+    p.b = j->cols.m + from * j->cols.block + to % j->cols.block;
+    p.ldc = p.lda = j->cols.n;
+    p.ldb = j->cols.block;
+    p.m = j->rows;
+    p.k = (int)(stop - from);
+    p.n = (int)(end - to);
+    return multiply(s, &p, e);
+}
+
+/* Computes out = R v for all rows. */
+static int times_r(struct cu_stream *s, const struct fb_job *j, float *out, const float *v,
+                   struct err *e) {
+    for (int64_t b0 = 0; b0 < j->cols.n; b0 += j->cols.block) {
+        struct product p = {};
+        p.c = out + b0;
+        p.a = v + b0;
+        p.b = j->cols.r + b0 * j->cols.block;
+        p.ldc = p.lda = j->cols.n;
+        p.ldb = j->cols.block;
+        p.m = j->rows;
+        p.k = p.n = (int)(block_end(j, b0) - b0);
+        p.fresh = true;
+        TRY(multiply(s, &p, e));
+    }
+    return 0;
+}
+
+/* Computes out = R v over the columns of the current block; rows of out and v have n values. */
+static int times_block(struct cu_stream *s, const struct fb_job *j, float *out, const float *v,
+                       struct err *e) {
+    struct product p = {};
+    p.c = out;
+    p.a = v;
+    p.b = j->cols.r + j->c0 * j->cols.block + j->c0 % j->cols.block;
+    p.ldc = p.lda = j->n;
+    p.ldb = j->cols.block;
+    p.m = j->rows;
+    p.k = p.n = j->n;
+    p.fresh = true;
+    return multiply(s, &p, e);
+}
+
+/* Sets the window that begins at w0. */
+static void set_window(struct fb_job *j, int64_t w0) {
+    j->w0 = w0;
+    j->w1 = min_i64(block_end(j, w0), w0 + FB_WINDOW);
+}
+
+/* Chooses scales and codes in column order. */
+static int do_pass(struct cu_stream *s, struct fb_job *j, struct err *e) {
+    const fb_fn fn = families[j->spec.family];
+    const unsigned grid = blocks_for(div_up(j->rows, j->per), GROUPS);
+    for (int64_t w0 = 0; w0 < j->cols.n; w0 = j->w1) {
+        set_window(j, w0);
+        for (j->c0 = w0; j->c0 < j->w1; j->c0 += j->n) {
+            CU_LAUNCH(e, fn, grid, THREADS, 0, s, *j);
+            TRY(pass_later(s, j, j->c0, j->c0 + j->n, j->c0 + j->n, j->w1, e));
+        }
+        TRY(pass_later(s, j, w0, j->w1, j->w1, block_end(j, w0), e));
+    }
+    return 0;
+}
+
+/* Changes integers, scales and codes of the current block where that lowers the rows' errors. */
+static int descend_block(struct cu_stream *s, const struct fb_job *j, unsigned steps,
+                         struct err *e) {
+    const unsigned grid = blocks_for(j->rows, GROUPS);
+    if (steps & FEEDBACK_INTS && j->spec.family != ENC_B32)
+        CU_LAUNCH(e, integers, grid, THREADS, 0, s, *j);
+    if (steps & FEEDBACK_SCALES) {
+        CU_LAUNCH(e, units, grid, THREADS, 0, s, *j);
+        TRY(times_block(s, j, j->ra, j->a, e));
+        if (j->spec.family == ENC_AFF || j->spec.affine) TRY(times_block(s, j, j->rb, j->b, e));
+        CU_LAUNCH(e, fit, grid, THREADS, 0, s, *j);
+        TRY(times_block(s, j, j->ra, j->a, e));
+        CU_LAUNCH(e, take_fit, grid, THREADS, 0, s, *j);
+    }
+    if (steps & FEEDBACK_CODES) CU_LAUNCH(e, codes, grid, THREADS, 0, s, *j);
+    return 0;
+}
+
+/* Makes one round of descent, window by window. */
+static int descend(struct cu_stream *s, struct fb_job *j, unsigned steps, struct err *e) {
+    for (int64_t w0 = 0; w0 < j->cols.n; w0 = j->w1) {
+        set_window(j, w0);
+        TRY(cu_fill(s, j->n_steps, 0, (uint64_t)j->rows * sizeof *j->n_steps, e));
+        for (j->c0 = w0; j->c0 < j->w1; j->c0 += j->n) TRY(descend_block(s, j, steps, e));
+        const int64_t others =
+            block_end(j, w0) - w0 / j->cols.block * j->cols.block - (j->w1 - j->w0);
+        if (others > 0)
+            CU_LAUNCH(e, spread, dim3(blocks_for(others, COLUMNS), (unsigned)j->rows), COLUMNS, 0,
+                      s, *j);
+    }
+    return 0;
+}
+
+/* Computes the gains that preserve each row's product with itself under R. */
+static int balance_rows(struct cu_stream *s, const struct fb_job *j, struct err *e) {
+    CU_LAUNCH(e, scaled, blocks_for(j->rows * j->cols.n, COLUMNS), COLUMNS, 0, s, *j);
+    TRY(times_r(s, j, j->acc, j->g, e));
+    CU_LAUNCH(e, gains, (unsigned)j->rows, 32, 0, s, *j);
+    return 0;
+}
+
+int enc_cuda_feedback(struct cu_stream *s, const struct enc_cuda_feedback *a, struct err *e) {
+    const fb_fn close = finish_of(a->type);
+    const uint64_t n_bytes = (uint64_t)(a->rows * a->cols.n) * sizeof(float);
+    struct fb_job j = {};
+    if (!close || a->rows < 1 || a->rows > 65535 || a->cols.block > INT32_MAX)
+        return err_set(e, ERR_USAGE, "CUDA: no error feedback for %lld rows in %s",
+                       (long long)a->rows, qtype_name(a->type));
+    j.rows = a->rows;
+    j.cols = a->cols;
+    j.x = a->x;
+    j.out = a->out;
+    j.balance = (a->steps & FEEDBACK_BALANCE) != 0;
+    set_type(&j, a->type, a->search);
+    lay_out(&j, a->work);
+    TRY(cu_fill(s, j.acc, 0, n_bytes, e));
+    TRY(cu_fill(s, j.n_steps, 0, (uint64_t)j.rows * sizeof *j.n_steps, e));
+    TRY(cu_fill(s, j.rb, 0, (uint64_t)(j.rows * j.n) * sizeof *j.rb, e));
+    TRY(do_pass(s, &j, e));
+    if (a->rounds > 0) TRY(times_r(s, &j, j.g, j.u, e));
+    for (int t = 0; t < a->rounds; t++) TRY(descend(s, &j, a->steps, e));
+    if (j.balance) TRY(balance_rows(s, &j, e));
+    CU_LAUNCH(e, close, blocks_for(j.rows * (j.cols.n / j.n), THREADS), THREADS, 0, s, j);
+    return 0;
+}

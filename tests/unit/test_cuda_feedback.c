@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_cuda_feedback.c - quantization with second moments writes the same file with a
+ * device as without: the whole driver, feedback between rows, chunks of few rows, a device that
+ * computes wrong results, lacks memory or fails. `make test`: the emulated device; `make
+ * check-cuda`: the real one. */
+#include "tests/check.h"
+
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/rng.h"
+#include "containers/gguf.h"
+#include "kernels/cuda/cuda.h"
+#include "quantize/hessian_file.h"
+#include "quantize/quantize.h"
+#include "tests/cuda-emu/control.h"
+
+static char dir[64];
+static char *path(const char *name) {
+    static char buf[16][128];
+    static int at;
+    char *p = buf[at++ % 16];
+    snprintf(p, 128, "%s/%s", dir, name);
+    return p;
+}
+
+static const struct spec {
+    const char *name;
+    int64_t k, rows, mats;
+} tensors[] = {
+    {"blk.0.attn_output.weight", 96, 19, 1}, /* columns for types with blocks of 32 */
+    {"blk.0.attn_v.weight", 512, 37, 1},
+    {"blk.0.ffn_down_exps.weight", 256, 20, 2},
+};
+enum { N_T = sizeof tensors / sizeof tensors[0], TOKENS = 1500, MOST = 512 };
+
+static void write_model(void) {
+    static float x[512 * 40];
+    struct err e;
+    struct rng r;
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "general.architecture", "testarch");
+    gguf_w_u32(w, "testarch.block_count", 1);
+    gguf_w_u32(w, "testarch.expert_count", 2);
+    for (int i = 0; i < N_T; i++) {
+        const int64_t ne[3] = {tensors[i].k, tensors[i].rows, tensors[i].mats};
+        CHECK_OK(gguf_w_tensor(w, tensors[i].name, QT_F32, 3, ne, &e));
+    }
+    CHECK_OK(gguf_w_begin(w, path("in.gguf"), true, &e));
+    rng_seed(&r, 3);
+    for (int i = 0; i < N_T; i++) {
+        const int64_t n = tensors[i].k * tensors[i].rows * tensors[i].mats;
+        for (int64_t k = 0; k < n; k++) x[k] = 0.05f * rng_normal(&r);
+        CHECK_OK(gguf_w_data(w, x, (uint64_t)n * sizeof *x, &e));
+    }
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+}
+
+/* Returns the moments of correlated random vectors of n values, one sum per matrix and half. */
+static struct gram_input moments(const char *name, int64_t n, int64_t mats, struct rng *r) {
+    struct gram_input in = {.n = n, .block = n, .n_mat = mats};
+    float v[MOST];
+    in.name = strdup(name);
+    for (int h = 0; h < GRAM_HALVES; h++) {
+        float *sum = calloc((size_t)(mats * n * n), sizeof *sum),
+              *count = calloc((size_t)mats, sizeof *count);
+        for (int64_t t = 0; t < TOKENS; t++) {
+            float *to = sum + t % mats * n * n;
+            for (int64_t i = 0; i < n; i++) v[i] = rng_normal(r) + (i ? 0.9f * v[i - 1] : 0);
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t j = 0; j < n; j++) to[i * n + j] += v[i] * v[j];
+            count[t % mats]++;
+        }
+        in.sum[h] = sum;
+        in.count[h] = count;
+    }
+    return in;
+}
+
+static void write_moments(void) {
+    struct err e;
+    struct rng r;
+    struct gram_input in[2 * N_T];
+    struct gram_weight w[2 * N_T];
+    struct gram g = {.input = in, .weight = w, .n_chunks = 16, .chunk_size = 64};
+    rng_seed(&r, 5);
+    for (int i = 0; i < N_T; i++) {
+        char out[64];
+        snprintf(out, sizeof out, GRAM_OUT "%s", tensors[i].name);
+        in[i] = moments(tensors[i].name, tensors[i].k, i == 2 ? 2 : 1, &r);
+        w[i] = (struct gram_weight){in[i].name, i};
+        if (i == 0) continue; /* its rows are independent */
+        in[N_T + i - 1] = moments(out, tensors[i].rows, 1, &r);
+        w[N_T + i - 1] = (struct gram_weight){in[N_T + i - 1].name, N_T + i - 1};
+    }
+    g.n_inputs = g.n_weights = 2 * N_T - 1;
+    CHECK_OK(gram_write(&g, path("g.gguf"), true, &e));
+    for (int i = 0; i < 2 * N_T - 1; i++) {
+        free(in[i].name);
+        for (int h = 0; h < GRAM_HALVES; h++) {
+            free((void *)(uintptr_t)in[i].sum[h]);
+            free((void *)(uintptr_t)in[i].count[h]);
+        }
+    }
+}
+
+/* Quantizes to `out`; returns the number of tensors that the device encoded. */
+static int64_t quantize(const char *recipe, const char *out, enum qdev_use use,
+                        uint64_t max_bytes) {
+    struct err e;
+    struct quantize_report r;
+    const struct quantize_opts o = {.in = path("in.gguf"),
+                                    .out = out,
+                                    .recipe = recipe,
+                                    .gram = path("g.gguf"),
+                                    .overwrite = true,
+                                    .device = {.use = use, .max_bytes = max_bytes}};
+    CHECK_OK(quantize_run(&o, &r, &e));
+    CHECK_EQ_I64(r.n_feedback, N_T);
+    return r.n_cuda;
+}
+
+/* Encodes with and without the device and compares the files. Returns the number of tensors that
+ * the device encoded. */
+static int64_t both_ways(const char *recipe, enum qdev_use use, uint64_t max_bytes) {
+    struct err e;
+    char *p = NULL, *q = NULL;
+    size_t n = 0, m = 0;
+    CHECK_EQ_I64(quantize(recipe, path("cpu.gguf"), QDEV_NONE, 0), 0);
+    const int64_t n_cuda = quantize(recipe, path("cuda.gguf"), use, max_bytes);
+    CHECK_OK(io_read_file(&p, &n, path("cpu.gguf"), 1 << 24, &e));
+    CHECK_OK(io_read_file(&q, &m, path("cuda.gguf"), 1 << 24, &e));
+    CHECK(n > 1000 && n == m && memcmp(p, q, n) == 0);
+    free(p);
+    free(q);
+    return n_cuda;
+}
+
+static void test_same_file(void) {
+    CHECK_EQ_I64(both_ways("Q4_K_S", QDEV_MUST, 0), N_T);
+    CHECK_EQ_I64(both_ways("Q3_K_S", QDEV_MUST, 0), N_T);
+    CHECK_EQ_I64(both_ways("Q4_0", QDEV_MUST, 0), N_T);
+}
+
+/* Tests a limit that leaves room for eight rows at a time: three chunks in a stage of rows that do
+ * not depend on one another, and less than a stage of those that do. */
+static void test_chunks(void) {
+    CHECK_EQ_I64(both_ways("Q4_0", QDEV_MUST, 2600000), N_T);
+}
+
+static void test_wrong_device(void) {
+    if (!emu_flip) return;
+    emu_flip(48);
+    CHECK_EQ_I64(both_ways("Q4_K_S", QDEV_TRY, 0), 0);
+    emu_flip(0);
+}
+
+/* Tests a device with room for the moments of the smallest input only: the CPU encodes the other
+ * tensors. */
+static void test_no_room(void) {
+    CHECK_EQ_I64(both_ways("Q4_K_S", QDEV_MUST, 1 << 18), 1);
+}
+
+/* Tests a device that fails in each of its first waits; the last test, because it stays so. */
+static void test_failure(void) {
+    struct err e;
+    struct quantize_report r;
+    const struct quantize_opts o = {.in = path("in.gguf"),
+                                    .out = path("x.gguf"),
+                                    .recipe = "Q4_K_S",
+                                    .gram = path("g.gguf"),
+                                    .overwrite = true,
+                                    .device = {.use = QDEV_MUST}};
+    if (!emu_lose) return;
+    emu_lose(2);
+    CHECK(both_ways("Q4_K_S", QDEV_TRY, 0) < N_T);
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_SYS, "");
+    emu_lose(0);
+}
+
+int main(void) {
+    if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
+    snprintf(dir, sizeof dir, "/tmp/hone_cuda_feedback_XXXXXX");
+    if (!mkdtemp(dir)) return 1;
+    write_model();
+    write_moments();
+    RUN(test_same_file);
+    RUN(test_chunks);
+    RUN(test_wrong_device);
+    RUN(test_no_room);
+    RUN(test_failure);
+    static const char *const made[] = {"in.gguf", "g.gguf", "cpu.gguf", "cuda.gguf", "x.gguf"};
+    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) unlink(path(made[i]));
+    rmdir(dir);
+    return check_done();
+}
