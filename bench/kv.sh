@@ -9,7 +9,7 @@ HONE=${HONE:-build/hone}
 tiny=tests/golden/tiny-qwen35moe
 out=${1:-docs/results/kv-types.json}
 chunks=${CHUNKS:-3}
-plain=f16,bf16,q8_0,q5_1,q4_0,q8_0-rot,q5_1-rot,q4_0-rot,tq4,tq3,tq2,q8_0/tq4,q8_0/tq3,tq4/tq3
+plain=f16,bf16,q8_0,q5_1,q4_0,q8_0-norot,q5_1-norot,q4_0-norot,tq4,tq3,tq2,q8_0/tq4,q8_0/tq3,tq4/tq3
 ways() { # bits: the code in use first, then the alternatives it was measured against
     echo tq$1,tq$1-raw,tq$1-norm,tq$1-least,tq$1/tq$1-least,tq$1-qjl,tq$1-qjl/tq$1
 }
@@ -30,7 +30,7 @@ text=self_eval.txt
 cp $tiny/$text $tiny/eval.jsonl "$t"
 echo '{' > "$t/doc"
 add types_by_depth eval kld tiny.gguf $text --base tiny.gguf --ctx 2048 --chunks "$chunks" --by-depth --kv-type $plain
-few=q8_0,q5_1,q4_0,q4_0-rot,tq4,tq3,tq2
+few=q8_0,q5_1,q4_0,q4_0-norot,tq4,tq3,tq2
 "$HONE" eval kld "$t/tiny.gguf" "$t/$text" --base "$t/tiny.gguf" --ctx 2048 --chunks "$chunks" --by-depth --kv-type $few \
     --plot "${out%.json}-model.svg" -f -q > /dev/null
 "$HONE" eval kv --head-dims 256 --depths 512,1024,2048,4096,8192,16384 --kv-type $few --plot "${out%.json}-head256.svg" -f -q > /dev/null

@@ -243,6 +243,7 @@ int gguf_w_commit(struct gguf_w *w, struct err *e);
 struct gguf_edit {
     bool in_place;
     uint64_t n_bytes, n_room;
+    uint64_t n_links; /* names that the file had; if rewritten, the others keep the old one */
 };
 /* Examines the file as it would be after the edit; its tensor data must not be read. An error stops
  * the edit before anything is written. */

@@ -415,6 +415,8 @@ int gguf_edit_keys(const char *path, const struct gguf_kv *set, int n, gguf_edit
     *how = (struct gguf_edit){0};
     if (!real) return err_sys(e, "cannot open %s", path);
     int fd = lock_file(real, e), rc = fd < 0 ? (int)e->code : 0;
+    struct os_stat st;
+    if (!rc && os_fstat(fd, &st) == 0) how->n_links = st.n_links;
     if (!rc) rc = edit_open_file(real, fd, &d, check, arg, how, e);
     if (!rc && !how->in_place) rc = make_room(real, fd, &d, how, e);
     if (!rc && !how->in_place) rc = rewrite_file(real, &d, e);

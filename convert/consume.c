@@ -12,15 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
 #include "base/out.h"
+#include "base/progress.h"
 #include "base/str.h"
 
-enum { SMALL = 1 << 20, MAX_STATE = 4096 };
+enum { SMALL = 1 << 20, MAX_STATE = 16 << 20 };
 
 /* ---- what can be deleted --------------------------------------------------------------------- */
 
@@ -112,6 +114,7 @@ int consume_open(struct consume *c, const struct conv_plan *p, const struct conv
     c->n_files = hfdir_n_files(p->dir);
     c->last = xcalloc((size_t)c->n_files + 1, sizeof *c->last);
     c->gone = xcalloc((size_t)c->n_files + 1, sizeof *c->gone);
+    c->hash = xcalloc((size_t)p->n_items + 1, sizeof *c->hash);
     c->state = o->out ? xasprintf("%s.part.state", o->out) : NULL;
     gguf_w_header_hash(w, c->key);
     for (int f = 0; f < c->n_files; f++) c->last[f] = -1;
@@ -134,30 +137,42 @@ void consume_close(struct consume *c, int rc) {
         log_warn("%s.part is kept: run the same command to resume", c->o->out);
     free(c->last);
     free(c->gone);
+    free(c->hash);
     free(c->state);
     *c = (struct consume){0};
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
-/* Records that the first n items are on disk, with the hash of the last of them. */
-static int write_state(const struct consume *c, int64_t n, struct err *e) {
-    char hex[33] = "-", text[128];
-    if (n) TRY(gguf_w_part_hash(c->w, n - 1, hex, e));
-    const int len = snprintf(text, sizeof text, "%s %" PRId64 " %s\n", c->key, n, hex);
-    return out_write_file(c->state, text, (size_t)len, true, e);
+/* Records that the first n items are on disk, with their hashes. */
+static int write_state(struct consume *c, int64_t n, struct err *e) {
+    struct buf b = {0};
+    int rc = 0;
+    for (; c->n_hashed < n && !rc; c->n_hashed += !rc)
+        rc = gguf_w_part_hash(c->w, c->n_hashed, c->hash[c->n_hashed], e);
+    buf_fmt(&b, "%s %" PRId64 "\n", c->key, n);
+    for (int64_t i = 0; i < n; i++) buf_fmt(&b, "%s\n", c->hash[i]);
+    if (!rc) rc = out_write_file(c->state, b.data, b.len, true, e);
+    buf_release(&b);
+    return rc;
 }
 
 /* Reads the record of an earlier run with the same output. Returns false if it is missing or of
  * another output. */
-static bool read_state(const struct consume *c, int64_t *n, char hex[33]) {
-    char *text = NULL, key[33];
+static bool read_state(struct consume *c, int64_t *n) {
+    char *text = NULL, *save, key[33];
     size_t len;
     struct err ignored;
     const bool ok =
         io_exists(c->state) && !io_read_file(&text, &len, c->state, MAX_STATE, &ignored);
-    const bool same = ok && sscanf(text, "%32s %" SCNd64 " %32s", key, n, hex) == 3 &&
-                      strcmp(key, c->key) == 0 && *n >= 0 && *n <= c->p->n_items;
+    const char *line = ok ? strtok_r(text, "\n", &save) : NULL;
+    bool same = line && sscanf(line, "%32s %" SCNd64, key, n) == 2 && strcmp(key, c->key) == 0 &&
+                *n >= 0 && *n <= c->p->n_items;
+    for (int64_t i = 0; same && i < *n; i++) {
+        line = strtok_r(NULL, "\n", &save);
+        same = line && strlen(line) == 32;
+        if (same) memcpy(c->hash[i], line, 33);
+    }
     free(text);
     return same;
 }
@@ -175,14 +190,28 @@ static int check_gone(const struct consume *c, int64_t n, struct err *e) {
     return 0;
 }
 
-/* Checks that the last recorded item is in the partial output. */
-static int check_part(const struct consume *c, int64_t n, const char *want, struct err *e) {
+/* Checks the recorded items in the partial output. If one has changed, *n becomes its number;
+ * ERR_DATA if its shard is gone. */
+static int check_part(struct consume *c, int64_t *n, struct err *e) {
     char hex[33];
-    if (!n) return 0;
-    TRY(gguf_w_part_hash(c->w, n - 1, hex, e));
-    return strcmp(hex, want) == 0
-               ? 0
-               : err_set(e, ERR_DATA, "%s.part has changed since it was written", c->o->out);
+    for (int64_t i = 0; i < *n; i++) {
+        if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        TRY(gguf_w_part_hash(c->w, i, hex, e));
+        c->n_hashed = i;
+        if (strcmp(hex, c->hash[i]) == 0) continue;
+        for (int f = 0; f < c->n_files; f++)
+            if (c->gone[f] && c->last[f] >= i)
+                return err_set(e, ERR_DATA,
+                               "%s.part: %s has changed since it was written, and %s is gone: "
+                               "download that shard again and remove %s.part",
+                               c->o->out, c->p->item[i].inst.name,
+                               io_base(st_path(hfdir_file(c->p->dir, f))), c->o->out);
+        log_warn("%s.part: %s has changed since it was written; it is made again", c->o->out,
+                 c->p->item[i].inst.name);
+        *n = i;
+    }
+    c->n_hashed = *n;
+    return 0;
 }
 
 /* ---- deletion -------------------------------------------------------------------------------- */
@@ -209,8 +238,7 @@ static int remove_file(const char *path, struct err *e) {
     return os_unlink(path) == 0 || errno == ENOENT ? 0 : err_sys(e, "cannot delete %s", path);
 }
 
-/* Deletes a shard and, if it is a link, the file that it leads to. */
-static int remove_shard(const char *path, struct err *e) {
+int consume_remove(const char *path, struct err *e) {
     struct os_stat st;
     char *target = os_lstat(path, &st) == 0 && st.kind == OS_LINK ? io_real(path) : NULL;
     int rc = remove_file(path, e);
@@ -225,7 +253,7 @@ static int consume_file(struct consume *c, int f, struct err *e) {
     int rc = write_rest(s, rest, e);
     free(rest);
     if (!rc) hfdir_end_file(c->p->dir, f); /* a mapped file keeps its blocks */
-    if (!rc) rc = remove_shard(st_path(s), e);
+    if (!rc) rc = consume_remove(st_path(s), e);
     c->gone[f] = !rc;
     if (!rc) log_info("deleted %s: its tensors are on disk", st_path(s));
     return rc;
@@ -235,8 +263,8 @@ static int consume_file(struct consume *c, int f, struct err *e) {
  */
 
 int consume_begin(struct consume *c, int64_t *n_done, struct err *e) {
-    char hex[33] = "", *part = xasprintf("%s.part", c->o->out);
-    const bool known = read_state(c, n_done, hex), has_part = io_exists(part);
+    char *part = xasprintf("%s.part", c->o->out);
+    const bool known = read_state(c, n_done), has_part = io_exists(part);
     free(part);
     if (known && *n_done == c->p->n_items && !has_part && io_exists(c->o->out)) {
         *n_done = -1;
@@ -246,13 +274,17 @@ int consume_begin(struct consume *c, int64_t *n_done, struct err *e) {
     TRY(check_gone(c, *n_done, e));
     TRY(out_check(c->o->out, c->o->overwrite, e));
     if (!*n_done) TRY(io_need_space(c->o->out, c->extra, e));
+    char *note = io_join(hfdir_path(c->p->dir), CONSUMED_NOTE); /* of an earlier job */
+    const int rc = consume_remove(note, e);
+    free(note);
+    TRY(rc);
     gguf_w_any_space(c->w);
     TRY(gguf_w_begin_part(c->w, c->o->out, c->o->overwrite, *n_done == 0, e));
     gguf_w_keep(c->w);
     if (*n_done)
         log_info("%s.part: resuming after %" PRId64 " of %" PRId64 " tensors", c->o->out, *n_done,
                  c->p->n_items);
-    TRY(check_part(c, *n_done, hex, e));
+    TRY(check_part(c, n_done, e));
     TRY(gguf_w_resume(c->w, *n_done, e));
     TRY(write_state(c, *n_done, e));
     for (int f = 0; f < c->n_files && *n_done < c->p->n_items; f++)
@@ -272,11 +304,12 @@ int consume_item(struct consume *c, int64_t i, struct err *e) {
 }
 
 int consume_end(struct consume *c, struct err *e) {
+    TRY(consumed_write(c, e));
     for (int f = 0; f < c->n_files; f++) {
         const char *path = st_path(hfdir_file(c->p->dir, f));
         char *rest = xasprintf("%s%s", path, is_rest(hfdir_file(c->p->dir, f)) ? "" : HF_CONSUMED);
         const bool kept = c->last[f] == c->p->n_items || c->gone[f];
-        int rc = kept ? 0 : remove_shard(path, e);
+        int rc = kept ? 0 : consume_remove(path, e);
         if (!rc && !kept) log_info("deleted %s: its tensors are on disk", path);
         if (!rc) rc = remove_file(rest, e);
         free(rest);

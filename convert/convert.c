@@ -106,7 +106,10 @@ static void fill_report(struct convert_report *rep, const struct run *r) {
 /* Plans and, unless it is a dry run, writes the conversion. */
 static int run_steps(struct run *r, const struct convert_opts *o, struct convert_report *rep,
                      struct err *e) {
+    bool done = false;
     TRY(check_opts(o, e));
+    if (o->consume) TRY(consumed_finish(o, &done, rep, e));
+    if (done) return 0;
     TRY(plan_make(&r->plan, o, e));
     if (r->plan.n_vision)
         log_info("%lld vision tensors are left out of this file: they belong to a projector file "

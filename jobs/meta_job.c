@@ -197,6 +197,8 @@ void meta_log_edit(const char *path, const struct gguf_edit *how) {
     if (how->n_room)
         log_info("%s: inserted %llu bytes of room before the tensors, whose bytes stay unchanged",
                  path, (unsigned long long)how->n_room);
+    else if (how->in_place && !how->n_bytes)
+        log_info("%s has these values already; nothing was written", path);
     else if (how->in_place)
         log_info("%s: wrote %llu bytes of metadata in place; tensors are unchanged", path,
                  (unsigned long long)how->n_bytes);
@@ -204,6 +206,9 @@ void meta_log_edit(const char *path, const struct gguf_edit *how) {
         log_info("%s: the text did not fit before the tensors, so the whole file was written "
                  "again, with room for later edits",
                  path);
+    if (!how->in_place && how->n_links > 1)
+        log_warn("%s had %llu other names (hard links); they still have the old metadata", path,
+                 (unsigned long long)how->n_links - 1);
 }
 
 /* Warns that the checksums in the file's folder are out of date. */

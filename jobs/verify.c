@@ -109,6 +109,7 @@ static int verify_gguf(struct verify *v, const char *path, struct err *e) {
     int rc = gguf_open(&g, path, 0, e);
     if (rc) return finding(v, path, rc, e);
     v->n_tensors += gguf_n_tensors(g);
+    v->n_files += gguf_n_shards(g) - 1; /* the caller has counted the first */
     rc = finding(v, path, check_claims(g, e), e);
     if (!rc) rc = finding(v, path, gguf_check_tokenizer(g, e), e);
     if (!rc && strcmp(gguf_str_or(g, "general.type", ""), "imatrix") == 0) {

@@ -6,6 +6,7 @@
  * Candidates are made in the work folder: all mixes in one pass over the base, then, rung by rung,
  * the preset. A comparison stops measuring the loser as soon as it is clear. Every file has a
  * record, so an interrupted job makes only the missing files. */
+#include <math.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -345,6 +346,7 @@ static void decide(struct rung *r, struct verdict_in *v) {
     if (had) snprintf(r->why + had, sizeof r->why - had, "; ");
     char *why = r->why + had + (had ? 2 : 0);
     r->passed = ladder_verdict(v, why, sizeof r->why - (size_t)(why - r->why));
+    if (r->passed && v->diff_stderr > 0) r->sure = fmax(r->sure, fabs(v->diff) / v->diff_stderr);
     log_info("%s: %s: %s", r->name, r->passed ? what : than, why);
     free(what);
     free(than);
@@ -436,6 +438,7 @@ static int settle_rung(const struct ladder *l, struct rung *r, struct err *e) {
     if (mix) doc_put_num(found, "predicted_kld", r->predicted);
     if (r->preset_kld > 0) doc_put_num(found, "preset_kld", r->preset_kld);
     if (r->n_windows > 0) doc_put_i64(found, "preset_chunks", r->n_windows);
+    if (r->preset_kld > 0 && isfinite(r->sure)) doc_put_num(found, "preset_sure", r->sure);
     int rc = claim_take(&mk->job, file, e);
     if (!rc) rc = give_name(mk, c, file, e);
     init_rung_step(l, "class", r, &s);
@@ -474,6 +477,7 @@ static int add_recorded(const struct ladder *l, const struct rung *r, bool made_
         f->is_mix = doc_is(result, "made", "mix");
         f->feedback = doc_bool(result, "feedback", false);
         f->preset_kld = doc_num(result, "preset_kld", 0);
+        f->preset_sure = doc_num(result, "preset_sure", (double)NAN);
         (void)doc_i64(result, "preset_chunks", &f->preset_chunks);
         f->why = xstrdup(why ? why : "");
         rc = job_file_hash(&mk->job, path, f->hash, e);

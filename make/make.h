@@ -29,6 +29,7 @@ struct made { /* one GGUF file of the folder */
     bool is_mix;           /* true: a mix; false: the preset of its name */
     bool feedback;         /* encoded with error feedback */
     double preset_kld;     /* mean divergence of llama.cpp's preset of this size; 0: not measured */
+    double preset_sure;    /* then: standard errors between the two; NaN: unknown */
     int64_t preset_chunks; /* windows on which that preset was measured; 0: unknown */
     char *why;             /* owned; NULL: no comparison */
 };

@@ -469,9 +469,10 @@ bool plan_left_out(const struct plan_in *from, const struct make_plan *p, int i,
                             "take %s more",
                             more),
                    true;
-        if (full.feedback && p->fed_files < full.fed_files && n++ == i)
-            return say_feedback(in, p, out, cap), true;
     }
+    const bool plain = full.mixes && !p->mixes; /* said with the mixes */
+    const bool less_fed = !p->feedback || p->fed_files < full.fed_files;
+    if (full.feedback && less_fed && !plain && n++ == i) return say_feedback(in, p, out, cap), true;
     with = *p;
     with.eval_windows = full.eval_windows;
     cost(in, p, &with, more);

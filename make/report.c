@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* make/report.c - the last step of `hone make`: writes results.json, report.html, and the files of
  * `hone publish`: README.md, Modelfile, manifest.json, SHA256SUMS and so on. */
+#include <math.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,6 +137,8 @@ static void put_file(cJSON *files, const struct made *f) {
     }
     if (f->why && f->why[0]) doc_put_str(o, "why", f->why);
     if (f->preset_kld > 0) doc_put_num(o, "preset_kld", f->preset_kld);
+    if (f->preset_kld > 0 && isfinite(f->preset_sure))
+        doc_put_num(o, "preset_sure", f->preset_sure);
     if (f->preset_chunks > 0) doc_put_i64(o, "preset_chunks", f->preset_chunks);
     put_types(o, f);
     for (size_t i = 0; i < COUNT_OF(part); i++)

@@ -27,6 +27,7 @@ struct rung {
     bool fed;          /* the best file has error feedback */
     double predicted;  /* predicted divergence of the mix */
     double preset_kld; /* mean divergence of the preset of that name; 0: not measured */
+    double sure;       /* standard errors by which the kept candidate is closer than it */
     bool decided;      /* the comparison under way ended early */
     double ratio;      /* then: divergence of the loser relative to the winner's */
     int64_t n_windows; /* windows on which the preset of that name was measured */

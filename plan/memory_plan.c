@@ -42,10 +42,10 @@ struct plan {
     uint64_t vram;           /* memory of all cards */
 };
 
-/* Returns whether other engines also have this cache type, i.e. whether it stores rows of a tensor
- * type unchanged. Rotated rows are specific to hone. */
+/* Returns whether other engines also have this cache type and use it by default: floats, or blocks
+ * of rotated rows. */
 static bool is_common(const struct kv_type *t) {
-    return t->type != QT_COUNT && !t->rotated;
+    return t->type != QT_COUNT && t->rotated == kv_type_is_blocks(t);
 }
 static bool has_flag(const struct kv_type *t, enum kv_flag flag) {
     return (t->flags & flag) != 0;

@@ -45,8 +45,12 @@ static void what_for(const struct result *r, int i, struct buf *out) {
     struct buf text = {0};
     pick_role(r, i, &text);
     const double gain = pick_gain(r, i);
-    if (gain >= 1.05) buf_fmt(&text, "; %.*fx closer", gain < 9.95 ? 1 : 0, gain);
-    if (gain < 1.05) buf_str(&text, "; same as llama.cpp's");
+    if (pick_is_closer(r, i))
+        buf_fmt(&text, "; %.*fx closer", gain < 9.95 ? 1 : 0, gain);
+    else if (gain < 1.05)
+        buf_str(&text, "; same as llama.cpp's");
+    else if (isfinite(gain))
+        buf_str(&text, "; not certainly closer than llama.cpp's");
     text_cell(out, &text);
     buf_release(&text);
 }
@@ -91,7 +95,7 @@ static bool listed(const struct result *r, int i, const struct release *rel) {
 
 static bool any_gain(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
-        if (isfinite(pick_gain(r, i))) return true;
+        if (pick_is_closer(r, i)) return true;
     return false;
 }
 

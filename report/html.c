@@ -56,7 +56,7 @@ static void tiles(const struct result *r, int i, struct buf *out) {
     char text[64];
     struct buf about = {0};
     buf_str(out, "<div class=tiles>");
-    if (gain >= 1.05) {
+    if (pick_is_closer(r, i)) {
         snprintf(text, sizeof text, "%.*f", gain < 9.95 ? 1 : 0, gain);
         buf_fmt(&about, "closer to %s than llama.cpp's %s of the same size", pick_base_word(r),
                 f->size_class);

@@ -219,9 +219,23 @@ double pick_gain(const struct result *r, int i) {
     return is_counted(f) && f->mean_kld > 0 ? f->preset_kld / f->mean_kld : (double)NAN;
 }
 
+/* Returns whether file i and the preset certainly differ: zero is outside the 95 % interval of
+ * their paired difference. Without that, as in results of earlier versions, the error of each alone
+ * is used, which is larger. */
+static bool is_certain(const struct result *r, int i) {
+    const struct result_file *f = &r->file[i];
+    if (isfinite(f->preset_sure)) return f->preset_sure > Z95;
+    const double both = f->mean_kld_stderr * (1 + f->preset_kld / f->mean_kld);
+    return f->preset_kld - f->mean_kld > half_width(both);
+}
+
+bool pick_is_closer(const struct result *r, int i) {
+    return pick_gain(r, i) >= 1.05 && is_certain(r, i);
+}
+
 bool pick_gain_text(const struct result *r, int i, struct buf *out) {
     const double gain = pick_gain(r, i);
-    if (!(gain >= 1.05)) return false;
+    if (!pick_is_closer(r, i)) return false;
     buf_fmt(out, "%.*fx closer to %s than llama.cpp's %s of the same size", gain < 9.95 ? 1 : 0,
             gain, pick_base_word(r), r->file[i].size_class);
     return true;

@@ -57,8 +57,10 @@ int *pick_order(const struct result *r);
 /* Returns by what factor file i is closer to the original than llama.cpp's preset of its size; NaN
  * if that preset was not measured. */
 double pick_gain(const struct result *r, int i);
+/* Returns whether file i is certainly closer than that preset, by a factor of at least 1.05. */
+bool pick_is_closer(const struct result *r, int i);
 /* Appends the gain in words: "8.7x closer to the original than llama.cpp's Q4_K_M of the same
- * size". Returns false and appends nothing if the gain is below 1.05. */
+ * size". Returns false and appends nothing unless pick_is_closer. */
 bool pick_gain_text(const struct result *r, int i, struct buf *out);
 /* Appends the tensor types that have a share of at least 1 %: "Q4_K 61 %, Q6_K 28 %, Q8_0 11 %".
  * Returns false if they are unknown. */

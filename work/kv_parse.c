@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/bytes.h"
 #include "base/io.h"
@@ -149,10 +150,10 @@ static bool add_float(struct buf *b, enum gguf_vtype t, const char *s) {
     return true;
 }
 
-/* Appends "true", "false", "1" or "0" as a byte; false for other texts. */
+/* Appends "true" or "false", in any case, or "1" or "0", as a byte; false for other texts. */
 static bool add_bool(struct buf *b, const char *s) {
-    const bool yes = strcmp(s, "true") == 0 || strcmp(s, "1") == 0;
-    if (!yes && strcmp(s, "false") != 0 && strcmp(s, "0") != 0) return false;
+    const bool yes = strcasecmp(s, "true") == 0 || strcmp(s, "1") == 0;
+    if (!yes && strcasecmp(s, "false") != 0 && strcmp(s, "0") != 0) return false;
     buf_chr(b, yes);
     return true;
 }
@@ -168,7 +169,7 @@ static enum gguf_vtype guess_scalar(const char *s) {
     static const enum gguf_vtype order[] = {GV_U32, GV_I32, GV_U64, GV_I64, GV_F32};
     struct buf b = {0};
     enum gguf_vtype found = GV_STR;
-    if (strcmp(s, "true") == 0 || strcmp(s, "false") == 0) return GV_BOOL;
+    if (strcasecmp(s, "true") == 0 || strcasecmp(s, "false") == 0) return GV_BOOL;
     for (size_t i = 0; i < COUNT_OF(order) && found == GV_STR; i++)
         if (add_scalar(&b, order[i], s)) found = order[i];
     buf_release(&b);
@@ -346,7 +347,8 @@ int kv_parse(struct kv_new *out, const struct gguf *g, const char *text, struct 
         value += value[0] == '@';
         len = strlen(value);
     }
-    int rc = set_value(out, g, file ? file : value, len, t, typed, e);
+    const size_t bom = file && len >= 3 && memcmp(file, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    int rc = set_value(out, g, file ? file + bom : value, len - bom, t, typed, e);
     free(file);
     return rc ? err_wrap(e, "key \"%s\"", show_n(out->key, strlen(out->key)).s) : 0;
 }

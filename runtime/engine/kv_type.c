@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/kv_type.c - table of cache types, and the codecs of those without a codebook:
- * floats, and blocks of 32 values in the layouts of tensor types (decoded by kernels/). Types whose
- * names end in -rot first rotate rows (kv_rotate), which spreads outliers over all values of a
- * head. */
+ * floats, and blocks of 32 values in the layouts of tensor types (decoded by kernels/). Blocks
+ * first rotate rows (kv_turn), which spreads outliers over all values of a head, as llama.cpp does;
+ * types whose names end in -norot do not. */
 #include "runtime/engine/kv_type.h"
 
 #include <math.h>
@@ -163,14 +163,16 @@ static const struct kv_type types[] = {
     BLOCK("f32", QT_F32, false, 1, KV_ON_CUDA, put_f32),
     BLOCK("f16", QT_F16, false, 1, KV_ON_CUDA | KV_SHOWN, put_f16),
     BLOCK("bf16", QT_BF16, false, 1, 0, put_bf16),
-    BLOCK("q8_0", QT_Q8_0, false, 32, KV_ON_CUDA | KV_SHOWN, put_q8_0),
-    BLOCK("q5_1", QT_Q5_1, false, 32, 0, put_q5_1),
-    BLOCK("q5_0", QT_Q5_0, false, 32, 0, put_q5_0),
-    BLOCK("q4_1", QT_Q4_1, false, 32, 0, put_q4_1),
-    BLOCK("q4_0", QT_Q4_0, false, 32, KV_ON_CUDA | KV_SHOWN, put_q4_0),
-    BLOCK("q8_0-rot", QT_Q8_0, true, 32, 0, put_q8_0),
-    BLOCK("q5_1-rot", QT_Q5_1, true, 32, 0, put_q5_1),
-    BLOCK("q4_0-rot", QT_Q4_0, true, 32, 0, put_q4_0),
+    BLOCK("q8_0", QT_Q8_0, true, 32, KV_ON_CUDA | KV_SHOWN, put_q8_0),
+    BLOCK("q5_1", QT_Q5_1, true, 32, 0, put_q5_1),
+    BLOCK("q5_0", QT_Q5_0, true, 32, 0, put_q5_0),
+    BLOCK("q4_1", QT_Q4_1, true, 32, 0, put_q4_1),
+    BLOCK("q4_0", QT_Q4_0, true, 32, KV_ON_CUDA | KV_SHOWN, put_q4_0),
+    BLOCK("q8_0-norot", QT_Q8_0, false, 32, KV_ON_CUDA, put_q8_0),
+    BLOCK("q5_1-norot", QT_Q5_1, false, 32, 0, put_q5_1),
+    BLOCK("q5_0-norot", QT_Q5_0, false, 32, 0, put_q5_0),
+    BLOCK("q4_1-norot", QT_Q4_1, false, 32, 0, put_q4_1),
+    BLOCK("q4_0-norot", QT_Q4_0, false, 32, KV_ON_CUDA, put_q4_0),
     TURBO("tq4", &tq_unbiased[4], &tq_unbiased[4]),
     TURBO("tq3", &tq_unbiased[3], &tq_unbiased[3]),
     TURBO("tq2", &tq_unbiased[2], &tq_unbiased[2]),
@@ -193,8 +195,10 @@ const struct kv_type *kv_type_at(int i) {
     return i >= 0 && i < (int)COUNT_OF(types) ? &types[i] : NULL;
 }
 
-/* Returns the type with this name [len], ignoring case; NULL: unknown. */
+/* Returns the type with this name [len], ignoring case; NULL: unknown. Earlier versions called
+ * rotated blocks q8_0-rot, q5_1-rot and q4_0-rot. */
 static const struct kv_type *find_type(const char *name, size_t len) {
+    if (len > 4 && strncasecmp(name + len - 4, "-rot", 4) == 0) len -= 4;
     for (size_t i = 0; i < COUNT_OF(types); i++)
         if (strlen(types[i].name) == len && strncasecmp(types[i].name, name, len) == 0)
             return &types[i];
@@ -205,8 +209,16 @@ const struct kv_type *kv_type_find(const char *name) {
 }
 const struct kv_type *kv_type_of(enum qtype t) {
     for (size_t i = 0; i < COUNT_OF(types); i++)
-        if (types[i].type == t && !types[i].rotated) return &types[i];
+        if (types[i].type == t) return &types[i];
     return NULL;
+}
+bool kv_type_is_blocks(const struct kv_type *t) {
+    return t->type != QT_COUNT && t->block > 1;
+}
+const struct kv_type *kv_type_norot(const struct kv_type *t) {
+    for (size_t i = 0; i < COUNT_OF(types) && kv_type_is_blocks(t); i++)
+        if (types[i].type == t->type && !types[i].rotated) return &types[i];
+    return t;
 }
 
 int kv_type_parse(const char *text, const char *what, const struct kv_type **k,

@@ -45,7 +45,11 @@ struct kv_type {
 
 const struct kv_type *kv_type_at(int i);              /* NULL past the end */
 const struct kv_type *kv_type_find(const char *name); /* NULL: none */
-const struct kv_type *kv_type_of(enum qtype t);       /* plain row of a tensor type, or NULL */
+const struct kv_type *kv_type_of(enum qtype t);       /* rows of a tensor type, or NULL */
+/* Returns whether rows are blocks of a tensor type, as in llama.cpp's quantized caches. */
+bool kv_type_is_blocks(const struct kv_type *t);
+/* Returns the type with the same blocks without rotation; t itself if it has no blocks. */
+const struct kv_type *kv_type_norot(const struct kv_type *t);
 /* Parses "T" or "K/V" as the types of keys and values. ERR_USAGE: unknown type; the message names
  * `what` and lists the types. */
 int kv_type_parse(const char *text, const char *what, const struct kv_type **k,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* runtime/engine/seq_file.c - file format of a saved sequence.
  *
- *     char magic[8] "honeseq\n", u32 version 1 or 2, u32 slots, i64 tokens, u64 floats of states
+ *     char magic[8] "honeseq\n", u32 version 3 or 4, u32 slots, i64 tokens, u64 floats of states
  *     char model[32]: model_id of its model
- *     version 2, after images: u64 n, then n times i64 from, i64 by (seq.shift)
+ *     version 4, after images: u64 n, then n times i64 from, i64 by (seq.shift)
  *     per slot: char key type[16], value type[16], i64 heads, key width, value width, first
  *     per slot and head: rows of keys, then of values, of the positions [first, tokens)
  *     states of recurrent layers
@@ -12,7 +12,10 @@
  * Numbers are little-endian. States and rows have the layout of main memory; those of a device are
  * converted, so a file does not depend on where it was written. A slot with a window has the
  * positions that its next query may see and those that share a page with them. The file does not
- * record the division of sequences into pages. */
+ * record the division of sequences into pages.
+ *
+ * Versions 1 and 2 are the same, but their rows of quantized types are not rotated as now: only
+ * files without such types can be read. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +29,10 @@
 #include "runtime/engine/exec.h"
 
 enum {
-    VERSION = 1,
-    VERSION_SHIFTS = 2,
+    VERSION = 3,
+    VERSION_SHIFTS = 4,
+    VERSION_OLD = 1, /* as 3 and 4, before rotation */
+    VERSION_OLD_SHIFTS = 2,
     MAX_SHIFTS = 1 << 20,
     HEAD_BYTES = 64,
     SLOT_BYTES = 64,
@@ -222,6 +227,10 @@ int session_save_seq(const struct session *s, const struct seq *q, const char *p
 
 /* ---- reading ---- */
 
+static bool has_shifts(uint32_t version) {
+    return version == VERSION_SHIFTS || version == VERSION_OLD_SHIFTS;
+}
+
 /* Fails unless the header is the one that this session would write for the same number of
  * tokens. */
 static int check_head(const struct session *s, const uint8_t *have, int64_t *n_tok,
@@ -231,7 +240,7 @@ static int check_head(const struct session *s, const uint8_t *have, int64_t *n_t
     if (memcmp(have, magic, sizeof magic) != 0)
         return err_set(e, ERR_DATA, "%s is not a saved sequence", path);
     const uint32_t version = load_u32(have + 8);
-    if (version != VERSION && version != VERSION_SHIFTS)
+    if (version < VERSION_OLD || version > VERSION_SHIFTS)
         return err_set(e, ERR_DATA,
                        "%s has version %" PRIu32
                        ", but hone reads versions up to %d: save it again",
@@ -243,11 +252,22 @@ static int check_head(const struct session *s, const uint8_t *have, int64_t *n_t
                        ": use a larger --ctx",
                        path, n, s->o.n_ctx);
     *n_tok = like.pos = (int64_t)n;
-    like.n_shifts = version == VERSION_SHIFTS;
+    like.n_shifts = has_shifts(version);
     describe_seq(s, &like, want);
+    store_u32(want + 8, version);
     if (memcmp(have, want, HEAD_BYTES) == 0) return 0;
     return err_set(e, ERR_DATA, "%s was saved with a different model than %s: save it again", path,
                    gguf_path(s->m->gguf));
+}
+
+/* Fails if slot i has a type whose rows an earlier version stored differently. */
+static int check_old(const struct seq *q, int i, const char *path, struct err *e) {
+    const struct kv_slot *s = &q->cache->kv.slot[i];
+    if (!s->n_heads || !(kv_type_is_blocks(s->kt) || kv_type_is_blocks(s->vt))) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s was saved by an earlier version of hone, which stored %s/%s differently: "
+                   "save it again",
+                   path, s->kt->name, s->vt->name);
 }
 
 /* Fails if slot i was saved with a different shape. *first: first page in the file. */
@@ -281,10 +301,12 @@ static int load_seq(const struct session *s, struct seq *q, struct stream *f, in
     int64_t n_tok = 0;
     TRY(read_or_write(f, head, sizeof head, e));
     TRY(check_head(s, head, &n_tok, f->map->path, e));
-    if (load_u32(head + 8) == VERSION_SHIFTS) TRY(transfer_shifts(s, f, q, e));
+    const uint32_t version = load_u32(head + 8);
+    if (has_shifts(version)) TRY(transfer_shifts(s, f, q, e));
     for (int i = 0; i < s->cache.kv.n_slots; i++) {
         TRY(read_or_write(f, d, sizeof d, e));
         TRY(check_slot(q, i, d, n_tok, &first[i], f->map->path, e));
+        if (version < VERSION) TRY(check_old(q, i, f->map->path, e));
     }
     TRY(seq_make_room(q, n_tok, first, e));
     TRY(transfer_contents(s, f, q, first, e));

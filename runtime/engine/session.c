@@ -67,11 +67,25 @@ static int find_ropes(struct session *s, struct err *e) {
     return 0;
 }
 
+/* Replaces rotated blocks by plain ones: CUDA's kernels do not rotate. */
+static void no_rotation(struct kv_plan *p) {
+    if ((kv_type_is_blocks(p->k) && p->k->rotated) || (kv_type_is_blocks(p->v) && p->v->rotated))
+        log_info("cache of type %s/%s: on CUDA, keys and values are not rotated, which loses more "
+                 "than on the CPU and in llama.cpp",
+                 p->k->name, p->v->name);
+    p->k = kv_type_norot(p->k);
+    p->v = kv_type_norot(p->v);
+    p->edge_k = kv_type_norot(p->edge_k);
+    p->edge_v = kv_type_norot(p->edge_v);
+}
+
 /* Sets up the cache's layout for n_ctx tokens. */
 static int open_cache(struct session *s, const struct kv_plan *plan, struct err *e) {
     struct kv kv;
     struct rec rec;
-    const int rc = kv_init(&kv, s->g, s->o.n_ctx, plan, e);
+    struct kv_plan here = *plan;
+    if (s->be->on_device) no_rotation(&here);
+    const int rc = kv_init(&kv, s->g, s->o.n_ctx, &here, e);
     rec_init(&rec, s->g, s->be->on_device);
     cache_init(&s->cache, &kv, &rec, KV_PAGE, s->o.n_ubatch);
     return rc;

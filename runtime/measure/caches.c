@@ -112,7 +112,7 @@ static int measure_caches(struct work *w, const struct caches_opts *o, struct ca
 const struct caches_opts eval_caches_usual = {
     .dims = "64,128,256",
     .depths = "512,4096",
-    .types = "f16,bf16,q8_0,q5_1,q4_0,q8_0-rot,q5_1-rot,q4_0-rot,tq4,tq3,tq2",
+    .types = "f16,bf16,q8_0,q5_1,q4_0,q8_0-norot,q5_1-norot,q4_0-norot,tq4,tq3,tq2",
     .cosine = 0.5};
 
 int eval_caches_run(struct work *w, const struct caches_opts *o, struct emit *m, struct err *e) {

@@ -171,12 +171,16 @@ int eval_kv(int64_t head_dim, int64_t depth, double cosine, enum kern_isa isa,
             const struct kv_type *const *k, const struct kv_type *const *v, int n_types,
             struct eval_kv *out, struct err *e) {
     struct scene s = {.dim = head_dim, .n = depth};
-    if (head_dim < 32 || head_dim > KV_MAX_DIM || head_dim % 32 || depth < 1 || depth > 1 << 22 ||
-        !(cosine >= 0 && cosine <= 1))
+    if (head_dim < 32 || head_dim > KV_MAX_DIM || head_dim % 32)
         return err_set(e, ERR_USAGE,
-                       "eval kv: heads of %" PRId64 " values, depth %" PRId64
-                       ", cosine %g: multiples of 32 up to %d, 1 to 4194304, 0 to 1",
-                       head_dim, depth, cosine, KV_MAX_DIM);
+                       "--head-dims %" PRId64 ": blocks of 32 values do not fill such a head; give "
+                       "multiples of 32 up to %d (a model with other heads has f32, f16 and bf16 "
+                       "caches only)",
+                       head_dim, KV_MAX_DIM);
+    if (depth < 1 || depth > 1 << 22)
+        return err_set(e, ERR_USAGE, "--depths %" PRId64 ": give 1 to 4194304", depth);
+    if (!(cosine >= 0 && cosine <= 1))
+        return err_set(e, ERR_USAGE, "--cosine %g: give 0 to 1", cosine);
     kern_init(&s.kern, isa);
     int rc = scene_init(&s, cosine, e);
     for (int64_t t = 0; t < N_QUERIES && !rc; t++)

@@ -34,6 +34,12 @@ keys "$t/m.gguf" | diff "$t/want" - || fail "other metadata after the same edit"
 cp $g/base.gguf "$t/m.gguf"
 "$HONE" meta "$t/m.gguf" --unset t.gone > /dev/null 2>&1 || fail "--unset alone"
 "$HONE" meta "$t/m.gguf" t.count=8 2>&1 > /dev/null | grep -q 'wrote 1 bytes of metadata in place' || fail "one number in place"
+"$HONE" meta "$t/m.gguf" t.count=8 2>&1 > /dev/null | grep -q 'nothing was written' || fail "the same number again"
+"$HONE" meta "$t/m.gguf" t.on=TRUE new.yes=True > /dev/null 2>&1 || fail "booleans in capitals"
+"$HONE" meta "$t/m.gguf" t.on new.yes --csv | grep -c 'bool,true' | grep -qx 2 || fail "booleans in capitals: other values"
+printf '\357\273\277a name' > "$t/bom.txt"
+"$HONE" meta "$t/m.gguf" "t.text=@$t/bom.txt" > /dev/null 2>&1 || fail "a byte order mark"
+"$HONE" meta "$t/m.gguf" t.text --json | grep -q '"value": "a name"' || fail "a byte order mark is kept"
 "$HONE" meta "$t/m.gguf" t.count t.words --csv | diff - "$(printf 'key,type,value\nt.count,u32,8\nt.words,arr str,"[""a"", ""b c""]"\n' > "$t/csv"; echo "$t/csv")" ||
     fail "two keys"
 
@@ -98,10 +104,16 @@ first=$(ls "$t"/s-00001-of-*.gguf) second=$(ls "$t"/s-00002-of-*.gguf)
 f=$second
 "$HONE" meta "$second" general.name=Set > /dev/null 2> "$t/err" && fail "a later file of a set"
 grep -q 'name the first one' "$t/err" || fail "a later file of a set: another message"
-"$HONE" verify "$first" -q > /dev/null || fail "the set"
+"$HONE" verify "$first" --json > "$t/out" || fail "the set"
+grep -q "\"n_files\": $(ls "$t"/s-*.gguf | wc -l)," "$t/out" || fail "verify counts other files"
 
 # a file without room for the edit that another process has open is rewritten
 cp $g/base.gguf "$t/m.gguf"
 "$HONE" meta "$t/m.gguf" "general.description=$(head -c 9000 /dev/zero | tr '\000' y)" > "$t/out" 2> "$t/err" 3< "$t/m.gguf" || fail "rewritten"
 grep -q 'written again' "$t/err" || fail "rewritten: another message"
+grep -q 'other names' "$t/err" && fail "rewritten: other names"
+cp $g/base.gguf "$t/m.gguf"
+ln "$t/m.gguf" "$t/other.gguf"
+"$HONE" meta "$t/m.gguf" "general.description=$(head -c 9000 /dev/zero | tr '\000' y)" > "$t/out" 2> "$t/err" 3< "$t/m.gguf" || fail "a hard link"
+grep -q '1 other names (hard links)' "$t/err" || fail "a hard link: no warning"
 echo "metadata: all types as the gguf package writes them; refused edits leave the file"

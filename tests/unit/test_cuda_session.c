@@ -330,10 +330,10 @@ static void test_kv_types(void) {
     }
     struct session *s = NULL;
     struct session_opts o = {.n_ctx = 48, .device = cuda};
-    o.kv_k = o.kv_v = kv_type_find("q8_0-rot");
-    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "q8_0-rot");
+    o.kv_k = o.kv_v = kv_type_find("tq4");
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "tq4");
     o.kv_k = kv_type_find("q5_1");
-    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "q5_1/q8_0-rot");
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "q5_1-norot/tq4");
     o.device.kind = DEVICE_AUTO; /* falls back */
     log_set_level(LOG_ERROR);
     CHECK_OK(session_new(&s, m, &o, &e));

@@ -87,8 +87,11 @@ static void test_as_llama(void) {
     static const struct {
         int n, key, value; /* slices; 0: not rotated */
     } rows[] = {{64, 64, 64}, {128, 128, 64}, {192, 64, 64}, {256, 256, 64}, {96, 0, 0}};
-    const struct kv_type *t = kv_type_find("q8_0-rot");
-    CHECK(t && t->rotated);
+    const struct kv_type *t = kv_type_find("q8_0");
+    CHECK(t && t->rotated && t == kv_type_of(QT_Q8_0) && t == kv_type_find("q8_0-rot"));
+    CHECK(!kv_type_find("q4_0-norot")->rotated && kv_type_find("q4_0")->rotated);
+    CHECK(kv_type_norot(t) == kv_type_find("q8_0-norot"));
+    CHECK(kv_type_norot(kv_type_find("tq4")) == kv_type_find("tq4"));
     for (size_t r = 0; t && r < sizeof rows / sizeof *rows; r++)
         for (int value = 0; value < 2; value++) {
             const int n = rows[r].n, d = value ? rows[r].value : rows[r].key;
@@ -142,7 +145,7 @@ static void test_errors(void) {
                 {"q5_0", 5.9 / 256 / 12, 0.1},
                 {"q4_1", 17.6 / 15 / 15 / 12, 0.1},
                 {"q4_0", 5.9 / 64 / 12, 0.1},
-                {"q4_0-rot", 5.9 / 64 / 12, 0.1},
+                {"q4_0-norot", 5.9 / 64 / 12, 0.1},
                 {"tq4-raw", 0.009501, 0.05},
                 {"tq3-raw", 0.034548, 0.05},
                 {"tq2-raw", 0.117482, 0.05},
@@ -303,9 +306,9 @@ static void test_sessions(void) {
     static const struct {
         const char *name;
         double tol;
-    } rows[] = {{"bf16", 0.05},    {"q8_0-rot", 0.1}, {"q5_1", 0.4},
-                {"q5_1-rot", 0.4}, {"q4_0-rot", 1.5}, {"tq4", 2},
-                {"tq3", 3},        {"q8_0/tq4", 1.5}, {"tq4/q8_0", 1.5}};
+    } rows[] = {{"bf16", 0.05},    {"q8_0-norot", 0.1}, {"q8_0", 0.1}, {"q5_1-norot", 0.4},
+                {"q5_1", 0.4},     {"q4_0", 1.5},       {"tq4", 2},    {"tq3", 3},
+                {"q8_0/tq4", 1.5}, {"tq4/q8_0", 1.5}};
     char path[] = "/tmp/hone-test-kv-XXXXXX";
     int fd = mkstemp(path);
     struct err e = {0};

@@ -159,6 +159,22 @@ static void test_gradients(void) {
     CHECK_CLOSE(plan_total(&in, &p), in.limit, 1e-9);
 }
 
+/* Checks that feedback which time drops is reported also without size classes. */
+static void test_feedback_alone(void) {
+    struct plan_in in = numbers();
+    struct make_plan p;
+    char s[512];
+    in.mixes = false;
+    in.n_classes = 0;
+    in.n_presets = 2;
+    plan_full(&in, &p);
+    CHECK(p.feedback && !plan_left_out(&in, &p, 0, s, sizeof s));
+    in.limit = plan_total(&in, &p) - 1;
+    plan_fit(&in, &p);
+    CHECK(!p.feedback);
+    CHECK(plan_left_out(&in, &p, 0, s, sizeof s) && strncmp(s, "error feedback: it", 18) == 0);
+}
+
 /* Checks that block-by-block quantization is dropped first, and that this is reported. */
 static void test_sequential(void) {
     struct plan_in in = numbers();
@@ -328,6 +344,7 @@ int main(void) {
     RUN(test_order);
     RUN(test_gradients);
     RUN(test_points);
+    RUN(test_feedback_alone);
     RUN(test_sequential);
     RUN(test_monotone);
     RUN(test_words);

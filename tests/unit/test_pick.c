@@ -19,6 +19,7 @@ static struct result_file a_file(const char *file, const char *recipe, int64_t s
                                 .size_bytes = size,
                                 .mean_kld = kld,
                                 .mean_kld_stderr = kld / 100,
+                                .preset_sure = NO,
                                 .same_top1 = top1};
 }
 
@@ -87,6 +88,16 @@ static void test_recommends(void) {
     buf_reset(&b);
     CHECK(pick_gain_text(&r, 3, &b) && !pick_gain_text(&r, 2, &b));
     CHECK_EQ_STR(b.data, "3.2x closer to the original than llama.cpp's Q4_K_M of the same size");
+    ladder[3].preset_sure = 1.9; /* zero is inside the interval of the paired difference */
+    CHECK(!pick_is_closer(&r, 3) && !pick_gain_text(&r, 3, &b));
+    ladder[3].preset_kld = 0.0103 * 1.06; /* small, but certain on the same windows */
+    ladder[3].preset_sure = 2;
+    CHECK(pick_is_closer(&r, 3));
+    ladder[3].preset_sure = NO; /* unknown: errors of 1 % each leave it open at 1.02 and 1.06 ... */
+    ladder[3].mean_kld_stderr = 0.0103 / 50;
+    CHECK(!pick_is_closer(&r, 3));
+    ladder[3].preset_kld = 0.0103 * 1.2; /* ... but not at 1.2 */
+    CHECK(pick_is_closer(&r, 3));
     ladder[2].preset_kld = 0.002 * 8.7; /* the gain comes first */
     ladder[2].size_class = "Q6_K";
     CHECK_EQ_STR(text(&b, pick_head, &r), "Take Q6_K, 28.9 GB: 8.7x closer to the original than "

@@ -179,8 +179,8 @@ static void test_use(void) {
 
 /* ---- packed rows ----------------------------------------------------------------------------- */
 
-/* Checks that without a card, or with one that lacks a feature (a rotated cache), the session is as
- * fast as one created for the CPU. */
+/* Checks that without a card, or with one that lacks a feature (a cache of codes), the session is
+ * as fast as one created for the CPU. */
 static void test_fallback(void) {
     struct err e;
     struct model *m = synthetic("Q4_K_M", D, D, LAYERS);
@@ -188,7 +188,7 @@ static void test_fallback(void) {
     struct session_opts o = opts(ACT_Q8, true);
     if (!m || kern_isa_best() == KERN_REF) return;
     o.device.kind = DEVICE_AUTO;
-    o.kv_k = o.kv_v = kv_type_find("q8_0-rot");
+    o.kv_k = o.kv_v = kv_type_find("tq4");
     CHECK_OK(session_new(&s, m, &o, &e));
     CHECK_EQ_STR(session_info(s).device, "cpu");
     CHECK(model_packed_bytes(m, false) > 0);
