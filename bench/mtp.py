@@ -7,7 +7,8 @@
 The trunk is unchanged. The block starts as a copy of the trunk's last layer that sees only the hidden row, and learns the
 trunk's next-token distribution (KL divergence) on self_calib.txt for MINUTES (6) of wall time. Then `hone eval mtp` on
 self_eval.txt, which shares nothing with that text, for the unquantized file and for Q4_K_M with and without importance of the
-block, and `hone run` with and without --draft: same text, tokens per second."""
+block, and `hone run` with and without --draft: same text, tokens per second. Finally one comparison of files in which only the block is
+quantized, and of an IQ2_XS file as hone makes it with one whose block is IQ2_XS, too."""
 import copy
 import json
 import os
@@ -22,6 +23,7 @@ import transformers
 from safetensors.torch import save_file
 
 TINY = os.path.join(os.path.dirname(__file__), "../tests/golden/tiny-qwen35moe")
+BLOCK_TYPES = ["Q8_0", "Q6_K", "Q5_K", "Q4_K", "IQ4_XS", "IQ3_S", "Q2_K", "IQ2_XS"]
 PROMPTS = ["The value of", "def main(", "And the LORD said unto"]
 WINDOW, BATCH = 256, 4
 
@@ -125,7 +127,23 @@ def main():
                          "tok_per_s_plain": plain["tok_per_s"], "tok_per_s_draft": draft["tok_per_s"]})
         rows.append(row | {"runs": runs})
         print(json.dumps(rows[-1]), flush=True)
-    json.dump({"command": "python3 bench/mtp.py build/hone SCRATCH OUT.json", "training": {"minutes": minutes, "steps": steps}, "rows": rows},
+    plan = os.path.join(scratch, "plan.tsv")
+    run("quantize", base, "-o", plan + ".gguf", "--recipe", "Q8_0", "--dry-run", "--plan-out", plan, "-f")
+    lines = [line.split() for line in open(plan) if line[0] != "#"]
+    for block in BLOCK_TYPES:
+        with open(plan, "w") as f:
+            f.writelines(f"{name}\t{t if t != 'Q8_0' else block if name.startswith('blk.4.') else 'BF16'}\n" for name, t in lines)
+        files[f"block {block}"] = os.path.join(scratch, f"block-{block}.gguf")
+        run("quantize", base, "-o", files[f"block {block}"], "-f", "--recipe", plan, "--imatrix", imatrix)
+    for name, more in ("IQ2_XS", []), ("IQ2_XS, block too", ["--tensor", "blk[.]4[.]=IQ2_XS"]):
+        files[name] = os.path.join(scratch, name.replace(" ", "-") + ".gguf")
+        run("quantize", base, "-o", files[name], "-f", "--recipe", "IQ2_XS", "--imatrix", imatrix, *more)
+    compared = run("eval", "mtp", *files.values(), os.path.join(TINY, "self_eval.txt"))
+    types = [{"name": name} | {k: v for k, v in row.items() if k != "file"} for name, row in zip(files, compared["files"])]
+    for row in types:
+        print(json.dumps(row), flush=True)
+    json.dump({"command": "python3 bench/mtp.py build/hone SCRATCH OUT.json", "training": {"minutes": minutes, "steps": steps}, "rows": rows,
+               "block_types": types},
               open(out, "w"), indent=1)
     open(out, "a").write("\n")
 

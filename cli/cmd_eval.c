@@ -125,12 +125,13 @@ static int eval_cmd_vision(struct cli *c, int argc, char **argv, struct err *e) 
 
 static const struct cmd_spec mtp_spec = {
     .name = "eval mtp",
-    .synopsis = "MODEL.gguf TEXT [--ctx 512] [--chunks N] [--kv-type T]",
+    .synopsis = "MODEL.gguf... TEXT [--ctx 512] [--chunks N] [--kv-type T]",
     .about = "Acceptance rate of the MTP block's drafts: how often its likeliest token is also the "
-             "trunk's, over the second half of each window of a text.",
+             "trunk's, over the second half of each window of a text. Several models are compared "
+             "with the first, guess by guess, with 95 % intervals.",
     .opts = eval_mtp_options,
     .min_args = 2,
-    .max_args = 2,
+    .max_args = -1,
 };
 
 static int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e) {
@@ -138,7 +139,8 @@ static int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e) {
     TRY(cli_parse(c, &mtp_spec, &x, argc, argv, e));
     if (c->done) return 0;
     struct emit *m = emit_new();
-    return cli_result(c, m, eval_mtp_run(&c->work, &x.eval, c->arg[0], c->arg[1], m, e));
+    return cli_result(
+        c, m, eval_mtp_run(&c->work, &x.eval, c->arg, c->n_args - 1, c->arg[c->n_args - 1], m, e));
 }
 
 static int eval_cmd_cases(struct cli *c, int argc, char **argv, const char *name,

@@ -114,7 +114,7 @@ int hone_eval_mtp(const char *model, const char *text, const struct hone_eval_op
     int rc = begin_eval(&t, MTP, eo, &j, o, json, e);
     if (rc) return rc;
     j.eval.pre = t.w.pre;
-    return task_end(&t, eval_mtp_run(&t.w, &j.eval, model, text, t.m, &t.c.err), json, e);
+    return task_end(&t, eval_mtp_run(&t.w, &j.eval, &model, 1, text, t.m, &t.c.err), json, e);
 }
 
 int hone_eval_speed(const char *model, const struct hone_eval_opts *eo, const struct hone_opts *o,

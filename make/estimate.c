@@ -216,6 +216,8 @@ static void measuring(struct plan_in *in, const struct rates *r, const struct sh
     in->speed = (double)o->reps * ((double)o->pp * prompt + (double)o->tg * step) * 1.5;
     in->tools =
         (double)TOOL_RUNS * (double)o->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step);
+    /* The block adds about one layer and a second head to each window. */
+    in->drafts = 1.3 * r->window * (double)min_i64(o->draft_windows, in->eval_windows);
     /* SHA-256 and XXH3 of a file run at this rate. */
     in->report = (double)s->base_bytes / 3 / 3e8;
     in->convert = o->convert ? (double)s->base_bytes / 2e8 : 0;

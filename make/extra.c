@@ -8,6 +8,8 @@
 #include "make/make.h"
 #include "make/ownership.h"
 #include "base/io.h"
+#include "containers/gguf.h"
+#include "models/arch.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -50,11 +52,27 @@ static void look_at_draft(struct make *mk) {
     const int rc = convert_run(&o, &r, &none);
     log_set_level(level);
     if (rc) return;
+    const struct arch *a = arch_find(r.arch);
+    mk->drafts = a && a->drafts;
     mk->n_draft_tensors = r.n_mtp_tensors;
     add_extra(mk, EXTRA_DRAFT, "Q8_0", r.size_bytes);
 }
 
+/* Returns whether hone can draft with the MTP block inside a GGUF file. */
+static bool file_drafts(const char *path) {
+    struct gguf *g;
+    struct err none;
+    char key[128];
+    if (gguf_open(&g, path, GGUF_TOLERANT, &none)) return false;
+    const struct arch *a = arch_find(gguf_str_or(g, "general.architecture", ""));
+    snprintf(key, sizeof key, "%s.nextn_predict_layers", a ? a->name : "");
+    const bool is = a && a->drafts && gguf_u64_or(g, key, 0) > 0;
+    gguf_close(g);
+    return is;
+}
+
 void make_look_at_extras(struct make *mk) {
+    if (!io_is_dir(mk->src)) mk->drafts = file_drafts(mk->src);
     if (!io_is_dir(mk->src)) return;
     mmproj_look(mk->src, mk->type, mk->name, &mk->tower);
     for (int i = 0; i < mk->tower.n_files; i++)

@@ -57,6 +57,7 @@ void made_release(struct made *f) {
     cJSON_Delete(f->eval);
     cJSON_Delete(f->speed);
     cJSON_Delete(f->tools);
+    cJSON_Delete(f->drafts);
     *f = (struct made){0};
 }
 
@@ -124,6 +125,10 @@ static bool has_tower(const struct make *mk) {
 static bool has_draft(const struct make *mk) {
     return make_extra_file(mk, EXTRA_DRAFT) != NULL;
 }
+/* Returns whether the files can draft for themselves. */
+static bool can_draft(const struct make *mk) {
+    return mk->drafts;
+}
 /* Returns whether the job makes individual recipes. */
 static bool wants_presets(const struct make *mk) {
     return mk->recipes.n > 0;
@@ -163,6 +168,7 @@ static const struct make_step {
     {"mixes of other sizes", make_mix, wants_budgets, PART_JUDGE},
     {NULL, remove_parts, has_output, PART_COUNT},
     {"perplexity and divergence", make_eval, has_output, PART_EVAL},
+    {"acceptance of drafts", make_acceptance, can_draft, PART_COUNT},
     {"speed", make_speed, has_output, PART_SPEED},
     {"tool calls", make_tools, has_output, PART_TOOLS},
     {"checksums and report", make_report, has_output, PART_REPORT},
@@ -253,6 +259,7 @@ void make_count(struct make *mk, bool whole) {
         make_keep(&mk->file[0].eval, NULL);
         make_keep(&mk->file[0].speed, NULL);
         make_keep(&mk->file[0].tools, NULL);
+        make_keep(&mk->file[0].drafts, NULL);
     }
     free(mk->imatrix);
     mk->imatrix = before.imatrix;

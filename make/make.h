@@ -19,7 +19,7 @@ struct made { /* one GGUF file of the folder */
     char *path;    /* full path (the base may be outside the folder) */
     char hash[33]; /* hash of the content */
     bool is_base, outside;
-    cJSON *eval, *speed, *tools; /* results of the steps, owned; NULL: not measured */
+    cJSON *eval, *speed, *tools, *drafts; /* results of the steps, owned; NULL: not measured */
     char sha256[65];
     double bpw;
     int64_t size_bytes;
@@ -87,6 +87,7 @@ struct make {
     struct mmproj_look tower; /* vision tower of the source */
     struct extra extra[3];    /* files of the tower, then of the MTP block */
     int n_extras;
+    bool drafts;               /* hone can draft with the source's MTP block */
     int64_t n_draft_tensors;   /* tensors of the source's MTP block */
     bool extra_missing;        /* while counting: one of the files is not recorded */
     bool requantize;           /* --allow-requantize */
@@ -276,6 +277,9 @@ double make_time_for_probes(const struct make *mk);
 int make_texts_apart(struct make *mk, const char **same, struct err *e);
 /* Evaluates the files that have no recorded result. */
 int make_eval(struct make *mk, struct err *e);
+enum { MAKE_DRAFT_WINDOWS = 16 }; /* windows of the evaluation text, at most */
+/* Measures for each file how many drafts of its MTP block are accepted (acceptance.c). */
+int make_acceptance(struct make *mk, struct err *e);
 /* Measures the speed of all files. */
 int make_speed(struct make *mk, struct err *e);
 /* Runs the tool-calling cases on all files, or reuses the recorded results. */

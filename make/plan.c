@@ -104,7 +104,7 @@ static double whole_part(const struct plan_in *in, const struct make_plan *p, en
     case PART_EVAL:
         return files > mixes ? window * (files - mixes + 1) : 0;
     case PART_SPEED:
-        return in->speed * (files + 1);
+        return (in->speed + in->drafts) * (files + 1);
     case PART_TOOLS:
         return in->tools * (files + 1);
     case PART_REPORT:

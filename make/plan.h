@@ -72,6 +72,7 @@ struct plan_in {  /* times in seconds on this machine */
     double encode_sequential; /* additional cost of block by block, per file */
     double eval_window;       /* one window of one file */
     double speed, tools;      /* per file */
+    double drafts;            /* acceptance of drafts, per file; part of PART_SPEED */
     double report;            /* per file */
 };
 struct make_plan {

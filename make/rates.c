@@ -153,6 +153,7 @@ void rates_opts(const struct make *mk, struct estimate_opts *out) {
                                   .pp = mk->pp,
                                   .tg = mk->tg,
                                   .reps = mk->reps,
+                                  .draft_windows = mk->drafts ? MAKE_DRAFT_WINDOWS : 0,
                                   .tools_cases = tools ? mk->tools_cases : 0,
                                   .convert = io_is_dir(mk->src),
                                   .best = mk->search && strcmp(mk->search, "best") == 0};

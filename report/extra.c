@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* report/extra.c - files next to the models in the card and the report: the vision tower that lets
  * the model see images, or the reason why it is missing, and the draft file with the MTP block. */
+#include <math.h>
 #include <string.h>
 
 #include "report/card.h"
 #include "report/html.h"
+#include "report/pick.h"
 #include "report/report_text.h"
 
 /* Returns a part of the results; NULL: missing. */
@@ -15,6 +17,29 @@ static const cJSON *part_of(const struct result *r, const char *name) {
 /* Writes a link to a file, with its size. */
 static void md_file(const char *file, uint64_t n_bytes, struct buf *out) {
     buf_fmt(out, "[%s](%s) (%.4g GiB)", file, file, (double)n_bytes / 0x1p30);
+}
+
+/* Writes the share of accepted drafts of each file; nothing if it was not measured. */
+static void put_acceptance(const struct result *r, void (*text)(struct buf *, const char *),
+                           struct buf *out) {
+    static const double z = 1.96; /* 95 % */
+    bool any = false;
+    for (int i = 0; r && i < r->n_files; i++) {
+        const struct result_file *f = &r->file[i];
+        if (!isfinite(f->acceptance)) continue;
+        if (!any)
+            buf_fmt(out,
+                    "Drafts that match the model's own choice, of %.0f along the evaluation text: ",
+                    f->n_drafts);
+        buf_str(out, any ? ", " : "");
+        text(out, pick_label(r, i));
+        buf_fmt(out, " %.1f", f->acceptance * 100);
+        if (isfinite(f->acceptance_stderr))
+            buf_fmt(out, " &plusmn; %.1f", z * f->acceptance_stderr * 100);
+        buf_str(out, " %");
+        any = true;
+    }
+    if (any) buf_chr(out, '.');
 }
 
 void card_extras(const struct result *r, const struct release *rel, struct buf *out) {
@@ -33,13 +58,20 @@ void card_extras(const struct result *r, const struct release *rel, struct buf *
         md_text(out, why);
         buf_str(out, ".\n");
     }
-    if (!rel || !rel->draft.file) return;
-    buf_str(out, "\n**Drafts**: the MTP block guesses the next token, which makes answers faster "
-                 "without changing them. ");
-    if (rel->has_mtp) buf_str(out, "Every file in the table contains it, and ");
-    md_file(rel->draft.file, rel->draft.size_bytes, out);
-    buf_fmt(out, "%s for programs that load it separately.\n",
-            rel->has_mtp ? " has it alone in 8 bits," : " has it,");
+    if (!rel || (!rel->draft.file && !rel->has_mtp)) return;
+    struct buf rates = {0};
+    put_acceptance(r, md_text, &rates);
+    buf_str(out, "\n**Drafts**: the MTP block guesses the token after the next one, which can make "
+                 "answers faster without changing them.");
+    if (rel->has_mtp) buf_str(out, " Every file in the table contains it.");
+    if (rel->draft.file) {
+        buf_str(out, " Programs that load it separately use ");
+        md_file(rel->draft.file, rel->draft.size_bytes, out);
+        buf_chr(out, '.');
+    }
+    if (rates.len) buf_fmt(out, " %s", rates.data);
+    buf_chr(out, '\n');
+    buf_release(&rates);
 }
 
 /* Writes the names and sizes of a list's files, then a full stop. */
@@ -66,6 +98,10 @@ void html_extras(const struct result *r, struct buf *out) {
                "For images, load one of these together with any of the files:", out);
     html_names(doc_first(doc_get(draft, "files")),
                "For drafts by the MTP block, programs that load it separately need:", out);
+    struct buf rates = {0};
+    put_acceptance(r, html_text, &rates);
+    if (rates.len) buf_fmt(out, "<p class=m>%s</p>\n", rates.data);
+    buf_release(&rates);
 }
 
 void html_extra_sums(const struct result *r, struct buf *out) {

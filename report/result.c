@@ -46,6 +46,9 @@ static void read_file_row(struct result_file *f, const cJSON *o) {
     f->max_kld = num_member(o, "max_kld");
     f->same_top1 = num_member(o, "same_top1");
     f->rms_dp = num_member(o, "rms_dp");
+    f->acceptance = num_member(o, "acceptance");
+    f->acceptance_stderr = num_member(o, "acceptance_stderr");
+    f->n_drafts = num_member(o, "n_drafts");
     f->pp_tok_per_s = num_member(o, "pp_tok_per_s");
     f->tg_tok_per_s = num_member(o, "tg_tok_per_s");
     f->pp_stddev = num_member(o, "pp_tok_per_s_stddev");

@@ -19,6 +19,7 @@ struct result_file { /* one output GGUF */
     bool feedback; /* made with error feedback */
     int64_t size_bytes;
     double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
+    double acceptance, acceptance_stderr, n_drafts; /* of the MTP block's drafts; NaN: unknown */
     double pp_tok_per_s, tg_tok_per_s, pp_stddev, tg_stddev;
     double preset_kld;  /* mean KLD of llama.cpp's preset of this size */
     double preset_sure; /* standard errors between the two on the same windows; NaN: unknown */

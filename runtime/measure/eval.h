@@ -185,9 +185,10 @@ struct eval_mtp { /* the MTP block's guesses of the token after next, along a te
 };
 /* Measures an MTP block over the same windows as eval_ppl, scoring rows ctx / 2 and later. draft:
  * session from draft_session, with a context of at least ctx. Memory: hidden rows of one window for
- * both sessions, and two blocks of logits. */
+ * both sessions, and two blocks of logits. hit, if not NULL, receives 1 or 0 for each of the
+ * n_tokens guesses, owned by the caller (free). */
 int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids, int64_t ctx,
-             int64_t max_chunks, struct eval_mtp *out, struct err *e);
+             int64_t max_chunks, struct eval_mtp *out, double **hit, struct err *e);
 
 struct eval_gen {
     struct buf text; /* includes control tokens, except the final one; buf_release */

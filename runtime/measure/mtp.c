@@ -103,10 +103,11 @@ static double share_of(const uint8_t *hit, int64_t n) {
 }
 
 int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids, int64_t ctx,
-             int64_t max_chunks, struct eval_mtp *out, struct err *e) {
+             int64_t max_chunks, struct eval_mtp *out, double **hit, struct err *e) {
     struct run r = {.trunk = trunk, .draft = draft, .ctx = ctx};
     const struct model *m = session_model(trunk);
     int64_t n_chunks;
+    if (hit) *hit = NULL;
     TRY(eval_plan(trunk, ids->n, ctx, max_chunks, &n_chunks, e));
     r.d = m->hp.d[HD_EMBD];
     r.n_vocab = m->hp.d[HD_VOCAB];
@@ -131,7 +132,8 @@ int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids
     mem_free(r.h);
     mem_free(r.lt);
     mem_free(r.ld);
-    free(r.hit);
+    if (hit) *hit = rc ? NULL : r.hit;
+    if (!hit || rc) free(r.hit);
     free(r.overlap);
     free(r.trunk_hit);
     free(r.draft_hit);

@@ -2,14 +2,17 @@
 /* runtime/measure/numbers.c - measurements of a single model: perplexity, speed, logits, drafts.
  * The computations are in the other files of runtime/measure/. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "calib/imatrix.h"
 #include "runtime/measure/numbers.h"
+#include "runtime/measure/internal.h"
 #include "runtime/measure/measurement_cache.h"
 #include "runtime/engine/kv_type.h"
 #include "base/bytes.h"
+#include "base/io.h"
 #include "base/map.h"
 #include "base/out.h"
 #include "base/mem.h"
@@ -212,21 +215,87 @@ static void emit_mtp(struct emit *m, const char *model, const struct eval_args *
     emit_num(m, "tok_per_s", "tokens/s", r->tok_per_s, 1);
 }
 
-int eval_mtp_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
-                 struct emit *m, struct err *e) {
+/* Measures one file; *hit is owned by the caller. */
+static int mtp_of_file(struct work *w, const struct eval_args *a, const char *model,
+                       const char *text, struct eval_mtp *r, double **hit, struct err *e) {
     struct eval_loaded l;
     struct model *dm = NULL;
     struct session *ds = NULL;
     struct ids ids = {0};
-    struct eval_mtp r;
+    *hit = NULL;
     TRY(eval_open_one(w, a, model, a->ctx, &l, e));
     int rc = draft_session(l.s, &dm, &ds, e);
     if (!rc) rc = eval_load_text(l.m, text, &ids, e);
-    if (!rc) rc = eval_mtp(l.s, ds, &ids, a->ctx, a->chunks, &r, e);
-    if (!rc) emit_mtp(m, model, a, &r);
+    if (!rc) rc = eval_mtp(l.s, ds, &ids, a->ctx, a->chunks, r, hit, e);
     ids_release(&ids);
     session_free(ds);
     model_close(dm);
     eval_close_one(&l);
+    return rc;
+}
+
+/* Adds a file's row: acceptance, and its difference from the first file at the same guesses, each
+ * with its 95 % interval. */
+static void emit_mtp_row(struct emit *m, const char *model, const struct eval_mtp *r, double *hit,
+                         const double *base) {
+    static const double z = 1.959964;
+    double diff = 0, sd = 0;
+    emit_row(m);
+    emit_cell_str(m, io_base(model));
+    emit_cell_num(m, r->acceptance, 4);
+    emit_cell_num(m, fmax(0, r->acceptance - z * r->acceptance_stderr), 4);
+    emit_cell_num(m, fmin(1, r->acceptance + z * r->acceptance_stderr), 4);
+    for (int64_t i = 0; base && i < r->n_tokens; i++) hit[i] -= base[i];
+    if (base) eval_mean(hit, r->n_tokens, &diff, &sd);
+    const double cell[] = {diff, diff - z * sd, diff + z * sd};
+    for (int k = 0; k < 3; k++)
+        if (base)
+            emit_cell_num(m, cell[k], 4);
+        else
+            emit_cell_none(m);
+    emit_cell_num(m, r->overlap, 4);
+}
+
+/* Measures several files on the same text. */
+static int mtp_of_files(struct work *w, const struct eval_args *a, const char *const *model,
+                        int n_models, const char *text, struct emit *m, struct err *e) {
+    static const char *const col[][2] = {{"file", "file"},       {"acceptance", "acceptance"},
+                                         {"low", "95 % from"},   {"high", "to"},
+                                         {"diff", "difference"}, {"diff_low", "95 % from"},
+                                         {"diff_high", "to"},    {"overlap", "overlap"}};
+    struct eval_mtp r, first = {0};
+    double *base = NULL;
+    int rc = 0;
+    emit_table(m, "files", "");
+    for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i][0], col[i][1]);
+    for (int i = 0; i < n_models && !rc; i++) {
+        double *hit = NULL;
+        rc = mtp_of_file(w, a, model[i], text, &r, &hit, e);
+        if (!rc && i && r.n_tokens != first.n_tokens)
+            rc = err_set(e, ERR_DATA, "%s and %s split the text into different tokens", model[0],
+                         model[i]);
+        if (!rc) emit_mtp_row(m, model[i], &r, hit, base);
+        if (!i) first = r;
+        if (!i) base = hit;
+        if (i) free(hit);
+    }
+    free(base);
+    if (rc) return rc;
+    emit_i64(m, "n_tokens", "scored tokens", first.n_tokens);
+    emit_i64(m, "n_chunks", "chunks", first.n_chunks);
+    emit_i64(m, "ctx", "ctx", first.ctx);
+    emit_str(m, "kv_type", "kv type", a->kv_type);
+    emit_str(m, "act", "activations", a->act);
+    return 0;
+}
+
+int eval_mtp_run(struct work *w, const struct eval_args *a, const char *const *model, int n_models,
+                 const char *text, struct emit *m, struct err *e) {
+    struct eval_mtp r;
+    double *hit;
+    if (n_models > 1) return mtp_of_files(w, a, model, n_models, text, m, e);
+    const int rc = mtp_of_file(w, a, model[0], text, &r, &hit, e);
+    if (!rc) emit_mtp(m, model[0], a, &r);
+    free(hit);
     return rc;
 }

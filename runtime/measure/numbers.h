@@ -16,8 +16,9 @@ int eval_speed_run(struct work *w, const struct eval_args *a, const char *model,
 int eval_logits_run(struct work *w, const struct eval_args *a, const char *model, struct emit *m,
                     struct err *e);
 /* Measures, on a text file, the share of the MTP (multi-token prediction) block's guesses that the
- * trunk would accept, and fills m. */
-int eval_mtp_run(struct work *w, const struct eval_args *a, const char *model, const char *text,
-                 struct emit *m, struct err *e);
+ * trunk would accept, and fills m. With several models, m has a table of them, with the differences
+ * from the first. */
+int eval_mtp_run(struct work *w, const struct eval_args *a, const char *const *model, int n_models,
+                 const char *text, struct emit *m, struct err *e);
 
 #endif

@@ -32,6 +32,16 @@ grep -q '^llama-server -hf me/Tiny-GGUF:Q8_0.* --spec-type draft-mtp' "$t/out/RE
 run 1 publish --check "$t/out" --json # the model names no license
 grep -q 'draft-\|name-twice' "$t/o" && say "publish --check: $(cat "$t/o")"
 
+# ---- acceptance of each file, as eval mtp measures it ----
+[ "$(grep -c '"acceptance":' "$t/out/results.json")" = 2 ] || say "results: $(cat "$t/out/results.json")"
+run 0 eval mtp "$t/out/Tiny-Q8_0.gguf" "$t/eval.txt" --ctx 64 --chunks 2 --act f32 --kv-type f32 --json
+share=$(number acceptance "$t/o")
+sed -n '/"file": "Tiny-Q8_0.gguf"/,/}/p' "$t/out/results.json" > "$t/q8"
+awk -v a="$share" -v b="$(number acceptance "$t/q8")" 'BEGIN { d = a - b; exit !(d < 1e-4 && d > -1e-4) }' ||
+    say "eval mtp: $share, make: $(number acceptance "$t/q8")"
+grep -q 'Drafts that match .* 60 .*BF16.*Q8_0' "$t/out/README.md" || say "card: $(cat "$t/out/README.md")"
+grep -q 'Drafts that match' "$t/out/report.html" || say "report"
+
 # ---- done once, made again if missing ----
 stamp() { stat -c '%n %Y %i' "$t/out/$draft"; }
 before=$(stamp)

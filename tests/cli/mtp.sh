@@ -28,6 +28,16 @@ for key in acceptance acceptance_stderr overlap overlap_stderr trunk_top1 draft_
     grep -q "\"$key\"" "$t/json" || { echo "no $key"; exit 1; }
 done
 
+# several files: each against the first, with intervals
+"$HONE" quantize "$t/qwen35moe.gguf" -o "$t/q4.gguf" --type Q4_0 > /dev/null 2>&1
+"$HONE" eval mtp "$t/qwen35moe.gguf" "$t/q4.gguf" "$t/qwen35moe.gguf" calib/text/calib.txt --ctx 64 --chunks 2 --csv > "$t/csv"
+"$HONE" eval mtp "$t/q4.gguf" calib/text/calib.txt --ctx 64 --chunks 2 --json > "$t/json"
+[ "$(grep -c gguf "$t/csv")" = 3 ]
+one=$(sed -n 's/.*"acceptance": \([0-9.]*\).*/\1/p' "$t/json")
+awk -F, -v one="$one" '/^qwen35moe/ { if (!n++) first = $2; else if ($5 != 0 || $6 != 0 || $7 != 0) exit 1 }
+    /^q4/ { d = $2 - first - $5; if (d > 2e-4 || d < -2e-4 || $6 > $5 || $7 < $5 || $3 > $2 || $4 < $2 || $2 - one > 1e-4 || one - $2 > 1e-4) exit 1; q = 1 }
+    END { exit !q }' "$t/csv" || { cat "$t/csv" "$t/json"; exit 1; }
+
 "$HONE" convert tests/golden/models/qwen35moe -o "$t/none.gguf" --no-mtp -q > /dev/null 2>&1
 refused 3 "no MTP block" run "$t/none.gguf" -p x --draft mtp
 refused 3 "no MTP block" eval mtp "$t/none.gguf" calib/text/calib.txt

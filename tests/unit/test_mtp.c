@@ -322,7 +322,7 @@ static void test_acceptance(void) {
     struct eval_mtp r;
     CHECK_OK(session_new(&t, m, &o, &e));
     CHECK_OK(draft_session(t, &dm, &s, &e));
-    CHECK_OK(eval_mtp(t, s, &ids, CTX, 0, &r, &e));
+    CHECK_OK(eval_mtp(t, s, &ids, CTX, 0, &r, NULL, &e));
     CHECK_EQ_I64(r.n_tokens, rows);
     CHECK_EQ_I64(r.n_chunks, 2);
     CHECK_CLOSE(r.acceptance, (double)hits / (double)rows, 1e-12);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+/* make/acceptance.c - the step of `hone make` that measures how many drafts of the MTP block each
+ * file accepts, along the evaluation text. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/imatrix.h"
+#include "make/make.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/progress.h"
+#include "runtime/generate/draft.h"
+#include "runtime/measure/eval.h"
+#include "runtime/measure/job.h"
+#include "work/device.h"
+#include "work/open.h"
+
+/* Returns the number of windows to measure; 0: all, because the text is shorter. */
+static int64_t windows(const struct make *mk) {
+    return mk->eval_chunks > 0 ? min_i64(mk->eval_chunks, MAKE_DRAFT_WINDOWS) : MAKE_DRAFT_WINDOWS;
+}
+
+/* Measures one file. */
+static int measure(struct make *mk, const struct made *f, struct eval_mtp *r, struct err *e) {
+    struct model *m = NULL, *block = NULL;
+    struct session *s = NULL, *draft = NULL;
+    struct ids ids = {0};
+    int rc;
+    const struct session_opts o = {.n_ctx = mk->eval_ctx,
+                                   .isa = mk->w->isa,
+                                   .act = ACT_F32,
+                                   .pool = mk->w->pool,
+                                   .device =
+                                       device_share(mk->w, (const char *const[]){f->path}, 1)};
+    TRY_GOTO(out, rc, open_model(mk->w, &m, f->path, e));
+    TRY_GOTO(out, rc, session_new(&s, m, &o, e));
+    TRY_GOTO(out, rc, draft_session(s, &block, &draft, e));
+    for (int i = 0; i < mk->eval.n; i++)
+        TRY_GOTO(out, rc, corpus_load(m, mk->eval.v[i], true, &ids, e));
+    eval_spread_chunks(&ids, mk->eval_ctx, windows(mk));
+    TRY_GOTO(out, rc, eval_mtp(s, draft, &ids, mk->eval_ctx, windows(mk), r, NULL, e));
+out:
+    ids_release(&ids);
+    session_free(draft);
+    model_close(block);
+    session_free(s);
+    model_close(m);
+    return rc;
+}
+
+/* Measures a file, or reuses the recorded result. */
+static int accept_one(struct make *mk, struct made *f, struct err *e) {
+    char *name = xasprintf("drafts-%s", f->is_base ? "base" : f->recipe);
+    struct step s;
+    cJSON *found = NULL;
+    int rc = 0;
+    step_init(&s, &mk->job, name);
+    free(name);
+    step_key(&s, "file", "%s", f->hash);
+    step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, windows(mk));
+    for (int i = 0; i < mk->eval.n && rc == 0; i++) {
+        char hex[33];
+        rc = job_file_hash(&mk->job, mk->eval.v[i], hex, e);
+        step_key(&s, "text", "%s", hex);
+    }
+    if (rc == 0 && !make_reuse(mk, &s, &found)) {
+        struct eval_mtp r;
+        if (make_counts(mk)) mk->extra_missing = true;
+        if (!make_counts(mk)) rc = measure(mk, f, &r, e);
+        if (rc == 0 && !make_counts(mk)) {
+            found = doc_new();
+            doc_put_num(found, "acceptance", r.acceptance);
+            doc_put_num(found, "acceptance_stderr", r.acceptance_stderr);
+            doc_put_i64(found, "n_drafts", r.n_tokens);
+            rc = step_save(&s, NULL, 0, found, e);
+        }
+    }
+    make_keep(&f->drafts, found);
+    step_release(&s);
+    return rc;
+}
+
+int make_acceptance(struct make *mk, struct err *e) {
+    for (int i = 0; i < mk->n_files; i++) {
+        progress_set_item("file", i + 1, mk->n_files);
+        const int rc = accept_one(mk, &mk->file[i], e);
+        if (rc == ERR_SYS) { /* too little memory for two sessions */
+            log_warn("%s; the acceptance of drafts is not measured", e->msg);
+            make_left_out(mk, "acceptance of drafts: %s", e->msg);
+            break;
+        }
+        if (rc) return rc;
+    }
+    progress_set_item(NULL, 0, 0);
+    return 0;
+}
