@@ -35,10 +35,11 @@ static const char *file_of(const struct conv_plan *p, const struct st_tensor *t)
 }
 
 /* Returns the name mtp.layers.N... for a tensor of a layer past the trunk if the config has MTP
- * blocks, because some checkpoints store MTP blocks as additional layers. */
+ * blocks, because some checkpoints store MTP blocks as additional layers, or in the model. */
 static const char *mtp_name(struct arena *a, const struct hparams *h, const char *name) {
-    static const char head[] = "model.layers.";
+    static const char head[] = "model.layers.", in_model[] = "model.mtp.layers.";
     char *end;
+    if (strncmp(name, in_model, sizeof in_model - 1) == 0) return name + strlen("model.");
     if (h->d[HD_MTP] < 1 || strncmp(name, head, sizeof head - 1) != 0) return name;
     const long layer = strtol(name + sizeof head - 1, &end, 10);
     if (*end != '.' || layer < h->d[HD_LAYERS]) return name;
@@ -399,13 +400,10 @@ static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
     }
     if (no_mtp)
         n = 0;
-    else if (n > 1)
-        return err_set(e, ERR_DATA,
-                       "%s has %lld MTP layers, but only one is supported: use --no-mtp to "
-                       "leave them out",
-                       hfdir_path(m->p->dir), (long long)n);
-    else if (n && !said)
+    else if (n && !said && !m->p->arch->keeps_mtp) /* MiMo's config.json has no number */
         log_warn("config.json lists no MTP layer, but its tensors exist: keeping it");
+    else if (n > 1 && m->p->arch->drafts)
+        log_warn("%lld MTP layers are kept, but hone drafts only with the first", (long long)n);
     else if (said && !n && hfdir_said(m->p->dir, "num_nextn_predict_layers|mtp_num_hidden_layers"))
         log_info("config.json lists %lld MTP layer(s), but their tensors are missing: writing none",
                  (long long)said);
@@ -535,11 +533,12 @@ static bool is_drafting(const struct hparams *h, const struct tensor_inst *t) {
 static int bind_all(struct mapping *m, const struct convert_opts *o, struct err *e) {
     struct conv_plan *p = m->p;
     find_mtp(p);
-    const bool unused = p->hp.d[HD_MTP] > 0 && (!p->arch->drafts || p->hp.d[HD_NO_MTP]);
+    const bool kept = (p->arch->drafts || p->arch->keeps_mtp) && !p->hp.d[HD_NO_MTP];
+    const bool unused = p->hp.d[HD_MTP] > 0 && !kept;
     const bool no_mtp = o->no_mtp || unused;
     TRY(map_init(m, e));
     if (unused) log_info("the MTP block is left out, as usual for %s", p->arch->name);
-    if (p->arch->hp) TRY(count_mtp(m, no_mtp, e));
+    if (p->arch->hp) TRY(count_mtp(m, no_mtp || !kept, e));
     if (o->mtp_only && !p->hp.d[HD_MTP])
         return err_set(e, ERR_DATA, "%s has no MTP block that hone can write: leave out --mtp-only",
                        hfdir_path(p->dir));

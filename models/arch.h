@@ -312,6 +312,7 @@ struct arch {
     bool ple_rows;    /* per-layer embeddings are zero-padded to the vocabulary */
     bool layer_sizes; /* read per_layer_config of config.json */
     bool drafts;      /* files may have an MTP block, for drafting one more token (block_mtp.c) */
+    bool keeps_mtp;   /* files may have MTP blocks, which hone converts but does not compute */
     /* Picks the architecture if several share a model class; NULL: only this one. */
     const struct arch *(*which)(const struct hfdir *dir);
     /* Tool call syntaxes in the templates of published models (names of chat/tool_formats.c),

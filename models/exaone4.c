@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/exaone4.c - EXAONE 4 and K-EXAONE. EXAONE 4 has norms only after each half of a block, and
  * per-head norms of queries and keys. The 32B model has a sliding window in three of four layers,
- * and RoPE only in those. */
+ * and RoPE only in those. The MTP blocks of EXAONE 4.5 share a projection; hone does not compute
+ * them, and leaves out K-EXAONE's. */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -10,9 +11,13 @@
 
 static const char *const hf_classes[] = {"Exaone4ForCausalLM", "Exaone4_5_ForConditionalGeneration",
                                          NULL};
-static const char *const skip[] = {"visual.", "=mtp.", NULL};
+static const char *const skip[] = {"visual.", NULL};
 // clang-format off
-static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), HP_ROW_VOCAB_KEY, {.slot = -1}};
+#define NEXTN(gguf, hf) {"blk.%d.nextn." gguf ".weight", "mtp." hf ".weight", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32}
+#define ROWS_NEXTN                                                                                                                  \
+    {"blk.%d.nextn.eh_proj.weight", "mtp.fc.weight", {HD_EMBD, HD_EMBD2}, XF_COPY, 0, ROLE_MTP_PROJ, W_MTP, 0},                     \
+    NEXTN("enorm", "pre_fc_norm_embedding"), NEXTN("hnorm", "pre_fc_norm_hidden"), NEXTN("shared_head_norm", "norm")
+static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), HP_ROW_VOCAB_KEY, HP_ROW_MTP, {.slot = -1}};
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
     ROW_LLAMA3_FREQS,
@@ -21,6 +26,7 @@ static const struct tensor_row tensors[] = {
     ROW_NORM("post_attention_norm", "post_attention_layernorm", XF_COPY),
     ROWS_FFN,
     ROW_NORM("post_ffw_norm", "post_feedforward_layernorm", XF_COPY),
+    ROWS_NEXTN,
     ROW_OUTPUT_NORM(XF_COPY),
     ROW_OUTPUT,
     {.gguf = NULL},
@@ -43,6 +49,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 
 /* ---- K-EXAONE: norms before each half, experts ---- */
 
+static const char *const moe_skip[] = {"visual.", "=mtp.", NULL};
 static const char *const moe_classes[] = {"ExaoneMoeForCausalLM", NULL};
 // clang-format off
 static const struct hp_row moe_hp[] = {
@@ -95,6 +102,7 @@ const struct arch arch_exaone4 = {
     .hp = hp,
     .tensors = tensors,
     .skip = skip,
+    .keeps_mtp = true,
     .derive = derive,
     .from_hf = from_hf,
     .window_period = 4,
@@ -109,7 +117,7 @@ const struct arch arch_exaone_moe = {
     .size_note = "sliding-window and full attention, mixture of experts",
     .hp = moe_hp,
     .tensors = moe_tensors,
-    .skip = skip,
+    .skip = moe_skip,
     .derive = moe_derive,
     .from_hf = moe_from_hf,
     .window_period = 4,

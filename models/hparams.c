@@ -214,11 +214,12 @@ int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf
     return from_gguf(h, a, g, e) ? err_wrap(e, "%s", gguf_path(g)) : 0;
 }
 
-/* Writes a value per layer as an array. */
+/* Writes a value per layer, MTP blocks included, as an array. */
 static void write_list(const struct hparams *h, int slot, const char *key, struct gguf_w *w) {
     int32_t v[HP_MAX_LAYERS];
-    for (int i = 0; i < (int)h->d[HD_LAYERS]; i++) v[i] = (int32_t)hp_dim(h, i, slot);
-    gguf_w_arr(w, key, GV_I32, v, (uint64_t)h->d[HD_LAYERS]);
+    const int n = (int)(h->d[HD_LAYERS] + h->d[HD_MTP]);
+    for (int i = 0; i < n; i++) v[i] = (int32_t)hp_dim(h, i, slot);
+    gguf_w_arr(w, key, GV_I32, v, (uint64_t)n);
 }
 
 void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {

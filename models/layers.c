@@ -194,7 +194,8 @@ int layers_windows_hf(struct hparams *h, const struct json *types, int64_t perio
     int64_t i = 0;
     windows_by_period(h, period);
     if (json_type(types) != JSON_ARR) return 0;
-    for (const struct json *t = json_first(types); t && i < n; t = json_next(t), i++) {
+    for (const struct json *t = json_first(types); t && i < n + h->d[HD_MTP];
+         t = json_next(t), i++) {
         const char *s = json_str(t);
         const bool windowed = s && strcmp(s, "sliding_attention") == 0;
         if (!s || (!windowed && strcmp(s, "full_attention") != 0))
@@ -262,7 +263,7 @@ int layers_windows_gguf(struct hparams *h, const char *arch, const struct gguf *
         (kv->count != (uint64_t)n && kv->count != (uint64_t)(n + h->d[HD_MTP])))
         return err_set(e, ERR_DATA, "%s is not an array with an entry for each of %lld layers", key,
                        (long long)n);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < (int64_t)kv->count; i++)
         *layers_own(h, HD_WINDOW, i) = gguf_kv_i64(kv, (uint64_t)i) ? h->d[HD_WINDOW] : 0;
     return 0;
 }
@@ -271,8 +272,9 @@ void layers_windows_write(const struct hparams *h, const char *arch, struct gguf
     uint8_t v[HP_MAX_LAYERS];
     char key[128];
     pattern_key(key, arch);
-    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) v[i] = h->layer[i].window > 0;
-    gguf_w_arr(w, key, GV_BOOL, v, (uint64_t)h->d[HD_LAYERS]);
+    const int64_t n = h->d[HD_LAYERS] + h->d[HD_MTP];
+    for (int64_t i = 0; i < n; i++) v[i] = h->layer[i].window > 0;
+    gguf_w_arr(w, key, GV_BOOL, v, (uint64_t)n);
 }
 
 void layers_windows_write_period(const struct hparams *h, const char *arch, int64_t usual,

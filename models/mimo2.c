@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* models/mimo2.c - MiMo-V2-Flash, and MiMo-V2.5 with separate q, k and v: sliding-window layers
  * have more key/value heads, sinks and their own RoPE base; values are narrower than keys and
- * scaled; partial RoPE; first layer dense, then experts selected by sigmoid scores with a bias. Its
- * MTP blocks are omitted.
+ * scaled; partial RoPE; first layer dense, then experts selected by sigmoid scores with a bias. The
+ * MTP blocks (three in published checkpoints) are dense layers with a window; hone does not compute
+ * them.
  *
  * hone counts the token itself as part of the window, the published code does not. So the window
  * here is sliding_window_size + 1 (as in transformers). */
@@ -13,7 +14,6 @@
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", NULL};
-static const char *const skip[] = {"=mtp.", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
     HP_ROWS_SIZES_NO_HEAD_DIM, HP_ROW_VOCAB, HP_ROW_FF, HP_ROW_ROT, HP_ROWS_EXPERTS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
@@ -29,17 +29,22 @@ static const struct hp_row hp[] = {
 };
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
-    ROWS_PRE_NORMS(XF_COPY),
+    ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
+    {"blk.%d.ffn_norm.weight", HF_LAYER("post_attention_layernorm.weight") "|" HF_LAYER("pre_mlp_layernorm.weight"), {HD_EMBD}, XF_COPY, 0,
+     ROLE_OTHER, W_ALL, TR_F32},
     ROW_MAT("attn_q", "self_attn.q_proj", HD_ATTN_OUT, HD_EMBD, ROLE_ATTN_Q, W_ATTN, 0),
     ROW_MAT("attn_k", "self_attn.k_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_K, W_ATTN, 0),
     ROW_MAT("attn_v", "self_attn.v_proj", HD_V_OUT, HD_EMBD, ROLE_ATTN_V, W_ATTN, 0),
     ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_O_IN, ROLE_ATTN_OUTPUT, W_ATTN, 0),
-    {"blk.%d.attn_sinks.weight", "model.layers.%d.self_attn.attention_sink_bias", {HD_HEADS}, XF_COPY, 0, ROLE_OTHER, W_WINDOW,
+    {"blk.%d.attn_sinks.weight", HF_LAYER("self_attn.attention_sink_bias"), {HD_HEADS}, XF_COPY, 0, ROLE_OTHER, W_WINDOW,
      TR_F32 | TR_FOUND | TR_IF(HD_SINKS)},
     ROWS_FFN,
     ROWS_EXPERTS,
     ROW_ROUTER_BIAS("mlp.gate.e_score_correction_bias"),
-    ROWS_MTP_LAYER,
+    {"blk.%d.nextn.eh_proj.weight", MTP("eh_proj.weight"), {HD_EMBD, HD_EMBD2}, XF_COPY, 0, ROLE_MTP_PROJ, W_MTP, 0},
+    {"blk.%d.nextn.enorm.weight", MTP("enorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32},
+    {"blk.%d.nextn.hnorm.weight", MTP("hnorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32},
+    {"blk.%d.layer_output_norm.weight", MTP("final_layernorm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32 | TR_OPTIONAL},
     ROW_OUTPUT_NORM(XF_COPY),
     ROW_OUTPUT,
     {.gguf = NULL},
@@ -52,7 +57,16 @@ static int derive(struct hparams *h, struct err *e) {
         return err_set(e, ERR_DATA, "values of %lld numbers are wider than keys of %lld",
                        (long long)h->d[HD_V_DIM], (long long)h->d[HD_HEAD_DIM]);
     TRY(derive_experts(h, e));
-    return layers_fill(h, e);
+    TRY(layers_fill(h, e));
+    const int64_t n = h->d[HD_LAYERS];
+    int64_t like = 0;
+    while (like < n - 1 && !h->layer[like].window) like++;
+    for (int64_t i = n; i < n + h->d[HD_MTP]; i++) {
+        h->layer[i] = h->layer[like];
+        h->layer[i].kv_of = (int)i;
+        h->layer[i].ffn = FFN_DENSE;
+    }
+    return 0;
 }
 
 /* Reads two lists with 0 or 1 per layer: which layers have a window, and which have experts. */
@@ -138,7 +152,7 @@ const struct arch arch_mimo2 = {
     .size_note = "sliding-window and full attention, mixture of experts",
     .hp = hp,
     .tensors = tensors,
-    .skip = skip,
+    .keeps_mtp = true,
     .derive = derive,
     .from_hf = from_hf,
     .window_period = -1,

@@ -2,7 +2,8 @@
 /* models/step35.c - Step 3.5 and 3.7 Flash, the language model: per-head norms of queries and keys,
  * and attention output with a scalar gate per head. Sliding-window layers have more heads and their
  * own RoPE base, and rotate whole heads; the others rotate half of each head. Some layers limit
- * SwiGLU, separately for routed and shared experts. Its MTP blocks are omitted. */
+ * SwiGLU, separately for routed and shared experts. The MTP blocks are dense layers at the end,
+ * each with its own head; hone does not compute them. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@
 
 static const char *const hf_classes[] = {"Step3p5ForCausalLM", "Step3p7ForConditionalGeneration",
                                          NULL};
-static const char *const skip[] = {"=mtp.", "vision_model.", "vit_large_projector.", NULL};
+static const char *const skip[] = {"vision_model.", "vit_large_projector.", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
     {"block_count", "num_hidden_layers", HD_LAYERS, HPF_REQUIRED, 0},
@@ -50,7 +51,14 @@ static const struct tensor_row tensors[] = {
     SHARED("ffn_gate_shexp", "gate_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_GATE),
     SHARED("ffn_up_shexp", "up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP),
     SHARED("ffn_down_shexp", "down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN),
-    ROWS_MTP_LAYER,
+    {"blk.%d.nextn.eh_proj.weight", MTP("eh_proj.weight"), {HD_EMBD, HD_EMBD2}, XF_COPY, 0, ROLE_MTP_PROJ, W_MTP, 0},
+    {"blk.%d.nextn.embed_tokens.weight", MTP("embed_tokens.weight"), {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_MTP, TR_OPTIONAL},
+    {"blk.%d.nextn.enorm.weight", MTP("enorm.weight"), {HD_EMBD}, XF_ADD1, 0, ROLE_OTHER, W_MTP, TR_F32},
+    {"blk.%d.nextn.hnorm.weight", MTP("hnorm.weight"), {HD_EMBD}, XF_ADD1, 0, ROLE_OTHER, W_MTP, TR_F32},
+    {"blk.%d.nextn.shared_head_head.weight", MTP("transformer.shared_head.output.weight") "|" MTP("shared_head.head.weight"),
+     {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_OUTPUT, W_MTP, TR_OPTIONAL},
+    {"blk.%d.nextn.shared_head_norm.weight", MTP("transformer.shared_head.norm.weight") "|" MTP("shared_head.norm.weight"),
+     {HD_EMBD}, XF_ADD1, 0, ROLE_OTHER, W_MTP, TR_F32 | TR_OPTIONAL},
     ROW_OUTPUT_NORM(XF_ADD1),
     ROW_OUTPUT,
     {.gguf = NULL},
@@ -61,8 +69,10 @@ static const struct tensor_row tensors[] = {
 static int derive(struct hparams *h, struct err *e) {
     TRY(derive_experts(h, e));
     TRY(layers_fill(h, e));
-    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
+    for (int64_t i = 0; i < h->d[HD_LAYERS] + h->d[HD_MTP]; i++) {
         if (!h->layer[i].window) h->layer[i].n_rot = h->d[HD_ROT] / 2;
+        if (i >= h->d[HD_LAYERS]) h->layer[i].ffn = FFN_DENSE;
+    }
     return 0;
 }
 
@@ -138,7 +148,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     (void)json_i64(hfdir_hparam(dir, "num_sliding_attention_heads"), &heads);
     if (heads < 1 || heads > 1 << 20)
         return err_set(e, ERR_DATA, "layers with a window have %lld heads", (long long)heads);
-    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
+    for (int64_t i = 0; i < h->d[HD_LAYERS] + h->d[HD_MTP]; i++) {
         struct layer_hp *l = &h->layer[i];
         *layers_own(h, HD_HEADS, i) = l->window ? heads : h->d[HD_HEADS];
         l->limit_exp = (float)entry_of_layer(hfdir_hparam(dir, "swiglu_limits"), i, 0);
@@ -175,12 +185,13 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
 /* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     float exp[HP_MAX_LAYERS], other[HP_MAX_LAYERS];
-    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
+    const int64_t n = h->d[HD_LAYERS] + h->d[HD_MTP];
+    for (int64_t i = 0; i < n; i++) {
         exp[i] = h->layer[i].limit_exp;
         other[i] = h->layer[i].limit;
     }
-    gguf_w_arr(w, CLAMP_EXP, GV_F32, exp, (uint64_t)h->d[HD_LAYERS]);
-    gguf_w_arr(w, CLAMP, GV_F32, other, (uint64_t)h->d[HD_LAYERS]);
+    gguf_w_arr(w, CLAMP_EXP, GV_F32, exp, (uint64_t)n);
+    gguf_w_arr(w, CLAMP, GV_F32, other, (uint64_t)n);
 }
 
 static const struct decoder_spec decoder = {
@@ -200,6 +211,7 @@ const struct arch arch_step35 = {
     .hp = hp,
     .tensors = tensors,
     .skip = skip,
+    .keeps_mtp = true,
     .derive = derive,
     .from_hf = from_hf,
     .read_keys = read_keys,
