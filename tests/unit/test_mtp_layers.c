@@ -169,6 +169,10 @@ static void test_layers(void) {
         CHECK_EQ_I64(r.n_mtp_tensors, n);
         const int64_t whole = gguf_n_tensors(g);
         gguf_close(g);
+        struct model *opened = NULL; /* the trunk runs without the blocks */
+        CHECK_OK(model_open(&opened, out, &e));
+        if (opened) CHECK_EQ_I64(opened->hp.d[HD_MTP], m->n_mtp);
+        model_close(opened);
         o.no_mtp = true; /* the same file without the blocks */
         CHECK_OK(convert_run(&o, &r, &e));
         CHECK_EQ_I64(r.n_tensors, whole - n);
