@@ -21,14 +21,33 @@
 
 enum { MAX_NOTE = 4 << 20 };
 
+/* Sets hex to the hash of a GGUF file's header. Returns false if the file is missing or is no GGUF
+ * file. */
+static bool header_of(const char *path, char hex[33]) {
+    struct gguf *g;
+    struct err ignored;
+    uint64_t n;
+    if (!io_exists(path) || gguf_open(&g, path, 0, &ignored)) return false;
+    const uint8_t *raw = gguf_shard_header(g, 0, &n);
+    hash_xxh128_hex(hex, raw, n);
+    gguf_close(g);
+    return true;
+}
+static bool has_header(const char *path, const char *want) {
+    char hex[33];
+    return header_of(path, hex) && strcmp(hex, want) == 0;
+}
+
 int consumed_write(const struct consume *c, struct err *e) {
     struct buf b = {0};
     char *path = io_join(hfdir_path(c->p->dir), CONSUMED_NOTE);
+    char hex[33] = "";
     int n = 0;
+    (void)header_of(c->o->out, hex); /* just written */
     buf_fmt(&b,
             "The weights of this folder were converted by `hone convert --consume` and deleted.\n"
             "out: %s\nheader: %s\n",
-            io_base(c->o->out), c->key);
+            io_base(c->o->out), hex);
     for (int f = 0; f < c->n_files; f++) {
         if (c->last[f] == c->p->n_items) continue;
         const char *name = io_base(st_path(hfdir_file(c->p->dir, f)));
@@ -46,19 +65,6 @@ int consumed_write(const struct consume *c, struct err *e) {
 static bool is_shard(const char *name) {
     return *name != '.' && !strchr(name, '/') && !strchr(name, '\\') &&
            str_ends(name, ".safetensors");
-}
-
-/* Returns whether the file is a GGUF with this header. */
-static bool has_header(const char *path, const char *want) {
-    struct gguf *g;
-    struct err ignored;
-    char hex[33];
-    uint64_t n;
-    if (!io_exists(path) || gguf_open(&g, path, 0, &ignored)) return false;
-    const uint8_t *raw = gguf_shard_header(g, 0, &n);
-    hash_xxh128_hex(hex, raw, n);
-    gguf_close(g);
-    return strcmp(hex, want) == 0;
 }
 
 /* Describes the finished file in the report. */

@@ -14,12 +14,14 @@
 #include "jobs/quantize_job.h"
 #include "work/open.h"
 #include "text/size.h"
+#include "base/buf.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
 #include "models/fit.h"
+#include "quantize/exact.h"
 #include "runtime/engine/kv_type.h"
 #include "text/textfile.h"
 
@@ -265,6 +267,20 @@ static int judge_all(struct set *s, struct emit *m, struct err *e) {
 
 /* ---- the table, and the run ------------------------------------------------------------------ */
 
+/* Appends which tensors output i holds without loss. Nothing for an output of several files. */
+static void exact_text(const struct set *s, int i, struct buf *out) {
+    struct gguf *base, *file;
+    struct err ignored;
+    int64_t n[QT_COUNT];
+    if (s->q->dry_run || s->q->split_max || gguf_open(&base, s->q->in, 0, &ignored)) return;
+    if (!gguf_open(&file, s->out[i], 0, &ignored)) {
+        exact_count(base, file, n);
+        exact_words(n, out);
+        gguf_close(file);
+    }
+    gguf_close(base);
+}
+
 static void emit_mixes(const struct set *s, struct emit *m) {
     emit_table(m, "mixes", "");
     emit_col(m, "output", "output");
@@ -279,6 +295,7 @@ static void emit_mixes(const struct set *s, struct emit *m) {
     emit_col(m, "ms_per_token", "ms per token");
     emit_col(m, "price_kld_per_ms", NULL);
     emit_col(m, "vram_bytes", s->b->vram ? "VRAM bytes" : NULL);
+    emit_col(m, "exact", "without loss");
     emit_col(m, "plan", NULL);
     for (int i = 0; i < s->n; i++) {
         const struct mix_report *r = &s->job[i].m;
@@ -295,6 +312,10 @@ static void emit_mixes(const struct set *s, struct emit *m) {
         emit_cell_num(m, ms_of(s->b, r->decode_bytes), 4);
         emit_cell_num(m, r->price * r->decode_bytes / ms_of(s->b, r->decode_bytes), 6);
         emit_cell_i64(m, (int64_t)r->vram_bytes);
+        struct buf exact = {0};
+        exact_text(s, i, &exact);
+        emit_cell_str(m, exact.data ? exact.data : "");
+        buf_release(&exact);
         emit_cell_str(m, r->plan ? r->plan : "");
     }
 }
@@ -335,9 +356,9 @@ static int run_set(struct set *s, struct emit *m, struct err *e) {
         s->opts[i] = s->job[i].o;
         s->opts[i].want_rows = true;
     }
+    TRY(make_files(s, e));
     emit_mixes(s, m);
     if (s->b->front) TRY(emit_front(s, m, e));
-    TRY(make_files(s, e));
     for (int i = 0; i < s->n; i++) quantize_warn(s->q->imatrix, &s->r[i]);
     if (s->b->gate.n) TRY(judge_all(s, m, e));
     struct err why;

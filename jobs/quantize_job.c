@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "base/mem.h"
 #include "base/ranks.h"
+#include "quantize/exact.h"
 #include "quantize/feedback.h"
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
@@ -152,13 +153,10 @@ static void emit_types(struct emit *m, const struct quantize_report *r) {
     }
 }
 
-/* Emits how many tensors are stored without loss: "4 in Q4_0, 1 in MXFP4". */
+/* Emits how many tensors are stored without loss. */
 static void emit_exact(struct emit *m, const struct quantize_report *r) {
     struct buf b = {0};
-    for (int t = 0; t < QT_COUNT; t++)
-        if (r->n_exact[t])
-            buf_fmt(&b, "%s%lld in %s", b.len ? ", " : "", (long long)r->n_exact[t],
-                    qtype_name((enum qtype)t));
+    exact_words(r->n_exact, &b);
     if (b.len) emit_str(m, "exact", "stored without loss", b.data);
     buf_release(&b);
 }

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/num.h"
 #include "models/arch.h"
+#include "quantize/exact.h"
 #include "report/result.h"
 
 enum { MAX_RESULTS = 256 << 20 };
@@ -60,11 +61,28 @@ int make_checksum(struct make *mk, const char *path, const char *hash, char hex[
     return rc;
 }
 
+/* Notes which tensors a file holds without loss (quantization-aware training, int4, FP4). Copies of
+ * Q8_0 blocks in the base are no news. */
+static void note_exact(struct make *mk, const struct made *f, const struct gguf *g) {
+    struct gguf *base;
+    struct err ignored;
+    int64_t n[QT_COUNT];
+    struct buf text = {0};
+    if (gguf_open(&base, mk->file[0].path, 0, &ignored)) return;
+    exact_count(base, g, n);
+    if (mk->base.q8) n[QT_Q8_0] = 0;
+    exact_words(n, &text);
+    if (text.len) make_note(mk, "%s stores without loss: %s.", f->file, text.data);
+    buf_release(&text);
+    gguf_close(base);
+}
+
 /* Opens a finished file like any other GGUF file, to get its actual size and bits per weight. */
-static int describe_file(struct made *f, int64_t *n_params, struct requant *base, struct err *e) {
+static int describe_file(struct make *mk, struct made *f, int64_t *n_params, struct err *e) {
     struct gguf *g = NULL;
     TRY(gguf_open(&g, f->path, 0, e));
-    if (f->is_base) requant_look(g, base);
+    if (f->is_base) requant_look(g, &mk->base);
+    if (!f->is_base) note_exact(mk, f, g);
     *n_params = 0;
     uint64_t bytes = 0;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
@@ -281,7 +299,7 @@ int make_report(struct make *mk, struct err *e) {
     if (make_counts(mk)) return 0;
     log_info("writing the report");
     for (int i = 0; i < mk->n_files; i++) {
-        TRY(describe_file(&mk->file[i], &n_params, &mk->base, e));
+        TRY(describe_file(mk, &mk->file[i], &n_params, e));
         if (i == 0) base_params = n_params;
         TRY(make_checksum(mk, mk->file[i].path, mk->file[i].hash, mk->file[i].sha256, e));
     }

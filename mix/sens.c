@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* mix/sens.c - groups of tensors that share a type, floors, predicted losses. Pure functions of
- * names, shapes and numbers; no tensor data are read.
+/* mix/sens.c - groups of tensors that share a type, floors, predicted losses. Of the tensors'
+ * data, only a few rows are read, to find types that hold them without loss.
  *
  * The loss of group g in type k is c = S(e) * e, with e the encoder's relative error and S the
  * measured ratio of divergence to error. S is interpolated in log e between probes of the group, or
  * by depth between probes of its role in other layers. If there are no probes, S is a prior that
  * depends on the role. */
 #include "mix/sens.h"
+
+#include "quantize/exact.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -90,6 +92,14 @@ void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
     for (int t = 0; t < QT_COUNT; t++) can[t] = fits[t] && enc_find((enum qtype)t);
 }
 
+/* Adds the types that hold the tensor's weights without loss: they cost only bytes. */
+static void add_exact(const struct gguf_tensor *t, bool can[QT_COUNT]) {
+    for (int k = 0; k < QT_COUNT; k++)
+        if (qtype_info(k) && (qtype_info(k)->flags & QF_EXACT) && exact_offers(t, (enum qtype)k))
+            can[k] = true;
+    if (qtype_info(t->type)->flags & QF_RELEASED) can[t->type] = true;
+}
+
 /* Returns whether any type is possible in both a and b. */
 static bool any_common(const bool a[QT_COUNT], const bool b[QT_COUNT]) {
     bool any = false;
@@ -158,6 +168,7 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
             sens_candidates(&it[i], can);
             for (int t = 0; t < QT_COUNT; t++)
                 can[t] = can[t] && recipe_allows(&s->model, &it[i], (enum qtype)t);
+            add_exact(gguf_tensor_at(g, i), can);
             add_item(group_for(s, &it[i], can), &it[i], can, i);
         } else {
             s->kept_bytes += bytes;

@@ -16,6 +16,9 @@
 #include "mix/sens.h"
 
 enum { MIN_ROWS = 64, MIN_ROWS_MAT = 8, PERCENT = 2, TAU = 256 };
+/* Relative squared error of weights that were rounded to bf16 when they were stored: at most 2^-18.
+ */
+static const double ROUNDING = 4e-6;
 static const int64_t BATCH = 4 << 20; /* weights encoded at a time */
 
 struct sampler {
@@ -187,7 +190,8 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
         if (!en) g->can[k] = g->can[k] && !recipe_needs_imatrix(NULL, &it);
         if (!g->can[k]) continue;
         rc = errors_in(&s, it.type, from, e);
-        const double rel = signal > 0 ? total(&s, en) / signal : 0;
+        double rel = signal > 0 ? total(&s, en) / signal : 0;
+        if ((qtype_info(k)->flags & QF_EXACT) && rel <= ROUNDING) rel = 0; /* exact.h */
         g->err[k] = fmax(g->err[k], 0) + rel / g->n_items;
     }
     free(s.sum);

@@ -39,7 +39,8 @@ static void list_options(struct table *t, int i, double price) {
         for (int k = 0; k < QT_COUNT; k++) {
             if (!g->can[k] || g->err[k] < 0) continue;
             if (pass < 1 && t->ask->avoid[k]) continue;
-            if (pass < 2 && t->ask->floors && !sens_allowed(s, i, (enum qtype)k, t->ask->budget))
+            if (pass < 2 && t->ask->floors && g->err[k] > 0 &&
+                !sens_allowed(s, i, (enum qtype)k, t->ask->budget))
                 continue;
             t->type[i * QT_COUNT + mg->n_opts] = (enum qtype)k;
             t->opt[i * QT_COUNT + mg->n_opts++] =

@@ -261,6 +261,73 @@ bool exact_seems(const struct gguf_tensor *t, enum qtype to) {
     return scan(t, to, false, NULL);
 }
 
+bool exact_offers(const struct gguf_tensor *t, enum qtype to) {
+    const int64_t rows = t->ne[1] * t->ne[2] * t->ne[3], at[] = {0, rows / 2, rows - 1};
+    const uint64_t bytes = qtype_row_bytes(t->type, t->ne[0]);
+    bool zero = true;
+    for (size_t i = 0; i < COUNT_OF(at) && zero; i++)
+        for (uint64_t k = 0; k < bytes && zero; k++)
+            zero = t->data[(uint64_t)at[i] * bytes + k] == 0;
+    return !zero && scan(t, to, false, NULL);
+}
+
+/* Returns whether a row of `t` decodes to the row of `base`, rounded to base's type. x: two rows.
+ */
+static bool same_row(const struct gguf_tensor *base, const struct gguf_tensor *t,
+                     const struct kern *ref, struct form f, int64_t row, float *x) {
+    const int64_t n = t->ne[0];
+    ref->op[base->type].decode(base->data + (uint64_t)row * qtype_row_bytes(base->type, n), x, n);
+    ref->op[t->type].decode(t->data + (uint64_t)row * qtype_row_bytes(t->type, n), x + n, n);
+    for (int64_t i = 0; i < n; i++)
+        if (round_to(f, (double)x[n + i]) != (double)x[i]) return false;
+    return true;
+}
+
+/* Returns whether t, of a quantized type, holds base's weights without loss. */
+static bool holds(const struct gguf_tensor *base, const struct gguf_tensor *t,
+                  const struct kern *ref) {
+    const int64_t n = t->ne[0], rows = t->ne[1] * t->ne[2] * t->ne[3],
+                  some[] = {0, rows / 2, rows - 1};
+    struct form f;
+    bool same = base->ne[0] == n && base->ne[1] == t->ne[1] && base->ne[2] == t->ne[2] &&
+                base->ne[3] == t->ne[3];
+    if (!same || (base->type == t->type && base->n_bytes != t->n_bytes)) return false;
+    if (base->type == t->type) return memcmp(base->data, t->data, t->n_bytes) == 0;
+    if (!form_of(base->type, &f) || !ref->op[t->type].decode) return false;
+    float *x = xcalloc((size_t)n, 2 * sizeof *x);
+    for (size_t i = 0; i < COUNT_OF(some) && same; i++)
+        same = same_row(base, t, ref, f, some[i], x);
+    for (int64_t i = 0; i < rows && same; i++) same = same_row(base, t, ref, f, i, x);
+    free(x);
+    return same;
+}
+
+void exact_count(const struct gguf *base, const struct gguf *file, int64_t n[QT_COUNT]) {
+    struct kern *ref = xcalloc(1, sizeof *ref);
+    kern_init(ref, KERN_REF);
+    memset(n, 0, QT_COUNT * sizeof *n);
+    for (int64_t i = 0; i < gguf_n_tensors(file); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(file, i), *b = gguf_find_tensor(base, t->name);
+        const unsigned flags = qtype_info(t->type)->flags;
+        if (!b || !(flags & (QF_EXACT | QF_RELEASED))) continue;
+        n[t->type] += holds(b, t, ref);
+        gguf_drop(base, b);
+        gguf_drop(file, t);
+    }
+    free(ref);
+}
+
+void exact_words(const int64_t n[QT_COUNT], struct buf *out) {
+    bool any = false;
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!n[t]) continue;
+        const char *what = any ? "" : n[t] == 1 ? " tensor" : " tensors";
+        buf_fmt(out, "%s%lld%s in %s", any ? ", " : "", (long long)n[t], what,
+                qtype_name((enum qtype)t));
+        any = true;
+    }
+}
+
 bool exact_in(const struct gguf_tensor *t, enum qtype to, struct pool *pool) {
     return scan(t, to, true, pool);
 }

@@ -8,6 +8,7 @@
 #ifndef HONE_QUANTIZE_EXACT_H
 #define HONE_QUANTIZE_EXACT_H
 
+#include "base/buf.h"
 #include "base/pool.h"
 #include "containers/gguf.h"
 
@@ -17,6 +18,13 @@ bool exact_row(enum qtype to, enum qtype from, const float *x, int64_t n, uint8_
 /* Returns whether some rows of a float tensor are exact in `to`; ordinary weights fail within a
  * block. */
 bool exact_seems(const struct gguf_tensor *t, enum qtype to);
+/* Like exact_seems, but false if those rows are zero: they show nothing. */
+bool exact_offers(const struct gguf_tensor *t, enum qtype to);
+/* Counts by type the tensors of `file`, quantized from `base`, that hold base's weights without
+ * loss: in the same blocks, or as exact_in. Reads such tensors whole, others for some rows. */
+void exact_count(const struct gguf *base, const struct gguf *file, int64_t n[QT_COUNT]);
+/* Appends "4 tensors in Q4_0, 1 in MXFP4"; nothing if all numbers are 0. */
+void exact_words(const int64_t n[QT_COUNT], struct buf *out);
 /* Returns whether all rows of a float tensor are exact in `to`. Reads the tensor as far as it
  * is. */
 bool exact_in(const struct gguf_tensor *t, enum qtype to, struct pool *pool);

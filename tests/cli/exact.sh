@@ -21,7 +21,7 @@ exact q6 MXFP4; [ "$n" = 1 ] || fail "Q6_K: $n of MXFP4"
 exact q6 Q6_K; [ "$n" = 6 ] || fail "Q6_K: $n of Q6_K"
 "$HONE" quantize $src -o "$t/q8.gguf" --recipe Q8_0 > "$t/out" 2> "$t/err" || fail "Q8_0"
 grep -q '2 tensors are exact in Q8_0' "$t/err" || fail "Q8_0: not said"
-grep -q '4 in Q4_0' "$t/out" || fail "Q8_0: not reported"
+grep -q '4 tensors in Q4_0, 2 in Q8_0, 1 in MXFP4' "$t/out" || fail "Q8_0: not reported"
 # decoded weights differ from the source by its own rounding at most: half a step of bf16 (2^-9) or f16 (2^-12) of their size, of f32 not at all
 "$HONE" diff $src "$t/q8.gguf" --tensors --error > "$t/diff" 2> "$t/err" || [ $? = 1 ] || fail "diff"
 awk '/^blk.0/ { n++; most = $3 == "F32" || $4 == "MXFP4" ? 0 : $3 == "F16" ? 2 ^ -12 : 2 ^ -9; if ($NF > most) bad = 1 } END { exit n != 7 || bad }' "$t/diff" ||
@@ -32,6 +32,9 @@ grep -q 'exact in' "$t/err" && fail "Q3_K_S: smaller types than the exact ones w
 grep -q 'exact in' "$t/err" && fail "conventional: other types than llama.cpp's"
 "$HONE" quantize $src -o "$t/own.gguf" --recipe Q8_0 --tensor attn_q=q5_k > "$t/out" 2> "$t/err" || fail "--tensor"
 [ "$(types "$t/own.gguf" | grep -c 'attn_q.weight.*Q5_K')" = 2 ] || fail "--tensor does not win"
+# mixes: the exact types cost no divergence, so they are taken if there is room for them; gate and up have the same type
+"$HONE" quantize $src -o "$t/mix.gguf" --budget 40K --json > "$t/out" 2> "$t/err" || fail "--budget"
+grep -q '"exact": "4 tensors in Q4_0, 3 in Q8_0"' "$t/out" || fail "--budget: $(grep exact "$t/out")"
 "$HONE" replay "$t/q6.gguf" --source $src > "$t/out" 2> "$t/err" || fail "replay"
 "$HONE" quantize $src -o "$t/one.gguf" --recipe Q6_K --threads 1 -q > /dev/null || fail "one thread"
 cmp "$t/q6.gguf" "$t/one.gguf" || fail "other bytes with one thread"

@@ -496,7 +496,8 @@ static bool same_files(const char *a, const char *b) {
  * byte-identical, so every code, scale and state is in its place. Both must continue with the same
  * results, and a second session on the device with the same bits as the first. */
 static void files(const struct model *m, const char *name, enum qtype kv, int64_t n) {
-    const struct session_opts cpu = {.n_ctx = CTX, .isa = kern_isa_best(), .kv_type = kv},
+    const struct kv_type *t = kv_type_norot(kv_type_of(kv)); /* as on CUDA */
+    const struct session_opts cpu = {.n_ctx = CTX, .isa = kern_isa_best(), .kv_k = t, .kv_v = t},
                               there = {.n_ctx = CTX, .kv_type = kv, .device = cuda};
     struct session *s[3] = {NULL, NULL, NULL};
     struct err e = {0};
