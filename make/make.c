@@ -326,6 +326,7 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
                     struct buf *after, struct err *e) {
     struct work *w = mk->w;
     TRY(make_pre_recall(mk, out, e));
+    TRY(make_consume(mk, out, e));
     TRY(make_ask(mk, recipes, e));
     /* A step that does not fit on the device must fall back to the CPU. */
     if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO;

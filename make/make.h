@@ -52,6 +52,7 @@ struct make {
     double seconds;       /* --time, for the whole job; 0: no limit */
     double t0;            /* start of the job */
     bool plain, dry_run;
+    bool consume;          /* --consume: delete the source's shards once they are converted */
     struct speeds speeds;  /* of this machine; product 0: not known yet */
     double busy;           /* share of processor time that other processes take */
     struct rates rates;    /* forecast rates of this machine for this model */
@@ -307,6 +308,9 @@ extern const struct make make_usual; /* defaults */
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
              struct buf *after, struct err *e);
 
+/* With --consume: converts the source folder, deleting its shards, and makes the GGUF file the
+ * source (consume.c). */
+int make_consume(struct make *mk, const char *out, struct err *e);
 /* Checks SRC before any work (check.c): a GGUF file must have a known architecture and tokenizer; a
  * folder must be convertible. */
 int make_check_source(const char *src, const char *pre, struct err *e);

@@ -126,4 +126,20 @@ consume --consume-links || fail "links"
 grep -q 'deleted together' "$t/err" || fail "links: not said"
 cmp "$t/want.gguf" "$t/m.gguf" || fail "links: other bytes"
 [ "$(shards "$t/now")" = 0 ] && [ "$(shards "$t/whole")" = 0 ] || fail "links: shards are left"
+# make --consume: the job continues with SRC/NAME.gguf; the same command again has nothing to do
+rm -rf "$t/now"
+mkdir "$t/now"
+for f in $src/*.json $src/*.jinja $src/model-*; do [ ! -e "$f" ] || cp "$f" "$t/now/"; done
+job() {
+    "$HONE" make "$t/now" -o "$t/made" --consume --plain --recipe Q8_0 --calib $src/self_calib.txt --calib-chunks 1 --eval $src/self_eval.txt \
+        --ctx 128 --chunks 2 --pp 8 --tg 2 --reps 1 --tools none "$@" > "$t/o" 2> "$t/err"
+}
+job --dry-run || fail "make --dry-run"
+[ "$(shards "$t/now")" = 2 ] || fail "make --dry-run deleted a shard"
+job || fail "make"
+[ "$(shards "$t/now")" = 0 ] && [ -e "$t/now/now.gguf" ] && [ -e "$t/made/now-Q8_0.gguf" ] || fail "make: $(ls "$t/now" "$t/made")"
+job || fail "make again"
+grep -q 'complete already' "$t/err" || fail "make again: converts"
+"$HONE" make "$t/now/now.gguf" -o "$t/made2" --consume > /dev/null 2> "$t/err" && fail "make --consume of a file"
+grep -q 'is not a model folder' "$t/err" || fail "make --consume of a file: another message"
 echo "consumed: the same bytes, also after $killed kills; shards go when their tensors are on disk"
