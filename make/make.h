@@ -308,8 +308,8 @@ extern const struct make make_usual; /* defaults */
 int make_run(struct make *mk, const char *recipes, const char *out, struct emit *m,
              struct buf *after, struct err *e);
 
-/* With --consume: converts the source folder, deleting its shards, and makes the GGUF file the
- * source (consume.c). */
+/* Converts the source folder if --consume was given, deleting its shards, and makes the GGUF file
+ * the source (consume.c). */
 int make_consume(struct make *mk, const char *out, struct err *e);
 /* Checks SRC before any work (check.c): a GGUF file must have a known architecture and tokenizer; a
  * folder must be convertible. */

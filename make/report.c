@@ -70,7 +70,8 @@ static void note_exact(struct make *mk, const struct made *f, const struct gguf 
     struct buf text = {0};
     if (gguf_open(&base, mk->file[0].path, 0, &ignored)) return;
     exact_count(base, g, n);
-    if (mk->base.q8) n[QT_Q8_0] = 0;
+    for (int t = 0; t < QT_COUNT && mk->base.q8; t++)
+        if (qtype_info(t) && (qtype_info(t)->flags & QF_CONVERT)) n[t] = 0;
     exact_words(n, &text);
     if (text.len) make_note(mk, "%s stores without loss: %s.", f->file, text.data);
     buf_release(&text);
