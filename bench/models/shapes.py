@@ -7,8 +7,8 @@
 An image of 64 x 64 pixels has up to one object in each quarter: a shape in a color, or a digit. Questions ask for colors, shapes,
 digits, counts and positions, and for a description. The same questions are also asked about scenes described in words, so that
 the language model is trained with and without the tower. OUT_FOLDER gets a checkpoint in the published layout, train.json with
-the loss, images/ with eval.jsonl (questions about images for `hone eval vision`), text.jsonl (conversations for `hone eval kld`)
-and calib.txt (conversations for `hone imatrix`). Needs torch, transformers, tokenizers, Pillow.
+the loss, images/ with eval.jsonl and text.jsonl (questions about images and about scenes in words, for `hone eval vision`) and
+calib.jsonl (conversations for `hone imatrix`). Needs torch, transformers, tokenizers, Pillow.
 """
 import argparse
 import copy
@@ -25,7 +25,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 SIDE, PATCH, MERGE, VOCAB = 64, 8, 2, 512
-N_SEEN, N_TOLD = 16, 4  # scenes of a step: images, and in words
+N_SEEN, N_TOLD = 8, 2  # scenes of a step: images, and in words
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
 COLORS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (50, 80, 220), "yellow": (235, 215, 50), "purple": (150, 60, 190),
           "orange": (240, 140, 30), "white": (245, 245, 245), "pink": (245, 150, 190)}
@@ -41,9 +41,9 @@ TEMPLATE = ("{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.
 # ---- scenes ----
 
 def scene(rng):
-    """Up to four objects: {place: (color, kind)}. No two are equal."""
+    """One to four objects, often one: {place: (color, kind)}. No two are equal."""
     out = {}
-    for place in sorted(rng.sample(range(4), rng.choice([1, 2, 2, 3, 3, 4]))):
+    for place in sorted(rng.sample(range(4), rng.choice([1, 1, 1, 1, 1, 2, 2, 2, 3, 4]))):
         while True:
             thing = (rng.choice(list(COLORS)), rng.choice(SHAPES) if rng.random() < 0.7 else str(rng.randrange(10)))
             if thing not in out.values():
@@ -173,18 +173,19 @@ def pixels(images):
 
 
 def batch(coder, rng, n_seen, n_told):
-    rows, images = [], []
+    rows, images, scenes, describe = [], [], [], rng.random() < 0.35  # descriptions are longer: not in one batch with short answers
     for k in range(n_seen + n_told):
         things = scene(rng)
-        asked = questions(things, rng, 1)
-        rows.append(coder.conversation(things, asked if rng.random() < 0.4 else [rng.choice(asked)], k < n_seen))
+        asked = [q for q in questions(things, rng, 1) if q[0].startswith("Describe") == describe]
+        rows.append(coder.conversation(things, asked, k < n_seen))
         if k < n_seen:
             images.append(draw(things, rng))
+            scenes.append(things)
     longest, pad = max(len(r[0]) for r in rows), coder.id["<|endoftext|>"]
     ids = torch.tensor([r[0] + [pad] * (longest - len(r[0])) for r in rows])
     weight = torch.tensor([r[1] + [0] * (longest - len(r[1])) for r in rows])
     grid = torch.tensor([[1, SIDE // PATCH, SIDE // PATCH]] * n_seen)
-    return ids, weight, pixels(images), grid
+    return ids, weight, pixels(images), grid, scenes
 
 
 # ---- the model ----
@@ -240,6 +241,49 @@ def train_tower(model, rng, rate, seconds):
     return step
 
 
+def words_loss(model, coder, seen, scenes):
+    """Draws the tokens of a quarter to the embeddings of its words, so that an image is like a text to the language model."""
+    g = SIDE // PATCH // MERGE
+    seen = seen.view(len(scenes), 2, g // 2, 2, g // 2, 256).permute(0, 1, 3, 2, 4, 5).reshape(len(scenes) * 4, -1, 256)
+    pairs = [coder.text(f"a {s[p][0]} {s[p][1]}")[1:] if p in s else coder.text("is nothing")[1:] * 2 for s in scenes for p in range(4)]
+    words = torch.nn.functional.normalize(model.model.language_model.embed_tokens.weight.detach(), dim=-1)
+    said = (20 * torch.nn.functional.normalize(seen, dim=-1) @ words.T).log_softmax(-1)
+    want = torch.tensor([[p[0], p[-1]] for p in pairs])[:, None].expand(-1, seen.shape[1], -1)
+    length = model.model.language_model.embed_tokens.weight.detach().norm(dim=-1).mean()
+    return -said.gather(2, want).mean() + 0.1 * (seen.norm(dim=-1) / length - 1).pow(2).mean()
+
+
+def train_words(model, coder, rng, rate, seconds):
+    """Teaches the tower the words of the language model."""
+    params = list(model.model.visual.parameters())
+    opt, start, step, last = torch.optim.AdamW(params, lr=rate, betas=(0.9, 0.98)), time.time(), 0, []
+    while time.time() - start < seconds:
+        scenes = [scene(rng) for _ in range(32)]
+        px = pixels([draw(s, rng) for s in scenes])
+        seen = model.model.visual(px, grid_thw=torch.tensor([[1, SIDE // PATCH, SIDE // PATCH]] * 32)).pooler_output
+        loss = words_loss(model, coder, seen, scenes)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(params, 1.0)
+        opt.step()
+        opt.zero_grad(set_to_none=True)
+        step += 1
+        last.append(float(loss))
+        if step % 50 == 0:
+            print(step, f"{(time.time() - start) / 60:.1f} min", f"words: loss {np.mean(last[-50:]):.3f}", flush=True)
+    return step
+
+
+def shrink(model, rng):
+    """Centers the tower's embeddings and gives them the length of the language model's."""
+    px = pixels([draw(scene(rng), rng) for _ in range(64)])
+    last = model.model.visual.merger.linear_fc2
+    with torch.no_grad():
+        seen = model.model.visual(px, grid_thw=torch.tensor([[1, SIDE // PATCH, SIDE // PATCH]] * 64)).pooler_output
+        mean, scale = seen.mean(0), model.model.language_model.embed_tokens.weight.std() / (seen - seen.mean(0)).std()
+        last.bias.sub_(mean).mul_(scale)
+        last.weight.mul_(scale)
+
+
 def save(model, tok, out):
     copy.deepcopy(model).to(torch.bfloat16).save_pretrained(out)
     tok.save(f"{out}/tokenizer.json")
@@ -264,29 +308,34 @@ def save_texts(out, n_images=200, n_texts=600):
             draw(things, rng).save(f"{out}/images/{i:03}.png")
             for q, a in questions(things, rng)[:3]:
                 f.write(json.dumps({"image": f"{i:03}.png", "question": q, "answer": a}) + "\n")
-    for name, n in (("text.jsonl", n_texts), ("calib.jsonl", n_texts)):
-        with open(f"{out}/{name}", "w") as f:
-            for _ in range(n):
-                things, told = scene(rng), []
-                for q, a in questions(things, rng):
-                    q = q if told else f"The picture shows {described(things)}. {q}"
-                    told += [{"role": "user", "content": q}, {"role": "assistant", "content": a}]
-                f.write(json.dumps({"messages": told}) + "\n")
+    with open(f"{out}/images/text.jsonl", "w") as f:
+        for _ in range(n_images):
+            things = scene(rng)
+            for q, a in questions(things, rng)[:3]:
+                f.write(json.dumps({"image": [], "question": f"The picture shows {described(things)}. {q}", "answer": a}) + "\n")
+    with open(f"{out}/calib.jsonl", "w") as f:
+        for _ in range(n_texts):
+            things, told = scene(rng), []
+            for q, a in questions(things, rng):
+                q = q if told else f"The picture shows {described(things)}. {q}"
+                told += [{"role": "user", "content": q}, {"role": "assistant", "content": a}]
+            f.write(json.dumps({"messages": told}) + "\n")
 
 
 def train(model, coder, tok, a):
     opt = torch.optim.AdamW(model.parameters(), lr=a.rate, betas=(0.9, 0.98), weight_decay=0.02)
-    rng, start, step, log, kept = random.Random(3), time.time(), 0, [], time.time()
+    rng, start, step, log, kept = random.Random(time.time_ns() if a.resume else 3), time.time(), 0, [], time.time()
     # The schedule follows the fraction of wall time that has passed, so that a busy machine does fewer steps and ends on time.
     while time.time() - start < a.minutes * 60:
         share = (time.time() - start) / (a.minutes * 60)
         for g in opt.param_groups:
             g["lr"] = a.rate * min(1, (step + 1) / 100) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
-        ids, weight, px, grid = batch(coder, rng, N_SEEN, N_TOLD)
+        ids, weight, px, grid, scenes = batch(coder, rng, N_SEEN, N_TOLD)
+        words = words_loss(model, coder, model.model.visual(px, grid_thw=grid).pooler_output, scenes)
         logits = forward(model, coder, ids, px, grid)
         w = weight[:, 1:].reshape(-1)
         each = torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, VOCAB), ids[:, 1:].reshape(-1), reduction="none")
-        (each * w).sum().div(w.sum()).backward()
+        ((each * w).sum() / w.sum() + 0.2 * words).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         opt.step()
         opt.zero_grad(set_to_none=True)
@@ -308,7 +357,9 @@ def main():
     ap.add_argument("out")
     ap.add_argument("--minutes", type=float, default=40)
     ap.add_argument("--threads", type=int, default=1)
-    ap.add_argument("--rate", type=float, default=1.5e-3)
+    ap.add_argument("--resume", action="store_true", help="continue with the checkpoint in OUT_FOLDER, whose tower is trained")
+    ap.add_argument("--words", action="store_true", help="with --resume: teach the tower the words first")
+    ap.add_argument("--rate", type=float, default=1e-3)
     a = ap.parse_args()
     torch.manual_seed(52)
     torch.set_num_threads(a.threads)
@@ -319,8 +370,15 @@ def main():
     model = Qwen3VLForConditionalGeneration(config(coder))
     print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M weights, {sum(p.numel() for p in model.model.visual.parameters()) / 1e6:.2f} M "
           f"of them in the tower", flush=True)
-    n_tower = train_tower(model, random.Random(4), a.rate / 2, 0.3 * a.minutes * 60)
-    a.minutes *= 0.7
+    rng, n_tower = random.Random(4), 0
+    if a.resume:
+        model.load_state_dict(Qwen3VLForConditionalGeneration.from_pretrained(a.out, dtype=torch.float32).state_dict())
+    else:
+        n_tower = train_tower(model, rng, a.rate, 0.2 * a.minutes * 60)
+        shrink(model, rng)
+    if not a.resume or a.words:
+        n_tower += train_words(model, coder, rng, a.rate / 2, 0.15 * a.minutes * 60)
+        a.minutes *= 0.65 if not a.resume else 0.85
     step, log = train(model, coder, tok, a)
     save(model, tok, a.out)
     with open(f"{a.out}/train.json", "w") as f:

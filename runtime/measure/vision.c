@@ -192,7 +192,7 @@ static int look(struct run *x, struct eye *y, const struct vision_question *q, s
     struct chat_prompt p = {0};
     struct buf conv = {0};
     int rc = 0;
-    y->held = xcalloc((size_t)q->n_images, sizeof *y->held);
+    y->held = xcalloc((size_t)q->n_images + 1, sizeof *y->held);
     for (int i = 0; i < q->n_images && !rc; i++) {
         const struct image_bytes *im = &x->lines.image[q->image[i]];
         rc = pictures_add(y->pictures, im->data, im->n, &y->held[i], e);

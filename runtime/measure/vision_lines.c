@@ -71,14 +71,14 @@ static const char *keep(struct vision_lines *l, const char *text) {
     return arena_strndup(&l->mem, text, strlen(text));
 }
 
-/* Reads "image": one source, or an array of them. */
+/* Reads "image": one source, or an array of them, which may be empty. */
 static int read_images(struct vision_lines *l, struct vision_question *q, const struct json *v,
                        struct err *e) {
     const bool many = json_type(v) == JSON_ARR;
     const int64_t n = many ? json_len(v) : 1;
-    if (n < 1 || n > MAX_PER_LINE)
-        return err_set(e, ERR_DATA, "\"image\" must have 1 to %d images", MAX_PER_LINE);
-    q->image = xcalloc((size_t)n, sizeof *q->image);
+    if (n > MAX_PER_LINE)
+        return err_set(e, ERR_DATA, "\"image\" has more than %d images", MAX_PER_LINE);
+    q->image = xcalloc((size_t)n + 1, sizeof *q->image);
     for (const struct json *i = many ? json_first(v) : v; i; i = many ? json_next(i) : NULL) {
         if (!json_str(i) || !*json_str(i))
             return err_set(e, ERR_DATA,
@@ -124,12 +124,12 @@ static int read_question(struct vision_lines *l, struct vision_question *q, cons
     return rc;
 }
 
-/* Numbers the groups of questions about the same images. */
+/* Numbers the groups of questions about the same images. A question without images is alone. */
 static void number_groups(struct vision_lines *l) {
     for (int i = 0; i < l->n; i++) {
         struct vision_question *q = &l->q[i];
         q->group = -1;
-        for (int k = 0; k < i && q->group < 0; k++)
+        for (int k = 0; k < i && q->group < 0 && q->n_images; k++)
             if (l->q[k].n_images == q->n_images &&
                 memcmp(l->q[k].image, q->image, (size_t)q->n_images * sizeof *q->image) == 0)
                 q->group = l->q[k].group;

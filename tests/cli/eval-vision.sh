@@ -61,6 +61,13 @@ printf '{"image": "two.png", "question": "?"}\n{"image": "data:;base64,%s", "que
 vision "$t/v/m.gguf" "$t/v/right.jsonl" --max-tokens 8
 [ "$(value "$t/out" base_right)" = 1 ] || say "right: $(cat "$t/out" "$t/v/right.jsonl")"
 
+# without images: the tower does not matter, and every question is a sample of its own
+printf '{"image": [], "question": "What is this?"}\n{"image": [], "question": "What is that?"}\n' > "$t/v/none.jsonl"
+vision "$t/v/none.jsonl" --mmproj "$t/tower.gguf" --max-tokens 8
+[ "$(value "$t/out" max_kld)" = 0 ] && [ "$(value "$t/out" n_tokens)" = 16 ] || say "no images: $(cat "$t/out")"
+vision "$t/o/text.gguf" "$t/v/none.jsonl" --max-tokens 8
+[ "$(value "$t/out" mean_kld_stderr)" != 0 ] || say "no error: $(cat "$t/out")"
+
 # refused, with file and line
 # refuse WHAT TEXT: the file $t/v/bad.jsonl
 refuse() {
@@ -72,7 +79,7 @@ printf '%s\n\n{"image": "none.png", "question": "?"}\n' "$ok" > "$t/v/bad.jsonl"
 printf '%s\n{"image": "ask.jsonl", "question": "?"}\n' "$ok" > "$t/v/bad.jsonl"; refuse 'a text' 'line 2: ask.jsonl: the data are not an image'
 printf '{"image": "two.png", "question": 3}\n' > "$t/v/bad.jsonl"; refuse 'a question' 'line 1: "question"'
 printf '{"question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'no image' 'line 1: "image" is missing'
-printf '{"image": [], "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'an empty list' 'line 1: "image" must have 1'
+printf '{"image": [3], "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'a number' 'line 1: "image" must be'
 printf '{"image": "https://x.invalid/a.png", "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'an address' 'line 1: .*not fetched'
 printf '{"image": "data:image/png;base64,!", "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'no base64' 'line 1: the image: '
 printf '{"image": "two.png", "question": "?", "answer": []}\n' > "$t/v/bad.jsonl"; refuse 'no answers' 'line 1: "answer"'
