@@ -282,6 +282,9 @@ def shrink(model, rng):
         mean, scale = seen.mean(0), model.model.language_model.embed_tokens.weight.std() / (seen - seen.mean(0)).std()
         last.bias.sub_(mean).mul_(scale)
         last.weight.mul_(scale)
+        for deep in model.model.visual.deepstack_merger_list:  # untrained so far, and much larger
+            deep.linear_fc2.weight.mul_(0.005)
+            deep.linear_fc2.bias.mul_(0.005)
 
 
 def save(model, tok, out):
