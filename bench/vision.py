@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """What quantization does to vision: a ladder of types of a trained small vision model.
 
-    python3 bench/models/shapes.py build/shapes             (an hour on one thread; needs torch, transformers)
+    python3 bench/models/shapes.py build/shapes             (one thread for 40 minutes; needs torch, transformers)
     python3 bench/vision.py build/hone build/shapes [OUT.json]
 
 Measures `hone eval vision` on questions about images and on the same questions about scenes in words, for the language model in
-each type and for the projector in Q8_0, and prints the table of docs/notebook/vision.md. OUT.json is docs/results/vision.json.
+each type and for the projector in Q8_0. Prints a table. OUT.json is docs/results/vision.json by default.
 It takes minutes on one thread."""
 import json
 import os
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-TYPES = ["Q8_0", "Q6_K", "Q5_K", "Q4_K", "IQ4_XS", "Q3_K", "IQ3_S", "Q2_K", "IQ2_S"]
+TYPES = ["Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"]
 hone, src = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 out = sys.argv[3] if len(sys.argv) > 3 else os.path.join(os.path.dirname(__file__), "../docs/results/vision.json")
 

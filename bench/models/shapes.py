@@ -7,7 +7,7 @@
 An image of 64 x 64 pixels has up to one object in each quarter: a shape in a color, or a digit. Questions ask for colors, shapes,
 digits, counts and positions, and for a description. The same questions are also asked about scenes described in words, so that
 the language model is trained with and without the tower. OUT_FOLDER gets a checkpoint in the published layout, train.json with
-the loss, images/ with eval.jsonl and text.jsonl (questions about images and about scenes in words, for `hone eval vision`) and
+the number of steps, images/ with eval.jsonl and text.jsonl (questions about images and about scenes in words, for `hone eval vision`) and
 calib.jsonl (conversations for `hone imatrix`). Needs torch, transformers, tokenizers, Pillow.
 """
 import argparse
@@ -301,7 +301,7 @@ def save(model, tok, out):
                    "image_std": [0.5] * 3}, f, indent=1)
 
 
-def save_texts(out, n_images=200, n_texts=600):
+def save_texts(out, n_images=100, n_texts=600):
     """Held-out scenes: images with questions, and the same kinds of questions about scenes in words."""
     rng = random.Random(2)
     os.makedirs(f"{out}/images", exist_ok=True)
