@@ -85,6 +85,7 @@ enum {
     CALL_tokenize = 0,
     CALL_detokenize,
     CALL_verify = 0,
+    CALL_versus = 0,
     MOST_CALLS = 5
 };
 enum place_how {

@@ -6,13 +6,14 @@
 #include "runtime/measure/divergence.h"
 #include "runtime/measure/numbers.h"
 #include "jobs/eval_replay.h"
+#include "jobs/versus.h"
 #include "runtime/measure/set.h"
 #include "runtime/measure/tasks.h"
 #include "runtime/measure/vision.h"
 #include "lib/form.h"
 #include "lib/options.h"
 
-enum { PPL, KLD, MTP, CASES, CHOICE, NEEDLE, REPLAY, SUITE, SPEED, CACHES, LOGITS, VISION };
+enum { PPL, KLD, MTP, CASES, CHOICE, NEEDLE, REPLAY, SUITE, SPEED, CACHES, LOGITS, VISION, VERSUS };
 
 /* ---- options ---- */
 
@@ -67,6 +68,11 @@ const struct option eval_kv_options[] = {
 #include "commands/eval_kv.def"
     {0}};
 #undef TO
+#define TO versus_opts
+const struct option versus_options[] = {
+#include "commands/versus.def"
+    {0}};
+#undef TO
 #define EVAL(call, command)                                                                        \
     FORM(eval_##call, "eval " command, hone_eval_opts, eval_##call##_options)
 const struct form forms_evals[] = {[PPL] = EVAL(ppl, "ppl"),
@@ -81,6 +87,8 @@ const struct form forms_evals[] = {[PPL] = EVAL(ppl, "ppl"),
                                    [CACHES] = EVAL(kv, "kv"),
                                    [LOGITS] = EVAL(logits, "logits"),
                                    [VISION] = EVAL(vision, "vision"),
+                                   [VERSUS] =
+                                       FORM(versus, "versus", hone_eval_opts, versus_options),
                                    {0}};
 
 /* ---- calls ---- */
@@ -243,6 +251,21 @@ int hone_eval_suite(const char *model, const char *path, const struct hone_eval_
     j.eval.out = path;
     j.model = model;
     return task_end(&t, eval_set_run(&t.w, &j, t.m, &t.c.err), json, e);
+}
+
+int hone_versus(const char *base, const char *const *files, const struct hone_eval_opts *eo,
+                const struct hone_opts *o, char **json, struct hone_error *e) {
+    NEED(base, e);
+    struct versus_opts j = versus_usual;
+    struct task t;
+    int rc = begin_eval(&t, VERSUS, eo, &j, o, json, e);
+    if (rc) return rc;
+    const struct str_list l = task_list(&t, files);
+    j.eval.pre = t.w.pre;
+    j.base = base;
+    j.file = l.v;
+    j.n_files = l.n;
+    return task_end(&t, versus_run(&t.w, &j, t.m, &t.c.err), json, e);
 }
 
 int hone_eval_compare(const char *a, const char *b, const struct hone_opts *o, char **json,

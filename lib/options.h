@@ -19,6 +19,7 @@ extern const struct option common_options[], run_options[], serve_options[],
     plan_options[], publish_options[], quantize_options[], recipes_options[], replay_options[],
     sensitivity_options[], split_options[], synth_options[], template_eval_options[],
     template_fix_options[], template_lint_options[], template_parse_options[],
-    template_render_options[], template_show_options[], tokenize_options[], verify_options[];
+    template_render_options[], template_show_options[], tokenize_options[], verify_options[],
+    versus_options[];
 
 #endif

@@ -94,24 +94,31 @@ void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t 
 
 void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out) {
     int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count), worse = 0, n = 0;
-    double *sum = xcalloc((size_t)r->n_chunks + 1, sizeof *sum);
-    struct cluster cl;
+    double *sum = xcalloc(3 * ((size_t)r->n_chunks + 1), sizeof *sum);
+    double *sum_a = sum + r->n_chunks, *sum_b = sum_a + r->n_chunks;
+    struct cluster cl, ratio;
     const int64_t both = min_i64(eval_kld_windows(r, a), eval_kld_windows(r, b));
     for (int64_t c = 0; c < both; c++)
         for (int64_t row = r->ctx / 2; row < r->from + r->per_chunk; row++) {
             int64_t i = c * r->per_chunk + row - r->from;
             double d = r->pos[a].kld[i] - r->pos[b].kld[i];
             sum[c] += d;
+            sum_a[c] += r->pos[a].kld[i];
+            sum_b[c] += r->pos[b].kld[i];
             count[c]++;
             worse += d > 0;
             n++;
         }
     eval_cluster(sum, count, r->n_chunks, &cl);
+    eval_cluster_ratio(sum_a, sum_b, both, &ratio);
     *out = (struct eval_pair){.diff = cl.mean,
                               .stderr_ = cl.stderr_,
                               .lo = cl.lo,
                               .hi = cl.hi,
-                              .a_worse = n ? (double)worse / (double)n : 0};
+                              .a_worse = n ? (double)worse / (double)n : 0,
+                              .ratio = ratio.mean,
+                              .ratio_lo = ratio.lo,
+                              .ratio_hi = ratio.hi};
     free(count);
     free(sum);
 }

@@ -65,6 +65,9 @@ struct cluster {
     double mean, stderr_, lo, hi;
 };
 void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, struct cluster *out);
+/* Sets lo and hi of *out to the 95 % interval of sum a / sum b over the same resamples, and mean to
+ * that ratio: NaN if b sums to 0. */
+void eval_cluster_ratio(const double *a, const double *b, int64_t n_windows, struct cluster *out);
 /* Returns the quantile f (0 to 1) of n sorted values, interpolated between neighbors. */
 double eval_percentile(const double *sorted, int64_t n, double f);
 /* Sorts n numbers in ascending order. */

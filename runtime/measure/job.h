@@ -75,6 +75,10 @@ struct eval_texts { /* texts, grouped by domain */
  * .jsonl file that names a "domain" goes to that domain. Release with eval_texts_release. */
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e);
+/* Adds one file to t, zeroed or filled before, as the domain `name`; NULL: named after the file.
+ * path "builtin": the built-in texts, as domains "prose" and, with a chat template, "chat". */
+int eval_texts_add(struct eval_texts *t, const struct model *m, const char *name, const char *path,
+                   struct err *e);
 void eval_texts_release(struct eval_texts *t);
 /* Reduces ids to max_chunks chunks of ctx tokens, spread evenly over all texts so that each text
  * has its share. 1 keeps two chunks, the minimum that an evaluation requires. 0: all. */

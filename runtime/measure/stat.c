@@ -242,3 +242,28 @@ void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, st
     }
     free(pick);
 }
+
+void eval_cluster_ratio(const double *a, const double *b, int64_t n_windows, struct cluster *out) {
+    double all_a = 0, all_b = 0, ratio[BOOT_SAMPLES];
+    struct rng rng;
+    rng_seed(&rng, 1);
+    for (int64_t c = 0; c < n_windows; c++) {
+        all_a += a[c];
+        all_b += b[c];
+    }
+    *out = (struct cluster){.mean = all_b > 0 ? all_a / all_b : (double)NAN};
+    out->lo = out->hi = out->mean;
+    if (n_windows < 2 || !(all_b > 0)) return;
+    for (int k = 0; k < BOOT_SAMPLES; k++) {
+        double x = 0, y = 0;
+        for (int64_t i = 0; i < n_windows; i++) {
+            const int64_t c = (int64_t)(rng_unit(&rng) * (double)n_windows);
+            x += a[c];
+            y += b[c];
+        }
+        ratio[k] = y > 0 ? x / y : HUGE_VAL;
+    }
+    eval_sort(ratio, BOOT_SAMPLES);
+    out->lo = eval_percentile(ratio, BOOT_SAMPLES, 0.025);
+    out->hi = eval_percentile(ratio, BOOT_SAMPLES, 0.975);
+}

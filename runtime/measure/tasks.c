@@ -13,19 +13,19 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/measure/choices.h"
+#include "runtime/measure/flips.h"
 #include "text/textfile.h"
 
 /* ---- numbers ---- */
 
 struct accuracy {
     int64_t n, right, greedy;
-    double rate, stderr_, lo, hi, chance; /* lo, hi: Wilson's 95 % interval */
+    double rate, stderr_, lo, hi, chance; /* lo, hi: 95 % interval (flips.h) */
 };
 /* Computes the accuracy over a group of tasks; NULL: over all tasks. */
 static struct accuracy accuracy_of(const struct choice_tasks *t, const struct choice_answers *a,
                                    const char *group) {
     struct accuracy r = {0};
-    const double z = 1.959963984540054;
     for (int i = 0; i < a->n; i++) {
         if (group && strcmp(group, t->t[i].group) != 0) continue;
         r.n++;
@@ -33,14 +33,13 @@ static struct accuracy accuracy_of(const struct choice_tasks *t, const struct ch
         r.greedy += a->greedy[i];
         r.chance += 1.0 / t->t[i].n;
     }
-    double n = (double)r.n;
-    r.rate = r.n ? (double)r.right / n : (double)NAN;
+    const double n = (double)r.n;
+    const struct eval_share share = eval_share_of(r.right, r.n);
+    r.rate = share.per_100 / 100;
+    r.lo = share.lo / 100;
+    r.hi = share.hi / 100;
     r.chance = r.n ? r.chance / n : (double)NAN;
     r.stderr_ = r.n > 1 ? sqrt(r.rate * (1 - r.rate) / (n - 1)) : 0;
-    double mid = r.rate + z * z / (2 * n),
-           half = z * sqrt(r.rate * (1 - r.rate) / n + z * z / (4 * n * n));
-    r.lo = (mid - half) / (1 + z * z / n);
-    r.hi = (mid + half) / (1 + z * z / n);
     return r;
 }
 
@@ -92,7 +91,9 @@ static void emit_base(struct emit *m, const char *name, const struct choice_task
     }
     emit_str(m, "base", "base", name);
     emit_num(m, "base_accuracy", "its accuracy", r.rate, 4);
-    emit_num(m, "flips", "share of tasks with another choice", (double)flips / (double)r.n, 4);
+    emit_num(m, "flips", NULL, (double)flips / (double)r.n, 4);
+    const struct eval_share share = eval_share_of(flips, r.n);
+    eval_share_emit(m, "flips", "answers that change, per 100", &share);
     emit_i64(m, "n_lost", "only the base right", lost);
     emit_i64(m, "n_gained", "only the model right", gained);
 }

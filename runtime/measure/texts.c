@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/defaults.h"
 #include "calib/imatrix.h"
 #include "runtime/measure/job.h"
 #include "base/io.h"
@@ -33,8 +34,8 @@ static struct ids *ids_of(struct eval_texts *t, const char *name) {
 
 struct lines {
     const struct model *m;
-    struct chat *chat; /* created at the first conversation */
-    const char *path;
+    struct chat *chat;       /* created at the first conversation */
+    const char *path, *name; /* name: of lines without a domain */
     struct eval_texts *to;
     struct buf text;
 };
@@ -45,7 +46,7 @@ static int add_line(struct lines *l, const char *line, size_t len, const char *w
     struct json *j = NULL;
     TRY(json_parse(&j, line, len, what, e));
     const char *domain = json_str(json_get(j, "domain")), *text = json_str(json_get(j, "text"));
-    struct ids *ids = ids_of(l->to, domain && *domain ? domain : io_base(l->path));
+    struct ids *ids = ids_of(l->to, domain && *domain ? domain : l->name);
     int rc = 0;
     if (!ids)
         rc = err_set(e, ERR_DATA, "%s: more than %d domains", what, MAX_DOMAINS);
@@ -64,11 +65,8 @@ static int add_line(struct lines *l, const char *line, size_t len, const char *w
     return rc;
 }
 
-/* Reads the lines of a JSONL file; blank ones are ignored. */
-static int load_lines(struct lines *l, struct err *e) {
-    char *data = NULL;
-    size_t len = 0;
-    TRY(text_read_file(&data, &len, l->path, e));
+/* Adds the lines of a JSONL text; blank ones are ignored. */
+static int add_lines(struct lines *l, const char *data, size_t len, struct err *e) {
     int rc = 0;
     int64_t line_no = 0;
     for (const char *p = data, *end = data + len; p < end && !rc;) {
@@ -79,7 +77,53 @@ static int load_lines(struct lines *l, struct err *e) {
         if (strspn(p, " \t\r") < n) rc = add_line(l, p, n, what, e);
         p += n + (nl != NULL);
     }
+    return rc;
+}
+/* Reads a file of lines. */
+static int load_lines(struct lines *l, struct err *e) {
+    char *data = NULL;
+    size_t len = 0;
+    TRY(text_read_file(&data, &len, l->path, e));
+    const int rc = add_lines(l, data, len, e);
     free(data);
+    return rc;
+}
+
+/* Adds the built-in evaluation texts: prose and, if the model has a chat template, chat. */
+static int add_builtin(struct lines *l, struct err *e) {
+    int rc = 0;
+    const bool chats = gguf_find(l->m->gguf, "tokenizer.chat_template") != NULL;
+    for (int i = 0; default_text_at(i) && !rc; i++) {
+        const struct default_text *t = default_text_at(i);
+        if (!t->is_eval || (t->is_chat && !chats)) continue;
+        l->name = t->is_chat ? "chat" : "prose";
+        rc = t->is_chat ? add_lines(l, t->data, default_text_len(t), e)
+                        : tok_encode(l->m->tok, t->data, default_text_len(t), false, true,
+                                     ids_of(l->to, l->name), e);
+    }
+    return rc;
+}
+
+int eval_texts_add(struct eval_texts *t, const struct model *m, const char *name, const char *path,
+                   struct err *e) {
+    struct lines l = {.m = m, .path = path, .name = name ? name : io_base(path), .to = t};
+    int rc;
+    TRY(model_need_tok(m, e));
+    if (strcmp(path, "builtin") == 0) {
+        rc = add_builtin(&l, e);
+    } else if (corpus_is_lines(path)) {
+        rc = load_lines(&l, e);
+    } else {
+        struct ids *ids = ids_of(t, l.name);
+        rc = ids ? corpus_load(m, path, false, ids, e)
+                 : err_set(e, ERR_DATA, "%s: more than %d domains", path, MAX_DOMAINS);
+    }
+    chat_free(l.chat);
+    buf_release(&l.text);
+    for (int i = 0; i < t->n; i++) {
+        t->domain[i].ids = t->ids[i].v;
+        t->domain[i].n_ids = t->ids[i].n;
+    }
     return rc;
 }
 
@@ -87,24 +131,8 @@ int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e) {
     int rc = 0;
     memset(out, 0, sizeof *out);
-    TRY(model_need_tok(m, e));
-    for (int i = 0; i < n_paths && !rc; i++) {
-        struct lines l = {.m = m, .path = path[i], .to = out};
-        if (corpus_is_lines(path[i])) {
-            rc = load_lines(&l, e);
-        } else {
-            struct ids *ids = ids_of(out, io_base(path[i]));
-            rc = ids ? corpus_load(m, path[i], false, ids, e)
-                     : err_set(e, ERR_DATA, "%s: more than %d domains", path[i], MAX_DOMAINS);
-        }
-        chat_free(l.chat);
-        buf_release(&l.text);
-    }
+    for (int i = 0; i < n_paths && !rc; i++) rc = eval_texts_add(out, m, NULL, path[i], e);
     if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: holds no text", path[0]);
-    for (int i = 0; i < out->n; i++) {
-        out->domain[i].ids = out->ids[i].v;
-        out->domain[i].n_ids = out->ids[i].n;
-    }
     if (rc) eval_texts_release(out);
     return rc;
 }

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+/* jobs/versus.c - hone versus: opens the base and the files, orders them by size, and runs the
+ * measurements. All files are checked before anything is computed. */
+#include "jobs/versus.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/versus_int.h"
+#include "base/io.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/out.h"
+#include "report/pick.h"
+#include "report/release.h"
+#include "report/versus.h"
+#include "work/plot.h"
+
+enum { MAX_GREEDY = 1000 };
+
+const struct versus_opts versus_usual = {
+    .eval = {.ctx = 512, .chunks = 40, .kv_type = KV_EXACT, .base_kv = KV_EXACT, .act = ACT_EXACT},
+    .n_cases = 20,
+    .max_tokens = 128};
+
+/* ---- names ---- */
+
+/* Returns the last folder and the name of a path. */
+static const char *with_folder(const char *path) {
+    const char *p = io_base(path);
+    if (p == path) return p;
+    for (p--; p > path && p[-1] != '/';) p--;
+    return p;
+}
+
+/* Names the files: by file name, with the folder if two files share a name. */
+static void set_names(struct versus *v) {
+    for (int i = 0; i < v->n; i++) {
+        bool shared = false;
+        for (int k = 0; k < v->n; k++)
+            shared |= k != i && strcmp(io_base(v->f[i].path), io_base(v->f[k].path)) == 0;
+        v->f[i].name = xstrdup(shared ? with_folder(v->f[i].path) : io_base(v->f[i].path));
+    }
+}
+
+/* Sets the labels: the names without extension, shard number and common beginning. */
+static void set_labels(struct versus *v) {
+    size_t common = 0;
+    for (int i = 0; i < v->n; i++) v->f[i].label = release_stem(v->f[i].name);
+    for (size_t at = 0; v->n > 1; at++) {
+        bool same = v->f[0].label[at] != 0;
+        for (int i = 1; i < v->n; i++) same = same && v->f[i].label[at] == v->f[0].label[at];
+        if (!same) break;
+        if (strchr("-./ ", v->f[0].label[at])) common = at + 1;
+    }
+    for (int i = 0; i < v->n && common; i++) {
+        char *rest = xstrdup(v->f[i].label + common);
+        free(v->f[i].label);
+        v->f[i].label = rest;
+    }
+}
+
+/* ---- opening ---- */
+
+/* Returns ERR_USAGE if two of the files, or a file and the base, are the same file. */
+static int check_twice(const struct versus *v, struct err *e) {
+    for (int i = 0; i < v->n; i++)
+        for (int k = -1; k < i; k++) {
+            const struct versus_file *x = k < 0 ? &v->base : &v->f[k];
+            const struct file_id *a = gguf_shard_id(v->f[i].m->gguf, 0),
+                                 *b = gguf_shard_id(x->m->gguf, 0);
+            if (a->inode == b->inode && a->size == b->size && a->changed == b->changed)
+                return k < 0 ? err_set(e, ERR_USAGE, "versus: %s is the base itself", v->f[i].path)
+                             : err_set(e, ERR_USAGE, "versus: %s is given twice", v->f[i].path);
+        }
+    return 0;
+}
+
+static int by_size(const void *a, const void *b) {
+    const struct versus_file *x = a, *y = b;
+    if (x->n_bytes != y->n_bytes) return x->n_bytes < y->n_bytes ? -1 : 1;
+    return strcmp(x->path, y->path);
+}
+
+/* Sorts the files by size and numbers the groups of equal size. */
+static void set_groups(struct versus *v) {
+    int group = -1;
+    int64_t first = 0;
+    qsort(v->f, (size_t)v->n, sizeof v->f[0], by_size);
+    for (int i = 0; i < v->n; i++) {
+        if (!i || (double)v->f[i].n_bytes > 1.01 * (double)first) {
+            group++;
+            first = v->f[i].n_bytes;
+        }
+        v->f[i].group = group;
+    }
+}
+
+/* Opens a model file and reads what its header says. */
+static int open_file(struct versus *v, struct versus_file *x, const char *path, struct err *e) {
+    x->path = path;
+    TRY(model_open(&x->m, path, e));
+    TRY(model_use_pre(x->m, v->o->eval.pre, e));
+    return model_need_tok(x->m, e);
+}
+
+/* Opens and checks all files, then their sessions. */
+static int open_all(struct versus *v, struct err *e) {
+    const struct versus_opts *o = v->o;
+    const int64_t room = max_i64(o->eval.ctx, VERSUS_PROMPT_LEN + VERSUS_GREEDY_LEN);
+    TRY(open_file(v, &v->base, o->base, e));
+    for (int i = 0; i < o->n_files; i++) {
+        v->n++;
+        TRY(open_file(v, &v->f[i], o->file[i], e));
+    }
+    TRY(check_twice(v, e));
+    TRY(versus_inspect(v, &v->base, e));
+    for (int i = 0; i < v->n; i++) TRY(versus_inspect(v, &v->f[i], e));
+    set_groups(v);
+    set_names(v);
+    set_labels(v);
+    v->base.name = xstrdup(io_base(v->base.path));
+    TRY(eval_session(v->w, &o->eval, v->base.m, o->eval.base_kv, room, &v->base.s, e));
+    for (int i = 0; i < v->n; i++)
+        TRY(eval_session(v->w, &o->eval, v->f[i].m, o->eval.kv_type, room, &v->f[i].s, e));
+    return 0;
+}
+
+/* Loads the texts: [NAME=]FILE, or the built-in ones. */
+static int load_texts(struct versus *v, struct err *e) {
+    const struct str_list *l = &v->o->text;
+    if (!l->n) return eval_texts_add(&v->texts, v->base.m, NULL, "builtin", e);
+    for (int i = 0; i < l->n; i++) {
+        const char *eq = strchr(l->v[i], '=');
+        if (!eq || eq == l->v[i] || io_exists(l->v[i])) {
+            TRY(eval_texts_add(&v->texts, v->base.m, NULL, l->v[i], e));
+            continue;
+        }
+        char *name = xstrndup(l->v[i], (size_t)(eq - l->v[i]));
+        const int rc = eval_texts_add(&v->texts, v->base.m, name, eq + 1, e);
+        free(name);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* ---- runs ---- */
+
+/* Computes the divergence of all files in one pass over the texts. */
+static int run_kld(struct versus *v, struct err *e) {
+    struct session *s[VERSUS_MAX];
+    for (int i = 0; i < v->n; i++) s[i] = v->f[i].s;
+    const struct eval_kld_job job = {.base = v->base.s,
+                                     .cand = s,
+                                     .n_cand = v->n,
+                                     .domain = v->texts.domain,
+                                     .n_domains = v->texts.n,
+                                     .ctx = v->o->eval.ctx,
+                                     .max_chunks = v->o->eval.chunks,
+                                     .from = v->o->eval.by_depth ? 0 : -1};
+    TRY(eval_kld_open(&job, &v->r, e));
+    for (int i = 0; i < v->n; i++) {
+        eval_kld_total(&v->r, i, &v->f[i].k);
+        eval_kld_group(&v->r, i, -1, v->r.ctx / 2, v->r.ctx, &v->f[i].g);
+    }
+    return 0;
+}
+
+/* Writes the plot of size against divergence, coloured by the loss in words. */
+static int write_plot(const struct versus *v, struct err *e) {
+    struct plot_band band[PICK_BANDS];
+    struct plot_point p[VERSUS_MAX];
+    const struct plot_axes ax = {.title = "file size against mean divergence",
+                                 .x = "size of the file",
+                                 .y = "mean divergence, nats (lower is better)",
+                                 .log_y = true,
+                                 .label_points = true,
+                                 .bytes_x = true,
+                                 .band = band,
+                                 .n_bands = PICK_BANDS};
+    for (int i = 0; i < PICK_BANDS; i++)
+        band[i] = (struct plot_band){pick_bands[i].max_kld, pick_bands[i].name};
+    for (int i = 0; i < v->n; i++) {
+        const struct versus_file *f = &v->f[i];
+        bool front = true;
+        for (int k = 0; k < v->n; k++)
+            front = front &&
+                    (k == i || v->f[k].n_bytes > f->n_bytes || v->f[k].g.mean_kld > f->g.mean_kld);
+        p[i] = (struct plot_point){
+            .x = (double)f->n_bytes,
+            .y = f->g.mean_kld,
+            .series = i,
+            .label = f->label,
+            .err = (f->g.mean_kld_hi - f->g.mean_kld_lo) / 2,
+            .band = 1 + (int)pick_judge(f->g.mean_kld, f->g.mean_kld_stderr).band % PICK_BANDS,
+            .front = front};
+    }
+    return plot_write(v->w, &ax, p, v->n, v->o->eval.plot, e);
+}
+
+/* Writes the Markdown block, made from the JSON document. */
+static int write_markdown(const struct versus *v, const struct emit *m, struct err *e) {
+    struct buf json = {0}, md = {0};
+    cJSON *root = NULL;
+    emit_render(m, EMIT_JSON, &json);
+    int rc = doc_parse(&root, json.data, json.len, "the comparison", e);
+    if (!rc) {
+        versus_markdown(root, &md);
+        rc = out_write_file(v->o->markdown, md.data, md.len, v->w->overwrite, e);
+    }
+    cJSON_Delete(root);
+    buf_release(&json);
+    buf_release(&md);
+    return rc;
+}
+
+static void release_file(struct versus_file *x) {
+    session_free(x->s);
+    model_close(x->m);
+    for (int i = 0; i < x->n_faults && i < VERSUS_MAX_FAULTS; i++) free(x->fault[i]);
+    free(x->first_template);
+    free(x->name);
+    free(x->label);
+}
+
+/* Returns ERR_USAGE unless the options and the number of files make sense; outputs that exist are
+ * refused before the work. */
+static int check_options(const struct work *w, const struct versus_opts *o, struct err *e) {
+    const char *const out[] = {o->eval.plot, o->markdown};
+    if (o->n_files < 1) return err_set(e, ERR_USAGE, "versus: give a BASE and at least one FILE");
+    if (o->n_files > VERSUS_MAX)
+        return err_set(e, ERR_USAGE, "versus: at most %d files at a time", VERSUS_MAX);
+    if (o->greedy > MAX_GREEDY)
+        return err_set(e, ERR_USAGE, "--greedy: at most %d texts", MAX_GREEDY);
+    if (o->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
+    for (size_t i = 0; i < COUNT_OF(out); i++)
+        if (out[i]) TRY(out_check(out[i], w->overwrite, e));
+    return 0;
+}
+
+int versus_run(struct work *w, const struct versus_opts *o, struct emit *m, struct err *e) {
+    TRY(check_options(w, o, e));
+    struct versus *v = xcalloc(1, sizeof *v);
+    v->w = w;
+    v->o = o;
+    int rc = open_all(v, e);
+    if (!rc) rc = load_texts(v, e);
+    if (!rc) rc = run_kld(v, e);
+    if (!rc) rc = versus_flips(v, e);
+    if (!rc) versus_emit(v, m);
+    if (!rc && o->eval.plot) rc = write_plot(v, e);
+    if (!rc && o->markdown) rc = write_markdown(v, m, e);
+    release_file(&v->base);
+    for (int i = 0; i < v->n; i++) release_file(&v->f[i]);
+    eval_kld_close(&v->r);
+    eval_texts_release(&v->texts);
+    free(v);
+    return rc;
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT
+/* jobs/versus_emit.c - tables of hone versus (docs/formats/versus.md). */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "jobs/versus_int.h"
+#include "base/io.h"
+#include "base/num.h"
+#include "runtime/measure/answer.h"
+
+enum { DEPTH_BASE = 64 };
+
+/* Returns the divergence, 0 if rounding made it negative. */
+static double kld(double x) {
+    return x < 0 ? 0 : x;
+}
+
+/* ---- the answer ---- */
+
+/* Finds the pair of files of equal size whose divergences differ most, clearly: the closer file in
+ * *a, the other in *b. Returns false if there is none. */
+static bool best_pair(const struct versus *v, int *a, int *b, struct eval_pair *out) {
+    bool found = false;
+    for (int i = 0; i < v->n; i++)
+        for (int k = 0; k < v->n; k++) {
+            struct eval_pair p;
+            if (i == k || v->f[i].group != v->f[k].group) continue;
+            eval_kld_pair(&v->r, i, k, &p);
+            if (!(p.hi < 0) || (found && p.ratio >= out->ratio)) continue;
+            *a = i;
+            *b = k;
+            *out = p;
+            found = true;
+        }
+    return found;
+}
+
+static void put_answer(const struct versus *v, struct emit *m) {
+    struct buf b = {0};
+    struct eval_kld k[VERSUS_MAX];
+    char *label[VERSUS_MAX];
+    struct eval_pair p;
+    int x, y;
+    for (int i = 0; i < v->n; i++) {
+        k[i] = v->f[i].k;
+        k[i].mean_kld_stderr = v->f[i].g.mean_kld_stderr;
+        label[i] = v->f[i].label;
+    }
+    eval_answer(k, label, v->n, v->base.name, &b);
+    if (best_pair(v, &x, &y, &p))
+        buf_fmt(&b, " At equal size, %s has %.2fx the divergence of %s (95 %%: %.2f to %.2f).",
+                v->f[x].label, p.ratio, v->f[y].label, p.ratio_lo, p.ratio_hi);
+    emit_answer(m, b.data);
+    buf_release(&b);
+}
+
+/* ---- the command ---- */
+
+/* Appends an argument without its folders, in quotes if the shell needs them. */
+static void put_word(struct buf *out, const char *s) {
+    const bool plain = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                 "._-+:=,/@") == strlen(s);
+    buf_chr(out, ' ');
+    if (!plain) buf_chr(out, '\'');
+    for (; *s; s++) buf_str(out, *s == '\'' ? "'\\''" : (char[]){*s, 0});
+    if (!plain) buf_chr(out, '\'');
+}
+
+/* Appends a list option; the part of each value up to `mark` is kept, the folders after it not. */
+static void put_each(struct buf *out, const char *option, const struct str_list *l, char mark) {
+    for (int i = 0; i < l->n; i++) {
+        const char *at = strchr(l->v[i], mark), *file = at ? at + 1 : l->v[i];
+        struct buf word = {0};
+        buf_fmt(&word, "%.*s%s", (int)(file - l->v[i]), l->v[i], io_base(file));
+        buf_fmt(out, " --%s", option);
+        put_word(out, word.data);
+        buf_release(&word);
+    }
+}
+
+/* Appends the command that repeats the comparison, with file names instead of paths. */
+static void put_command(const struct versus *v, struct buf *out) {
+    const struct versus_opts *o = v->o;
+    buf_str(out, "hone versus");
+    put_word(out, v->base.name);
+    for (int i = 0; i < v->n; i++) put_word(out, v->f[i].name);
+    put_each(out, "text", &o->text, '=');
+    if (o->eval.ctx != versus_usual.eval.ctx) buf_fmt(out, " --ctx %" PRId64, o->eval.ctx);
+    if (o->eval.chunks != versus_usual.eval.chunks)
+        buf_fmt(out, " --chunks %" PRId64, o->eval.chunks);
+    if (o->eval.by_depth) buf_str(out, " --by-depth");
+    if (o->flips) buf_str(out, " --flips");
+    if (o->greedy) buf_fmt(out, " --greedy %" PRId64, o->greedy);
+    put_each(out, "choice", &o->choice, ':');
+    put_each(out, "tools", &o->tools, 0);
+    if (o->n_cases != versus_usual.n_cases) buf_fmt(out, " --cases %" PRId64, o->n_cases);
+    if (o->max_tokens != versus_usual.max_tokens)
+        buf_fmt(out, " --max-tokens %" PRId64, o->max_tokens);
+    if (strcmp(o->eval.kv_type, versus_usual.eval.kv_type) != 0)
+        buf_fmt(out, " --kv-type %s", o->eval.kv_type);
+    if (strcmp(o->eval.act, versus_usual.eval.act) != 0) buf_fmt(out, " --act %s", o->eval.act);
+}
+
+/* ---- tables ---- */
+
+static void put_fields(const struct versus *v, struct emit *m) {
+    struct buf command = {0};
+    emit_i64(m, "hone_versus", NULL, 1);
+    emit_str(m, "base", "base", v->base.name);
+    emit_i64(m, "base_bytes", NULL, v->base.n_bytes);
+    emit_num(m, "base_bpw", "its bits per weight", v->base.bpw, 2);
+    emit_num(m, "base_ppl", "its perplexity", v->f[0].k.ppl_base, 4);
+    emit_bool(m, "base_vision", NULL, v->base.vision);
+    emit_i64(m, "base_mtp", NULL, v->base.mtp);
+    emit_i64(m, "base_template_errors", v->base.n_template > 0 ? "errors in its template" : NULL,
+             v->base.n_template);
+    emit_str(m, "base_template_first", v->base.first_template ? "first of them" : NULL,
+             v->base.first_template);
+    if (v->has_choices) emit_num(m, "base_right_per_100", NULL, v->base.n.right_per_100, 1);
+    if (v->has_tools) emit_i64(m, "base_tools_passed", NULL, v->base.n.tools_passed);
+    emit_i64(m, "n_tokens", "scored tokens", v->f[0].k.n_tokens);
+    emit_i64(m, "n_chunks", "windows", v->r.n_chunks);
+    emit_i64(m, "ctx", "window length", v->r.ctx);
+    emit_str(m, "kv_type", NULL, v->o->eval.kv_type);
+    emit_str(m, "act", NULL, v->o->eval.act);
+    put_command(v, &command);
+    emit_str(m, "command", NULL, command.data);
+    buf_release(&command);
+}
+
+static void put_files(const struct versus *v, struct emit *m) {
+    emit_table(m, "files", "files, smallest first (group: equal size within 1 %)");
+    emit_col(m, "name", "file");
+    emit_col(m, "file", NULL);
+    emit_col(m, "group", "group");
+    emit_col(m, "size_bytes", NULL);
+    emit_col(m, "mib", "MiB");
+    emit_col(m, "bpw", "bits");
+    emit_col(m, "mean_kld", "mean KLD");
+    emit_col(m, "mean_kld_stderr", "+-");
+    emit_col(m, "mean_kld_ci95_low", NULL);
+    emit_col(m, "mean_kld_ci95_high", NULL);
+    emit_col(m, "median_kld", "median");
+    emit_col(m, "kld_p999", "99.9 %");
+    emit_col(m, "max_kld", NULL);
+    emit_col(m, "same_top1", "same top");
+    emit_col(m, "ppl", "ppl");
+    emit_col(m, "ppl_ratio", NULL);
+    for (int i = 0; i < v->n; i++) {
+        const struct versus_file *f = &v->f[i];
+        emit_row(m);
+        emit_cell_str(m, f->label);
+        emit_cell_str(m, f->name);
+        emit_cell_i64(m, f->group + 1);
+        emit_cell_i64(m, f->n_bytes);
+        emit_cell_num(m, (double)f->n_bytes / 1048576, 1);
+        emit_cell_num(m, f->bpw, 2);
+        emit_cell_num(m, kld(f->g.mean_kld), 5);
+        emit_cell_num(m, f->g.mean_kld_stderr, 5);
+        emit_cell_num(m, kld(f->g.mean_kld_lo), 5);
+        emit_cell_num(m, f->g.mean_kld_hi, 5);
+        emit_cell_num(m, kld(f->k.median_kld), 5);
+        emit_cell_num(m, f->k.kld_p999, 3);
+        emit_cell_num(m, f->k.max_kld, 3);
+        emit_cell_num(m, f->k.same_top1, 4);
+        emit_cell_num(m, f->k.ppl, 3);
+        emit_cell_num(m, f->k.ppl_ratio, 5);
+    }
+}
+
+/* Adds every pair of files of equal size, the closer one first. */
+static void put_pairs(const struct versus *v, struct emit *m) {
+    bool any = false;
+    for (int i = 0; i + 1 < v->n; i++) any = any || v->f[i].group == v->f[i + 1].group;
+    if (!any) return;
+    emit_table(m, "equal_size",
+               "pairs of equal size: divergence of the first, relative to the second");
+    emit_col(m, "closer", "closer");
+    emit_col(m, "other", "than");
+    emit_col(m, "ratio", "ratio");
+    emit_col(m, "ratio_ci95_low", "95 % from");
+    emit_col(m, "ratio_ci95_high", "to");
+    emit_col(m, "diff", "a - b");
+    emit_col(m, "diff_stderr", NULL);
+    emit_col(m, "diff_ci95_low", NULL);
+    emit_col(m, "diff_ci95_high", NULL);
+    emit_col(m, "clear", "clear");
+    for (int i = 0; i < v->n; i++)
+        for (int k = i + 1; k < v->n && v->f[k].group == v->f[i].group; k++) {
+            const bool turn = v->f[k].g.mean_kld < v->f[i].g.mean_kld;
+            const int a = turn ? k : i, b = turn ? i : k;
+            struct eval_pair p;
+            eval_kld_pair(&v->r, a, b, &p);
+            emit_row(m);
+            emit_cell_str(m, v->f[a].label);
+            emit_cell_str(m, v->f[b].label);
+            emit_cell_num(m, p.ratio, 3);
+            emit_cell_num(m, p.ratio_lo, 3);
+            emit_cell_num(m, p.ratio_hi, 3);
+            emit_cell_num(m, p.diff, 6);
+            emit_cell_num(m, p.stderr_, 6);
+            emit_cell_num(m, p.lo, 6);
+            emit_cell_num(m, p.hi, 6);
+            emit_cell_bool(m, p.hi < 0);
+        }
+}
+
+static void put_changes(const struct versus *v, struct emit *m) {
+    if (!v->has_choices && !v->has_greedy && !v->has_tools) return;
+    emit_table(m, "flips", "what changes, per 100 (95 % interval)");
+    emit_col(m, "name", "file");
+    eval_share_columns(m, "choices", v->has_choices ? "choices" : NULL);
+    emit_col(m, "right_per_100", v->has_choices ? "right" : NULL);
+    eval_share_columns(m, "greedy", v->has_greedy ? "texts" : NULL);
+    emit_col(m, "first_change", v->has_greedy ? "at token" : NULL);
+    eval_share_columns(m, "tools", v->has_tools ? "calls" : NULL);
+    emit_col(m, "tools_valid", NULL);
+    emit_col(m, "tools_passed", v->has_tools ? "pass" : NULL);
+    for (int i = 0; i < v->n; i++) {
+        const struct versus_counts *c = &v->f[i].n;
+        emit_row(m);
+        emit_cell_str(m, v->f[i].label);
+        eval_share_cells(m, &c->choices);
+        emit_cell_num(m, c->right_per_100, 1);
+        eval_share_cells(m, &c->greedy);
+        emit_cell_num(m, c->first_change, 1);
+        eval_share_cells(m, &c->tools);
+        if (v->has_tools) {
+            emit_cell_i64(m, c->tools_valid);
+            emit_cell_i64(m, c->tools_passed);
+        } else {
+            emit_cell_none(m);
+            emit_cell_none(m);
+        }
+    }
+}
+
+/* Adds the cells that by_domain and by_depth share. */
+static void put_group(struct emit *m, const struct eval_group *g) {
+    emit_cell_i64(m, g->n_tokens);
+    emit_cell_num(m, kld(g->mean_kld), 5);
+    emit_cell_num(m, g->mean_kld_stderr, 5);
+    emit_cell_num(m, kld(g->mean_kld_lo), 5);
+    emit_cell_num(m, g->mean_kld_hi, 5);
+    emit_cell_num(m, kld(g->median_kld), 5);
+    emit_cell_num(m, g->same_top1, 4);
+    emit_cell_num(m, g->ppl, 3);
+}
+
+static void put_group_columns(struct emit *m) {
+    emit_col(m, "n_tokens", "tokens");
+    emit_col(m, "mean_kld", "mean KLD");
+    emit_col(m, "mean_kld_stderr", "+-");
+    emit_col(m, "mean_kld_ci95_low", NULL);
+    emit_col(m, "mean_kld_ci95_high", NULL);
+    emit_col(m, "median_kld", "median");
+    emit_col(m, "same_top1", "same top");
+    emit_col(m, "ppl", "ppl");
+}
+
+static void put_domains(const struct versus *v, struct emit *m) {
+    if (v->texts.n < 2) return;
+    emit_table(m, "by_domain", "by domain");
+    emit_col(m, "domain", "domain");
+    emit_col(m, "name", "file");
+    put_group_columns(m);
+    for (int d = 0; d < v->texts.n; d++)
+        for (int i = 0; i < v->n; i++) {
+            struct eval_group g;
+            eval_kld_group(&v->r, i, d, v->r.ctx / 2, v->r.ctx, &g);
+            if (!g.n_tokens) continue;
+            emit_row(m);
+            emit_cell_str(m, v->texts.domain[d].name);
+            emit_cell_str(m, v->f[i].label);
+            put_group(m, &g);
+        }
+}
+
+static void put_depths(const struct versus *v, struct emit *m) {
+    if (!v->o->eval.by_depth) return;
+    emit_table(m, "by_depth", "by tokens of context");
+    emit_col(m, "from", "from");
+    emit_col(m, "to", "to");
+    emit_col(m, "name", "file");
+    put_group_columns(m);
+    for (int64_t lo = 1, hi = DEPTH_BASE; lo < v->r.ctx; lo = hi, hi *= 2)
+        for (int i = 0; i < v->n; i++) {
+            struct eval_group g;
+            eval_kld_group(&v->r, i, -1, lo - 1, hi - 1, &g);
+            if (!g.n_tokens) continue;
+            emit_row(m);
+            emit_cell_i64(m, max_i64(lo, v->r.from + 1));
+            emit_cell_i64(m, min_i64(hi, v->r.ctx) - 1);
+            emit_cell_str(m, v->f[i].label);
+            put_group(m, &g);
+        }
+}
+
+/* Appends the state of a file's template in words. */
+static void put_template(const struct versus_file *f, struct buf *out) {
+    if (f->n_template < 0)
+        buf_str(out, "none");
+    else if (!f->other_template)
+        buf_str(out, "the base's");
+    else
+        buf_str(out, "its own");
+    if (f->n_template > 0) buf_fmt(out, ", %d errors", f->n_template);
+}
+
+static void put_checks(const struct versus *v, struct emit *m) {
+    struct buf b = {0};
+    emit_table(m, "checks", "metadata");
+    emit_col(m, "name", "file");
+    emit_col(m, "vision", "vision");
+    emit_col(m, "mtp", "MTP blocks");
+    emit_col(m, "template", "template");
+    emit_col(m, "template_errors", NULL);
+    emit_col(m, "template_first", NULL);
+    emit_col(m, "n_faults", "faults");
+    for (int i = 0; i < v->n; i++) {
+        const struct versus_file *f = &v->f[i];
+        buf_reset(&b);
+        put_template(f, &b);
+        emit_row(m);
+        emit_cell_str(m, f->label);
+        emit_cell_bool(m, f->vision);
+        emit_cell_i64(m, f->mtp);
+        emit_cell_str(m, b.data);
+        emit_cell_i64(m, f->n_template);
+        emit_cell_str(m, f->first_template);
+        emit_cell_i64(m, f->n_faults);
+    }
+    buf_release(&b);
+}
+
+/* Adds the faults of all files, one per row. */
+static void put_faults(const struct versus *v, struct emit *m) {
+    int n = 0;
+    for (int i = 0; i < v->n; i++) n += v->f[i].n_faults;
+    emit_table(m, "faults", n ? "faults of metadata" : NULL);
+    emit_col(m, "name", "file");
+    emit_col(m, "fault", "fault");
+    for (int i = 0; i < v->n; i++)
+        for (int k = 0; k < v->f[i].n_faults && k < VERSUS_MAX_FAULTS; k++) {
+            emit_row(m);
+            emit_cell_str(m, v->f[i].label);
+            emit_cell_str(m, v->f[i].fault[k]);
+        }
+}
+
+void versus_emit(const struct versus *v, struct emit *m) {
+    put_answer(v, m);
+    put_fields(v, m);
+    put_files(v, m);
+    put_pairs(v, m);
+    put_changes(v, m);
+    put_domains(v, m);
+    put_depths(v, m);
+    put_checks(v, m);
+    put_faults(v, m);
+}

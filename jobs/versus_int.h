@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+/* jobs/versus_int.h - parts of hone versus: the run, checks of the files, flips, tables. */
+#ifndef HONE_JOBS_VERSUS_INT_H
+#define HONE_JOBS_VERSUS_INT_H
+
+#include "jobs/versus.h"
+#include "runtime/measure/flips.h"
+
+enum {
+    VERSUS_MAX = 64,        /* files */
+    VERSUS_GREEDY = 16,     /* greedy texts with --flips */
+    VERSUS_GREEDY_LEN = 48, /* their longest continuation in tokens */
+    VERSUS_PROMPT_LEN = 64, /* tokens of their prompts */
+    VERSUS_MAX_FAULTS = 16  /* listed per file */
+};
+
+struct versus_counts { /* what changes in one model */
+    struct eval_share choices, greedy, tools;
+    double right_per_100; /* multiple choice: right answers; NaN: not measured */
+    double first_change;  /* median first differing token, from 1; NaN: not measured */
+    int64_t tools_valid, tools_passed;
+};
+struct versus_file {
+    const char *path;
+    char *name;  /* shown: the file's name or, if two files share it, with its folder; owned */
+    char *label; /* short: without what all names have in common; owned */
+    struct model *m;
+    struct session *s;
+    int64_t n_bytes; /* all shards */
+    double bpw;
+    bool vision;                    /* a projector file of this model is in its folder */
+    int64_t mtp;                    /* multi-token prediction blocks */
+    int n_template;                 /* errors of the chat template; -1: no template */
+    bool other_template;            /* differs from the base's */
+    char *first_template;           /* explanation of the first error; NULL: none; owned */
+    char *fault[VERSUS_MAX_FAULTS]; /* metadata that differs from the base's; owned */
+    int n_faults;                   /* may exceed VERSUS_MAX_FAULTS */
+    int group;                      /* files of equal size, within 1 %, share a number, from 0 */
+    struct eval_kld k;
+    struct eval_group g;
+    struct versus_counts n;
+};
+struct versus {
+    struct work *w;
+    const struct versus_opts *o;
+    struct versus_file base, f[VERSUS_MAX]; /* f: smallest first */
+    int n;
+    struct eval_texts texts;
+    struct eval_kld_run r;
+    bool has_choices, has_greedy, has_tools; /* measured */
+};
+
+/* Fills the metadata of x and compares them with the base's. ERR_DATA: not the same model. */
+int versus_inspect(const struct versus *v, struct versus_file *x, struct err *e);
+/* Measures the flips that the options request, for the base and all files. */
+int versus_flips(struct versus *v, struct err *e);
+/* Fills m. */
+void versus_emit(const struct versus *v, struct emit *m);
+
+#endif

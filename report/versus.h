@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* report/versus.h - results of `hone versus` as Markdown: a comparison of files with their base
+ * (docs/formats/versus.md). The documents may come from other people, so texts are escaped. */
+#ifndef HONE_REPORT_VERSUS_H
+#define HONE_REPORT_VERSUS_H
+
+#include "base/buf.h"
+#include "base/doc.h"
+#include "base/err.h"
+
+/* Reads a document of `hone versus --json`; free *out with cJSON_Delete. ERR_DATA: not one. */
+int versus_read(cJSON **out, const char *path, struct err *e);
+/* Returns ERR_DATA unless the tree is a document of hone versus; `path` names it in the message. */
+int versus_check(const cJSON *root, const char *path, struct err *e);
+/* Appends the block: a table of files, what changes, pairs of equal size, what was not measured,
+ * and the command. */
+void versus_markdown(const cJSON *root, struct buf *out);
+
+#endif
