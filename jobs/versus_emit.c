@@ -7,6 +7,7 @@
 #include "jobs/versus_int.h"
 #include "base/io.h"
 #include "base/num.h"
+#include "base/str.h"
 #include "runtime/measure/answer.h"
 
 enum { DEPTH_BASE = 64 };
@@ -115,8 +116,7 @@ static void put_fields(const struct versus *v, struct emit *m) {
     emit_i64(m, "base_mtp", NULL, v->base.mtp);
     emit_i64(m, "base_template_errors", v->base.n_template > 0 ? "errors in its template" : NULL,
              v->base.n_template);
-    emit_str(m, "base_template_first", v->base.first_template ? "first of them" : NULL,
-             v->base.first_template);
+    emit_str(m, "base_template_first", NULL, v->base.first_template);
     if (v->has_choices) emit_num(m, "base_right_per_100", NULL, v->base.n.right_per_100, 1);
     if (v->has_tools) emit_i64(m, "base_tools_passed", NULL, v->base.n.tools_passed);
     emit_i64(m, "n_tokens", "scored tokens", v->f[0].k.n_tokens);
@@ -206,6 +206,14 @@ static void put_pairs(const struct versus *v, struct emit *m) {
         }
 }
 
+/* Adds a number to a row; an empty cell for NaN. */
+static void number_cell(struct emit *m, double x, int prec) {
+    if (isnan(x))
+        emit_cell_none(m);
+    else
+        emit_cell_num(m, x, prec);
+}
+
 static void put_changes(const struct versus *v, struct emit *m) {
     if (!v->has_choices && !v->has_greedy && !v->has_tools) return;
     emit_table(m, "flips", "what changes, per 100 (95 % interval)");
@@ -222,9 +230,9 @@ static void put_changes(const struct versus *v, struct emit *m) {
         emit_row(m);
         emit_cell_str(m, v->f[i].label);
         eval_share_cells(m, &c->choices);
-        emit_cell_num(m, c->right_per_100, 1);
+        number_cell(m, c->right_per_100, 1);
         eval_share_cells(m, &c->greedy);
-        emit_cell_num(m, c->first_change, 1);
+        number_cell(m, c->first_change, 1);
         eval_share_cells(m, &c->tools);
         if (v->has_tools) {
             emit_cell_i64(m, c->tools_valid);
@@ -305,7 +313,7 @@ static void put_template(const struct versus_file *f, struct buf *out) {
         buf_str(out, "the base's");
     else
         buf_str(out, "its own");
-    if (f->n_template > 0) buf_fmt(out, ", %d errors", f->n_template);
+    if (f->n_template > 0) buf_fmt(out, ", %d error%s", f->n_template, str_s(f->n_template));
 }
 
 static void put_checks(const struct versus *v, struct emit *m) {

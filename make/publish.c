@@ -20,9 +20,11 @@
 #include "base/progress.h"
 #include "report/manifest.h"
 #include "report/release.h"
+#include "report/versus.h"
 #include "report/result.h"
 #include "template/chat.h"
 
+#define COMPARE_NAME "versus.json"
 enum { MAX_TEXT = 64 << 20, MAX_TEXTS = 24 };
 
 struct text_file {
@@ -42,7 +44,8 @@ struct publish {
     char *prompt, *notes;
     struct constraint *guard;
     struct facts facts;
-    cJSON *old; /* existing manifest; NULL: none */
+    cJSON *compare; /* results of hone versus; NULL: none */
+    cJSON *old;     /* existing manifest; NULL: none */
 };
 
 /* ---- from the model ---- */
@@ -194,6 +197,25 @@ static void add_notes(const struct publish *p, struct buf *card) {
     *card = out;
 }
 
+/* Reads the results of hone versus: from --compare, else from the folder's own copy, which is only
+ * used if it is valid. */
+static int read_compare(struct publish *p, struct err *e) {
+    struct err ignored;
+    if (p->o->compare) {
+        TRY(versus_read(&p->compare, p->o->compare, e));
+        /* It has paths of the machine that measured; "command" does not. */
+        cJSON_DeleteItemFromObjectCaseSensitive(p->compare, "command_line");
+        TRY(doc_print(p->compare, add_text(p, COMPARE_NAME), e));
+        buf_chr(&p->file[p->n_files - 1].text, '\n');
+        return 0;
+    }
+    char *path = io_join(p->o->dir, COMPARE_NAME);
+    if (io_exists(path) && versus_read(&p->compare, path, &ignored))
+        log_warn("%s is not shown in the card: %s", path, ignored.msg);
+    free(path);
+    return 0;
+}
+
 /* Writes the texts of all files of the release to memory. */
 static int make_texts(struct publish *p, struct err *e) {
     if (p->have_result) {
@@ -211,8 +233,9 @@ static int make_texts(struct publish *p, struct err *e) {
     render_prompt(p);
     TRY(copy_source(p, e));
     TRY(read_notes(p, e));
+    TRY(read_compare(p, e));
     struct buf *card = add_text(p, "README.md");
-    report_readme(p->have_result ? &p->res : NULL, &p->rel, card);
+    report_readme(p->have_result ? &p->res : NULL, &p->rel, p->compare, card);
     add_notes(p, card);
     if (p->have_result) {
         struct buf depth = {0}, speed = {0};
@@ -392,6 +415,7 @@ int publish_folder(const struct publish_opts *o, struct publish_report *r, struc
     if (p->have_result) result_close(&p->res);
     for (int i = 0; i < p->n_files; i++) buf_release(&p->file[i].text);
     cJSON_Delete(p->old);
+    cJSON_Delete(p->compare);
     guard_free(p->guard);
     facts_release(&p->facts);
     buf_release(&p->results);

@@ -17,6 +17,7 @@ struct publish_opts {
     const struct facts *facts; /* facts given in this call; others come from earlier calls, the
                                   source and the files */
     const char *notes;         /* file with the publisher's notes for README.md, or NULL */
+    const char *compare;       /* document of hone versus for the card, or NULL: the folder's */
     const char *supersedes;    /* manifest.json of the release that this one replaces, or NULL */
     const char *tmpl;     /* text to use for chat_template.jinja instead of the source's, or NULL */
     const cJSON *results; /* results.json to write; NULL: the folder's */

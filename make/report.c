@@ -255,7 +255,7 @@ static int write_reports(struct make *mk, struct err *e) {
     rc = write_text(mk, "report.html", &text, e);
     if (rc == 0) {
         buf_reset(&text);
-        report_readme(&r, NULL, &text);
+        report_readme(&r, NULL, NULL, &text);
         rc = write_text(mk, "README.md", &text, e);
     }
     result_close(&r);

@@ -7,6 +7,7 @@
 #include "report/card.h"
 #include "report/pick.h"
 #include "report/report_text.h"
+#include "report/versus.h"
 
 /* Writes a list of the front matter; more: values to write first, or NULL. */
 static void put_list(struct buf *out, const char *key, const char *const *v, int n,
@@ -169,7 +170,8 @@ static void numbers_of(const struct release *rel, struct buf *out) {
     buf_fmt(out, ", %s parameters, context %lld)", params, (long long)rel->ctx);
 }
 
-void report_readme(const struct result *r, const struct release *rel, struct buf *out) {
+void report_readme(const struct result *r, const struct release *rel, const cJSON *versus,
+                   struct buf *out) {
     char params[24];
     const char *title = r ? r->name : rel->title;
     front_matter(r, rel, out);
@@ -204,6 +206,10 @@ void report_readme(const struct result *r, const struct release *rel, struct buf
     card_extras(r, rel, out);
     if (rel) card_use(rel, out);
     if (rel) card_fit(r, rel, out);
+    if (versus) {
+        buf_str(out, "\n## Compared with other files\n\n");
+        versus_markdown(versus, out);
+    }
     if (r && rel) card_plots(r, out);
     if (r) report_tools_md(r, out);
     if (rel) card_prompt(rel, out);

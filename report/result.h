@@ -55,8 +55,9 @@ double result_budget(const struct result_file *f);
 /* Reports: each appends a whole file to `out`. */
 struct release; /* report/release.h */
 /* Appends README.md. r NULL: nothing was measured; rel NULL: the folder is unknown. At least one of
- * them must be given. */
-void report_readme(const struct result *r, const struct release *rel, struct buf *out);
+ * them must be given. versus: results of hone versus (report/versus.h), or NULL. */
+void report_readme(const struct result *r, const struct release *rel, const cJSON *versus,
+                   struct buf *out);
 /* Comment at the top of each card. It names the markers around the publisher's own text
  * (make/file_guard.h). All versions of hone write README_MARK_START; the oldest wrote
  * README_MARK_OLD. */

@@ -8,6 +8,7 @@
 #include "convert/convert.h"
 #include "base/mem.h"
 #include "containers/safetensors.h"
+#include "runtime/measure/flips.h"
 #include "runtime/measure/internal.h"
 #include "runtime/measure/job.h"
 #include "tests/check.h"
@@ -331,6 +332,37 @@ static void test_windows_as_clusters(void) {
     CHECK(c.mean == 0 && c.stderr_ == 0);
 }
 
+/* Tests ratios of two sums over the same resamples, and shares of cases. Expected values: numpy. */
+static void test_ratio_and_share(void) {
+    enum { N = 12 };
+    double a[N], b[N];
+    struct cluster c;
+    for (int i = 0; i < N; i++) {
+        a[i] = (i * i * 37 + 11) % 101 / 7.0;
+        b[i] = a[i] + (i * 13 + 5) % 17 / 5.0;
+    }
+    eval_cluster_ratio(a, b, N, &c);
+    CHECK_CLOSE(c.mean, 0.8005029337803856, 1e-14);
+    CHECK_CLOSE(c.lo, 0.718913484154725, 1e-12);
+    CHECK_CLOSE(c.hi, 0.8653895864106352, 1e-12);
+    eval_cluster_ratio(a, b, 1, &c);
+    CHECK(c.lo == c.mean && c.hi == c.mean);
+    memset(b, 0, sizeof b);
+    eval_cluster_ratio(a, b, N, &c);
+    CHECK(isnan(c.mean));
+    struct eval_share s = eval_share_of(5, 40);
+    CHECK_CLOSE(s.per_100, 12.5, 1e-12);
+    CHECK_CLOSE(s.lo, 5.459500250945402, 1e-12);
+    CHECK_CLOSE(s.hi, 26.112119838851097, 1e-12);
+    s = eval_share_of(0, 16);
+    CHECK(s.per_100 == 0 && s.lo == 0);
+    CHECK_CLOSE(s.hi, 19.36076805344365, 1e-12);
+    s = eval_share_of(16, 16);
+    CHECK(s.hi == 100);
+    CHECK_CLOSE(s.lo, 100 - 19.36076805344365, 1e-12);
+    CHECK(isnan(eval_share_of(0, 0).per_100));
+}
+
 /* Tests breakdowns with known values: at window c, row r, the KL of candidate 0 is r + 100 c, that
  * of candidate 1 is 2. */
 static void test_breakdowns(void) {
@@ -633,6 +665,7 @@ int main(void) {
     RUN(test_kld);
     RUN(test_windows_together);
     RUN(test_windows_as_clusters);
+    RUN(test_ratio_and_share);
     RUN(test_breakdowns);
     RUN(test_domains_and_routing);
     RUN(test_looks_and_store);

@@ -1,0 +1,118 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hone versus: numbers against tests/golden/versus.json (tests/oracle/versus.py: transformers and NumPy) and against
+# hone eval; files of equal size; flips; metadata faults; what publish shows; inputs that are refused.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+g=tests/golden/versus.json
+mkdir "$t/a" "$t/b"
+"$HONE" convert tests/golden/models/qwen3 -o "$t/base.gguf" --type bf16 -q > /dev/null
+"$HONE" quantize "$t/base.gguf" -o "$t/a/M-all.gguf" --type Q8_0 --search conventional -q > /dev/null
+for n in 0:first 2:last; do
+    "$HONE" quantize "$t/base.gguf" -o "$t/a/M-${n#*:}.gguf" --type BF16 --tensor "blk\\.${n%:*}\\..*=Q8_0" --search conventional -q > /dev/null
+done
+
+# value of a key in the row of a table that has this name; the printed JSON has one member per line
+cell() { awk -v table="\"$2\": [" -v name="\"$3\"" -v key="\"$4\":" '
+    index($0, table) { on = 1 }
+    on && /^  \]/ { on = 0 }
+    on && /"(name|closer)":/ { row = index($0, name) > 0 }
+    on && row && index($0, key) { sub(/^[^:]*: */, ""); sub(/,$/, ""); print; exit }' "$1"; }
+num() { sed -n "s/^ *\"$2\": \([-0-9.e+]*\),*$/\1/p" "$1" | head -1; }
+golden() { awk -v name="\"$1\": {" -v key="\"$2\":" 'index($0, name) { on = 1 } on && index($0, key) { sub(/^[^:]*: */, ""); sub(/,$/, ""); print; exit }' "$g"; }
+near() { # got, expected, relative tolerance, what; log-probabilities in f32 have errors of about 2e-7
+    awk "BEGIN { d = ($1) - ($2); m = ($2) < 0 ? -($2) : ($2); exit !(d <= $3 * m + 2e-7 && -d <= $3 * m + 2e-7) }" || say "$4: $1, expected $2"
+}
+
+texts="--text calib/text/eval.txt --text two=calib/text/calib.txt"
+run 0 versus "$t/base.gguf" "$t"/a/M-*.gguf $texts --ctx 64 --chunks 12 --greedy 8 --json --markdown "$t/md" --plot "$t/svg"
+cp "$t/o" "$t/v.json"
+for f in all first last; do
+    for k in mean_kld mean_kld_stderr mean_kld_ci95_low mean_kld_ci95_high kld_p999 max_kld same_top1 ppl; do
+        near "$(cell "$t/v.json" files $f $k)" "$(golden $f $k)" 2e-3 "$f $k"
+    done
+    for k in per_100 lo hi of; do
+        near "$(cell "$t/v.json" flips $f greedy_$k)" "$(sed -n '/"greedy": {/,$p' "$g" | awk -v name="\"$f\": {" -v key="\"$k\":" 'index($0, name) { on = 1 } on && index($0, key) { sub(/^[^:]*: */, ""); sub(/,$/, ""); print; exit }')" 1e-6 "greedy $f $k"
+    done
+done
+near "$(num "$t/v.json" base_ppl)" "$(num "$g" base_ppl)" 1e-4 "perplexity of the base"
+[ "$(num "$t/v.json" n_tokens)" = 372 ] || say "scored tokens: not 12 * 31"
+# equal size: first and last, not all
+[ "$(grep -c '"closer":' "$t/v.json")" = 1 ] || say "pairs of equal size: not one"
+c=$(sed -n 's/^ *"closer": "\(.*\)",$/\1/p' "$g")
+near "$(cell "$t/v.json" equal_size "$c" ratio)" "$(num "$g" ratio)" 2e-3 ratio
+near "$(cell "$t/v.json" equal_size "$c" ratio_ci95_low)" "$(sed -n '/"ratio_ci95"/,/]/p' "$g" | tr -dc '0-9.,e\n-' | grep '[0-9]' | sed -n 2p | tr -d ,)" 5e-3 "ratio from"
+near "$(cell "$t/v.json" equal_size "$c" diff)" "$(num "$g" diff)" 2e-3 diff
+[ "$(cell "$t/v.json" equal_size "$c" clear)" = true ] || say "the difference of equal sizes is not clear"
+# the domains have the names given
+for d in eval.txt two; do [ "$(grep -c "\"domain\": \"$d\"" "$t/v.json")" = 3 ] || say "domain $d: not three rows"; done
+
+# the same numbers as hone eval kld, digit by digit
+run 0 eval kld "$t/a/M-all.gguf" calib/text/eval.txt calib/text/calib.txt --base "$t/base.gguf" --ctx 64 --chunks 12 --json
+for k in median_kld kld_p999 max_kld same_top1 ppl; do
+    [ "$(num "$t/o" $k)" = "$(cell "$t/v.json" files all $k)" ] || say "$k differs from eval kld's"
+done
+
+# the block and the plot
+grep -q "^| all | " "$t/md" && grep -q "At equal size" "$t/md" && grep -q "^hone versus base.gguf M-all.gguf" "$t/md" ||
+    say "the Markdown block: $(cat "$t/md")"
+grep -F "$t" "$t/md" && say "a path of this machine is shown"
+[ "$(grep -o '<title>[a-z]* ' "$t/svg" | sort -u | wc -l)" = 3 ] || say "the plot does not show three files"
+run 0 versus "$t/base.gguf" "$t"/a/M-*.gguf $texts --ctx 64 --chunks 4 --by-depth --greedy 2
+[ "$(sed 1d "$t/o" | wc -L)" -le 100 ] || say "lines of $(sed 1d "$t/o" | wc -L) columns"
+
+# flips of choices are those of eval choice, and a file against a copy of the base has none
+cp "$t/base.gguf" "$t/b/copy.gguf"
+run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/copy.gguf" $texts --ctx 64 --chunks 2 --greedy 2 --cases 0 \
+    --choice winogrande:tests/golden/suites/winogrande.csv --json
+cp "$t/o" "$t/c.json"
+run 0 eval choice "$t/a/M-all.gguf" tests/golden/suites/winogrande.csv --format winogrande --base "$t/base.gguf" --json
+for k in per_100 lo hi; do
+    [ "$(cell "$t/c.json" flips M-all choices_$k)" = "$(num "$t/o" flips_$k)" ] || say "choices_$k differs from eval choice's"
+done
+[ "$(cell "$t/c.json" flips copy choices_per_100)" = 0 ] && [ "$(cell "$t/c.json" flips copy greedy_per_100)" = 0 ] &&
+    [ "$(cell "$t/c.json" files copy mean_kld)" = 0 ] || say "a copy of the base differs from it"
+
+# a split set; names that two files share get their folders
+"$HONE" split "$t/a/M-all.gguf" -o "$t/b/M-all.gguf" --max-size 300K -q > /dev/null
+run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/M-all-00001-of-"*.gguf $texts --ctx 64 --chunks 2 --json
+[ "$(grep -c '"ratio": 1,' "$t/o")" = 1 ] || say "a split set does not equal its file: $(cat "$t/o")"
+cp "$t/a/M-first.gguf" "$t/b/M-all.gguf"
+run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/M-all.gguf" $texts --ctx 64 --chunks 2 --json
+grep -q '"file": "a/M-all.gguf"' "$t/o" && grep -q '"file": "b/M-all.gguf"' "$t/o" || say "equal names without folders"
+
+# faults of metadata: a wrong end, no template, another rope base
+cp "$t/a/M-all.gguf" "$t/b/bad.gguf"
+"$HONE" meta "$t/b/bad.gguf" tokenizer.ggml.eos_token_id=7 --unset tokenizer.chat_template qwen3.rope.freq_base=10000 -q > /dev/null 2>&1 ||
+    say "hone meta failed"
+run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/bad.gguf" $texts --ctx 64 --chunks 2 --json
+[ "$(cell "$t/o" checks bad n_faults)" = 3 ] && [ "$(cell "$t/o" checks M-all n_faults)" = 0 ] || say "faults: $(grep -A3 fault "$t/o")"
+grep -q 'eos_token_id is 7, in the base 1012' "$t/o" && grep -q 'the chat template is missing' "$t/o" || say "faults are not named"
+
+# publish shows the comparison, and keeps it
+mkdir "$t/p"
+cp "$t"/a/M-*.gguf "$t/p"
+run 0 publish "$t/p" --compare "$t/v.json"
+grep -q '^## Compared with other files' "$t/p/README.md" && grep -q 'versus.json' "$t/p/SHA256SUMS" || say "publish shows no comparison"
+grep -F "$t" "$t/p/versus.json" "$t/p/README.md" && say "publish shows a path of this machine"
+run 0 publish "$t/p"
+grep -q '^## Compared with other files' "$t/p/README.md" || say "publish forgot the comparison"
+refused 3 "not a result of 'hone versus --json'" publish "$t/p" --compare tests/golden/versus.json
+echo '{"hone_versus": 1, "files": [{"name": "<script>|`x`", "size_bytes": "many"}, 7], "flips": 3, "faults": [null]}' > "$t/odd"
+run 0 publish "$t/p" --compare "$t/odd" --force
+grep -q '<script>' "$t/p/README.md" && say "a name of the comparison is not escaped"
+
+# refused: another model, a broken file, a file given twice, the base itself, bad options; nothing is written
+"$HONE" convert tests/golden/models/qwen2 -o "$t/other.gguf" --type bf16 -q > /dev/null
+head -c 200000 "$t/a/M-all.gguf" > "$t/cut.gguf"
+refused 3 "its architecture is qwen2 instead of qwen3" versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/other.gguf" --markdown "$t/none"
+refused 3 "cut.gguf" versus "$t/base.gguf" "$t/cut.gguf" --markdown "$t/none"
+refused 2 "is given twice" versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/../a/M-all.gguf" --markdown "$t/none"
+refused 2 "is the base itself" versus "$t/base.gguf" "$t/base.gguf" --markdown "$t/none"
+refused 2 "use -f" versus "$t/base.gguf" "$t/a/M-all.gguf" --markdown "$t/md"
+refused 2 "FORMAT:FILE" versus "$t/base.gguf" "$t/a/M-all.gguf" $texts --ctx 64 --chunks 2 --choice winogrande.csv
+refused 2 "FILE" versus "$t/base.gguf"
+[ ! -e "$t/none" ] || say "a refused comparison wrote a file"
+exit $fail
