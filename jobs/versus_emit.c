@@ -20,7 +20,7 @@ static double kld(double x) {
 /* ---- the answer ---- */
 
 /* Finds the pair of files of equal size whose divergences differ most, clearly: the closer file in
- * *a, the other in *b. Returns false if there is none. */
+ * *a, the other in *b. Returns false without such a pair. */
 static bool best_pair(const struct versus *v, int *a, int *b, struct eval_pair *out) {
     bool found = false;
     for (int i = 0; i < v->n; i++)

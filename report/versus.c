@@ -193,7 +193,7 @@ static void put_checks(const cJSON *root, struct buf *out) {
     }
 }
 
-/* Appends how it was measured, what was not, and the command. */
+/* Appends how it was measured, what is missing, and the command. */
 static void put_how(const cJSON *root, struct buf *out) {
     static const char *const none[] = {"multiple choice", "greedy texts", "tool calls"};
     const char *command = doc_str(root, "command");

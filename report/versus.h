@@ -12,7 +12,7 @@
 int versus_read(cJSON **out, const char *path, struct err *e);
 /* Returns ERR_DATA unless the tree is a document of hone versus; `path` names it in the message. */
 int versus_check(const cJSON *root, const char *path, struct err *e);
-/* Appends the block: a table of files, what changes, pairs of equal size, what was not measured,
+/* Appends the block: a table of files, what changes, pairs of equal size, the missing measurements,
  * and the command. */
 void versus_markdown(const cJSON *root, struct buf *out);
 
