@@ -144,18 +144,19 @@ static int eval_cmd_mtp(struct cli *c, int argc, char **argv, struct err *e) {
 }
 
 static int eval_cmd_cases(struct cli *c, int argc, char **argv, const char *name,
-                          const char *synopsis, const char *about, int min_args, struct err *e) {
+                          const char *synopsis, const char *about, const char *suite,
+                          struct err *e) {
     struct cases_opts a = eval_cases_usual;
     const struct cmd_spec spec = {.name = name,
                                   .synopsis = synopsis,
                                   .about = about,
                                   .opts = eval_cases_options,
-                                  .min_args = min_args,
+                                  .min_args = 1,
                                   .max_args = 2};
     TRY(cli_parse(c, &spec, &a, argc, argv, e));
     if (c->done) return 0;
     a.model = c->arg[0];
-    a.suite = c->n_args > 1 ? c->arg[1] : "builtin";
+    a.suite = c->n_args > 1 ? c->arg[1] : suite;
     a.table = c->form == EMIT_TABLE;
     struct emit *m = emit_new();
     return cli_verdict(c, m, eval_cases_run(&c->work, &a, m, e));
@@ -164,22 +165,25 @@ static int eval_cmd_cases(struct cli *c, int argc, char **argv, const char *name
 static int eval_cmd_tools(struct cli *c, int argc, char **argv, struct err *e) {
     return eval_cmd_cases(
         c, argc, argv, "eval tools",
-        "MODEL.gguf [SUITE.jsonl] [--base BASE.gguf] [--cases N] [--require PERCENT]",
+        "MODEL.gguf [SUITE.jsonl|loops] [--base BASE.gguf] [--cases N] [--require PERCENT]",
         "Tool calls: renders each case with the model's template, decodes greedily, parses "
         "the calls, and checks\n"
         "them against the tool's JSON schema and the expected call. Default suite: the "
-        "built-in one of 60 cases.",
-        1, e);
+        "built-in one of 60 cases;\n"
+        "loops: the built-in one of 12 cases with several steps.",
+        "builtin", e);
 }
 
 static int eval_cmd_checks(struct cli *c, int argc, char **argv, struct err *e) {
     return eval_cmd_cases(
         c, argc, argv, "eval checks",
-        "MODEL.gguf SUITE.jsonl [--base BASE.gguf] [--no-loss] [--require PERCENT]",
+        "MODEL.gguf [SUITE.jsonl] [--base BASE.gguf] [--no-loss] [--require PERCENT]",
         "Your own prompts, each with checks of the answer: exact, contains, excludes, "
         "regex, json_schema,\n"
-        "tool_call. One case per line of the suite; see docs/formats/suite.md.",
-        2, e);
+        "fields, reasoning, tool_call. One case per line of the suite; see "
+        "docs/formats/suite.md.\n"
+        "Default suite: the built-in one of 16 checks.",
+        "checks", e);
 }
 
 static const struct cmd_spec choice_spec = {

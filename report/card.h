@@ -12,6 +12,10 @@
 
 /* Returns whether s has the form of a Hub repository, "org/name". */
 bool card_is_repo(const char *s);
+/* Appends what a reader wants to know about the recommended file, on one screen; versus: results of
+ * hone versus, or NULL. Nothing without a recommendation. */
+void card_glance(const struct result *r, const struct release *rel, const cJSON *versus,
+                 struct buf *out);
 /* Appends the table of files, then a folded table with all numbers and a folded glossary. rel may
  * be NULL. */
 void card_files(const struct result *r, const struct release *rel, struct buf *out);

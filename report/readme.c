@@ -193,6 +193,7 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
     }
     buf_str(out, ".\n\n");
     if (r) answer(r, out);
+    if (r && rel) card_glance(r, rel, versus, out);
     if (rel && rel->unknown) {
         buf_str(out, "**Not evaluated**: hone does not know the architecture `");
         md_text(out, rel->arch);

@@ -121,10 +121,60 @@ static int run_json(const struct json *v, const struct answer *a, bool *ok, stru
     return rc;
 }
 
+/* Returns NULL if v is a list of keys, otherwise a description of the problem. */
+static const char *need_keys(const struct json *v) {
+    return json_str(v) ? "must be a list of strings" : need_texts(v);
+}
+
+/* Checks that the content is a JSON object whose keys are those of v, in this order; if not,
+ * appends the reason to why. */
+static int run_fields(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
+                      struct err *e) {
+    size_t n;
+    struct json *value;
+    struct err bad;
+    const char *s = unfence(a->content, &n);
+    (void)e;
+    *ok = false;
+    if (json_parse(&value, s, n, "the answer", &bad)) {
+        buf_str(why, bad.msg);
+        return 0;
+    }
+    const struct json *k = json_type(value) == JSON_OBJ ? json_first(value) : NULL,
+                      *want = json_first(v);
+    for (; k && want && strcmp(json_name(k), json_str(want)) == 0; k = json_next(k))
+        want = json_next(want);
+    *ok = !k && !want;
+    if (!*ok && want)
+        buf_fmt(why, "'%s' is not where it is expected",
+                show_n(json_str(want), strlen(json_str(want))).s);
+    else if (!*ok)
+        buf_str(why, "a key too many");
+    json_free(value);
+    return 0;
+}
+
+/* Returns NULL if v is true or false, otherwise a description of the problem. */
+static const char *need_bool(const struct json *v) {
+    return json_type(v) == JSON_BOOL ? NULL : "must be true or false";
+}
+
+/* Checks whether the answer has reasoning, as v demands; if not, appends the reason to why. */
+static int run_reasoning(const struct json *v, const struct answer *a, bool *ok, struct buf *why,
+                         struct err *e) {
+    const char *r = json_str(json_get(a->json, "reasoning"));
+    const bool has = r && r[strspn(r, blank)] != 0;
+    (void)e;
+    *ok = has == json_bool(v, false);
+    if (!*ok) buf_str(why, has ? "the answer has reasoning" : "the answer has no reasoning");
+    return 0;
+}
+
 const struct check check_table[] = {
-    {"exact", need_text, run_exact},        {"contains", need_texts, run_contains},
-    {"excludes", need_texts, run_excludes}, {"regex", need_text, run_regex},
-    {"json_schema", need_schema, run_json},
+    {"exact", need_text, run_exact},         {"contains", need_texts, run_contains},
+    {"excludes", need_texts, run_excludes},  {"regex", need_text, run_regex},
+    {"json_schema", need_schema, run_json},  {"fields", need_keys, run_fields},
+    {"reasoning", need_bool, run_reasoning},
 };
 const int check_count = (int)COUNT_OF(check_table);
 

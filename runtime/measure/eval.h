@@ -221,6 +221,7 @@ struct suite_plan { /* prompts of a suite's selected cases for one model */
     struct ids *prompt;       /* [n] */
     char **text;              /* [n] the prompts as text */
     int64_t longest;          /* tokens of the longest prompt */
+    struct chat *chat;        /* the model's template, for loops; NULL: no case needs one */
     bool jump;                /* set by the caller, used with vocab: forced tokens are not drawn */
     bool strict_calls;        /* set by the caller: bare JSON does not count as a call */
     struct gram_vocab *vocab; /* set by the caller, owned by the plan: constrains calls to the

@@ -9,12 +9,14 @@
 
 #include "calib/defaults.h"
 #include "calib/imatrix.h"
+#include "base/io.h"
 #include "base/num.h"
 #include "base/progress.h"
 #include "runtime/measure/measurement_cache.h"
 #include "work/open.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/measure/choices.h"
+#include "runtime/measure/loop.h"
 #include "runtime/measure/suite.h"
 #include "runtime/generate/windows.h"
 #include "text/textfile.h"
@@ -97,7 +99,10 @@ int eval_suite_of(struct work *w, const struct eval_args *a, const char *model,
     p.jump = a->jump;
     p.strict_calls = a->strict_calls;
     int64_t most = max_tokens;
-    for (int i = 0; i < p.n; i++) most = max_i64(most, suite->c[p.index[i]].max_tokens);
+    for (int i = 0; i < p.n; i++) {
+        const struct suite_case *c = &suite->c[p.index[i]];
+        most = max_i64(most, c->loop ? loop_room(c, max_tokens) : c->max_tokens);
+    }
     TRY_GOTO(out, rc,
              eval_session(w, a, l.m, a->kv_type, a->ctx ? a->ctx : p.longest + most, &l.s, e));
     kept_model(&kept, a->kept, l.s, a->hash);
@@ -111,8 +116,8 @@ out:
 }
 
 int eval_suite_read(struct suite *s, const char *path, struct err *e) {
-    if (strcmp(path, "builtin") != 0) return suite_open(s, path, e);
-    const struct default_text *t = default_suite();
+    const struct default_text *t = default_suite(path);
+    if (!t || (strcmp(path, "builtin") != 0 && io_exists(path))) return suite_open(s, path, e);
     return suite_parse(s, t->data, default_text_len(t), t->name, e);
 }
 

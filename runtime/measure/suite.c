@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "template/chat.h"
+#include "runtime/measure/loop.h"
 #include "runtime/measure/suite_int.h"
 #include "chat/tool_int.h"
 #include "text/utf8.h"
@@ -88,7 +89,7 @@ static int check_checks(const struct suite_case *c, const char *what, struct err
         }
     }
     buf_release(&text);
-    if (!rc && !c->expect && !json_first(checks))
+    if (!rc && !c->expect && !json_first(checks) && !json_get(json_get(c->json, "loop"), "goal"))
         rc = err_set(e, ERR_DATA, "%s: neither \"checks\" nor \"expect\"%s", what,
                      json_get(c->json, "hone")
                          ? "; this is a record of hone serve: use --from-answers"
@@ -115,6 +116,10 @@ static int read_case(struct suite_case *c, const char *line, size_t len, const c
     if (max && (!json_i64(max, &c->max_tokens) || c->max_tokens < 1 || c->max_tokens > MAX_TOKENS))
         return err_set(e, ERR_DATA, "%s: \"max_tokens\" is not a count of tokens", what);
     c->expect = find_expect(j);
+    c->loop = json_get(j, "loop") != NULL;
+    if (c->loop && c->expect)
+        return err_set(e, ERR_DATA, "%s: \"loop\" has a goal, not an expected call", what);
+    if (c->loop) TRY(loop_check(c, what, e));
     TRY(check_expect(c, what, e));
     return check_checks(c, what, e);
 }
@@ -169,7 +174,7 @@ int suite_spread(int n_all, int n, int i) {
 
 bool suite_calls(const struct suite *s) {
     for (int i = 0; i < s->n; i++)
-        if (s->c[i].expect) return true;
+        if (s->c[i].expect || s->c[i].loop) return true;
     return false;
 }
 
@@ -241,23 +246,28 @@ int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_ca
 
 void answer_release(struct answer *a) {
     toolparse_free(a->parse);
+    buf_release(&a->trace);
     memset(a, 0, sizeof *a);
 }
 
 bool answer_same(const struct answer *a, const struct answer *b) {
     const struct json *x = json_get(a->json, "tool_calls"), *y = json_get(b->json, "tool_calls");
+    if (a->loop && b->loop)
+        return a->trace.len == b->trace.len &&
+               (!a->trace.len || memcmp(a->trace.data, b->trace.data, a->trace.len) == 0);
     if (!json_equal(x, y)) return false;
     return json_len(x) > 0 || strcmp(a->content, b->content) == 0;
 }
 
 void answer_show(const struct answer *a, struct buf *out) {
     const struct json *calls = json_get(a->json, "tool_calls");
-    for (const struct json *k = json_first(calls); k; k = json_next(k)) {
+    if (a->loop && a->trace.len) buf_fmt(out, "%s ", a->trace.data);
+    for (const struct json *k = json_first(calls); k && !a->loop; k = json_next(k)) {
         const char *name = json_str(json_get(k, "name"));
         buf_fmt(out, "%s%s", k == json_first(calls) ? "" : " ", name ? name : "?");
         json_write(out, json_get(k, "arguments"));
     }
-    if (!json_first(calls)) json_quote(out, a->content, strlen(a->content));
+    if (a->loop || !json_first(calls)) json_quote(out, a->content, strlen(a->content));
 }
 
 int answer_judge(const struct suite_case *c, const struct answer *a, struct verdict *v,

@@ -26,6 +26,7 @@ struct suite_case {
     const struct json *expect; /* a call, a list of them, or null (no call expected); NULL: calls
                                   are not checked */
     int64_t max_tokens;        /* 0: not set */
+    bool loop;                 /* has several steps (runtime/measure/loop.h) */
 };
 struct suite {
     char *text;
@@ -59,6 +60,8 @@ struct answer {
     const struct json
         *json; /* result of parse: content, reasoning, tool_calls, problems (chat/toolfmt.h) */
     const char *content; /* the content; never NULL */
+    struct buf trace;    /* of a loop: all its calls, as text; empty: none */
+    bool loop;           /* the last of a loop's answers */
 };
 /* Parses an answer. `prompt` is the rendered prompt, whose end shows whether reasoning has already
  * been opened. f NULL: the template's call syntax is unknown. strict_calls: bare JSON is not a
@@ -66,9 +69,11 @@ struct answer {
 int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
                 const char *prompt, const char *text, size_t len, bool strict_calls, struct err *e);
 void answer_release(struct answer *a);
-/* Returns whether two answers have the same calls or, without calls, the same content. */
+/* Returns whether two answers have the same calls or, without calls, the same content. Of loops,
+ * the calls of all steps are compared. */
 bool answer_same(const struct answer *a, const struct answer *b);
-/* Appends the calls as one line of text or, without calls, the content in quotes. */
+/* Appends the calls as one line of text or, without calls, the content in quotes; of a loop, all
+ * calls and the last content. */
 void answer_show(const struct answer *a, struct buf *out);
 
 struct verdict {

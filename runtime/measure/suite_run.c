@@ -10,8 +10,10 @@
 #include "base/num.h"
 #include "base/progress.h"
 #include "runtime/measure/internal.h"
+#include "chat/talk.h"
 #include "template/chat.h"
 #include "template/chat_ends.h"
+#include "runtime/measure/loop.h"
 #include "runtime/measure/suite.h"
 
 /* Finds the call syntax by name; name NULL: that of the model's template. */
@@ -49,7 +51,6 @@ static int plan_case(struct suite_plan *p, int i, const struct model *m, const s
 
 int suite_plan_open(struct suite_plan *p, const struct suite *suite, const struct model *m,
                     int64_t n_cases, const char *format, struct err *e) {
-    struct chat *chat = NULL;
     memset(p, 0, sizeof *p);
     TRY(model_need_tok(m, e));
     TRY(find_format(suite, m, format, &p->format, e));
@@ -62,13 +63,12 @@ int suite_plan_open(struct suite_plan *p, const struct suite *suite, const struc
     for (int i = 0; i < p->n && !rc; i++) {
         p->index[i] = suite_spread(suite->n, p->n, i);
         bool plain = json_str(json_get(suite->c[p->index[i]].json, "text")) != NULL;
-        if (!plain && !chat) {
-            rc = chat_from_gguf(&chat, m->gguf, m->tok, e);
-            if (!rc) chat_find_ends(chat, m->tok);
+        if (!plain && !p->chat) {
+            rc = chat_from_gguf(&p->chat, m->gguf, m->tok, e);
+            if (!rc) chat_find_ends(p->chat, m->tok);
         }
-        if (!rc) rc = plan_case(p, i, m, chat, e);
+        if (!rc) rc = plan_case(p, i, m, p->chat, e);
     }
-    chat_free(chat);
     if (rc) suite_plan_close(p);
     return rc;
 }
@@ -79,6 +79,7 @@ void suite_plan_close(struct suite_plan *p) {
         if (p->text) free(p->text[i]);
     }
     gram_vocab_free(p->vocab);
+    chat_free(p->chat);
     free(p->index);
     free(p->prompt);
     free(p->text);
@@ -129,28 +130,156 @@ static int generate(struct session *s, const struct ids *prompt, int64_t max_tok
     return rc;
 }
 
+/* A prompt as tokens and as text. */
+struct asked {
+    const struct ids *ids;
+    const char *text;
+};
+
 /* Generates an answer constrained to calls of offered tools with arguments valid for their schemas.
  * If the case expects a call, one is required, as with "tool_choice": "required", so the tokens of
  * an answer without calls also count as overruled. */
-static int generate_calls(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
-                          struct eval_gen *g, double *seconds, struct err *e) {
-    const struct suite_case *c = &p->suite->c[p->index[i]];
+static int generate_calls(struct session *s, const struct suite_plan *p, const struct suite_case *c,
+                          const struct asked *q, int64_t max_tokens, struct eval_gen *g,
+                          double *seconds, struct err *e) {
     const struct gram_tools t = {.tools = json_get(c->json, "tools"),
                                  .choice =
                                      json_first(c->expect) ? GRAM_TOOLS_REQUIRED : GRAM_TOOLS_AUTO,
                                  .parallel = true,
-                                 .opened = toolfmt_opened(p->format, p->text[i])};
+                                 .opened = toolfmt_opened(p->format, q->text)};
     const struct gram_opts go = {.any_order = true};
-    const enum tool_think think =
-        t.opened ? TOOL_THINK_NONE : toolfmt_think_of(p->format, p->text[i]);
+    const enum tool_think think = t.opened ? TOOL_THINK_NONE : toolfmt_think_of(p->format, q->text);
     struct constrain_opts o = {.draw_all = !p->jump};
     if (think != TOOL_THINK_NONE) o.close = toolfmt_think_tag(p->format, true);
     if (think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(p->format, false);
     TRY(grammar_of_tools(&o.g, p->vocab, p->format, &t, &go, e));
     const double t0 = progress_now_s();
-    const int rc = eval_generate(s, &p->prompt[i], max_tokens, &o, g, e);
+    const int rc = eval_generate(s, q->ids, max_tokens, &o, g, e);
     *seconds = progress_now_s() - t0;
     grammar_free(o.g);
+    return rc;
+}
+
+/* Generates one answer to a prompt of a case, or takes it from the cache, parses it and adds its
+ * counts to *out. */
+static int answer_prompt(struct session *s, const struct suite_plan *p, const struct suite_case *c,
+                         const struct asked *q, int64_t max_tokens,
+                         const struct results_cache_of *keep, struct suite_answers *out,
+                         struct answer *a, bool *ended, struct err *e) {
+    struct eval_gen g = {0};
+    double seconds = 0;
+    const int64_t most = c->max_tokens ? c->max_tokens : max_tokens;
+    const bool calls = p->vocab && p->format && json_first(json_get(c->json, "tools"));
+    int rc = calls ? generate_calls(s, p, c, q, most, &g, &seconds, e)
+                   : generate(s, q->ids, most, keep, &g, &seconds, e);
+    out->seconds += seconds;
+    out->decode_s += g.decode_s;
+    if (rc) err_wrap(e, "case %s", c->id);
+    *ended = g.ended;
+    out->n_prompt += g.n_prompt;
+    out->n_new += g.n_new;
+    out->counts.n_drawn += g.counts.n_drawn;
+    out->counts.n_overruled += g.counts.n_overruled;
+    out->counts.n_forced += g.counts.n_forced;
+    out->counts.n_ended += g.counts.n_ended;
+    if (!rc)
+        rc = answer_read(a, p->format, c, q->text, g.text.data, g.text.len, p->strict_calls, e);
+    out->n_loose += a->parse ? toolparse_loose(a->parse) : 0;
+    if (!rc && a->parse)
+        tool_tally_add(&out->overruled, a->parse, g.overruled, g.counts.n_overruled);
+    buf_release(&g.text);
+    free(g.overruled);
+    return rc;
+}
+
+/* ---- loops ---- */
+
+struct steps { /* a loop in progress */
+    struct loop *world;
+    struct talk talk;
+    int64_t n_calls, n_valid;
+    bool done;        /* the model answered without a call, and the user has nothing more to say */
+    const char *fail; /* why the loop ended early; NULL: it did not */
+};
+
+/* Answers the calls of one step and appends them to the trace; the next user message follows an
+ * answer without calls. */
+static int loop_step(struct steps *x, const struct answer *a, struct buf *trace, struct err *e) {
+    const struct json *calls = json_get(a->json, "tool_calls");
+    struct buf result = {0};
+    int rc = 0;
+    talk_add_answer(&x->talk, a->content, json_str(json_get(a->json, "reasoning")), calls);
+    for (const struct json *k = json_first(calls); k && !rc; k = json_next(k)) {
+        const char *name = json_str(json_get(k, "name"));
+        bool valid = false;
+        buf_reset(&result);
+        buf_fmt(trace, "%s%s", trace->len ? " " : "", name ? name : "?");
+        json_write(trace, json_get(k, "arguments"));
+        rc = loop_call(x->world, k, &result, &valid, e);
+        x->n_calls++;
+        x->n_valid += valid;
+        if (!rc && !talk_add_result(&x->talk, result.data, result.len))
+            talk_add(&x->talk, "tool", result.data, result.len);
+    }
+    buf_release(&result);
+    if (rc || json_first(calls)) return rc;
+    const char *user = loop_user(x->world);
+    if (user) talk_add(&x->talk, "user", user, strlen(user));
+    x->done = !user;
+    return 0;
+}
+
+/* Sets the verdict of a loop: by its end, its goal and the checks of its last answer. */
+static int judge_loop(const struct steps *x, const struct suite_case *c, const struct answer *a,
+                      struct verdict *v, struct err *e) {
+    TRY(answer_judge(c, a, v, e));
+    v->parsed = x->n_calls > 0;
+    v->valid = x->n_calls > 0 && x->n_valid == x->n_calls;
+    struct buf why = {0};
+    const bool reached = loop_reached(x->world, &why);
+    if (!x->done || !reached) {
+        buf_reset(&v->why);
+        buf_fmt(&v->why, "%s", x->fail ? x->fail : x->done ? why.data : "no end within the steps");
+    }
+    v->pass = v->pass && x->done && reached;
+    buf_release(&why);
+    return 0;
+}
+
+/* Runs a case with several steps: the model's calls are answered by the case's world until it
+ * answers without a call. *a: its last answer, with the trace of all calls. */
+static int run_loop(struct session *s, const struct suite_plan *p, int i, int64_t max_tokens,
+                    const struct results_cache_of *keep, struct suite_answers *out, struct err *e) {
+    const struct suite_case *c = &p->suite->c[p->index[i]];
+    struct answer *a = &out->answer[i];
+    struct steps x = {.world = loop_new(c)};
+    struct buf trace = {0}, conv = {0};
+    int rc = talk_parse(&x.talk, c->line, c->len, c->id, e);
+    for (int step = 0; step < loop_steps(c) && !rc && !x.done && !x.fail; step++) {
+        struct chat_prompt next = {0};
+        buf_reset(&conv);
+        talk_write(&x.talk, 0, &conv);
+        rc = chat_tokens(p->chat, session_model(s)->tok, conv.data, conv.len, NULL, true,
+                         CHAT_PLAIN, NULL, &next, e);
+        if (rc && step) { /* the template cannot render what the model did */
+            x.fail = "the template refuses the conversation";
+            rc = 0;
+        } else if (!rc && next.ids.n >= session_get_opts(s)->n_ctx) {
+            x.fail = "the context is full";
+        } else if (!rc) {
+            const struct asked q = {&next.ids, next.text.data};
+            answer_release(a);
+            rc = answer_prompt(s, p, c, &q, max_tokens, keep, out, a, &out->ended[i], e);
+            if (!rc) rc = loop_step(&x, a, &trace, e);
+        }
+        chat_prompt_release(&next);
+    }
+    a->loop = true;
+    a->trace = trace;
+    if (!rc) rc = judge_loop(&x, c, a, &out->verdict[i], e);
+    loop_free(x.world);
+    talk_release(&x.talk);
+    buf_release(&conv);
     return rc;
 }
 
@@ -159,32 +288,10 @@ static int answer_case(struct session *s, const struct suite_plan *p, int i, int
                        const struct results_cache_of *keep, struct suite_answers *out,
                        struct err *e) {
     const struct suite_case *c = &p->suite->c[p->index[i]];
-    struct eval_gen g = {0};
-    double seconds = 0;
-    const int64_t most = c->max_tokens ? c->max_tokens : max_tokens;
-    const bool calls = p->vocab && p->format && json_first(json_get(c->json, "tools"));
-    int rc = calls ? generate_calls(s, p, i, most, &g, &seconds, e)
-                   : generate(s, &p->prompt[i], most, keep, &g, &seconds, e);
-    out->seconds += seconds;
-    out->decode_s += g.decode_s;
-    if (rc) err_wrap(e, "case %s", c->id);
-    out->ended[i] = g.ended;
-    out->n_prompt += g.n_prompt;
-    out->n_new += g.n_new;
-    out->counts.n_drawn += g.counts.n_drawn;
-    out->counts.n_overruled += g.counts.n_overruled;
-    out->counts.n_forced += g.counts.n_forced;
-    out->counts.n_ended += g.counts.n_ended;
-    if (!rc)
-        rc = answer_read(&out->answer[i], p->format, c, p->text[i], g.text.data, g.text.len,
-                         p->strict_calls, e);
-    out->n_loose += out->answer[i].parse ? toolparse_loose(out->answer[i].parse) : 0;
-    if (!rc && out->answer[i].parse)
-        tool_tally_add(&out->overruled, out->answer[i].parse, g.overruled, g.counts.n_overruled);
-    if (!rc) rc = answer_judge(c, &out->answer[i], &out->verdict[i], e);
-    buf_release(&g.text);
-    free(g.overruled);
-    return rc;
+    const struct asked q = {&p->prompt[i], p->text[i]};
+    if (c->loop) return run_loop(s, p, i, max_tokens, keep, out, e);
+    TRY(answer_prompt(s, p, c, &q, max_tokens, keep, out, &out->answer[i], &out->ended[i], e));
+    return answer_judge(c, &out->answer[i], &out->verdict[i], e);
 }
 
 int eval_suite(struct session *s, const struct suite_plan *p, int64_t max_tokens,

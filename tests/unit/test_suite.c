@@ -3,6 +3,7 @@
  * manually by the rules in docs/formats/suite.md; no model runs here. */
 #include "calib/defaults.h"
 #include "tests/check.h"
+#include "runtime/measure/loop.h"
 #include "runtime/measure/suite.h"
 
 static struct err e;
@@ -42,6 +43,14 @@ static void test_checks(void) {
         {"\"contains\": \"Oslo\"", "<think>Oslo</think>\nRome", false},
         {"\"contains\": [\"Oslo\", \"Norway\"]", "Oslo, Norway", true},
         {"\"contains\": [\"Oslo\", \"Norway\"]", "Oslo", false},
+        {"\"fields\": [\"b\", \"a\"]", "```json\n{\"b\": 1, \"a\": {\"c\": 2}}\n```", true},
+        {"\"fields\": [\"b\", \"a\"]", "{\"a\": 1, \"b\": 2}", false},
+        {"\"fields\": [\"b\"]", "{\"b\": 1, \"a\": 2}", false},
+        {"\"fields\": [\"b\", \"a\"]", "{\"b\": 1}", false},
+        {"\"fields\": [\"b\"]", "[\"b\"]", false},
+        {"\"reasoning\": false", "Oslo", true},
+        {"\"reasoning\": false", "<think>\nhm\n</think>\n\nOslo", false},
+        {"\"reasoning\": true", "<think>\nhm\n</think>\n\nOslo", true},
         {"\"excludes\": \"sorry\"", "Oslo", true},
         {"\"excludes\": [\"sorry\", \"Oslo\"]", "Oslo", false},
         {"\"regex\": \"^\\\\d{3}$\"", "123", true},
@@ -163,9 +172,103 @@ static void test_bad_suites(void) {
                   bad[i][1]);
 }
 
-static void test_suites_of_ours(void) {
-    const struct default_text *t = default_suite();
+/* Calls f of a loop with JSON arguments and compares the result. */
+static void call(struct loop *l, const char *args, const char *want, bool want_valid) {
+    struct buf text = {0}, result = {0};
+    struct json *j;
+    bool valid;
+    buf_fmt(&text, "{\"name\": \"f\", \"arguments\": %s}", args);
+    CHECK_OK(json_parse(&j, text.data, text.len, "call", &e));
+    CHECK_OK(loop_call(l, j, &result, &valid, &e));
+    CHECK_EQ_STR(result.data, want);
+    CHECK(valid == want_valid);
+    json_free(j);
+    buf_release(&text);
+    buf_release(&result);
+}
+
+#define TOOL_F                                                                                     \
+    "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": "        \
+    "{\"type\": \"object\", \"properties\": {\"n\": {\"type\": \"integer\"}}, \"required\": "      \
+    "[\"n\"]}}}]"
+#define LOOP_HEAD                                                                                  \
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], " TOOL_F ", \"loop\": "
+
+/* The world of a loop: rules in order, arguments, state, counts, goal. Expected: read off the rules
+ * as docs/formats/suite.md defines them. */
+static void test_loop_world(void) {
+    static const char text[] = LOOP_HEAD
+        "{\"state\": {\"door\": \"shut\"}, \"then\": [\"and?\"], \"goal\": {\"door\": \"open\", "
+        "\"alarm\": null},"
+        " \"results\": [{\"name\": \"f\", \"times\": 1, \"result\": \"busy\"},"
+        " {\"name\": \"f\", \"arguments\": {\"n\": 2}, \"when\": {\"key\": true}, \"result\": "
+        "{\"ok\": 1.0}, \"set\": {\"door\": \"open\"}},"
+        " {\"name\": \"f\", \"arguments\": {\"n\": 1}, \"result\": [], \"set\": {\"key\": true}},"
+        " {\"name\": \"f\", \"arguments\": {\"n\": 9}, \"result\": 0, \"set\": {\"alarm\": "
+        "true}}]}}";
     struct suite s;
+    struct buf why = {0};
+    CHECK_OK(suite_parse(&s, text, strlen(text), "loops", &e));
+    CHECK(s.c[0].loop && suite_calls(&s));
+    CHECK_EQ_I64(loop_steps(&s.c[0]), LOOP_STEPS);
+    struct loop *l = loop_new(&s.c[0]);
+    CHECK(!loop_reached(l, &why));
+    CHECK_EQ_STR(why.data, "'door' is not \"open\"");
+    call(l, "{\"n\": 2}", "busy", true);
+    call(l, "{\"n\": 2}", "{\"error\": \"nothing found for these arguments\"}", true);
+    call(l, "{\"n\": 1}", "[]", true);
+    call(l, "{\"n\": 2}", "{\"ok\": 1.0}", true);
+    CHECK(loop_reached(l, &why));
+    call(l, "{}", "{\"error\": \"'n' is missing\"}", false);
+    CHECK(loop_reached(l, &why));
+    call(l, "{\"n\": 9}", "0", true);
+    CHECK(!loop_reached(l, &why));
+    CHECK_EQ_STR(loop_user(l), "and?");
+    CHECK(!loop_user(l));
+    loop_free(l);
+    suite_close(&s);
+    buf_release(&why);
+}
+
+static void test_bad_loops(void) {
+    static const char *const bad[][2] = {
+        {LOOP_HEAD "7}", "must be an object with a list"},
+        {LOOP_HEAD "{\"results\": [{\"name\": \"g\", \"result\": 1}], \"goal\": {\"a\": 1}}}",
+         "\"name\" of an offered tool"},
+        {LOOP_HEAD "{\"results\": [{\"name\": \"f\"}], \"goal\": {\"a\": 1}}}",
+         "has no \"result\""},
+        {LOOP_HEAD
+         "{\"results\": [{\"name\": \"f\", \"result\": 1, \"times\": 0}], \"goal\": {\"a\": 1}}}",
+         "\"times\" must be a count"},
+        {LOOP_HEAD "{\"results\": [], \"goal\": [1]}}", "\"goal\" must be an object"},
+        {LOOP_HEAD "{\"results\": []}}", "neither \"checks\" nor \"expect\""},
+        {LOOP_HEAD "{\"results\": [], \"then\": [1], \"goal\": {\"a\": 1}}}",
+         "\"then\" must be a list"},
+        {LOOP_HEAD "{\"results\": [], \"max_steps\": 1000, \"goal\": {\"a\": 1}}}",
+         "\"max_steps\" must be"},
+        {"{\"prompt\": \"x\", \"loop\": {\"results\": [], \"goal\": {\"a\": 1}}}",
+         "needs \"messages\""},
+    };
+    struct suite s;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_ERR(suite_parse(&s, bad[i][0], strlen(bad[i][0]), "s.jsonl", &e), ERR_DATA,
+                  bad[i][1]);
+}
+
+static void test_suites_of_ours(void) {
+    const struct default_text *t = default_suite("builtin");
+    struct suite s;
+    static const struct {
+        const char *name;
+        int n;
+    } more[] = {{"loops", 12}, {"checks", 16}};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        const struct default_text *m = default_suite(more[i].name);
+        CHECK_OK(suite_parse(&s, m->data, default_text_len(m), m->name, &e));
+        CHECK_EQ_I64(s.n, more[i].n);
+        suite_close(&s);
+    }
+    CHECK(!default_suite("other"));
     CHECK_OK(suite_parse(&s, t->data, default_text_len(t), t->name, &e));
     CHECK_EQ_I64(s.n, 60);
     CHECK(suite_calls(&s));
@@ -182,6 +285,8 @@ int main(void) {
     RUN(test_calls);
     RUN(test_reasoning);
     RUN(test_bad_suites);
+    RUN(test_loop_world);
+    RUN(test_bad_loops);
     RUN(test_suites_of_ours);
     return check_done();
 }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+/* report/card_glance.c - the recommended file on one screen: what it loses in words and numbers,
+ * what a user notices, where it was measured, and what was not. Rows without numbers are named in
+ * the last row. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/card.h"
+#include "report/pick.h"
+#include "report/report_text.h"
+
+struct glance {
+    const struct result *r;
+    const struct release *rel;
+    const struct result_file *f;
+    const cJSON *versus; /* NULL: none */
+    const char *name;    /* of f in the tables of versus; NULL: not compared */
+    struct buf missing;  /* measurements that are missing */
+    struct buf *out;
+};
+
+/* Begins a row. */
+static void begin(const struct glance *g, const char *what) {
+    buf_fmt(g->out, "| %s | ", what);
+}
+
+static void end(const struct glance *g) {
+    buf_str(g->out, " |\n");
+}
+
+/* Adds a measurement to the last row. */
+static void missing(struct glance *g, const char *what) {
+    buf_fmt(&g->missing, "%s%s", g->missing.len ? ", " : "", what);
+}
+
+/* Returns the row of a table of versus that belongs to the file, after `from` (NULL: the first). */
+static const cJSON *row_of(const struct glance *g, const char *table, const cJSON *from) {
+    const cJSON *row = from ? from->next : doc_first(doc_get(g->versus, table));
+    while (row && !(g->name && doc_is(row, "name", g->name))) row = row->next;
+    return row;
+}
+
+/* Writes how many of 100 next tokens differ. */
+static void put_loss(struct glance *g, int i) {
+    struct buf words = {0};
+    const struct pick_grade grade = pick_grade(g->r, i);
+    begin(g, "loss");
+    pick_grade_text(&grade, &words);
+    md_text(g->out, words.data ? words.data : "unknown");
+    if (isfinite(g->f->same_top1))
+        buf_fmt(g->out, ": of 100 next tokens, %.1f differ from the first choice of %s",
+                100 * (1 - g->f->same_top1), pick_base_word(g->r));
+    end(g);
+    buf_release(&words);
+}
+
+/* Writes one kind of changes per 100, from versus. */
+static void put_flips(struct glance *g, const char *prefix, const char *what, const char *cases) {
+    char key[4][32];
+    static const char *const part[] = {"per_100", "lo", "hi", "of"};
+    const cJSON *row = row_of(g, "flips", NULL);
+    for (int i = 0; i < 4; i++) snprintf(key[i], sizeof key[i], "%s_%s", prefix, part[i]);
+    const double x = doc_num(row, key[0], (double)NAN);
+    if (!isfinite(x)) {
+        missing(g, what);
+        return;
+    }
+    begin(g, what);
+    buf_fmt(g->out, "of 100 %s, %.1f change (95 %%: %.0f to %.0f; %.0f cases)", cases, x,
+            doc_num(row, key[1], 0), doc_num(row, key[2], 100), doc_num(row, key[3], 0));
+    end(g);
+}
+
+static void put_tools(struct glance *g) {
+    double base = (double)NAN;
+    for (int i = 0; i < g->r->n_files; i++)
+        if (g->r->file[i].is_base) base = g->r->file[i].tools_passed;
+    if (!(g->f->tools_n > 0)) {
+        put_flips(g, "tools", "tool calls", "answers to tool prompts");
+        return;
+    }
+    begin(g, "tool calls");
+    buf_fmt(g->out, "%.0f of %.0f as expected", g->f->tools_passed, g->f->tools_n);
+    if (isfinite(base)) buf_fmt(g->out, ", the original %.0f", base);
+    end(g);
+}
+
+/* Writes the divergence by kind of text. */
+static void put_domains(struct glance *g) {
+    const cJSON *row = row_of(g, "by_domain", NULL);
+    if (!row) {
+        missing(g, "kinds of text and languages");
+        return;
+    }
+    begin(g, "by kind of text");
+    for (bool first = true; row; row = row_of(g, "by_domain", row), first = false) {
+        const char *name = doc_str(row, "domain");
+        buf_str(g->out, first ? "" : ", ");
+        md_text(g->out, name ? name : "?");
+        buf_fmt(g->out, " %.4f", doc_num(row, "mean_kld", (double)NAN));
+    }
+    buf_str(g->out, " (mean divergence)");
+    end(g);
+}
+
+/* Writes the divergence at the longest context compared with the shortest. */
+static void put_depth(struct glance *g) {
+    const cJSON *first = doc_first(g->f->by_depth), *last = first;
+    while (last && last->next) last = last->next;
+    const double a = doc_num(first, "mean_kld", (double)NAN),
+                 b = doc_num(last, "mean_kld", (double)NAN);
+    if (first == last || !(a > 0) || !isfinite(b)) {
+        missing(g, "long contexts");
+        return;
+    }
+    begin(g, "long contexts");
+    buf_fmt(g->out, "up to %.0f tokens: %.2fx the divergence of short ones",
+            doc_num(last, "to", (double)NAN), b / a);
+    end(g);
+}
+
+static void put_speed(struct glance *g) {
+    if (!isfinite(g->f->tg_tok_per_s)) {
+        missing(g, "speed");
+        return;
+    }
+    begin(g, "speed");
+    buf_fmt(g->out, "%.0f tokens/s prompt, %.1f generated, on ", g->f->pp_tok_per_s,
+            g->f->tg_tok_per_s);
+    md_text(g->out, *g->r->machine ? g->r->machine : "the machine that made it");
+    end(g);
+}
+
+/* Writes the memory in which the recommended file fits. */
+static void put_memory(struct glance *g) {
+    const struct release *rel = g->rel;
+    char ctx[32];
+    for (int i = 0; i < rel->n_files; i++) {
+        if (strcmp(rel->file[i].file, g->f->file) != 0 || !rel->file[i].need[0]) continue;
+        begin(g, "memory");
+        text_thousands(ctx, 8192);
+        buf_fmt(g->out, "%.1f GiB on a card with %s tokens of context",
+                (double)rel->file[i].need[0] / 0x1p30, ctx);
+        end(g);
+    }
+}
+
+void card_glance(const struct result *r, const struct release *rel, const cJSON *versus,
+                 struct buf *out) {
+    const int i = pick_file(r);
+    struct glance g = {.r = r, .rel = rel, .versus = versus, .out = out};
+    if (i < 0) return;
+    g.f = &r->file[i];
+    for (const cJSON *row = doc_first(doc_get(versus, "files")); row; row = row->next)
+        if (doc_is(row, "file", g.f->file)) g.name = doc_str(row, "name");
+    buf_str(out, "| at a glance | ");
+    md_text(out, pick_label(r, i));
+    buf_str(out, " |\n|---|---|\n");
+    put_memory(&g);
+    put_loss(&g, i);
+    put_flips(&g, "choices", "answers", "multiple-choice answers");
+    put_flips(&g, "greedy", "texts", "greedy texts");
+    put_tools(&g);
+    put_domains(&g);
+    put_depth(&g);
+    put_speed(&g);
+    if (rel->n_mmproj) missing(&g, "images");
+    if (g.missing.len) {
+        begin(&g, "not measured");
+        buf_str(out, g.missing.data);
+        end(&g);
+    }
+    buf_chr(out, '\n');
+    buf_release(&g.missing);
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+/* runtime/measure/loop.c - the simulated world of a case: rules that match calls, a state of named
+ * values, and a goal. All values are borrowed from the case's JSON. */
+#include "runtime/measure/loop.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/printable.h"
+#include "runtime/measure/suite_int.h"
+
+enum { MAX_STATE = 64, MAX_RULES = 256 };
+
+struct value {
+    const char *name;
+    const struct json *json;
+};
+struct loop {
+    const struct suite_case *c;
+    const struct json *spec; /* the case's "loop" */
+    struct value state[MAX_STATE];
+    int n;
+    int64_t used[MAX_RULES]; /* how often each rule has matched */
+    const struct json *user; /* the user's next message; NULL: none */
+};
+
+/* ---- reading ---- */
+
+static const struct json *spec_of(const struct suite_case *c) {
+    return json_get(c->json, "loop");
+}
+
+/* Returns ERR_DATA unless the member is an object or missing. */
+static int check_object(const struct json *of, const char *name, const char *what, struct err *e) {
+    const struct json *v = json_get(of, name);
+    if (!v || json_type(v) == JSON_OBJ) return 0;
+    return err_set(e, ERR_DATA, "%s: \"loop\": \"%s\" must be an object", what, name);
+}
+
+/* Checks one rule of "results". */
+static int check_rule(const struct suite_case *c, const struct json *rule, const char *what,
+                      struct err *e) {
+    const char *name = json_str(json_get(rule, "name"));
+    const struct json *times = json_get(rule, "times");
+    int64_t n = 0;
+    if (!name || !case_tool(c->json, name))
+        return err_set(e, ERR_DATA, "%s: \"loop\": a result needs the \"name\" of an offered tool",
+                       what);
+    if (!json_get(rule, "result"))
+        return err_set(e, ERR_DATA, "%s: \"loop\": a result of '%s' has no \"result\"", what,
+                       show_n(name, strlen(name)).s);
+    if (times && (!json_i64(times, &n) || n < 1))
+        return err_set(e, ERR_DATA, "%s: \"loop\": \"times\" must be a count", what);
+    TRY(check_object(rule, "arguments", what, e));
+    TRY(check_object(rule, "when", what, e));
+    return check_object(rule, "set", what, e);
+}
+
+int loop_check(const struct suite_case *c, const char *what, struct err *e) {
+    const struct json *spec = spec_of(c), *rules = json_get(spec, "results"),
+                      *then = json_get(spec, "then"), *steps = json_get(spec, "max_steps");
+    int64_t n = 0, names = json_len(json_get(spec, "state"));
+    if (json_type(spec) != JSON_OBJ || json_type(rules) != JSON_ARR)
+        return err_set(e, ERR_DATA, "%s: \"loop\" must be an object with a list \"results\"", what);
+    if (json_type(json_get(c->json, "messages")) != JSON_ARR)
+        return err_set(e, ERR_DATA, "%s: a case with \"loop\" needs \"messages\"", what);
+    if (json_len(rules) > MAX_RULES)
+        return err_set(e, ERR_DATA, "%s: \"loop\" has more than %d results", what, MAX_RULES);
+    TRY(check_object(spec, "state", what, e));
+    TRY(check_object(spec, "goal", what, e));
+    for (const struct json *r = json_first(rules); r; r = json_next(r)) {
+        TRY(check_rule(c, r, what, e));
+        names += json_len(json_get(r, "set"));
+    }
+    if (names > MAX_STATE)
+        return err_set(e, ERR_DATA, "%s: \"loop\" names more than %d values", what, MAX_STATE);
+    if (then && json_type(then) != JSON_ARR)
+        return err_set(e, ERR_DATA, "%s: \"loop\": \"then\" must be a list of texts", what);
+    for (const struct json *u = json_first(then); u; u = json_next(u))
+        if (!json_str(u))
+            return err_set(e, ERR_DATA, "%s: \"loop\": \"then\" must be a list of texts", what);
+    if (steps && (!json_i64(steps, &n) || n < 1 || n > LOOP_MAX_STEPS))
+        return err_set(e, ERR_DATA, "%s: \"loop\": \"max_steps\" must be 1 to %d", what,
+                       LOOP_MAX_STEPS);
+    return 0;
+}
+
+int loop_steps(const struct suite_case *c) {
+    int64_t n;
+    return json_i64(json_get(spec_of(c), "max_steps"), &n) ? (int)n : LOOP_STEPS;
+}
+
+int64_t loop_room(const struct suite_case *c, int64_t max_tokens) {
+    enum { FRAME = 48 }; /* tokens around an answer and a result */
+    struct buf text = {0};
+    json_write(&text, spec_of(c));
+    const int64_t most = c->max_tokens ? c->max_tokens : max_tokens,
+                  n = loop_steps(c) * (2 * most + FRAME) + (int64_t)text.len;
+    buf_release(&text);
+    return n;
+}
+
+/* ---- the state ---- */
+
+/* Returns the value of a name; NULL: not set. */
+static const struct json *get(const struct loop *l, const char *name) {
+    for (int i = 0; i < l->n; i++)
+        if (strcmp(l->state[i].name, name) == 0) return l->state[i].json;
+    return NULL;
+}
+
+/* Sets every member of an object in the state. */
+static void set_all(struct loop *l, const struct json *of) {
+    for (const struct json *m = json_first(of); m; m = json_next(m)) {
+        int i = 0;
+        while (i < l->n && strcmp(l->state[i].name, json_name(m)) != 0) i++;
+        if (i == MAX_STATE) return;
+        l->state[i] = (struct value){json_name(m), m};
+        if (i == l->n) l->n++;
+    }
+}
+
+/* Returns the first member of `want` that the state does not have; null: must not be set. NULL: the
+ * state has all. */
+static const struct json *first_missing(const struct loop *l, const struct json *want) {
+    for (const struct json *m = json_first(want); m; m = json_next(m)) {
+        const struct json *have = get(l, json_name(m));
+        const bool null = !have || json_type(have) == JSON_NULL;
+        if (json_type(m) == JSON_NULL ? !null : !have || !json_equal(m, have)) return m;
+    }
+    return NULL;
+}
+
+struct loop *loop_new(const struct suite_case *c) {
+    struct loop *l = xcalloc(1, sizeof *l);
+    l->c = c;
+    l->spec = spec_of(c);
+    l->user = json_first(json_get(l->spec, "then"));
+    set_all(l, json_get(l->spec, "state"));
+    return l;
+}
+
+void loop_free(struct loop *l) {
+    free(l);
+}
+
+/* ---- calls ---- */
+
+/* Returns whether a rule matches a call: its name, the arguments that the rule gives, the state,
+ * and how often it may match. */
+static bool matches(const struct loop *l, const struct json *rule, int64_t used,
+                    const struct json *call) {
+    const struct json *args = json_get(call, "arguments");
+    const char *name = json_str(json_get(call, "name"));
+    int64_t times;
+    if (!name || strcmp(name, json_str(json_get(rule, "name"))) != 0) return false;
+    if (json_i64(json_get(rule, "times"), &times) && used >= times) return false;
+    for (const struct json *m = json_first(json_get(rule, "arguments")); m; m = json_next(m)) {
+        const struct json *have = json_get(args, json_name(m));
+        if (!have || !json_equal(m, have)) return false;
+    }
+    return !first_missing(l, json_get(rule, "when"));
+}
+
+/* Appends {"error": text}. */
+static void put_error(struct buf *out, const char *text) {
+    buf_str(out, "{\"error\": ");
+    json_quote(out, text, strlen(text));
+    buf_chr(out, '}');
+}
+
+int loop_call(struct loop *l, const struct json *call, struct buf *result, bool *valid,
+              struct err *e) {
+    struct buf why = {0};
+    const struct json *rule = json_first(json_get(l->spec, "results"));
+    int i = 0;
+    int rc = call_valid(l->c->json, call, valid, &why, e);
+    if (!rc && !*valid) {
+        put_error(result, why.len ? why.data : "not valid");
+        rule = NULL;
+    } else {
+        while (rule && !matches(l, rule, l->used[i], call)) rule = json_next(rule), i++;
+        if (!rule) put_error(result, "nothing found for these arguments");
+    }
+    if (!rc && rule) {
+        const struct json *r = json_get(rule, "result");
+        l->used[i]++;
+        set_all(l, json_get(rule, "set"));
+        if (json_str(r))
+            buf_str(result, json_str(r));
+        else
+            json_write_spaced(result, r);
+    }
+    buf_release(&why);
+    return rc;
+}
+
+const char *loop_user(struct loop *l) {
+    const struct json *u = l->user;
+    if (u) l->user = json_next(u);
+    return u ? json_str(u) : NULL;
+}
+
+bool loop_reached(const struct loop *l, struct buf *why) {
+    const struct json *m = first_missing(l, json_get(l->spec, "goal"));
+    if (!m) return true;
+    buf_fmt(why, "'%s' is not ", show_n(json_name(m), strlen(json_name(m))).s);
+    json_write(why, m);
+    return false;
+}
