@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* report/card_glance.c - the recommended file on one screen: what it loses in words and numbers,
- * what a user notices, where it was measured, and what was not. Rows without numbers are named in
- * the last row. */
+ * what a user notices, and where it was measured. Rows without numbers are named in the last row.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

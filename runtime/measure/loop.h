@@ -32,7 +32,7 @@ int64_t loop_room(const struct suite_case *c, int64_t max_tokens);
  * valid. */
 int loop_call(struct loop *l, const struct json *call, struct buf *result, bool *valid,
               struct err *e);
-/* Returns the next message of the user, borrowed, or NULL if there is none. */
+/* Returns the next message of the user, borrowed, or NULL after the last one. */
 const char *loop_user(struct loop *l);
 /* Returns whether the state has what the goal demands; if not, appends what is missing. */
 bool loop_reached(const struct loop *l, struct buf *why);
