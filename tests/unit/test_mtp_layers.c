@@ -190,6 +190,8 @@ static void test_layers(void) {
 }
 
 int main(void) {
+    tmp_make();
     RUN(test_layers);
+    tmp_remove();
     return check_done();
 }
