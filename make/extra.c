@@ -30,10 +30,18 @@ static void add_extra(struct make *mk, enum extra_kind kind, const char *type, u
     free(file);
 }
 
+/* Returns the name of the quantized type that conversion writes. */
+static const char *draft_type(void) {
+    const unsigned want = QF_CONVERT | QF_QUANT;
+    int t = 0;
+    while (t + 1 < QT_COUNT && !(qtype_info(t) && (qtype_info(t)->flags & want) == want)) t++;
+    return qtype_name((enum qtype)t);
+}
+
 /* Returns the options that write the draft file. */
 static struct convert_opts draft_opts(const struct make *mk) {
     return (struct convert_opts){.src = mk->src,
-                                 .type = "q8_0",
+                                 .type = draft_type(),
                                  .name = mk->given.text[FACT_NAME],
                                  .pre = mk->w->pre,
                                  .mtp_only = true,
@@ -55,7 +63,7 @@ static void look_at_draft(struct make *mk) {
     const struct arch *a = arch_find(r.arch);
     mk->drafts = a && a->drafts;
     mk->n_draft_tensors = r.n_mtp_tensors;
-    add_extra(mk, EXTRA_DRAFT, "Q8_0", r.size_bytes);
+    add_extra(mk, EXTRA_DRAFT, draft_type(), r.size_bytes);
 }
 
 /* Returns whether hone can draft with the MTP block inside a GGUF file. */
