@@ -5,9 +5,9 @@
  * machine: GMAC/s that separate multiplications and additions reach in AVX2 registers, GMAC/s of
  * enc_lanes()->product, and GFLOP/s of the factorization. The others are results per type and
  * search: CPU time per weight in microseconds (without setup), the setup's seconds (factorization
- * and choice of the shrinkage), and a hash of the output, for comparing builds. The moments have
- * log-normal importance, 16 shared causes and no subnormal numbers. GROUP: rows per call; builds
- * from before FEEDBACK_GROUP need -DGROUP=8. */
+ * and choice of the shrinkage), the quadratic error relative to the rows, and a hash of the output,
+ * for comparing builds. The moments have log-normal importance, 16 shared causes and no subnormal
+ * numbers. GROUP: rows per call; builds from before FEEDBACK_GROUP need -DGROUP=8. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/rng.h"
+#include "kernels/kern.h"
 #include "quantize/enc/super.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
@@ -30,6 +31,7 @@
 enum { CAUSES = 16, TOKENS = 4096, REPS = 3 };
 
 static float *x;
+static struct factor whole; /* R without damping or shrinkage, for errors */
 static int64_t n, n_rows;
 
 /* Prints the error and exits with 1. */
@@ -73,6 +75,22 @@ static bool load(void *ctx, int64_t row, float *to) {
     return true;
 }
 
+/* Returns the quadratic error of the encoded rows under the moments, relative to the rows. */
+static double error(const uint8_t *enc, enum qtype type) {
+    const uint64_t bytes = qtype_row_bytes(type, n);
+    float *y = xcalloc((size_t)(n * n_rows), sizeof *y), *s = xcalloc((size_t)n, sizeof *s);
+    struct kern ref;
+    kern_init(&ref, KERN_REF);
+    for (int64_t i = 0; i < n; i++) s[i] = sqrtf(whole.h[i]);
+    const double all = feedback_error(&whole, s, x, y, n_rows);
+    for (int64_t r = 0; r < n_rows; r++)
+        ref.op[type].decode(enc + (uint64_t)r * bytes, y + r * n, n);
+    const double e = feedback_error(&whole, s, x, y, n_rows) / all;
+    free(s);
+    free(y);
+    return e;
+}
+
 /* Encodes the rows with feedback and prints time, error and a hash. */
 static void measure(const struct gram_input *in, enum qtype type, enum search search) {
     const uint64_t bytes = qtype_row_bytes(type, n);
@@ -98,9 +116,10 @@ static void measure(const struct gram_input *in, enum qtype type, enum search se
         best = fmin(best, now() - t0);
     }
     printf("{\"type\": \"%s\", \"search\": \"%s\", \"columns\": %lld, \"rows\": %lld, "
-           "\"us_per_weight\": %.3f, \"setup_s\": %.3f, \"alpha\": %g, \"bytes\": \"%016llx\"}\n",
+           "\"us_per_weight\": %.3f, \"setup_s\": %.3f, \"alpha\": %g, \"error\": %.5g, "
+           "\"bytes\": \"%016llx\"}\n",
            qtype_name(type), search_name(search), (long long)n, (long long)n_rows,
-           1e6 * best / (double)(n * n_rows), setup, fb_tensor_alpha(t),
+           1e6 * best / (double)(n * n_rows), setup, fb_tensor_alpha(t), error(enc, type),
            (unsigned long long)hash_u64(enc, (uint64_t)n_rows * bytes));
     fflush(stdout);
     fb_tensor_free(t);
@@ -187,6 +206,10 @@ int main(int argc, char **argv) {
     printf("{\"columns\": %lld, \"peak_gmac\": %.1f, \"product_gmac\": %.1f, "
            "\"factor_gflops\": %.1f}\n",
            (long long)n, peak(), product(sum), factor(&in));
+    const struct factor_opts undamped = {.halves = 3};
+    struct err e;
+    if (factor_init(&whole, n, n, &e) || factor_make(&whole, &in, 0, &undamped, NULL, 0, NULL, &e))
+        stop(&e);
     x = xcalloc((size_t)(n * n_rows), sizeof *x);
     for (int64_t i = 0; i < n * n_rows; i++) x[i] = 0.02f * rng_normal(&r);
     for (int i = 0; i < QT_COUNT; i++) {
@@ -199,6 +222,7 @@ int main(int argc, char **argv) {
         measure(&in, t, SEARCH_BEST);
     }
     free(x);
+    factor_release(&whole);
     mem_free(sum);
     return 0;
 }

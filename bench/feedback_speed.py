@@ -26,7 +26,7 @@ def main():
         machine, rows = run(a.program, n, a)
         types = {}
         for i, x in enumerate(rows):
-            r = types.setdefault(x["type"], {})[x["search"]] = dict(us_per_weight=x["us_per_weight"], setup_s=x["setup_s"])
+            r = types.setdefault(x["type"], {})[x["search"]] = dict(us_per_weight=x["us_per_weight"], setup_s=x["setup_s"], error=x["error"])
             text = f"{n:5} {x['type']:8} {x['search']:5} {x['us_per_weight']:7.3f} us"
             if before:
                 b = before[1][i]

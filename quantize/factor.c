@@ -173,6 +173,12 @@ static bool factor_block(struct factor *f, int64_t b0, int64_t nb, struct pool *
     return true;
 }
 
+/* Sets the factor of R = 1. */
+static void make_diagonal(struct factor *f) {
+    memset(f->m, 0, (size_t)(f->n * f->block) * sizeof *f->m);
+    for (int64_t i = 0; i < f->n; i++) f->diag[i] = 1;
+}
+
 /* ---- correlation ----------------------------------------------------------------------------- */
 
 /* Sets and returns the error for unusable second moments. */
@@ -223,6 +229,10 @@ int factor_make(struct factor *f, const struct gram_input *in, int64_t mat,
             if (!(c > -1.01 && c < 1.01)) return err_moments(in, mat, e);
             row[j] = b0 + j == i ? 1.0f : (float)((1 - o->alpha) * c);
         }
+    }
+    if (o->alpha == 1) {
+        make_diagonal(f);
+        return 0;
     }
     for (int64_t b0 = 0; b0 < n && o->alpha > 0; b0 += block)
         if (!factor_block(f, b0, min_i64(block, n - b0), pool)) return err_moments(in, mat, e);

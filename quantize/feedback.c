@@ -34,7 +34,11 @@ bool feedback_can(enum qtype t) {
 void feedback_init(struct feedback *fb, enum qtype type, enum search search) {
     *fb = (struct feedback){
         .type = type, .kind = kind_of(type), .enc = enc_find(type), .search = search};
-    if (grid_spec_of(type)) fb->grid = grid_how_of(type, search);
+    if (grid_spec_of(type)) {
+        /* The best search's lower error is lost among the errors of other columns. */
+        fb->grid = grid_how_of(type, search == SEARCH_BEST ? SEARCH_FAST : search);
+        fb->around = enc_grid_around(type);
+    }
 }
 
 struct feedback_work {

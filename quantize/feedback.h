@@ -22,7 +22,8 @@ struct feedback {
     enum search search;
     const struct fb_kind *kind;
     const struct enc *enc;
-    struct grid_how grid; /* grid types only */
+    struct grid_how grid;             /* grid types only */
+    const struct grid_around *around; /* grid types only */
 
     const struct factor *f;
     const float *imp,

@@ -14,7 +14,7 @@
 #include "quantize/enc/super.h"
 #include "quantize/feedback_kind.h"
 
-enum { OCTET = 8, SUB_MAX = 32 };
+enum { OCTET = 8, SUB_MAX = 32, REFIT = 16 }; /* REFIT: rows fitted together */
 
 struct grid_open {
     struct grid_block b;
@@ -50,12 +50,11 @@ struct form {
     float p[OCTET];
 };
 
-/* Returns the entry of least cost among those that can replace `now`. */
-static int best_entry(const struct grid_how *h, const struct form *f, int now) {
-    const struct grid_spec *s = h->s;
-    const int from = s->shift == SHIFT_SUB && now >= s->n ? s->n : 0;
-    const int to = s->shift == SHIFT_SUB ? from + s->n : grid_n(s);
-    return enc_lanes()->entry(h->lev, s->per, from, to, &f->q[0][0], f->p);
+/* Returns the entry of least cost among those around `now`. */
+static uint16_t entry_around(const struct feedback *fb, const struct form *f, int now) {
+    const int per = fb->grid.s->per;
+    const int8_t *lev = fb->around->lev + (int64_t)now * per * GRID_AROUND;
+    return fb->around->entry[now][enc_lanes()->around(lev, per, &f->q[0][0], f->p)];
 }
 
 /* Computes the feedback pass's cost for the entry at columns [c, c + n). b holds their b_i (see
@@ -126,7 +125,8 @@ static void pass_entry(const struct feedback *fb, struct fb_row *r, struct grid_
     for (int i = 0; i < s->per; i++)
         b[i] = fb->s[c + i] * (negative(&o->b, first + i) ? -scale : scale);
     form_of_pass(fb, r, c, s->per, b, &form);
-    o->b.index[first / s->per] = (uint16_t)best_entry(&fb->grid, &form, o->b.index[first / s->per]);
+    uint16_t *entry = &o->b.index[first / s->per];
+    *entry = entry_around(fb, &form, *entry);
     for (int i = 0; i < s->per; i++) {
         const int64_t at = c + i;
         o->v[first + i] = value_of(&fb->grid, &o->b, first + i);
@@ -162,56 +162,70 @@ static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *
 
 /* ---- descent --------------------------------------------------------------------------------- */
 
-/* A trial change of a sub-block: its effect on u, and R times that. */
+/* Returns the change of u R u^T when du[n] is added to u, starting at column c; rdu is R du. */
+static double change_of(const struct fb_row *r, const float *du, const float *rdu, int64_t c,
+                        int n) {
+    const struct enc_lanes *lanes = enc_lanes();
+    return lanes->dot(du, rdu, n) + 2 * lanes->dot(du, r->g + c, n);
+}
+
+/* A sub-block in a trial. */
 struct trial {
-    float du[SUB_MAX], rdu[SUB_MAX];
+    int sc;
+    uint16_t index[SUB_MAX / 4];
+    uint8_t sign[SUB_MAX / OCTET];
+    float v[SUB_MAX];                /* values that it decodes to */
+    float du[SUB_MAX], rdu[SUB_MAX]; /* change of u, and R times that */
 };
 
 /* Sets weight i of the sub-block at column c to v. */
 static void set_value(const struct feedback *fb, const struct fb_row *r, struct trial *t, int64_t c,
-                      int n, int i, float v) {
+                      int i, float v) {
     const float du = fb->s[c + i] * (r->x[c + i] - v) - r->u[c + i];
-    axpy(t->rdu, fb_corr(fb->f, c, i), du - t->du[i], n);
+    axpy(t->rdu, fb_corr(fb->f, c, i), du - t->du[i], fb->grid.s->sub);
+    t->v[i] = v;
     t->du[i] = du;
 }
 
-/* Chooses the entry at column `first` of sub-block k again, in descent, given the changes in *t,
- * and adds its own change to *t. */
-static void try_entry(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
-                      struct trial *t, int64_t c0, int k, int first) {
-    const struct grid_spec *s = fb->grid.s;
-    const float scale = scale_of(s, &o->b, k);
-    const int in_sub = first - k * s->sub;
-    const int64_t c = c0 + first;
+/* Returns the value of weight i of a trial at scale c. */
+static float trial_value(const struct grid_how *h, const struct trial *t, int i, float c) {
+    const int per = h->s->per;
+    const float v = c * h->lev[i % per * GRID_MAX + t->index[i / per]];
+    return t->sign[i / OCTET] >> (i % OCTET) & 1 ? -v : v;
+}
+
+/* Chooses the entry at weight `first` of the sub-block at column c again, given the trial's other
+ * changes. */
+static void try_entry(const struct feedback *fb, const struct fb_row *r, struct trial *t, int64_t c,
+                      float scale, int first) {
+    const int per = fb->grid.s->per;
     float b[OCTET], u[OCTET], g[OCTET];
     struct form form;
-    for (int i = 0; i < s->per; i++) {
-        b[i] = fb->s[c + i] * (negative(&o->b, first + i) ? -scale : scale);
-        u[i] = r->u[c + i] + t->du[in_sub + i];
-        g[i] = r->g[c + i] + t->rdu[in_sub + i];
+    for (int i = 0; i < per; i++) {
+        const int at = first + i;
+        b[i] = fb->s[c + at] * (t->sign[at / OCTET] >> (at % OCTET) & 1 ? -scale : scale);
+        u[i] = r->u[c + at] + t->du[at];
+        g[i] = r->g[c + at] + t->rdu[at];
     }
-    form_of_descent(fb, r, u, g, c, s->per, b, &form);
-    const int best = best_entry(&fb->grid, &form, o->b.index[first / s->per]);
-    if (best == o->b.index[first / s->per]) return;
-    o->b.index[first / s->per] = (uint16_t)best;
-    for (int i = 0; i < s->per; i++) {
-        o->v[first + i] = value_of(&fb->grid, &o->b, first + i);
-        set_value(fb, r, t, c0 + (int64_t)k * s->sub, s->sub, in_sub + i, o->v[first + i]);
-    }
+    form_of_descent(fb, r, u, g, c + first, per, b, &form);
+    const uint16_t best = entry_around(fb, &form, t->index[first / per]);
+    if (best == t->index[first / per]) return;
+    t->index[first / per] = best;
+    for (int i = first; i < first + per; i++)
+        set_value(fb, r, t, c, i, trial_value(&fb->grid, t, i, scale));
 }
 
 /* Flips the sign of an octet whose flip lowers the error most; with parity, a pair of signs. */
-static void try_signs(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
-                      struct trial *t, int64_t c0, int k, int first) {
+static void try_signs(const struct feedback *fb, const struct fb_row *r, struct trial *t, int64_t c,
+                      int first) {
     const struct grid_spec *s = fb->grid.s;
-    const int64_t c = c0 + first;
-    const int in_sub = first - k * s->sub;
     float du[OCTET], e[OCTET], best = 0;
     int turn[2] = {-1, -1};
     if (s->shift != SHIFT_NONE) return;
     for (int i = 0; i < OCTET; i++) {
-        du[i] = 2 * fb->s[c + i] * o->v[first + i];
-        e[i] = du[i] * (du[i] + 2 * (r->g[c + i] + t->rdu[in_sub + i]));
+        const int at = first + i;
+        du[i] = 2 * fb->s[c + at] * t->v[at];
+        e[i] = du[i] * (du[i] + 2 * (r->g[c + at] + t->rdu[at]));
     }
     for (int i = 0; i < OCTET; i++) {
         if (!s->parity && e[i] < best) {
@@ -219,7 +233,7 @@ static void try_signs(const struct feedback *fb, const struct fb_row *r, struct 
             turn[0] = i;
         }
         for (int j = i + 1; s->parity && j < OCTET; j++) {
-            const float both = e[i] + e[j] + 2 * du[i] * du[j] * fb_corr(fb->f, c, i)[j];
+            const float both = e[i] + e[j] + 2 * du[i] * du[j] * fb_corr(fb->f, c + first, i)[j];
             if (!(both < best)) continue;
             best = both;
             turn[0] = i;
@@ -229,41 +243,63 @@ static void try_signs(const struct feedback *fb, const struct fb_row *r, struct 
     for (int n = 0; n < 2; n++) {
         const int i = first + turn[n];
         if (turn[n] < 0) continue;
-        o->b.sign[i / 8] ^= (uint8_t)(1 << (i % 8));
-        o->v[i] = -o->v[i];
-        set_value(fb, r, t, c0 + (int64_t)k * s->sub, s->sub, i - k * s->sub, o->v[i]);
+        t->sign[i / OCTET] ^= (uint8_t)(1 << (i % OCTET));
+        set_value(fb, r, t, c, i, -t->v[i]);
     }
 }
 
-/* Chooses the entries and signs of sub-block k again, at its integer scale in o. Returns the change
- * of the error. */
-static double try_sub(const struct feedback *fb, const struct fb_row *r, struct grid_open *o,
-                      int64_t c0, int k, struct trial *t) {
+/* Chooses the entries and signs of a trial at its scale, starting from those it has. t->rdu is R
+ * times the change so far. Returns the change of the error. */
+static double try_sub(const struct feedback *fb, const struct fb_row *r, struct trial *t, int64_t c,
+                      float scale) {
     const struct grid_spec *s = fb->grid.s;
-    const int from = k * s->sub;
-    const int64_t c = c0 + from;
-    for (int i = 0; i < s->sub; i++) {
-        o->v[from + i] = value_of(&fb->grid, &o->b, from + i);
-        t->du[i] = fb->s[c + i] * (r->x[c + i] - o->v[from + i]) - r->u[c + i];
-    }
-    fb_times_r(fb->f, t->rdu, t->du, c, s->sub);
     for (int i = 0; i < s->sub; i += OCTET) {
-        for (int e = 0; e < OCTET; e += s->per) try_entry(fb, r, o, t, c0, k, from + i + e);
-        try_signs(fb, r, o, t, c0, k, from + i);
+        for (int e = 0; e < OCTET; e += s->per) try_entry(fb, r, t, c, scale, i + e);
+        try_signs(fb, r, t, c, i);
     }
-    return fb_change(r, t->du, t->rdu, c, s->sub);
+    return change_of(r, t->du, t->rdu, c, s->sub);
 }
 
-/* Sets up move m of sub-block k: 0 no change, 1 and 2 a neighboring integer, 3 the other shift.
+/* Sets up move m of a sub-block: 0 no change, 1 and 2 a neighboring integer, 3 the other shift.
  * Returns false if there is no such move. */
-static bool move_sub(const struct grid_spec *s, struct grid_open *o, int k, int m) {
-    const int sc = o->b.sc[k] + (m == 1) - (m == 2);
-    if (sc < 0 || sc > s->sc_max || (m == 3 && s->shift != SHIFT_SUB)) return false;
-    o->b.sc[k] = (uint8_t)sc;
-    for (int i = k * s->sub / s->per; m == 3 && i < (k + 1) * s->sub / s->per; i++)
-        o->b.index[i] =
-            (uint16_t)(o->b.index[i] < s->n ? o->b.index[i] + s->n : o->b.index[i] - s->n);
+static bool move_sub(const struct grid_spec *s, struct trial *t, int m) {
+    t->sc += (m == 1) - (m == 2);
+    if (t->sc < 0 || t->sc > s->sc_max || (m == 3 && s->shift != SHIFT_SUB)) return false;
+    for (int i = 0; m == 3 && i < s->sub / s->per; i++)
+        t->index[i] = (uint16_t)(t->index[i] < s->n ? t->index[i] + s->n : t->index[i] - s->n);
     return true;
+}
+
+/* Copies sub-block k of a block to a trial, and back. */
+static void open_sub(const struct grid_spec *s, const struct grid_open *o, int k, struct trial *t) {
+    const int from = k * s->sub;
+    t->sc = o->b.sc[k];
+    memcpy(t->index, o->b.index + from / s->per, (size_t)(s->sub / s->per) * sizeof *t->index);
+    memcpy(t->sign, o->b.sign + from / OCTET, (size_t)(s->sub / OCTET));
+    memcpy(t->v, o->v + from, (size_t)s->sub * sizeof *t->v);
+}
+static void close_sub(const struct grid_spec *s, struct grid_open *o, int k,
+                      const struct trial *t) {
+    const int from = k * s->sub;
+    o->b.sc[k] = (uint8_t)t->sc;
+    memcpy(o->b.index + from / s->per, t->index, (size_t)(s->sub / s->per) * sizeof *t->index);
+    memcpy(o->b.sign + from / OCTET, t->sign, (size_t)(s->sub / OCTET));
+    memcpy(o->v + from, t->v, (size_t)s->sub * sizeof *t->v);
+}
+
+/* Sets the values of a trial after a move, and the change of u. If only the scale differs from that
+ * of `now`, R times the change is a multiple of R times its values, rv. */
+static void open_trial(const struct feedback *fb, const struct fb_row *r, struct trial *t,
+                       const struct trial *now, const float *rv, int64_t c, float scale,
+                       bool turned) {
+    const int sub = fb->grid.s->sub;
+    const float less = (float)(2 * (now->sc - t->sc)) / (float)(2 * now->sc + 1);
+    for (int i = 0; i < sub; i++) {
+        t->v[i] = trial_value(&fb->grid, t, i, scale);
+        t->du[i] = fb->s[c + i] * (r->x[c + i] - t->v[i]) - r->u[c + i];
+        t->rdu[i] = less * rv[i];
+    }
+    if (turned) fb_times_r(fb->f, t->rdu, t->du, c, sub);
 }
 
 /* Tries other scales for each sub-block and accepts those that lower the error. */
@@ -271,61 +307,84 @@ static void descend_subs(const struct feedback *fb, struct fb_row *r, struct gri
                          int64_t c0, int moves) {
     const struct grid_spec *s = fb->grid.s;
     for (int k = 0; k < QK / s->sub; k++) {
-        struct grid_open best = *o, now;
-        struct trial best_t, t;
+        const int64_t c = c0 + (int64_t)k * s->sub;
+        struct trial now, best, t;
+        float sv[SUB_MAX], rv[SUB_MAX];
         double best_e = 0;
+        open_sub(s, o, k, &now);
+        for (int i = 0; i < s->sub; i++) sv[i] = fb->s[c + i] * now.v[i];
+        fb_times_r(fb->f, rv, sv, c, s->sub);
         for (int m = 0; m < moves; m++) {
-            now = *o;
-            if (!move_sub(s, &now, k, m)) continue;
-            const double e = try_sub(fb, r, &now, c0, k, &t);
+            t = now;
+            if (!move_sub(s, &t, m)) continue;
+            const float scale = o->b.d * s->unit * (float)(2 * t.sc + 1);
+            open_trial(fb, r, &t, &now, rv, c, scale, m == 3);
+            const double e = try_sub(fb, r, &t, c, scale);
             if (!(e < best_e)) continue;
             best_e = e;
-            best = now;
-            best_t = t;
+            best = t;
         }
         if (!(best_e < 0)) continue;
-        fb_accept(fb->f, r, best_t.du, c0 + (int64_t)k * s->sub, s->sub);
-        *o = best;
+        fb_accept(fb->f, r, best.du, c, s->sub);
+        close_sub(s, o, k, &best);
     }
 }
 
-/* Fits d to the current entries and integers by least squares. */
-static void refit(const struct feedback *fb, struct fb_row *r, struct grid_open *o, int64_t c0) {
-    float a[QK], ra[QK];
-    double aa = 0, ag = 0;
-    for (int i = 0; i < QK; i++) a[i] = fb->s[c0 + i] * o->v[i];
-    fb_times_r(fb->f, ra, a, c0, QK);
-    for (int i = 0; i < QK; i++) {
-        aa += (double)a[i] * (double)ra[i];
-        ag += (double)a[i] * (double)r->g[c0 + i];
-    }
-    if (!(aa > 0)) return;
-    struct grid_open t = *o;
-    t.b.d = enc_f16((float)((double)o->b.d * (1 + ag / aa)));
-    if (!(t.b.d > 0) || t.b.d == o->b.d) return;
-    for (int i = 0; i < QK; i++) {
-        t.v[i] = value_of(&fb->grid, &t.b, i);
-        a[i] = fb->s[c0 + i] * (r->x[c0 + i] - t.v[i]) - r->u[c0 + i];
-    }
-    fb_times_r(fb->f, ra, a, c0, QK);
-    if (!(fb_change(r, a, ra, c0, QK) < 0)) return;
-    fb_accept(fb->f, r, a, c0, QK);
-    *o = t;
-}
-
-/* Changes scales and entries of the block where that lowers the row's error. */
-static void descend_row(const struct feedback *fb, struct fb_row *r, struct grid_open *o,
+/* Computes out = R v over the block at column c0, for up to REFIT rows. */
+static void times_block(const struct factor *f, float (*out)[QK], float (*v)[QK], int rows,
                         int64_t c0) {
-    if (o->b.d == 0) return;
-    if (fb->steps & (FEEDBACK_CODES | FEEDBACK_INTS))
-        descend_subs(fb, r, o, c0, fb->steps & FEEDBACK_INTS ? 4 : 1);
-    if (fb->steps & FEEDBACK_SCALES) refit(fb, r, o, c0);
+    const struct enc_product o = {.c = out[0],
+                                  .a = v[0],
+                                  .b = fb_corr(f, c0, 0),
+                                  .ldc = QK,
+                                  .lda = QK,
+                                  .ldb = f->block,
+                                  .m = rows,
+                                  .k = QK,
+                                  .n = QK};
+    memset(out, 0, (size_t)rows * sizeof *out);
+    enc_lanes()->product(&o);
 }
 
-/* Improves one finished block of each row, starting at column c0. */
+/* Fits d of the blocks of up to REFIT rows to the current entries and integers by least squares,
+ * and keeps the result where it lowers the error. */
+static void refit(const struct feedback *fb, struct fb_row *row, int rows, struct grid_open *o,
+                  int64_t c0) {
+    const struct enc_lanes *lanes = enc_lanes();
+    float a[REFIT][QK], ra[REFIT][QK];
+    for (int k = 0; k < rows; k++)
+        for (int i = 0; i < QK; i++) a[k][i] = fb->s[c0 + i] * o[k].v[i];
+    times_block(fb->f, ra, a, rows, c0);
+    for (int k = 0; k < rows; k++) {
+        struct fb_row *r = &row[k];
+        float *du = a[k], *rdu = ra[k];
+        const double aa = lanes->dot(a[k], ra[k], QK), ag = lanes->dot(a[k], r->g + c0, QK);
+        if (o[k].b.d == 0 || !(aa > 0)) continue;
+        const float d = enc_f16((float)((double)o[k].b.d * (1 + ag / aa)));
+        const float by = d / o[k].b.d, less = 1 - by;
+        if (!(d > 0) || d == o[k].b.d) continue;
+        for (int i = 0; i < QK; i++) {
+            du[i] = fb->s[c0 + i] * (r->x[c0 + i] - by * o[k].v[i]) - r->u[c0 + i];
+            rdu[i] *= less;
+        }
+        if (!(change_of(r, du, rdu, c0, QK) < 0)) continue;
+        fb_accept(fb->f, r, du, c0, QK);
+        o[k].b.d = d;
+        for (int i = 0; i < QK; i++) o[k].v[i] *= by;
+    }
+}
+
+/* Changes scales and entries of one block of each row, starting at column c0, where that lowers the
+ * row's error. */
 static void descend(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
                     int64_t c0) {
-    for (int k = 0; k < rows; k++) descend_row(fb, &row[k], (struct grid_open *)blocks + k, c0);
+    struct grid_open *o = blocks;
+    if (fb->steps & (FEEDBACK_CODES | FEEDBACK_INTS))
+        for (int k = 0; k < rows; k++)
+            if (o[k].b.d != 0)
+                descend_subs(fb, &row[k], &o[k], c0, fb->steps & FEEDBACK_INTS ? 4 : 1);
+    for (int k = 0; k < rows && fb->steps & FEEDBACK_SCALES; k += REFIT)
+        refit(fb, row + k, (int)min_i64(rows - k, REFIT), o + k, c0);
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */

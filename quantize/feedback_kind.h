@@ -13,7 +13,7 @@
 
 #include "base/num.h"
 #include "quantize/axpy.h"
-#include "quantize/enc/fb.h"
+#include "quantize/enc/super.h"
 #include "quantize/feedback.h"
 
 /* Operations of one block family. A block covers n weights from column c0. */
@@ -36,14 +36,6 @@ struct fb_kind {
 };
 extern const struct fb_kind fb_kind_open, fb_kind_grid, fb_kind_fp4;
 
-/* Updates g for a change du of u at column c of the window: adds R[:, c] * du within the window,
- * and records the change for the columns outside. */
-static inline void fb_moved(const struct factor *f, struct fb_row *r, int64_t c, float du) {
-    axpy(r->g + r->w0, f->r + c * f->block + r->w0 % f->block, du, r->w1 - r->w0);
-    r->at[r->n_steps] = (int32_t)(c - r->w0);
-    r->by[r->n_steps++] = du;
-}
-
 /* Returns row c0 + i of R, starting at column c0. No block of weights crosses a block boundary of
  * R. */
 static inline const float *fb_corr(const struct factor *f, int64_t c0, int i) {
@@ -64,13 +56,20 @@ static inline double fb_change(const struct fb_row *r, const float *du, const fl
     for (int i = 0; i < n; i++) e += (double)du[i] * ((double)rdu[i] + 2 * (double)r->g[c0 + i]);
     return e;
 }
+/* Adds du[n] to u, starting at column c0 of the window. Adds R du to g within the window, column
+ * after column, and records the changes for the columns outside. */
 static inline void fb_accept(const struct factor *f, struct fb_row *r, const float *du, int64_t c0,
                              int n) {
+    struct enc_steps o = {.y = r->g + r->w0, .at = r->at + r->n_steps, .by = r->by + r->n_steps};
+    const int width = (int)(r->w1 - r->w0);
     for (int i = 0; i < n; i++) {
         if (du[i] == 0) continue;
         r->u[c0 + i] += du[i];
-        fb_moved(f, r, c0 + i, du[i]);
+        r->at[r->n_steps] = (int32_t)(c0 - r->w0) + i;
+        r->by[r->n_steps++] = du[i];
+        o.n++;
     }
+    enc_lanes()->steps(&o, 1, f->r + r->w0 * f->block + r->w0 % f->block, f->block, width, width);
 }
 
 #endif

@@ -13,13 +13,11 @@
 INLINE float way_error(const struct grid_spec *sp, const struct grid_job *j, int v, float c,
                        const struct seg **which) {
     const struct seg *s = j->seg + v * grid_slots(sp) * CHAIN_MAX;
-    int lo = 0, hi = j->n_seg[v] - 1; /* last segment whose `below` exceeds c */
-    while (lo < hi) {
-        const int mid = (lo + hi + 1) / 2;
-        if (s[mid].below > c)
-            lo = mid;
-        else
-            hi = mid - 1;
+    int lo = 0; /* last segment whose `below` exceeds c; found without branches */
+    for (int n = j->n_seg[v]; n > 1;) {
+        const int half = n / 2;
+        lo += half & -(int)(s[lo + half].below > c);
+        n -= half;
     }
     *which = &s[lo];
     return c * (c * s[lo].q - 2.0f * s[lo].p);

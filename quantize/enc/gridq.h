@@ -103,4 +103,15 @@ ENC_INLINE int grid_bits(const struct grid_spec *s) {
  * weight. */
 const struct near_table *enc_grid_near(enum qtype t);
 
+/* For descent in error feedback: the GRID_AROUND entries with the least distance from each entry,
+ * itself included, in ascending order. Entries that may not replace it (other shifts of a
+ * sub-block) are not listed. */
+enum { GRID_AROUND = 128 };
+struct grid_around {
+    uint16_t (*entry)[GRID_AROUND]; /* [grid_n] */
+    int8_t *lev;                    /* their levels, [grid_n][per][GRID_AROUND] */
+};
+/* Returns the lists of a type, which are built on first use and never freed. */
+const struct grid_around *enc_grid_around(enum qtype t);
+
 #endif

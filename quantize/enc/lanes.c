@@ -99,32 +99,35 @@ static void round_f16(float v[8]) {
     storev(v, f16v(loadv(v)));
 }
 
-/* Returns the quadratic form of q minus p . l for the levels l of entries g .. g + 7. */
-INLINE vf form_of_entries(const float *lev, int per, int g, const float *q, const float *p) {
-    vf l[8], sum = splat(0);
-    for (int i = 0; i < per; i++) {
-        vf t = splat(-p[i]);
-        l[i] = loadv(lev + i * GRID_MAX + g);
-        for (int k = 0; k <= i; k++) t += splat(q[8 * k + i]) * l[k];
-        sum += t * l[i];
-    }
-    return sum;
-}
-
-INLINE int entry_of(const float *lev, int per, int from, int to, const float *q, const float *p) {
+INLINE int around_of(const int8_t *lev, int per, const float *q, const float *p) {
     vf best = splat(INFINITY);
-    vi where = numbers() + from;
-    for (int g = from; g < to; g += LANES) {
-        const vf e = form_of_entries(lev, per, g, q, p);
-        const vi less = e < best;
-        best = pick(less, e, best);
+    vi where = numbers();
+    LANE_UNROLL(2)
+    for (int g = 0; g < GRID_AROUND; g += LANES) {
+        vf l[8], sum = splat(0);
+        LANE_UNROLL(8)
+        for (int i = 0; i < per; i++) {
+            vf t = splat(-p[i]);
+            l[i] = from_bytes(lev + i * GRID_AROUND + g);
+            LANE_UNROLL(8)
+            for (int k = 0; k <= i; k++) t += splat(q[8 * k + i]) * l[k];
+            sum += t * l[i];
+        }
+        const vi less = sum < best;
+        best = pick(less, sum, best);
         where = pick_int(less, numbers() + g, where);
     }
     return most(-best, where).at;
 }
 
-static int entry(const float *lev, int per, int from, int to, const float *q, const float *p) {
-    return per == 8 ? entry_of(lev, 8, from, to, q, p) : entry_of(lev, 4, from, to, q, p);
+static int around(const int8_t *lev, int per, const float *q, const float *p) {
+    return per == 8 ? around_of(lev, 8, q, p) : around_of(lev, 4, q, p);
+}
+
+static double dot(const float *a, const float *b, int64_t n) {
+    vd s = {0};
+    for (int64_t i = 0; i < n; i += LANES) s += to_double(loadv(a + i)) * to_double(loadv(b + i));
+    return total(s);
 }
 
 const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
@@ -134,7 +137,7 @@ const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
                                       mean2_row,
                                       balance,
                                       round_f16,
-                                      entry,
+                                      around,
                                       factor_panel,
                                       factor_trail,
                                       product,
@@ -145,4 +148,5 @@ const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
                                       fb_fit,
                                       fb_take_fit,
                                       fb_codes,
-                                      ints};
+                                      ints,
+                                      dot};

@@ -43,8 +43,7 @@ INLINE void lanes_sync(void) {
 }
 
 INLINE vf splat(float a) {
-    vf zero = {0};
-    return zero + a;
+    return a - (vf){0}; /* a sum with zero would change -0, so it could not be left out */
 }
 /* Loads p[k] into lane k. */
 INLINE vf loadv(const float *p) {
@@ -223,23 +222,21 @@ struct most {
     int at;
 };
 INLINE struct most most(vf v, vi at) {
-    struct most m = {v[0], INT32_MAX};
-    for (int k = 1; k < LANES; k++) m.v = v[k] > m.v ? v[k] : m.v;
-    for (int k = 0; k < LANES; k++) {
-        const int32_t i = v[k] == m.v ? at[k] : INT32_MAX;
-        m.at = i < m.at ? i : m.at;
-    }
-    return m;
+    vf m = maxv(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+    m = maxv(m, __builtin_shufflevector(m, m, 2, 3, 0, 1, 6, 7, 4, 5));
+    m = maxv(m, __builtin_shufflevector(m, m, 1, 0, 3, 2, 5, 4, 7, 6));
+    vi i = pick_int(v == m, at, (vi){0} + INT32_MAX);
+    vi o = __builtin_shufflevector(i, i, 4, 5, 6, 7, 0, 1, 2, 3);
+    i = pick_int(i < o, i, o);
+    o = __builtin_shufflevector(i, i, 2, 3, 0, 1, 6, 7, 4, 5);
+    i = pick_int(i < o, i, o);
+    return (struct most){m[0], i[0] < i[1] ? i[0] : i[1]};
 }
-/* Appends first + k for each lane k in the mask to list[n] (may write up to 8) and, unless
+/* Appends first + k for each lane k in the mask to list[n] and, unless
  * points are kept, their values x and y. Returns the new length. */
 INLINE int append(uint16_t *list, float *lx, float *ly, int n, vi mask, int first, vf x, vf y) {
     (void)lx, (void)ly, (void)x, (void)y;
-    if (!any(mask)) return n;
-    for (int k = 0; k < LANES; k++) {
-        list[n] = (uint16_t)(first + k);
-        n += mask[k] & 1;
-    }
+    for (unsigned m = bits(mask); m; m &= m - 1) list[n++] = (uint16_t)(first + __builtin_ctz(m));
     return n;
 }
 /* Returns whether this lane does what the group must do only once. */

@@ -4,10 +4,12 @@
  * An element of the result is one accumulator that takes its products in ascending order, each
  * product and each addition rounded. That is the order of one axpy after another, so error feedback
  * gets the same bits from a product of 64 rows as row by row. Vectors run across columns; four rows
- * and three vectors are kept in registers. */
+ * and three vectors are kept in registers. Rows of a and a panel of b are copied, so that the inner
+ * loop reads both one element after another. */
 #ifndef HONE_QUANTIZE_ENC_LANES_PRODUCT_H
 #define HONE_QUANTIZE_ENC_LANES_PRODUCT_H
 
+#include "base/num.h"
 #include "quantize/enc/lanes_cpu.h"
 
 #ifdef __AVX2__
@@ -19,6 +21,7 @@ enum {
     VQ = sizeof(vq) / sizeof(float),
     PRODUCT_COLS = 3 * VQ, /* columns of the panel of b that is copied */
     PRODUCT_DEPTH = 256,   /* rows of that panel */
+    PRODUCT_GROUP = 64,    /* rows of a that are copied */
     STEP_COLS = 8 * VQ     /* columns of a row that product_steps keeps in registers */
 };
 
@@ -31,7 +34,7 @@ INLINE void storeq(float *p, vq v) {
     memcpy(p, &v, sizeof v);
 }
 INLINE vq splatq(float a) {
-    return (vq){0} + a;
+    return a - (vq){0};
 }
 
 struct row_sum { /* three vectors of one row; an array would be kept in memory */
@@ -50,18 +53,25 @@ INLINE struct row_sum plus_row(struct row_sum s, float a, struct row_sum b) {
     return (struct row_sum){s.a + v * b.a, s.b + v * b.b, s.c + v * b.c};
 }
 
-/* Adds four rows of a times the panel to four rows of c. */
-static void product_tile(float *const c[4], const float *const a[4], const float *panel,
-                         int64_t depth) {
-    const float *a0 = a[0], *a1 = a[1], *a2 = a[2], *a3 = a[3];
+/* Prefetches n rows of the next panel. They are too far apart for the processor's own prefetch. */
+INLINE void product_fetch(const float *next, int64_t ldb, int64_t n) {
+    for (int64_t i = 0; i < n; i++, next += ldb) {
+        __builtin_prefetch(next);
+        __builtin_prefetch(next + PRODUCT_COLS - 1);
+        if (PRODUCT_COLS > 16) __builtin_prefetch(next + 16);
+    }
+}
+
+/* Adds four rows, whose elements alternate in a, times the panel to four rows of c. */
+static void product_tile(float *const c[4], const float *a, const float *panel, int64_t depth) {
     struct row_sum s0 = load_sum(c[0]), s1 = load_sum(c[1]), s2 = load_sum(c[2]),
                    s3 = load_sum(c[3]);
-    for (int64_t p = 0; p < depth; p++, panel += PRODUCT_COLS) {
+    for (int64_t p = 0; p < depth; p++, panel += PRODUCT_COLS, a += 4) {
         const struct row_sum b = load_sum(panel);
-        s0 = plus_row(s0, a0[p], b);
-        s1 = plus_row(s1, a1[p], b);
-        s2 = plus_row(s2, a2[p], b);
-        s3 = plus_row(s3, a3[p], b);
+        s0 = plus_row(s0, a[0], b);
+        s1 = plus_row(s1, a[1], b);
+        s2 = plus_row(s2, a[2], b);
+        s3 = plus_row(s3, a[3], b);
     }
     store_sum(c[0], s0);
     store_sum(c[1], s1);
@@ -84,30 +94,58 @@ static void product_panel(const struct enc_product *o, int64_t p, int64_t j, int
     }
 }
 
+/* Copies columns [p, p + depth) of m rows of a, in groups of four whose elements alternate; pads
+ * with zeros. */
+static void product_rows(const struct enc_product *o, int64_t row, int64_t m, int64_t p,
+                         int64_t depth, float *to) {
+    for (int64_t i = 0; i < m; i += 4)
+        for (int64_t r = 0; r < 4; r++) {
+            const float *a = o->a + (row + i + r) * o->lda + p;
+            float *q = to + i * PRODUCT_DEPTH + r;
+            for (int64_t k = 0; k < depth; k++) q[4 * k] = i + r < m ? a[k] : 0;
+        }
+}
+
+/* Adds m rows of `packed` times the panel to columns [j, j + cols) of c, from `row` on, and
+ * prefetches the panel at `next` unless it is NULL. */
+static void product_group(const struct enc_product *o, int64_t row, int64_t m, int64_t j,
+                          int64_t cols, int64_t depth, const float *packed, const float *panel,
+                          const float *next) {
+    float spare[4][PRODUCT_COLS];
+    const int64_t share = div_up(depth, div_up(m, 4));
+    for (int64_t i = 0; i < m; i += 4) {
+        float *c[4];
+        for (int r = 0; r < 4; r++) {
+            c[r] = o->c + (row + i + r) * o->ldc + j;
+            if (cols == PRODUCT_COLS && i + r < m) continue;
+            memset(spare[r], 0, sizeof spare[r]);
+            if (i + r < m) memcpy(spare[r], c[r], (size_t)cols * sizeof(float));
+            c[r] = spare[r];
+        }
+        const int64_t from = i / 4 * share;
+        if (next && from < depth)
+            product_fetch(next + from * o->ldb, o->ldb, min_i64(share, depth - from));
+        product_tile(c, packed + i * PRODUCT_DEPTH, panel, depth);
+        for (int r = 0; r < 4 && i + r < m; r++)
+            if (c[r] == spare[r])
+                memcpy(o->c + (row + i + r) * o->ldc + j, spare[r], (size_t)cols * sizeof(float));
+    }
+}
+
 static void product(const struct enc_product *o) {
     _Alignas(64) float panel[PRODUCT_DEPTH * PRODUCT_COLS];
-    float spare[4][PRODUCT_COLS];
-    for (int64_t j = 0; j < o->n; j += PRODUCT_COLS)
+    _Alignas(64) float packed[PRODUCT_DEPTH * PRODUCT_GROUP];
+    for (int64_t row = 0; row < o->m; row += PRODUCT_GROUP)
         for (int64_t p = 0; p < o->k; p += PRODUCT_DEPTH) {
-            const int64_t cols = o->n - j < PRODUCT_COLS ? o->n - j : PRODUCT_COLS;
-            const int64_t depth = o->k - p < PRODUCT_DEPTH ? o->k - p : PRODUCT_DEPTH;
-            product_panel(o, p, j, depth, cols, panel);
-            for (int64_t i = 0; i < o->m; i += 4) {
-                const float *a[4];
-                float *c[4];
-                for (int r = 0; r < 4; r++) {
-                    const int64_t row = i + r < o->m ? i + r : o->m - 1;
-                    a[r] = o->a + row * o->lda + p;
-                    c[r] = o->c + row * o->ldc + j;
-                    if (cols == PRODUCT_COLS && i + r < o->m) continue;
-                    memset(spare[r], 0, sizeof spare[r]);
-                    memcpy(spare[r], c[r], (size_t)cols * sizeof(float));
-                    c[r] = spare[r];
-                }
-                product_tile(c, a, panel, depth);
-                for (int r = 0; r < 4 && i + r < o->m; r++)
-                    if (c[r] == spare[r])
-                        memcpy(o->c + (i + r) * o->ldc + j, spare[r], (size_t)cols * sizeof(float));
+            const int64_t m = min_i64(PRODUCT_GROUP, o->m - row);
+            const int64_t depth = min_i64(PRODUCT_DEPTH, o->k - p);
+            product_rows(o, row, m, p, depth, packed);
+            for (int64_t j = 0; j < o->n; j += PRODUCT_COLS) {
+                const int64_t cols = min_i64(PRODUCT_COLS, o->n - j);
+                const bool more = !o->turned && j + 2 * PRODUCT_COLS <= o->n;
+                product_panel(o, p, j, depth, cols, panel);
+                product_group(o, row, m, j, cols, depth, packed, panel,
+                              more ? o->b + p * o->ldb + j + PRODUCT_COLS : NULL);
             }
         }
 }

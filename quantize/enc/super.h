@@ -92,10 +92,10 @@ struct enc_lanes {
     /* Adds the sum of imp*x*x to sums[0] and the sum of imp*x*x^ to sums[1]. imp NULL: 1. */
     void (*balance)(const struct enc_raw *o, const float *x, const float *imp, double sums[2]);
     void (*round_f16)(float v[8]); /* rounds each value like enc_f16; for tests */
-    /* Returns the entry in [from, to), both multiples of 8, whose levels L (lev,
-     * [element][GRID_MAX]) minimize the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i); the
-     * first in a tie. q is [8][8]. */
-    int (*entry)(const float *lev, int per, int from, int to, const float *q, const float *p);
+    /* Returns the position, in a list of GRID_AROUND entries with levels lev [per][GRID_AROUND], of
+     * the entry whose levels L minimize the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i);
+     * the first in a tie. q is [8][8]. */
+    int (*around)(const int8_t *lev, int per, const float *q, const float *p);
     /* Solves FACTOR_ROWS rows against the lower triangle l, whose rows are ld apart: x[q]
      * becomes (x[q] - sum over k < q of x[k] l[q][k]) / l[q][q]. x is
      * [FACTOR_COLUMNS][FACTOR_ROWS]. */
@@ -125,6 +125,8 @@ struct enc_lanes {
     /* Chooses the nearest codes for each trial, then makes one descent sweep within the sub-block;
      * for tests. */
     void (*ints)(struct enc_ints *o);
+    /* Returns the sum of a[i] b[i], n a multiple of 8, in double and in eight partial sums. */
+    double (*dot)(const float *a, const float *b, int64_t n);
 };
 extern const struct enc_lanes enc_lanes_base, enc_lanes_avx2;
 const struct enc_lanes *enc_lanes(void); /* selected by enc_use() */

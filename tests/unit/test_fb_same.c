@@ -326,6 +326,76 @@ static void test_ints(void) {
     factor_release(&f);
 }
 
+/* Tests the sum in eight parts against a plain loop. */
+static void test_dot(void) {
+    for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
+        enc_use((enum kern_isa)isa);
+        for (int64_t n = 8; n <= 768; n += 152) {
+            double s[8] = {0};
+            for (int64_t i = 0; i < n; i++) s[i % 8] += (double)x[i] * (double)y[i];
+            const double want = ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7])),
+                         got = enc_lanes()->dot(x, y, n);
+            CHECK(memcmp(&want, &got, sizeof want) == 0);
+        }
+    }
+    enc_use(kern_isa_best());
+}
+
+static int64_t distance2(const int8_t *a, const int8_t *b, int n) {
+    int64_t sum = 0;
+    for (int j = 0; j < n; j++) sum += (int64_t)(a[j] - b[j]) * (a[j] - b[j]);
+    return sum;
+}
+
+/* Tests that no entry outside a list is nearer than one inside, and the choice among a list. */
+static void test_around(void) {
+    static const enum qtype grids[] = {QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS,
+                                       QT_IQ3_S,   QT_IQ1_S,  QT_IQ1_M};
+    for (size_t t = 0; t < sizeof grids / sizeof *grids; t++) {
+        const struct grid_spec *s = grid_spec_of(grids[t]);
+        const struct grid_around *o = enc_grid_around(grids[t]);
+        const int way = grid_n(s) / grid_ways(s);
+        for (int g = 0; g < grid_n(s); g += 37) {
+            bool in[GRID_MAX] = {false}, ascending = true;
+            int64_t far_in = 0, near_out = INT64_MAX;
+            for (int k = 0; k < GRID_AROUND; k++) {
+                in[o->entry[g][k]] = true;
+                ascending = ascending && (k == 0 || o->entry[g][k] > o->entry[g][k - 1]);
+                far_in = max_i64(
+                    far_in, distance2(grid_levels(s, g), grid_levels(s, o->entry[g][k]), s->per));
+            }
+            for (int h = g / way * way; h < g / way * way + way; h++)
+                if (!in[h])
+                    near_out =
+                        min_i64(near_out, distance2(grid_levels(s, g), grid_levels(s, h), s->per));
+            CHECK(in[g] && ascending && far_in <= near_out);
+            /* the least value of the quadratic form, with the first row of x and y for q and p */
+            int best = 0;
+            float least = INFINITY;
+            for (int k = 0; k < GRID_AROUND; k++) {
+                const int8_t *l = grid_levels(s, o->entry[g][k]);
+                float sum = 0;
+                for (int i = 0; i < s->per; i++) {
+                    float v = -y[i];
+                    for (int j = 0; j <= i; j++) v += fabsf(x[8 * j + i]) * (float)l[j];
+                    sum += v * (float)l[i];
+                }
+                if (sum < least) best = k;
+                least = fminf(least, sum);
+            }
+            float q[64];
+            for (int i = 0; i < 64; i++) q[i] = fabsf(x[i]);
+            for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
+                enc_use((enum kern_isa)isa);
+                CHECK_EQ_I64(
+                    enc_lanes()->around(o->lev + (int64_t)g * s->per * GRID_AROUND, s->per, q, y),
+                    best);
+            }
+        }
+    }
+    enc_use(kern_isa_best());
+}
+
 int main(void) {
     fill(x, ROWS * MAX_N, 8, 0.02f);
     fill(y, ROWS * MAX_N, 9, 0.02f);
@@ -333,6 +403,8 @@ int main(void) {
     RUN(test_steps);
     RUN(test_error);
     RUN(test_ints);
+    RUN(test_dot);
+    RUN(test_around);
     RUN(test_rows);
     return check_done();
 }

@@ -135,6 +135,14 @@ static void test_factor(void) {
         double want =
             0.9 * hij / sqrt(((double)f.h[1] + 0.01 * mean) * ((double)f.h[9] + 0.01 * mean));
         CHECK_CLOSE(f.r[block + 9], want, 1e-5);
+        int64_t other = 0;
+        o.alpha = 1; /* no correlation is left */
+        CHECK_OK(factor_make(&g, &in, 0, &o, NULL, 0, pool, &e));
+        for (int64_t i = 0; i < N; i++)
+            for (int64_t j = 0; j < block; j++)
+                other += g.m[i * block + j] != 0 || g.diag[i] != 1 ||
+                         g.r[i * block + j] != (j == i % block);
+        CHECK_EQ_I64(other, 0);
         factor_release(&f);
         factor_release(&g);
     }
