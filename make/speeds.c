@@ -364,7 +364,7 @@ static int measure(struct speeds *s, const struct work *w, struct err *e) {
 
 /* ---- the record ------------------------------------------------------------------------------ */
 
-enum { FORMAT = 2, N_NUMBERS = sizeof(struct speeds) / sizeof(double) };
+enum { FORMAT = 3, N_NUMBERS = sizeof(struct speeds) / sizeof(double) };
 static_assert(N_NUMBERS * sizeof(double) == sizeof(struct speeds), "only doubles");
 
 struct speeds speeds_scaled(const struct speeds *s, double by) {
