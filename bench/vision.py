@@ -16,7 +16,7 @@ import tempfile
 
 TYPES = ["Q8_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K"]
 hone, src = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-out = sys.argv[3] if len(sys.argv) > 3 else os.path.join(os.path.dirname(__file__), "../docs/results/vision.json")
+out = os.path.abspath(sys.argv[3] if len(sys.argv) > 3 else os.path.join(os.path.dirname(__file__), "../docs/results/vision.json"))
 
 
 def run(*args):
