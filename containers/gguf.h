@@ -153,6 +153,9 @@ enum gguf_part {
 /* Returns the purpose of a file according to its metadata and tensor names. A file with MTP blocks
  * is a draft if it has no other blocks. */
 enum gguf_part gguf_part_of(const struct gguf *g);
+/* Returns llama.cpp's name for a draft's kind, "mtp", "eagle3" or "dflash": its files are called
+ * KIND-..., and --spec-type draft-KIND uses them. NULL: not a draft. */
+const char *gguf_draft_kind(const struct gguf *g);
 
 /* ---- deeper checks --------------------------------------------------------------------------- */
 

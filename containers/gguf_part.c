@@ -24,9 +24,17 @@ static bool only_mtp(const struct gguf *g, const char *arch) {
     return any;
 }
 
-enum gguf_part gguf_part_of(const struct gguf *g) {
+const char *gguf_draft_kind(const struct gguf *g) {
+    static const char *const kinds[][2] = {
+        {"eagle3", "eagle3"}, {"dflash", "dflash"}, {"gemma4-assistant", "mtp"}};
     const char *arch = gguf_str_or(g, "general.architecture", "");
-    if (strcmp(arch, "clip") == 0) return GGUF_TOWER;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(arch, kinds[i][0]) == 0) return kinds[i][1];
+    return only_mtp(g, arch) ? "mtp" : NULL;
+}
+
+enum gguf_part gguf_part_of(const struct gguf *g) {
+    if (strcmp(gguf_str_or(g, "general.architecture", ""), "clip") == 0) return GGUF_TOWER;
     if (strcmp(gguf_str_or(g, "general.type", "model"), "model") != 0) return GGUF_OTHER;
-    return only_mtp(g, arch) ? GGUF_DRAFT : GGUF_MODEL;
+    return gguf_draft_kind(g) ? GGUF_DRAFT : GGUF_MODEL;
 }

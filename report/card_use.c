@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* report/card_use.c - the commands in README.md. Each uses a file that is in the folder or that the
  * preceding line downloads; tests/cli/card.sh runs them. */
+#include <stdio.h>
 #include <string.h>
 
 #include "containers/gguf.h"
@@ -43,6 +44,11 @@ static const char *tower(const struct release *rel) {
     return rel->n_mmproj ? rel->mmproj[0].file : NULL;
 }
 
+/* Returns the kind of drafts that the commands request. */
+static const char *draft_kind(const struct release *rel) {
+    return rel->draft.file ? rel->draft.kind : "mtp";
+}
+
 /* Writes the command that downloads the file, or its shards. */
 static void put_download(const struct release *rel, const struct release_file *f, struct buf *out) {
     if (f->n_shards > 1)
@@ -59,8 +65,10 @@ static void put_from_hub(const struct release *rel, const struct release_file *f
     if (chats(rel)) llama_hub(rel, f, "llama-cli", "", out);
     llama_hub(rel, f, "llama-server", "", out);
     if (rel->draft.file || rel->has_mtp) {
-        buf_str(out, "# llama.cpp with drafts by the MTP block\n");
-        llama_hub(rel, f, "llama-server", " --spec-type draft-mtp", out);
+        char more[64];
+        snprintf(more, sizeof more, " --spec-type draft-%s", draft_kind(rel));
+        buf_str(out, "# llama.cpp with drafts\n");
+        llama_hub(rel, f, "llama-server", more, out);
     }
     if (tag && f->n_shards == 1) {
         buf_fmt(out, "# Ollama\nollama run hf.co/%s:%s\n", rel->repo, tag);
@@ -100,8 +108,8 @@ static void put_with_folder(const struct release *rel, const struct release_file
     buf_fmt(out, "llama-server -m %s%s%s%s\n", f->file, tower(rel) ? " --mmproj " : "",
             tower(rel) ? tower(rel) : "", chats(rel) ? " --jinja" : "");
     if (rel->draft.file)
-        buf_fmt(out, "llama-server -m %s%s -md %s --spec-type draft-mtp # with drafts\n", f->file,
-                chats(rel) ? " --jinja" : "", rel->draft.file);
+        buf_fmt(out, "llama-server -m %s%s -md %s --spec-type draft-%s # with drafts\n", f->file,
+                chats(rel) ? " --jinja" : "", rel->draft.file, draft_kind(rel));
     if (f->n_shards > 1) buf_fmt(out, "hone merge %s -o %s.gguf # for Ollama\n", f->file, f->stem);
     buf_fmt(out, "ollama create %s -f Modelfile && ollama run %s\n", name.data, name.data);
     if (f->n_shards == 1) buf_fmt(out, "lms import %s\n", f->file);

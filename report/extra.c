@@ -59,6 +59,15 @@ void card_extras(const struct result *r, const struct release *rel, struct buf *
         buf_str(out, ".\n");
     }
     if (!rel || (!rel->draft.file && !rel->has_mtp)) return;
+    if (rel->draft.file && strcmp(rel->draft.kind, "mtp") != 0) {
+        buf_fmt(out,
+                "\n**Drafts**: with this %s draft model, answers can be faster; they stay the "
+                "same: ",
+                rel->draft.kind);
+        md_file(rel->draft.file, rel->draft.size_bytes, out);
+        buf_str(out, ".\n");
+        return;
+    }
     struct buf rates = {0};
     put_acceptance(r, md_text, &rates);
     buf_str(out, "\n**Drafts**: the MTP block guesses the token after the next one, which can make "

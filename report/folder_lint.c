@@ -164,14 +164,19 @@ static void check_draft(struct lint *l, struct seen *s) {
     }
 }
 
-/* Checks a file that contains only an MTP block. */
+/* Checks a file that only drafts for another model. */
 static void check_draft_file(struct lint *l, const struct gguf *g, const char *file,
                              struct seen *s) {
-    note_shape(g, file, &s->draft);
-    if (strncmp(file, "mtp-", 4) != 0)
-        lint_add(l, false, "draft-name", file,
-                 "a file with only an MTP block: llama.cpp's -hf finds it only as "
-                 "mtp-MODEL-Q8_0.gguf, and loads it as the model under other names");
+    const char *kind = gguf_draft_kind(g), *arch = gguf_str_or(g, "general.architecture", "");
+    const size_t n = strlen(kind);
+    if (strcmp(kind, "mtp") == 0 && strcmp(arch, "gemma4-assistant") != 0)
+        note_shape(g, file, &s->draft); /* an MTP block is a part of its model */
+    if (strncmp(file, kind, n) != 0 || file[n] != '-')
+        lint_add(
+            l, false, "draft-name", file,
+            "a file that only drafts: llama.cpp's -hf finds it only as %s-MODEL-Q8_0.gguf, and "
+            "loads it as the model under other names",
+            kind);
     check_paths(l, g, file);
 }
 

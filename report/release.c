@@ -220,6 +220,7 @@ static int read_model(struct release *r, const char *name, struct err *e) {
     if (part == GGUF_TOWER) add_mmproj(r, name, g);
     if (part == GGUF_DRAFT && !r->draft.file) {
         r->draft.file = arena_strdup(&r->arena, name);
+        r->draft.kind = gguf_draft_kind(g);
         r->draft.size_bytes = gguf_file_bytes(g);
     }
     if (part == GGUF_MODEL) {

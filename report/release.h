@@ -35,8 +35,8 @@ struct release_mmproj { /* vision tower in a file of its own, for any of the mod
     const char *file, *projector;
     uint64_t size_bytes;
 };
-struct release_draft { /* MTP block in a file of its own, for any of the models */
-    const char *file;
+struct release_draft { /* MTP block or draft model in a file of its own, for any of the models */
+    const char *file, *kind; /* kind: gguf_draft_kind */
     uint64_t size_bytes;
 };
 /* Which file to use with one memory size, for each context length of struct release. */

@@ -8,6 +8,9 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "tests/check.h"
+#include "tests/unit/tmpdir.h"
+
+#include <sys/stat.h>
 
 static void test_encodings(void) {
     static const struct {
@@ -38,6 +41,65 @@ static void test_encodings(void) {
     char *s = release_stem("M-Q8_0-00001-of-00003.gguf");
     CHECK_EQ_STR(s, "M-Q8_0");
     free(s);
+}
+
+/* Writes a GGUF file with one tensor in a block, and block_count 3. */
+static void write_part(const char *name, const char *arch, const char *tensor, int n_mtp) {
+    struct err e = {0};
+    const int64_t ne[4] = {32, 2, 1, 1};
+    float zero[64] = {0};
+    char key[64], file[64];
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "general.architecture", arch);
+    snprintf(key, sizeof key, "%s.block_count", arch);
+    gguf_w_u32(w, key, 3);
+    snprintf(key, sizeof key, "%s.nextn_predict_layers", arch);
+    if (n_mtp) gguf_w_u32(w, key, (uint32_t)n_mtp);
+    CHECK_OK(gguf_w_tensor(w, tensor, QT_F32, 2, ne, &e));
+    snprintf(file, sizeof file, "parts/%s", name);
+    CHECK_OK(gguf_w_begin(w, tmp_path(file), true, &e));
+    CHECK_OK(gguf_w_data(w, zero, sizeof zero, &e));
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+}
+
+/* Checks that draft files are told from models: MTP blocks alone, and other kinds by their
+ * architecture in llama.cpp. */
+static void test_drafts(void) {
+    static const struct {
+        const char *name, *arch, *tensor, *kind; /* kind NULL: a model */
+        int n_mtp;
+    } t[] = {{"mtp-m.gguf", "qwen35", "blk.2.attn_k.weight", "mtp", 1},
+             {"m.gguf", "qwen35", "blk.1.attn_k.weight", NULL, 1},
+             {"two.gguf", "mimo2", "blk.1.attn_k.weight", "mtp", 2},
+             {"no.gguf", "qwen35", "token_embd.weight", NULL, 1},
+             {"all.gguf", "qwen35", "blk.2.attn_k.weight", NULL, 3},
+             {"eagle3-m.gguf", "eagle3", "blk.0.attn_k.weight", "eagle3", 0},
+             {"dflash-m.gguf", "dflash", "blk.0.attn_k.weight", "dflash", 0},
+             {"g.gguf", "gemma4-assistant", "blk.0.attn_q.weight", "mtp", 0}};
+    mkdir(tmp_path("parts"), 0700);
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        struct release r;
+        struct err e = {0};
+        struct gguf *g = NULL;
+        char file[64];
+        write_part(t[i].name, t[i].arch, t[i].tensor, t[i].n_mtp);
+        snprintf(file, sizeof file, "parts/%s", t[i].name);
+        CHECK_OK(gguf_open(&g, tmp_path(file), 0, &e));
+        const char *kind = g ? gguf_draft_kind(g) : "";
+        if (kind && t[i].kind) CHECK_EQ_STR(kind, t[i].kind);
+        CHECK(!kind == !t[i].kind);
+        gguf_close(g);
+        if (t[i].kind) { /* next to a model, it is not one */
+            write_part("M-Q8_0.gguf", "llama", "blk.0.attn_k.weight", 0);
+            CHECK_OK(release_open(&r, tmp_path("parts"), &e));
+            CHECK_EQ_I64(r.n_files, 1);
+            CHECK_EQ_STR(r.draft.file ? r.draft.file : "", t[i].name);
+            release_close(&r);
+            unlink(tmp_path("parts/M-Q8_0.gguf"));
+        }
+        unlink(tmp_path(file));
+    }
 }
 
 static void test_front_matter(void) {
@@ -249,7 +311,9 @@ static void test_local_paths(void) {
 }
 
 int main(void) {
+    tmp_make();
     RUN(test_encodings);
+    RUN(test_drafts);
     RUN(test_front_matter);
     RUN(test_front_golden);
     RUN(test_bad_front_matter);
@@ -257,5 +321,6 @@ int main(void) {
     RUN(test_faults_left_out);
     RUN(test_cut_front_matter);
     RUN(test_local_paths);
+    tmp_remove();
     return check_done();
 }
