@@ -225,6 +225,7 @@ static int size_items(struct conv_plan *p, bool keep, bool keep_nv, struct err *
         const int64_t *ne = it->inst.ne;
         bool f32 = (it->inst.row->flags & TR_F32) || it->inst.n_dims < 2;
         it->type = f32 ? QT_F32 : qtype_fit(p->type, ne[0]);
+        if (it->inst.row->flags & TR_I32) it->type = QT_I32;
         if (keep && !f32 && keeps_blocks(p, it, false)) {
             it->type = QT_MXFP4;
             p->n_kept++;

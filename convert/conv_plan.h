@@ -19,6 +19,7 @@ struct item { /* an output tensor */
     uint64_t n_bytes;
     int64_t src, n_src; /* range of plan->src; n_src > 1: stacked along ne[2]; 0: computed */
     bool scales;        /* the scales of the NVFP4 matrices with these sources */
+    int64_t *shard_row; /* [n_src] first row of each shard (XF_SHARDS); NULL: not in shards */
 };
 struct conv_plan {
     struct hfdir *dir;

@@ -22,7 +22,7 @@
 // clang-format off
 static const struct dq_form forms[] = {
     {"plain", NULL, {{"", DQ_FLOATS | DQ_T(ST_F64)}}, NULL, NULL},
-    {"FP8", NULL, {{"", FP8}, {"_scale_inv|_scale|^qscale_weight", SCALES | EXPS}}, dq_fp8_fit, dq_fp8_row},
+    {"FP8", NULL, {{"", FP8}, {"_scale_inv|_scale|^qscale_weight|^scale", SCALES | EXPS}}, dq_fp8_fit, dq_fp8_row},
     {"int8", NULL, {{"", DQ_T(ST_I8)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I8) | OPT}, {"_g_idx", INT | OPT}}, dq_int8_fit, dq_int8_row},
     {"packed integers", NULL, {{"_packed", DQ_T(ST_I32)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I32) | OPT}, {"_g_idx", INT | OPT}, {"_shape", INT | OPT}}, dq_pack_fit, dq_pack_row},
     {"GPTQ", "gptq", {{"^qweight", DQ_T(ST_I32)}, {"^scales", SCALES}, {"^qzeros", DQ_T(ST_I32)}, {"^g_idx", INT | OPT}}, dq_gptq_fit, dq_gptq_row},
@@ -30,6 +30,7 @@ static const struct dq_form forms[] = {
     {"NVFP4", NULL, {{"_packed", DQ_T(ST_U8)}, {"_scale", DQ_T(ST_F8_E4M3)}, {"_global_scale", SCALES}}, dq_nvfp4_fit, dq_nvfp4_div_row},
     {"NVFP4", NULL, {{"", DQ_T(ST_U8)}, {"_scale", DQ_T(ST_F8_E4M3)}, {"_scale_2", SCALES}}, dq_nvfp4_fit, dq_nvfp4_mul_row},
     {"MXFP4", NULL, {{"_packed", DQ_T(ST_U8)}, {"_scale", EXPS}}, dq_mxfp4_fit, dq_mxfp4_row},
+    {"MXFP4", NULL, {{"", DQ_T(ST_I8) | DQ_T(ST_U8)}, {"^scale", EXPS}}, dq_mxfp4_fit, dq_mxfp4_row},
     {"MXFP4", NULL, {{"_blocks", DQ_T(ST_U8)}, {"_scales", EXPS}}, dq_mxfp4_fit, dq_mxfp4_row},
     {"bitsandbytes int8", NULL, {{"", DQ_T(ST_I8)}, {"^SCB", DQ_T(ST_F32)}, {"^weight_format", DQ_T(ST_U8) | OPT}}, dq_bnb8_fit, dq_bnb8_row},
     {"bitsandbytes 4-bit", NULL, {{"", DQ_T(ST_U8)}, {".absmax", DQ_T(ST_F32) | DQ_T(ST_U8)}, {".quant_map", DQ_T(ST_F32)}, {".quant_state.bitsandbytes__nf4|.quant_state.bitsandbytes__fp4", DQ_T(ST_U8)}, {".nested_absmax", DQ_T(ST_F32) | OPT}, {".nested_quant_map", DQ_T(ST_F32) | OPT}}, dq_bnb4_fit, dq_bnb4_row},
@@ -231,7 +232,7 @@ static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, st
     /* the matrices of all experts one below the other (DBRX) */
     if (n == 3 && t->n_dims == 2 && t->shape[0] == want[0] * want[1] && t->shape[1] == want[2])
         same = true;
-    if (same || (n == 4 && same_but_ones(t->shape, t->n_dims, want, n))) return 0;
+    if (same || ((n == 4 || n == 1) && same_but_ones(t->shape, t->n_dims, want, n))) return 0;
     struct st_tensor asked = {.n_dims = n};
     memcpy(asked.shape, want, (size_t)n * sizeof *want);
     char have[128], need[128];
@@ -273,6 +274,20 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
     *found = first != NULL;
     q->part[0] = first;
     return first ? unknown_form(first, lacks, e) : 0;
+}
+
+int dq_open_integers(struct dq *q, const char *name, const struct st_tensor *t, const int64_t *want,
+                     int n, struct err *e) {
+    memset(q, 0, sizeof *q);
+    q->form = &forms[0];
+    q->part[0] = t;
+    q->mats = 1;
+    q->rows = want[0];
+    q->cols = want[n - 1];
+    if (!(INT >> t->dtype & 1))
+        return err_set(e, ERR_DATA, "tensor %s has dtype %s, not integers",
+                       show_n(name, strlen(name)).s, st_dtype_name(t->dtype));
+    return plain_shape(t, want, n, e);
 }
 
 bool dq_is_plain(const struct dq *q) {

@@ -57,6 +57,9 @@ typedef const struct st_tensor *(*dq_find)(void *ud, const char *name);
  * three-dimensional tensors are swapped. */
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
             bool turned, dq_find find, void *ud, bool *found, struct err *e);
+/* Opens a table of integers, t, of shape want[n]. */
+int dq_open_integers(struct dq *q, const char *name, const struct st_tensor *t, const int64_t *want,
+                     int n, struct err *e);
 /* Returns whether the source is not quantized. */
 bool dq_is_plain(const struct dq *q);
 

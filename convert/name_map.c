@@ -121,6 +121,14 @@ static int take_whole(struct dq *q, const char *name, const struct st_tensor *t,
     return 0;
 }
 
+static void add_source(struct conv_plan *p, const struct dq *q) {
+    if (p->n_src == p->cap_src) {
+        p->cap_src = p->cap_src ? 2 * p->cap_src : 1024;
+        p->src = xreallocarray(p->src, (size_t)p->cap_src, sizeof *p->src);
+    }
+    p->src[p->n_src++] = *q;
+}
+
 /* Adds a source of an output; `want` as in dq_open. The base's tensor is looked up as `from`, the
  * adapter's as `name`. *found stays false if the base has none. */
 static int claim_from(struct mapping *m, const char *name, const char *from, const int64_t *want,
@@ -136,11 +144,7 @@ static int claim_from(struct mapping *m, const char *name, const char *from, con
         return err_wrap(e, "%s", q.part[0] ? file_of(p, q.part[0]) : hfdir_path(p->dir));
     if (!is) return 0;
     if (p->lora) TRY(lora_bind(p->lora, name, p->hp.d[HD_EXPERTS], turned, &q, e));
-    if (p->n_src == p->cap_src) {
-        p->cap_src = p->cap_src ? 2 * p->cap_src : 1024;
-        p->src = xreallocarray(p->src, (size_t)p->cap_src, sizeof *p->src);
-    }
-    p->src[p->n_src++] = q;
+    add_source(p, &q);
     *found = true;
     return 0;
 }
@@ -218,6 +222,77 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
     return 0;
 }
 
+/* Binds the shards of a matrix, "%e" from 0 up to the first that is missing. Their rows must add up
+ * to want[0]. *found stays false if there are none. */
+static int bind_shards(struct mapping *m, struct item *it, const char *pat, size_t len,
+                       int64_t layer, const int64_t *want, bool *found, struct err *e) {
+    int64_t rows = 0, cap = 0;
+    for (int64_t x = 0;; x++) {
+        char name[NAME_MAX_LEN];
+        bool is = false;
+        if (!arch_name(name, sizeof name, pat, len, layer, x)) return 0;
+        const int64_t i = lookup(m, name);
+        if (i < 0) break;
+        const struct st_tensor *t = hfdir_tensor_at(m->p->dir, i);
+        const int64_t shape[2] = {t->n_dims == 2 ? t->shape[0] : 1, want[1]};
+        TRY(claim_tensor(m, name, shape, 2, false, &is, e));
+        if (x == cap) {
+            int64_t *more = arena_alloc(&m->p->arena, sizeof *more * (size_t)(2 * cap + 16));
+            if (cap) memcpy(more, it->shard_row, sizeof *more * (size_t)cap);
+            it->shard_row = more;
+            cap = 2 * cap + 16;
+        }
+        it->shard_row[x] = rows;
+        rows += shape[0];
+        it->n_src++;
+        if (!strstr(pat, "%e") || strstr(pat, "%e") >= pat + len) break;
+    }
+    if (!it->n_src) return 0;
+    if (rows != want[0])
+        return err_set(e, ERR_DATA, "%s: the %lld shards of %s have %lld rows, not %lld",
+                       hfdir_path(m->p->dir), (long long)it->n_src, it->inst.name, (long long)rows,
+                       (long long)want[0]);
+    *found = true;
+    return 0;
+}
+
+/* Binds the two vectors "a&b" of a product, each a vector or a matrix with one row. */
+static int bind_product(struct mapping *m, struct item *it, const char *pat, size_t len,
+                        int64_t layer, const int64_t *want, bool *found, struct err *e) {
+    const size_t at = strcspn(pat, "&");
+    const int64_t shape[2] = {1, want[0]};
+    for (int k = 0; k < 2; k++) {
+        char name[NAME_MAX_LEN];
+        bool is = false;
+        const char *part = k ? pat + at + 1 : pat;
+        if (!arch_name(name, sizeof name, part, k ? len - at - 1 : at, layer, 0)) return 0;
+        TRY(claim_tensor(m, name, shape, 2, false, &is, e));
+        if (!is && !k) return 0;
+        if (!is) return fail_missing(m, it, name, e);
+        if (m->p->src[m->p->n_src - 1].delta || !dq_is_plain(&m->p->src[m->p->n_src - 1]))
+            return err_set(e, ERR_DATA,
+                           "%s is quantized or changed by an adapter, which is not "
+                           "supported",
+                           name);
+    }
+    it->n_src = 2;
+    *found = true;
+    return 0;
+}
+
+/* Binds a table of integers. */
+static int bind_integers(struct mapping *m, struct item *it, const char *name, const int64_t *want,
+                         int n, bool *found, struct err *e) {
+    const struct st_tensor *t = find_claim(m, name);
+    if (!t) return 0;
+    struct dq q;
+    TRY(dq_open_integers(&q, name, t, want, n, e));
+    add_source(m->p, &q);
+    it->n_src = 1;
+    *found = true;
+    return 0;
+}
+
 /* Changes the item's transform from splitting a fused matrix to copying, if the folder's tensor
  * `name` is the item's own part with width want[0]. */
 static void unfused(const struct mapping *m, struct item *it, const char *name,
@@ -263,9 +338,12 @@ static int bind_spelling(struct mapping *m, struct item *it, const char *pat, si
     arch_shape(it->inst.row, &m->p->hp_src, it->inst.block, ne);
     for (int d = 0; d < n; d++) want[d] = ne[n - 1 - d];
     const char *stack = strstr(pat, "%e");
+    if (it->xf == XF_SHARDS) return bind_shards(m, it, pat, len, h->d[HD_NGRAM_AT], want, found, e);
+    if (it->xf == XF_PRODUCT) return bind_product(m, it, pat, len, layer, want, found, e);
     if (stack && stack < pat + len) return bind_stacked(m, it, pat, len, layer, want, found, e);
     char name[NAME_MAX_LEN];
     if (!arch_name(name, sizeof name, pat, len, layer, 0)) return 0;
+    if (it->inst.row->flags & TR_I32) return bind_integers(m, it, name, want, n, found, e);
     unfused(m, it, name, want);
     xform_want(&m->p->hp_src, it, want);
     choose_orientation(m, it, name, want);

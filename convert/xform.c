@@ -151,6 +151,11 @@ static int64_t src_row_qkvz_z(const struct job *j, int64_t r) {
     return r / v * (2 * dk + 2 * v) + 2 * dk + v + r % v;
 }
 
+/* Returns the source row of row r of the indexer's keys, which follow its queries. */
+static int64_t src_row_index_k(const struct job *j, int64_t r) {
+    return j->p->hp.d[HD_INDEX_Q] + r;
+}
+
 /* Returns the number of rows of a head in kv_b: key rows, then value rows. */
 static int64_t latent_head(const struct hparams *h) {
     return h->d[HD_NOPE] + h->d[HD_VALUE_MLA];
@@ -230,7 +235,7 @@ static const struct kind {
     bool turns;    /* each matrix of the source is transposed */
     bool elements; /* each element of a vector counts as a row */
     bool columns;  /* regroups columns */
-    bool is_qkv, is_qkvz, is_latent; /* shape of the source (xform_want) */
+    bool is_qkv, is_qkvz, is_latent, is_index; /* shape of the source (xform_want) */
 } kinds[XF_COUNT] = {
     [XF_ADD1] = {.value = add_one},
     [XF_NEG_EXP] = {.value = neg_exp},
@@ -264,6 +269,8 @@ static const struct kind {
     [XF_ROPE_NEAR] = {.made = rope_near},
     [XF_FILL_Q] = {.made = fill_q},
     [XF_FILL_ONE] = {.made = fill_one},
+    [XF_INDEX_Q] = {.is_index = true},
+    [XF_INDEX_K] = {.row = src_row_index_k, .is_index = true},
 };
 
 bool xform_turns(enum xform xf) {
@@ -288,6 +295,7 @@ void xform_want(const struct hparams *h, const struct item *it, int64_t want[4])
         want[1] = rows;
     }
     if (k->is_qkv) want[n > 1 ? n - 2 : 0] = hp_dim(h, it->inst.block, HD_QKV_OUT);
+    if (k->is_index) want[0] = h->d[HD_INDEX_Q] + h->d[HD_INDEX_DIM];
     if (k->is_qkvz) want[0] = h->d[HD_CONV_CH] + h->d[HD_LIN_INNER];
 }
 
@@ -298,8 +306,23 @@ struct placement {
     int64_t mat, row;   /* position in the source */
 };
 
+/* Returns the shard and its row that hold a row of the whole matrix. */
+static struct placement locate_shard(const struct job *j, int64_t row) {
+    const int64_t *first = j->it->shard_row;
+    int64_t lo = 0, hi = j->it->n_src;
+    while (hi - lo > 1) {
+        const int64_t mid = (lo + hi) / 2;
+        if (first[mid] <= row)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return (struct placement){&j->p->src[j->it->src + lo], 0, row - first[lo]};
+}
+
 /* Returns the source tensor, matrix and row of an output row. */
 static struct placement locate_row(const struct job *j, int64_t out_row) {
+    if (j->it->shard_row) return locate_shard(j, out_row);
     int64_t mat = out_row / j->rows, r = out_row % j->rows;
     const struct dq *s = &j->p->src[j->it->src];
     if (j->k->row) {
@@ -443,6 +466,15 @@ static void latent_rows(struct job *j, int64_t begin, int64_t end, int worker) {
     }
 }
 
+/* Encodes n values as 32-bit integers; counts those that do not fit a float exactly. */
+static void encode_i32(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
+    for (int64_t i = 0; i < n; i++) {
+        const bool fits = fabsf(x[i]) < 0x1p24f;
+        t->n_overflow += !fits;
+        store_u32(dst + 4 * i, (uint32_t)(fits ? (int32_t)x[i] : 0));
+    }
+}
+
 /* Converts output rows [begin, end) of the slab. */
 static void convert_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     struct job *j = ctx;
@@ -483,7 +515,14 @@ static void convert_rows(void *ctx, int64_t begin, int64_t end, int worker) {
             row = y;
         }
         if (j->k->value) j->k->value(j, (j->first + i) % j->rows, row, j->cols);
-        xform_encode(j->it->type, row, dst, j->cols, t);
+        if (j->it->xf == XF_PRODUCT) {
+            load_row(j, &(struct placement){at.s + 1, 0, 0}, y, y + j->b->row_cap, t);
+            for (int64_t c = 0; c < j->cols; c++) row[c] *= y[c];
+        }
+        if (j->it->type == QT_I32)
+            encode_i32(row, dst, j->cols, t);
+        else
+            xform_encode(j->it->type, row, dst, j->cols, t);
     }
 }
 
@@ -551,7 +590,7 @@ static void set_up_job(struct job *j) {
     const int n_parts = rows_of == HD_FF_EXP2 || rows_of == HD_FF2;
     j->total = j->rows * ne[2] * ne[3];
     /* Stacked vectors. */
-    if (it->n_src > 1 && it->inst.n_dims == 2) j->rows = j->src_rows = 1;
+    if (it->n_src > 1 && it->inst.n_dims == 2 && !it->shard_row) j->rows = j->src_rows = 1;
     j->part = j->rows / (n_parts + 1);
     j->src_part = j->src_rows / (n_parts + 1);
     if (k->half || (k->every && it->inst.n_dims == 3)) j->src_rows *= 2;
@@ -576,8 +615,8 @@ static void set_up_job(struct job *j) {
     for (int64_t i = 0; i < it->n_src; i++)
         same = same && dq_is_plain(&src[i]) && !src[i].delta && src[i].part[0]->dtype == d;
     enum qtype as_is;
-    j->copy = same && !k->value && it->xf != XF_LATENT_K && !k->turns && j->src_cols == j->cols &&
-              st_dtype_qtype(d, &as_is) && as_is == it->type;
+    j->copy = same && !k->value && it->xf != XF_LATENT_K && it->xf != XF_PRODUCT && !k->turns &&
+              j->src_cols == j->cols && st_dtype_qtype(d, &as_is) && as_is == it->type;
 }
 
 /* Drops the mapped source tensors. */

@@ -104,7 +104,7 @@ static int put_model(const struct make *mk, cJSON *to, int64_t n_params, struct 
     char key[128];
     TRY(gguf_open(&g, mk->file[0].path, 0, e));
     const char *arch = gguf_str_or(g, "general.architecture", "");
-    const struct arch *a = arch_find(arch);
+    const struct arch *a = arch_find_table(arch);
     snprintf(key, sizeof key, "%s.context_length", arch);
     cJSON *o = doc_obj(to, "model");
     doc_put_str(o, "name", mk->name);

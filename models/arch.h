@@ -55,6 +55,11 @@ enum hp_real {
     HF_YARN_SLOW,
     HF_YARN_LOG,       /* mscale_all_dim of config.json; 0: none */
     HF_DECAY_BOUND,    /* smallest logarithm of a decay in Kimi delta attention; 0: none */
+    HF_HC_EPS,         /* added to the weights of hyper-connections */
+    HF_COMPRESS_BASE,  /* RoPE base of compressed keys */
+    HF_SWIGLU_LIMIT,   /* limit of SwiGLU in all layers; 0: none */
+    HF_SITU_BETA,      /* bounds of the SiTU activation */
+    HF_SITU_LINEAR,
     HF_TEMPER,         /* scaling of queries by their position (OP_TEMPER); 0: none */
     HF_LLAMA3_FACTOR,  /* Llama 3's RoPE scaling (models/llama3.c); set only during conversion */
     HF_LLAMA3_LOW,
@@ -81,7 +86,7 @@ enum hp_mul {
     MUL_DT,
     MUL_COUNT
 };
-enum { HP_MAX_LAYERS = 512, HP_MAX_PAIRS = 256 };
+enum { HP_MAX_LAYERS = 512, HP_MAX_PAIRS = 256, HP_MAX_NGRAM = 8, HP_MAX_HASHES = 64 };
 enum mix_kind {
     MIX_ATTN,
     MIX_DELTA,
@@ -134,6 +139,9 @@ struct hparams {
     float far[HP_MAX_PAIRS],
         near[HP_MAX_PAIRS]; /* longrope's divisors (HD_LONG); set only during conversion */
     float mul[MUL_COUNT];   /* set only during conversion */
+    /* Hash of n-grams: factors per position; first row and number of rows per head. Set only during
+     * conversion. */
+    uint64_t hash_factor[HP_MAX_NGRAM], hash_first[HP_MAX_HASHES], hash_rows[HP_MAX_HASHES];
 };
 
 /* How a hyperparameter is stored in GGUF and in config.json. */
@@ -199,6 +207,10 @@ enum xform {
     XF_ROPE_NEAR, /* computed: struct hparams.near */
     XF_FILL_Q,    /* computed: hparams.mul[MUL_Q] in each place */
     XF_FILL_ONE,  /* computed: 1 in each place */
+    XF_PRODUCT,   /* "a&b": elementwise product of two vectors */
+    XF_SHARDS,    /* "%e": the rows of all shards */
+    XF_INDEX_Q,   /* from the indexer's fused projection: queries, its first HD_INDEX_Q rows */
+    XF_INDEX_K,   /* ... keys, the rest */
     XF_COUNT
 };
 /* Function of a tensor, for recipes, floors and reports. */
@@ -247,6 +259,12 @@ enum where {
     W_MAMBA /* Mamba 1 or 2 as mixer or part of it */,
     W_CONV /* short convolution as mixer */,
     W_KDA /* Kimi delta attention as mixer */,
+    W_TRUNK /* not MTP blocks */,
+    W_COMPRESS /* attention also reads keys compressed by HD_RATIO */,
+    W_INDEXER /* an indexer selects these keys */,
+    W_HASHED /* experts chosen by the token's id */,
+    W_SCORED /* experts chosen by the router's scores */,
+    W_NGRAM /* adds embeddings of n-grams */,
     W_DENSE /* dense feed-forward */,
     W_MOE /* routed experts */,
     W_MTP
@@ -257,6 +275,7 @@ enum {
     TR_TIED = 4 /* absent when tied */,
     TR_KV = 8 /* optional in layers that read another layer's keys and values */,
     TR_FOUND = 16 /* the slot of TR_IF is set if the file or folder has such a tensor */,
+    TR_I32 = 32 /* a table of integers, stored as I32 */,
     TR_IF_SHIFT = 8
 };
 /* Restricts a row to models in which the slot is not 0. Several rows may have the same name; at
@@ -305,8 +324,9 @@ struct arch {
      * itself. */
     int window_period;
     bool window_keys; /* write the pattern as a key; otherwise only this period can be stored */
-    const struct decoder_spec *decoder; /* forward graph (models/spec.h) */
-    bool yarn_smooth;                   /* YaRN's ramp is not rounded; there is no key for it */
+    /* Forward graph (models/spec.h). NULL: conversion and quantization only. */
+    const struct decoder_spec *decoder;
+    bool yarn_smooth; /* YaRN's ramp is not rounded; there is no key for it */
     double yarn_log;  /* factor of HF_YARN_LOG in the key yarn_log_multiplier; 0: no such key */
     bool mxfp4;       /* published in MXFP4, which conversion keeps */
     bool ple_rows;    /* per-layer embeddings are zero-padded to the vocabulary */
@@ -321,7 +341,10 @@ struct arch {
 };
 
 /* registry.c */
-const struct arch *arch_find(const char *gguf_name); /* NULL: unknown */
+/* Returns the architecture of a GGUF name if hone can run it; NULL: it cannot. */
+const struct arch *arch_find(const char *gguf_name);
+/* Like arch_find, but also finds architectures that are only converted and quantized. */
+const struct arch *arch_find_table(const char *gguf_name);
 /* Returns the architecture of a class, ignoring case; for a bare model such as LlamaModel or
  * Gemma3TextModel, the architecture of the class with a head. NULL: unknown. */
 const struct arch *arch_find_hf(const char *hf_class);
@@ -334,7 +357,7 @@ const struct arch *arch_at(int i); /* NULL past the end */
 /* Hint in errors about models that hone cannot run; it applies to every intact GGUF file. */
 #define ARCH_STILL                                                                                 \
     "it can be inspected, verified, quantized, split, merged, compared and published all the same"
-/* Fails with ERR_DATA: unknown architecture `name` in the GGUF file at `path`. */
+/* Fails with ERR_DATA: hone cannot run architecture `name` of the GGUF file at `path`. */
 int arch_refuse(const char *path, const char *name, struct err *e);
 /* Fails with ERR_DATA: unknown model class `cls` in the config.json at `path`. */
 int arch_refuse_class(const char *path, const char *cls, struct err *e);

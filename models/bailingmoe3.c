@@ -3,8 +3,6 @@
  * with one gate per head in the last layer of each group; leading dense layers, then experts
  * selected in groups by sigmoid scores with a bias, plus shared experts. Its MTP block is omitted.
  */
-#include <math.h>
-
 #include "base/json.h"
 #include "containers/gguf.h"
 #include "containers/hfdir.h"
@@ -63,24 +61,10 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives values that have no keys. Kimi delta attention has as many heads as attention. */
 static int derive(struct hparams *h, struct err *e) {
-    int64_t *d = h->d;
-    if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + d[HD_ROT];
-    d[HD_NOPE] = d[HD_KEY_MLA] - d[HD_ROT];
-    d[HD_HEAD_DIM] = d[HD_KV_RANK] + d[HD_ROT];
-    d[HD_LIN_V_HEADS] = d[HD_HEADS];
-    d[HD_Q_DIRECT] = !d[HD_Q_RANK];
-    if (d[HD_NOPE] < 1)
-        return err_set(e, ERR_DATA, "heads of %lld values, of which %lld have positions",
-                       (long long)d[HD_KEY_MLA], (long long)d[HD_ROT]);
-    h->f[HF_ATTN_SCALE] = 1 / sqrt((double)d[HD_KEY_MLA]);
-    TRY(hparams_mul(h, HD_Q_MLA, d[HD_HEADS], d[HD_KEY_MLA], e));
-    TRY(hparams_mul(h, HD_V_MLA, d[HD_HEADS], d[HD_VALUE_MLA], e));
-    TRY(hparams_mul(h, HD_LIN_INNER, d[HD_LIN_V_HEADS], d[HD_LIN_K_DIM], e));
-    TRY(hparams_mul(h, HD_LIN_STATE, d[HD_LIN_INNER], d[HD_LIN_K_DIM], e));
+    TRY(derive_kda_mla(h, h->d[HD_ROT], e));
     TRY(derive_experts(h, e));
-    if (!d[HD_FF_SHEXP]) TRY(derive_shared_experts(h, e));
+    if (!h->d[HD_FF_SHEXP]) TRY(derive_shared_experts(h, e));
     return layers_fill_hybrid(h, MIX_KDA, e);
 }
 

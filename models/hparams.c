@@ -347,6 +347,7 @@ static int check_act(const struct arch *a, const struct hfdir *dir, struct err *
         [ACT_RELU2_GATED] = {"relu2", "relu2"},
         [ACT_XIELU] = {"xielu", "xielu"},
     };
+    if (!a->decoder) return 0; /* its from_hf checks it */
     const enum act act = a->decoder->block.ffn.act;
     const char *key = act == ACT_GEGLU ? "hidden_activation" : "hidden_act";
     if (act == ACT_RELU2 && hfdir_hparam(dir, "mlp_hidden_act")) key = "mlp_hidden_act";

@@ -2,8 +2,6 @@
 /* models/kimi_linear.c - Kimi Linear: three of four layers use Kimi delta attention, the fourth
  * latent attention without RoPE. The first layer has a dense feed-forward, the others have experts
  * selected by sigmoid scores. */
-#include <math.h>
-
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -67,26 +65,8 @@ static const struct tensor_row tensors[] = {
 };
 // clang-format on
 
-/* Derives values that have no keys. Kimi delta attention has the same number of heads as
- * attention. */
 static int derive(struct hparams *h, struct err *e) {
-    int64_t *d = h->d;
-    if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + d[HD_ROT];
-    d[HD_NOPE] = d[HD_KEY_MLA] - d[HD_ROT];
-    d[HD_HEAD_DIM] = d[HD_KV_RANK] + d[HD_ROT];
-    if (!d[HD_LIN_V_HEADS]) d[HD_LIN_V_HEADS] = d[HD_HEADS];
-    if (d[HD_NOPE] < 1 || d[HD_LIN_V_HEADS] != d[HD_HEADS])
-        return err_set(
-            e, ERR_DATA,
-            "heads of %lld values of which %lld have positions, and %lld and %lld heads, "
-            "do not belong together",
-            (long long)d[HD_KEY_MLA], (long long)d[HD_ROT], (long long)d[HD_HEADS],
-            (long long)d[HD_LIN_V_HEADS]);
-    h->f[HF_ATTN_SCALE] = 1 / sqrt((double)d[HD_KEY_MLA]);
-    TRY(hparams_mul(h, HD_Q_MLA, d[HD_HEADS], d[HD_KEY_MLA], e));
-    TRY(hparams_mul(h, HD_V_MLA, d[HD_HEADS], d[HD_VALUE_MLA], e));
-    TRY(hparams_mul(h, HD_LIN_INNER, d[HD_LIN_V_HEADS], d[HD_LIN_K_DIM], e));
-    TRY(hparams_mul(h, HD_LIN_STATE, d[HD_LIN_INNER], d[HD_LIN_K_DIM], e));
+    TRY(derive_kda_mla(h, h->d[HD_ROT], e));
     TRY(derive_shared_experts(h, e));
     return layers_fill_hybrid(h, MIX_KDA, e);
 }
@@ -109,14 +89,9 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     h->d[HD_KV_HEADS] = 1;
     TRY(hf_lead_dense(h, dir, e));
     if (!at && types) return layers_mixers_hf(h, types, "linear_attention", e);
+    if (at) return hf_full_layers(h, at, 1, e);
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
-        *layers_own(h, HD_KV_HEADS, i) = !at && i && i % 4 == 0;       /* default of its class */
-    for (const struct json *t = json_first(at); t; t = json_next(t)) { /* counted from 1 */
-        int64_t i;
-        if (!json_i64(t, &i) || i < 1 || i > h->d[HD_LAYERS])
-            return err_set(e, ERR_DATA, "full_attn_layers names a layer that is not there");
-        *layers_own(h, HD_KV_HEADS, i - 1) = 1;
-    }
+        *layers_own(h, HD_KV_HEADS, i) = i && i % 4 == 0; /* default of its class */
     return 0;
 }
 

@@ -149,13 +149,18 @@ int layers_mixers_hf(struct hparams *h, const struct json *types, const char *ot
     return 0;
 }
 
+/* Returns whether a kind of layer is attention; Qwen 4's has an indexer. */
+static bool is_full(const char *type) {
+    return type && (strcmp(type, "full_attention") == 0 || strcmp(type, "indexed_attention") == 0);
+}
+
 int layers_interval_hf(struct hparams *h, const struct json *types, struct err *e) {
     if (json_type(types) != JSON_ARR) return 0;
     int64_t n = 0, first_full = 0, interval = h->d[HD_FULL_INTERVAL];
     for (const struct json *t = json_first(types); t; t = json_next(t)) {
         const char *s = json_str(t);
         n++;
-        if (s && strcmp(s, "full_attention") == 0) {
+        if (is_full(s)) {
             if (!first_full) first_full = n;
         } else if (!s || strcmp(s, "linear_attention") != 0)
             return err_set(e, ERR_DATA,
@@ -172,7 +177,7 @@ int layers_interval_hf(struct hparams *h, const struct json *types, struct err *
         interval = n + 1;
     int64_t i = 0;
     for (const struct json *t = json_first(types); t; t = json_next(t), i++)
-        if ((strcmp(json_str(t), "full_attention") == 0) != ((i + 1) % interval == 0))
+        if (is_full(json_str(t)) != ((i + 1) % interval == 0))
             return err_set(e, ERR_DATA,
                            "layer_types follows no interval (layer %lld breaks "
                            "\"every %lldth is full attention\"), which the format cannot hold",

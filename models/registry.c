@@ -29,6 +29,8 @@ extern const struct arch arch_laguna, arch_mimo2, arch_step35;
 extern const struct arch arch_muse_glimmer, arch_minicpm, arch_minicpm3, arch_chatglm, arch_exaone,
     arch_minimax_m3, arch_bailingmoe3, arch_dbrx;
 extern const struct arch arch_hy_v3, arch_nemotron, arch_jais2, arch_phi2;
+extern const struct arch arch_kimi_k3, arch_qwen4exp, arch_deepseek4,
+    arch_glm5_next; /* conversion only */
 extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe, arch_llama4;
 
 // clang-format off
@@ -114,6 +116,10 @@ static const struct arch *const all[] = {
     &arch_gptneox,
     &arch_falcon,
     &arch_gpt2,
+    &arch_kimi_k3,
+    &arch_qwen4exp,
+    &arch_deepseek4,
+    &arch_glm5_next,
 };
 // clang-format on
 
@@ -121,10 +127,15 @@ const struct arch *arch_at(int i) {
     return i >= 0 && i < (int)COUNT_OF(all) ? all[i] : NULL;
 }
 
-const struct arch *arch_find(const char *gguf_name) {
+const struct arch *arch_find_table(const char *gguf_name) {
     for (size_t i = 0; gguf_name && i < COUNT_OF(all); i++)
         if (strcmp(all[i]->name, gguf_name) == 0) return all[i];
     return NULL;
+}
+
+const struct arch *arch_find(const char *gguf_name) {
+    const struct arch *a = arch_find_table(gguf_name);
+    return a && a->decoder ? a : NULL;
 }
 
 /* Returns whether the names are equal, ignoring case, hyphens and underscores. */
@@ -199,6 +210,12 @@ int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph
 }
 
 int arch_refuse(const char *path, const char *name, struct err *e) {
+    const struct arch *a = arch_find_table(name);
+    if (a)
+        return err_set(e, ERR_DATA,
+                       "%s: %s (%s) is supported for conversion and quantization only; hone cannot "
+                       "run it",
+                       path, a->family, a->name);
     return err_set(e, ERR_DATA,
                    "%s: architecture %.80s is not known (`hone doctor --models` lists those that "
                    "are)",

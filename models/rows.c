@@ -2,6 +2,7 @@
 /* models/rows.c - helpers shared by the derive() and from_hf() functions of architectures. */
 #include "models/rows.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,48 @@ int derive_mamba2(struct hparams *h, struct err *e) {
                        (long long)d[HD_LIN_INNER], (long long)d[HD_LIN_K_HEADS]);
     d[HD_LIN_GROUP] = d[HD_LIN_INNER] / d[HD_LIN_K_HEADS];
     d[HD_LIN_IN] = d[HD_LIN_INNER] + d[HD_CONV_CH] + d[HD_LIN_V_HEADS];
+    return 0;
+}
+
+int derive_kda_mla(struct hparams *h, int64_t rot, struct err *e) {
+    int64_t *d = h->d;
+    if (!d[HD_KEY_MLA]) d[HD_KEY_MLA] = d[HD_NOPE] + rot;
+    d[HD_NOPE] = d[HD_KEY_MLA] - rot;
+    d[HD_HEAD_DIM] = d[HD_KV_RANK] + rot;
+    d[HD_LATENT] = d[HD_KV_RANK];
+    d[HD_Q_DIRECT] = !d[HD_Q_RANK];
+    if (!d[HD_LIN_V_HEADS]) d[HD_LIN_V_HEADS] = d[HD_HEADS];
+    if (d[HD_NOPE] < 1 || d[HD_LIN_V_HEADS] != d[HD_HEADS])
+        return err_set(
+            e, ERR_DATA,
+            "heads of %lld values of which %lld have positions, and %lld and %lld heads, "
+            "do not belong together",
+            (long long)d[HD_KEY_MLA], (long long)rot, (long long)d[HD_HEADS],
+            (long long)d[HD_LIN_V_HEADS]);
+    h->f[HF_ATTN_SCALE] = 1 / sqrt((double)d[HD_KEY_MLA]);
+    TRY(hparams_mul(h, HD_Q_MLA, d[HD_HEADS], d[HD_KEY_MLA], e));
+    TRY(hparams_mul(h, HD_V_MLA, d[HD_HEADS], d[HD_VALUE_MLA], e));
+    TRY(hparams_mul(h, HD_LIN_INNER, d[HD_LIN_V_HEADS], d[HD_LIN_K_DIM], e));
+    return hparams_mul(h, HD_LIN_STATE, d[HD_LIN_INNER], d[HD_LIN_K_DIM], e);
+}
+
+int derive_streams(struct hparams *h, struct err *e) {
+    int64_t *d = h->d;
+    d[HD_THREE] = 3;
+    TRY(hparams_mul(h, HD_STREAM_ALL, d[HD_STREAMS], d[HD_EMBD], e));
+    return hparams_mul(h, HD_STREAM_MIX, d[HD_STREAMS] + 2, d[HD_STREAMS], e);
+}
+
+int hf_full_layers(struct hparams *h, const struct json *list, int64_t first, struct err *e) {
+    if (json_type(list) != JSON_ARR)
+        return err_set(e, ERR_DATA, "full_attn_layers is missing or not a list");
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) *layers_own(h, HD_KV_HEADS, i) = 0;
+    for (const struct json *t = json_first(list); t; t = json_next(t)) {
+        int64_t i;
+        if (!json_i64(t, &i) || i < first || i - first >= h->d[HD_LAYERS])
+            return err_set(e, ERR_DATA, "full_attn_layers names a layer that is not there");
+        *layers_own(h, HD_KV_HEADS, i - first) = h->d[HD_KV_HEADS];
+    }
     return 0;
 }
 

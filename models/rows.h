@@ -192,6 +192,11 @@ int derive_shared_experts(struct hparams *h, struct err *e);
 int derive_linear(struct hparams *h, struct err *e);
 /* Like derive_linear for Mamba 2; also derives the width of a group and the rows of ssm_in. */
 int derive_mamba2(struct hparams *h, struct err *e);
+/* Derives the sizes of latent attention and of Kimi delta attention, which has as many heads. rot:
+ * values of a key that follow the latent row. */
+int derive_kda_mla(struct hparams *h, int64_t rot, struct err *e);
+/* Derives the sizes of hyper-connections from HD_STREAMS. */
+int derive_streams(struct hparams *h, struct err *e);
 /* Sets HD_LIN_INNER of Mamba 2 to mamba_expand times the width of the model if config.json has
  * neither the inner size nor the width of a head. */
 int hf_mamba_inner(struct hparams *h, const struct hfdir *dir, struct err *e);
@@ -223,6 +228,9 @@ int hf_all_sparse(const struct hfdir *dir, struct err *e);
 /* Sets HD_LEAD_DENSE from the list mlp_layer_types, if the config has it: "dense" for the first
  * layers, then "sparse" or "moe". Rejects any other order, because GGUF cannot express it. */
 int hf_lead_dense(struct hparams *h, const struct hfdir *dir, struct err *e);
+/* Sets each layer's key/value heads: HD_KV_HEADS for the layers in `list`, counted from `first`, 0
+ * for the others. */
+int hf_full_layers(struct hparams *h, const struct json *list, int64_t first, struct err *e);
 /* Rejects a config whose `key` is a string other than `want`; an absent key is fine. */
 int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e);
 /* Rejects a config in which any of the named switches is true; NULL ends the list. */

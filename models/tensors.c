@@ -55,6 +55,18 @@ static bool in_block(const struct tensor_row *row, const struct hparams *h, int 
         return l->mixer == MIX_CONV;
     case W_KDA:
         return l->mixer == MIX_KDA;
+    case W_TRUNK:
+        return block < h->d[HD_LAYERS];
+    case W_COMPRESS:
+        return l->ratio > 0;
+    case W_INDEXER:
+        return l->ratio == 4;
+    case W_HASHED:
+        return l->ffn == FFN_MOE && block < h->d[HD_HASHED];
+    case W_SCORED:
+        return l->ffn == FFN_MOE && block >= h->d[HD_HASHED];
+    case W_NGRAM:
+        return l->ngram > 0;
     case W_DENSE:
         return l->ffn == FFN_DENSE;
     case W_MOE:

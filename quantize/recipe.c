@@ -265,7 +265,7 @@ static bool starts_at_zero(const struct gguf *g, const char *arch, const char *k
 
 void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
     const char *arch = gguf_str_or(g, "general.architecture", "");
-    *m = (struct recipe_model){.arch = arch_find(arch)};
+    *m = (struct recipe_model){.arch = arch_find_table(arch)};
     m->n_blocks = key_max(g, arch, "block_count");
     m->n_mtp = key_max(g, arch, "nextn_predict_layers");
     m->heads = key_max(g, arch, "attention.head_count");

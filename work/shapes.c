@@ -103,7 +103,7 @@ static int from_folder(struct shapes *s, const char *src, const char *type, stru
     s->base_bytes = r.size_bytes;
     s->head_bytes += r.size_bytes;
     memcpy(s->type, r.type, sizeof s->type);
-    s->model.arch = arch_find(r.arch);
+    s->model.arch = arch_find_table(r.arch);
     return read_config(s, src, e);
 }
 

@@ -35,14 +35,17 @@ static inline void micro_weights(const char *dir, const char *path) {
         }
         struct rng rng = {0xcbf29ce484222325u};
         for (const char *c = name; *c; c++) rng.s = (rng.s ^ (uint8_t)*c) * 0x100000001b3u;
-        const bool bytes = strcmp(dtype, "U8") == 0;
-        const size_t size = bytes ? 1 : 2;
+        const bool wide = strcmp(dtype, "I64") == 0, bytes = !wide && strcmp(dtype, "BF16") != 0;
+        const size_t size = wide ? 8 : bytes ? 1 : 2;
         uint8_t *v = xcalloc((size_t)total, size);
         for (int64_t i = 0; i < total; i++) {
             const uint64_t bits = rng_u64(&rng) >> 40;
             const double u = (double)bits * 0x1p-23 - 1;
-            if (bytes)
-                v[i] = (uint8_t)(mean + (double)(bits % (uint64_t)spread));
+            const double whole = mean + (double)(bits % (uint64_t)(spread < 1 ? 1 : spread));
+            if (wide)
+                store_u64(v + 8 * i, (uint64_t)whole);
+            else if (bytes)
+                v[i] = (uint8_t)whole;
             else
                 store_u16(v + 2 * i, fp_f32_to_bf16((float)(mean + spread * u)));
         }
