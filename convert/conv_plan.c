@@ -273,10 +273,11 @@ int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     return check_norms(p, e);
 }
 
-int convert_known(const char *src, struct err *e) {
+int convert_known(const char *src, bool *runs, struct err *e) {
     const struct convert_opts o = {.src = src};
     struct conv_plan p;
     int rc = plan_open(&p, &o, e);
+    *runs = !rc && p.arch->decoder;
     plan_release(&p);
     return rc;
 }

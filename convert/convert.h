@@ -43,7 +43,7 @@ struct convert_report {
 /* Converts a folder and fills the report. */
 int convert_run(const struct convert_opts *o, struct convert_report *r, struct err *e);
 /* Checks that the model class of folder src is supported; otherwise returns the error that
- * convert_run would return. */
-int convert_known(const char *src, struct err *e);
+ * convert_run would return. Sets *runs if hone can also run such models. */
+int convert_known(const char *src, bool *runs, struct err *e);
 
 #endif

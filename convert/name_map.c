@@ -223,7 +223,7 @@ static int bind_stacked(struct mapping *m, struct item *it, const char *pat, siz
 }
 
 /* Binds the shards of a matrix, "%e" from 0 up to the first that is missing. Their rows must add up
- * to want[0]. *found stays false if there are none. */
+ * to want[0]. *found stays false if the first is missing. */
 static int bind_shards(struct mapping *m, struct item *it, const char *pat, size_t len,
                        int64_t layer, const int64_t *want, bool *found, struct err *e) {
     int64_t rows = 0, cap = 0;

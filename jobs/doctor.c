@@ -235,8 +235,8 @@ static void doctor_limits(struct emit *m) {
 static void doctor_models(struct emit *m) {
     static const char *const col[][2] = {{"arch", "architecture"}, {"models", "models"},
                                          {"kind", "kind"},         {"classes", "classes"},
-                                         {"vision", "vision"},     {"drafts", "drafts"},
-                                         {"tools", "tool calls"}};
+                                         {"runs", "runs"},         {"vision", "vision"},
+                                         {"drafts", "drafts"},     {"tools", "tool calls"}};
     emit_table(m, "models", "models");
     for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i][0], col[i][1]);
     for (int i = 0; arch_at(i); i++) {
@@ -249,6 +249,7 @@ static void doctor_models(struct emit *m) {
         emit_cell_str(m, a->family);
         emit_cell_str(m, a->size_note);
         emit_cell_str(m, classes.data);
+        emit_cell_bool(m, a->decoder != NULL);
         emit_cell_bool(m, mmproj_known(a->name));
         emit_cell_bool(m, a->drafts);
         if (a->tools)

@@ -250,10 +250,13 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_op
     emit_str(m, "format", "format", "Hugging Face folder");
     emit_str(m, "name", "name", hfdir_base(h));
     emit_str(m, "arch", "architecture", arch ? arch : "-");
-    emit_bool(m, "computes", NULL, arch_find_hf(arch) != NULL);
-    if (!arch_find_hf(arch))
+    const struct arch *known = arch_find_hf(arch);
+    emit_bool(m, "computes", NULL, known && known->decoder);
+    if (!known)
         emit_str(m, "computes_not", "not converted",
                  "unknown class (`hone doctor --models` lists the known ones)");
+    else if (!known->decoder)
+        emit_str(m, "computes_not", "not run or measured", "conversion and quantization only");
     emit_totals(m, &t, size);
     emit_i64(m, "n_files", "files", hfdir_n_files(h));
     emit_i64(m, "n_layers", "layers", layers);

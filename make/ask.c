@@ -84,7 +84,8 @@ static int check_effort(struct make *mk, struct err *e) {
 }
 
 int make_ask(struct make *mk, const char *recipes, struct err *e) {
-    TRY(make_check_source(mk->src, mk->w->pre, e));
+    TRY(make_check_source(mk->src, mk->w->pre, &mk->unmeasured, e));
+    if (mk->unmeasured) TRY(make_ask_unmeasured(mk, &recipes, e));
     TRY(check_recipes(mk, recipes, e));
     TRY(check_depths(mk, e));
     TRY(check_effort(mk, e));

@@ -13,13 +13,15 @@
 #include "base/out.h"
 #include "base/printable.h"
 #include "base/log.h"
+#include "models/arch.h"
 #include "runtime/engine/model.h"
 #include "tok/pretok.h"
 #include "text/textfile.h"
 #include "tok/tok.h"
 
-/* Returns an error unless the GGUF is an unquantized model with a known tokenizer. */
-static int check_gguf(const char *path, const char *pre, struct err *e) {
+/* Returns an error unless the GGUF is an unquantized model with a known tokenizer. Sets *unmeasured
+ * if hone has names for its tensors, but cannot run it. */
+static int check_gguf(const char *path, const char *pre, bool *unmeasured, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));
     const char *type = gguf_str_or(g, "general.type", "model");
@@ -29,7 +31,9 @@ static int check_gguf(const char *path, const char *pre, struct err *e) {
         gguf_close(g);
         return ERR_DATA;
     }
-    int rc = model_computes(g, e);
+    const char *arch = gguf_str_or(g, "general.architecture", "");
+    *unmeasured = arch_find_table(arch) && !arch_find(arch);
+    int rc = *unmeasured ? 0 : model_computes(g, e);
     if (rc) {
         const struct err why = *e;
         err_set(e, ERR_DATA,
@@ -38,16 +42,19 @@ static int check_gguf(const char *path, const char *pre, struct err *e) {
                 "DIR` make a folder",
                 why.msg, path);
     }
-    if (!rc) rc = tok_gguf_known_as(g, pre, e);
+    if (!rc && !*unmeasured) rc = tok_gguf_known_as(g, pre, e);
     gguf_close(g);
     return rc;
 }
 
-int make_check_source(const char *src, const char *pre, struct err *e) {
+int make_check_source(const char *src, const char *pre, bool *unmeasured, struct err *e) {
     if (!io_exists(src)) return err_set(e, ERR_USAGE, "%s: no such folder or file", src);
-    if (!io_is_dir(src)) return check_gguf(src, pre, e);
+    if (!io_is_dir(src)) return check_gguf(src, pre, unmeasured, e);
     TRY(source_check(src, "make", true, e));
-    return convert_known(src, e);
+    bool runs;
+    TRY(convert_known(src, &runs, e));
+    *unmeasured = !runs;
+    return 0;
 }
 
 static const char pre_file[] = "pre";

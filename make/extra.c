@@ -85,7 +85,7 @@ void make_look_at_extras(struct make *mk) {
     mmproj_look(mk->src, mk->type, mk->name, &mk->tower);
     for (int i = 0; i < mk->tower.n_files; i++)
         add_extra(mk, EXTRA_TOWER, mk->tower.file[i].type, mk->tower.file[i].size_bytes);
-    look_at_draft(mk);
+    if (!mk->unmeasured) look_at_draft(mk);
 }
 
 void make_free_extras(struct make *mk) {

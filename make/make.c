@@ -152,26 +152,28 @@ static const struct make_step {
     bool (*asked)(const struct make *mk);
     /* Part of the forecast that this step completes; PART_COUNT: none. */
     enum plan_part part;
+    bool runs; /* needs a model that hone can run */
 } steps[] = {
-    {NULL, make_source, has_output, PART_COUNT},
-    {NULL, begin, has_output, PART_COUNT},
-    {"conversion", make_convert, has_output, PART_COUNT},
-    {"vision tower", make_tower, has_tower, PART_COUNT},
-    {"draft file of the MTP block", make_draft, has_draft, PART_COUNT},
-    {NULL, make_template, has_output, PART_COUNT},
-    {NULL, make_texts, has_output, PART_COUNT},
-    {NULL, make_forecast, has_output, PART_COUNT},
-    {"importance matrix", make_imatrix, has_output, PART_IMATRIX},
-    {"presets", make_quantize, wants_presets, PART_PRESETS},
-    {"cost of each type for each part of the model", make_sensitivity, wants_probes, PART_PROBES},
-    {"the best file of each size class", make_ladder, wants_classes, PART_COUNT},
-    {"mixes of other sizes", make_mix, wants_budgets, PART_JUDGE},
-    {NULL, remove_parts, has_output, PART_COUNT},
-    {"perplexity and divergence", make_eval, has_output, PART_EVAL},
-    {"acceptance of drafts", make_acceptance, can_draft, PART_COUNT},
-    {"speed", make_speed, has_output, PART_SPEED},
-    {"tool calls", make_tools, has_output, PART_TOOLS},
-    {"checksums and report", make_report, has_output, PART_REPORT},
+    {NULL, make_source, has_output, PART_COUNT, false},
+    {NULL, begin, has_output, PART_COUNT, false},
+    {"conversion", make_convert, has_output, PART_COUNT, false},
+    {"vision tower", make_tower, has_tower, PART_COUNT, false},
+    {"draft file of the MTP block", make_draft, has_draft, PART_COUNT, false},
+    {NULL, make_template, has_output, PART_COUNT, false},
+    {NULL, make_texts, has_output, PART_COUNT, true},
+    {NULL, make_forecast, has_output, PART_COUNT, true},
+    {"importance matrix", make_imatrix, has_output, PART_IMATRIX, true},
+    {"presets", make_quantize, wants_presets, PART_PRESETS, false},
+    {"cost of each type for each part of the model", make_sensitivity, wants_probes, PART_PROBES,
+     true},
+    {"the best file of each size class", make_ladder, wants_classes, PART_COUNT, true},
+    {"mixes of other sizes", make_mix, wants_budgets, PART_JUDGE, true},
+    {NULL, remove_parts, has_output, PART_COUNT, false},
+    {"perplexity and divergence", make_eval, has_output, PART_EVAL, true},
+    {"acceptance of drafts", make_acceptance, can_draft, PART_COUNT, true},
+    {"speed", make_speed, has_output, PART_SPEED, true},
+    {"tool calls", make_tools, has_output, PART_TOOLS, true},
+    {"checksums and report", make_report, has_output, PART_REPORT, false},
 };
 enum { FORECAST = 7 }; /* index of make_forecast */
 
@@ -287,13 +289,18 @@ static void tell_progress(const struct make *mk, const struct make_step *s) {
     progress_set_left(mk->t0, step, rest);
 }
 
+/* Returns whether the job has this step. */
+static bool has_step(const struct make *mk, const struct make_step *s) {
+    return s->asked(mk) && !(mk->unmeasured && s->runs);
+}
+
 /* Runs all steps of the job that were requested. */
 static int all_steps(struct make *mk, struct err *e) {
     int n = 0, at = 0, rc = 0;
-    for (size_t i = 0; i < COUNT_OF(steps); i++) n += steps[i].what && steps[i].asked(mk);
+    for (size_t i = 0; i < COUNT_OF(steps); i++) n += steps[i].what && has_step(mk, &steps[i]);
     for (size_t i = 0; i < COUNT_OF(steps) && !rc; i++) {
         const struct make_step *s = &steps[i];
-        if (!s->asked(mk)) continue;
+        if (!has_step(mk, s)) continue;
         if (progress_interrupted()) {
             rc = ERR_INTR;
             break;
@@ -305,7 +312,7 @@ static int all_steps(struct make *mk, struct err *e) {
         }
         rc = s->run(mk, e);
         if (!rc && i == FORECAST) make_count(mk, false);
-        if (!rc && s->part < PART_REPORT) rc = make_replan(mk, s->part, e);
+        if (!rc && s->part < PART_REPORT && !mk->unmeasured) rc = make_replan(mk, s->part, e);
     }
     progress_set_step(0, 0);
     if (rc == ERR_INTR)
@@ -337,12 +344,14 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
     make_look_at_extras(mk);
     TRY(make_check_earlier(mk, out, e));
     TRY(make_check_before(mk, out, e));
-    if (mk->dry_run) return make_dry_run(mk, out, m, e);
-    TRY(make_check_time(mk, out, e));
+    if (mk->dry_run)
+        return mk->unmeasured ? make_dry_unmeasured(mk, m, e) : make_dry_run(mk, out, m, e);
+    if (!mk->unmeasured) TRY(make_check_time(mk, out, e));
     TRY(open_job(mk, out, e));
     TRY(all_steps(mk, e));
     close_kept(mk, true); /* every result now has a record */
-    return make_show(mk, progress_now_s() - mk->t0, m, after, e);
+    return (mk->unmeasured ? make_show_unmeasured : make_show)(mk, progress_now_s() - mk->t0, m,
+                                                               after, e);
 }
 
 const struct make make_usual = {.calib_ctx = 512,

@@ -53,6 +53,7 @@ struct make {
     double t0;            /* start of the job */
     bool plain, dry_run;
     bool consume;          /* --consume: delete the source's shards once they are converted */
+    bool unmeasured;       /* hone cannot run the model */
     struct speeds speeds;  /* of this machine; product 0: not known yet */
     double busy;           /* share of processor time that other processes take */
     struct rates rates;    /* forecast rates of this machine for this model */
@@ -227,6 +228,14 @@ bool make_mmproj_gap(const struct make *mk, char *out, size_t cap);
 uint64_t make_emit_extras(const struct make *mk, struct emit *m);
 /* Adds "vision" and "draft" to results.json. */
 int make_put_extras(struct make *mk, cJSON *to, struct err *e);
+/* Sets the options for a model that hone cannot run (unmeasured.c), and *recipes if it is NULL.
+ * ERR_USAGE: an option that needs measurements. */
+int make_ask_unmeasured(struct make *mk, const char **recipes, struct err *e);
+/* Emits the files and their sizes; writes nothing. */
+int make_dry_unmeasured(struct make *mk, struct emit *m, struct err *e);
+/* Emits the finished files; after: text to print at the end. */
+int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct buf *after,
+                         struct err *e);
 /* Uses the built-in texts if none were named. */
 int make_texts(struct make *mk, struct err *e);
 /* Forecasts the job's cost, and makes the plan that fits --time. */
@@ -312,8 +321,8 @@ int make_run(struct make *mk, const char *recipes, const char *out, struct emit 
  * the source (consume.c). */
 int make_consume(struct make *mk, const char *out, struct err *e);
 /* Checks SRC before any work (check.c): a GGUF file must have a known architecture and tokenizer; a
- * folder must be convertible. */
-int make_check_source(const char *src, const char *pre, struct err *e);
+ * folder must be convertible. Sets *unmeasured if hone cannot run the model. */
+int make_check_source(const char *src, const char *pre, bool *unmeasured, struct err *e);
 /* Checks, before any work, that every file of l is a text (check.c). */
 int make_check_texts(const struct str_list *l, struct err *e);
 

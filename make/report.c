@@ -298,6 +298,7 @@ static int write_alone(struct make *mk, const cJSON *results, struct err *e) {
 int make_report(struct make *mk, struct err *e) {
     int64_t n_params = 0, base_params = 0;
     if (make_counts(mk)) return 0;
+    if (mk->unmeasured) return make_publish(mk, NULL, e);
     log_info("writing the report");
     for (int i = 0; i < mk->n_files; i++) {
         TRY(describe_file(mk, &mk->file[i], &n_params, e));

@@ -195,7 +195,7 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
     if (r) answer(r, out);
     if (r && rel) card_glance(r, rel, versus, out);
     if (rel && rel->unknown) {
-        buf_str(out, "**Not evaluated**: hone does not know the architecture `");
+        buf_str(out, "**Not evaluated**: hone cannot run the architecture `");
         md_text(out, rel->arch);
         buf_str(out, "` in this form. Types were chosen by tensor names; the loss of each file is "
                      "unknown.\n\n");

@@ -48,8 +48,9 @@ done >> "$t/seen"
             limit = f[at["kind"]]
             limit = sub(/.*; contexts/, ", contexts", limit) ? limit : ""
             if (f[at["drafts"]] == "true") also = also (also == "" ? "" : ", ") "MTP block"
-            printf "%s\t| %s | `%s` | yes | %s | %s | %s | %s |\n", f[at["models"]], f[at["models"]], f[at["arch"]], (best == "" ? "yes, not compared" : "yes") limit,
-                best == "whole" ? "whole" : "by operation", tools == "" ? "-" : tools, also
+            runs = f[at["runs"]] == "true"
+            printf "%s\t| %s | `%s` | yes | %s | %s | %s | %s |\n", f[at["models"]], f[at["models"]], f[at["arch"]],
+                (!runs ? "no" : best == "" ? "yes, not compared" : "yes") limit, !runs ? "no" : best == "whole" ? "whole" : "by operation", tools == "" ? "-" : tools, also
         }' "$t/csv" | LC_ALL=C sort -f | cut -f 2-
     echo '| any other GGUF | any name | quantize: by names of tensors | no | no | by its template |  |'
 } > "$t/table"

@@ -63,7 +63,7 @@ static void look_at_graph(struct shapes *s, const struct arch *a, const struct h
     struct graph g;
     struct err ignored;
     graph_init(&g);
-    if (arch_build(a, h, &g, &ignored) == 0) {
+    if (a->decoder && arch_build(a, h, &g, &ignored) == 0) {
         s->gradients = grad_can_graph(&g, NULL);
         s->pass_floats = pass_floats(&g, h);
         s->row_bytes = passes_row_bytes(&g);
@@ -117,7 +117,8 @@ static int from_gguf(struct shapes *s, const char *src, struct err *e) {
     }
     struct hparams h;
     struct err ignored;
-    if (s->model.arch && hparams_from_gguf(&h, s->model.arch, g, &ignored) == 0)
+    if (s->model.arch && s->model.arch->decoder &&
+        hparams_from_gguf(&h, s->model.arch, g, &ignored) == 0)
         look_at_graph(s, s->model.arch, &h);
     s->base_bytes = gguf_file_bytes(g);
     gguf_shard_header(g, 0, &s->head_bytes);
@@ -188,6 +189,7 @@ static int read_numbers(struct hfdir *dir, const char *path, const struct arch *
     const char *cls = json_str(json_first(json_get(hfdir_config(dir), "architectures")));
     *a = cls ? arch_find_dir(cls, dir) : NULL;
     if (!*a) return arch_refuse_class(path, cls ? cls : "(none)", e);
+    if (!(*a)->decoder) return arch_refuse(path, (*a)->name, e);
     TRY(hparams_from_hf(h, *a, dir, e));
     h->d[HD_MTP] = 0; /* the draft block is not counted */
     return (*a)->derive(h, e);

@@ -406,7 +406,7 @@ static void test_archs(void) {
         if (i < n) free(name[i]);
     }
     for (int k = 0; arch_at(k); k++)
-        if (!met[k]) CHECK_FAIL("no small model of %s", arch_at(k)->name);
+        if (!met[k] && arch_at(k)->decoder) CHECK_FAIL("no small model of %s", arch_at(k)->name);
     printf("%d of %d small models have been run\n", n_run, n + N_STORED);
     CHECK(n_run >= min_i64(most, 9) && (CHECK_SANITIZED || n_moved_all > 0));
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/* make/unmeasured.c - `hone make` for models that hone converts and quantizes but cannot run: the
+ * job makes presets without an importance matrix, measures nothing, and the card says so. */
+#include <stdlib.h>
+
+#include "make/make.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "work/shapes.h"
+
+/* Presets that need no importance matrix. */
+#define USUAL "Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M"
+
+int make_ask_unmeasured(struct make *mk, const char **recipes, struct err *e) {
+    if (mk->budget.n)
+        return err_set(e, ERR_USAGE,
+                       "--budget needs measurements, but hone cannot run this model; "
+                       "`hone quantize --budget` makes a mix by the roles of tensors");
+    mk->plain = true;
+    if (!*recipes) *recipes = USUAL;
+    log_warn("hone converts and quantizes this model but cannot run it: making presets without an "
+             "importance matrix; nothing is measured");
+    return 0;
+}
+
+/* Emits the table of files; bytes: sizes of the base and of each preset. */
+static void emit_files(const struct make *mk, const uint64_t *bytes, struct emit *m) {
+    emit_table(m, "files", "");
+    emit_col(m, "file", "file");
+    emit_col(m, "size_bytes", "bytes");
+    for (int i = 0; i <= mk->recipes.n; i++) {
+        char called[RECIPE_FILE];
+        if (i) recipe_file(mk->recipes.v[i - 1], called);
+        char *file =
+            i ? xasprintf("%s-%s.gguf", mk->name, called) : xasprintf("%s (converted)", mk->name);
+        emit_row(m);
+        emit_cell_str(m, file);
+        emit_cell_i64(m, (int64_t)bytes[i]);
+        free(file);
+    }
+}
+
+int make_dry_unmeasured(struct make *mk, struct emit *m, struct err *e) {
+    struct shapes s;
+    uint64_t *bytes = xcalloc((size_t)mk->recipes.n + 1, sizeof *bytes);
+    int rc = shapes_open(&s, mk->src, mk->type, e);
+    if (!rc) {
+        s.model.imatrix = false;
+        bytes[0] = s.base_bytes;
+        for (int i = 0; i < mk->recipes.n; i++) bytes[i + 1] = shapes_preset(&s, mk->recipes.v[i]);
+        emit_answer(m, "Presets without measurements, because hone cannot run this model; nothing "
+                       "was written.");
+        emit_files(mk, bytes, m);
+    }
+    shapes_close(&s);
+    free(bytes);
+    return rc;
+}
+
+int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct buf *after,
+                         struct err *e) {
+    emit_str(m, "folder", "folder", mk->job.dir);
+    emit_num(m, "seconds", "seconds", seconds, 1);
+    emit_table(m, "files", "");
+    emit_col(m, "file", "file");
+    emit_col(m, "size_bytes", "bytes");
+    for (int i = 0; i < mk->n_files; i++) {
+        uint64_t size;
+        TRY(io_file_size(mk->file[i].path, &size, e));
+        emit_row(m);
+        emit_cell_str(m, mk->file[i].file);
+        emit_cell_i64(m, (int64_t)size);
+    }
+    buf_fmt(after, "\nThe folder to publish is %s. Nothing was measured.\n", mk->job.dir);
+    return 0;
+}

@@ -1,0 +1,39 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Models that hone converts and quantizes but cannot run: quantize and make work, and make measures nothing and says so;
+# commands that run the model name the limit. test_named compares the conversion itself.
+set -eu
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+. tests/expect.sh
+only="is supported for conversion and quantization only"
+for n in kimi-k3 deepseek4 glm5-next; do
+    g=$t/$n.gguf
+    run 0 synth --arch-from tests/golden/named/$n/config.json --recipe F32 --tokenizer tests/golden/models/qwen3 -o "$g"
+    run 0 inspect "$g"
+    grep -q "not run or measured.*$only" "$t/o" || say "inspect $n"
+    run 0 verify "$g" --deep
+    run 0 quantize "$g" -o "$t/q-$n.gguf" --recipe Q4_K_M
+    run 0 verify "$t/q-$n.gguf" --deep
+    for c in "run $g -p x" "eval ppl $g README.md" "imatrix $g README.md -o $t/x.gguf"; do
+        # shellcheck disable=SC2086
+        run 3 $c
+        grep -qF "$only" "$t/e" || say "$c: $(cat "$t/e")"
+    done
+done
+g=$t/kimi-k3.gguf
+run 0 make "$g" -o "$t/d" --dry-run
+grep -q "kimi-k3-Q3_K_M.gguf" "$t/o" || say "dry run: $(cat "$t/o")"
+[ ! -e "$t/d" ] || say "a dry run wrote something"
+run 2 make "$g" -o "$t/d" --budget 1MiB
+run 0 make "$g" -o "$t/d" --license mit --base-model moonshotai/Kimi-K3
+grep -q "Nothing was measured" "$t/o" "$t/e" || say "make does not say that it measured nothing"
+[ "$(ls "$t/d"/*.gguf | wc -l)" = 6 ] || say "make wrote $(ls "$t/d")"
+grep -q '^\*\*Not evaluated\*\*: .*`kimi-k3`' "$t/d/README.md" || say "the card does not say that nothing was evaluated"
+[ ! -e "$t/d/results.json" ] || say "results without measurements"
+before=$(cat "$t/d/SHA256SUMS")
+run 0 make "$g" -o "$t/d" --license mit --base-model moonshotai/Kimi-K3
+[ "$(cat "$t/d/SHA256SUMS")" = "$before" ] || say "a second make changed files"
+run 0 doctor --models --csv
+grep -q '^kimi-k3,.*,false,' "$t/o" || say "doctor --models: $(grep kimi-k3 "$t/o")"
+exit $fail
