@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "base/printable.h"
 #include "base/str.h"
+#include "convert/vision.h"
 
 /* Returns whether the class name has the suffix of a language model. Other classes, such as
  * LlamaForSequenceClassification, have a different head. */
@@ -32,7 +33,7 @@ static const struct arch *by_type(struct hfdir *dir, const char *cls) {
                                : NULL;
     if (a && a->which) a = a->which(dir);
     if (!a || !named_as(dir, a)) return NULL;
-    if (cls)
+    if (cls && !vision_find(cls))
         log_warn("model class %s is not known; read as %s according to its model_type, %s",
                  show_n(cls, strlen(cls)).s, a->family, type);
     return a;

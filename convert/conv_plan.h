@@ -59,6 +59,7 @@ int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e
 /* Unusual values in the output, counted by xform.c. */
 struct tally {
     int64_t n_nan, n_inf, n_overflow;
+    int64_t n_zeroed;     /* values that became 0 */
     const struct dq *bad; /* a source with invalid group indices or scales */
 };
 struct xform_buf; /* slab and per-worker rows, reused across tensors */

@@ -52,7 +52,7 @@ static int declare_output(struct run *r, const struct convert_opts *o, struct er
     return 0;
 }
 
-/* Warns about NaN, infinite and overflowing values of a tensor. */
+/* Warns about NaN, infinite and overflowing values of a tensor, and if at least 1% became 0. */
 static void warn_values(const struct item *it, const struct tally *t) {
     if (t->n_nan)
         log_warn("%s: %lld values are not numbers (NaN); they are in the output too", it->inst.name,
@@ -63,6 +63,10 @@ static void warn_values(const struct item *it, const struct tally *t) {
     if (t->n_overflow)
         log_warn("%s: %lld values do not fit %s and became infinite: use --type bf16",
                  it->inst.name, (long long)t->n_overflow, qtype_name(it->type));
+    const int64_t *ne = it->inst.ne;
+    if (t->n_zeroed && t->n_zeroed >= ne[0] * ne[1] * ne[2] / 100)
+        log_warn("%s: %lld values are too small for %s and became 0: use --type bf16",
+                 it->inst.name, (long long)t->n_zeroed, qtype_name(it->type));
 }
 
 /* Converts and writes all tensors. */

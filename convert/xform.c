@@ -395,12 +395,13 @@ static void count_odd_raw(enum st_dtype type, const uint8_t *p, int64_t n, struc
     }
 }
 
-/* Encodes n values; counts those that became infinite. */
+/* Encodes n values; counts those that became infinite or zero. */
 static void encode_f16(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     for (int64_t i = 0; i < n; i++) {
         uint16_t v = fp_f32_to_f16(x[i]);
         store_u16(dst + 2 * i, v);
         t->n_overflow += (v & 0x7fff) == 0x7c00 && isfinite(x[i]);
+        t->n_zeroed += !(v & 0x7fff) && x[i] != 0;
     }
 }
 
@@ -413,11 +414,14 @@ static void encode_bf16(const float *x, uint8_t *dst, int64_t n, struct tally *t
     }
 }
 
-/* Encodes n values; counts those in blocks that became infinite. */
+/* Encodes n values; counts those in blocks that became infinite or, with a scale of 0, zero. */
 static void encode_q8_0(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     q8_0_row(x, dst, n);
-    for (int64_t i = 0; i < n; i += 32) /* a scale beyond f16 makes its block infinite */
-        if ((load_u16(dst + 34 * (i / 32)) & 0x7fff) >= 0x7c00) t->n_overflow += 32;
+    for (int64_t i = 0; i < n; i += 32) { /* a scale beyond f16 makes its block infinite */
+        const uint16_t scale = load_u16(dst + 34 * (i / 32)) & 0x7fff;
+        if (scale >= 0x7c00) t->n_overflow += 32;
+        for (int k = 0; k < 32 && scale == 0; k++) t->n_zeroed += x[i + k] != 0;
+    }
 }
 
 void xform_encode(enum qtype type, const float *x, uint8_t *dst, int64_t n, struct tally *t) {
@@ -689,6 +693,7 @@ int xform_item(const struct conv_plan *p, const struct item *it, struct pool *po
         tally->n_nan += b->tally[i].n_nan;
         tally->n_inf += b->tally[i].n_inf;
         tally->n_overflow += b->tally[i].n_overflow;
+        tally->n_zeroed += b->tally[i].n_zeroed;
     }
     return 0;
 }

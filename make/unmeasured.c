@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* make/unmeasured.c - `hone make` for models that hone converts and quantizes but cannot run: the
- * job makes presets without an importance matrix, measures nothing, and the card says so. */
+ * job makes presets without an importance matrix, measures nothing, and the card states that. */
 #include <stdlib.h>
 
 #include "make/make.h"

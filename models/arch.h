@@ -276,6 +276,8 @@ enum {
     TR_KV = 8 /* optional in layers that read another layer's keys and values */,
     TR_FOUND = 16 /* the slot of TR_IF is set if the file or folder has such a tensor */,
     TR_I32 = 32 /* a table of integers, stored as I32 */,
+    TR_SELECT =
+        64 /* optional in layers that reuse another layer's selection of keys, and in MTP */,
     TR_IF_SHIFT = 8
 };
 /* Restricts a row to models in which the slot is not 0. Several rows may have the same name; at

@@ -49,6 +49,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_is(dir, "score_function", "sigmoid", e));
+    TRY(hf_shared_width(h, e));
     const char *cls = json_str(json_first(hfdir_hparam(dir, "architectures")));
     TRY(hf_partial_rope(h, dir, cls && strncmp(cls, "Sarvam", 6) == 0 ? 1 : 0.5, e));
     return hf_check_rope(dir, e);

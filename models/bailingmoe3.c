@@ -104,6 +104,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     h->d[HD_KV_HEADS] = 1;
     h->d[HD_NO_MTP] = 1;
     TRY(hf_lead_dense(h, dir, e));
+    TRY(hf_shared_width(h, e));
     if (types) {
         TRY(layers_mixers_hf(h, types, "linear_attention", e));
         return hf_check_rope(dir, e);

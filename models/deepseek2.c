@@ -83,7 +83,7 @@ static const struct hp_row dsa_hp[] = {
     {.slot = -1},
 };
 #define INDEXER(gguf, hf, flags, ...) \
-    {"blk.%d.indexer." gguf, HF_LAYER("self_attn.indexer." hf), {__VA_ARGS__}, XF_COPY, 0, ROLE_OTHER, W_ATTN, TR_OPTIONAL | TR_IF(HD_INDEXED) | (flags)}
+    {"blk.%d.indexer." gguf, HF_LAYER("self_attn.indexer." hf), {__VA_ARGS__}, XF_COPY, 0, ROLE_OTHER, W_ATTN, TR_SELECT | TR_IF(HD_INDEXED) | (flags)}
 static const struct tensor_row dsa_tensors[] = {
     TENSOR_ROWS,
     INDEXER("attn_q_b.weight", "wq_b.weight", TR_FOUND, HD_INDEX_Q, HD_Q_RANK),

@@ -15,6 +15,7 @@
 
 #include "containers/hfdir.h"
 #include "base/json.h"
+#include "base/log.h"
 
 // clang-format off
 static const struct hp_row hp[] = {
@@ -183,6 +184,20 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     return 0;
 }
 
+/* Warns if tokens of an image do not see each other as in other models with, or without, per-layer
+ * embeddings: no key of the file records that. */
+static void check_images(const struct hparams *h, const struct hfdir *dir) {
+    const struct json *j = hfdir_hparam(dir, "use_bidirectional_attention");
+    const char *is = json_str(j);
+    const bool whole = is && strcmp(is, "vision") == 0;
+    if (!json_get(hfdir_config(dir), "vision_config") || !j || whole == !h->d[HD_PLE]) return;
+    log_warn("use_bidirectional_attention is %s%.40s%s, which the format cannot hold: programs "
+             "that read the file %s",
+             is ? "\"" : "", is ? is : "null", is ? "\"" : "",
+             whole ? "let tokens of images see only earlier tokens"
+                   : "let all tokens of an image see each other");
+}
+
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t *d = h->d;
@@ -199,6 +214,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
                        (long long)d[HD_KV_SHARED], (long long)d[HD_LAYERS]);
     TRY(layers_windows_hf(h, hfdir_hparam(dir, "layer_types"), 6, e));
     *layers_own(h, HD_WINDOW, d[HD_LAYERS] - 1) = 0;
+    check_images(h, dir);
     TRY(sizes_from_layers(h, dir, e));
     TRY(rope_from_hf(h, dir, e));
     d[HD_KEYS_VALUES] = json_bool(hfdir_hparam(dir, "attention_k_eq_v"), false);

@@ -23,6 +23,13 @@ int derive_shared_experts(struct hparams *h, struct err *e) {
     return hparams_mul(h, HD_FF_SHEXP, h->d[HD_SHEXPS], h->d[HD_FF_EXP], e);
 }
 
+int hf_shared_width(struct hparams *h, struct err *e) {
+    const int64_t one = h->d[HD_FF_SHEXP], n = h->d[HD_SHEXPS];
+    if (!one || n < 2) return 0;
+    TRY(hparams_mul(h, HD_FF_SHEXP, n, h->d[HD_FF_EXP], e));
+    return one == h->d[HD_FF_SHEXP] ? 0 : hparams_mul(h, HD_FF_SHEXP, n, one, e);
+}
+
 int derive_linear(struct hparams *h, struct err *e) {
     int64_t *d = h->d;
     if (d[HD_LIN_V_HEADS] % d[HD_LIN_K_HEADS])

@@ -187,6 +187,9 @@
 int derive_experts(struct hparams *h, struct err *e);
 /* Like derive_experts; also derives the total width of the shared experts. */
 int derive_shared_experts(struct hparams *h, struct err *e);
+/* Sets HD_FF_SHEXP to the width of all shared experts: config.json has the width of one, or of all
+ * if it is that of as many routed experts. */
+int hf_shared_width(struct hparams *h, struct err *e);
 /* Derives the sizes of a gated delta net: the inner size (given in GGUF) and the width of value
  * heads (given in config.json) from each other, and the channels of the convolution. */
 int derive_linear(struct hparams *h, struct err *e);

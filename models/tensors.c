@@ -100,7 +100,9 @@ static int add_row(struct list *l, const struct tensor_row *row, const struct hp
     struct tensor_inst *t = &l->v[l->n++];
     *t = (struct tensor_inst){.row = row, .block = block};
     t->optional = (row->flags & TR_OPTIONAL) ||
-                  ((row->flags & TR_KV) && block >= 0 && h->layer[block].kv_of != block);
+                  ((row->flags & TR_KV) && block >= 0 && h->layer[block].kv_of != block) ||
+                  ((row->flags & TR_SELECT) && block >= 0 &&
+                   (h->layer[block].index_shared || block >= h->d[HD_LAYERS]));
     t->n_dims = arch_shape(row, h, block, t->ne);
     for (int i = 0; i < 4; i++)
         if (t->ne[i] <= 0)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Models that hone converts and quantizes but cannot run: quantize and make work, and make measures nothing and says so;
+# Models that hone converts and quantizes but cannot run: quantize and make work, and make measures nothing and states it;
 # commands that run the model name the limit. test_named compares the conversion itself.
 set -eu
 t=$(mktemp -d)

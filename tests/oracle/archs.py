@@ -10,6 +10,7 @@ tests/unit/micro.h makes the same ones.
 
 Usage: python3 tests/oracle/archs.py [NAME...]   (from the repository root; torch 2.15, transformers 5.23, numpy)
 """
+import copy
 import json
 import os
 import struct
@@ -654,7 +655,7 @@ def make(config, extra, out, seed=20261123):
 
 def main():
     for name in sys.argv[1:] or MODELS:
-        make(*MODELS[name], f"{DIR}/{name}")
+        make(*copy.deepcopy(MODELS[name]), f"{DIR}/{name}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ and logits at positions 3, 7, 11, ... of vocabulary entries 0, 8, 16, ...
 
 Usage: python3 tests/oracle/session_images.py [NAME...]   (from the repository root; torch 2.15, transformers 5.24, numpy)
 """
+import copy
 import os
 import sys
 from types import SimpleNamespace
@@ -78,7 +79,7 @@ def rows(name, n, d):
 
 def main():
     for name in sys.argv[1:] or NAMES:
-        config, extra = OWN.get(name) or ARCHS[name]
+        config, extra = copy.deepcopy(OWN.get(name) or ARCHS[name])
         out = f"{DIR}/{name}"
         os.makedirs(out, exist_ok=True)
         model, _ = archs.micro(config, extra, out if name in OWN else None)

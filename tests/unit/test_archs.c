@@ -360,6 +360,27 @@ static void test_activations(void) {
         check_refused(name[i], edit, "hidden_act is \"gelu\", not silu");
 }
 
+/* Checks that config.json has the width of one shared expert, and the file that of all. */
+static void test_shared_experts(void) {
+    static const char *const edit[] = {"\"num_shared_experts\": 1", "\"num_shared_experts\": 2",
+                                       "\"moe_shared_expert_intermediate_size\": 40",
+                                       "\"moe_shared_expert_intermediate_size\": 20", NULL};
+    const char *dir = "tests/golden/archs/bailingmoe3";
+    struct golden g;
+    struct model *m = golden_open(micro_folder(dir, edit), tmp_path("m.gguf"));
+    if (golden_load(&g, dir) && m) {
+        const struct session_opts o = {.n_ctx = g.n_ids, .isa = kern_isa_best()};
+        float *l = golden_run(m, &o, g.ids, g.n_ids, golden_all, NULL, NULL, NULL);
+        CHECK(micro_diff(&g, l, g.n_ids, m->hp.d[HD_VOCAB]) <= tol);
+        CHECK_EQ_I64((int64_t)gguf_u64_or(m->gguf, "bailingmoe3.expert_shared_count", 0), 2);
+        CHECK_EQ_I64(
+            (int64_t)gguf_u64_or(m->gguf, "bailingmoe3.expert_shared_feed_forward_length", 0), 40);
+        free(l);
+    }
+    golden_release(&g);
+    model_close(m);
+}
+
 /* Checks that settings in objects within config.json are refused if the format cannot hold them. */
 static void test_nested_settings(void) {
 #define TOP_K "\"moe_top_k\": 3"
@@ -725,6 +746,7 @@ int main(void) {
     RUN(test_released);
     RUN(test_activations);
     RUN(test_nested_settings);
+    RUN(test_shared_experts);
     RUN(test_mtp);
     RUN(test_latent_types);
     RUN(test_sparse);

@@ -434,6 +434,45 @@ static void test_refuses_shifted_norms(void) {
     expect(ERR_DATA, "already added");
 }
 
+static void count_zeroed(void *ud, enum log_level level, const char *text) {
+    (void)level;
+    *(int *)ud += strstr(text, "are too small for") != NULL;
+}
+/* Checks the warning about weights that F16, or the scales of Q8_0, cannot hold. */
+static void test_warns_of_zeroed(void) {
+    static const struct {
+        const char *type;
+        int n;
+    } c[] = {{"f16", 1}, {"q8_0", 1}, {"bf16", 0}, {"f32", 0}};
+    struct err e;
+    struct convert_report r;
+    make_folder("qwen35");
+    char path[512];
+    snprintf(path, sizeof path, "%s/hf/model.safetensors", scratch);
+    size_t n = 0;
+    char *p = read_all(path, &n);
+    struct st *s = NULL;
+    CHECK_OK(st_open(&s, path, &e));
+    for (int64_t i = 0; p && s && i < st_n_tensors(s); i++) {
+        const struct st_tensor *t = st_tensor_at(s, i);
+        const uint16_t small = 0x322c; /* 1.0e-8 */
+        if (!strstr(t->name, "layers.2.mlp.up_proj")) continue;
+        for (uint64_t k = 0; k < t->n_bytes; k += 2) memcpy(p + t->off + k, &small, 2);
+    }
+    st_close(s);
+    write_all(path, p, n);
+    free(p);
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        int n_lines = 0;
+        log_set_sink(count_zeroed, &n_lines);
+        CHECK_OK(convert(in_scratch("hf"), in_scratch("x.gguf"), c[i].type, &r, &e));
+        log_set_sink(NULL, NULL);
+        CHECK_EQ_I64(n_lines, c[i].n);
+    }
+    unlink(in_scratch("x.gguf"));
+    drop_folder();
+}
+
 static void test_warns_of_nan_and_overflow(void) {
     struct err e;
     struct convert_report r;
@@ -510,6 +549,7 @@ int main(void) {
     RUN(test_refuses_damaged_folders);
     RUN(test_refuses_shifted_norms);
     RUN(test_warns_of_nan_and_overflow);
+    RUN(test_warns_of_zeroed);
     RUN(test_refuses_bad_requests);
     RUN(test_interruption_leaves_nothing); /* last: the flag stays set */
     remove_tree(scratch);

@@ -259,6 +259,25 @@ static void test_prefix_errors(void) {
               "denote the same weight but");
 }
 
+/* ---- indexers ---- */
+
+static const char *left_out; /* end of a tensor's name */
+static void without(struct st_build *b, const struct st_tensor *t) {
+    if (!str_ends(t->name, left_out)) st_copy(b, t->name, t);
+}
+/* Checks that a folder without one tensor of one layer's indexer is refused. */
+static void test_indexers(void) {
+    static const char *const tensor[] = {"layers.1.self_attn.indexer.wk.weight",
+                                         "layers.2.self_attn.indexer.wq_b.weight",
+                                         "layers.0.self_attn.indexer.k_norm.bias"};
+    struct err e;
+    for (size_t i = 0; i < COUNT_OF(tensor); i++) {
+        left_out = tensor[i];
+        CHECK_ERR(convert(folder("deepseek-v32", NULL, without), "other.gguf", &e), ERR_DATA,
+                  tensor[i]);
+    }
+}
+
 /* ---- classes ---- */
 
 static void test_classes(void) {
@@ -289,6 +308,27 @@ static void test_classes(void) {
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         const char *const edit[] = {c[i].from, c[i].to, NULL};
         check_same(c[i].arch, edit, NULL, c[i].to);
+    }
+}
+
+static void count_line(void *ud, enum log_level level, const char *text) {
+    (void)level;
+    *(int *)ud += strstr(text, "is not known; read as") != NULL;
+}
+/* Checks that classes of towers around any language model are known. */
+static void test_tower_classes(void) {
+    static const char *const class[] = {"InternVLForConditionalGeneration",
+                                        "NobodyKnowsForCausalLM"};
+    for (size_t i = 0; i < COUNT_OF(class); i++) {
+        const char *const edit[] = {"LlamaForCausalLM", class[i], NULL};
+        int n_lines = 0;
+        struct err e;
+        log_set_level(LOG_WARN);
+        log_set_sink(count_line, &n_lines);
+        CHECK_OK(convert(folder("llamabias", edit, NULL), "other.gguf", &e));
+        log_set_sink(NULL, NULL);
+        log_set_level(LOG_ERROR);
+        CHECK_EQ_I64(n_lines, (int64_t)i);
     }
 }
 
@@ -474,6 +514,8 @@ int main(void) {
     RUN(test_left_over);
     RUN(test_prefix_errors);
     RUN(test_classes);
+    RUN(test_tower_classes);
+    RUN(test_indexers);
     RUN(test_qwen2_classes);
     RUN(test_other_heads);
     RUN(test_experts);
