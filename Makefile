@@ -84,12 +84,20 @@ endif
 ifeq ($(ARCH),aarch64)
 DIRS += $(ARM64_DIRS)
 endif
+# Windows has its own implementation of base/os.h and of the line editor
+WINDOWS := $(findstring windows,$(TRIPLE))
+ifneq ($(WINDOWS),)
+DIRS += base/win
+NOT_HERE := $(wildcard base/os*.c)
+ALL_CFLAGS += -Ibase/win/include -include base/win/include/posix.h -DPATH_MAX=4096 -Wno-pedantic
+EXE := .exe
+endif
 OTHER_DIRS := $(filter-out $(DIRS),$(X86_DIRS) $(ARM64_DIRS))
-CLI  := $(wildcard cli/*.c)
+CLI  := $(if $(WINDOWS),cli/win/line.c $(filter-out cli/line.c,$(wildcard cli/*.c)),$(wildcard cli/*.c))
 MAIN := $(OBJ)/cli/main.o
 CLI_OBJS := $(filter-out $(MAIN),$(CLI:%.c=$(OBJ)/%.o))
 LIB  := $(OBJ)/all.a# everything but main, every symbol: what our own programs link
-BIN  := $(OBJ)/hone
+BIN  := $(OBJ)/hone$(EXE)
 UNIT := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/unit/test_*.c) $(wildcard tests/kern/*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 UNIT += $(FUZZ:%=$(OBJ)/tests/fuzz/%)
@@ -100,14 +108,14 @@ PYENV  := $(BUILD)/pyenv
 
 .DEFAULT_GOAL := all
 .PRECIOUS: $(OBJ)/%.o
-all: $(BUILD)/hone $(MAN) ## build build/hone
+all: $(BUILD)/hone$(EXE) $(MAN) ## build build/hone
 # build/hone is the binary built with these flags, even if another build is newer
-$(BUILD)/hone: $(BIN) FORCE
+$(BUILD)/hone$(EXE): $(BIN) FORCE
 	$(Q)mkdir -p $(BUILD) && { cmp -s $(BIN) $@ || { cp -f $(BIN) $@.new && mv -f $@.new $@; }; }
 FORCE:
 
 include mk/isa.mk mk/cuda.mk
-SRC  := $(filter-out kernels/packed.c,$(wildcard $(addsuffix /*.c,$(DIRS)))) \
+SRC  := $(filter-out kernels/packed.c $(NOT_HERE),$(wildcard $(addsuffix /*.c,$(DIRS)))) \
         $(if $(CUDA_OBJS),,kernels/cuda/none.c quantize/enc/cuda/none.c)
 OBJS := $(SRC:%.c=$(OBJ)/%.o) $(PACKED_OBJS)
 $(GEN)/gen: commands/gen.c commands/option.h $(wildcard commands/*.def)
@@ -190,7 +198,7 @@ $(OBJ)/stage.stamp: $(BIN) $(HONE_H) packaging/hone.pc.in Makefile mk/dist.mk
 	$(Q)rm -rf $(OBJ)/stage
 	+$(Q)$(MAKE) --no-print-directory -s install DESTDIR=$(OBJ)/stage PREFIX=/opt/hone && touch $@
 
-include mk/check.mk mk/arm64.mk mk/lint.mk mk/dist.mk
+include mk/check.mk mk/arm64.mk mk/lint.mk mk/dist.mk mk/cross.mk
 
 # ---- demo, dependencies ------------------------------------------------------------------------
 APT_PKGS := build-essential pkg-config zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev libyaml-dev \

@@ -8,6 +8,10 @@
 #define INCBIN_BEGIN ".section __TEXT,__const\n"
 #define INCBIN_END ".text\n"
 #define INCBIN_LABEL(name) ".globl _" name "\n.private_extern _" name "\n_" name ":\n"
+#elif defined(_WIN32) /* COFF has no hidden symbols */
+#define INCBIN_BEGIN ".section .rdata,\"dr\"\n"
+#define INCBIN_END ".text\n"
+#define INCBIN_LABEL(name) ".globl " name "\n" name ":\n"
 #else
 #define INCBIN_BEGIN ".section .rodata\n"
 #define INCBIN_END ".previous\n"

@@ -97,7 +97,7 @@ static void *writable(const void *p) { /* casts const away for os_unmap */
     return q;
 }
 
-void map_end(struct map *m) {
+void map_detach(struct map *m) {
     if (m->data) {
         unwatch_map(m);
         os_unmap(writable(m->data), m->size);
@@ -106,7 +106,7 @@ void map_end(struct map *m) {
 }
 
 void map_close(struct map *m) {
-    map_end(m);
+    map_detach(m);
     free(m->path);
     *m = (struct map){0};
 }

@@ -25,8 +25,8 @@ struct map {
 };
 /* Maps a regular file for reading; an empty one yields data NULL. Close with map_close(). */
 int map_open(struct map *m, const char *path, struct err *e);
-void map_close(struct map *m); /* safe on a zeroed struct */
-void map_end(struct map *m);   /* unmaps the file, but keeps path and size; data becomes NULL */
+void map_close(struct map *m);  /* safe on a zeroed struct */
+void map_detach(struct map *m); /* unmaps the file, but keeps path and size; data becomes NULL */
 /* Tells the kernel that a range is no longer needed, to bound memory in streaming reads. */
 void map_drop(const struct map *m, uint64_t off, uint64_t len);
 /* Returns ERR_DATA, naming the first of the job's mapped files (base/ctx.h) whose size or time

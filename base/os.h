@@ -185,6 +185,8 @@ int64_t os_pid(void);
 /* Ends the process at once, without flushing streams; async-signal-safe. */
 _Noreturn void os_exit(int status);
 void os_sleep_ms(int ms);
+/* Returns the seconds by which local time is ahead of UTC at the time t. */
+long os_gmtoff(int64_t t);
 /* Writes the names of the system and of the machine's architecture; "" if unknown. */
 void os_name(char *name, size_t n_name, char *machine, size_t n_machine);
 /* Returns whether the process has ended, as far as the system knows. */
@@ -224,9 +226,10 @@ _Noreturn void os_stop_thread(void);
 void os_ignore_write_signals(void);
 /* Ends the process as if a write to a closed pipe had ended it. */
 void os_end_by_pipe(void);
-/* Opens closed standard streams, so that no other file gets their descriptor and receives the
- * output. Reads and writes then fail. */
-void os_need_streams(void);
+/* Prepares the process; main() calls it first. Opens closed standard streams, so that no other file
+ * gets their descriptor and receives the output; reads and writes then fail. On Windows, the
+ * arguments become UTF-8, the streams bytes, and `\` in paths `/`. */
+void os_begin(int *argc, char ***argv);
 /* Returns whether the reader of standard output has exited. */
 bool os_stdout_gone(void);
 /* Waits up to ms for a pipe to become writable. Returns 1, 0 if not, -1 with errno. */

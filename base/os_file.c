@@ -27,9 +27,8 @@
 
 /* ---- state ---- */
 
-/* Copies what hone uses of the system's struct; rc is the call's status, which it returns. */
-static int fill_stat(struct os_stat *out, const struct stat *st, int rc) {
-    if (rc != 0) return rc;
+/* Copies what hone uses of the system's struct. Returns 0. */
+static int fill_stat(struct os_stat *out, const struct stat *st) {
     *out = (struct os_stat){
         .kind = S_ISREG(st->st_mode)    ? OS_FILE
                 : S_ISDIR(st->st_mode)  ? OS_FOLDER
@@ -52,15 +51,15 @@ static int fill_stat(struct os_stat *out, const struct stat *st, int rc) {
 }
 int os_stat(const char *path, struct os_stat *st) {
     struct stat s;
-    return fill_stat(st, &s, stat(path, &s));
+    return stat(path, &s) == 0 ? fill_stat(st, &s) : -1;
 }
 int os_lstat(const char *path, struct os_stat *st) {
     struct stat s;
-    return fill_stat(st, &s, lstat(path, &s));
+    return lstat(path, &s) == 0 ? fill_stat(st, &s) : -1;
 }
 int os_fstat(int fd, struct os_stat *st) {
     struct stat s;
-    return fill_stat(st, &s, fstat(fd, &s));
+    return fstat(fd, &s) == 0 ? fill_stat(st, &s) : -1;
 }
 bool os_exists(const char *path) {
     return access(path, F_OK) == 0;

@@ -36,6 +36,11 @@ void os_sleep_ms(int ms) {
     const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
     nanosleep(&t, NULL);
 }
+long os_gmtoff(int64_t t) {
+    const time_t at = (time_t)t;
+    struct tm tm;
+    return localtime_r(&at, &tm) ? tm.tm_gmtoff : 0;
+}
 void os_name(char *name, size_t n_name, char *machine, size_t n_machine) {
     struct utsname u;
     const bool known = uname(&u) == 0;
@@ -116,9 +121,10 @@ void os_end_by_pipe(void) {
 
 /* ---- standard streams and terminals ---- */
 
-void os_need_streams(void) { /* the direction is wrong on purpose */
+void os_begin(int *argc, char ***argv) {
+    (void)argc, (void)argv;
     for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) /* the direction is wrong on purpose */
             (void)!open(OS_NULL_FILE, fd == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
 }
 bool os_stdout_gone(void) {

@@ -88,7 +88,7 @@ static int run_rank(int argc, char **argv, FILE **speak, struct err *e) {
 int main(int argc, char **argv) {
     struct err e = {0};
     FILE *speak;
-    os_need_streams();
+    os_begin(&argc, &argv);
     command_to_front(argc, argv);
     take_signals();
     ranks_begin(&argc, &argv);

@@ -301,7 +301,7 @@ void st_drop(const struct st *s, uint64_t off, uint64_t len) {
     map_drop(&s->map, off, len);
 }
 void st_end(struct st *s) {
-    map_end(&s->map);
+    map_detach(&s->map);
     for (int64_t i = 0; i < s->n_tensors; i++) s->tensor[i].data = NULL;
 }
 const uint8_t *st_header(const struct st *s, uint64_t *n_bytes) {

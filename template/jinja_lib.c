@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/os.h"
+
 /* Returns the row of this name in a table; NULL: unknown. */
 static const struct jrow *row_of(const struct jrow *t, struct jval name) {
     for (; t->name; t++)
@@ -234,7 +236,7 @@ static struct jval g_strftime(struct jctx *c, struct jval *v) {
         gmtime_r(&t, &tm);
     } else {
         localtime_r(&t, &tm);
-        c->now = (int64_t)t + tm.tm_gmtoff;
+        c->now = (int64_t)t + os_gmtoff(t);
     }
     size_t m = jx_mark(c);
     for (size_t i = 0; i < v[1].len;

@@ -3,7 +3,7 @@
 # tests/lint/os.sh - one door to the operating system: outside base/os* no file includes a header of the system, calls
 # it, or asks which system it is compiled for. Exceptions: the server's poller and the line editor, which exist once
 # per system. Arguments: C files.
-files=$(printf '%s\n' "$@" | grep -vE '^(base/os[._]|base/win/|serve/poller|cli/line\.c$|tests/|docs/|commands/)')
+files=$(printf '%s\n' "$@" | grep -vE '^(base/(os[._]|win/)|serve/poller|cli/(line\.c$|win/)|tests/|docs/|commands/)')
 # prints the matches outside comments
 found() {
     grep -nE "$1" $files /dev/null | grep -vE ':[[:space:]]*(/?\*|//)'

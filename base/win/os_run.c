@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+/* base/win/os_run.c - the process, its arguments, processors, interruptions and consoles on
+ * Windows. */
+#include <errno.h>
+#include <fcntl.h>
+#include <io.h>
+#include <locale.h>
+#include <process.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <windows.h>
+#include <bcrypt.h>
+#include <shellapi.h>
+
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/win/win.h"
+
+/* ---- start ---- */
+
+/* Returns whether the text is a path with `\`: one that begins like a path, or exists, or whose
+ * folder does. */
+static bool is_path(const char *s) {
+    if (!strchr(s, '\\')) return false;
+    if ((s[0] && s[1] == ':') || s[0] == '\\' || (s[0] == '.' && strchr("\\.", s[1]))) return true;
+    char *dir = xstrdup(s);
+    *strrchr(dir, '\\') = 0;
+    const bool yes = os_exists(s) || os_exists(dir);
+    free(dir);
+    return yes;
+}
+/* Turns `\` into `/` in an argument that is a path, or in the value of "--option=path". */
+static void use_slashes(char *s) {
+    char *equals = s[0] == '-' ? strchr(s, '=') : NULL;
+    if (equals) s = equals + 1;
+    if (!is_path(s)) return;
+    for (; *s; s++)
+        if (*s == '\\') *s = '/';
+}
+/* Replaces the arguments by those in UTF-8. They live as long as the process. */
+static void take_arguments(int *argc, char ***argv) {
+    int n;
+    wchar_t **w = CommandLineToArgvW(GetCommandLineW(), &n);
+    char **v = xcalloc((size_t)n + 1, sizeof *v);
+    for (int i = 0; w && i < n; i++) {
+        v[i] = win_utf8(w[i], false);
+        if (!v[i]) v[i] = xstrdup("");
+        use_slashes(v[i]);
+    }
+    if (!w) return;
+    LocalFree(w);
+    *argc = n;
+    *argv = v;
+}
+/* Sets variables that hone reads under the names of POSIX systems. */
+static void take_variable(const char *name, const wchar_t *from) {
+    wchar_t w[4096];
+    const DWORD n = GetEnvironmentVariableW(from, w, 4096);
+    char *s = n && n < 4096 ? win_utf8(w, true) : NULL;
+    if (s) _putenv_s(name, s);
+    free(s);
+}
+void os_begin(int *argc, char ***argv) {
+    static const wchar_t *const paths[] = {L"XDG_CACHE_HOME", L"XDG_CONFIG_HOME", L"XDG_STATE_HOME",
+                                           L"HF_HOME",        L"TMPDIR",          L"HOME"};
+    for (int fd = 0; fd <= 2; fd++) {
+        if (_get_osfhandle(fd) == (intptr_t)INVALID_HANDLE_VALUE || _get_osfhandle(fd) == -2)
+            (void)_open("NUL", fd == 1 ? _O_RDONLY : _O_WRONLY);
+        (void)_setmode(fd, _O_BINARY);
+    }
+    _fmode = _O_BINARY;
+    SetConsoleOutputCP(CP_UTF8);
+    SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX | SEM_NOOPENFILEERRORBOX);
+    for (int fd = 1; fd <= 2; fd++) { /* colours and cursor movement */
+        DWORD mode;
+        HANDLE h = (HANDLE)_get_osfhandle(fd);
+        if (GetConsoleMode(h, &mode)) SetConsoleMode(h, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
+    }
+    take_variable("HOME", L"USERPROFILE");
+    take_variable("TMPDIR", L"TEMP");
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char *name = win_utf8(paths[i], false);
+        take_variable(name, paths[i]);
+        free(name);
+    }
+    take_arguments(argc, argv);
+}
+
+/* ---- the process ---- */
+
+int64_t os_pid(void) {
+    return (int64_t)GetCurrentProcessId();
+}
+bool os_process_ended(int64_t pid) {
+    HANDLE h = pid > 0 ? OpenProcess(SYNCHRONIZE, FALSE, (DWORD)pid) : NULL;
+    if (!h) return pid > 0 && GetLastError() == ERROR_INVALID_PARAMETER;
+    const bool ended = WaitForSingleObject(h, 0) == WAIT_OBJECT_0;
+    CloseHandle(h);
+    return ended;
+}
+void os_exit(int status) {
+    TerminateProcess(GetCurrentProcess(), (UINT)status);
+    abort();
+}
+void os_sleep_ms(int ms) {
+    Sleep((DWORD)ms);
+}
+long os_gmtoff(int64_t t) {
+    const time_t at = (time_t)t;
+    struct tm tm;
+    return localtime_s(&tm, &at) == 0 ? (long)(_mkgmtime(&tm) - at) : 0;
+}
+void os_name(char *name, size_t n_name, char *machine, size_t n_machine) {
+    snprintf(name, n_name, "Windows");
+    snprintf(machine, n_machine, "x86_64");
+}
+bool os_memory_is_limited(void) {
+    return false;
+}
+int os_run_program(char *const argv[]) {
+    const char *const *v = (const char *const *)argv;
+    const intptr_t rc = _spawnvp(_P_WAIT, argv[0], v);
+    return rc < 0 ? -1 : (int)(rc & 255);
+}
+void os_give_up_rights(bool hide) {
+    (void)hide;
+}
+bool os_random(void *p, size_t n) {
+    if (BCryptGenRandom(NULL, p, (ULONG)n, BCRYPT_USE_SYSTEM_PREFERRED_RNG) == 0) return true;
+    errno = ENOSYS;
+    return false;
+}
+
+/* ---- shared libraries and locales ---- */
+
+void *os_library(const char *name, bool loaded) {
+    wchar_t *w = win_wide(name);
+    HMODULE m = !w ? NULL : loaded ? GetModuleHandleW(w) : LoadLibraryW(w);
+    free(w);
+    return m;
+}
+void *os_symbol(void *library, const char *name) {
+    const FARPROC f = GetProcAddress(library, name);
+    void *p;
+    memcpy(&p, &f, sizeof p);
+    return p;
+}
+const char *os_library_error(void) {
+    return "it is not installed";
+}
+bool os_locale_c(struct os_locale *l) {
+    l->plain = NULL;
+    _configthreadlocale(_ENABLE_PER_THREAD_LOCALE);
+    l->before = xstrdup(setlocale(LC_ALL, NULL));
+    return setlocale(LC_ALL, "C") != NULL;
+}
+void os_locale_back(struct os_locale *l) {
+    setlocale(LC_ALL, l->before);
+    free(l->before);
+}
+
+/* ---- processors ---- */
+
+int os_cpus(uint64_t cpus[OS_CPUS / 64]) {
+    (void)cpus;
+    return 0;
+}
+int os_n_cpus(void) {
+    return (int)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+}
+/* Counts cores, or with `big` only those of the most efficient class. */
+static int count_cores(bool big) {
+    DWORD n = 0;
+    int cores = 0, best = 0, of_best = 0;
+    GetLogicalProcessorInformationEx(RelationProcessorCore, NULL, &n);
+    char *all = n ? xmalloc(n) : NULL;
+    SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX *i = (void *)all;
+    if (!all || !GetLogicalProcessorInformationEx(RelationProcessorCore, i, &n)) n = 0;
+    for (DWORD at = 0; at < n; at += i->Size) {
+        i = (void *)(all + at);
+        const int class = i->Processor.EfficiencyClass;
+        cores++;
+        if (class > best) best = class, of_best = 0;
+        of_best += class == best;
+    }
+    free(all);
+    return big ? of_best : cores;
+}
+int os_n_cores(void) {
+    return count_cores(false);
+}
+int os_big_cores(void) {
+    return count_cores(true);
+}
+void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]) {
+    (void)thread, (void)cpus;
+}
+int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n) {
+    (void)p, (void)n_bytes, (void)mask, (void)n;
+    return ENOSYS;
+}
+bool os_use_tiles(void) { /* Windows 11 22H2 grants them on request */
+    BOOL(WINAPI * enable)(DWORD64) = NULL;
+    const FARPROC f =
+        GetProcAddress(GetModuleHandleW(L"kernel32.dll"), "EnableProcessOptionalXStateFeatures");
+    memcpy(&enable, &f, sizeof f);
+    return enable && enable(UINT64_C(1) << 18);
+}
+bool os_arm_dotprod(void) {
+    return false;
+}
+bool os_arm_i8mm(void) {
+    return false;
+}
+
+/* ---- interruptions ---- */
+
+static os_handler interrupt_handler;
+/* Handles Ctrl-C, Ctrl-Break and closing the window, in a thread of its own. */
+static BOOL WINAPI on_control(DWORD what) {
+    os_handler h = interrupt_handler;
+    if (!h) return FALSE;
+    const bool key = what == CTRL_C_EVENT || what == CTRL_BREAK_EVENT;
+    h(key ? SIGINT : SIGTERM);
+    /* Windows ends the process when this returns, or after 5 s: time to remove temporaries. */
+    if (!key) Sleep(10000);
+    return TRUE;
+}
+os_handler os_on_interrupt(os_handler handler) {
+    os_handler old = interrupt_handler;
+    interrupt_handler = handler;
+    if (!old && handler) SetConsoleCtrlHandler(on_control, TRUE);
+    return old;
+}
+static void (*map_fault_handler)(const void *at);
+static LONG CALLBACK on_fault(EXCEPTION_POINTERS *p) {
+    const EXCEPTION_RECORD *r = p->ExceptionRecord;
+    const bool fault = r->ExceptionCode == EXCEPTION_IN_PAGE_ERROR ||
+                       r->ExceptionCode == EXCEPTION_ACCESS_VIOLATION;
+    if (fault && r->NumberParameters >= 2)
+        map_fault_handler((const void *)r->ExceptionInformation[1]);
+    return EXCEPTION_CONTINUE_SEARCH;
+}
+void os_on_map_fault(void (*handler)(const void *at)) {
+    if (!map_fault_handler) AddVectoredExceptionHandler(1, on_fault);
+    map_fault_handler = handler;
+}
+void os_stop_thread(void) {
+    for (;;) Sleep(INFINITE);
+}
+void os_ignore_write_signals(void) { /* Windows has no such signals */
+}
+void os_end_by_pipe(void) {
+}
+
+/* ---- standard streams and consoles ---- */
+
+static HANDLE handle_of(FILE *f) {
+    const int fd = f ? _fileno(f) : -1;
+    return fd < 0 ? INVALID_HANDLE_VALUE : (HANDLE)_get_osfhandle(fd);
+}
+bool os_stdout_gone(void) {
+    DWORD n;
+    HANDLE h = handle_of(stdout);
+    return GetFileType(h) == FILE_TYPE_PIPE && !WriteFile(h, "", 0, &n, NULL);
+}
+int os_wait_writable(int fd, int ms) {
+    (void)fd, (void)ms;
+    return 1;
+}
+bool os_stdin_waits(void) {
+    DWORD n = 0;
+    LARGE_INTEGER size, at, none = {0};
+    HANDLE h = handle_of(stdin);
+    const DWORD type = GetFileType(h);
+    if (type == FILE_TYPE_PIPE) return PeekNamedPipe(h, NULL, 0, NULL, &n, NULL) && n;
+    return type == FILE_TYPE_DISK && GetFileSizeEx(h, &size) &&
+           SetFilePointerEx(h, none, &at, FILE_CURRENT) && at.QuadPart < size.QuadPart;
+}
+bool os_is_tty(FILE *f) { /* not for the null device */
+    DWORD mode;
+    return GetConsoleMode(handle_of(f), &mode);
+}
+int os_tty_width(FILE *f) {
+    CONSOLE_SCREEN_BUFFER_INFO i;
+    return GetConsoleScreenBufferInfo(handle_of(f), &i) ? i.srWindow.Right - i.srWindow.Left + 1
+                                                        : 0;
+}

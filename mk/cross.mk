@@ -1,0 +1,22 @@
+# mk/cross.mk - builds for macOS and Windows with the compiler of packaging/cross/tools.sh. They cannot run
+# on Linux; docs/platforms.md has their state.
+CROSS_DIR  := $(BUILD)/cross
+CROSS_BIN  := $(abspath $(CROSS_DIR))/tools/bin
+CROSS_LIB   = $(abspath $(CROSS_DIR))/libs/$(1)
+# $(call cross,TARGET,OUR LIBRARIES,FLAGS,OTHER LIBRARIES): the same Makefile with another compiler
+cross = sh packaging/cross/tools.sh $(CROSS_DIR)/tools && \
+  sh packaging/cross/libs.sh $(CROSS_DIR)/tools $(1) $(CROSS_DIR)/libs && \
+  $(MAKE) --no-print-directory BUILD=$(CROSS_DIR)/$(1) CC='$(CCACHE)$(CROSS_BIN)/$(1)-clang' HOSTCC='$(CCACHE)cc' \
+    AR=$(CROSS_BIN)/ar MISSING= LIB_CFLAGS='-isystem $(call CROSS_LIB,$(1))/include $(3)' OPT=-O2 HAVE_CUDA=0 \
+    LIBS='$(addprefix $(call CROSS_LIB,$(1))/lib/,$(2)) $(4)' CI=true
+CROSS_LIBS := libcjson.a libyaml.a libpng.a libjpeg.a libutf8proc.a libxxhash.a libpcre2-8.a libz.a
+WINDOWS_LIBS := -lws2_32 -lbcrypt -ladvapi32 -lshell32 -lpsapi
+CCACHE := $(if $(findstring ccache,$(CC)),ccache ,)
+macos-%:
+	+$(Q)$(call cross,macos-$*,$(CROSS_LIBS) ../../../../../packaging/cross/libedit.tbd) all
+macos: macos-arm64 macos-x86_64 ## build/cross/macos-arm64/hone and macos-x86_64/hone: compiled, not run
+windows: ## build/cross/windows-x86_64/hone.exe (unfinished)
+	+$(Q)$(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),-DPCRE2_STATIC,$(WINDOWS_LIBS)) all
+check-macos: macos ## processor, minimum version, libraries and signature of the macOS programs
+	$(Q)for a in arm64 x86_64; do $(PYTHON) packaging/cross/macho.py $$a $(CROSS_DIR)/macos-$$a/hone || exit 1; done
+.PHONY: macos windows check-macos

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""packaging/cross/macho.py CPU FILE... - checks Mach-O files: processor, minimum macOS 11, libraries, signature.
+
+Reads the load commands as Apple's mach-o/loader.h defines them. A file may load only libraries that every macOS has.
+The program must define _main, the library only symbols that begin with _hone_.
+"""
+import struct
+import sys
+
+CPUS = {"arm64": 0x0100000C, "x86_64": 0x01000007}
+ALLOWED = {"/usr/lib/libSystem.B.dylib", "/usr/lib/libedit.3.dylib"}
+EXECUTE, DYLIB = 2, 6
+LC_SYMTAB, LC_LOAD_DYLIB, LC_CODE_SIGNATURE, LC_BUILD_VERSION, LC_MAIN = 0x2, 0xC, 0x1D, 0x32, 0x80000028
+
+
+def text(b, at):
+    return b[at : b.index(0, at)].decode()
+
+
+def check(cpu, path):
+    b = open(path, "rb").read()
+    magic, kind, _, filetype, n_cmds = struct.unpack_from("<IIIII", b)
+    bad = []
+    if magic != 0xFEEDFACF or kind != CPUS[cpu]:
+        return [f"not a 64-bit Mach-O file for {cpu}"]
+    libs, least, signed, has_main, defined, undefined = [], None, False, False, set(), set()
+    at = 32
+    for _ in range(n_cmds):
+        cmd, size = struct.unpack_from("<II", b, at)
+        if cmd == LC_LOAD_DYLIB:
+            libs.append(text(b, at + struct.unpack_from("<I", b, at + 8)[0]))
+        elif cmd == LC_BUILD_VERSION:
+            platform, minos = struct.unpack_from("<II", b, at + 8)
+            least = (platform, minos >> 16, minos >> 8 & 255)
+        elif cmd == LC_CODE_SIGNATURE:
+            signed = True
+        elif cmd == LC_MAIN:
+            has_main = True
+        elif cmd == LC_SYMTAB:
+            symoff, nsyms, stroff, _ = struct.unpack_from("<IIII", b, at + 8)
+            for i in range(nsyms):
+                strx, n_type, _, _, _ = struct.unpack_from("<IBBHQ", b, symoff + 16 * i)
+                if n_type & 0xE0 or not n_type & 1:
+                    continue
+                (undefined if n_type & 0xE == 0 else defined).add(text(b, stroff + strx))
+        at += size
+    if least != (1, 11, 0):
+        bad.append(f"platform and minimum version are {least}, not macOS 11.0")
+    if set(libs) - ALLOWED or "/usr/lib/libSystem.B.dylib" not in libs:
+        bad.append(f"loads {libs}")
+    if cpu == "arm64" and not signed:
+        bad.append("no signature: ARM64 refuses it")
+    if filetype == EXECUTE and not has_main:
+        bad.append("no entry point")
+    if filetype == DYLIB and {s for s in defined if not s.startswith("_hone_")}:
+        bad.append(f"exports {sorted(s for s in defined if not s.startswith('_hone_'))[:5]}")
+    # calls that macOS lacks, or has only later than 11
+    late = {"_memrchr", "_pipe2", "_accept4", "_fdatasync", "_getauxval", "_mkostemp", "_aligned_alloc_type"}
+    if undefined & late:
+        bad.append(f"calls {sorted(undefined & late)}")
+    print(f"{path}: {cpu}, macOS {least and least[1]}, {len(undefined)} symbols of {', '.join(libs)}")
+    return bad
+
+
+wrong = [f"{p}: {w}" for p in sys.argv[2:] for w in check(sys.argv[1], p)]
+print("\n".join(wrong), end="\n" if wrong else "")
+sys.exit(1 if wrong else 0)
