@@ -73,8 +73,8 @@ static void look_at_graph(struct shapes *s, const struct arch *a, const struct h
 }
 
 /* Reads the fields that recipes need from config.json, and finds out whether the model has
- * gradients. */
-static int read_config(struct shapes *s, const char *src, struct err *e) {
+ * gradients. `mtp`: the converted file has the MTP blocks. */
+static int read_config(struct shapes *s, const char *src, bool mtp, struct err *e) {
     struct hfdir *dir;
     struct hparams h;
     const struct arch *a = s->model.arch;
@@ -86,7 +86,8 @@ static int read_config(struct shapes *s, const char *src, struct err *e) {
     look_at_graph(s, a, &h);
     s->model.experts = h.d[HD_EXPERTS];
     s->model.experts_used = h.d[HD_EXPERTS_USED];
-    s->model.n_blocks = h.d[HD_LAYERS];
+    s->model.n_mtp = mtp ? h.d[HD_MTP] : 0;
+    s->model.n_blocks = h.d[HD_LAYERS] + s->model.n_mtp;
     return 0;
 }
 
@@ -104,7 +105,7 @@ static int from_folder(struct shapes *s, const char *src, const char *type, stru
     s->head_bytes += r.size_bytes;
     memcpy(s->type, r.type, sizeof s->type);
     s->model.arch = arch_find_table(r.arch);
-    return read_config(s, src, e);
+    return read_config(s, src, r.n_mtp_tensors > 0, e);
 }
 
 static int from_gguf(struct shapes *s, const char *src, struct err *e) {

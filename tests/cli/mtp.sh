@@ -76,8 +76,8 @@ for r in $("$HONE" recipes --json | sed -n 's/.*"recipe": "\(.*\)".*/\1/p'); do
     n=$((n + 1))
 done
 [ "$n" -gt 30 ] || { echo "only $n recipes"; exit 1; }
-"$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --recipe IQ2_XS --imatrix "$t/im.gguf" --gram "$t/gram.gguf" --plan-out "$t/plan.tsv" -f > /dev/null 2>&1
-[ -z "$(low "$t/plan.tsv")" ] && grep -q IQ2_XS "$t/plan.tsv" || { echo "error feedback:"; low "$t/plan.tsv"; exit 1; }
+"$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --recipe Q2_K --search fast --imatrix "$t/im.gguf" --gram "$t/gram.gguf" --plan-out "$t/plan.tsv" -f > /dev/null 2>&1
+[ -z "$(low "$t/plan.tsv")" ] && grep -q Q2_K "$t/plan.tsv" || { echo "error feedback:"; low "$t/plan.tsv"; exit 1; }
 "$HONE" inspect "$t/x.gguf" --tensors --keys none | grep 'blk.3.ffn_down_exps.weight *Q4_K' > /dev/null
 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 8M --imatrix "$t/im.gguf" --plan-out "$t/plan.tsv" -f > /dev/null 2>&1
 [ -z "$(low "$t/plan.tsv")" ] && grep -q IQ2 "$t/plan.tsv" || { echo "a mix:"; low "$t/plan.tsv"; exit 1; }
