@@ -435,24 +435,27 @@ static void take_reason(struct mmproj_look *l, const char *src, const char *text
     snprintf(l->why, sizeof l->why, "%.*s", (int)sizeof l->why - 1, text);
 }
 
-void mmproj_look(const char *src, const char *type, const char *name, struct mmproj_look *l) {
+int mmproj_look(const char *src, const char *type, const char *name, struct mmproj_look *l,
+                struct err *e) {
     const struct convert_opts o = {.src = src, .type = type, .name = name, .dry_run = true};
     struct conv_plan p;
-    struct err e;
     const enum log_level level = log_get_level();
     memset(l, 0, sizeof *l);
     log_set_level(LOG_ERROR); /* the conversion itself will repeat the messages */
-    if (plan_open(&p, &o, &e) == 0) l->n_tensors = count_tower(&p);
+    int rc = plan_open(&p, &o, e);
+    if (rc == 0) l->n_tensors = count_tower(&p);
     plan_release(&p);
     if (l->n_tensors) {
         l->tower = TOWER_KNOWN;
-        if (look(&o, l, &e)) {
+        rc = look(&o, l, e);
+        if (rc) {
             l->tower = TOWER_UNKNOWN;
             l->n_files = 0;
-            take_reason(l, src, e.msg);
+            take_reason(l, src, e->msg);
         }
     }
     log_set_level(level);
+    return rc == ERR_USAGE || rc == ERR_DATA ? 0 : rc;
 }
 
 int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_report *rep,

@@ -30,8 +30,9 @@ struct mmproj_look {
 };
 /* Examines the vision tower of the folder src. `type` and `name` are as in struct convert_opts.
  * Type "auto" gives a file of floats (F16 if the tower is F16, otherwise BF16), and a Q8_0 file if
- * at least half of the weights have rows that fit Q8_0 blocks. A folder that convert_run refuses is
- * reported as having no tower. */
-void mmproj_look(const char *src, const char *type, const char *name, struct mmproj_look *l);
+ * at least half of the weights have rows that fit Q8_0 blocks. A folder that convert_run refuses
+ * with ERR_USAGE or ERR_DATA is reported as having no tower; returns other errors. */
+int mmproj_look(const char *src, const char *type, const char *name, struct mmproj_look *l,
+                struct err *e);
 
 #endif

@@ -17,7 +17,7 @@ static int check_source(struct make *mk, const char *out, struct err *e) {
     if (!io_is_dir(mk->src))
         return err_set(e, ERR_USAGE, "--consume: %s is not a model folder", mk->src);
     TRY(make_check_place(mk->src, out, e));
-    make_look_at_extras(mk);
+    TRY(make_look_at_extras(mk, e));
     if (mk->tower.n_tensors > 0)
         return err_set(e, ERR_USAGE,
                        "--consume: %s has a vision tower, which is converted later: make its "

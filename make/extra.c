@@ -49,21 +49,21 @@ static struct convert_opts draft_opts(const struct make *mk) {
                                  .pool = mk->w->pool};
 }
 
-/* Finds the source's MTP block. */
-static void look_at_draft(struct make *mk) {
+/* Finds the source's MTP block. Folders that conversion refuses have none. */
+static int look_at_draft(struct make *mk, struct err *e) {
     struct convert_opts o = draft_opts(mk);
     struct convert_report r;
-    struct err none;
     const enum log_level level = log_get_level();
     o.dry_run = true;
     log_set_level(LOG_ERROR); /* the conversion itself repeats the messages */
-    const int rc = convert_run(&o, &r, &none);
+    const int rc = convert_run(&o, &r, e);
     log_set_level(level);
-    if (rc) return;
+    if (rc) return rc == ERR_USAGE || rc == ERR_DATA ? 0 : rc;
     const struct arch *a = arch_find(r.arch);
     mk->drafts = a && a->drafts;
     mk->n_draft_tensors = r.n_mtp_tensors;
     add_extra(mk, EXTRA_DRAFT, draft_type(), r.size_bytes);
+    return 0;
 }
 
 /* Returns whether hone can draft with the MTP block inside a GGUF file. */
@@ -79,13 +79,16 @@ static bool file_drafts(const char *path) {
     return is;
 }
 
-void make_look_at_extras(struct make *mk) {
-    if (!io_is_dir(mk->src)) mk->drafts = file_drafts(mk->src);
-    if (!io_is_dir(mk->src)) return;
-    mmproj_look(mk->src, mk->type, mk->name, &mk->tower);
+int make_look_at_extras(struct make *mk, struct err *e) {
+    make_free_extras(mk); /* --consume looks first at the folder, then at the file */
+    if (!io_is_dir(mk->src)) {
+        mk->drafts = file_drafts(mk->src);
+        return 0;
+    }
+    TRY(mmproj_look(mk->src, mk->type, mk->name, &mk->tower, e));
     for (int i = 0; i < mk->tower.n_files; i++)
         add_extra(mk, EXTRA_TOWER, mk->tower.file[i].type, mk->tower.file[i].size_bytes);
-    if (!mk->unmeasured) look_at_draft(mk);
+    return mk->unmeasured ? 0 : look_at_draft(mk, e);
 }
 
 void make_free_extras(struct make *mk) {

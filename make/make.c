@@ -341,7 +341,7 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
     TRY(make_check_base(mk, e));
     TRY(make_check_place(mk->src, out, e));
     TRY(make_name(mk, e));
-    make_look_at_extras(mk);
+    TRY(make_look_at_extras(mk, e));
     TRY(make_check_earlier(mk, out, e));
     TRY(make_check_before(mk, out, e));
     if (mk->dry_run)

@@ -208,7 +208,7 @@ int make_source(struct make *mk, struct err *e);
 int make_convert(struct make *mk, struct err *e);
 /* Finds the source's vision tower and MTP block from headers, and lists their files in mk->extra
  * (extra.c). */
-void make_look_at_extras(struct make *mk);
+int make_look_at_extras(struct make *mk, struct err *e);
 void make_free_extras(struct make *mk);
 /* Writes the projector files of a known vision tower; warns if the tower is unknown. */
 int make_tower(struct make *mk, struct err *e);

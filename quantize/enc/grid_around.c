@@ -24,11 +24,12 @@ static int distance(const struct grid_spec *s, int a, int b) {
     return sum;
 }
 
-/* Lists the entries of [from, to) around entry g; among equally distant ones, the first. */
-static void list_around(const struct grid_spec *s, int g, int from, int to, uint16_t *out) {
-    static int count[DISTANCES];
+/* Lists the entries of [from, to) around entry g; among equally distant ones, the first. count:
+ * scratch, [DISTANCES]. */
+static void list_around(const struct grid_spec *s, int g, int from, int to, int *count,
+                        uint16_t *out) {
     int limit = -1, below = 0, n = 0;
-    memset(count, 0, sizeof count);
+    memset(count, 0, DISTANCES * sizeof *count);
     for (int h = from; h < to; h++) count[distance(s, g, h)]++;
     while (below + count[limit + 1] <= GRID_AROUND) below += count[++limit];
     int rest = GRID_AROUND - below; /* of the next distance */
@@ -41,15 +42,17 @@ static void list_around(const struct grid_spec *s, int g, int from, int to, uint
 /* Builds the lists of a type. */
 static void build_lists(const struct grid_spec *s, struct grid_around *o) {
     const int n = grid_n(s), way = n / grid_ways(s);
+    int *count = xcalloc(DISTANCES, sizeof *count);
     o->entry = xcalloc((size_t)n, sizeof *o->entry);
     o->lev = xcalloc((size_t)n * (size_t)s->per, GRID_AROUND);
     for (int g = 0; g < n; g++) {
-        list_around(s, g, g / way * way, g / way * way + way, o->entry[g]);
+        list_around(s, g, g / way * way, g / way * way + way, count, o->entry[g]);
         for (int j = 0; j < s->per; j++)
             for (int k = 0; k < GRID_AROUND; k++)
                 o->lev[((size_t)g * (size_t)s->per + (size_t)j) * GRID_AROUND + (size_t)k] =
                     grid_levels(s, o->entry[g][k])[j];
     }
+    free(count);
 }
 
 const struct grid_around *enc_grid_around(enum qtype t) {

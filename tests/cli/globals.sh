@@ -20,10 +20,11 @@ allowed() {
     # filled once, by pthread_once, and only read afterwards
     grid.o:grid | grid.o:grid_once | grid_near.o:tables | grid_near.o:once | gridq.o:levels | gridq.o:lowest) ;;
     gridq.o:levels_once | kern.o:amx_once | kern.o:amx_agrees | blas.o:blas_once | blas.o:blas_lib) ;;
+    grid_around.o:lists | grid_around.o:lock) ;; # filled once, under a lock
     # the machine's abilities, measured once under a lock
     speed.o:*known* | speed.o:*lock* | agree.o:*known* | agree.o:*lock*) ;;
     # data for signal handlers, which have no context: temporaries to remove, maps that may be truncated (under a lock)
-    out.o:temps | out.o:temp_count | map.o:live | map.o:n_live | map.o:lock | main.o:*busy*) ;;
+    out.o:temps | out.o:temp_count | map.o:live | map.o:n_live | map.o:lock | main.o:*busy* | os_run.o:map_fault_handler) ;;
     # the terminal; a process has only one
     chat_line.o:asked | chat_line.o:ended | line.o:tty | line.o:have_tty | line.o:resized | line.o:continued | line.o:wake_fd) ;;
     # set only by interruption tests
