@@ -240,6 +240,30 @@ def step_search(d):
         one("device", d.device, type, search)
 
 
+def fed(d, name, base, *more):
+    """Encodes tensors with error feedback on the device and by the CPU, and compares the bytes."""
+    for on, device in (("device", d.device), ("cpu", "cpu")):
+        d.hone(f"feedback {name} {on}", 90, "quantize", base, "-o", d.path(f"fed-{on}.gguf"), "-f", "--type", "BF16", *more, device=device, short=lambda j: f"{j['n_feedback']} fed, {j.get('n_cuda', 0)} on the device, {j['seconds']:.1f} s")
+    d.do(f"same bytes feedback {name}", 20, ["cmp", d.path("fed-device.gguf"), d.path("fed-cpu.gguf")])
+
+
+def step_feedback(d):
+    """Error feedback of the bundled model's second block, then of the experts' gates and downs of one layer."""
+    base, one, im, gram = d.path("base.gguf"), d.path("one.gguf"), d.path("fim.gguf"), d.path("fgram.gguf")
+    if not os.path.exists(base):
+        d.hone("convert", 20, "convert", T, "-o", base)
+    d.hone("moments", 60, "imatrix", base, CALIB, "-o", im, "-f", "--gram", gram, "--ctx", "256", "--chunks", "9", device="cpu")
+    for type in ("Q4_K", "Q3_K", "Q5_0"):
+        fed(d, type, base, "--imatrix", im, "--gram", gram, "--tensor", "^blk[.]1[.](attn|ssm|ffn_[a-z]*_shexp).*=" + type)
+    if d.layers < 1:
+        return
+    d.hone("synth one layer", 40, "synth", "--arch-from", d.shape, "--layers", "1", "--tokenizer", T, "--recipe", "BF16", "-o", one)
+    d.hone("moments of one layer", 90, "imatrix", one, CALIB, "-o", im, "-f", "--gram", gram, "--chunks", "16", device="cpu")
+    for type in ("Q4_K", "Q6_K"):
+        fed(d, type + " gates", one, "--imatrix", im, "--gram", gram, "--tensor", "^blk[.]0[.]ffn_gate_exps=" + type)
+    fed(d, "Q4_K downs", one, "--imatrix", im, "--gram", gram, "--tensor", "^blk[.]0[.]ffn_down_exps=Q4_K")
+
+
 def step_blas(d):
     """Compares float products with numpy's BLAS, each on one thread. BLAS is the path of the built bench/blas."""
     if os.environ.get("BLAS"):
@@ -256,7 +280,7 @@ def step_whole(d):
     d.hone("make whole", 150, "make", T, "-o", d.path("whole"), "--recipe", "Q4_K_M", "--time", "20m", "--chunks", "16", "--tg", "16", "--reps", "1")
 
 
-STEPS = [step_first, step_files, step_speed, step_serve, step_kld, step_probes, step_tiny, step_blas, step_whole, step_search, step_sanitize]
+STEPS = [step_first, step_files, step_speed, step_serve, step_kld, step_probes, step_tiny, step_feedback, step_blas, step_whole, step_search, step_sanitize]
 
 
 def main():
@@ -267,7 +291,7 @@ def main():
     p.add_argument("--out", default=os.environ.get("OUT", "docs/results"))
     p.add_argument("--device", default=os.environ.get("DEVICE", "cuda"))
     p.add_argument("--shape", default="Qwen3.5-35B-A3B")
-    p.add_argument("--layers", type=int, default=4)
+    p.add_argument("--layers", type=int, default=4, help="layers of the shape; 0: feedback of the bundled model only")
     a = p.parse_args()
     d = Day(a)
     d.doc["machine"] = d.hone("doctor", 30, "doctor")

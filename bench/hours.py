@@ -86,6 +86,7 @@ def forecast(hone, src, out, asked):
     got = json.loads(run.stdout)
     quiet, *cards = got["machines"]
     return {"hours": round(quiet["seconds"] / 3600, 2)} | {k: got[k] for k in KEPT} | {
+        # computed from rates of the cards (make/machines.c), not measured
         "hours_with_card": {m["card"]: round(m["seconds"] / 3600, 2) for m in cards}}
 
 

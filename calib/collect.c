@@ -31,6 +31,7 @@
 #include "base/progress.h"
 #include "base/ranks.h"
 #include "kernels/blas.h"
+#include "kernels/dev_product.h"
 #include "runtime/engine/fault.h"
 #include "runtime/generate/draft.h"
 #include "runtime/generate/windows.h"
@@ -43,7 +44,8 @@ struct collector {
     struct gram_col *gram; /* collector of second moments; NULL: none */
     /* Supplies the collector with rows and gradients; NULL: it gets only rows, from the trunk. */
     struct gradients *gradients;
-    bool survey; /* collect only second moments, no importance */
+    struct dev_product *dev; /* computes moments and products of gradients; NULL: the CPU does */
+    bool survey;             /* collect only second moments, no importance */
     /* Entries whose size changed between calls: an internal error, which is reported. */
     int64_t n_bad;
     struct session *trunk; /* session of the model */
@@ -255,6 +257,7 @@ static char *identity(const struct collector *c, const struct model *m,
     buf_fmt(&b, "imatrix 2;isa %s;device %s;ctx %" PRId64 ";tokens %s;moments %d;",
             kern_isa_name(o->isa), c->there ? session_info(c->trunk).device : "", ctx, hex,
             o->moments);
+    if (c->dev) buf_fmt(&b, "moments on a device;");
     if (o->blas) buf_fmt(&b, "blas %u %s;", o->blas, blas_config());
     buf_fmt(&b, "gram 3 %" PRId64 " %d;model ", c->gram ? gram_col_block(c->gram) : -1,
             c->gradients != NULL);
@@ -398,6 +401,7 @@ static void release_collector(struct collector *c) {
     free(c->m);
     windows_close(&c->windows);
     gradients_free(c->gradients);
+    dev_product_free(c->dev);
     session_free(c->draft);
     model_close(c->draft_model);
     session_free(c->trunk);
@@ -421,6 +425,24 @@ static int load_texts(struct collector *c, const struct model *m, const struct i
     return 0;
 }
 
+/* Lets the trunk's device compute moments and products of gradients, unless memory or instruction
+ * sets are limited. */
+static void open_products(struct collector *c, const struct imatrix_opts *o) {
+    struct err why;
+    if (strcmp(session_info(c->trunk).device, "cuda") != 0) return;
+    if (!o->moments_there || o->device.max_bytes) {
+        log_info("second moments and gradients are computed on the CPU");
+        return;
+    }
+    if (dev_product_new(&c->dev, o->device.index, 0, o->pool, &why)) {
+        log_warn("second moments and gradients are computed on the CPU: %s", why.msg);
+        return;
+    }
+    log_info("second moments are computed on the device, gradients mostly on the CPU");
+    gram_col_device(c->gram, c->dev);
+    if (c->gradients) gradients_device(c->gradients, c->dev);
+}
+
 /* Opens the sessions. For second moments, also runs the first chunk to find out which weights
  * share an input. */
 static int open_sessions(struct collector *c, const struct model *m, const struct imatrix_opts *o,
@@ -438,6 +460,7 @@ static int open_sessions(struct collector *c, const struct model *m, const struc
     TRY(gradients_new(&c->gradients, m, c->gram, c->ctx, o->isa, o->pool, e));
     if (c->gradients) gradients_blas(c->gradients, o->blas);
     gram_col_blas(c->gram, o->blas);
+    open_products(c, o);
     c->survey = true;
     TRY(run_pass(c, &first, 1, 0, e));
     c->survey = false;
@@ -515,8 +538,10 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     int rc = load_texts(&c, m, o, &ids, &n_chunks, e);
     if (!rc) rc = open_sessions(&c, m, o, ids.v, e);
     if (!rc) rc = resume_run(&c, m, o, &ids, n_chunks, &from, e);
+    const double t0 = progress_now_s();
     if (!rc) rc = run_chunks(&c, m, ids.v, from, n_chunks, e);
     if (!rc) rc = finish(&c, m, e);
+    if (o->seconds) *o->seconds = progress_now_s() - t0;
     release_collector(&c);
     ids_release(&ids);
     return rc;

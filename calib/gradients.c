@@ -107,6 +107,10 @@ void gradients_blas(struct gradients *g, unsigned uses) {
     grad_blas(g->grad, uses);
 }
 
+void gradients_device(struct gradients *g, struct dev_product *d) {
+    grad_device(g->grad, d);
+}
+
 void gradients_free(struct gradients *g) {
     if (!g) return;
     grad_free(g->grad);

@@ -13,6 +13,9 @@ int gradients_new(struct gradients **out, const struct model *m, struct gram_col
                   enum kern_isa isa, struct pool *pool, struct err *e);
 /* Allows OpenBLAS for these uses (kernels/blas.h). */
 void gradients_blas(struct gradients *g, unsigned uses);
+/* Lets a device (borrowed) compute products (kernels/dev_product.h). */
+struct dev_product;
+void gradients_device(struct gradients *g, struct dev_product *d);
 void gradients_free(struct gradients *g);
 /* Adds the moments of a text of n tokens. The text's number is the seed for sampling answers. */
 int gradients_text(struct gradients *g, const int32_t *ids, int64_t n, int64_t number,

@@ -50,9 +50,13 @@ struct imatrix_opts {
     unsigned blas; /* uses of OpenBLAS for moments and gradients (kernels/blas.h) */
     struct pool *pool;
     struct device device;
-    struct gram_col *gram;     /* collects second moments too; NULL: none */
-    bool moments;              /* also sum1 and sum4: 32 more bytes per column */
+    bool moments_there;    /* second moments and gradients may be computed on the device; they then
+                              differ from the CPU's by rounding */
+    struct gram_col *gram; /* collects second moments too; NULL: none */
+    bool moments;          /* also sum1 and sum4: 32 more bytes per column */
     struct imatrix_keep *keep; /* NULL: none */
+    double *seconds; /* out: time of the chunks, without opening the model's sessions and the survey
+                        of second moments; NULL: not needed */
 };
 /* Sums importance over the concatenated texts, in double, in chunks of ctx tokens. Each chunk
  * starts from an empty context. A resumed run gives the same bits as an uninterrupted one; the

@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "kernels/blas.h"
+#include "kernels/dev_product.h"
 
 enum { RUN = 8, STRIP = 32, EXPERT_BLOCK = 256 };
 /* An input with up to FULL columns has one block; a wider one has blocks of BLOCK columns.
@@ -54,7 +55,8 @@ struct gram_col {
     bool settled;
     bool without_gradients; /* gradients left out, on request or for lack of memory */
     struct kern kern;
-    unsigned blas; /* uses of OpenBLAS (kernels/blas.h) */
+    unsigned blas;           /* uses of OpenBLAS (kernels/blas.h) */
+    struct dev_product *dev; /* borrowed; NULL: none */
     struct pool *pool;
     float *xt;         /* rows of a call, transposed: [n][rows] */
     float *dt;         /* their differences from the base's rows, transposed likewise */
@@ -99,6 +101,10 @@ void gram_col_free(struct gram_col *c) {
 
 void gram_col_blas(struct gram_col *c, unsigned uses) {
     c->blas = blas_let(uses);
+}
+
+void gram_col_device(struct gram_col *c, struct dev_product *d) {
+    c->dev = d;
 }
 
 int64_t gram_col_block(const struct gram_col *c) {
@@ -328,6 +334,7 @@ struct job {
     const float *x, *gate; /* gate NULL: ones */
     float *to;             /* destination of transpose_cols */
     int64_t rows, ld;
+    int64_t first; /* first column that the CPU computes */
 };
 /* Transposes columns i0 to i1 - 1, multiplied by the rows' weights if any; a pool_fn. */
 static void transpose_cols(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -344,7 +351,7 @@ static void add_strips(void *ctx, int64_t s0, int64_t s1, int worker) {
     float *tile = j->c->tile[worker];
     int64_t n = j->m->n, block = j->m->block, rows = j->rows;
     for (int64_t s = s0; s < s1; s++)
-        for (int64_t i = s * STRIP, end = min_i64(n, i + STRIP); i < end;) {
+        for (int64_t i = j->first + s * STRIP, end = min_i64(n, i + STRIP); i < end;) {
             int64_t b0 = i / block * block, stop = min_i64(end, b0 + block), nc = stop - b0;
             j->c->kern.gemm_f32(j->c->xt + i * rows, rows, j->c->xt + b0 * rows, rows, tile, nc,
                                 stop - i, nc, rows);
@@ -365,7 +372,8 @@ static void add_tiles(void *ctx, int64_t t0, int64_t t1, int worker) {
                   across = div_up(block, BLAS_TILE);
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
-        const int64_t i = t / across * BLAS_TILE, k = i / block * block + t % across * BLAS_TILE;
+        const int64_t i = j->first + t / across * BLAS_TILE,
+                      k = i / block * block + t % across * BLAS_TILE;
         if (k <= i)
             blas_add(BLAS_MOMENTS, j->c->xt + i * rows, rows, j->c->xt + k * rows, rows,
                      j->sum + i * block + k % block, block, min_i64(BLAS_TILE, n - i),
@@ -373,9 +381,11 @@ static void add_tiles(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
-/* Adds the products of the rows to the moments, by BLAS where it is faster. */
+/* Adds the products of the rows to the moments, by a device or BLAS where that is faster. */
 static void add_squares(struct job *j) {
-    const int64_t n = j->m->n, block = j->m->block;
+    const int64_t block = j->m->block;
+    j->first = dev_product_squares(j->c->dev, j->c->xt, j->rows, j->m->n, block, j->sum);
+    const int64_t n = j->m->n - j->first;
     if (blas_does(j->c->blas, BLAS_MOMENTS) && n >= BLAS_TILE && j->rows >= BLAS_LEAST_ROWS)
         pool_for(j->c->pool, div_up(n, BLAS_TILE) * div_up(block, BLAS_TILE), 1, add_tiles, j);
     else

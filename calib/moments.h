@@ -20,6 +20,9 @@ int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct
 void gram_col_free(struct gram_col *c);
 /* Allows OpenBLAS for these uses (kernels/blas.h). */
 void gram_col_blas(struct gram_col *c, unsigned uses);
+/* Lets a device (borrowed) compute sums, which then have the same bits on every device. */
+struct dev_product;
+void gram_col_device(struct gram_col *c, struct dev_product *d);
 /* Makes the collector compare rows with the base model's in p (borrowed) and also collect cross
  * sums. Call before the survey ends. */
 void gram_col_pair(struct gram_col *c, struct pair *p);

@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "grad/grad_int.h"
 #include "kernels/blas.h"
+#include "kernels/dev_product.h"
 
 /* Most and fewest rows of W per OpenBLAS product. */
 enum { BACK_PANEL = 512, BACK_LEAST = 128 };
@@ -109,6 +110,9 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m) {
+    if (!w->scale &&
+        dev_product_back(g->dev, w->type, w->data, w->row_bytes, w->ne[1], w->ne[0], dy, dx, m))
+        return;
     struct product j = {g, w, dy, dx, m, PRODUCT_TOKENS, div_up(w->ne[0], PRODUCT_COLS)};
     /* Our sums are the same for tasks of any size; OpenBLAS's may not be. */
     const bool any_size = !blas_does(g->s->blas, BLAS_BACK);
@@ -494,6 +498,9 @@ void grad_free(struct grad *g) {
 
 void grad_blas(struct grad *g, unsigned uses) {
     g->s->blas = blas_let(uses);
+}
+void grad_device(struct grad *g, struct dev_product *d) {
+    g->dev = d;
 }
 void grad_observe(struct grad *g, grad_see_fn see, void *ud) {
     g->see = see;

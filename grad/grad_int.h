@@ -31,10 +31,11 @@ struct grad {
     const struct graph *g;
     struct session *s;
     struct pool *pool;
-    int64_t n_ctx, n; /* longest text, current text */
-    float **reg;      /* [n_regs] gradients, [n_ctx][width] each */
-    float *taken[2];  /* [n_ctx][widest] for grad_take */
-    float **scratch;  /* [workers][scratch_floats] */
+    struct dev_product *dev; /* borrowed; NULL: the CPU computes all products */
+    int64_t n_ctx, n;        /* longest text, current text */
+    float **reg;             /* [n_regs] gradients, [n_ctx][width] each */
+    float *taken[2];         /* [n_ctx][widest] for grad_take */
+    float **scratch;         /* [workers][scratch_floats] */
     int64_t scratch_floats;
     struct kept *kept; /* [n_nodes] */
     float *tape;       /* [tape_floats] data of `kept`, for the current piece */

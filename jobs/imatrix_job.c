@@ -228,6 +228,7 @@ int imatrix_job_collect(struct work *w, const char *path, const struct imatrix_j
                              .max_chunks = a->chunks,
                              .parse_special = !a->no_special,
                              .isa = w->isa,
+                             .moments_there = !w->isa_given,
                              .blas = gram ? blas_choice(w) : 0,
                              .pool = w->pool,
                              .gram = gram,

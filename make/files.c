@@ -266,6 +266,7 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
                              .max_chunks = mk->calib_chunks,
                              .parse_special = true,
                              .isa = mk->w->isa,
+                             .moments_there = !mk->w->isa_given,
                              .blas = col ? blas_choice(mk->w) : 0,
                              .pool = mk->w->pool,
                              .device = mk->w->device,

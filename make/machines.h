@@ -13,13 +13,16 @@ struct machine_row {
     double encode;       /* seconds per weight for the encoders' fast search, including reading and
                             writing */
     double memory, disk; /* free memory of the host in bytes; bytes read per second */
+    double fed;          /* seconds per weight for error feedback of types with one code per weight,
+                            in stages of 128 rows; 0: not on the card */
 };
 /* Returns the i-th machine; NULL: there are no more. */
 const struct machine_row *machine_at(int i);
 /* Fills *out with the rates of machine m, based on `quiet`, the speeds of this machine with
  * `threads` threads when it is idle; `here` supplies the sizes of the texts. As in the current
- * program, the card runs passes and the encoders' own search. Error feedback, second moments,
- * gradients and whatever does not fit on the card stay on the processor. */
+ * program, the card runs passes, the encoders' own search and, for models without experts, error
+ * feedback of types with one code per weight. Other error feedback, second moments, gradients and
+ * whatever does not fit on the card stay on the processor. */
 void machine_rates(const struct machine_row *m, const struct rates *here,
                    const struct speeds *quiet, int threads, const struct shapes *s,
                    const struct estimate_opts *o, struct rates *out);

@@ -71,6 +71,7 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
                              .max_chunks = 2,
                              .parse_special = true,
                              .isa = mk->w->isa,
+                             .moments_there = !mk->w->isa_given,
                              .blas = gram ? blas_choice(mk->w) : 0,
                              .pool = mk->w->pool,
                              .device = mk->w->device};
@@ -79,15 +80,16 @@ static int time_imatrix(struct rates *r, struct make *mk, struct model *m, bool 
     if (gram) rc = gram_col_new(&col, 0, mk->w->isa, mk->w->pool, e);
     if (col && !mk->in.answers) gram_col_leave_out_gradients(col);
     o.gram = col;
-    double t0 = progress_now_s();
+    double t = 0;
+    o.seconds = &t;
     enum log_level level = log_get_level();
     log_set_level(LOG_ERROR); /* hides the warning that two chunks miss most experts */
     if (!rc) rc = imatrix_collect(m, &o, &im, e);
-    double t = progress_now_s() - t0, tokens = (double)mk->calib_ctx;
-    if (gram) /* the survey takes one more chunk */
-        r->gram_token = fmax(0, (t / tokens - r->calib_token) / 2 - r->calib_token);
+    const double token = t / (2 * (double)mk->calib_ctx);
+    if (gram)
+        r->gram_token = fmax(0, token - r->calib_token);
     else
-        r->calib_token = t / tokens / 2;
+        r->calib_token = token;
     if (!rc && mk->dry_run && !mk->imatrix) { /* its metadata counts towards file sizes */
         mk->imatrix = io_join(mk->job.state, "imatrix.gguf");
         rc = imat_write(&im, mk->imatrix, IMAT_GGUF, true, e);

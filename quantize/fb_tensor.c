@@ -23,6 +23,9 @@
 #include "quantize/feedback.h"
 
 enum { TRY_MATS = 2, TRY_ROWS = 32, ROUNDS = 2 };
+/* Rows of a stage per thread from which a device is used. A device takes about 2 us per column of a
+ * stage, however many rows it has (computed, not measured), a thread 0.76 us per weight. */
+enum { LEAST_ROWS = 3 };
 /* GPTQ's damping: this fraction of the mean moment is added to every moment. */
 #define LAMBDA 0.01
 static const double alphas[] = {0.03, 0.1, 0.3, 1.0};
@@ -320,6 +323,12 @@ double fb_tensor_gain(const struct fb_tensor *t) {
 
 int fb_tensor_device(struct fb_tensor *t, struct qdev *q, struct err *e) {
     t->q = q;
+    if (!qdev_is_on(q)) return 0;
+    if (fb_tensor_stage_rows(t) < LEAST_ROWS * pool_size(t->src.pool)) {
+        log_debug("%s: error feedback on the CPU: %lld rows at a time are too few for the device",
+                  t->src.in->name, (long long)fb_tensor_stage_rows(t));
+        return 0;
+    }
     return fb_dev_new(&t->dev, q, t->src.type, t->src.n, t->src.in->block, fb_tensor_stage_rows(t),
                       e);
 }

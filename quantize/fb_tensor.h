@@ -33,7 +33,8 @@ double fb_tensor_alpha(
 /* Returns the held-out error on sampled rows, relative to that of the plain encoder, times the
  * fraction of the loss that row-to-row feedback can leave. */
 double fb_tensor_gain(const struct fb_tensor *t);
-/* Lets a device encode rows, if it can; call before the first matrix. q may be NULL. */
+/* Lets a device encode rows, if it can and stages have enough rows for it to be faster; call before
+ * the first matrix. q may be NULL. */
 int fb_tensor_device(struct fb_tensor *t, struct qdev *q, struct err *e);
 /* Returns whether a device encodes rows. */
 bool fb_tensor_has_device(const struct fb_tensor *t);

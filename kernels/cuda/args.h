@@ -236,4 +236,17 @@ struct cu_products {
     int n;
 };
 
+/* c[i][j] += the sum over p < k of a[i][p] b[p][j], for i < m and j < n; one accumulator per
+ * element, in ascending order. Rows are lda, ldb and ldc apart. */
+struct cu_multiply {
+    float *c;
+    const float *a, *b;
+    int64_t ldc, lda, ldb;
+    int64_t m, n, k;
+    bool turned; /* b[j][p] instead of b[p][j] */
+    bool fresh;  /* c is set, not added to */
+    bool fused;  /* each product and addition is rounded once */
+    bool lower;  /* c[i][j] with j > i may be left out */
+};
+
 #endif

@@ -9,8 +9,10 @@
 
 #include "base/io.h"
 #include "base/rng.h"
+#include "calib/moments.h"
 #include "containers/gguf.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/dev_product.h"
 #include "quantize/hessian_file.h"
 #include "quantize/quantize.h"
 #include "tests/cuda-emu/control.h"
@@ -162,6 +164,54 @@ static void test_no_room(void) {
     CHECK_EQ_I64(both_ways("Q4_K_S", QDEV_MUST, 1 << 18), 1);
 }
 
+/* Collects the moments of rows [T][W] in blocks of 256 columns; dev NULL: on the CPU. */
+enum { T = 300, W = 768 };
+static struct gram_col *collect(const float *rows, struct dev_product *dev, struct gram *g) {
+    const struct gr_weight w = {.name = "blk.0.attn_q.weight", .ne = {W, 4, 1}};
+    struct gram_col *c = NULL;
+    struct err e;
+    CHECK_OK(gram_col_new(&c, 256, KERN_REF, NULL, &e));
+    gram_col_device(c, dev);
+    gram_col_see(c, &w, -1, rows, NULL, T, W);
+    CHECK_OK(gram_col_settle(c, T, &e));
+    gram_col_chunk(c, 0);
+    gram_col_see(c, &w, -1, rows, NULL, T, W);
+    CHECK_OK(gram_col_finish(c, g, &e));
+    return c;
+}
+
+/* Tests moments on a device against sums in double. lost: the device fails after the first block,
+ * and the CPU computes the others. */
+static void moments_there(bool lost) {
+    static float rows[T * W];
+    struct dev_product *dev;
+    struct gram g;
+    struct err e;
+    struct rng r;
+    rng_seed(&r, 9);
+    for (int i = 0; i < T * W; i++) rows[i] = rng_normal(&r);
+    CHECK_OK(dev_product_new(&dev, 0, 0, NULL, &e));
+    gram_init(&g);
+    if (lost) emu_lose(3);
+    struct gram_col *c = collect(rows, dev, &g);
+    for (int i = 0; i < W; i++)
+        for (int j = i / 256 * 256; j < i / 256 * 256 + 256; j++) {
+            double s = 0, size = 0;
+            for (int t = 0; t < T; t++) {
+                const double v = (double)rows[t * W + i] * (double)rows[t * W + j];
+                s += v;
+                size += fabs(v);
+            }
+            CHECK_CLOSE(g.input[0].sum[0][i * 256 + j % 256], s, T * 0x1p-24 * size);
+        }
+    gram_release(&g);
+    gram_col_free(c);
+    dev_product_free(dev);
+}
+static void test_moments(void) {
+    moments_there(false);
+}
+
 /* Tests a device that fails in each of its first waits; the last test, because it stays so. */
 static void test_failure(void) {
     struct err e;
@@ -173,6 +223,7 @@ static void test_failure(void) {
                                     .overwrite = true,
                                     .device = {.use = QDEV_MUST}};
     if (!emu_lose) return;
+    moments_there(true);
     emu_lose(2);
     CHECK(both_ways("Q4_K_S", QDEV_TRY, 0) < N_T);
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_SYS, "");
@@ -189,6 +240,7 @@ int main(void) {
     RUN(test_chunks);
     RUN(test_wrong_device);
     RUN(test_no_room);
+    RUN(test_moments);
     RUN(test_failure);
     static const char *const made[] = {"in.gguf", "g.gguf", "cpu.gguf", "cuda.gguf", "x.gguf"};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) unlink(path(made[i]));

@@ -130,16 +130,27 @@ static void test_record(void) {
     CHECK_CLOSE(half.error[0], r.speeds.error[0], 0);
 }
 
-/* Checks that a card runs passes for the weights that it holds, and that feedback stays on the
- * processor. */
+/* Checks that a card runs passes for the weights that it holds, and error feedback of one code per
+ * weight if the model has no experts. */
 static void test_machines(void) {
-    const struct machine_row m = {"card", 16, 3e9, 2e12, .5e-9, 4e9, 2e9};
+    const struct machine_row m = {"card", 16, 3e9, 2e12, .5e-9, 4e9, 2e9, 1e-8},
+                             none = {"card", 16, 3e9, 2e12, .5e-9, 4e9, 2e9, 0};
     const struct estimate_opts o = {.calib_ctx = 512, .eval_ctx = 1024};
     const struct rates r = rates();
     struct rates out;
-    machine_rates(&m, &r, &r.speeds, 2, &model, &o, &out);
-    CHECK_CLOSE(out.speeds.product, 1.6e12, 1);
+    struct shapes dense = model, experts = model;
+    dense.model.experts = 0;
+    experts.model.experts = 64;
+    machine_rates(&none, &r, &r.speeds, 2, &dense, &o, &out);
     CHECK_CLOSE(fed_weight(&out.speeds, FED_CODES, 2048), 2.5e-6 / 8, 1e-15);
+    machine_rates(&m, &r, &r.speeds, 2, &experts, &o, &out);
+    CHECK_CLOSE(fed_weight(&out.speeds, FED_CODES, 2048), 2.5e-6 / 8, 1e-15);
+    const double grids = fed_weight(&out.speeds, FED_GRIDS, 2048);
+    machine_rates(&m, &r, &r.speeds, 2, &dense, &o, &out);
+    CHECK_CLOSE(out.speeds.product, 1.6e12, 1);
+    CHECK_CLOSE(fed_weight(&out.speeds, FED_CODES, 2048), 1e-8, 1e-15);
+    CHECK_CLOSE(fed_weight(&out.speeds, FED_NARROW, 512), 1e-8, 1e-15);
+    CHECK_CLOSE(fed_weight(&out.speeds, FED_GRIDS, 2048), grids, 1e-15);
     /* half of the base is on the card: 1.3e9 operations per token at 2e12; the other half takes
      * 1.3e9 / 1.6e12 on the processor, and 2 GB are read at 2 GB/s for every two windows */
     CHECK_CLOSE(out.window, 1024 * .5 * .00065 + .5 * (1024 * .0008125 + .5), 1e-9);

@@ -66,60 +66,6 @@ CU_DEV struct enc_raw *open_of(const struct fb_job &j, int64_t row) {
     return j.open + j.c0 / j.n * j.rows + row;
 }
 
-/* ---- products over rows ---------------------------------------------------------------------- */
-
-/* c[i][j] += the sum over p < k, in ascending order, of a[i][p] b[p][j]; fresh: c is set. */
-struct product {
-    float *c;
-    const float *a, *b;
-    int64_t ldc, lda, ldb;
-    int64_t m;
-    int k, n;
-    bool fresh;
-};
-enum { TILE = 64, DEPTH = 16, MY = 4, PRODUCT_THREADS = 256 };
-
-/* Computes a product, 64 x 64 elements in a block of threads, 4 x 4 in a thread. */
-CU_KERNEL __launch_bounds__(PRODUCT_THREADS) products(CU_PARAM(struct product) p) {
-    CU_SHARED(float, at, [DEPTH][TILE + 4]);
-    CU_SHARED(float, bt, [DEPTH][TILE + 4]);
-    const int t = (int)threadIdx.x, j0 = (int)blockIdx.x * TILE, tj = t % 16 * MY, ti = t / 16 * MY;
-    const int64_t i0 = (int64_t)blockIdx.y * TILE;
-    float sum[MY][MY];
-    for (int i = 0; i < MY; i++)
-        for (int j = 0; j < MY; j++) {
-            const bool in = i0 + ti + i < p.m && j0 + tj + j < p.n && !p.fresh;
-            sum[i][j] = in ? p.c[(i0 + ti + i) * p.ldc + j0 + tj + j] : 0;
-        }
-    for (int k0 = 0; k0 < p.k; k0 += DEPTH) {
-        const int depth = (int)cu_min(DEPTH, p.k - k0);
-        __syncthreads();
-        for (int e = t; e < TILE * DEPTH; e += PRODUCT_THREADS) {
-            const int i = e / DEPTH, k = e % DEPTH, kb = e / TILE, j = e % TILE;
-            at[k][i] = i0 + i < p.m && k < depth ? p.a[(i0 + i) * p.lda + k0 + k] : 0;
-            bt[kb][j] = j0 + j < p.n && kb < depth ? p.b[(k0 + kb) * p.ldb + j0 + j] : 0;
-        }
-        __syncthreads();
-        for (int k = 0; k < depth; k++) {
-            float av[MY], bv[MY];
-            CU_UNROLL
-            for (int i = 0; i < MY; i++) {
-                av[i] = at[k][ti + i];
-                bv[i] = bt[k][tj + i];
-            }
-            CU_UNROLL
-            for (int i = 0; i < MY; i++) {
-                CU_UNROLL
-                for (int j = 0; j < MY; j++) sum[i][j] += av[i] * bv[j];
-            }
-        }
-    }
-    for (int i = 0; i < MY; i++)
-        for (int j = 0; j < MY; j++)
-            if (i0 + ti + i < p.m && j0 + tj + j < p.n)
-                p.c[(i0 + ti + i) * p.ldc + j0 + tj + j] = sum[i][j];
-}
-
 /* Applies the changes of the window to g in the other columns of its block of R, a thread per
  * column of a row. */
 CU_KERNEL __launch_bounds__(COLUMNS) spread(CU_PARAM(struct fb_job) j) {
@@ -340,42 +286,35 @@ static int64_t block_end(const struct fb_job *j, int64_t c) {
     return min_i64(j->cols.n, (c / j->cols.block + 1) * j->cols.block);
 }
 
-static int multiply(struct cu_stream *s, const struct product *p, struct err *e) {
-    if (p->n <= 0) return 0;
-    CU_LAUNCH(e, products, dim3(blocks_for(p->n, TILE), blocks_for(p->m, TILE)), PRODUCT_THREADS, 0,
-              s, *p);
-    return 0;
-}
-
 /* Adds the errors of columns [from, stop) to acc of columns [to, end). */
 static int pass_later(struct cu_stream *s, const struct fb_job *j, int64_t from, int64_t stop,
                       int64_t to, int64_t end, struct err *e) {
-    struct product p = {};
+    struct cu_multiply p = {};
     p.c = j->acc + to;
     p.a = j->u + from;
     p.b = j->cols.m + from * j->cols.block + to % j->cols.block;
     p.ldc = p.lda = j->cols.n;
     p.ldb = j->cols.block;
     p.m = j->rows;
-    p.k = (int)(stop - from);
-    p.n = (int)(end - to);
-    return multiply(s, &p, e);
+    p.k = stop - from;
+    p.n = end - to;
+    return cu_multiply(s, &p, e);
 }
 
 /* Computes out = R v for all rows. */
 static int times_r(struct cu_stream *s, const struct fb_job *j, float *out, const float *v,
                    struct err *e) {
     for (int64_t b0 = 0; b0 < j->cols.n; b0 += j->cols.block) {
-        struct product p = {};
+        struct cu_multiply p = {};
         p.c = out + b0;
         p.a = v + b0;
         p.b = j->cols.r + b0 * j->cols.block;
         p.ldc = p.lda = j->cols.n;
         p.ldb = j->cols.block;
         p.m = j->rows;
-        p.k = p.n = (int)(block_end(j, b0) - b0);
+        p.k = p.n = block_end(j, b0) - b0;
         p.fresh = true;
-        TRY(multiply(s, &p, e));
+        TRY(cu_multiply(s, &p, e));
     }
     return 0;
 }
@@ -383,7 +322,7 @@ static int times_r(struct cu_stream *s, const struct fb_job *j, float *out, cons
 /* Computes out = R v over the columns of the current block; rows of out and v have n values. */
 static int times_block(struct cu_stream *s, const struct fb_job *j, float *out, const float *v,
                        struct err *e) {
-    struct product p = {};
+    struct cu_multiply p = {};
     p.c = out;
     p.a = v;
     p.b = j->cols.r + j->c0 * j->cols.block + j->c0 % j->cols.block;
@@ -392,7 +331,7 @@ static int times_block(struct cu_stream *s, const struct fb_job *j, float *out, 
     p.m = j->rows;
     p.k = p.n = j->n;
     p.fresh = true;
-    return multiply(s, &p, e);
+    return cu_multiply(s, &p, e);
 }
 
 /* Sets the window that begins at w0. */
