@@ -192,8 +192,11 @@ static int fail_missing(const struct mapping *m, const struct item *it, const ch
                        dir, name, it->inst.name, SHOW(m->p->names.cut), m->p->names.put);
     return err_set(e, ERR_DATA,
                    "%s: tensor %s (for %s) is missing: download the folder again, or its "
-                   "config.json belongs to another model",
-                   dir, name, it->inst.name);
+                   "config.json belongs to another model%s",
+                   dir, name, it->inst.name,
+                   it->inst.block >= m->p->hp.d[HD_LAYERS]
+                       ? "; to leave out the MTP block, use --no-mtp"
+                       : "");
 }
 
 /* Binds one source per expert, stacked in numerical order, or two ("%e.gate&up") with half of the
