@@ -193,7 +193,8 @@ static void emit_machines(const struct dry *d, struct emit *m) {
     struct estimate_opts o;
     struct rates r = mk->rates;
     rates_opts(mk, &o);
-    emit_table(m, "machines", "other machines (16 threads like this one's; computed, not measured)");
+    emit_table(m, "machines",
+               "other machines (16 threads like this one's; computed, not measured)");
     emit_col(m, "card", "card");
     emit_col(m, "seconds", NULL);
     emit_col(m, "everything", "everything");
