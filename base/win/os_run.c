@@ -31,7 +31,7 @@ static bool is_path(const char *s) {
     free(dir);
     return yes;
 }
-/* Turns `\` into `/` in an argument that is a path, or in the value of "--option=path". */
+/* Turns `\` into `/` in an argument that is a path, or in the value of `--NAME=path`. */
 static void use_slashes(char *s) {
     char *equals = s[0] == '-' ? strchr(s, '=') : NULL;
     if (equals) s = equals + 1;

@@ -23,7 +23,7 @@ cat "$t/has"/* | sort -u > "$t/all"
 # names from older versions, which still work (cli/peers.def), and options of other programs that our texts mention
 printf '%s\n' --recipes --help --version > "$t/old"
 sed -n 's/^PEER_OPTION("\([^"]*\)".*/--\1/p' cli/peers.def | sort -u > "$t/peers"
-printf '%s\n' --jinja --cpu-moe --n-cpu-moe --include --local-dir --dequantize --prefix --repo-type >> "$t/peers"
+printf '%s\n' --jinja --cpu-moe --n-cpu-moe --include --local-dir --dequantize --prefix --repo-type --spec-type >> "$t/peers"
 
 # ---- strings of the program: adjacent literals are one ----
 for f in $(git ls-files '*.c' '*.def' | grep -vE '^(tests|bench|docs|packaging|kernels)/|^serve/page'); do
@@ -41,7 +41,7 @@ done < "$t/named"
     for f in README.md CONTRIBUTING.md $(git ls-files 'docs/*.md' 'docs/guides/*' 'docs/formats/*' 'docs/design/*'); do sed "s|^|$f: |" "$f"; done
     for f in "$gen"/man/*.1; do sed "s/\\\\-/-/g; s/\\\\f[BIRP]//g; s/\\\\//g; s|^|$f: |" "$f"; done
 } | grep -E 'hone [a-z]' > "$t/texts"
-grep -oE "^[^:]*:|\bhone (make|convert|imatrix|sensitivity|quantize|replay|recipes|run|serve|tokenize|plan|inspect|diff|publish|split|merge|verify|synth|doctor|bench-kernels|completion|eval [a-z]+|template [a-z]+)\b[^\`\"';|#&(),:]*" "$t/texts" |
+grep -oE "^[^:]*:|\bhone (make|versus|convert|imatrix|sensitivity|quantize|replay|recipes|run|serve|tokenize|plan|inspect|diff|publish|split|merge|verify|synth|doctor|bench-kernels|completion|eval [a-z]+|template [a-z]+)\b[^\`\"';|#&(),:]*" "$t/texts" |
     awk '/:$/ {f = $0; next} {print f "|" $0}' | sort -u > "$t/calls"
 n=0
 while IFS='|' read -r f call; do
@@ -49,7 +49,7 @@ while IFS='|' read -r f call; do
     set -- $call
     cmd=${2%.} # the end of a sentence
     case $cmd in eval | template)
-        case ${3:-} in tools | checks | choice | ppl | kld | mtp | needle | traffic | replay | suite | compare | speed | kv | logits | show | render | diff | parse | lint | check | fix | eval) cmd=$cmd-$3 ;; *) continue ;; esac ;;
+        case ${3:-} in tools | checks | choice | ppl | kld | mtp | vision | needle | traffic | replay | suite | compare | speed | kv | logits | show | render | diff | parse | lint | check | fix | eval) cmd=$cmd-$3 ;; *) continue ;; esac ;;
     esac
     [ -e "$t/has/$cmd" ] || { say "$f there is no hone $cmd"; continue; }
     for o in $(echo " $call" | grep -oE -- ' --[a-z][a-z0-9-]*' || true); do
