@@ -118,10 +118,11 @@ static void check_values(const struct gguf *g, const struct hfdir *dir, const ch
         CHECK_FAIL("%s: %s", gguf, t ? "another size or type" : "missing");
         return;
     }
+    const float *stored = (const void *)t->data; /* GGUF data are aligned */
     float *v = xcalloc((size_t)s->n_elems, sizeof *v);
     CHECK_OK(st_to_f32(s, 0, s->n_elems, v, &e));
     for (int64_t i = 0; i < s->n_elems; i++)
-        if (fabsf(((const float *)t->data)[i] - v[i] - added) > 1e-6f) {
+        if (fabsf(stored[i] - v[i] - added) > 1e-6f) {
             CHECK_FAIL("%s: value %lld differs", gguf, (long long)i);
             break;
         }
