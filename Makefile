@@ -88,7 +88,7 @@ endif
 WINDOWS := $(findstring windows,$(TRIPLE))
 ifneq ($(WINDOWS),)
 DIRS += base/win
-NOT_HERE := $(wildcard base/os*.c)
+NOT_HERE := $(filter-out base/os_bare.c,$(wildcard base/os*.c))
 ALL_CFLAGS += -Ibase/win/include -include base/win/include/posix.h -DPATH_MAX=4096 -Wno-pedantic
 EXE := .exe
 endif

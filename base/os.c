@@ -65,35 +65,6 @@ bool os_lease(int fd) { /* SIGURG, which is ignored by default, instead of SIGIO
 void os_end_lease(int fd) {
     (void)fcntl(fd, F_SETLEASE, F_UNLCK);
 }
-#else
-/* Sets errno to ENOSYS and returns -1. */
-static int fail_unsupported(void) {
-    errno = ENOSYS;
-    return -1;
-}
-int os_insert_range(int fd, uint64_t at, uint64_t n) {
-    (void)fd, (void)at, (void)n;
-    return fail_unsupported();
-}
-int os_remove_range(int fd, uint64_t at, uint64_t n) {
-    (void)fd, (void)at, (void)n;
-    return fail_unsupported();
-}
-int64_t os_next_hole(int fd, uint64_t at) {
-    (void)fd, (void)at;
-    return fail_unsupported();
-}
-int64_t os_next_data(int fd, uint64_t at) {
-    (void)fd, (void)at;
-    return fail_unsupported();
-}
-bool os_lease(int fd) {
-    (void)fd;
-    return false;
-}
-void os_end_lease(int fd) {
-    (void)fd;
-}
 #endif
 
 bool os_random(void *p, size_t n) {
@@ -192,12 +163,7 @@ void os_give_up_rights(bool hide) {
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (hide) (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
-#else
-int os_cpus(uint64_t cpus[OS_CPUS / 64]) {
-    (void)cpus;
-    return 0;
-}
-#if defined(__APPLE__)
+#elif defined(__APPLE__)
 /* Returns the system's number of this name; 0: unknown. */
 static int sysctl_int(const char *name) {
     int n = 0;
@@ -226,17 +192,6 @@ int os_big_cores(void) {
 }
 uint64_t os_free_memory(void) {
     return 0;
-}
-#endif
-void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]) {
-    (void)thread, (void)cpus;
-}
-int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n) {
-    (void)p, (void)n_bytes, (void)mask, (void)n;
-    return ENOSYS;
-}
-void os_give_up_rights(bool hide) {
-    (void)hide;
 }
 #endif
 

@@ -463,37 +463,10 @@ int os_free_space(const char *path, uint64_t *n_bytes) {
     if (rc == 0) *n_bytes = n.QuadPart;
     return rc;
 }
-/* Sets errno to ENOSYS and returns -1. */
-static int fail_unsupported(void) {
-    errno = ENOSYS;
-    return -1;
-}
 int os_block_size(int fd, uint64_t *n_bytes) { /* only needed for inserted ranges */
     (void)fd, (void)n_bytes;
-    return fail_unsupported();
-}
-int os_insert_range(int fd, uint64_t at, uint64_t n) {
-    (void)fd, (void)at, (void)n;
-    return fail_unsupported();
-}
-int os_remove_range(int fd, uint64_t at, uint64_t n) {
-    (void)fd, (void)at, (void)n;
-    return fail_unsupported();
-}
-int64_t os_next_hole(int fd, uint64_t at) {
-    (void)fd, (void)at;
-    return fail_unsupported();
-}
-int64_t os_next_data(int fd, uint64_t at) {
-    (void)fd, (void)at;
-    return fail_unsupported();
-}
-bool os_lease(int fd) {
-    (void)fd;
-    return false;
-}
-void os_end_lease(int fd) {
-    (void)fd;
+    errno = ENOSYS;
+    return -1;
 }
 bool os_is_local(int fd) {
     FILE_REMOTE_PROTOCOL_INFO i;

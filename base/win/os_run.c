@@ -124,9 +124,6 @@ int os_run_program(char *const argv[]) {
     const intptr_t rc = _spawnvp(_P_WAIT, argv[0], v);
     return rc < 0 ? -1 : (int)(rc & 255);
 }
-void os_give_up_rights(bool hide) {
-    (void)hide;
-}
 bool os_random(void *p, size_t n) {
     if (BCryptGenRandom(NULL, p, (ULONG)n, BCRYPT_USE_SYSTEM_PREFERRED_RNG) == 0) return true;
     errno = ENOSYS;
@@ -163,14 +160,10 @@ void os_locale_back(struct os_locale *l) {
 
 /* ---- processors ---- */
 
-int os_cpus(uint64_t cpus[OS_CPUS / 64]) {
-    (void)cpus;
-    return 0;
-}
 int os_n_cpus(void) {
     return (int)GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
 }
-/* Counts cores, or with `big` only those of the most efficient class. */
+/* Counts cores; with `big`, only those of the highest EfficiencyClass, the fastest. */
 static int count_cores(bool big) {
     DWORD n = 0;
     int cores = 0, best = 0, of_best = 0;
@@ -193,13 +186,6 @@ int os_n_cores(void) {
 }
 int os_big_cores(void) {
     return count_cores(true);
-}
-void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]) {
-    (void)thread, (void)cpus;
-}
-int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n) {
-    (void)p, (void)n_bytes, (void)mask, (void)n;
-    return ENOSYS;
 }
 bool os_use_tiles(void) { /* Windows 11 22H2 grants them on request */
     BOOL(WINAPI * enable)(DWORD64) = NULL;

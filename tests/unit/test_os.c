@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_os.c - portable replacements of Linux-specific calls: base/os.c and
- * serve/poller.c as other systems compile them, along with the Linux versions; and the calls of
- * base/os.h, compared with the system's own. */
+/* tests/unit/test_os.c - portable replacements of Linux-specific calls: base/os.c,
+ * base/os_bare.c and serve/poller.c as other systems compile them, along with the Linux versions;
+ * and the calls of base/os.h, compared with the system's own. */
 #include "base/os.h"
 
 #include <errno.h>
@@ -70,6 +70,7 @@ void poller_end(struct poller *w, int fd);
 int poller_get(struct poller *w, struct wait_event *ev, int room, int ms);
 #undef __linux__
 #include "base/os.c"
+#include "base/os_bare.c"
 #include "serve/poller.c"
 #undef os_rename_new
 #undef os_reserve
