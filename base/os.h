@@ -4,9 +4,9 @@
  * No other header leads to the system: outside base/, tests/lint/os.sh refuses the system's headers
  * and calls, except in files that exist for one system only. Sockets are in base/os_net.h.
  * Functions return what the POSIX call of that name returns, and set errno. os_file.c, os_run.c,
- * os_net.c and os.c implement this for Linux, macOS and the BSDs. Library functions of
- * POSIX.1-2008 that need no system, and a few that glibc, musl, macOS and the BSDs share, are
- * called directly; tests/cli/portable.sh has the list. */
+ * os_net.c, os.c and os_bare.c implement this for Linux, macOS and the BSDs, base/win/ for Windows.
+ * Library functions of POSIX.1-2008 that need no system, and a few that glibc, musl, macOS and the
+ * BSDs share, are called directly; tests/cli/portable.sh has the list. */
 #ifndef HONE_BASE_OS_H
 #define HONE_BASE_OS_H
 
@@ -40,8 +40,8 @@ static inline bool os_same_file(const struct os_stat *a, const struct os_stat *b
 /* Returns whether the path exists, as far as it can be examined; errno gives the reason. */
 bool os_exists(const char *path);
 
-/* How os_open opens a file. OS_NEW: fails with EEXIST if the file exists. OS_NO_LINK: fails if the
- * last component is a link. OS_NO_WAIT: opening and reading never block. OS_DIR: opens a folder. */
+/* Flags of os_open. OS_NEW: fails with EEXIST if the file exists. OS_NO_LINK: fails if the last
+ * component is a link. OS_NO_WAIT: opening and reading never block. OS_DIR: opens a folder. */
 enum {
     OS_READ = 1,
     OS_WRITE = 2,
@@ -95,9 +95,9 @@ struct os_dir *os_dir_open(const char *path);
 const char *os_dir_next(struct os_dir *d);
 void os_dir_close(struct os_dir *d);
 
-/* Sets *n_bytes to the free bytes of the path's file system. */
+/* Gets the free space of the file system that contains the path. */
 int os_free_space(const char *path, uint64_t *n_bytes);
-/* Sets *n_bytes to the block size of the file's file system. */
+/* Gets the block size of the file system that fd is on. */
 int os_block_size(int fd, uint64_t *n_bytes);
 
 /* Returns the user that owns new files. 0 is the administrator. */
@@ -117,12 +117,10 @@ int os_reserve(int fd, uint64_t size);
  * Offset and n are multiples of the file system's block size. Return values are those of fallocate;
  * ENOSYS, EOPNOTSUPP: not supported. */
 int os_insert_range(int fd, uint64_t at, uint64_t n);
-/* Removes n bytes at `at` from the file, shifting the rest; -1 with errno set if unsupported. */
 int os_remove_range(int fd, uint64_t at, uint64_t n);
 /* Return the offset of the first hole, or of the first data, at or after `at`; -1: none or unknown,
  * see errno. The end of the file counts as a hole. */
 int64_t os_next_hole(int fd, uint64_t at);
-/* Returns the offset of the next data at or after `at`, past holes; -1 with errno on failure. */
 int64_t os_next_data(int fd, uint64_t at);
 /* Takes a lease on a file. Returns false if another process has it open, or the system has no
  * leases. Until os_end_lease, processes that try to open the file wait. */
@@ -174,7 +172,7 @@ void os_stay(pthread_t thread, const uint64_t cpus[OS_CPUS / 64]);
 int os_interleave(void *p, uint64_t n_bytes, const unsigned long *mask, unsigned long n);
 /* Requests AMX tiles for all threads. False: refused or another system. */
 bool os_use_tiles(void);
-/* Returns whether an ARM processor has the dot product or the int8 matrix instructions. */
+/* Return whether the CPU supports ARM's dotprod and i8mm instructions. */
 bool os_arm_dotprod(void);
 bool os_arm_i8mm(void);
 

@@ -14,7 +14,7 @@ WINDOWS_LIBS := -lws2_32 -lbcrypt -ladvapi32 -lshell32 -lpsapi
 CCACHE := $(if $(findstring ccache,$(CC)),ccache ,)
 macos-%:
 	+$(Q)$(call cross,macos-$*,$(CROSS_LIBS) ../../../../../packaging/cross/libedit.tbd) all
-macos: macos-arm64 macos-x86_64 ## build/cross/macos-arm64/hone and macos-x86_64/hone: compiled, not run
+macos: macos-arm64 macos-x86_64 ## build/cross/macos-arm64/hone and macos-x86_64/hone (unfinished)
 windows: ## build/cross/windows-x86_64/hone.exe (unfinished)
 	+$(Q)$(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),-DPCRE2_STATIC,$(WINDOWS_LIBS)) all
 check-macos: macos ## processor, minimum version, libraries and signature of the macOS programs
