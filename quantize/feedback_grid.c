@@ -14,7 +14,7 @@
 #include "quantize/enc/super.h"
 #include "quantize/feedback_kind.h"
 
-enum { OCTET = 8, SUB_MAX = 32, REFIT = 16 }; /* REFIT: rows fitted together */
+enum { OCTET = 8, SUB_MAX = 32 };
 
 struct grid_open {
     struct grid_block b;
@@ -23,22 +23,16 @@ struct grid_open {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Returns the scale of sub-block k. */
-static float scale_of(const struct grid_spec *s, const struct grid_block *b, int k) {
-    return b->d * s->unit * (float)(2 * b->sc[k] + 1);
-}
-/* Returns the unsigned grid level of value i. */
-static float level_of(const struct grid_how *h, const struct grid_block *b, int i) {
-    return h->lev[i % h->s->per * GRID_MAX + b->index[i / h->s->per]];
-}
 /* Returns whether value i has a minus sign. */
-static bool negative(const struct grid_block *b, int i) {
-    return b->sign[i / 8] >> (i % 8) & 1;
+static bool negative(const uint8_t *sign, int i) {
+    return sign[i / OCTET] >> (i % OCTET) & 1;
 }
-/* Returns the decoded value i. */
-static float value_of(const struct grid_how *h, const struct grid_block *b, int i) {
-    const float v = scale_of(h->s, b, i / h->s->sub) * level_of(h, b, i);
-    return negative(b, i) ? -v : v;
+/* Returns the decoded value i of a block or sub-block with these entries and signs. */
+static float value_of(const struct grid_how *h, const uint16_t *index, const uint8_t *sign, int i,
+                      float scale) {
+    const int per = h->s->per;
+    const float v = scale * h->lev[i % per * GRID_MAX + index[i / per]];
+    return negative(sign, i) ? -v : v;
 }
 
 /* ---- one entry ------------------------------------------------------------------------------- */
@@ -117,19 +111,19 @@ static void pass_entry(const struct feedback *fb, struct fb_row *r, struct grid_
                        int first) {
     const struct factor *f = fb->f;
     const struct grid_spec *s = fb->grid.s;
-    const float scale = scale_of(s, &o->b, first / s->sub);
+    const float scale = o->b.d * s->unit * (float)(2 * o->b.sc[first / s->sub] + 1);
     const int64_t c = c0 + first, b0 = c / f->block * f->block,
                   stop = min_i64(min_i64(c0 + QK, b0 + f->block), f->n);
     struct form form;
     float b[OCTET];
     for (int i = 0; i < s->per; i++)
-        b[i] = fb->s[c + i] * (negative(&o->b, first + i) ? -scale : scale);
+        b[i] = fb->s[c + i] * (negative(o->b.sign, first + i) ? -scale : scale);
     form_of_pass(fb, r, c, s->per, b, &form);
     uint16_t *entry = &o->b.index[first / s->per];
     *entry = entry_around(fb, &form, *entry);
     for (int i = 0; i < s->per; i++) {
         const int64_t at = c + i;
-        o->v[first + i] = value_of(&fb->grid, &o->b, first + i);
+        o->v[first + i] = value_of(&fb->grid, o->b.index, o->b.sign, first + i, scale);
         r->u[at] = fb->s[at] * (r->x[at] - o->v[first + i]);
         axpy(r->acc + at + 1, f->m + at * f->block + (at + 1 - b0), r->u[at], stop - at - 1);
     }
@@ -187,13 +181,6 @@ static void set_value(const struct feedback *fb, const struct fb_row *r, struct 
     t->du[i] = du;
 }
 
-/* Returns the value of weight i of a trial at scale c. */
-static float trial_value(const struct grid_how *h, const struct trial *t, int i, float c) {
-    const int per = h->s->per;
-    const float v = c * h->lev[i % per * GRID_MAX + t->index[i / per]];
-    return t->sign[i / OCTET] >> (i % OCTET) & 1 ? -v : v;
-}
-
 /* Chooses the entry at weight `first` of the sub-block at column c again, given the trial's other
  * changes. */
 static void try_entry(const struct feedback *fb, const struct fb_row *r, struct trial *t, int64_t c,
@@ -203,7 +190,7 @@ static void try_entry(const struct feedback *fb, const struct fb_row *r, struct 
     struct form form;
     for (int i = 0; i < per; i++) {
         const int at = first + i;
-        b[i] = fb->s[c + at] * (t->sign[at / OCTET] >> (at % OCTET) & 1 ? -scale : scale);
+        b[i] = fb->s[c + at] * (negative(t->sign, at) ? -scale : scale);
         u[i] = r->u[c + at] + t->du[at];
         g[i] = r->g[c + at] + t->rdu[at];
     }
@@ -212,7 +199,7 @@ static void try_entry(const struct feedback *fb, const struct fb_row *r, struct 
     if (best == t->index[first / per]) return;
     t->index[first / per] = best;
     for (int i = first; i < first + per; i++)
-        set_value(fb, r, t, c, i, trial_value(&fb->grid, t, i, scale));
+        set_value(fb, r, t, c, i, value_of(&fb->grid, t->index, t->sign, i, scale));
 }
 
 /* Flips the sign of an octet whose flip lowers the error most; with parity, a pair of signs. */
@@ -295,7 +282,7 @@ static void open_trial(const struct feedback *fb, const struct fb_row *r, struct
     const int sub = fb->grid.s->sub;
     const float less = (float)(2 * (now->sc - t->sc)) / (float)(2 * now->sc + 1);
     for (int i = 0; i < sub; i++) {
-        t->v[i] = trial_value(&fb->grid, t, i, scale);
+        t->v[i] = value_of(&fb->grid, t->index, t->sign, i, scale);
         t->du[i] = fb->s[c + i] * (r->x[c + i] - t->v[i]) - r->u[c + i];
         t->rdu[i] = less * rv[i];
     }
@@ -330,31 +317,15 @@ static void descend_subs(const struct feedback *fb, struct fb_row *r, struct gri
     }
 }
 
-/* Computes out = R v over the block at column c0, for up to REFIT rows. */
-static void times_block(const struct factor *f, float (*out)[QK], float (*v)[QK], int rows,
-                        int64_t c0) {
-    const struct enc_product o = {.c = out[0],
-                                  .a = v[0],
-                                  .b = fb_corr(f, c0, 0),
-                                  .ldc = QK,
-                                  .lda = QK,
-                                  .ldb = f->block,
-                                  .m = rows,
-                                  .k = QK,
-                                  .n = QK};
-    memset(out, 0, (size_t)rows * sizeof *out);
-    enc_lanes()->product(&o);
-}
-
-/* Fits d of the blocks of up to REFIT rows to the current entries and integers by least squares,
+/* Fits d of the blocks of up to FB_REFIT rows to the current entries and integers by least squares,
  * and keeps the result where it lowers the error. */
 static void refit(const struct feedback *fb, struct fb_row *row, int rows, struct grid_open *o,
                   int64_t c0) {
     const struct enc_lanes *lanes = enc_lanes();
-    float a[REFIT][QK], ra[REFIT][QK];
+    float a[FB_REFIT][QK], ra[FB_REFIT][QK];
     for (int k = 0; k < rows; k++)
         for (int i = 0; i < QK; i++) a[k][i] = fb->s[c0 + i] * o[k].v[i];
-    times_block(fb->f, ra, a, rows, c0);
+    fb_times_rows(fb->f, ra, a, rows, c0, QK);
     for (int k = 0; k < rows; k++) {
         struct fb_row *r = &row[k];
         float *du = a[k], *rdu = ra[k];
@@ -383,8 +354,8 @@ static void descend(const struct feedback *fb, struct fb_row *row, int rows, voi
         for (int k = 0; k < rows; k++)
             if (o[k].b.d != 0)
                 descend_subs(fb, &row[k], &o[k], c0, fb->steps & FEEDBACK_INTS ? 4 : 1);
-    for (int k = 0; k < rows && fb->steps & FEEDBACK_SCALES; k += REFIT)
-        refit(fb, row + k, (int)min_i64(rows - k, REFIT), o + k, c0);
+    for (int k = 0; k < rows && fb->steps & FEEDBACK_SCALES; k += FB_REFIT)
+        refit(fb, row + k, (int)min_i64(rows - k, FB_REFIT), o + k, c0);
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */

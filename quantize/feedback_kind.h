@@ -49,6 +49,23 @@ static inline void fb_times_r(const struct factor *f, float *restrict out, const
         if (v[i] != 0) axpy(out, fb_corr(f, c0, i), v[i], n);
 }
 
+enum { FB_REFIT = 16 }; /* rows whose scales are fitted together */
+/* Computes out = R v over columns [c0, c0 + n) for up to FB_REFIT rows. */
+static inline void fb_times_rows(const struct factor *f, float (*out)[QK], float (*v)[QK], int rows,
+                                 int64_t c0, int n) {
+    const struct enc_product o = {.c = out[0],
+                                  .a = v[0],
+                                  .b = fb_corr(f, c0, 0),
+                                  .ldc = QK,
+                                  .lda = QK,
+                                  .ldb = f->block,
+                                  .m = rows,
+                                  .k = n,
+                                  .n = n};
+    memset(out, 0, (size_t)rows * sizeof *out);
+    enc_lanes()->product(&o);
+}
+
 /* Returns the change of u R u^T when du[n] is added to u, starting at column c0; rdu is R du. */
 static inline double fb_change(const struct fb_row *r, const float *du, const float *rdu,
                                int64_t c0, int n) {

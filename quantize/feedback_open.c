@@ -3,7 +3,7 @@
 #include "quantize/enc/super.h"
 #include "quantize/feedback_kind.h"
 
-enum { TILE = 8, REFIT = 16 }; /* rows searched together; rows fitted together */
+enum { TILE = 8 }; /* rows searched together */
 
 /* Returns the moments of the rows' columns in the form of the lanes. */
 static struct fb_cols cols_of(const struct feedback *fb) {
@@ -32,33 +32,17 @@ static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *
     }
 }
 
-/* Computes out = R v over a block for up to REFIT rows. */
-static void times_block(const struct factor *f, float (*out)[QK], float (*v)[QK], int rows,
-                        int64_t c0, int n) {
-    const struct enc_product o = {.c = out[0],
-                                  .a = v[0],
-                                  .b = fb_corr(f, c0, 0),
-                                  .ldc = QK,
-                                  .lda = QK,
-                                  .ldb = f->block,
-                                  .m = rows,
-                                  .k = n,
-                                  .n = n};
-    memset(out, 0, (size_t)rows * sizeof *out);
-    enc_lanes()->product(&o);
-}
-
-/* Fits (d, m) of the blocks of up to REFIT rows to the current codes and integers by least squares,
- * and keeps the result where it lowers the error. */
+/* Fits (d, m) of the blocks of up to FB_REFIT rows to the current codes and integers by least
+ * squares, and keeps the result where it lowers the error. */
 static void refit(const struct feedback *fb, const struct fb_cols *f, struct fb_row *row, int rows,
                   struct enc_raw *o, int64_t c0) {
     const int n = o->n;
-    float a[REFIT][QK], ra[REFIT][QK], b[REFIT][QK], rb[REFIT][QK], to[REFIT][2];
-    int at[REFIT], n_new = 0;
+    float a[FB_REFIT][QK], ra[FB_REFIT][QK], b[FB_REFIT][QK], rb[FB_REFIT][QK], to[FB_REFIT][2];
+    int at[FB_REFIT], n_new = 0;
     for (int k = 0; k < rows; k++) enc_lanes()->fb_units(f, &o[k], a[k], b[k], c0);
-    times_block(fb->f, ra, a, rows, c0, n);
+    fb_times_rows(fb->f, ra, a, rows, c0, n);
     if (o->m_sign != 0)
-        times_block(fb->f, rb, b, rows, c0, n);
+        fb_times_rows(fb->f, rb, b, rows, c0, n);
     else
         memset(rb, 0, sizeof rb);
     for (int k = 0; k < rows; k++) {
@@ -67,7 +51,7 @@ static void refit(const struct feedback *fb, const struct fb_cols *f, struct fb_
         if (n_new < k) memcpy(a[n_new], a[k], (size_t)n * sizeof **a);
         at[n_new++] = k;
     }
-    if (n_new) times_block(fb->f, ra, a, n_new, c0, n);
+    if (n_new) fb_times_rows(fb->f, ra, a, n_new, c0, n);
     for (int k = 0; k < n_new; k++)
         enc_lanes()->fb_take_fit(f, &row[at[k]], &o[at[k]], a[k], ra[k], c0, to[k]);
 }
@@ -88,8 +72,8 @@ static void descend(const struct feedback *fb, struct fb_row *row, int rows, voi
     const struct fb_cols f = cols_of(fb);
     struct enc_raw *o = blocks;
     if (fb->steps & FEEDBACK_INTS) descend_ints(&f, row, rows, o, c0);
-    for (int k = 0; k < rows && fb->steps & FEEDBACK_SCALES; k += REFIT)
-        refit(fb, &f, row + k, (int)min_i64(rows - k, REFIT), o + k, c0);
+    for (int k = 0; k < rows && fb->steps & FEEDBACK_SCALES; k += FB_REFIT)
+        refit(fb, &f, row + k, (int)min_i64(rows - k, FB_REFIT), o + k, c0);
     for (int k = 0; k < rows && fb->steps & FEEDBACK_CODES; k++)
         enc_lanes()->fb_codes(&f, &row[k], &o[k], c0);
 }
