@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* quantize/fb_dev.h - error feedback of a tensor's rows on a CUDA device: memory and copies.
  *
- * Device memory: a factor (8 bytes per element of R), and for each row of a chunk about 28 bytes
- * per weight (51 for types with blocks of 32). Chunks have at most 16 million weights. One thread
- * at a time, except for the rows in main memory, which threads fill side by side. */
+ * Device memory: a factor (8 bytes per element of R), and for each row of a chunk its targets, its
+ * blocks and work memory (enc_cuda_feedback_work). Chunks have at most 16 million weights. One
+ * thread at a time, except for the rows in main memory, which threads fill concurrently. */
 #ifndef HONE_QUANTIZE_FB_DEV_H
 #define HONE_QUANTIZE_FB_DEV_H
 

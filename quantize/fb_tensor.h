@@ -51,8 +51,8 @@ void fb_tensor_stage(struct fb_tensor *t, int64_t row);
 void fb_tensor_rows(struct fb_tensor *t, int worker, int64_t first, const float *x, int rows,
                     uint8_t *dst, uint64_t dst_row);
 
-/* ---- on a device: targets, encode, keep; `first` is the index of row x in its matrix ----------
- */
+/* ---- on a device ----------------------------------------------------------------------------- */
+/* Order: targets, aim, encode, keep. `first` is the index of row x in its matrix. */
 
 /* Returns how many rows the device encodes at once. */
 int64_t fb_tensor_most(const struct fb_tensor *t);
