@@ -68,10 +68,10 @@ static void put_word(struct buf *out, const char *s) {
     if (!plain) buf_chr(out, '\'');
 }
 
-/* Appends a list option; the part of each value up to `mark` is kept, the folders after it not. */
+/* Appends a list option; a value keeps its part up to `mark` (0: none), but no folders. */
 static void put_each(struct buf *out, const char *option, const struct str_list *l, char mark) {
     for (int i = 0; i < l->n; i++) {
-        const char *at = strchr(l->v[i], mark), *file = at ? at + 1 : l->v[i];
+        const char *at = mark ? strchr(l->v[i], mark) : NULL, *file = at ? at + 1 : l->v[i];
         struct buf word = {0};
         buf_fmt(&word, "%.*s%s", (int)(file - l->v[i]), l->v[i], io_base(file));
         buf_fmt(out, " --%s", option);

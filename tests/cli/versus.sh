@@ -66,8 +66,9 @@ run 0 versus "$t/base.gguf" "$t"/a/M-*.gguf $texts --ctx 64 --chunks 4 --by-dept
 # flips of choices are those of eval choice, and a file against a copy of the base has none
 cp "$t/base.gguf" "$t/b/copy.gguf"
 run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/copy.gguf" $texts --ctx 64 --chunks 2 --greedy 2 --cases 0 \
-    --choice winogrande:tests/golden/suites/winogrande.csv --json
+    --choice winogrande:tests/golden/suites/winogrande.csv --tools none --json
 cp "$t/o" "$t/c.json"
+grep -q ' --choice winogrande:winogrande.csv --tools none --cases 0"' "$t/c.json" || say "$(grep '"command"' "$t/c.json")"
 run 0 eval choice "$t/a/M-all.gguf" tests/golden/suites/winogrande.csv --format winogrande --base "$t/base.gguf" --json
 for k in per_100 lo hi; do
     [ "$(cell "$t/c.json" flips M-all choices_$k)" = "$(num "$t/o" flips_$k)" ] || say "choices_$k differs from eval choice's"
