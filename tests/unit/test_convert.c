@@ -406,12 +406,9 @@ static void test_refuses_damaged_folders(void) {
     refused("tokenizer.json", "\\\\s+(", "(\\\\s+(", "--pre");
 }
 
-/* Checks that Qwen3.5 norms around 1 are refused. Raw norms are around 0; if 1 was already added,
- * the folder is an export in a different form.
- */
-static void test_refuses_shifted_norms(void) {
+/* Changes the BF16 weights of the folder's tensors whose names contain `part`. */
+static void edit_weights(const char *part, void (*change)(char *v, uint64_t n_bytes)) {
     struct err e;
-    make_folder("qwen35");
     char path[512];
     snprintf(path, sizeof path, "%s/hf/model.safetensors", scratch);
     size_t n = 0;
@@ -420,20 +417,34 @@ static void test_refuses_shifted_norms(void) {
     CHECK_OK(st_open(&s, path, &e));
     for (int64_t i = 0; p && s && i < st_n_tensors(s); i++) {
         const struct st_tensor *t = st_tensor_at(s, i);
-        if (!strstr(t->name, "input_layernorm")) continue;
-        for (int64_t k = 0; k < t->n_elems; k++) {
-            uint16_t h;
-            memcpy(&h, p + t->off + 2 * (uint64_t)k, 2);
-            h = fp_f32_to_bf16(fp_bf16_to_f32(h) + 1.0f);
-            memcpy(p + t->off + 2 * (uint64_t)k, &h, 2);
-        }
+        if (strstr(t->name, part)) change(p + t->off, t->n_bytes);
     }
     st_close(s);
     write_all(path, p, n);
     free(p);
+}
+
+static void add_one(char *v, uint64_t n_bytes) {
+    for (uint64_t k = 0; k < n_bytes; k += 2) {
+        uint16_t h;
+        memcpy(&h, v + k, 2);
+        h = fp_f32_to_bf16(fp_bf16_to_f32(h) + 1.0f);
+        memcpy(v + k, &h, 2);
+    }
+}
+/* Checks that Qwen3.5 norms around 1 are refused. Raw norms are around 0; if 1 was already added,
+ * the folder is an export in a different form.
+ */
+static void test_refuses_shifted_norms(void) {
+    make_folder("qwen35");
+    edit_weights("input_layernorm", add_one);
     expect(ERR_DATA, "already added");
 }
 
+static void make_small(char *v, uint64_t n_bytes) {
+    const uint16_t small = 0x322c; /* 1.0e-8 */
+    for (uint64_t k = 0; k < n_bytes; k += 2) memcpy(v + k, &small, 2);
+}
 static void count_zeroed(void *ud, enum log_level level, const char *text) {
     (void)level;
     *(int *)ud += strstr(text, "are too small for") != NULL;
@@ -447,21 +458,7 @@ static void test_warns_of_zeroed(void) {
     struct err e;
     struct convert_report r;
     make_folder("qwen35");
-    char path[512];
-    snprintf(path, sizeof path, "%s/hf/model.safetensors", scratch);
-    size_t n = 0;
-    char *p = read_all(path, &n);
-    struct st *s = NULL;
-    CHECK_OK(st_open(&s, path, &e));
-    for (int64_t i = 0; p && s && i < st_n_tensors(s); i++) {
-        const struct st_tensor *t = st_tensor_at(s, i);
-        const uint16_t small = 0x322c; /* 1.0e-8 */
-        if (!strstr(t->name, "layers.2.mlp.up_proj")) continue;
-        for (uint64_t k = 0; k < t->n_bytes; k += 2) memcpy(p + t->off + k, &small, 2);
-    }
-    st_close(s);
-    write_all(path, p, n);
-    free(p);
+    edit_weights("layers.2.mlp.up_proj", make_small);
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         int n_lines = 0;
         log_set_sink(count_zeroed, &n_lines);
@@ -473,27 +470,16 @@ static void test_warns_of_zeroed(void) {
     drop_folder();
 }
 
+static void put_odd(char *v, uint64_t n_bytes) {
+    const uint16_t odd[] = {0x7fc1, 0x4780, 0xff80}; /* NaN, 65536, -infinity */
+    CHECK(n_bytes >= sizeof odd);
+    memcpy(v, odd, sizeof odd);
+}
 static void test_warns_of_nan_and_overflow(void) {
     struct err e;
     struct convert_report r;
     make_folder("qwen35");
-    char path[512];
-    snprintf(path, sizeof path, "%s/hf/model.safetensors", scratch);
-    size_t n = 0;
-    char *p = read_all(path, &n);
-    struct st *s = NULL;
-    CHECK_OK(st_open(&s, path, &e));
-    for (int64_t i = 0; p && s && i < st_n_tensors(s); i++) {
-        const struct st_tensor *t = st_tensor_at(s, i);
-        uint16_t nan = 0x7fc1, big = 0x4780, inf = 0xff80; /* big: 65536 */
-        if (!strstr(t->name, "layers.2.mlp.up_proj")) continue;
-        memcpy(p + t->off, &nan, 2);
-        memcpy(p + t->off + 2, &big, 2);
-        memcpy(p + t->off + 4, &inf, 2);
-    }
-    st_close(s);
-    write_all(path, p, n);
-    free(p);
+    edit_weights("layers.2.mlp.up_proj", put_odd);
     log_set_level(LOG_ERROR);
     CHECK_OK(convert(in_scratch("hf"), in_scratch("x.gguf"), "f16", &r, &e));
     CHECK_EQ_I64(r.n_nan, 1);
