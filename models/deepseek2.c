@@ -77,9 +77,7 @@ static const struct tensor_row tensors[] = {TENSOR_ROWS, {.gguf = NULL}};
 /* Hyperparameters of sparse attention's indexer, which selects the keys that a query attends to. */
 static const struct hp_row dsa_hp[] = {
     HP_ROWS_MLA,
-    {"attention.indexer.head_count", "index_n_heads", HD_INDEX_HEADS, HPF_REQUIRED, 0},
-    {"attention.indexer.key_length", "index_head_dim", HD_INDEX_DIM, HPF_REQUIRED, 0},
-    {"attention.indexer.top_k", "index_topk", HD_TOP_KEYS, HPF_REQUIRED, 0},
+    HP_ROWS_INDEXER,
     {.slot = -1},
 };
 #define INDEXER(gguf, hf, flags, ...) \

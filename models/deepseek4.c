@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/deepseek4.c - DeepSeek V4, for conversion and quantization: one key per token for all
- * heads, and further keys that summarize 4 or 128 tokens, some selected by an indexer; an output
- * projection in groups of heads; hyper-connections; experts that the first layers choose by the
- * token's id. Its MTP block is omitted. Names and keys are those of llama.cpp. */
+ * heads, and compressed keys of 4 or 128 tokens; an indexer selects among those of 4. The output
+ * projection is low-rank, per group of heads. Hyper-connections. The first layers pick experts by
+ * token id. The MTP block is omitted. Names and keys are those of llama.cpp. */
 #include <string.h>
 
 #include "base/attr.h"
@@ -26,13 +26,8 @@ static const struct hp_row hp[] = {
     {"attention.compress_rope_freq_base", "compress_rope_theta", HF_COMPRESS_BASE, HPF_REAL, 160000},
     HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_EXPERT_SCALE, HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(GATING_SQRT_SOFTPLUS),
     {"hash_layer_count", "num_hash_layers", HD_HASHED, HPF_ZERO_OK | HPF_KEEP_ZERO, 0},
-    {"attention.indexer.head_count", "index_n_heads", HD_INDEX_HEADS, HPF_REQUIRED, 0},
-    {"attention.indexer.key_length", "index_head_dim", HD_INDEX_DIM, HPF_REQUIRED, 0},
-    {"attention.indexer.top_k", "index_topk", HD_TOP_KEYS, HPF_REQUIRED, 0},
-    {"hyper_connection.count", "hc_mult", HD_STREAMS, HPF_REQUIRED, 0},
-    {"hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters", HD_SINKHORN, HPF_REQUIRED, 0},
-    {"hyper_connection.epsilon", "hc_eps", HF_HC_EPS, HPF_REAL | HPF_REQUIRED, 0},
-    {NULL, "swiglu_limit", HF_SWIGLU_LIMIT, HPF_NO_KEY | HPF_REAL | HPF_ZERO_OK, 0},
+    HP_ROWS_INDEXER,
+    HP_ROWS_STREAMS,
     {.slot = -1},
 };
 #define MAT(gguf, hf, rows, cols, role) {"blk.%d." gguf ".weight", "layers.%d." hf ".weight", {rows, cols}, XF_COPY, 0, role, W_ALL, 0}
@@ -126,8 +121,8 @@ static int read_ratios(struct hparams *h, const struct hfdir *dir, struct err *e
                    (long long)h->d[HD_LAYERS]);
 }
 
-/* Reads the number of leading layers that choose experts by token from mlp_layer_types, if config
- * .json has no number. */
+/* Counts the leading layers that pick experts by token id in mlp_layer_types, if num_hash_layers is
+ * missing. */
 static int read_hashed(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *types = hfdir_hparam(dir, "mlp_layer_types");
     int64_t i = 0;

@@ -21,16 +21,9 @@ static const struct hp_row hp[] = {
     {"attention.value_length", "head_dim|qk_rope_head_dim", HD_VALUE_KEY, 0, 0},
     {"attention.key_length_mla", NULL, HD_KEY_MLA, 0, 0},
     {"attention.value_length_mla", "v_head_dim", HD_VALUE_MLA, HPF_REQUIRED, 0},
-    {"ssm.conv_kernel", "linear_attn_config.short_conv_kernel_size|linear_conv_kernel_dim", HD_CONV_K, HPF_REQUIRED, 0},
-    {"kda.head_dim", "linear_attn_config.head_dim|linear_head_dim", HD_LIN_K_DIM, HPF_REQUIRED, 0},
-    {NULL, "linear_attn_config.num_heads|linear_num_heads", HD_LIN_V_HEADS, HPF_NO_KEY, 0},
+    HP_ROWS_KDA,
     {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0},
-    HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_FF, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE, HP_ROW_GATING(2),
-    {"expert_weights_norm", "moe_renormalize", HD_NORM_TOPK, HPF_BOOL | HPF_ZERO_OK, 1},
-    {"expert_shared_count", "num_shared_experts", HD_SHEXPS, HPF_ZERO_OK, 0},
-    {"expert_count", "num_experts", HD_EXPERTS, HPF_REQUIRED, 0},
-    {"expert_used_count", "num_experts_per_token", HD_EXPERTS_USED, HPF_REQUIRED, 0},
-    {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0},
+    HP_ROWS_KIMI_EXPERTS,
     {"expert_group_used_count", "topk_group", HD_GROUPS_USED, 0, 0}, /* group count: no key */
     {.slot = -1},
 };

@@ -57,6 +57,28 @@
 #define HP_ROW_GATING(usual) {"expert_gating_func", NULL, HD_SCORE, 0, usual} /* 1 softmax, 2 sigmoid */
 #define HP_ROWS_GROUPS                                                                                         \
     {"expert_group_count", "n_group", HD_GROUPS, 0, 0}, {"expert_group_used_count", "topk_group", HD_GROUPS_USED, 0, 0}
+/* Norms, RoPE and experts of Kimi models. */
+#define HP_ROWS_KIMI_EXPERTS                                                                                   \
+    HP_ROW_RMS_EPS, HP_ROW_ROPE_BASE, HP_ROW_FF, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE, HP_ROW_GATING(2),     \
+    {"expert_weights_norm", "moe_renormalize", HD_NORM_TOPK, HPF_BOOL | HPF_ZERO_OK, 1},                       \
+    {"expert_shared_count", "num_shared_experts", HD_SHEXPS, HPF_ZERO_OK, 0},                                  \
+    {"expert_count", "num_experts", HD_EXPERTS, HPF_REQUIRED, 0},                                              \
+    {"expert_used_count", "num_experts_per_token", HD_EXPERTS_USED, HPF_REQUIRED, 0},                          \
+    {"expert_feed_forward_length", "moe_intermediate_size", HD_FF_EXP, HPF_REQUIRED, 0}
+/* Kimi delta attention; the indexer of sparse attention; hyper-connections and clamped SwiGLU. */
+#define HP_ROWS_KDA                                                                                            \
+    {"ssm.conv_kernel", "linear_attn_config.short_conv_kernel_size|linear_conv_kernel_dim", HD_CONV_K, HPF_REQUIRED, 0}, \
+    {"kda.head_dim", "linear_attn_config.head_dim|linear_head_dim", HD_LIN_K_DIM, HPF_REQUIRED, 0},            \
+    {NULL, "linear_attn_config.num_heads|linear_num_heads", HD_LIN_V_HEADS, HPF_NO_KEY, 0}
+#define HP_ROWS_INDEXER                                                                                        \
+    {"attention.indexer.head_count", "index_n_heads", HD_INDEX_HEADS, HPF_REQUIRED, 0},                        \
+    {"attention.indexer.key_length", "index_head_dim", HD_INDEX_DIM, HPF_REQUIRED, 0},                         \
+    {"attention.indexer.top_k", "index_topk", HD_TOP_KEYS, HPF_REQUIRED, 0}
+#define HP_ROWS_STREAMS                                                                                        \
+    {"hyper_connection.count", "hc_mult", HD_STREAMS, HPF_REQUIRED, 0},                                        \
+    {"hyper_connection.sinkhorn_iterations", "hc_sinkhorn_iters", HD_SINKHORN, HPF_REQUIRED, 0},               \
+    {"hyper_connection.epsilon", "hc_eps", HF_HC_EPS, HPF_REAL | HPF_REQUIRED, 0},                             \
+    {NULL, "swiglu_limit", HF_SWIGLU_LIMIT, HPF_NO_KEY | HPF_REAL | HPF_ZERO_OK, 0}
 /* MTP blocks after the trunk, which block_count includes. */
 #define HP_ROW_MTP {"nextn_predict_layers", "num_nextn_predict_layers|mtp_num_hidden_layers", HD_MTP, HPF_ZERO_OK, 0}
 /* Sizes of Mamba 2. */
@@ -187,16 +209,16 @@
 int derive_experts(struct hparams *h, struct err *e);
 /* Like derive_experts; also derives the total width of the shared experts. */
 int derive_shared_experts(struct hparams *h, struct err *e);
-/* Sets HD_FF_SHEXP to the width of all shared experts: config.json has the width of one, or of all
- * if it is that of as many routed experts. */
+/* Sets HD_FF_SHEXP to the total width of the shared experts. config.json has the width of one,
+ * unless it equals HD_SHEXPS * HD_FF_EXP: then it is the total. */
 int hf_shared_width(struct hparams *h, struct err *e);
 /* Derives the sizes of a gated delta net: the inner size (given in GGUF) and the width of value
  * heads (given in config.json) from each other, and the channels of the convolution. */
 int derive_linear(struct hparams *h, struct err *e);
 /* Like derive_linear for Mamba 2; also derives the width of a group and the rows of ssm_in. */
 int derive_mamba2(struct hparams *h, struct err *e);
-/* Derives the sizes of latent attention and of Kimi delta attention, which has as many heads. rot:
- * values of a key that follow the latent row. */
+/* Derives the sizes of latent attention and of Kimi delta attention, which has the same number of
+ * heads. rot: values of a key stored after the latent row. */
 int derive_kda_mla(struct hparams *h, int64_t rot, struct err *e);
 /* Derives the sizes of hyper-connections from HD_STREAMS. */
 int derive_streams(struct hparams *h, struct err *e);
