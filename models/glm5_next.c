@@ -168,6 +168,6 @@ const struct arch arch_glm5_next = {
     .derive = derive,
     .from_hf = from_hf,
     .write_keys = write_keys,
-    .drafts = true,
+    .keeps_mtp = true,
     .tools = "glm-argkv",
 };
