@@ -206,7 +206,7 @@ static int check_part(struct consume *c, int64_t *n, struct err *e) {
                                "download that shard again and remove %s.part",
                                c->o->out, c->p->item[i].inst.name,
                                io_base(st_path(hfdir_file(c->p->dir, f))), c->o->out);
-        log_warn("%s.part: %s has changed since it was written; it is made again", c->o->out,
+        log_warn("%s.part: %s has changed since it was written; converting it again", c->o->out,
                  c->p->item[i].inst.name);
         *n = i;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* convert/consumed.c - the note in a folder whose shards `hone convert --consume` has deleted.
  *
- * It is written before the last shards are deleted. So a run that was killed among these deletions,
- * and a repeated command, can tell a finished job from a folder that lacks its weights. Lines:
+ * It is written before the last shards are deleted. After a run that was killed during these
+ * deletions, the same command can tell a finished job from a folder without weights. Lines:
  * "out: NAME", "header: HASH" of that file's header, "shard: NAME" for each deleted shard. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -158,8 +158,8 @@ static bool one_scale(const struct conv_plan *p, const struct item *it) {
     return ok;
 }
 
-/* Returns the name of the tensor with the scales of X.weight, X.scale; false: too long, or the
- * architecture has another tensor of this name (Gemma 4). */
+/* Sets out to X.scale, the name of the scales of X.weight. Returns false if the matrix has another
+ * kind of name, or the architecture has another tensor X.scale (Gemma 4). */
 static bool scales_name(const struct conv_plan *p, const struct item *it, char out[64]) {
     const size_t n = strlen(it->inst.name);
     if (n < 6 || strcmp(it->inst.name + n - 6, "weight") != 0) return false;
@@ -168,8 +168,8 @@ static bool scales_name(const struct conv_plan *p, const struct item *it, char o
     return !arch_row_of(p->arch, &p->hp, out, NULL);
 }
 
-/* Returns whether a matrix can keep its NVFP4 blocks, apart from what keeps_blocks checks. Tables
- * of which rows are looked up cannot have scales of their own. */
+/* Returns whether a matrix can keep its NVFP4 blocks, apart from what keeps_blocks checks.
+ * Embedding tables cannot: only products apply X.scale. */
 static bool fits_nvfp4(const struct conv_plan *p, const struct item *it) {
     char name[64];
     const enum role role = it->inst.row->role;
@@ -177,7 +177,7 @@ static bool fits_nvfp4(const struct conv_plan *p, const struct item *it) {
            role != ROLE_PLE_EMBD && scales_name(p, it, name) && one_scale(p, it);
 }
 
-/* Returns whether a matrix can keep its blocks of FP4: its transform only permutes rows. nvfp4:
+/* Returns whether a matrix can keep its FP4 blocks: its transform only permutes rows. nvfp4:
  * NVFP4 blocks, otherwise MXFP4 blocks. */
 static bool keeps_blocks(const struct conv_plan *p, const struct item *it, bool nvfp4) {
     static const bool rows_only[XF_COUNT] = {

@@ -12,7 +12,7 @@
 #include "convert/convert.h"
 #include "make/make.h"
 
-/* Rejects sources of which the job would need the shards again. */
+/* Rejects sources whose shards a later step needs. */
 static int check_source(struct make *mk, const char *out, struct err *e) {
     if (!io_is_dir(mk->src))
         return err_set(e, ERR_USAGE, "--consume: %s is not a model folder", mk->src);

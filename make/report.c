@@ -61,8 +61,8 @@ int make_checksum(struct make *mk, const char *path, const char *hash, char hex[
     return rc;
 }
 
-/* Notes which tensors a file holds without loss (quantization-aware training, int4, FP4). Copies of
- * Q8_0 blocks in the base are no news. */
+/* Notes which tensors a file holds without loss (quantization-aware training, int4, FP4). Q8_0
+ * blocks copied from the base are not listed. */
 static void note_exact(struct make *mk, const struct made *f, const struct gguf *g) {
     struct gguf *base;
     struct err ignored;

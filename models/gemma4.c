@@ -184,8 +184,8 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
     return 0;
 }
 
-/* Warns if tokens of an image do not see each other as in other models with, or without, per-layer
- * embeddings: no key of the file records that. */
+/* Warns about an unusual use_bidirectional_attention, which no key records. Programs assume that
+ * the tokens of an image see each other unless the model has per-layer embeddings. */
 static void check_images(const struct hparams *h, const struct hfdir *dir) {
     const struct json *j = hfdir_hparam(dir, "use_bidirectional_attention");
     const char *is = json_str(j);
