@@ -195,13 +195,18 @@ const struct kv_type *kv_type_at(int i) {
     return i >= 0 && i < (int)COUNT_OF(types) ? &types[i] : NULL;
 }
 
+bool kv_type_is_blocks(const struct kv_type *t) {
+    return t->type != QT_COUNT && t->block > 1;
+}
+
 /* Returns the type with this name [len], ignoring case; NULL: unknown. Earlier versions called
  * rotated blocks q8_0-rot, q5_1-rot and q4_0-rot. */
 static const struct kv_type *find_type(const char *name, size_t len) {
-    if (len > 4 && strncasecmp(name + len - 4, "-rot", 4) == 0) len -= 4;
+    const bool rot = len > 4 && strncasecmp(name + len - 4, "-rot", 4) == 0;
+    if (rot) len -= 4;
     for (size_t i = 0; i < COUNT_OF(types); i++)
         if (strlen(types[i].name) == len && strncasecmp(types[i].name, name, len) == 0)
-            return &types[i];
+            return rot && !(types[i].rotated && kv_type_is_blocks(&types[i])) ? NULL : &types[i];
     return NULL;
 }
 const struct kv_type *kv_type_find(const char *name) {
@@ -211,9 +216,6 @@ const struct kv_type *kv_type_of(enum qtype t) {
     for (size_t i = 0; i < COUNT_OF(types); i++)
         if (types[i].type == t) return &types[i];
     return NULL;
-}
-bool kv_type_is_blocks(const struct kv_type *t) {
-    return t->type != QT_COUNT && t->block > 1;
 }
 const struct kv_type *kv_type_norot(const struct kv_type *t) {
     for (size_t i = 0; i < COUNT_OF(types) && kv_type_is_blocks(t); i++)

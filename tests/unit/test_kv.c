@@ -91,6 +91,7 @@ static void test_as_llama(void) {
     CHECK(t && t->rotated && t == kv_type_of(QT_Q8_0) && t == kv_type_find("q8_0-rot"));
     CHECK(!kv_type_find("q4_0-norot")->rotated && kv_type_find("q4_0")->rotated);
     CHECK(kv_type_norot(t) == kv_type_find("q8_0-norot"));
+    CHECK(!kv_type_find("f16-rot") && !kv_type_find("q8_0-norot-rot") && !kv_type_find("tq4-rot"));
     CHECK(kv_type_norot(kv_type_find("tq4")) == kv_type_find("tq4"));
     for (size_t r = 0; t && r < sizeof rows / sizeof *rows; r++)
         for (int value = 0; value < 2; value++) {
