@@ -13,14 +13,10 @@
 
 enum { MAX_STATE = 64, MAX_RULES = 256 };
 
-struct value {
-    const char *name;
-    const struct json *json;
-};
 struct loop {
     const struct suite_case *c;
-    const struct json *spec; /* the case's "loop" */
-    struct value state[MAX_STATE];
+    const struct json *spec;             /* the case's "loop" */
+    const struct json *state[MAX_STATE]; /* [n] members of objects, with their names */
     int n;
     int64_t used[MAX_RULES]; /* how often each rule has matched */
     const struct json *user; /* the user's next message; NULL: none */
@@ -76,11 +72,9 @@ int loop_check(const struct suite_case *c, const char *what, struct err *e) {
     }
     if (names > MAX_STATE)
         return err_set(e, ERR_DATA, "%s: \"loop\" names more than %d values", what, MAX_STATE);
-    if (then && json_type(then) != JSON_ARR)
-        return err_set(e, ERR_DATA, "%s: \"loop\": \"then\" must be a list of texts", what);
-    for (const struct json *u = json_first(then); u; u = json_next(u))
-        if (!json_str(u))
-            return err_set(e, ERR_DATA, "%s: \"loop\": \"then\" must be a list of texts", what);
+    bool texts = !then || json_type(then) == JSON_ARR;
+    for (const struct json *u = json_first(then); u; u = json_next(u)) texts &= json_str(u) != NULL;
+    if (!texts) return err_set(e, ERR_DATA, "%s: \"loop\": \"then\" must be a list of texts", what);
     if (steps && (!json_i64(steps, &n) || n < 1 || n > LOOP_MAX_STEPS))
         return err_set(e, ERR_DATA, "%s: \"loop\": \"max_steps\" must be 1 to %d", what,
                        LOOP_MAX_STEPS);
@@ -107,7 +101,7 @@ int64_t loop_room(const struct suite_case *c, int64_t max_tokens) {
 /* Returns the value of a name; NULL: not set. */
 static const struct json *get(const struct loop *l, const char *name) {
     for (int i = 0; i < l->n; i++)
-        if (strcmp(l->state[i].name, name) == 0) return l->state[i].json;
+        if (strcmp(json_name(l->state[i]), name) == 0) return l->state[i];
     return NULL;
 }
 
@@ -115,9 +109,9 @@ static const struct json *get(const struct loop *l, const char *name) {
 static void set_all(struct loop *l, const struct json *of) {
     for (const struct json *m = json_first(of); m; m = json_next(m)) {
         int i = 0;
-        while (i < l->n && strcmp(l->state[i].name, json_name(m)) != 0) i++;
+        while (i < l->n && strcmp(json_name(l->state[i]), json_name(m)) != 0) i++;
         if (i == MAX_STATE) return;
-        l->state[i] = (struct value){json_name(m), m};
+        l->state[i] = m;
         if (i == l->n) l->n++;
     }
 }

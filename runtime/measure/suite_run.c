@@ -239,7 +239,7 @@ static int judge_loop(const struct steps *x, const struct suite_case *c, const s
     const bool reached = loop_reached(x->world, &why);
     if (!x->done || !reached) {
         buf_reset(&v->why);
-        buf_fmt(&v->why, "%s", x->fail ? x->fail : x->done ? why.data : "no end within the steps");
+        buf_str(&v->why, x->fail ? x->fail : x->done ? why.data : "no end within the steps");
     }
     v->pass = v->pass && x->done && reached;
     buf_release(&why);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/hash.h"
 #include "base/io.h"
@@ -215,18 +216,12 @@ static const char *core(const char *s, size_t *n) {
     return s;
 }
 
-static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 bool vision_right(const struct vision_question *q, const char *answer) {
     size_t n, k;
     const char *a = core(answer, &n);
     for (int i = 0; i < q->n_want; i++) {
         const char *b = core(q->want[i], &k);
-        size_t same = 0;
-        while (n == k && same < n && lower(a[same]) == lower(b[same])) same++;
-        if (n == k && same == n) return true;
+        if (n == k && strncasecmp(a, b, n) == 0) return true;
     }
     return false;
 }
