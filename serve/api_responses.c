@@ -21,15 +21,14 @@ static void add_warning(struct ask *a, const char *what) {
     buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
 }
 
-enum said_by { SAID_IN_MESSAGE, SAID_BY_TOOL };
 /* Appends the text of a string or a list of parts. In tool results, a note replaces images that the
  * model cannot see, with a warning. */
-static int texts(struct ask *a, const struct json *v, const char *path, enum said_by by,
+static int texts(struct ask *a, const struct json *v, const char *path, bool in_result,
                  struct buf *out, struct fault *f) {
     int i = 0;
     if (json_str(v)) buf_str(out, json_str(v));
     if (json_str(v) || json_type(v) == JSON_NULL) return 0;
-    const bool one = by == SAID_BY_TOOL && chat_image_is(v); /* computer_screenshot */
+    const bool one = in_result && chat_image_is(v); /* computer_screenshot */
     if (json_type(v) != JSON_ARR && !one)
         return fault_set(f, 400, NULL, path, "must be a string or a list of parts");
     for (const struct json *p = one ? v : json_first(v); p; p = one ? NULL : json_next(p), i++) {
@@ -37,11 +36,11 @@ static int texts(struct ask *a, const struct json *v, const char *path, enum sai
         char at[200];
         snprintf(at, sizeof at, "%.150s[%d]", path, i);
         if (!s) s = json_str(json_get(p, "refusal"));
-        if (chat_image_is(p) && (a->sees || by != SAID_BY_TOOL)) {
+        if (chat_image_is(p) && (a->sees || !in_result)) {
             TRY(images_read(a, p, at, out, f));
             continue;
         }
-        if (!s && by == SAID_BY_TOOL && type) {
+        if (!s && in_result && type) {
             buf_fmt(out, "%s[%.40s omitted]", out->len ? "\n" : "", type);
             add_warning(a, type);
             continue;
@@ -133,7 +132,7 @@ static int put_results(struct talk_in *t) {
         char path[64];
         struct buf text = {0};
         snprintf(path, sizeof path, "input[%d].output", p ? p->at : 0);
-        if (p) rc = texts(t->a, json_get(p->item, "output"), path, SAID_BY_TOOL, &text, t->f);
+        if (p) rc = texts(t->a, json_get(p->item, "output"), path, true, &text, t->f);
         if (p && !rc) {
             jw_obj(t->w, NULL);
             jw_str(t->w, "role", "tool");
@@ -180,7 +179,7 @@ static int write_message_item(struct talk_in *t, const struct json *m, int at, c
     if (strcmp(role, "assistant") == 0) {
         if (t->calls.len) TRY(end_turn(t));
         t->open = true;
-        return texts(t->a, json_get(m, "content"), content, SAID_IN_MESSAGE, &t->content, t->f);
+        return texts(t->a, json_get(m, "content"), content, false, &t->content, t->f);
     }
     const bool system = strcmp(role, "system") == 0 || strcmp(role, "developer") == 0;
     struct buf text = {0};
@@ -188,7 +187,7 @@ static int write_message_item(struct talk_in *t, const struct json *m, int at, c
         return fault_set(t->f, 400, NULL, path,
                          "role: must be user, assistant, system or developer");
     TRY(end_turn(t));
-    const int rc = texts(t->a, json_get(m, "content"), content, SAID_IN_MESSAGE, &text, t->f);
+    const int rc = texts(t->a, json_get(m, "content"), content, false, &text, t->f);
     if (!rc) put_message(t->w, system ? "system" : "user", &text);
     buf_release(&text);
     return rc;
@@ -266,7 +265,7 @@ static int item_reasoning(struct talk_in *t, const struct json *m, int at, const
     (void)at;
     if (t->calls.len || t->content.len) TRY(end_turn(t));
     t->open = true;
-    if (json_first(parts)) return texts(t->a, parts, path, SAID_IN_MESSAGE, &t->thought, t->f);
+    if (json_first(parts)) return texts(t->a, parts, path, false, &t->thought, t->f);
     if (wrapped && strncmp(wrapped, own, sizeof own - 1) == 0) {
         const char *s = wrapped + sizeof own - 1;
         char *text = xmalloc(strlen(s) + 1);
