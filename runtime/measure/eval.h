@@ -149,8 +149,8 @@ void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t 
 struct eval_pair {                /* mean KLD of a minus mean KLD of b, same positions */
     double diff, stderr_, lo, hi; /* as in eval_group */
     double a_worse;               /* share of the positions where a diverges more */
-    double ratio, ratio_lo,
-        ratio_hi; /* mean KLD of a divided by that of b; 95 % as in eval_group */
+    /* mean KLD of a divided by that of b; 95 % as in eval_group */
+    double ratio, ratio_lo, ratio_hi;
 };
 /* Compares files a and b by the differences of their divergences, clustered by chunk, on the
  * windows that both have. */

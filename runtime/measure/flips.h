@@ -12,10 +12,10 @@ struct eval_share {         /* n of `of` cases */
     int64_t n, of;
 };
 struct eval_share eval_share_of(int64_t n, int64_t of);
-/* Add the fields or columns PREFIX_per_100, PREFIX_lo and PREFIX_hi, and the cells of a row. */
+/* Adds the fields PREFIX_per_100, PREFIX_lo and PREFIX_hi. */
 void eval_share_emit(struct emit *m, const char *prefix, const char *title,
                      const struct eval_share *s);
-/* Adds the columns; title: of the first; NULL: shown only in JSON and CSV. */
+/* Adds columns of these names and PREFIX_of; title: of the first; NULL: JSON and CSV only. */
 void eval_share_columns(struct emit *m, const char *prefix, const char *title);
 /* Adds a row's cells; `of` 0: empty cells. */
 void eval_share_cells(struct emit *m, const struct eval_share *s);
