@@ -11,7 +11,7 @@ mkdir "$t/hf" "$t/v" && cp tests/golden/models/qwen35/*.json tests/golden/models
 "$HONE" convert "$t/hf" -o "$t/v/m.gguf" --type f32 --mmproj "$t/v/mmproj-F32.gguf" -q > "$t/o" 2> "$t/e" || say "convert: $(cat "$t/e")"
 answer() { "$HONE" run "$t/v/m.gguf" "$@" --act f32 --kv-type f32 --temp 0 -n 24 --raw --json -q; }
 # want NAME: the golden answer
-want() { cat tests/golden/see/qwen35.json tests/golden/see/roles.json | awk -v n="\"$1\":" '$1 == n { on = 1 } on && /"answer"/ { sub(/^ *"answer": /, ""); sub(/,$/, ""); print; exit }'; }
+want() { awk -v n="\"$1\":" '$1 == n { on = 1 } on && /"answer"/ { sub(/^ *"answer": /, ""); sub(/,$/, ""); print; exit }' tests/golden/see/qwen35.json tests/golden/see/roles.json; }
 # check NAME WHAT: the answer in $t/o is the golden one
 check() { grep -qF "\"text\": $(want "$1")" "$t/o" || say "$2: $(cat "$t/o" "$t/e"), not $(want "$1")"; }
 
