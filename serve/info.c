@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/progress.h"
 #include "models/arch.h"
+#include "serve/images.h"
 #include "serve/server.h"
 
 /* Returns a copy of the state of file i. For use by threads other than the keeper. */
@@ -192,7 +193,7 @@ void info_props(struct server *s, struct job *j) {
     if (s->o.n_files > 1) put_status(&l, &w);
     jw_str(&w, "chat_template", f->tmpl);
     jw_obj(&w, "modalities");
-    jw_bool(&w, "vision", d && d->mmproj);
+    jw_bool(&w, "vision", d && images_possible(d));
     jw_bool(&w, "audio", false);
     jw_end(&w);
     jw_str(&w, "build_info", "hone " HONE_VERSION);

@@ -5,6 +5,7 @@
 
 #include "containers/gguf.h"
 #include "models/arch.h"
+#include "serve/images.h"
 #include "serve/server.h"
 
 static void put_details(const struct serve_file *f, struct jw *w) {
@@ -127,7 +128,7 @@ void named_show(struct server *s, int i, struct job *j) {
     if (*f->tmpl) jw_str(&w, NULL, "tools"); /* generic tool calling works with any template */
     if (strstr(f->tmpl, "enable_thinking") || strstr(f->tmpl, "<think>"))
         jw_str(&w, NULL, "thinking");
-    if (d && d->mmproj) jw_str(&w, NULL, "vision");
+    if (d && images_possible(d)) jw_str(&w, NULL, "vision");
     jw_end(&w);
     jw_end(&w);
     if (d) models_drop(d);
