@@ -94,7 +94,7 @@ static void follow_rotation(struct lines *l) {
     struct err ignored;
     int fd;
     if (os_fstat(l->fd, &is)) return;
-    if (os_stat(l->path, &named) == 0 && is.dev == named.dev && is.ino == named.ino) return;
+    if (os_stat(l->path, &named) == 0 && os_same_file(&is, &named)) return;
     if (open_file(l, &fd, &ignored)) return; /* continue with the old file */
     os_close(l->fd);
     l->fd = fd;

@@ -132,7 +132,7 @@ int map_unchanged(struct err *e) {
         if (live[i].owner != ctx_current() && live[i].owner != ctx_process()) continue;
         /* The name is gone or refers to a different file; the mapped file is unchanged. */
         if (!live[i].begin || os_stat(live[i].path, &now) != 0) continue;
-        if (now.dev != was->dev || now.ino != was->ino) continue;
+        if (!os_same_file(&now, was)) continue;
         if (now.size != was->size || now.mtime_s != was->mtime_s || now.mtime_ns != was->mtime_ns)
             rc = err_set(e, ERR_DATA,
                          "%s was changed by another program while it was read; run the command "

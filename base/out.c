@@ -233,7 +233,7 @@ static int take_lock(int fd, const char *path) {
     if (os_lock(fd, false) != 0) return errno == EWOULDBLOCK ? EEXIST : 0;
     if (os_fstat(fd, &is) != 0) return errno;
     if (os_lstat(path, &named) != 0) return errno == ENOENT ? EEXIST : errno;
-    return is.dev == named.dev && is.ino == named.ino ? 0 : EEXIST;
+    return os_same_file(&is, &named) ? 0 : EEXIST;
 }
 
 int out_open(struct out **out, const char *path, bool overwrite, struct err *e) {

@@ -120,7 +120,7 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
                          "another hone is writing %s; wait for it, or choose another name with -o",
                          out);
         else if (os_stat(j->path, &there) == 0) {
-            if (there.dev == mine.dev && there.ino == mine.ino) return 0;
+            if (os_same_file(&there, &mine)) return 0;
         } else if (errno != ENOENT) {
             rc = err_sys(e, "cannot examine %s", j->path);
         }

@@ -444,7 +444,7 @@ static int survey(struct target *q, struct err *e) {
 static int check_paths(const struct quantize_opts *o, struct err *e) {
     struct os_stat a, b;
     if (o->dry_run || !o->out) return 0;
-    if (os_stat(o->in, &a) == 0 && os_stat(o->out, &b) == 0 && a.dev == b.dev && a.ino == b.ino)
+    if (os_stat(o->in, &a) == 0 && os_stat(o->out, &b) == 0 && os_same_file(&a, &b))
         return err_set(e, ERR_USAGE, "%s: input and output are the same file", o->out);
     return out_check(o->out, o->overwrite, e);
 }
