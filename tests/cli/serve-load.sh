@@ -11,6 +11,7 @@ whole() { # number of a request: prompts from 10 to 1000 tokens, answers from 4 
 post() { "$t/ask" "$port" "$@" POST /v1/completions; }
 start --ctx 2048 --parallel 6 --queue 64 --context-memory 48MiB
 for i in $(seq 8); do post -b "$(whole $i)" | grep -o '"text":"[^"]*"' > "$t/alone.$i"; done
+quiet 'alone'
 idle=$(metric hone_context_bytes)
 w=
 for round in 1 2 3; do
