@@ -30,9 +30,32 @@ static const struct json *function_of(const struct json *tool) {
     return f ? f : tool;
 }
 
-/* Returns the language of one call of any of the tools, beginning with the tool's name. */
-static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json *nothing) {
-    gnode *v = xcalloc((size_t)json_len(t->tools) + 1, sizeof *v), out;
+/* Languages of one call of any of the tools: beginning with the tool's name, and with the header
+ * that names it. */
+struct one_of {
+    gnode name, header;
+};
+
+/* Returns the text between a call's header, if any, and the tool's name; release it. */
+static struct buf before_name(const struct toolfmt *f) {
+    struct buf b = {0};
+    buf_fmt(&b, "%s%s", f->written.each, f->tags.fn_open ? f->tags.fn_open : "");
+    return b;
+}
+
+/* Returns `call`, which begins with the tool's name, after the header of a message to the tool. */
+static gnode with_header(struct gcalls *c, const char *tool, gnode call) {
+    struct buf b = before_name(c->f);
+    const gnode to = gn_cat(c->g, call_text(c, c->f->written.recipient), call_text(c, tool));
+    const gnode message = gn_cat(c->g, call_text(c, "<|message|>"), call_text(c, b.data));
+    buf_release(&b);
+    return gn_cat3(c->g, to, message, call);
+}
+
+static struct one_of one_call(struct gcalls *c, const struct gram_tools *t, struct json *nothing) {
+    const size_t n_tools = (size_t)json_len(t->tools) + 1;
+    gnode *v = xcalloc(2 * n_tools, sizeof *v);
+    struct one_of out = {G_NONE, G_NONE};
     size_t n = 0;
     for (const struct json *x = json_first(t->tools); x && !c->rc; x = json_next(x)) {
         const struct json *f = function_of(x), *p = json_get(f, "parameters");
@@ -41,9 +64,12 @@ static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json 
         if (!name || !*name || (t->only && strcmp(t->only, name) != 0)) continue;
         const struct gcall call = {name, json_type(p) == JSON_OBJ ? p : nothing,
                                    json_bool(json_get(f, "strict"), false)};
-        v[n++] = c->f->grammar(c, &call);
+        v[n] = c->f->grammar(c, &call);
+        if (c->f->written.recipient) v[n_tools + n] = with_header(c, name, v[n]);
+        n++;
     }
-    out = gn_alts(c->g, v, n);
+    out.name = gn_alts(c->g, v, n);
+    if (c->f->written.recipient) out.header = gn_alts(c->g, v + n_tools, n);
     if (!n && !c->rc)
         c->rc = err_set(c->e, ERR_USAGE, "there is no tool %s%s", t->only ? "named " : "to call",
                         t->only ? t->only : "");
@@ -51,19 +77,34 @@ static gnode one_call(struct gcalls *c, const struct gram_tools *t, struct json 
     return out;
 }
 
-/* Returns the language of all calls, beginning with the name in the first one. */
-static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode one) {
+/* Returns the language of all calls, beginning with `first`, the first one without its end. */
+static gnode calls(struct gcalls *c, const struct gram_tools *t, gnode first, struct one_of one) {
     const struct tool_written *w = &c->f->written;
     struct grammar *g = c->g;
-    const gnode each = gn_as_rule(g, gn_cat(g, one, call_text(c, w->each_end)));
+    const gnode end = call_text(c, w->each_end), each = gn_as_rule(g, gn_cat(g, first, end));
     gnode more = G_EPS;
     if (t->parallel && w->sep) {
-        struct buf open = {0};
-        buf_fmt(&open, "%s%s%s", w->sep, w->each, c->f->tags.fn_open ? c->f->tags.fn_open : "");
-        more = gn_rep(g, gn_cat(g, call_text(c, open.data ? open.data : ""), each), 0, GRAM_INF);
+        struct buf open = before_name(c->f);
+        const gnode next =
+            w->recipient ? gn_cat(g, one.header, end) : gn_cat(g, call_text(c, open.data), each);
+        more = gn_rep(g, gn_cat(g, call_text(c, w->sep), next), 0, GRAM_INF);
         buf_release(&open);
     }
     return gn_cat3(g, each, more, call_text(c, w->close));
+}
+
+/* Returns the language of required calls that begin with a header. Reasoning may come first. */
+static gnode headed(struct gcalls *c, const struct gram_tools *t, struct one_of one) {
+    static const char start[] = "<|start|>assistant";
+    struct grammar *g = c->g;
+    struct buf end = {0}, open = {0};
+    buf_fmt(&open, " %s", c->f->think[0]);
+    buf_fmt(&end, "%s%s", c->f->think[1], start);
+    const gnode think = gn_cat(g, call_text(c, open.data), free_text(c, end.data));
+    const gnode before = gn_alt(g, gn_opt(g, think), call_text(c, start));
+    buf_release(&open);
+    buf_release(&end);
+    return gn_cat(g, before, calls(c, t, one.header, one));
 }
 
 /* Returns the rest of the frame whose beginning, the marker `opened`, ends the prompt, such as
@@ -83,6 +124,7 @@ static gnode answer_text(struct gcalls *c, const struct gram_tools *t) {
     struct grammar *g = c->g;
     struct json *nothing = NULL, *any = NULL;
     struct buf start = {0};
+    struct one_of one = {G_NONE, G_NONE};
     gnode out = G_NONE;
     const gnode text = opened_text(c, t->opened);
     if (t->choice == GRAM_TOOLS_NONE) return gn_cat(g, text, free_text(c, NULL));
@@ -91,8 +133,8 @@ static gnode answer_text(struct gcalls *c, const struct gram_tools *t) {
     c->any_object = any;
     c->lines = w->lines;
     buf_fmt(&start, "%s%s%s", w->open, w->each, c->f->tags.fn_open ? c->f->tags.fn_open : "");
-    if (!c->rc) out = one_call(c, t, nothing);
-    if (!c->rc) out = calls(c, t, out);
+    if (!c->rc) one = one_call(c, t, nothing);
+    if (!c->rc) out = calls(c, t, one.name, one);
     const bool opened =
         t->opened && start.data && strncmp(start.data, t->opened, strlen(t->opened)) == 0;
     if (!c->rc && opened) {
@@ -101,6 +143,8 @@ static gnode answer_text(struct gcalls *c, const struct gram_tools *t) {
         out = first;
         if (t->choice == GRAM_TOOLS_AUTO)
             out = gn_alt(g, first, gn_alt(g, later, gn_cat(g, text, free_text(c, NULL))));
+    } else if (!c->rc && t->choice == GRAM_TOOLS_REQUIRED && w->recipient) {
+        out = headed(c, t, one);
     } else if (!c->rc && t->choice == GRAM_TOOLS_REQUIRED) {
         gnode space = gn_rep(g, gn_alt(g, gn_str(g, "\n"), gn_str(g, " ")), 0, 2);
         if (w->lead) space = gn_alt(g, space, call_text(c, w->lead));

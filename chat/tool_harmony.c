@@ -52,10 +52,6 @@ static size_t token_at(const struct toolparse *p, size_t i) {
     return 0;
 }
 
-size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n) {
-    return token_at(p, i) ? words_end(p, i + n) - i : n;
-}
-
 /* Returns whether the "to=" at `at` names a header's recipient. Sets *head to the header's
  * start. */
 static bool in_header(const struct toolparse *p, size_t at, size_t *head) {
@@ -70,17 +66,26 @@ static bool in_header(const struct toolparse *p, size_t at, size_t *head) {
     return *head < at || tool_skip_frames(p, 0) >= at;
 }
 
-size_t tool_harmony_marker(const struct toolparse *p, size_t i) {
+static size_t next_call(const struct toolparse *p, size_t i) {
     size_t head, at = tool_find(p, i, to);
     while (at != SIZE_MAX && !in_header(p, at, &head)) at = tool_find(p, at + 1, to);
     return at == SIZE_MAX || head < i ? at : head;
 }
 
-size_t tool_header(const struct toolparse *p, size_t i) {
-    if (p->f->parse != tool_parse_harmony) return i;
+static size_t skip_header(const struct toolparse *p, size_t i) {
     const size_t msg = tool_find(p, i, message);
     return msg == SIZE_MAX || msg - i > HEADER ? i : msg + strlen(message);
 }
+
+/* Returns the length of the n-byte frame at i together with the header words that follow it. */
+static size_t harmony_frame(const struct toolparse *p, size_t i, size_t n) {
+    if (!n) return 0;
+    if (p->no_calls && skip_header(p, i) > i) return skip_header(p, i) - i;
+    return token_at(p, i) ? words_end(p, i + n) - i : n;
+}
+
+const struct tool_headers tool_harmony_headers = {
+    .call = next_call, .frame = harmony_frame, .skip = skip_header};
 
 /* Finds a call's header after `at`; sets its name and where the arguments start. False if
  * incomplete. */

@@ -37,6 +37,24 @@ struct tool_written {
     const char *open, *each, *each_end, *sep, *close;
     bool lines;       /* a newline after every tag */
     const char *lead; /* text that may precede required calls; NULL: only whitespace may */
+    /* Before a header that names the tool, which ends with "<|message|>" and comes before `each`;
+     * NULL: no such header. */
+    const char *recipient;
+};
+struct toolparse;
+/* Message headers whose text depends on the message. Each function may be NULL. */
+struct tool_headers {
+    /* Returns the next header at or after i that begins a call; replaces `marker`. */
+    size_t (*call)(const struct toolparse *p, size_t i);
+    /* Returns the length of the frame at i, whose literal part has n bytes; n 0: none. */
+    size_t (*frame)(const struct toolparse *p, size_t i, size_t n);
+    /* Returns the position after the header at i, or i without a header. */
+    size_t (*skip)(const struct toolparse *p, size_t i);
+    /* Returns the next complete header that is a frame, at or after i; SIZE_MAX: none. */
+    size_t (*find)(const struct toolparse *p, size_t i);
+    /* Returns the length of the longest suffix of the text at or after `from` that may grow into
+     * such a header. */
+    size_t (*partial)(const struct toolparse *p, size_t from);
 };
 struct gcalls; /* chat/calls.h */
 struct gcall;
@@ -57,7 +75,8 @@ struct toolfmt {
     const char *think_end[2]; /* texts that also end reasoning that was not closed */
     /* The closing tag also ends other things, so it counts only after an opening one. */
     bool think_tagged;
-    const char *frame[TOOL_FRAMES]; /* texts around content that are not content */
+    const char *frame[TOOL_FRAMES];     /* texts around content that are not content */
+    const struct tool_headers *headers; /* headers of variable text; NULL: none */
 };
 struct text { /* bytes without a terminating NUL */
     const char *s;
@@ -255,8 +274,6 @@ size_t tool_begin(const struct toolparse *p);
 size_t tool_skip_frames(const struct toolparse *p, size_t i);
 /* Returns the length of the longest suffix of [from, in.len) that is a prefix of lit. */
 size_t tool_partial(const struct toolparse *p, size_t from, const char *lit);
-/* Returns the position after the harmony message header at i, or i without a header. */
-size_t tool_header(const struct toolparse *p, size_t i);
 /* A fence around calls: n characters ch, or a tag. n 0: no fence. */
 struct tool_fence {
     char ch;
@@ -285,11 +302,10 @@ const struct json *tool_literal(struct toolparse *p, size_t *i);
 /* Parses one Python call or a list of calls at *i and moves past it. If incomplete, returns false
  * without adding calls. */
 bool tool_python_calls(struct toolparse *p, size_t *i);
-/* Returns the next header with a recipient at or after i, which marks a call in harmony. SIZE_MAX:
- * not found. */
-size_t tool_harmony_marker(const struct toolparse *p, size_t i);
-/* Returns the length of the n-byte frame at i together with the header words that follow it. */
-size_t tool_harmony_frame(const struct toolparse *p, size_t i, size_t n);
+/* Headers of gpt-oss and of Muse Glimmer. */
+extern const struct tool_headers tool_harmony_headers, tool_atem_headers;
+/* Returns the next complete header that is a frame, at or after i; SIZE_MAX: none. */
+size_t tool_next_header(const struct toolparse *p, size_t i);
 
 /* Continues parsing the arguments that begin at f->from. */
 void tool_flow_more(struct toolparse *p, struct tool_flow *f);

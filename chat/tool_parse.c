@@ -150,6 +150,10 @@ const struct json *tool_declared(const struct toolparse *p, struct text name) {
         if (name.n > n && memcmp(name.s, spaces[k], n) == 0)
             f = function_named(p, (struct text){name.s + n, name.n - n});
     }
+    const struct text half = {name.s, name.n / 2}; /* Muse: the tool as its own namespace */
+    if (!f && name.n % 2 && name.s[half.n] == '.' &&
+        memcmp(name.s, name.s + half.n + 1, half.n) == 0)
+        f = function_named(p, half);
     return f;
 }
 
@@ -289,7 +293,7 @@ enum { MAX_TRIES = 1000 };
 size_t tool_marker(struct toolparse *p, size_t i) {
     size_t best = SIZE_MAX;
     if (p->no_calls) return best;
-    if (p->f->parse == tool_parse_harmony) return tool_harmony_marker(p, i);
+    if (p->f->headers && p->f->headers->call) return p->f->headers->call(p, i);
     for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
         bool known = p->mark_from[k] <= i && i <= p->mark_at[k] && p->mark_at[k];
         if (!known) {
@@ -350,10 +354,12 @@ static size_t frame_len(const struct toolparse *p, size_t i) {
         const char *f = tool_frame(p, k);
         if (f && f != p->f->think[1] && strlen(f) > best && tool_at(p, i, f)) best = strlen(f);
     }
-    if (!best || tool_at(p, i, think_open(p)) || marker_at(p, i) > best) return 0;
-    if (p->f->parse != tool_parse_harmony) return best;
-    if (p->no_calls && tool_header(p, i) > i) return tool_header(p, i) - i;
-    return tool_harmony_frame(p, i, best);
+    if (tool_at(p, i, think_open(p)) || marker_at(p, i) > best) return 0;
+    return p->f->headers ? p->f->headers->frame(p, i, best) : best;
+}
+
+size_t tool_next_header(const struct toolparse *p, size_t i) {
+    return p->f->headers && p->f->headers->find ? p->f->headers->find(p, i) : SIZE_MAX;
 }
 
 /* Returns the position after white space and frames at i; closes: also skips closing tags of
@@ -377,6 +383,9 @@ size_t tool_begin(const struct toolparse *p) {
 
 /* Returns the end of [from, to) once trailing whitespace and frames are removed. */
 static size_t drop_frames(const struct toolparse *p, size_t from, size_t to) {
+    while (to > from && tool_is_ws(p->in.data[to - 1])) to--;
+    for (size_t at = from; (at = tool_next_header(p, at)) < to; at++)
+        if (at + frame_len(p, at) == to) to = at;
     while (to > from && tool_is_ws(p->in.data[to - 1])) to--;
     for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
         const char *f = tool_frame(p, k);
@@ -487,6 +496,8 @@ static void add_line(struct buf *b, struct text t) {
 
 /* Returns the next frame of the family in [i, to), or `to`. */
 static size_t next_frame(const struct toolparse *p, size_t i, size_t to) {
+    const size_t header = tool_next_header(p, i);
+    if (header < to) to = header;
     for (size_t k = 0; k < TOOL_FRAMES && p->f->frame[k]; k++) {
         const size_t at = tool_find(p, i, p->f->frame[k]);
         if (at < to) to = at;
@@ -595,7 +606,7 @@ static void parse_all(struct toolparse *p, struct buf *content) {
             continue;
         }
         if (at < p->n_opened) from = p->n_opened; /* text of the prompt is not content */
-        i = tool_header(p, at);
+        i = p->f->headers && p->f->headers->skip ? p->f->headers->skip(p, at) : at;
         if (i > at) { /* what follows the header is content */
             join(p, content, from, at);
             from = i;

@@ -36,6 +36,10 @@ static size_t held(const struct toolparse *p, size_t from, const char *tag) {
         h = tool_partial(p, from, p->f->marker[k]);
         if (h > hold) hold = h;
     }
+    if (p->f->headers && p->f->headers->partial) {
+        h = p->f->headers->partial(p, from);
+        if (h > hold) hold = h;
+    }
     for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
         h = tool_frame(p, k) ? tool_partial(p, from, tool_frame(p, k)) : 0;
         if (h > hold) hold = h;
@@ -107,6 +111,8 @@ const char *toolparse_content(struct toolparse *p, size_t *len) {
     if (!p->closed) {
         size_t end = p->in.len - held(p, p->scanned, p->f->think[0]),
                at = tool_marker(p, p->scanned);
+        const size_t header = tool_next_header(p, p->scanned);
+        if (header < at) at = header;
         for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {
             size_t f = tool_frame(p, k) ? tool_find(p, p->scanned, tool_frame(p, k)) : SIZE_MAX;
             if (f < at) at = f;
@@ -137,6 +143,8 @@ const char *toolparse_reasoning(struct toolparse *p, size_t *len) {
     const size_t a = held(p, shown, NULL), b = held_close(p, shown);
     size_t end = p->in.len - (a > b ? a : b);
     const size_t close = tool_think_end(p, shown, &after), call = tool_marker(p, shown);
+    const size_t header = tool_next_header(p, shown);
+    if (header < end) end = header;
     if (close < end) end = close;
     if (call < end) end = call;
     for (size_t k = 0; k < TOOL_FRAMES && p->f->frame[k]; k++) { /* a call may follow */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* chat/tool_tags.c - parser of calls whose parameters are raw text between tags (Qwen, Seed,
- * MiniMax, DeepSeek's DSML, MiniCPM, GLM). Values are not escaped, and a closing tag may be part of
- * a value, so a value ends at the first closing tag that is followed by another parameter or the
- * end of the call. */
+ * MiniMax, DeepSeek's DSML, MiniCPM, GLM, Muse Glimmer). Values are not escaped, and a closing tag
+ * may be part of a value, so a value ends at the first closing tag that is followed by another
+ * parameter or the end of the call. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -11,14 +11,10 @@ enum { NAME_MAX_LEN = 500, CLOSING = 48 /* text needed to decide whether a call 
 enum is_end { NO_END, UNKNOWN_END, IS_END };
 
 /* Closing tags of the wrappers that all families put around calls. */
-static const char *const closes[] = {"</tool_call>",
-                                     "</seed:tool_call>",
-                                     "</minimax:tool_call>",
-                                     "</" DSML "function_calls>",
-                                     "</" DSML "tool_calls>",
-                                     "</tool_calls>",
-                                     "</tool_calls:opensource>",
-                                     M3_GUARD "</tool_call>"};
+static const char *const closes[] = {
+    "</tool_call>",           "</seed:tool_call>",         "</minimax:tool_call>",
+    "</atem:function_calls>", "</" DSML "function_calls>", "</" DSML "tool_calls>",
+    "</tool_calls>",          "</tool_calls:opensource>",  M3_GUARD "</tool_call>"};
 
 const char *tool_wrapper_close(const struct toolfmt *f) {
     for (size_t k = 0; k < COUNT_OF(closes); k++)

@@ -113,5 +113,6 @@ const struct arch arch_muse_glimmer = {
     .from_hf = from_hf,
     .window_period = 4,
     .window_keys = true,
+    .tools = "atem",
     .decoder = &decoder,
 };

@@ -219,6 +219,7 @@ int ask_read_effort(struct ask *a, const struct json *v, const char *path, struc
     if (a->think == ASK_THINK_OFF) return 0;
     json_quote(&text, s, strlen(s));
     ask_kwarg(a, "reasoning_effort", text.data);
+    ask_kwarg(a, "reasoning_strength", text.data); /* its name in Muse Glimmer's template */
     buf_release(&text);
     return 0;
 }

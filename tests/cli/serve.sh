@@ -295,6 +295,8 @@ reads 's1 u1' 'u:s1\n\nu1' '"no_system": true'
 reads 'u1 {\"x\":1} r1' 'u:u1 a:(f x=1) t:r1' '"nine": true'
 reads 'u1' '(xhigh)u:u1' '"efforts": ["low", "xhigh"], "reasoning_effort": "high"'
 reads 'u1' '(low)u:u1' '"efforts": ["low", "xhigh"], "reasoning_effort": "minimal"'
+post /apply-template '{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"strength": true}, "reasoning_effort": "low"}'
+grep -q '"prompt":"(low)<|im_start|>user' "$t/o" || say "no reasoning_strength: $(cat "$t/o")"
 reads 's1' 'u:s1' '"silent": true' # the template leaves the system's message out without a word
 reads 's1 u1 a1 u2' 'u:s1\n\nu1 a:a1 u:u2' '"silent": true'
 refuses 400 'This effort is not known' /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"efforts": []}, "reasoning_effort": "high"}'

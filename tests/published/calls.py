@@ -214,6 +214,13 @@ inv = lambda fn, **a: f'<invoke name="{fn}">\n' + "".join(f'<parameter name="{k}
 answer("two", "minimax-invoke", "Hm.\n" + M(inv("bash", command="a") + "\n" + inv("edit", path="x\ny", n="3")) + "[e~[", [bash("a"), ("edit", {"path": "x\ny", "n": 3})], "Hm.")
 answer("single quotes", "minimax-invoke", M("<invoke name='bash'>\n<parameter name='command'>a</parameter>\n</invoke>"), [bash("a")])
 answer("closing tag in text", "minimax-invoke", M(inv("bash", command="a </parameter> b </invoke> c")), [bash("a </parameter> b </invoke> c")])
+AT = lambda *calls: "<atem:function_calls>\n" + "\n".join(inv(fn, **a).replace("<", "<atem:").replace("<atem:/", "</atem:") for fn, a in calls) + "\n</atem:function_calls>"
+answer("two messages", "atem", f" to=self<|message|>Hm.<|eom|>{S} to=bash<|message|>{AT(bash('a'))}<|eom|>{S} to=edit<|message|>{AT(('edit', {'path': '12', 'n': 3}))}<|eot|>", [bash("a"), ("edit", {"path": "12", "n": 3})], reasoning="Hm.")
+answer("one block", "atem", " to=bash<|message|>" + AT(bash("a"), bash(" b\n")) + "<|eot|>", [bash("a"), bash(" b\n")])
+answer("no header", "atem", AT(("now", {})), [("now", {})])
+answer("to= in text", "atem", " to=user<|message|>Set to=bash here.<|eot|>", [], "Set to=bash here.")
+answer("header without end of message", "atem", f" to=self<|message|>Hm. to=now<|message|>{AT(('now', {}))}<|eot|>", [("now", {})], reasoning="Hm.", problems=True)
+answer("own namespace", "atem", " to=now.now<|message|>" + AT(("now.now", {})), [("now", {})])
 g = lambda n, *a: f"<tool_call>{n}\n" + "".join(f"<arg_key>{k}</arg_key>\n<arg_value>{v}</arg_value>\n" for k, v in a) + "</tool_call>"
 answer("two", "glm-argkv", g("bash", ("command", "a")) + "\n" + g("edit", ("path", " a\nb "), ("n", "4")), [bash("a"), ("edit", {"path": " a\nb ", "n": 4})])
 answer("no breaks", "glm-argkv", g("bash", ("command", "a<b>")).replace("\n", ""), [bash("a<b>")])
@@ -270,6 +277,7 @@ BODIES = {
     "hermes-json": "\n" + part("<tool", "_call>") + '\n{"name": "{{ f.name }}", "arguments": ' + J + "}\n</tool_call>",
     "glm-argkv": "\n" + part("<tool", "_call>") + "{{ f.name }}\n" + items("<arg_" + "{{ 'key' }}>{{ k }}</arg_key>\n<arg_value>" + V + "</arg_value>\n") + "</tool_call>",
     "minimax-invoke": "\n<minimax:" + "{{ 'tool_call' }}>\n<invoke name=\"{{ f.name }}\">\n" + items('<parameter name="{{ k }}">' + V + "</parameter>\n") + "</invoke>\n</minimax:tool_call>",
+    "atem": S + " to={{ f.name }}<|message|>" + part("<atem:", "function_calls>") + '\n<atem:invoke name="{{ f.name }}">\n' + items('<atem:parameter name="{{ k }}">' + V + "</atem:parameter>\n") + "</atem:invoke>\n</atem:function_calls><|eot|>",
     "kimi": part("<|tool_calls_", "section_begin|>") + "<|tool_call_begin|>functions.{{ f.name }}:{{ loop.index0 }}<|tool_call_argument_begin|>" + J + "<|tool_call_end|><|tool_calls_section_end|>",
     "deepseek-v31": DCS + DC + "{{ f.name }}" + DSEP + J + DE + DCE,
     "dsml": f"\n<{D}function_calls>\n<{D}invoke name=\"{{{{ f.name }}}}\">\n" + items(f'<{D}parameter name="{{{{ k }}}}" string="{{{{ \'true\' if v is string else \'false\' }}}}">' + V + f"</{D}parameter>\n") + f"</{D}invoke>\n</{D}function_calls>",

@@ -502,6 +502,7 @@ static void test_families(void) {
         {"deepseek32", "dsml"},         {"kimi-linear", "kimi"},  {"minimax-m2", "minimax-invoke"},
         {"lfm2", "python-list"},        {"hy_v3", "hy3"},         {"step35", "qwen-xml"},
         {"nemotron_h_moe", "qwen-xml"}, {"qwen3", "hermes-json"}, {"gpt-oss", "harmony"},
+        {"muse-glimmer", "atem"},
     };
     for (int i = 0; arch_at(i); i++)
         for (const char *s = arch_at(i)->tools; s && *s; s += strspn(s, " ")) {

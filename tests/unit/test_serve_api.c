@@ -589,6 +589,14 @@ static void test_parts(void) {
          5},
         {"gemma4",
          "<|tool_call>call:write{path:<|\"|>a<|\"|>,n:12,list:[1,<|\"|>b<|\"|>]}<tool_call|>", 4},
+        {"atem",
+         " to=write<|message|><atem:function_calls>\n<atem:invoke name=\"write\">\n<atem:parameter "
+         "name=\"path\">a/\"b\".c</atem:parameter>\n<atem:parameter "
+         "name=\"n\">12</atem:parameter>\n"
+         "</atem:invoke>\n</atem:function_calls><|eom|><|start|>assistant to=write<|message|>"
+         "<atem:function_calls>\n<atem:invoke name=\"write\">\n</atem:invoke>\n"
+         "</atem:function_calls><|eot|>",
+         8},
 #undef ARGS
 /* duplicate members: the first ones count, and the members after them are kept */
 #define TWICE                                                                                      \

@@ -78,6 +78,12 @@ static const char *const own[][2] = {
     {"harmony", USERS CALLS "{{- '<|channel|>comm' ~ 'entary to=func' ~ 'tions.' ~ f.name ~ ' "
                             "<|constrain|>json<|message|>' "
                             "~ (f.arguments | tojson) ~ '<|call|>' -}}" NEXT END},
+    {"atem",
+     USERS CALLS "{{- '<|start|>assistant to=' ~ f.name ~ '<|message|><at' ~ "
+                 "'em:function_calls>\n<at' ~ 'em:invoke name=\"' ~ f.name ~ '\">\n' -}}"
+                 "{%- for k, v in f.arguments.items() -%}{{- '<at' ~ 'em:parameter name=\"' "
+                 "~ k ~ '\">' ~ v ~ '</at' ~ 'em:parameter>\n' -}}{%- endfor -%}{{- '</at' "
+                 "~ 'em:invoke>\n</at' ~ 'em:function_calls><|eot|>' -}}" NEXT END},
     /* the text about tools, since no calls are rendered */
     {"python-list",
      "{%- if tools -%}{{- 'List of ' ~ 'tools: <|tool_list_start|>[' -}}{%- for t in "

@@ -23,6 +23,66 @@ static const char tools[] =
 #define LS "{\"command\": \"ls\"}<|call|>"
 #define START "<|start|>assistant"
 
+#define CALL_OF(tool, parameters)                                                                  \
+    "<atem:function_calls>\n<atem:invoke name=\"" tool "\">\n" parameters                          \
+    "</atem:invoke>\n</atem:function_calls>"
+#define PAR(name, value) "<atem:parameter name=\"" name "\">" value "</atem:parameter>\n"
+#define ATEM_LS CALL_OF("bash", PAR("command", "ls"))
+
+/* Tests Muse Glimmer's headers, which name the recipient of a message. */
+static void test_recipients(void) {
+    static const char *const one[] = {
+        " to=bash<|message|>" ATEM_LS "<|eot|>",
+        "to=bash<|message|>" ATEM_LS,
+        START " to=bash<|message|>" ATEM_LS "<|eot|>",
+        START "<|message|>" ATEM_LS "<|eot|>",
+        " to=bash.bash<|message|>" CALL_OF("bash.bash", PAR("command", "ls")) "<|eot|>",
+        " to=bash<|message|><atem:function_calls><atem:invoke name='bash'><atem:parameter "
+        "name='command'>ls</atem:parameter></atem:invoke></atem:function_calls>",
+    };
+    for (size_t i = 0; i < COUNT_OF(one); i++)
+        every_cut("atem", TOOL_THINK_NONE, true, one[i], RESULT("", "", BASH("ls"), ""));
+    every_cut("atem", TOOL_THINK_NONE, true, " to=user<|message|>Go to=x, to <b>.<|eot|>",
+              RESULT("Go to=x, to <b>.", "", "", ""));
+    every_cut("atem", TOOL_THINK_NONE, true, "<|message|>Hi to<|eot|>",
+              RESULT("Hi to", "", "", ""));
+    every_cut("atem", TOOL_THINK_NONE, true, "Hi", RESULT("Hi", "", "", ""));
+    every_cut("atem", TOOL_THINK_NONE, true,
+              " to=self<|message|>why<|eom|>" START " to=user<|message|>Done.<|eot|>",
+              RESULT("Done.", "why", "", ""));
+    every_cut("atem", TOOL_THINK_NONE, true,
+              " to=self<|message|>why<|eom|>" START " to=bash<|message|>" ATEM_LS "<|eot|>",
+              RESULT("", "why", BASH("ls"), ""));
+    every_cut("atem", TOOL_THINK_NONE, true,
+              " to=self<|message|>one<|eom|>" START " to=user<|message|>Wait.<|eom|>" START
+              " to=self<|message|>two<|eom|>" START " to=bash<|message|>" ATEM_LS "<|eom|>" START
+              " to=edit<|message|>" CALL_OF("edit", PAR("path", "a.py") PAR("old", "x")) "<|eot|>",
+              RESULT("Wait.", "one\\ntwo", BASH("ls") ", " EDIT, ""));
+    /* Recipients are switched without an end of the message. */
+    every_cut("atem", TOOL_THINK_NONE, true,
+              " to=self<|message|>why to=user<|message|>Done.<|eot|>",
+              RESULT("Done.", "why", "", ""));
+    every_cut("atem", TOOL_THINK_NONE, true, " to=self<|message|>still thinking",
+              RESULT("", "still thinking", "", "\"the reasoning was not closed\""));
+    /* Values are not stripped, and tags in them are text. */
+    every_cut("atem", TOOL_THINK_NONE, true,
+              " to=edit<|message|>" CALL_OF("edit",
+                                            PAR("path", " a </atem:parameter> b\n") PAR("n", "3")),
+              RESULT("", "",
+                     "{\"name\": \"edit\", \"arguments\": {\"path\": \" a </atem:parameter> "
+                     "b\\n\", \"n\": 3}}",
+                     ""));
+    /* Two calls in one block. */
+    every_cut(
+        "atem", TOOL_THINK_NONE, true,
+        "<atem:function_calls>\n<atem:invoke name=\"bash\">\n" PAR(
+            "command",
+            "ls") "</atem:invoke>\n<atem:invoke name=\"bash\">\n" PAR("command",
+                                                                      "pwd") "</atem:invoke>\n</"
+                                                                             "atem:function_calls>",
+        RESULT("", "", BASH("ls") ", " BASH("pwd"), ""));
+}
+
 static void test_channels(void) {
     static const char *const one[] = {
         "<|channel|>analysis to=functions.bash code<|message|>" LS,
@@ -411,6 +471,7 @@ static void test_broken_lists(void) {
 int main(void) {
     offered = tools;
     RUN(test_channels);
+    RUN(test_recipients);
     RUN(test_tags_of_text);
     RUN(test_sections);
     RUN(test_several);
