@@ -17,6 +17,10 @@ bool can_attn(const struct graph *g, const struct gr_node *n) {
     return n->src[1] != GR_NONE;
 }
 
+int64_t grad_attn_shared(const struct gr_node *n, int64_t n_ctx) {
+    return n->attn.n_kv_heads * GRAD_QUERIES * 2 * n_ctx;
+}
+
 enum { KEYS = 16 }; /* keys per task */
 struct job {
     struct grad *g;
@@ -35,7 +39,7 @@ static int64_t first_key(const struct gr_attn *a, int64_t pos) {
 /* Returns the values that a current query keeps for its keys: n_ctx probabilities p, then the n_ctx
  * factors of q in dk. */
 static float *kept_of(const struct job *j, int64_t kv, int64_t t) {
-    return j->g->attn + (kv * GRAD_QUERIES + t - j->t0) * 2 * j->g->n_ctx;
+    return j->g->shared + (kv * GRAD_QUERIES + t - j->t0) * 2 * j->g->n_ctx;
 }
 /* Returns the query head that is being processed for key/value head kv. */
 static int64_t head_of(const struct job *j, int64_t kv) {

@@ -5,15 +5,12 @@
  * = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backward, with Z the gradient with respect to
  * S': Z += do q^T, dq = S'^T do, dd = Z k, dk = Z^T d, da = <Z, S>, and through d: dv = b dd, db =
  * dd . (v - a p), da -= b dd . p, dk -= a b S^T dd. Z for the preceding token is a Z - a b dd k^T.
- * To save memory, only the matrices of every CHUNK-th token are stored; those in between are
- * recomputed. */
+ * The matrices are recomputed as scan.c says. */
 #include <math.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "grad/grad_int.h"
-
-enum { CHUNK = 32 };
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
@@ -98,15 +95,10 @@ struct delta {
     int64_t dk, dv, hk, hv, ld; /* ld: length of q | k | v */
 };
 
-int64_t grad_delta_floats(const struct gr_node *n, int64_t n_ctx) {
-    const int64_t size = n->delta.k_dim * n->delta.v_dim;
-    return (div_up(n_ctx, CHUNK) + CHUNK + 3) * size + 6 * n->delta.k_dim + 4 * n->delta.v_dim;
+int64_t grad_delta_scratch(const struct gr_node *n, int64_t n_ctx) {
+    return grad_scan_floats(n->delta.k_dim * n->delta.v_dim, n_ctx) + 4 * n->delta.k_dim;
 }
 
-/* Returns log(1 + e^x). */
-static float softplus(float x) {
-    return x > 20.0f ? x : log1pf(expf(x));
-}
 /* Returns the offset of a head's beta logit in src1; alpha's is in src1 or src2. */
 static int64_t beta_at(const struct delta *j, int64_t h) {
     return j->n->delta.grouped ? h + h / (j->hv / j->hk) * (j->hv / j->hk) : h;
@@ -120,43 +112,50 @@ static int alpha_src(const struct delta *j) {
     return j->n->delta.grouped ? 1 : 2;
 }
 
-struct token { /* inputs of a head at a token */
+struct head { /* a head, and its inputs at a token */
+    const struct delta *j;
+    int64_t h, kh; /* value head, key head */
     const float *v;
-    float *q, *k;             /* normalized; the worker's scratch */
+    float *q, *k, *dq, *dk;   /* [k_dim] normalized, and gradients; the worker's scratch */
     float beta, decay, alpha; /* alpha: input of softplus */
 };
-/* Normalizes n values into `to`; returns the factor 1 / length. */
-static float normalize(float *to, const float *x, int64_t n, float eps, float scale) {
+float grad_unit(float *to, const float *x, int64_t n, float eps, float scale) {
     double sum = (double)eps;
     for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
     const float r = (float)(1 / sqrt(sum));
     for (int64_t i = 0; i < n; i++) to[i] = scale * r * x[i];
     return r;
 }
-/* Adds to dx the gradient of y = scale * x / |x|; r is 1 / |x|. */
-static void unit_back(const float *x, const float *dy, int64_t n, float r, float scale, float *dx) {
-    double dot = 0;
-    for (int64_t i = 0; i < n; i++) dot += (double)x[i] * (double)dy[i];
-    const float by = (float)dot * r * r;
+void grad_unit_back(const float *x, const float *dy, int64_t n, float eps, float scale, float *dx) {
+    double dot = 0, sum = (double)eps;
+    for (int64_t i = 0; i < n; i++) {
+        dot += (double)x[i] * (double)dy[i];
+        sum += (double)x[i] * (double)x[i];
+    }
+    const float r = (float)(1 / sqrt(sum)), by = (float)dot * r * r;
     for (int64_t i = 0; i < n; i++) dx[i] += scale * r * (dy[i] - by * x[i]);
 }
 
-/* Reads the normalized inputs, gate and decay of token t and head h. */
-static void read_token(const struct delta *j, int64_t h, int64_t kh, int64_t t, struct token *o) {
+/* Reads the normalized inputs, gate and decay of token t. */
+static void read_token(struct head *o, int64_t t) {
+    const struct delta *j = o->j;
     const float *row = j->k->src[0] + t * j->ld;
     const int sa = alpha_src(j);
-    const float b = j->k->src[1][t * grad_width(j->g, j->n->src[1]) + beta_at(j, h)];
-    normalize(o->q, row + kh * j->dk, j->dk, j->n->delta.eps, j->n->delta.scale);
-    normalize(o->k, row + (j->hk + kh) * j->dk, j->dk, j->n->delta.eps, 1);
-    o->v = row + 2 * j->hk * j->dk + h * j->dv;
+    const float b = j->k->src[1][t * grad_width(j->g, j->n->src[1]) + beta_at(j, o->h)];
+    grad_unit(o->q, row + o->kh * j->dk, j->dk, j->n->delta.eps, j->n->delta.scale);
+    grad_unit(o->k, row + (j->hk + o->kh) * j->dk, j->dk, j->n->delta.eps, 1);
+    o->v = row + 2 * j->hk * j->dk + o->h * j->dv;
     o->beta = grad_sigmoid(b);
-    o->alpha = j->k->src[sa][t * grad_width(j->g, j->n->src[sa]) + alpha_at(j, h)] + j->dt[h];
-    o->decay = expf(j->a[h] * softplus(o->alpha));
+    o->alpha = j->k->src[sa][t * grad_width(j->g, j->n->src[sa]) + alpha_at(j, o->h)] + j->dt[o->h];
+    o->decay = expf(j->a[o->h] * grad_softplus(o->alpha));
 }
 
-/* Computes the state S' after token o from the state s before it; `to` may be s. */
-static void forward(const struct delta *j, const struct token *o, const float *s, float *to) {
+/* Computes the state after token t from the state s before it; `to` may be s. */
+static void forward(void *ctx, int64_t t, const float *s, float *to) {
+    struct head *o = ctx;
+    const struct delta *j = o->j;
     const struct kern *kern = &j->g->s->kern;
+    read_token(o, t);
     for (int64_t r = 0; r < j->dv; r++) {
         const float p = kern->dot_f32(s + r * j->dk, o->k, j->dk);
         const float d = o->beta * (o->v[r] - o->decay * p);
@@ -165,73 +164,58 @@ static void forward(const struct delta *j, const struct token *o, const float *s
     }
 }
 
-/* Computes a token's backward pass: s is the matrix before the token, `next` the one after it. On
- * entry z is the gradient with respect to `next` from later tokens, on return the one with respect
- * to s. dq and dk [dk] are scratch. */
-static void backward(const struct delta *j, const struct token *o, int64_t h, int64_t kh, int64_t t,
-                     const float *s, const float *next, float *z, float *dq, float *dk) {
+/* Adds a token's gradients of beta and of the decay to those of their inputs. */
+static void gates_back(const struct head *o, int64_t t, double dbeta, double da) {
+    const struct delta *j = o->j;
+    const gr_reg rb = j->n->src[1], ra = j->n->src[alpha_src(j)];
+    j->g->reg[rb][t * grad_width(j->g, rb) + beta_at(j, o->h)] +=
+        (float)dbeta * o->beta * (1 - o->beta);
+    j->g->reg[ra][t * grad_width(j->g, ra) + alpha_at(j, o->h)] +=
+        (float)da * o->decay * j->a[o->h] * grad_sigmoid(o->alpha);
+}
+
+/* Computes the backward pass of token t (struct grad_scan). */
+static void backward(void *ctx, int64_t t, const float *s, const float *next, float *z) {
+    struct head *o = ctx;
+    const struct delta *j = o->j;
+    const struct gr_delta *m = &j->n->delta;
     const struct kern *kern = &j->g->s->kern;
-    const int64_t n = j->dk;
-    const float *dy = j->dy + t * grad_width(j->g, j->n->dst) + h * j->dv;
+    const int64_t n = j->dk, q_at = o->kh * n, k_at = (j->hk + o->kh) * n;
+    const float *dy = j->dy + t * grad_width(j->g, j->n->dst) + o->h * j->dv;
     const float *row = j->k->src[0] + t * j->ld;
-    float *drow = j->g->reg[j->n->src[0]] + t * j->ld, *dv = drow + 2 * j->hk * n + h * j->dv;
+    float *drow = j->g->reg[j->n->src[0]] + t * j->ld, *dv = drow + 2 * j->hk * n + o->h * j->dv;
     double dbeta = 0, da = 0;
-    memset(dq, 0, (size_t)n * sizeof *dq);
-    memset(dk, 0, (size_t)n * sizeof *dk);
+    read_token(o, t);
+    memset(o->dq, 0, (size_t)n * sizeof *o->dq);
+    memset(o->dk, 0, (size_t)n * sizeof *o->dk);
     for (int64_t r = 0; r < j->dv; r++) {
         const float *sr = s + r * n;
         float *zr = z + r * n;
-        kern->axpy(dq, next + r * n, dy[r], n);
+        kern->axpy(o->dq, next + r * n, dy[r], n);
         kern->axpy(zr, o->q, dy[r], n);
         const float p = kern->dot_f32(sr, o->k, n), dd = kern->dot_f32(zr, o->k, n);
         const float left = o->v[r] - o->decay * p, e = o->beta * dd;
-        kern->axpy(dk, zr, o->beta * left, n);
-        kern->axpy(dk, sr, -o->decay * e, n);
+        kern->axpy(o->dk, zr, o->beta * left, n);
+        kern->axpy(o->dk, sr, -o->decay * e, n);
         da += (double)kern->dot_f32(zr, sr, n) - (double)e * (double)p;
         dbeta += (double)dd * (double)left;
         dv[r] += e;
         for (int64_t i = 0; i < n; i++) zr[i] = o->decay * (zr[i] - e * o->k[i]);
     }
-    const struct gr_delta *m = &j->n->delta;
-    float *room = o->q; /* q and k are no longer needed */
-    const float rq = normalize(room, row + kh * n, n, m->eps, 1);
-    unit_back(row + kh * n, dq, n, rq, m->scale, drow + kh * n);
-    const float rk = normalize(room, row + (j->hk + kh) * n, n, m->eps, 1);
-    unit_back(row + (j->hk + kh) * n, dk, n, rk, 1, drow + (j->hk + kh) * n);
-    const gr_reg rb = j->n->src[1], ra = j->n->src[alpha_src(j)];
-    j->g->reg[rb][t * grad_width(j->g, rb) + beta_at(j, h)] +=
-        (float)dbeta * o->beta * (1 - o->beta);
-    j->g->reg[ra][t * grad_width(j->g, ra) + alpha_at(j, h)] +=
-        (float)da * o->decay * j->a[h] * grad_sigmoid(o->alpha);
+    grad_unit_back(row + q_at, o->dq, n, m->eps, m->scale, drow + q_at);
+    grad_unit_back(row + k_at, o->dk, n, m->eps, 1, drow + k_at);
+    gates_back(o, t, dbeta, da);
 }
 
 /* Runs the backward pass over all tokens of value head h, which uses the keys of key head kh. */
 static void one_head(const struct delta *j, int64_t h, int64_t kh, float *room) {
-    const int64_t size = j->dk * j->dv, n = j->g->n, n_chunks = div_up(n, CHUNK);
-    float *marks = room, *s = marks + n_chunks * size, *z = s + (CHUNK + 1) * size;
-    float *q = z + size, *dq = q + 2 * j->dk;
-    struct token o = {.q = q, .k = q + j->dk};
-    memset(marks, 0, (size_t)size * sizeof *marks);
-    memcpy(s, marks, (size_t)size * sizeof *s);
-    for (int64_t t = 0; t < (n_chunks - 1) * CHUNK; t++) {
-        read_token(j, h, kh, t, &o);
-        forward(j, &o, s, s);
-        if ((t + 1) % CHUNK == 0)
-            memcpy(marks + (t + 1) / CHUNK * size, s, (size_t)size * sizeof *s);
-    }
-    memset(z, 0, (size_t)size * sizeof *z);
-    for (int64_t c = n_chunks - 1; c >= 0; c--) {
-        const int64_t t0 = c * CHUNK, m = min_i64(CHUNK, n - t0);
-        memcpy(s, marks + c * size, (size_t)size * sizeof *s);
-        for (int64_t i = 0; i < m; i++) {
-            read_token(j, h, kh, t0 + i, &o);
-            forward(j, &o, s + i * size, s + (i + 1) * size);
-        }
-        for (int64_t i = m - 1; i >= 0; i--) {
-            read_token(j, h, kh, t0 + i, &o);
-            backward(j, &o, h, kh, t0 + i, s + i * size, s + (i + 1) * size, z, dq, dq + j->dk);
-        }
-    }
+    struct head o = {.j = j, .h = h, .kh = kh, .q = room};
+    o.k = o.q + j->dk;
+    o.dq = o.k + j->dk;
+    o.dk = o.dq + j->dk;
+    const struct grad_scan scan = {
+        .size = j->dk * j->dv, .n = j->g->n, .ctx = &o, .forward = forward, .back = backward};
+    grad_scan(&scan, o.dk + j->dk);
 }
 
 /* Runs key heads [k0, k1). A key head is one task, because the value heads that share it add to the

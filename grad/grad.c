@@ -394,15 +394,20 @@ static int alloc_moe(struct grad *g, struct err *e) {
     return 0;
 }
 
-/* Returns the scratch floats per worker: a panel of the widest weight, or what the delta rule
- * needs. */
-static int64_t scratch_floats(const struct grad *g) {
-    int64_t most = 0;
+/* Allocates the work memory of derivatives: per worker, at least a panel of the widest weight. */
+static int alloc_work(struct grad *g, struct err *e) {
+    int64_t scratch = 0, shared = 0;
     for (int w = 0; w < g->g->n_weights; w++)
-        most = max_i64(most, GRAD_PANEL * g->g->weight[w].ne[0]);
-    for (int i = 0; i < graph_count(g->g, OP_DELTA); i++)
-        most = max_i64(most, grad_delta_floats(graph_nth(g->g, OP_DELTA, i), g->n_ctx));
-    return most;
+        scratch = max_i64(scratch, GRAD_PANEL * g->g->weight[w].ne[0]);
+    for (int i = 0; i < g->g->n_nodes; i++) {
+        const struct gr_node *n = &g->g->node[i];
+        const struct back *b = &back_table[n->op];
+        if (b->scratch) scratch = max_i64(scratch, b->scratch(n, g->n_ctx));
+        if (b->shared) shared = max_i64(shared, b->shared(n, g->n_ctx));
+    }
+    g->scratch = xcalloc((size_t)pool_size(g->pool), sizeof *g->scratch);
+    for (int k = 0; k < pool_size(g->pool); k++) TRY(alloc_floats(&g->scratch[k], scratch, e));
+    return alloc_floats(&g->shared, shared, e);
 }
 
 /* Allocates all buffers; on error grad_free() releases those already allocated. */
@@ -426,14 +431,7 @@ static int alloc_grad(struct grad *g, struct err *e) {
     TRY(alloc_floats(&g->residual, (n_blocks(g) + 1) * g->n_ctx * d, e));
     TRY(alloc_floats(&g->hidden, g->n_ctx * grad_width(g, gr->hidden_out), e));
     g->kept = xcalloc((size_t)gr->n_nodes, sizeof *g->kept);
-    g->scratch_floats = scratch_floats(g);
-    g->scratch = xcalloc((size_t)pool_size(g->pool), sizeof *g->scratch);
-    for (int k = 0; k < pool_size(g->pool); k++)
-        TRY(alloc_floats(&g->scratch[k], g->scratch_floats, e));
-    int64_t n_kv = 0;
-    for (int i = 0; i < graph_count(gr, OP_ATTN); i++)
-        n_kv = max_i64(n_kv, graph_nth(gr, OP_ATTN, i)->attn.n_kv_heads);
-    TRY(alloc_floats(&g->attn, n_kv * GRAD_QUERIES * 2 * g->n_ctx, e));
+    TRY(alloc_work(g, e));
     return alloc_moe(g, e);
 }
 
@@ -490,7 +488,7 @@ void grad_free(struct grad *g) {
     mem_free(g->tape);
     mem_free(g->residual);
     mem_free(g->hidden);
-    mem_free(g->attn);
+    mem_free(g->shared);
     free_moe(&g->moe);
     session_free(g->s);
     free(g);

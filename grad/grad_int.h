@@ -35,10 +35,9 @@ struct grad {
     int64_t n_ctx, n;        /* longest text, current text */
     float **reg;             /* [n_regs] gradients, [n_ctx][width] each */
     float *taken[2];         /* [n_ctx][widest] for grad_take */
-    float **scratch;         /* [workers][scratch_floats] */
-    int64_t scratch_floats;
-    struct kept *kept; /* [n_nodes] */
-    float *tape;       /* [tape_floats] data of `kept`, for the current piece */
+    float **scratch;         /* [workers] work memory of a task (struct back) */
+    struct kept *kept;       /* [n_nodes] */
+    float *tape;             /* [tape_floats] data of `kept`, for the current piece */
     int64_t tape_floats, tape_used;
     struct grad_moe {
         /* Rows of pairs (token, expert), sorted by expert: inputs and their gradients
@@ -51,7 +50,7 @@ struct grad {
     } moe;
     float *residual; /* [n_blocks + 1][n_ctx][n_embd] input of each block */
     float *hidden;   /* [n_ctx][n_embd] input of the head */
-    float *attn;     /* [n_kv_heads][GRAD_QUERIES][2][n_ctx] for back_attn */
+    float *shared;   /* work memory of the current derivative (struct back) */
     grad_see_fn see;
     void *see_ud;
     grad_residual_fn see_residual;
@@ -67,6 +66,9 @@ struct back {
     back_fn fn;                                                  /* NULL: none */
     unsigned keep;                                               /* KEEP_... flags */
     bool (*can)(const struct graph *g, const struct gr_node *n); /* NULL: always */
+    /* Return the floats that it needs in grad.scratch[worker] and in grad.shared; NULL: none. */
+    int64_t (*scratch)(const struct gr_node *n, int64_t n_ctx);
+    int64_t (*shared)(const struct gr_node *n, int64_t n_ctx);
 };
 extern const struct back back_table[OP_COUNT];
 
@@ -85,6 +87,20 @@ void grad_rows(const struct grad *g, const struct weight *w, const uint8_t *mat,
                int64_t r1, const float *x, int64_t ld_x, float *y, int64_t ld_y, int64_t m,
                float *scratch);
 enum { GRAD_PANEL = 64, GRAD_QUERIES = 64 };
+/* Recurrence over the tokens of a text, from a state of zeros. */
+struct grad_scan {
+    int64_t size, n; /* floats of the state; tokens */
+    void *ctx;
+    /* Computes the state `to` after token t from the state s before it; to may be s. */
+    void (*forward)(void *ctx, int64_t t, const float *s, float *to);
+    /* Adds the gradients of token t's inputs. s and next are the states before and after it. On
+     * entry z is the gradient with respect to `next` from later tokens, on return the one with
+     * respect to s. */
+    void (*back)(void *ctx, int64_t t, const float *s, const float *next, float *z);
+};
+/* Runs a recurrence backward, last token first. room: grad_scan_floats(size, n_ctx) floats. */
+void grad_scan(const struct grad_scan *r, float *room);
+int64_t grad_scan_floats(int64_t size, int64_t n_ctx);
 /* Computes grad_rows_back for a whole dense weight and all tokens of the text. */
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m);
 static inline int64_t grad_width(const struct grad *g, gr_reg r) {
@@ -93,6 +109,15 @@ static inline int64_t grad_width(const struct grad *g, gr_reg r) {
 static inline float grad_sigmoid(float x) {
     return 1.0f / (1.0f + expf(-x));
 }
+/* Returns log(1 + e^x). */
+static inline float grad_softplus(float x) {
+    return x > 20.0f ? x : log1pf(expf(x));
+}
+/* Normalizes n values into `to`: scale * x / sqrt(|x|^2 + eps). Returns the factor of x without
+ * scale. */
+float grad_unit(float *to, const float *x, int64_t n, float eps, float scale);
+/* Adds to dx the gradient of that. */
+void grad_unit_back(const float *x, const float *dy, int64_t n, float eps, float scale, float *dx);
 /* Return the derivatives of silu and of gelu, the latter as in OP_GEGLU (gelu_of). */
 float grad_silu(float x);
 /* Returns the derivative of GELU (tanh form) at x. */
@@ -120,6 +145,9 @@ BACK(fit_heads);
 BACK(conv_silu);
 BACK(short_conv);
 BACK(delta);
+BACK(kda);
+BACK(mamba1);
+BACK(mamba2);
 BACK(swiglu);
 BACK(moe);
 BACK(gate_add);
@@ -129,8 +157,11 @@ BACK(scale);
 BACK(temper);
 BACK(concat);
 BACK(columns);
-/* Returns the scratch floats that OP_DELTA's derivative needs. */
-int64_t grad_delta_floats(const struct gr_node *n, int64_t n_ctx);
+/* Work memory for struct back. */
+int64_t grad_attn_shared(const struct gr_node *n, int64_t n_ctx);
+int64_t grad_delta_scratch(const struct gr_node *n, int64_t n_ctx);
+int64_t grad_ssm_scratch(const struct gr_node *n, int64_t n_ctx);
+int64_t grad_ssm_shared(const struct gr_node *n, int64_t n_ctx);
 /* Returns whether gradients of this attention are implemented. */
 bool can_attn(const struct graph *g, const struct gr_node *n);
 /* Returns whether gradients of these experts are implemented. */

@@ -162,12 +162,8 @@ def sources(name, shape, rules):
     return [[(name, shape)]]
 
 
-def make(config, rules, extra, out, seed=20261123):
-    """Writes a model folder; returns ids and all logits."""
-    os.makedirs(out, exist_ok=True)
-    with open(out + "/config.json", "w") as f:
-        json.dump(config, f, indent=1)
-        f.write("\n")
+def micro(config, rules, extra, out):
+    """Writes config.json and tensors.txt to `out`, unless that is None; returns the model."""
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), attn_implementation="eager").float().eval()
     if extra.get("double"):
         model.set_experts_implementation("eager")
@@ -182,8 +178,13 @@ def make(config, rules, extra, out, seed=20261123):
                 mean, by = spread(n, s, extra)
                 made[n] = (s, weights(n, s, "BF16", mean, by))
                 lines.append(f"{n} BF16 {'x'.join(map(str, s))} {mean} {by}\n")
-    with open(out + "/tensors.txt", "w") as f:
-        f.writelines(sorted(lines))
+    if out:
+        os.makedirs(out, exist_ok=True)
+        with open(out + "/config.json", "w") as f:
+            json.dump(config, f, indent=1)
+            f.write("\n")
+        with open(out + "/tensors.txt", "w") as f:
+            f.writelines(sorted(lines))
     with torch.no_grad():
         new = {}
         for k, shape in sd.items():
@@ -193,6 +194,14 @@ def make(config, rules, extra, out, seed=20261123):
         assert not missing.unexpected_keys, missing
         if tied:
             model.tie_weights()
+    print(f"{config['architectures'][0]}: {len(lines)} tensors, {sum(v.size for _, v in made.values())} weights")
+    return model
+
+
+def make(config, rules, extra, out, seed=20261123):
+    """Writes a model folder; returns ids and all logits."""
+    model = micro(config, rules, extra, out)
+    with torch.no_grad():
         rng = np.random.default_rng(seed)
         ids = rng.integers(0, 1000, N_IDS).astype(np.int32)
         float32 = torch.float32
@@ -200,8 +209,7 @@ def make(config, rules, extra, out, seed=20261123):
             model, torch.float32 = model.double(), torch.float64
         l = model(torch.from_numpy(ids.astype(np.int64))[None]).logits[0].float().numpy()
         torch.float32 = float32
-    n = sum(v.size for _, v in made.values())
-    print(f"{os.path.basename(out)}: {len(lines)} tensors, {n} weights, largest logit {np.abs(l).max():.3g}")
+    print(f"  largest logit {np.abs(l).max():.3g}")
     write_st(out + "/golden.safetensors", {"ids": ("I32", ids), "logits": ("F32", np.ascontiguousarray(l[3::4, ::4]))})
     return ids, l
 
