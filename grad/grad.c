@@ -399,12 +399,13 @@ static int alloc_work(struct grad *g, struct err *e) {
     int64_t scratch = 0, shared = 0;
     for (int w = 0; w < g->g->n_weights; w++)
         scratch = max_i64(scratch, GRAD_PANEL * g->g->weight[w].ne[0]);
-    for (int i = 0; i < g->g->n_nodes; i++) {
-        const struct gr_node *n = &g->g->node[i];
-        const struct back *b = &back_table[n->op];
-        if (b->scratch) scratch = max_i64(scratch, b->scratch(n, g->n_ctx));
-        if (b->shared) shared = max_i64(shared, b->shared(n, g->n_ctx));
-    }
+    for (int op = 0; op < OP_COUNT; op++)
+        for (int i = 0; i < graph_count(g->g, (enum gr_op)op); i++) {
+            const struct gr_node *n = graph_nth(g->g, (enum gr_op)op, i);
+            const struct back *b = &back_table[op];
+            if (b->scratch) scratch = max_i64(scratch, b->scratch(n, g->n_ctx));
+            if (b->shared) shared = max_i64(shared, b->shared(n, g->n_ctx));
+        }
     g->scratch = xcalloc((size_t)pool_size(g->pool), sizeof *g->scratch);
     for (int k = 0; k < pool_size(g->pool); k++) TRY(alloc_floats(&g->scratch[k], scratch, e));
     return alloc_floats(&g->shared, shared, e);

@@ -157,7 +157,7 @@ BACK(scale);
 BACK(temper);
 BACK(concat);
 BACK(columns);
-/* Work memory for struct back. */
+/* Return the work memory of derivatives in floats (struct back). */
 int64_t grad_attn_shared(const struct gr_node *n, int64_t n_ctx);
 int64_t grad_delta_scratch(const struct gr_node *n, int64_t n_ctx);
 int64_t grad_ssm_scratch(const struct gr_node *n, int64_t n_ctx);
