@@ -37,6 +37,8 @@ struct hfdir {
     char *path, *base;
     struct json *config, *index;
     const struct json *text_config;
+    char *target_path; /* folder of a draft's model; NULL: none */
+    struct json *target;
     const struct json *over, *under; /* set by hfdir_complete; NULL: none */
     bool *assumed;                   /* [members of `under`] the default was used */
     struct arena arena;
@@ -231,7 +233,8 @@ done:
 
 /* Returns the part of config.json that describes the language model; NULL: no separate part. */
 static const struct json *find_text_config(const struct json *config) {
-    static const char *const name[] = {"text_config", "llm_config", "language_config"};
+    static const char *const name[] = {"text_config", "llm_config", "language_config",
+                                       "transformer_layer_config"};
     const struct json *thinker = json_get(config, "thinker_config"), *j = NULL;
     for (size_t i = 0; i < COUNT_OF(name) && !j; i++) {
         j = json_get(json_type(thinker) == JSON_OBJ ? thinker : config, name[i]);
@@ -246,6 +249,24 @@ static int check_config(struct hfdir *h, const char *what, struct err *e) {
         return err_set(e, ERR_DATA, "%s: not a JSON object", what);
     h->text_config = find_text_config(h->config);
     return 0;
+}
+
+int hfdir_set_target(struct hfdir *h, const char *dir, struct err *e) {
+    char *p = io_join(dir, "config.json");
+    const struct json *j = NULL;
+    int rc = 0;
+    if (!io_exists(p))
+        rc = err_set(e, ERR_USAGE, "%s: no config.json in the folder of the draft's model", dir);
+    if (!rc) rc = json_read_py(&h->target, p, limit_of(LIM_HF_JSON), e);
+    j = h->target;
+    if (!rc && json_type(j) != JSON_OBJ) rc = err_set(e, ERR_DATA, "%s: not a JSON object", p);
+    if (!rc) h->target_path = xstrdup(dir);
+    free(p);
+    return rc;
+}
+
+const char *hfdir_target(const struct hfdir *h) {
+    return h->target_path;
 }
 
 static int read_config(struct hfdir *h, struct err *e) {
@@ -329,6 +350,8 @@ void hfdir_close(struct hfdir *h) {
     strmap_free(h->placed);
     json_free(h->config);
     json_free(h->index);
+    json_free(h->target);
+    free(h->target_path);
     free(h->path);
     free(h->base);
     free(h);
@@ -405,6 +428,12 @@ const struct json *hfdir_said(const struct hfdir *h, const char *names) {
     if (!j) j = find_spelling(text, NULL, names);
     if (!j) j = find_spelling(thinker, text, names);
     return j ? j : find_spelling(h->config, text, names);
+}
+
+const struct json *hfdir_target_hparam(const struct hfdir *h, const char *names) {
+    const struct json *text = h->target ? find_text_config(h->target) : NULL;
+    const struct json *j = find_spelling(text, NULL, names);
+    return j ? j : find_spelling(h->target, text, names);
 }
 
 const struct json *hfdir_hparam(const struct hfdir *h, const char *names) {

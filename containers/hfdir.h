@@ -42,6 +42,11 @@ bool hfdir_completed(const struct hfdir *h); /* whether hfdir_complete was calle
 /* Calls fn for each default in `under` that hfdir_hparam has returned. */
 void hfdir_assumed(const struct hfdir *h, void (*fn)(void *ud, const struct json *member),
                    void *ud);
+/* Sets the folder of the model that a draft was trained for, and reads its config.json. */
+int hfdir_set_target(struct hfdir *h, const char *dir, struct err *e);
+const char *hfdir_target(const struct hfdir *h); /* path of that folder; NULL: none */
+/* Returns a hyperparameter of that model, as hfdir_said does. NULL: absent, or no such folder. */
+const struct json *hfdir_target_hparam(const struct hfdir *h, const char *names);
 struct arena *hfdir_arena(struct hfdir *h); /* arena with the lifetime of h */
 /* Sets *out to an optional JSON file ("tokenizer_config.json", "generation_config.json", ...),
  * parsed on first use and cached. NULL: no such file. An existing but invalid file is an error. */

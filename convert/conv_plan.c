@@ -44,7 +44,9 @@ static int find_arch(struct conv_plan *p, struct err *e) {
     const struct json *cfg = hfdir_config(p->dir);
     const char *outer = json_str(json_first(json_get(cfg, "architectures")));
     const char *inner = json_str(json_first(json_get(hfdir_text_config(p->dir), "architectures")));
-    const char *cls = inner ? inner : outer;
+    const struct arch *whole = outer ? arch_find_hf(outer) : NULL;
+    /* Drafts name the class of their layers inside. */
+    const char *cls = inner && !(whole && whole->draft) ? inner : outer;
     p->arch = cls ? arch_find_dir(cls, p->dir) : NULL;
     if (!p->arch && inner && outer) p->arch = arch_find_dir(outer, p->dir);
     if (!p->arch) p->arch = by_type(p->dir, cls);
@@ -227,6 +229,7 @@ static int size_items(struct conv_plan *p, bool keep, bool keep_nv, struct err *
         bool f32 = (it->inst.row->flags & TR_F32) || it->inst.n_dims < 2;
         it->type = f32 ? QT_F32 : qtype_fit(p->type, ne[0]);
         if (it->inst.row->flags & TR_I32) it->type = QT_I32;
+        if (it->inst.row->flags & TR_I64) it->type = QT_I64;
         if (keep && !f32 && keeps_blocks(p, it, false)) {
             it->type = QT_MXFP4;
             p->n_kept++;
@@ -247,12 +250,60 @@ static int size_items(struct conv_plan *p, bool keep, bool keep_nv, struct err *
     return 0;
 }
 
+/* Opens the folder of a draft's model. ERR_USAGE: it is not a draft. */
+static int check_target(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
+    if (!o->target) return 0;
+    if (!p->arch->draft)
+        return err_set(e, ERR_USAGE,
+                       "--target-model-dir is for drafts, but %s is a model (%s) of its own",
+                       hfdir_path(p->dir), p->arch->family);
+    return hfdir_set_target(p->dir, o->target, e);
+}
+
+/* Returns the output tensor of a name; NULL: there is none. */
+static const struct item *find_item(const struct conv_plan *p, const char *name) {
+    for (int64_t i = 0; i < p->n_items; i++)
+        if (strcmp(p->item[i].inst.name, name) == 0) return &p->item[i];
+    return NULL;
+}
+
+/* Reads the table d2t of a draft, and checks that it names each token of the model at most once. A
+ * draft with fewer tokens than its model needs it. */
+static int check_tokens(const struct conv_plan *p, struct err *e) {
+    const struct item *ids = find_item(p, "d2t"), *head = find_item(p, "output.weight");
+    const int64_t n = p->hp.d[HD_DRAFT_VOCAB], n_all = p->hp.d[HD_VOCAB];
+    if (!p->arch->draft || (!ids && (n == n_all || !head))) return 0;
+    if (!ids)
+        return err_set(e, ERR_DATA,
+                       "%s: the draft has %lld of %lld tokens, but no tensor d2t that names them",
+                       hfdir_path(p->dir), (long long)n, (long long)n_all);
+    if (!head)
+        return err_set(e, ERR_DATA, "%s: the draft has d2t, but no lm_head.weight of its own",
+                       hfdir_path(p->dir));
+    float *v = xcalloc((size_t)n, sizeof *v);
+    bool *used = xcalloc((size_t)n_all, sizeof *used);
+    int rc = st_to_f32(p->src[ids->src].part[0], 0, n, v, e);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        const double id = (double)v[i] + (double)i;
+        if (!(id >= 0 && id < (double)n_all) || used[(int64_t)id])
+            rc = err_set(e, ERR_DATA, "%s: d2t[%lld] is %.0f, which makes token %.0f of %lld%s",
+                         hfdir_path(p->dir), (long long)i, (double)v[i], id, (long long)n_all,
+                         id >= 0 && id < (double)n_all ? ", as an earlier entry does" : "");
+        else
+            used[(int64_t)id] = true;
+    }
+    free(used);
+    free(v);
+    return rc;
+}
+
 int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
     memset(p, 0, sizeof *p);
     arena_init(&p->arena);
     TRY(pick_type(p, o->type, e)); /* report a wrong option before reading anything */
     TRY(o->consume ? hfdir_open_consumed(&p->dir, o->src, e) : hfdir_open(&p->dir, o->src, e));
     TRY(find_arch(p, e));
+    TRY(check_target(p, o, e));
     TRY(hf_names_make(&p->names, p->dir, p->arch, &p->arena, e));
     return check_mlx(p->dir, e);
 }
@@ -271,6 +322,7 @@ int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     TRY(size_items(p, o->keep_mxfp4 || (p->arch->mxfp4 && !o->pad), as_stored && !o->pad, e));
     if (p->n_nvfp4) add_scales(p);
     TRY(check_mlx_items(p, e));
+    TRY(check_tokens(p, e));
     return check_norms(p, e);
 }
 

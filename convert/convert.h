@@ -20,6 +20,8 @@ struct convert_opts {
     bool keep_mxfp4;  /* keep the blocks of MXFP4 matrices */
     bool pad;         /* zero-pad feed-forward widths to multiples of 256 */
     const char *lora; /* folder of an adapter to merge; NULL: none */
+    /* Folder of the model that a draft was trained for (config.json, tokenizer); NULL: none. */
+    const char *target;
     bool no_mtp, mtp_only, overwrite, dry_run;
     bool consume;       /* delete each shard once everything made from it is on disk */
     bool links;         /* with consume: also files that shards are links to */

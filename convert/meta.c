@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "convert/conv_plan.h"
+#include "base/io.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -41,6 +42,11 @@ static int sampling(struct conv_plan *p, struct gguf_w *w, struct err *e) {
     return 0;
 }
 
+/* Returns the folder with the tokenizer, apart from an adapter's: that of a draft's model. */
+static const char *tok_dir(const struct conv_plan *p) {
+    return hfdir_target(p->dir) ? hfdir_target(p->dir) : hfdir_path(p->dir);
+}
+
 /* Returns the folder that provides the chat templates: the adapter's if it has any, because it was
  * trained with those. */
 static const char *template_dir(const struct conv_plan *p) {
@@ -48,7 +54,7 @@ static const char *template_dir(const struct conv_plan *p) {
     struct err none;
     bool unused;
     const char *dir = p->lora ? lora_dir(p->lora, &unused) : NULL;
-    if (!dir || chat_src_open(&s, dir, NULL, &none)) return hfdir_path(p->dir);
+    if (!dir || chat_src_open(&s, dir, NULL, &none)) return tok_dir(p);
     chat_src_close(&s);
     return dir;
 }
@@ -87,15 +93,35 @@ static void warn_ends(const struct tok *t) {
     buf_release(&b);
 }
 
+/* Returns ERR_DATA if a draft's folder has no tokenizer and that of its model is not named. */
+static int check_tokenizer(const struct conv_plan *p, struct err *e) {
+    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "tekken.json",
+                                        "tokenizer_config.json"};
+    bool has = !p->arch->draft || hfdir_target(p->dir);
+    for (size_t i = 0; i < COUNT_OF(files) && !has; i++) {
+        char *path = io_join(hfdir_path(p->dir), files[i]);
+        has = io_exists(path);
+        free(path);
+    }
+    return has ? 0
+               : err_set(e, ERR_DATA,
+                         "%s: a draft without a tokenizer: name the folder of the model that it "
+                         "belongs to with --target-model-dir",
+                         hfdir_path(p->dir));
+}
+
 /* Writes the tokenizer of the folder, or of the adapter if it has one. */
 static int write_tokenizer(struct conv_plan *p, const char *pre, struct gguf_w *w, struct err *e) {
     struct tok *t;
     bool own = false;
     const char *adapter = p->lora ? lora_dir(p->lora, &own) : NULL;
     if (own) log_info("using the tokenizer of the adapter's folder");
-    TRY(tok_from_dirs(&t, hfdir_path(p->dir), own ? adapter : NULL, p->hp.d[HD_VOCAB], pre, e));
+    TRY(check_tokenizer(p, e));
+    TRY(tok_from_dirs(&t, tok_dir(p), own ? adapter : NULL, p->hp.d[HD_VOCAB], pre, e));
     template_ends(p, t);
     tok_to_gguf(t, w);
+    if (p->hp.d[HD_BLOCK_SIZE]) /* of DFlash, which masks the tokens to be drafted */
+        gguf_w_u32(w, "tokenizer.ggml.mask_token_id", (uint32_t)p->hp.d[HD_MASK_TOKEN]);
     warn_ends(t);
     /* The key is always written, because other programs differ in their default. */
     if (!tok_has_add_bos(t)) gguf_w_bool(w, "tokenizer.ggml.add_bos_token", tok_add_bos(t));
@@ -150,7 +176,9 @@ static int default_template(struct conv_plan *p, struct gguf_w *w, bool *has, st
     struct chat_src s;
     *has = false;
     if (strcmp(dir, hfdir_path(p->dir)) != 0) {
-        TRY(chat_src_open(&s, dir, NULL, e));
+        struct err none;
+        const bool must = strcmp(dir, tok_dir(p)) != 0;
+        if (chat_src_open(&s, dir, NULL, must ? e : &none)) return must ? (int)e->code : 0;
         *has = !s.instead;
         if (*has) gguf_w_str(w, "tokenizer.chat_template", s.text);
         chat_src_close(&s);

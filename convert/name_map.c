@@ -346,7 +346,8 @@ static int bind_spelling(struct mapping *m, struct item *it, const char *pat, si
     if (stack && stack < pat + len) return bind_stacked(m, it, pat, len, layer, want, found, e);
     char name[NAME_MAX_LEN];
     if (!arch_name(name, sizeof name, pat, len, layer, 0)) return 0;
-    if (it->inst.row->flags & TR_I32) return bind_integers(m, it, name, want, n, found, e);
+    if (it->inst.row->flags & (TR_I32 | TR_I64))
+        return bind_integers(m, it, name, want, n, found, e);
     unfused(m, it, name, want);
     xform_want(&m->p->hp_src, it, want);
     choose_orientation(m, it, name, want);

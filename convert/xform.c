@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "convert/conv_plan.h"
+#include "base/attr.h"
 #include "base/bytes.h"
 #include "base/fp.h"
 #include "base/mem.h"
@@ -223,6 +224,12 @@ static float fill_one(const struct hparams *h, int64_t i) {
 
 /* Table of transforms, indexed by enum xform. XF_COPY does nothing; latent_rows() implements
  * XF_LATENT_K. */
+/* Adds the index of each value. */
+static void add_index(const struct job *j, int64_t r, float *x, int64_t n) {
+    UNUSED(j);
+    UNUSED(r);
+    for (int64_t i = 0; i < n; i++) x[i] += (float)i;
+}
 static const struct kind {
     /* Returns the source row of row r of a matrix; NULL: the same row. */
     int64_t (*row)(const struct job *j, int64_t r);
@@ -238,6 +245,7 @@ static const struct kind {
     bool is_qkv, is_qkvz, is_latent, is_index; /* shape of the source (xform_want) */
 } kinds[XF_COUNT] = {
     [XF_ADD1] = {.value = add_one},
+    [XF_TOKEN_IDS] = {.value = add_index},
     [XF_NEG_EXP] = {.value = neg_exp},
     [XF_EXP] = {.value = plain_exp},
     [XF_V_ROWS] = {.row = src_row_v, .elements = true},
@@ -479,6 +487,15 @@ static void encode_i32(const float *x, uint8_t *dst, int64_t n, struct tally *t)
     }
 }
 
+/* Likewise as 64-bit integers. */
+static void encode_i64(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
+    for (int64_t i = 0; i < n; i++) {
+        const bool fits = fabsf(x[i]) < 0x1p24f;
+        t->n_overflow += !fits;
+        store_u64(dst + 8 * i, (uint64_t)(fits ? (int64_t)x[i] : 0));
+    }
+}
+
 /* Converts output rows [begin, end) of the slab. */
 static void convert_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     struct job *j = ctx;
@@ -525,6 +542,8 @@ static void convert_rows(void *ctx, int64_t begin, int64_t end, int worker) {
         }
         if (j->it->type == QT_I32)
             encode_i32(row, dst, j->cols, t);
+        else if (j->it->type == QT_I64)
+            encode_i64(row, dst, j->cols, t);
         else
             xform_encode(j->it->type, row, dst, j->cols, t);
     }

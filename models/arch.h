@@ -86,7 +86,13 @@ enum hp_mul {
     MUL_DT,
     MUL_COUNT
 };
-enum { HP_MAX_LAYERS = 512, HP_MAX_PAIRS = 256, HP_MAX_NGRAM = 8, HP_MAX_HASHES = 64 };
+enum {
+    HP_MAX_LAYERS = 512,
+    HP_MAX_PAIRS = 256,
+    HP_MAX_NGRAM = 8,
+    HP_MAX_HASHES = 64,
+    HP_MAX_TARGETS = 16
+};
 enum mix_kind {
     MIX_ATTN,
     MIX_DELTA,
@@ -139,6 +145,9 @@ struct hparams {
     float far[HP_MAX_PAIRS],
         near[HP_MAX_PAIRS]; /* longrope's divisors (HD_LONG); set only during conversion */
     float mul[MUL_COUNT];   /* set only during conversion */
+    /* Drafts: layers of the model, from 0, whose inputs the draft reads; the number of layers means
+     * the output of the last one. */
+    int32_t target[HP_MAX_TARGETS];
     /* Hash of n-grams: factors per position; first row and number of rows per head. Set only during
      * conversion. */
     uint64_t hash_factor[HP_MAX_NGRAM], hash_first[HP_MAX_HASHES], hash_rows[HP_MAX_HASHES];
@@ -211,6 +220,7 @@ enum xform {
     XF_SHARDS,    /* "%e": the rows of all shards */
     XF_INDEX_Q,   /* from the indexer's fused projection: queries, its first HD_INDEX_Q rows */
     XF_INDEX_K,   /* ... keys, the rest */
+    XF_TOKEN_IDS, /* integers: value i + i, a draft's token as one of its model */
     XF_COUNT
 };
 /* Function of a tensor, for recipes, floors and reports. */
@@ -278,6 +288,7 @@ enum {
     TR_I32 = 32 /* a table of integers, stored as I32 */,
     TR_SELECT =
         64 /* optional in layers that reuse another layer's selection of keys, and in MTP */,
+    TR_I64 = 128, /* the same, stored as I64 */
     TR_IF_SHIFT = 8
 };
 /* Restricts a row to models in which the slot is not 0. Several rows may have the same name; at
@@ -335,6 +346,7 @@ struct arch {
     bool layer_sizes; /* read per_layer_config of config.json */
     bool drafts;      /* files may have an MTP block, for drafting one more token (block_mtp.c) */
     bool keeps_mtp;   /* files may have MTP blocks, which hone converts but does not compute */
+    bool draft;       /* drafts tokens for another model, whose tokenizer its files have */
     /* Picks the architecture if several share a model class; NULL: only this one. */
     const struct arch *(*which)(const struct hfdir *dir);
     /* Tool call syntaxes in the templates of published models (names of chat/tool_formats.c),

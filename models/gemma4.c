@@ -198,8 +198,7 @@ static void check_images(const struct hparams *h, const struct hfdir *dir) {
                    : "let all tokens of an image see each other");
 }
 
-/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
-static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+int gemma4_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t *d = h->d;
     static const char *const no[] = {"attention_bias", NULL};
     TRY(hf_check_off(dir, no, e));
@@ -209,9 +208,6 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (!json_bool(hfdir_hparam(dir, "enable_moe_block"), false))
         d[HD_EXPERTS] = d[HD_EXPERTS_USED] = d[HD_FF_EXP] = 0;
     if (!d[HD_PLE]) d[HD_PLE_VOCAB] = 0;
-    if (d[HD_KV_SHARED] >= d[HD_LAYERS])
-        return err_set(e, ERR_DATA, "num_kv_shared_layers is %lld of %lld layers",
-                       (long long)d[HD_KV_SHARED], (long long)d[HD_LAYERS]);
     TRY(layers_windows_hf(h, hfdir_hparam(dir, "layer_types"), 6, e));
     *layers_own(h, HD_WINDOW, d[HD_LAYERS] - 1) = 0;
     check_images(h, dir);
@@ -222,6 +218,14 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     for (int64_t i = 0; wide && i < d[HD_LAYERS]; i++)
         *layers_own(h, HD_FF, i) = i < d[HD_LAYERS] - d[HD_KV_SHARED] ? d[HD_FF] : 2 * d[HD_FF];
     return 0;
+}
+
+/* Reads settings that only config.json has. ERR_DATA: unsupported option. */
+static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    if (h->d[HD_KV_SHARED] >= h->d[HD_LAYERS])
+        return err_set(e, ERR_DATA, "num_kv_shared_layers is %lld of %lld layers",
+                       (long long)h->d[HD_KV_SHARED], (long long)h->d[HD_LAYERS]);
+    return gemma4_from_hf(h, dir, e);
 }
 
 /* ---- keys with several values ---- */

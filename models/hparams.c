@@ -187,6 +187,19 @@ static bool gguf_has(const void *ud, const struct tensor_row *row, int64_t layer
            gguf_find_tensor(ud, name);
 }
 
+/* Sets HD_VOCAB to the number of embeddings, or, in a draft without its own, of tokens. */
+static int count_tokens(struct hparams *h, const struct arch *a, const struct gguf *g,
+                        struct err *e) {
+    const struct gguf_tensor *embd = gguf_find_tensor(g, "token_embd.weight");
+    const struct gguf_kv *tokens = a->draft ? gguf_find(g, "tokenizer.ggml.tokens") : NULL;
+    if (!embd && (!tokens || !tokens->count))
+        return err_set(e, ERR_DATA, "the tensor token_embd.weight is missing");
+    const uint64_t n = embd ? (uint64_t)embd->ne[1] : tokens->count;
+    if (n > (uint64_t)max_int) return err_set(e, ERR_DATA, "there are too many tokens");
+    h->d[HD_VOCAB] = (int64_t)n;
+    return 0;
+}
+
 /* Reads all hyperparameters from a GGUF file's keys. */
 static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
     struct seen seen = {0};
@@ -195,10 +208,7 @@ static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf 
     h->d[HD_LAYERS] -= h->d[HD_MTP];
     TRY(check_layers(h, e));
     h->tied = gguf_find_tensor(g, "output.weight") == NULL;
-    const struct gguf_tensor *embd = gguf_find_tensor(g, "token_embd.weight");
-    if (!embd) return err_set(e, ERR_DATA, "the tensor token_embd.weight is missing");
-    if (embd->ne[1] > max_int) return err_set(e, ERR_DATA, "token_embd.weight has too many rows");
-    h->d[HD_VOCAB] = embd->ne[1];
+    TRY(count_tokens(h, a, g, e));
     hparams_found(h, a, gguf_has, g);
     if (a->window_period && h->d[HD_WINDOW])
         TRY(layers_windows_gguf(h, a->name, g, a->window_period, e));

@@ -152,6 +152,14 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     return gguf_find(g, key) ? err_set(e, ERR_DATA, "%s is set, which is not supported", key) : 0;
 }
 
+/* Selects the architecture: some EAGLE-3 drafts have the class of the Llama layer inside. */
+extern const struct arch arch_eagle3;
+static const struct arch *which_llama(const struct hfdir *dir) {
+    int64_t n;
+    const bool one = json_i64(hfdir_said(dir, "num_hidden_layers"), &n) && n == 1;
+    return one && hfdir_said(dir, "draft_vocab_size") ? &arch_eagle3 : &arch_llama;
+}
+
 static const struct decoder_spec decoder = {
     .block = {PRE_NORMS, .attn = {.rope = {.kind = ROPE_PAIRS}}},
 };
@@ -170,6 +178,7 @@ const struct arch arch_llama = {
     .read_keys = read_keys,
     .window_period = WINDOW_EVERYWHERE,
     .decoder = &decoder,
+    .which = which_llama,
 };
 const struct arch arch_mistral3 = {
     .name = "mistral3",

@@ -29,8 +29,8 @@ extern const struct arch arch_laguna, arch_mimo2, arch_step35;
 extern const struct arch arch_muse_glimmer, arch_minicpm, arch_minicpm3, arch_chatglm, arch_exaone,
     arch_minimax_m3, arch_bailingmoe3, arch_dbrx;
 extern const struct arch arch_hy_v3, arch_nemotron, arch_jais2, arch_phi2;
-extern const struct arch arch_kimi_k3, arch_qwen4exp, arch_deepseek4,
-    arch_glm5_next; /* conversion only */
+extern const struct arch arch_kimi_k3, arch_qwen4exp, arch_deepseek4, arch_glm5_next, arch_eagle3,
+    arch_dflash, arch_gemma4_assistant; /* conversion only */
 extern const struct arch arch_apertus, arch_qwen2vl, arch_qwen3vl, arch_qwen3vlmoe, arch_llama4;
 
 // clang-format off
@@ -120,6 +120,9 @@ static const struct arch *const all[] = {
     &arch_qwen4exp,
     &arch_deepseek4,
     &arch_glm5_next,
+    &arch_eagle3,
+    &arch_dflash,
+    &arch_gemma4_assistant,
 };
 // clang-format on
 

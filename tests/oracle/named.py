@@ -6,7 +6,7 @@ conversion must contain.
 A folder has config.json and tensors.txt as in tests/golden/archs (archs.py), with the names, shapes and storage of the published
 checkpoints, and expected.txt: a line "tensor NAME TYPE SHAPE SHA256" per tensor of the GGUF, shape as in GGUF (innermost first), and
 a line "key NAME TYPE VALUE" per key of the architecture. The values are computed here with NumPy from the published layouts: names
-and keys of llama.cpp (conversion/kimi_k3.py, qwen4exp.py, glm.py, deepseek.py), storage from the checkpoints' own code.
+and keys of llama.cpp (conversion/kimi_k3.py, qwen4exp.py, glm.py, deepseek.py; of drafts: llama.py, qwen.py, gemma.py), storage from the checkpoints' own code.
 
 Usage: python3 tests/oracle/named.py   (from the repository root; numpy)
 """
@@ -34,6 +34,8 @@ class Folder:
         self.lines.append(f"{name} {dtype} {'x'.join(map(str, shape)) or '-'} {mean} {spread}\n")
         if dtype == "BF16":
             return bf16((mean + spread * uniform(name, n)).astype(np.float32)).reshape(shape)
+        if spread < 0:  # integers that rise in equal steps
+            return (int(mean) - spread * np.arange(n, dtype=np.int64)).reshape(shape)
         return (int(mean) + (bits24(name, n) % np.uint64(spread)).astype(np.int64)).reshape(shape)
 
     def mat(self, name, *shape):
@@ -44,7 +46,7 @@ class Folder:
 
     def tensor(self, name, a, kind="F32", data=None):
         a = np.asarray(a)
-        data = data if data is not None else np.ascontiguousarray(a.astype({"F32": "<f4", "I32": "<i4"}[kind])).tobytes()
+        data = data if data is not None else np.ascontiguousarray(a.astype({"F32": "<f4", "I32": "<i4", "I64": "<i8"}[kind])).tobytes()
         dims = "x".join(map(str, reversed(a.shape)))
         self.out.append(f"tensor {name} {kind} {dims} {hashlib.sha256(data).hexdigest()}\n")
 
@@ -438,8 +440,118 @@ def qwen4exp():
     f.write()
 
 
+def pairs(w, head):
+    """Rows of queries or keys in llama.cpp's order: the halves of each head interleaved."""
+    return w.reshape(-1, 2, head // 2, w.shape[-1]).swapaxes(1, 2).reshape(w.shape)
+
+
+def layer(f, at, to, d, wide, heads, kv_heads, head, ff, regroup):
+    """A Llama or Qwen 3 layer whose projections read rows of `wide` values."""
+    f.tensor(to + "attn_norm.weight", f.norm(at + "input_layernorm.weight", d))
+    f.tensor(to + "attn_q.weight", regroup(f.mat(at + "self_attn.q_proj.weight", heads * head, wide)))
+    f.tensor(to + "attn_k.weight", regroup(f.mat(at + "self_attn.k_proj.weight", kv_heads * head, wide)))
+    f.tensor(to + "attn_v.weight", f.mat(at + "self_attn.v_proj.weight", kv_heads * head, wide))
+    f.tensor(to + "attn_output.weight", f.mat(at + "self_attn.o_proj.weight", d, heads * head))
+    f.tensor(to + "ffn_norm.weight", f.norm(at + "post_attention_layernorm.weight", d))
+    gated(f, at + "mlp.", to, "", d, ff)
+
+
+def eagle3():
+    """The layout of SafeAILab's and SpecForge's checkpoints: midlayer, offsets d2t, mask t2d."""
+    cfg = dict(BASE, architectures=["LlamaForCausalLMEagle3"], model_type="llama", num_hidden_layers=1, num_key_value_heads=2, head_dim=16,
+               intermediate_size=96, draft_vocab_size=256, target_hidden_size=48, rms_norm_eps=1e-5, rope_theta=500000.0, hidden_act="silu",
+               eagle_config=dict(eagle_aux_hidden_state_layer_ids=[1, 5, 8], use_aux_hidden_state=True), norm_before_residual=True,
+               rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                 original_max_position_embeddings=256))  # fmt: skip
+    f = Folder("eagle3", cfg)
+    f.tensor("token_embd.weight", f.mat("embed_tokens.weight", VOCAB, 64))
+    f.tensor("fc.weight", f.mat("fc.weight", 64, 3 * 48))
+    layer(f, "midlayer.", "blk.0.", 64, 128, 4, 2, 16, 96, lambda w: pairs(w, 16))
+    f.tensor("blk.0.attn_norm_2.weight", f.norm("midlayer.hidden_norm.weight", 64))
+    f.tensor("output_norm.weight", f.norm("norm.weight", 64))
+    f.tensor("output.weight", f.mat("lm_head.weight", 256, 64))
+    f.tensor("d2t", f.raw("d2t", (256,), "I64", 7, -2) + np.arange(256), "I64")
+    f.lines.append(f"t2d BOOL {VOCAB} 0.0 2\n")
+    wave = 2 * np.pi * 500000.0 ** (np.arange(8) / 8)
+    s = (256 / wave - 1) / 3
+    f.tensor("rope_freqs.weight", np.where(wave < 256 / 4, 1, np.where(wave >= 256 / 1, 8, 1 / ((1 - s) / 8 + s))))
+    f.keys("UINT32", block_count=1, context_length=512, embedding_length=64, feed_forward_length=96, attention__head_count=4,
+           attention__head_count_kv=2, attention__key_length=16, attention__value_length=16, rope__dimension_count=16, vocab_size=VOCAB,
+           target_hidden_size=48)  # fmt: skip
+    f.keys("FLOAT32", attention__layer_norm_rms_epsilon=1e-5, rope__freq_base=500000.0)
+    f.keys("BOOL", norm_before_residual=1, norm_before_fc=0)
+    f.key("target_layers", "INT32", [2, 6, 9])
+    f.write()
+
+
+def dflash():
+    """The layout of z-lab's checkpoints: no embeddings, no head, windows in all layers but the last."""
+    cfg = dict(BASE, architectures=["DFlashDraftModel"], model_type="qwen3", num_hidden_layers=3, num_key_value_heads=2, head_dim=16,
+               intermediate_size=96, rms_norm_eps=1e-6, rope_theta=10000000.0, hidden_act="silu", block_size=16,
+               layer_types=["sliding_attention", "sliding_attention", "full_attention"], sliding_window=64, use_sliding_window=True,
+               dflash_config=dict(mask_token_id=1003, target_layer_ids=[1, 7, 13, 19]))  # fmt: skip
+    f = Folder("dflash", cfg)
+    f.tensor("fc.weight", f.mat("fc.weight", 64, 4 * 64))
+    f.tensor("enc.output_norm.weight", f.norm("hidden_norm.weight", 64))
+    f.tensor("output_norm.weight", f.norm("norm.weight", 64))
+    for i in range(3):
+        layer(f, f"layers.{i}.", f"blk.{i}.", 64, 64, 4, 2, 16, 96, lambda w: w)
+        for x in "qk":
+            f.tensor(f"blk.{i}.attn_{x}_norm.weight", f.norm(f"layers.{i}.self_attn.{x}_norm.weight", 16))
+    f.keys("UINT32", block_count=3, context_length=512, embedding_length=64, feed_forward_length=96, attention__head_count=4,
+           attention__head_count_kv=2, attention__key_length=16, attention__value_length=16, attention__sliding_window=64,
+           block_size=16)  # fmt: skip
+    f.keys("FLOAT32", attention__layer_norm_rms_epsilon=1e-6, rope__freq_base=1e7)
+    f.key("attention.sliding_window_pattern", "BOOL", [1, 1, 0])
+    f.key("target_layers", "INT32", [2, 8, 14, 20])
+    f.out.append("key tokenizer.ggml.mask_token_id UINT32 1003\n")
+    f.write()
+
+
+def gemma4_assistant():
+    """Names and shapes of transformers' Gemma4AssistantForCausalLM."""
+    text = dict(BASE, model_type="gemma4_text", num_key_value_heads=2, num_global_key_value_heads=1, head_dim=16, global_head_dim=32,
+                intermediate_size=96, rms_norm_eps=1e-6, hidden_activation="gelu_pytorch_tanh", sliding_window=64, num_kv_shared_layers=4,
+                hidden_size_per_layer_input=0, enable_moe_block=False, use_double_wide_mlp=False, attention_k_eq_v=True,
+                layer_types=["sliding_attention"] * 3 + ["full_attention"],
+                rope_parameters=dict(full_attention=dict(rope_type="proportional", rope_theta=1000000.0, partial_rotary_factor=0.25),
+                                     sliding_attention=dict(rope_type="default", rope_theta=10000.0)))  # fmt: skip
+    cfg = dict(architectures=["Gemma4AssistantForCausalLM"], model_type="gemma4_assistant", backbone_hidden_size=96, num_centroids=32,
+               centroid_intermediate_top_k=4, use_ordered_embeddings=True, tie_word_embeddings=True, text_config=text)  # fmt: skip
+    f = Folder("gemma4-assistant", cfg)
+    f.tensor("token_embd.weight", f.mat("model.embed_tokens.weight", VOCAB, 64))
+    f.tensor("nextn.pre_projection.weight", f.mat("pre_projection.weight", 64, 2 * 96))
+    f.tensor("nextn.post_projection.weight", f.mat("post_projection.weight", 96, 64))
+    f.tensor("masked_embd_centroids.weight", f.mat("masked_embedding.centroids.weight", 32, 64))
+    f.tensor("masked_embd_ordering", f.raw("masked_embedding.token_ordering", (VOCAB,), "I64", 0, 1024), "I32")
+    f.tensor("rope_freqs.weight", np.where(np.arange(16) < 4, 1, 1e30))
+    f.tensor("output_norm.weight", f.norm("model.norm.weight", 64))
+    for i in range(4):
+        at, to, head = f"model.layers.{i}.", f"blk.{i}.", 32 if i == 3 else 16
+        f.tensor(to + "attn_norm.weight", f.norm(at + "input_layernorm.weight", 64))
+        f.tensor(to + "attn_q.weight", f.mat(at + "self_attn.q_proj.weight", 4 * head, 64))
+        f.tensor(to + "attn_q_norm.weight", f.norm(at + "self_attn.q_norm.weight", head))
+        f.tensor(to + "attn_output.weight", f.mat(at + "self_attn.o_proj.weight", 64, 4 * head))
+        f.tensor(to + "post_attention_norm.weight", f.norm(at + "post_attention_layernorm.weight", 64))
+        f.tensor(to + "ffn_norm.weight", f.norm(at + "pre_feedforward_layernorm.weight", 64))
+        gated(f, at + "mlp.", to, "", 64, 96)
+        f.tensor(to + "post_ffw_norm.weight", f.norm(at + "post_feedforward_layernorm.weight", 64))
+        f.tensor(to + "layer_output_scale.weight", f.norm(at + "layer_scalar", 1))
+    f.keys("UINT32", block_count=4, context_length=512, embedding_length=64, embedding_length_out=96, feed_forward_length=96,
+           attention__head_count=4, attention__key_length=32, attention__value_length=32, attention__key_length_swa=16,
+           attention__value_length_swa=16, attention__sliding_window=64, attention__shared_kv_layers=4, rope__dimension_count=32,
+           rope__dimension_count_swa=16, nextn_predict_layers=4)  # fmt: skip
+    f.keys("FLOAT32", attention__layer_norm_rms_epsilon=1e-6, rope__freq_base=1e6, rope__freq_base_swa=1e4)
+    f.key("attention.head_count_kv", "INT32", [2, 2, 2, 1])
+    f.key("attention.sliding_window_pattern", "BOOL", [1, 1, 1, 0])
+    f.write()
+
+
 if __name__ == "__main__":
     kimi_k3()
     glm5_next()
     deepseek4()
     qwen4exp()
+    eagle3()
+    dflash()
+    gemma4_assistant()

@@ -41,7 +41,9 @@ static inline void micro_weights(const char *dir, const char *path) {
         for (int64_t i = 0; i < total; i++) {
             const uint64_t bits = rng_u64(&rng) >> 40;
             const double u = (double)bits * 0x1p-23 - 1;
-            const double whole = mean + (double)(bits % (uint64_t)(spread < 1 ? 1 : spread));
+            const double step = spread < 0 ? (double)i * -spread
+                                           : (double)(bits % (uint64_t)(spread < 1 ? 1 : spread));
+            const double whole = mean + step;
             if (wide)
                 store_u64(v + 8 * i, (uint64_t)whole);
             else if (bytes)
