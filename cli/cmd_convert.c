@@ -8,9 +8,10 @@
 
 static const struct cmd_spec convert_spec = {
     .name = "convert",
-    .synopsis = "HF_DIR -o OUT.gguf [--type TYPE] [--mmproj FILE] [--lora DIR] [--pad] [--no-mtp] "
-                "[--mtp-only] [--target-model-dir DIR] [--keep-mxfp4] [--split-max SIZE] [--consume] "
-                "[--dry-run] [--name NAME] [--pre NAME]",
+    .synopsis =
+        "HF_DIR -o OUT.gguf [--type TYPE] [--mmproj FILE] [--lora DIR] [--pad] [--no-mtp] "
+        "[--mtp-only] [--target-model-dir DIR] [--keep-mxfp4] [--split-max SIZE] [--consume] "
+        "[--dry-run] [--name NAME] [--pre NAME]",
     .about = "Converts a Hugging Face folder to GGUF. Structural errors are reported before any\n"
              "weight is read. The output is the language model; vision towers go to a separate "
              "file.",

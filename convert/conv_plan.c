@@ -260,7 +260,7 @@ static int check_target(struct conv_plan *p, const struct convert_opts *o, struc
     return hfdir_set_target(p->dir, o->target, e);
 }
 
-/* Returns the output tensor of a name; NULL: there is none. */
+/* Returns the output tensor of a name; NULL: not found. */
 static const struct item *find_item(const struct conv_plan *p, const char *name) {
     for (int64_t i = 0; i < p->n_items; i++)
         if (strcmp(p->item[i].inst.name, name) == 0) return &p->item[i];

@@ -487,7 +487,7 @@ static void encode_i32(const float *x, uint8_t *dst, int64_t n, struct tally *t)
     }
 }
 
-/* Likewise as 64-bit integers. */
+/* Does the same with 64-bit integers. */
 static void encode_i64(const float *x, uint8_t *dst, int64_t n, struct tally *t) {
     for (int64_t i = 0; i < n; i++) {
         const bool fits = fabsf(x[i]) < 0x1p24f;

@@ -40,8 +40,9 @@ void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t 
  * the type `uniform`, which --pure sets to the recipe's default. */
 void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_model *m,
                   struct recipe_item *it, int64_t n);
-/* Returns whether a recipe or a mix may give the tensor this type. Matrices of MTP blocks get at
- * least as many bits as Q4_K, because drafts are accepted less often below it. */
+/* Returns whether a recipe or a mix may give the tensor this type. Matrices of MTP blocks and of
+ * draft files get at least as many bits as Q4_K, because drafts are accepted less often below it.
+ */
 bool recipe_allows(const struct recipe_model *m, const struct recipe_item *it, enum qtype t);
 /* Returns the default type of a recipe, given its canonical name. */
 enum qtype recipe_default(const char *recipe);

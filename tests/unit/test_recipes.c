@@ -370,6 +370,38 @@ static void test_types_of_mtp_block(void) {
     drop_35b();
 }
 
+/* Checks for every recipe that all matrices of a draft file get at least 4.5 bits per weight, and
+ * that its table of tokens stays as it is. */
+static void test_types_of_draft(void) {
+    static const char *const archs[] = {"eagle3", "dflash", "gemma4-assistant"};
+    struct recipe_item it[] = {
+        {.name = "token_embd.weight", .ne = {512, 2048, 1, 1}, .from = QT_BF16},
+        {.name = "fc.weight", .ne = {1536, 512, 1, 1}, .from = QT_BF16},
+        {.name = "nextn.pre_projection.weight", .ne = {1024, 512, 1, 1}, .from = QT_BF16},
+        {.name = "blk.0.attn_q.weight", .ne = {1024, 512, 1, 1}, .from = QT_BF16},
+        {.name = "blk.0.ffn_down.weight", .ne = {2048, 512, 1, 1}, .from = QT_BF16},
+        {.name = "output.weight", .ne = {512, 1024, 1, 1}, .from = QT_BF16},
+        {.name = "d2t", .ne = {1024, 1, 1, 1}, .from = QT_I64},
+        {.name = "blk.0.attn_norm_2.weight", .ne = {512, 1, 1, 1}, .from = QT_F32},
+    };
+    const int64_t n = COUNT_OF(it);
+    for (size_t a = 0; a < COUNT_OF(archs); a++)
+        for (int k = 0; k < 128; k++) {
+            const char *recipe = k < 64 ? recipe_name(k) : recipe_named(k - 64);
+            struct recipe_model m = {
+                .arch = arch_find_table(archs[a]), .n_blocks = 1, .heads = 4, .kv_heads = 2};
+            if (!recipe) continue;
+            recipe_roles(&m, it, n);
+            recipe_apply(recipe, QT_F32, &m, it, n);
+            for (int64_t i = 0; i < n - 2; i++)
+                if (!(qtype_bpw(it[i].type) >= 4.5))
+                    CHECK_FAIL("%s of %s in %s is %s", it[i].name, archs[a], recipe,
+                               qtype_name(it[i].type));
+            CHECK_EQ_I64(it[n - 2].type, QT_I64);
+            CHECK_EQ_I64(it[n - 1].type, QT_F32);
+        }
+}
+
 /* Checks that a count of MTP blocks that the file does not have affects no tensor outside blocks.
  */
 static void test_too_many_mtp_blocks(void) {
@@ -548,6 +580,7 @@ int main(void) {
     RUN(test_values_of_70b);
     RUN(test_what_needs_importance);
     RUN(test_mtp_block);
+    RUN(test_types_of_draft);
     RUN(test_types_of_mtp_block);
     RUN(test_too_many_mtp_blocks);
     RUN(test_unknown_architecture_by_names);
