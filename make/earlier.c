@@ -15,7 +15,7 @@
 struct earlier {
     const cJSON *old, *now;      /* the existing results.json; the new one, without these files */
     double ppl, n_tools;         /* the base's perplexity and number of tool tasks */
-    bool measured, speed, tools; /* measured in the same way in both runs */
+    bool measured, speed, tools, images; /* measured in the same way in both runs */
 };
 
 /* Returns whether a member is equal in both objects, or missing in both. */
@@ -32,6 +32,7 @@ static void compare(struct earlier *x) {
                   same(a, b, "n_tokens");
     x->speed = same(x->old, x->now, "machine") && same(a, b, "pp") && same(a, b, "tg");
     x->tools = same(a, b, "tools");
+    x->images = same(x->old, x->now, "images");
     for (const cJSON *f = doc_first(doc_get(x->now, "files")); f; f = f->next) {
         if (!doc_bool(f, "is_base", false)) continue;
         x->ppl = doc_num(f, "ppl", 0);
@@ -61,7 +62,9 @@ static void put_row(const struct earlier *x, const cJSON *row, cJSON *files) {
     for (const cJSON *m = doc_first(row); m; m = m->next) {
         const char *name = m->string;
         const bool speed = strcmp(name, "speed") == 0 || strstr(name, "tok_per_s");
-        if ((speed && !x->speed) || (strncmp(name, "tools_", 6) == 0 && !tools)) continue;
+        if ((speed && !x->speed) || (strncmp(name, "tools_", 6) == 0 && !tools) ||
+            (strncmp(name, "images_", 7) == 0 && !x->images))
+            continue;
         doc_put_copy(now, name, m);
     }
 }

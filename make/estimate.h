@@ -24,6 +24,8 @@ struct estimate_opts {               /* the job's options that affect its time *
     int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
     int64_t tools_cases;   /* 0: no suite */
     int64_t draft_windows; /* of the acceptance of drafts; 0: not measured */
+    int64_t questions, images; /* about images; 0: none */
+    double tower_bytes;        /* of the projector */
     bool convert;          /* the source is a folder */
     bool best;             /* presets are encoded with the best search */
 };

@@ -92,7 +92,11 @@ int make_look_at_extras(struct make *mk, struct err *e) {
 }
 
 void make_free_extras(struct make *mk) {
-    while (mk->n_extras) free(mk->extra[--mk->n_extras].file);
+    while (mk->n_extras) {
+        struct extra *x = &mk->extra[--mk->n_extras];
+        free(x->file);
+        cJSON_Delete(x->images);
+    }
 }
 
 const char *make_extra_file(const struct make *mk, enum extra_kind kind) {
@@ -214,6 +218,8 @@ static int put_files(struct make *mk, enum extra_kind kind, cJSON *to, struct er
             doc_put_str(row, "type", x->type);
             doc_put_i64(row, "size_bytes", (int64_t)x->bytes);
             doc_put_str(row, "sha256", sha);
+            for (const cJSON *m = doc_first(x->images); m; m = m->next)
+                doc_put_copy(row, m->string, m);
         }
         free(path);
     }

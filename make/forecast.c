@@ -106,6 +106,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
                            .gradients = s->gradients,
                            .n_classes = mk->classes.n + mk->budget.n,
                            .n_presets = mk->recipes.n,
+                           .n_projectors = mk->tower.n_files,
                            .judge_passes = (mk->classes.n > 0) + GATE_PASSES * mk->budget.n};
     memory(in, mk, s);
     if (in->memory_given && in->need[NEED_PASSES] > in->memory)
@@ -177,7 +178,8 @@ static const struct {
     TIME(slope_window),
     TIME(factors),
     TIME(encode_alone),
-    TIME(drafts)
+    TIME(drafts),
+    TIME(images)
 #undef TIME
 };
 /* Returns the time number i of a plan. */
@@ -211,7 +213,8 @@ static void read_forecast(struct make *mk, const cJSON *o) {
                          .answers = mk->plan.answers,
                          .gradients = doc_bool(o, "gradients", false),
                          .n_classes = mk->classes.n + mk->budget.n,
-                         .n_presets = mk->recipes.n};
+                         .n_presets = mk->recipes.n,
+                         .n_projectors = mk->tower.n_files};
     int64_t passes = 0;
     if (!o || !cJSON_IsObject(o)) return;
     for (size_t i = 0; i < COUNT_OF(times); i++) {

@@ -58,6 +58,7 @@ void made_release(struct made *f) {
     cJSON_Delete(f->speed);
     cJSON_Delete(f->tools);
     cJSON_Delete(f->drafts);
+    cJSON_Delete(f->images);
     *f = (struct made){0};
 }
 
@@ -129,6 +130,10 @@ static bool has_draft(const struct make *mk) {
 static bool can_draft(const struct make *mk) {
     return mk->drafts;
 }
+/* Returns whether questions about images were given. */
+static bool has_images(const struct make *mk) {
+    return mk->images != NULL;
+}
 /* Returns whether the job makes individual recipes. */
 static bool wants_presets(const struct make *mk) {
     return mk->recipes.n > 0;
@@ -160,6 +165,7 @@ static const struct make_step {
     {"vision tower", make_tower, has_tower, PART_COUNT, false},
     {"draft file of the MTP block", make_draft, has_draft, PART_COUNT, false},
     {NULL, make_template, has_output, PART_COUNT, false},
+    {NULL, make_check_images, has_images, PART_COUNT, true},
     {NULL, make_texts, has_output, PART_COUNT, true},
     {NULL, make_forecast, has_output, PART_COUNT, true},
     {"importance matrix", make_imatrix, has_output, PART_IMATRIX, true},
@@ -172,10 +178,11 @@ static const struct make_step {
     {"perplexity and divergence", make_eval, has_output, PART_EVAL, true},
     {"acceptance of drafts", make_acceptance, can_draft, PART_COUNT, true},
     {"speed", make_speed, has_output, PART_SPEED, true},
+    {"questions about images", make_images, has_images, PART_IMAGES, true},
     {"tool calls", make_tools, has_output, PART_TOOLS, true},
     {"checksums and report", make_report, has_output, PART_REPORT, false},
 };
-enum { FORECAST = 7 }; /* index of make_forecast */
+enum { FORECAST = 8 }; /* index of make_forecast */
 
 /* ---- remaining work ---- */
 
@@ -262,6 +269,7 @@ void make_count(struct make *mk, bool whole) {
         make_keep(&mk->file[0].speed, NULL);
         make_keep(&mk->file[0].tools, NULL);
         make_keep(&mk->file[0].drafts, NULL);
+        make_keep(&mk->file[0].images, NULL);
     }
     free(mk->imatrix);
     mk->imatrix = before.imatrix;
@@ -342,6 +350,7 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
     TRY(make_check_place(mk->src, out, e));
     TRY(make_name(mk, e));
     TRY(make_look_at_extras(mk, e));
+    TRY(make_look_at_images(mk, e));
     TRY(make_check_earlier(mk, out, e));
     TRY(make_check_before(mk, out, e));
     if (mk->dry_run)

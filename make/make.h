@@ -12,6 +12,7 @@
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
 #include "convert/mmproj.h"
+#include "runtime/measure/vision.h"
 
 struct made { /* one GGUF file of the folder */
     char recipe[64];
@@ -19,7 +20,7 @@ struct made { /* one GGUF file of the folder */
     char *path;    /* full path (the base may be outside the folder) */
     char hash[33]; /* hash of the content */
     bool is_base, outside;
-    cJSON *eval, *speed, *tools, *drafts; /* results of the steps, owned; NULL: not measured */
+    cJSON *eval, *speed, *tools, *drafts, *images; /* results of the steps, owned; NULL: none */
     char sha256[65];
     double bpw;
     int64_t size_bytes;
@@ -40,6 +41,7 @@ struct extra {
     char *file; /* name in the output folder, owned */
     char type[16];
     uint64_t bytes;
+    cJSON *images; /* of a projector: the base with it, over questions about images; owned */
 };
 struct make {
     struct work *w;
@@ -69,6 +71,8 @@ struct make {
     const char
         *tools; /* suite: path, "builtin" or "none"; NULL: that of the source folder, if any */
     int64_t tools_cases;
+    const char *images; /* questions about images; NULL: none */
+    struct vision_facts image_facts;
     bool redo;   /* -f: ignore all records */
     bool resume; /* resume interrupted quantization even of small files */
     char *name;
@@ -290,6 +294,14 @@ int make_eval(struct make *mk, struct err *e);
 enum { MAKE_DRAFT_WINDOWS = 16 }; /* windows of the evaluation text, at most */
 /* Measures for each file how many drafts of its MTP block are accepted (acceptance.c). */
 int make_acceptance(struct make *mk, struct err *e);
+/* Reads the questions of --images; ERR_USAGE: the model cannot be asked any (images.c). */
+int make_look_at_images(struct make *mk, struct err *e);
+/* Returns an error, before the long steps, if the base cannot answer questions about images. */
+int make_check_images(struct make *mk, struct err *e);
+/* Measures all files and projectors on the questions about images. */
+int make_images(struct make *mk, struct err *e);
+/* Adds "images", the description of these questions, to results.json. */
+void make_put_images(const struct make *mk, cJSON *to);
 /* Measures the speed of all files. */
 int make_speed(struct make *mk, struct err *e);
 /* Runs the tool-calling cases on all files, or reuses the recorded results. */

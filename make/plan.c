@@ -21,6 +21,7 @@ const char *const plan_part_name[PART_COUNT] = {"conversion",
                                                 "comparison with the presets",
                                                 "perplexity and divergence",
                                                 "speed",
+                                                "questions about images",
                                                 "tool calls",
                                                 "checksums and report"};
 
@@ -105,6 +106,8 @@ static double whole_part(const struct plan_in *in, const struct make_plan *p, en
         return files > mixes ? window * (files - mixes + 1) : 0;
     case PART_SPEED:
         return (in->speed + in->drafts) * (files + 1);
+    case PART_IMAGES:
+        return in->images * (files + (in->n_projectors > 1 ? in->n_projectors : 1));
     case PART_TOOLS:
         return in->tools * (files + 1);
     case PART_REPORT:

@@ -24,6 +24,7 @@ enum plan_part { /* in execution order */
                  PART_JUDGE,   /* comparing them with the presets of the same size */
                  PART_EVAL,
                  PART_SPEED,
+                 PART_IMAGES, /* questions about images */
                  PART_TOOLS,
                  PART_REPORT,
                  PART_COUNT
@@ -54,6 +55,7 @@ struct plan_in {  /* times in seconds on this machine */
     double need[NEED_COUNT]; /* bytes of large buffers; 0: not wanted */
     int n_classes;           /* files of the ladder, including those of --budget */
     int n_presets;
+    int n_projectors;
     int n_roles, layers[PLAN_ROLES]; /* number of groups of each role */
     int64_t probe_windows, eval_windows;
     int judge_passes;     /* passes over all windows in comparisons, besides the winners' */
@@ -73,6 +75,7 @@ struct plan_in {  /* times in seconds on this machine */
     double eval_window;       /* one window of one file */
     double speed, tools;      /* per file */
     double drafts;            /* acceptance of drafts, per file; part of PART_SPEED */
+    double images;            /* questions about images, per file and per projector */
     double report;            /* per file */
 };
 struct make_plan {

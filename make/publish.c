@@ -284,6 +284,16 @@ static int write_texts(struct publish *p, struct err *e) {
     return 0;
 }
 
+/* Copies what answers about images lose with this file, or with this projector, from its row in
+ * `rows` of the results. */
+static void put_images(cJSON *to, const cJSON *rows, const char *name) {
+    static const char *const member[] = {"images_kld", "images_changed", "images_right"};
+    const cJSON *row = doc_first(rows);
+    while (row && !doc_is(row, "file", name)) row = row->next;
+    for (size_t i = 0; i < COUNT_OF(member); i++)
+        if (doc_get(row, member[i])) doc_put_copy(to, member[i], doc_get(row, member[i]));
+}
+
 /* Adds a file to the manifest and to the checksums. */
 static int list_file(struct publish *p, cJSON *files, struct buf *sums, const char *name,
                      struct progress *prog, struct err *e) {
@@ -294,6 +304,11 @@ static int list_file(struct publish *p, cJSON *files, struct buf *sums, const ch
     const char *written = guard_hash_of(p->guard, name);
     int rc = gguf ? manifest_add_gguf(files, path, hex, prog, e)
                   : manifest_add_file(files, path, written, hex, e);
+    if (rc == 0 && gguf && p->have_result) {
+        cJSON *entry = cJSON_GetArrayItem(files, cJSON_GetArraySize(files) - 1);
+        put_images(entry, doc_get(p->res.root, "files"), name);
+        put_images(entry, doc_get(doc_get(p->res.root, "vision"), "files"), name);
+    }
     if (rc == 0) rc = io_file_size(path, &size, e);
     if (rc == 0) buf_fmt(sums, "%s  %s\n", hex, name);
     p->r->n_bytes += size;

@@ -143,6 +143,11 @@ static int text_tokens(const struct str_list *texts, int64_t *n, struct err *e) 
     return 0;
 }
 
+/* Returns the size of the unquantized projector. */
+static double tower_bytes(const struct make *mk) {
+    return mk->tower.n_files ? (double)mk->tower.file[0].size_bytes : 0;
+}
+
 void rates_opts(const struct make *mk, struct estimate_opts *out) {
     char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
     const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
@@ -156,6 +161,9 @@ void rates_opts(const struct make *mk, struct estimate_opts *out) {
                                   .tg = mk->tg,
                                   .reps = mk->reps,
                                   .draft_windows = mk->drafts ? MAKE_DRAFT_WINDOWS : 0,
+                                  .questions = mk->image_facts.n_questions,
+                                  .images = mk->image_facts.n_images,
+                                  .tower_bytes = tower_bytes(mk),
                                   .tools_cases = tools ? mk->tools_cases : 0,
                                   .convert = io_is_dir(mk->src),
                                   .best = mk->search && strcmp(mk->search, "best") == 0};

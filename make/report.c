@@ -140,7 +140,7 @@ static void put_types(cJSON *to, const struct made *f) {
 
 /* Writes the results of one file. */
 static void put_file(cJSON *files, const struct made *f) {
-    const cJSON *const part[] = {f->eval, f->speed, f->tools, f->drafts};
+    const cJSON *const part[] = {f->eval, f->speed, f->tools, f->drafts, f->images};
     cJSON *o = doc_obj(files, NULL);
     doc_put_str(o, "file", f->file);
     doc_put_str(o, "recipe", f->recipe);
@@ -216,6 +216,7 @@ static int results_of(struct make *mk, int64_t n_params, cJSON *root, struct err
     else
         doc_obj(root, "imatrix");
     put_eval(mk, root);
+    make_put_images(mk, root);
     note_comparisons(mk);
     doc_put_list(root, "notes", mk->notes.v, mk->notes.n);
     doc_put_list(root, "left_out", mk->left_out.v, mk->left_out.n);

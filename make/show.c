@@ -39,6 +39,8 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
     emit_num(m, "seconds", "seconds", seconds, 1);
     emit_table(m, "files", "");
     for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i][0], col[i][1]);
+    if (result_sees(&r)) emit_col(m, "images_kld", "images");
+    if (result_sees(&r)) emit_col(m, "images_changed", NULL);
     for (int i = 0; i < r.n_files; i++) {
         const struct result_file *f = &r.file[i];
         emit_row(m);
@@ -59,6 +61,9 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
         }
         emit_cell_num(m, f->pp_tok_per_s, 0);
         emit_cell_num(m, f->tg_tok_per_s, 1);
+        if (!result_sees(&r) || !isfinite(f->images.kld)) continue;
+        emit_cell_num(m, f->images.kld, 6);
+        emit_cell_num(m, f->images.changed, 4);
     }
     const int best = pick_file(&r);
     char *take = best >= 0 ? xstrdup(r.file[best].file) : NULL;

@@ -63,6 +63,14 @@ static void size_cell(int64_t n_bytes, struct buf *out) {
     buf_fmt(out, " %.*s" NBSP "%s |", n, size, size + n + 1);
 }
 
+/* Writes the divergence over questions about images. */
+static void images_cell(const struct result_file *f, struct buf *out) {
+    struct buf text = {0};
+    text_kld(&text, f->images.kld, (double)NAN);
+    buf_fmt(out, " %s |", f->is_base ? "-" : text.data);
+    buf_release(&text);
+}
+
 /* Writes a row of the table. The mark of the recommended file comes first, where a phone shows
  * it. */
 static void file_row(const struct result *r, int i, const struct release *rel, struct buf *out) {
@@ -84,6 +92,7 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
         else
             buf_str(out, " - |");
     }
+    if (result_sees(r)) images_cell(f, out);
     what_for(r, i, out);
     buf_chr(out, '\n');
 }
@@ -114,6 +123,8 @@ static void put_captions(const struct result *r, struct buf *out) {
             "from that of %s, in nats; 0 is identical. Same token: how often both rank the same "
             "token first.",
             pick_base_word(r));
+    if (result_sees(r))
+        buf_str(out, " Images: the same divergence in answers to questions about images.");
     if (any_gain(r))
         buf_fmt(out, " \"4x closer\": llama.cpp's preset of the same name and size has 4 times the "
                      "divergence on the same text; hone made that file too, with the preset's "
@@ -171,8 +182,11 @@ static void put_words(struct buf *out) {
 
 void card_files(const struct result *r, const struct release *rel, struct buf *out) {
     int *order = pick_order(r);
-    buf_str(out, "## Files\n\n| file | size | loss | same token | what for, vs llama.cpp |\n"
-                 "|---|---:|---|---:|---|\n");
+    const bool sees = result_sees(r);
+    buf_fmt(out,
+            "## Files\n\n| file | size | loss | same token |%s what for, vs llama.cpp |\n"
+            "|---|---:|---|---:|%s---|\n",
+            sees ? " images |" : "", sees ? "---:|" : "");
     for (int i = 0; i < r->n_files; i++)
         if (listed(r, order[i], rel)) file_row(r, order[i], rel, out);
     put_captions(r, out);

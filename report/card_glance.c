@@ -120,6 +120,28 @@ static void put_depth(struct glance *g) {
     end(g);
 }
 
+/* Writes the divergence and the changed answers over questions about images. */
+static void put_images(struct glance *g) {
+    const struct result_images *v = &g->f->images;
+    double base = (double)NAN;
+    struct buf kld = {0};
+    if (!isfinite(v->kld)) {
+        if (g->rel->n_mmproj) missing(g, "images");
+        return;
+    }
+    for (int i = 0; i < g->r->n_files; i++)
+        if (g->r->file[i].is_base) base = g->r->file[i].images.right;
+    text_kld(&kld, v->kld, v->kld_stderr);
+    begin(g, "images");
+    buf_fmt(g->out, "of 100 answers, %.1f change; divergence %s", 100 * v->changed, kld.data);
+    if (isfinite(v->right))
+        buf_fmt(g->out, "; %.1f right, the original %.1f", 100 * v->right, 100 * base);
+    if (isfinite(v->choices_flipped))
+        buf_fmt(g->out, "; of 100 choices, %.1f change", 100 * v->choices_flipped);
+    end(g);
+    buf_release(&kld);
+}
+
 static void put_speed(struct glance *g) {
     if (!isfinite(g->f->tg_tok_per_s)) {
         missing(g, "speed");
@@ -165,7 +187,7 @@ void card_glance(const struct result *r, const struct release *rel, const cJSON 
     put_domains(&g);
     put_depth(&g);
     put_speed(&g);
-    if (rel->n_mmproj) missing(&g, "images");
+    put_images(&g);
     if (g.missing.len) {
         begin(&g, "not measured");
         buf_str(out, g.missing.data);

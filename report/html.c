@@ -297,6 +297,7 @@ void report_html(const struct result *r, const struct release *rel, struct buf *
     html_files(r, rel, out);
     html_fit(r, rel, out);
     more_plots(r, out);
+    report_images_html(r, out);
     report_tools_html(r, out);
     put_method(r, out);
     buf_str(out, "<section class=folds>");

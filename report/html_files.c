@@ -95,6 +95,16 @@ static void kld_cell(const struct result_file *f, struct buf *out) {
     buf_release(&text);
 }
 
+/* Writes the divergence over questions about images. */
+static void images_cell(const struct result_file *f, struct buf *out) {
+    struct buf text = {0};
+    text_kld(&text, f->images.kld, (double)NAN);
+    cell("images", out);
+    buf_str(out, f->is_base ? "0" : text.data);
+    cell_end(out);
+    buf_release(&text);
+}
+
 /* Writes tokens per second with a suitable number of digits. */
 static void speed_text(double v, struct buf *out) {
     char digits[32];
@@ -161,6 +171,7 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
     else
         buf_str(out, f->is_base ? "100 %" : "-");
     cell_end(out);
+    if (result_sees(r)) images_cell(f, out);
     buf_str(out, "</tr>\n");
 }
 
@@ -177,9 +188,11 @@ static void base_line(const struct result *r, int i, struct buf *out) {
 
 void html_files(const struct result *r, const struct release *rel, struct buf *out) {
     int *order = pick_order(r);
-    buf_str(out, "<section id=files><h2>Files</h2><table class=files><thead><tr><th>file<th>loss"
-                 "<th class=n>size<th class=n>mean<br>divergence<th class=n>same<br>token</tr>"
-                 "</thead><tbody>\n");
+    buf_fmt(out,
+            "<section id=files><h2>Files</h2><table class=files><thead><tr><th>file<th>loss"
+            "<th class=n>size<th class=n>mean<br>divergence<th class=n>same<br>token%s</tr>"
+            "</thead><tbody>\n",
+            result_sees(r) ? "<th class=n>divergence,<br>images" : "");
     const int n = r->n_files, last = n ? order[n - 1] : -1;
     const bool away = n && r->file[last].is_base && rel && !release_has(rel, r->file[last].file);
     for (int i = 0; i < n - away; i++) file_row(r, order[i], rel, out);

@@ -212,6 +212,7 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
         versus_markdown(versus, out);
     }
     if (r && rel) card_plots(r, out);
+    if (r) report_images_md(r, out);
     if (r) report_tools_md(r, out);
     if (rel) card_prompt(rel, out);
     if (r) put_how(r, out);

@@ -66,6 +66,7 @@ static void read_file_row(struct result_file *f, const cJSON *o) {
     const double drawn = num_member(o, "tools_constrained_tokens");
     f->tools_overruled =
         drawn > 0 ? 1000 * num_member(o, "tools_overruled_tokens") / drawn : (double)NAN;
+    result_images_read(&f->images, o);
     f->tools_places = doc_get(o, "tools_overruled");
 }
 

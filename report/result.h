@@ -12,6 +12,10 @@
 #include "base/err.h"
 #include "base/doc.h"
 
+/* Results over questions about images; NaN: not measured. */
+struct result_images {
+    double kld, kld_stderr, same_top1, changed, right, choices_right, choices_flipped;
+};
 struct result_file { /* one output GGUF */
     const char *file, *recipe, *sha256;
     const char *size_class, *made,
@@ -29,6 +33,7 @@ struct result_file { /* one output GGUF */
     double tools_held;         /* cases that are valid if a grammar enforces the tools' schemas */
     double tools_overruled;    /* tokens per 1000 that the grammar overruled */
     const cJSON *tools_places; /* rows: overruled tokens by tool and place; NULL: not counted */
+    struct result_images images;
     int is_base;               /* the reference that all files are compared with */
 };
 struct result {
@@ -67,6 +72,13 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
 #define README_MARK_OLD "<!-- Written by hone; hone publish writes it anew. -->"
 /* Writes the whole report; rel NULL: outside a release. */
 void report_html(const struct result *r, const struct release *rel, struct buf *out);
+/* Reads the members of a file's or projector's row (report/images.c). */
+void result_images_read(struct result_images *out, const cJSON *row);
+/* Returns whether answers about images were measured. */
+bool result_sees(const struct result *r);
+/* Append the section about images of README.md and report.html if they were measured. */
+void report_images_md(const struct result *r, struct buf *out);
+void report_images_html(const struct result *r, struct buf *out);
 /* Appends the tool-call section of README.md if tool calls were measured. */
 void report_tools_md(const struct result *r, struct buf *out);
 /* Appends the tool-call section of report.html if tool calls were measured. */

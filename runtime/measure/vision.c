@@ -20,43 +20,12 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/progress.h"
-#include "runtime/generate/pictures_prompt.h"
-#include "runtime/measure/internal.h"
+#include "runtime/measure/measurement_cache.h"
 #include "runtime/measure/vision_int.h"
 #include "template/chat_ends.h"
 
 const struct vision_opts eval_vision_usual = {.eval = {.kv_type = KV_EXACT, .act = ACT_EXACT},
                                               .max_tokens = 64};
-
-enum { MAX_MODELS = 64, MAX_ANSWER = 4096 };
-
-/* A projector file, and the current question's prompt with its images. */
-struct eye {
-    char *path; /* owned */
-    struct pictures *pictures;
-    struct ids prompt;
-    int *held; /* [n_held] images of the question */
-    int n_held;
-};
-struct one { /* a model with a projector; number 0 is the base */
-    struct model *m;
-    struct session *s; /* NULL before the first question */
-    struct eye *eye;   /* shared by models with the same projector file */
-    float *hidden;     /* [max answer + 1][n_embd] */
-};
-struct run {
-    struct work *w;
-    const struct vision_opts *o;
-    struct vision_lines lines;
-    struct chat *chat; /* the base's template */
-    struct one one[MAX_MODELS];
-    struct vision_result r[MAX_MODELS];
-    struct eye eye[MAX_MODELS];
-    int n, n_eyes;
-    int64_t n_ctx, n_vocab, block; /* block: rows of logits at a time */
-    float *logp, *logits;          /* [block][n_vocab] of the base and of a model */
-    struct kld_pos pos;            /* [block] */
-};
 
 /* ---- opening ---- */
 
@@ -114,30 +83,43 @@ static int add_model(struct run *x, const char *path, const char *mmproj, struct
     return 0;
 }
 
+/* Opens the base f[0] and f[1..n). */
+static int open_files(struct run *x, const struct vision_file *f, int n,
+                      struct results_cache *keep, struct err *e) {
+    if (n > VISION_MOST)
+        return err_set(e, ERR_USAGE, "eval vision: at most %d models and projectors at a time",
+                       VISION_MOST - 1);
+    for (int i = 0; i < n; i++) {
+        TRY(add_model(x, f[i].path, f[i].mmproj, e));
+        x->one[i].keep = (struct results_cache_of){f[i].key ? keep : NULL, f[i].key};
+    }
+    struct one *base = &x->one[0];
+    TRY(chat_from_gguf(&x->chat, base->m->gguf, base->m->tok, e));
+    chat_find_ends(x->chat, base->m->tok);
+    return 0;
+}
+
 /* Opens the base and, for each projector file given, every other model. The base alone is compared
  * with itself, with another projector. */
 static int open_models(struct run *x, struct err *e) {
     const struct vision_opts *o = x->o;
     const char *const *other = o->n_models > 1 ? o->model + 1 : o->model;
     const int n_other = o->n_models > 1 ? o->n_models - 1 : 1;
+    struct vision_file f[VISION_MOST + 1] = {{o->model[0], o->base_mmproj, NULL}};
     struct str_list files = {0};
+    int n = 1;
     if (o->mmproj) work_split(x->w, o->mmproj, &files);
     const int n_files = files.n ? files.n : 1;
-    if ((int64_t)n_other * n_files >= MAX_MODELS)
-        return err_set(e, ERR_USAGE, "eval vision: at most %d models and projectors at a time",
-                       MAX_MODELS - 1);
-    TRY(add_model(x, o->model[0], o->base_mmproj, e));
     for (int i = 0; i < n_other; i++)
-        for (int k = 0; k < n_files; k++) {
-            TRY(add_model(x, other[i], files.n ? files.v[k] : NULL, e));
-            const char *base = io_base(other[i]), *file = io_base(x->r[x->n - 1].mmproj);
-            x->r[x->n - 1].label = n_files == 1 && o->n_models > 1 ? xstrdup(base)
-                                   : n_other == 1                  ? xstrdup(file)
-                                                                   : xasprintf("%s %s", base, file);
-        }
-    struct one *base = &x->one[0];
-    TRY(chat_from_gguf(&x->chat, base->m->gguf, base->m->tok, e));
-    chat_find_ends(x->chat, base->m->tok);
+        for (int k = 0; k < n_files && n <= VISION_MOST; k++)
+            f[n++] = (struct vision_file){other[i], files.n ? files.v[k] : NULL, NULL};
+    TRY(open_files(x, f, n, NULL, e));
+    for (int i = 1; i < n; i++) {
+        const char *base = io_base(f[i].path), *file = io_base(x->r[i].mmproj);
+        x->r[i].label = n_files == 1 && o->n_models > 1 ? xstrdup(base)
+                        : n_other == 1                  ? xstrdup(file)
+                                                        : xasprintf("%s %s", base, file);
+    }
     return 0;
 }
 
@@ -212,9 +194,7 @@ static int look(struct run *x, struct eye *y, const struct vision_question *q, s
 
 /* ---- passes ---- */
 
-/* Feeds n tokens, which may be rows of images, and writes the hidden rows of those from `first` on
- * to `hidden`. */
-static int feed(const struct one *v, const int32_t *ids, int64_t n, int64_t first, float *hidden,
+int vision_feed(const struct one *v, const int32_t *ids, int64_t n, int64_t first, float *hidden,
                 struct err *e) {
     struct session_row *row = try_calloc((size_t)n, sizeof *row, "the rows of a prompt", e);
     if (!row) return (int)e->code;
@@ -236,7 +216,7 @@ static int feed_all(const struct one *v, const struct ids *answer, struct err *e
     for (int64_t i = 0; i < prompt->n; i++) ids_add(&all, prompt->v[i]);
     for (int64_t i = 0; i < answer->n; i++) ids_add(&all, answer->v[i]);
     session_reset(v->s);
-    const int rc = feed(v, all.v, all.n, prompt->n - 1, v->hidden, e);
+    const int rc = vision_feed(v, all.v, all.n, prompt->n - 1, v->hidden, e);
     ids_release(&all);
     return rc;
 }
@@ -249,7 +229,7 @@ static int answer_greedily(const struct run *x, const struct one *v, struct ids 
     const int64_t width = v->m->hp.d[HD_EMBD];
     session_reset(v->s);
     *ended = false;
-    TRY(feed(v, prompt->v, prompt->n, prompt->n - 1, v->hidden, e));
+    TRY(vision_feed(v, prompt->v, prompt->n, prompt->n - 1, v->hidden, e));
     while (out->n < x->o->max_tokens) {
         TRY(session_head(v->s, v->hidden + out->n * width, 1, x->logits, e));
         if (fault_in_logits(x->logits, x->n_vocab)) return fault_find(v->s, NULL, 0, e);
@@ -257,7 +237,7 @@ static int answer_greedily(const struct run *x, const struct one *v, struct ids 
         *ended = tok_is_eog(x->one[0].m->tok, id);
         if (*ended) return 0;
         ids_add(out, id);
-        if (out->n < x->o->max_tokens) TRY(feed(v, &id, 1, 0, v->hidden + out->n * width, e));
+        if (out->n < x->o->max_tokens) TRY(vision_feed(v, &id, 1, 0, v->hidden + out->n * width, e));
     }
     return 0;
 }
@@ -380,17 +360,63 @@ static int ask_all(struct run *x, int q, struct ids *base, struct ids *forced, s
     for (int i = 1; i < x->n; i++) TRY(feed_all(&x->one[i], text, e));
     TRY(compare(x, q, text->n + (x->o->given || ended), e));
     for (int i = 1; i < x->n; i++) TRY(own_answer(x, i, q, base, ended, e));
+    for (int i = 0; i < x->n && at->n_choices; i++) TRY(vision_pick(x, i, q, e));
     return 0;
+}
+
+/* ---- kept results ---- */
+
+enum { KEPT = 6 }; /* numbers of a record */
+
+/* Returns the name of a question's record; the caller frees it. */
+static char *kept_name(const struct vision_question *q) {
+    return xasprintf("image line %lld", q->line);
+}
+
+/* Takes all models' results of question q from the cache. Returns false if one is missing. */
+static bool take_kept(struct run *x, int q) {
+    char *name = kept_name(&x->lines.q[q]);
+    bool all = true;
+    for (int i = 0; i < x->n && all; i++) {
+        struct vision_answer *a = &x->r[i].answer[q];
+        double v[KEPT];
+        all = results_cache_get(&x->one[i].keep, name, v, sizeof v);
+        if (all)
+            *a = (struct vision_answer){.n_tokens = (int64_t)v[0],
+                                        .kld = v[1],
+                                        .n_same = (int64_t)v[2],
+                                        .differs = (int64_t)v[3],
+                                        .right = v[4] > 0,
+                                        .pick = (int)v[5]};
+    }
+    free(name);
+    return all;
+}
+
+/* Stores all models' results of question q in the cache. */
+static void put_kept(const struct run *x, int q) {
+    char *name = kept_name(&x->lines.q[q]);
+    for (int i = 0; i < x->n; i++) {
+        const struct vision_answer *a = &x->r[i].answer[q];
+        const double v[KEPT] = {(double)a->n_tokens, a->kld,   (double)a->n_same,
+                                (double)a->differs,  a->right, a->pick};
+        results_cache_put(&x->one[i].keep, name, v, sizeof v);
+        if (x->one[i].keep.k)
+            kept_put_share(x->one[i].keep.k, x->one[i].keep.what, (q + 1.0) / x->lines.n);
+    }
+    free(name);
 }
 
 static int ask(struct run *x, int q, struct err *e) {
     const struct vision_question *at = &x->lines.q[q];
     struct ids base = {0}, forced = {0};
     int rc = 0;
+    if (take_kept(x, q)) return 0;
     for (int k = 0; k < x->n_eyes && !rc; k++) rc = look(x, &x->eye[k], at, e);
     if (!rc) rc = check_prompts(x, e);
     if (!rc) rc = make_room(x, x->eye[0].prompt.n + x->o->max_tokens + 1, e);
     if (!rc) rc = ask_all(x, q, &base, &forced, e);
+    if (!rc) put_kept(x, q);
     for (int k = 0; k < x->n_eyes; k++) let_go(&x->eye[k]);
     ids_release(&base);
     ids_release(&forced);
@@ -425,10 +451,6 @@ static void run_release(struct run *x) {
 /* Returns ERR_USAGE unless the options suit each other and the questions. */
 static int check_options(const struct run *x, struct err *e) {
     const struct vision_opts *o = x->o;
-    if (o->n_models < 2 && !o->mmproj)
-        return err_set(e, ERR_USAGE,
-                       "eval vision: name a quantized model after the base, or another projector "
-                       "file with --mmproj");
     if (o->max_tokens < 1 || o->max_tokens > MAX_ANSWER)
         return err_set(e, ERR_USAGE, "--max-tokens: an answer has 1 to %d tokens", MAX_ANSWER);
     for (int i = 0; i < x->lines.n && o->given; i++)
@@ -452,18 +474,65 @@ static int ask_every_question(struct run *x, struct err *e) {
     return rc;
 }
 
-int eval_vision_run(struct work *w, const struct vision_opts *o, struct emit *m, struct err *e) {
-    struct run *x = xcalloc(1, sizeof *x);
-    const double t0 = progress_now_s();
+/* Reads the questions and checks the options. */
+static int begin(struct run *x, struct work *w, const struct vision_opts *o, struct err *e) {
     x->w = w;
     x->o = o;
-    int rc = vision_lines_read(&x->lines, o->lines, o->n_cases, e);
-    if (!rc) rc = check_options(x, e);
-    if (!rc) rc = work_pool(w, e);
+    TRY(vision_lines_read(&x->lines, o->lines, o->n_cases, e));
+    TRY(check_options(x, e));
+    return work_pool(w, e);
+}
+
+int eval_vision_run(struct work *w, const struct vision_opts *o, struct emit *m, struct err *e) {
+    if (o->n_models < 2 && !o->mmproj)
+        return err_set(e, ERR_USAGE,
+                       "eval vision: name a quantized model after the base, or another projector "
+                       "file with --mmproj");
+    struct run *x = xcalloc(1, sizeof *x);
+    const double t0 = progress_now_s();
+    int rc = begin(x, w, o, e);
     if (!rc) rc = open_models(x, e);
     if (!rc) rc = alloc_buffers(x, e);
     if (!rc) rc = ask_every_question(x, e);
     if (!rc) vision_emit(m, o, &x->lines, x->r, x->n, progress_now_s() - t0);
     run_release(x);
+    return rc;
+}
+
+int eval_vision_check(struct work *w, const struct vision_opts *o, const struct vision_file *f,
+                      struct err *e) {
+    struct run *x = xcalloc(1, sizeof *x);
+    int rc = begin(x, w, o, e);
+    if (!rc) rc = open_files(x, f, 1, NULL, e);
+    run_release(x);
+    return rc;
+}
+
+int eval_vision_of(struct work *w, const struct vision_opts *o, const struct vision_file *f, int n,
+                   struct results_cache *keep, struct vision_sums *out, struct err *e) {
+    struct run *x = xcalloc(1, sizeof *x);
+    int rc = begin(x, w, o, e);
+    if (!rc) rc = open_files(x, f, n, keep, e);
+    if (!rc) rc = alloc_buffers(x, e);
+    if (!rc) rc = ask_every_question(x, e);
+    if (!rc) vision_sum(&x->lines, x->r, n, out);
+    run_release(x);
+    return rc;
+}
+
+int eval_vision_look(const struct vision_opts *o, struct vision_facts *out, struct err *e) {
+    struct vision_lines l;
+    int rc = vision_lines_read(&l, o->lines, o->n_cases, e);
+    if (!rc) {
+        out->n_questions = l.n;
+        out->n_images = l.n_images;
+        out->n_expected = out->n_choices = 0;
+        for (int i = 0; i < l.n; i++) {
+            out->n_choices += l.q[i].n_choices > 0;
+            out->n_expected += l.q[i].n_want > 0 && !l.q[i].n_choices;
+        }
+        vision_lines_hash(&l, out->hash);
+    }
+    vision_lines_release(&l);
     return rc;
 }

@@ -106,6 +106,29 @@ static int read_wanted(struct vision_lines *l, struct vision_question *q, const 
     return 0;
 }
 
+/* Reads "choices": an array of different texts, one of which is the answer. */
+static int read_choices(struct vision_lines *l, struct vision_question *q, const struct json *v,
+                        struct err *e) {
+    const int64_t n = v ? json_len(v) : 0;
+    if (!v) return 0;
+    if (json_type(v) != JSON_ARR || n < 2 || n > MAX_PER_LINE)
+        return err_set(e, ERR_DATA, "\"choices\" must be an array of 2 to %d texts", MAX_PER_LINE);
+    q->choice = xcalloc((size_t)n, sizeof *q->choice);
+    q->right = -1;
+    for (const struct json *i = json_first(v); i; i = json_next(i)) {
+        if (!json_str(i) || !*json_str(i))
+            return err_set(e, ERR_DATA, "\"choices\" must be an array of texts");
+        for (int k = 0; k < q->n_choices; k++)
+            if (strcmp(q->choice[k], json_str(i)) == 0)
+                return err_set(e, ERR_DATA, "\"choices\" has a text twice");
+        if (q->n_want == 1 && strcmp(q->want[0], json_str(i)) == 0) q->right = q->n_choices;
+        q->choice[q->n_choices++] = keep(l, json_str(i));
+    }
+    if (q->right < 0)
+        return err_set(e, ERR_DATA, "with \"choices\", \"answer\" must be one of them");
+    return 0;
+}
+
 static int read_question(struct vision_lines *l, struct vision_question *q, const char *line,
                          size_t n, struct err *e) {
     struct json *j = NULL;
@@ -120,6 +143,7 @@ static int read_question(struct vision_lines *l, struct vision_question *q, cons
         rc = err_set(e, ERR_DATA, "\"image\" is missing");
     if (!rc) q->text = keep(l, json_str(text));
     if (!rc) rc = read_wanted(l, q, json_get(j, "answer"), e);
+    if (!rc) rc = read_choices(l, q, json_get(j, "choices"), e);
     if (!rc) rc = read_images(l, q, image, e);
     json_free(j);
     return rc;
@@ -197,12 +221,27 @@ void vision_lines_release(struct vision_lines *l) {
     for (int i = 0; i < l->n; i++) {
         free(l->q[i].image);
         free(l->q[i].want);
+        free(l->q[i].choice);
     }
     for (int i = 0; i < l->n_images; i++) free(l->image[i].data);
     free(l->image);
     free(l->q);
     arena_release(&l->mem);
     memset(l, 0, sizeof *l);
+}
+
+void vision_lines_hash(const struct vision_lines *l, char hex[33]) {
+    struct buf b = {0};
+    for (int i = 0; i < l->n; i++) {
+        const struct vision_question *q = &l->q[i];
+        buf_fmt(&b, "%lld %d %d %d %d;", q->line, q->n_images, q->n_want, q->n_choices, q->right);
+        buf_add(&b, q->text, strlen(q->text) + 1);
+        for (int k = 0; k < q->n_images; k++) buf_str(&b, l->image[q->image[k]].hash);
+        for (int k = 0; k < q->n_want; k++) buf_add(&b, q->want[k], strlen(q->want[k]) + 1);
+        for (int k = 0; k < q->n_choices; k++) buf_add(&b, q->choice[k], strlen(q->choice[k]) + 1);
+    }
+    hash_xxh128_hex(hex, b.data ? b.data : "", b.len);
+    buf_release(&b);
 }
 
 /* ---- expected answers ---- */

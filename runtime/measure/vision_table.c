@@ -18,13 +18,19 @@ struct tables {
     struct emit *m;
     const struct vision_lines *l;
     const struct vision_result *r;
-    int n, n_wanted; /* n_wanted: questions with an expected answer */
-    double *sum;     /* [n_groups] scratch, as is the next */
+    int n;
+    int n_wanted, n_choices; /* questions with an expected answer, and of multiple choice */
+    double *sum;             /* [n_groups] scratch, as is the next */
     int64_t *count;
 };
 
 /* A number of each answer, and its weight in the mean. */
 typedef double (*of_answer)(const struct tables *t, int model, int q, int64_t *weight);
+
+/* Returns whether the generated answer is compared with an expected one. */
+static bool is_wanted(const struct vision_question *q) {
+    return q->n_want > 0 && !q->n_choices;
+}
 
 static double kld_of(const struct tables *t, int model, int q, int64_t *weight) {
     const struct vision_answer *a = &t->r[model].answer[q];
@@ -41,8 +47,16 @@ static double flip_of(const struct tables *t, int model, int q, int64_t *weight)
     return t->r[model].answer[q].differs >= 0;
 }
 static double right_of(const struct tables *t, int model, int q, int64_t *weight) {
-    *weight = t->l->q[q].n_want > 0;
-    return t->r[model].answer[q].right;
+    *weight = is_wanted(&t->l->q[q]);
+    return *weight && t->r[model].answer[q].right;
+}
+static double pick_of(const struct tables *t, int model, int q, int64_t *weight) {
+    *weight = t->l->q[q].n_choices > 0;
+    return *weight && t->r[model].answer[q].pick == t->l->q[q].right;
+}
+static double pick_flip_of(const struct tables *t, int model, int q, int64_t *weight) {
+    *weight = t->l->q[q].n_choices > 0;
+    return *weight && t->r[model].answer[q].pick != t->r[0].answer[q].pick;
 }
 
 /* Returns the mean over all answers of a model, minus that of `minus` (-1: none). */
@@ -93,7 +107,8 @@ static double median_difference(const struct tables *t, int model) {
 static int64_t only_right(const struct tables *t, int model, bool base) {
     int64_t n = 0;
     for (int q = 0; q < t->l->n; q++)
-        n += t->r[0].answer[q].right == base && t->r[model].answer[q].right == !base;
+        n += is_wanted(&t->l->q[q]) && t->r[0].answer[q].right == base &&
+             t->r[model].answer[q].right == !base;
     return n;
 }
 
@@ -112,16 +127,23 @@ static void emit_model(const struct tables *t, int i) {
     mean_cells(m, mean_of(t, same_of, i, -1), 4);
     mean_cells(m, mean_of(t, flip_of, i, -1), 4);
     emit_cell_num(m, median_difference(t, i), 1);
-    if (!t->n_wanted) return;
-    mean_cells(m, mean_of(t, right_of, i, -1), 4);
-    emit_cell_i64(m, only_right(t, i, true));
-    emit_cell_i64(m, only_right(t, i, false));
+    if (t->n_wanted) {
+        mean_cells(m, mean_of(t, right_of, i, -1), 4);
+        emit_cell_i64(m, only_right(t, i, true));
+        emit_cell_i64(m, only_right(t, i, false));
+    }
+    if (t->n_choices) {
+        mean_cells(m, mean_of(t, pick_of, i, -1), 4);
+        mean_cells(m, mean_of(t, pick_flip_of, i, -1), 4);
+    }
 }
 
 static void emit_models(const struct tables *t) {
     static const char *const kld[] = MEAN_KEYS("mean_kld"), *const same[] = MEAN_KEYS("same_top1"),
                              *const flips[] = MEAN_KEYS("changed"),
-                             *const right[] = MEAN_KEYS("right");
+                             *const right[] = MEAN_KEYS("right"),
+                             *const picks[] = MEAN_KEYS("choices_right"),
+                             *const turned[] = MEAN_KEYS("choices_flipped");
     struct emit *m = t->m;
     emit_table(m, "models", "models");
     emit_col(m, "model", "model");
@@ -138,6 +160,10 @@ static void emit_models(const struct tables *t) {
         mean_columns(m, right, "right", NULL);
         emit_col(m, "n_lost", "lost");
         emit_col(m, "n_gained", "gained");
+    }
+    if (t->n_choices) {
+        mean_columns(m, picks, "choices right", NULL);
+        mean_columns(m, turned, "flipped", NULL);
     }
     for (int i = 1; i < t->n; i++) emit_model(t, i);
 }
@@ -162,6 +188,22 @@ static void emit_pairs(const struct tables *t) {
         }
 }
 
+/* Adds the columns that judge an answer. */
+static void emit_right_columns(const struct tables *t) {
+    if (t->n_wanted) emit_col(t->m, "right", NULL);
+    if (t->n_choices) emit_col(t->m, "choice", NULL);
+    if (t->n_choices) emit_col(t->m, "choice_right", NULL);
+}
+static void emit_right_cells(const struct tables *t, int model, int q) {
+    const struct vision_question *at = &t->l->q[q];
+    const struct vision_answer *a = &t->r[model].answer[q];
+    if (t->n_wanted && is_wanted(at)) emit_cell_bool(t->m, a->right);
+    if (t->n_wanted && !is_wanted(at)) emit_cell_none(t->m);
+    if (!at->n_choices) return;
+    emit_cell_str(t->m, at->choice[a->pick]);
+    emit_cell_bool(t->m, a->pick == at->right);
+}
+
 /* Adds every answer. */
 static void emit_answers(const struct tables *t) {
     struct emit *m = t->m;
@@ -169,13 +211,13 @@ static void emit_answers(const struct tables *t) {
     emit_col(m, "line", NULL);
     emit_col(m, "question", NULL);
     emit_col(m, "answer", NULL);
-    if (t->n_wanted) emit_col(m, "right", NULL);
+    emit_right_columns(t);
     for (int q = 0; q < t->l->n; q++) {
         emit_row(m);
         emit_cell_i64(m, t->l->q[q].line);
         emit_cell_str(m, t->l->q[q].text);
         emit_cell_str(m, t->r[0].answer[q].text);
-        if (t->l->q[q].n_want) emit_cell_bool(m, t->r[0].answer[q].right);
+        emit_right_cells(t, 0, q);
     }
     emit_table(m, "answers", NULL);
     emit_col(m, "model", NULL);
@@ -185,7 +227,7 @@ static void emit_answers(const struct tables *t) {
     emit_col(m, "n_same_top1", NULL);
     emit_col(m, "first_changed", NULL); /* from 1; 0: the same answer */
     emit_col(m, "answer", NULL);
-    if (t->n_wanted) emit_col(m, "right", NULL);
+    emit_right_columns(t);
     for (int i = 1; i < t->n; i++)
         for (int q = 0; q < t->l->n; q++) {
             const struct vision_answer *a = &t->r[i].answer[q];
@@ -197,7 +239,7 @@ static void emit_answers(const struct tables *t) {
             emit_cell_i64(m, a->n_same);
             emit_cell_i64(m, a->differs + 1);
             emit_cell_str(m, a->text);
-            if (t->l->q[q].n_want) emit_cell_bool(m, a->right);
+            emit_right_cells(t, i, q);
         }
 }
 
@@ -222,12 +264,55 @@ static void emit_sentence(const struct tables *t) {
     free(k);
 }
 
+static void tables_init(struct tables *t, struct emit *m, const struct vision_lines *l,
+                        const struct vision_result *r, int n) {
+    *t = (struct tables){.m = m, .l = l, .r = r, .n = n};
+    t->sum = xcalloc((size_t)l->n_groups, sizeof *t->sum);
+    t->count = xcalloc((size_t)l->n_groups, sizeof *t->count);
+    for (int q = 0; q < l->n; q++) t->n_wanted += is_wanted(&l->q[q]);
+    for (int q = 0; q < l->n; q++) t->n_choices += l->q[q].n_choices > 0;
+}
+
+static void tables_release(struct tables *t) {
+    free(t->sum);
+    free(t->count);
+}
+
+/* Fills *out with the results of model i. */
+static void sum_one(const struct tables *t, int i, struct vision_sums *out) {
+    const struct cluster kld = mean_of(t, kld_of, i, -1), changed = mean_of(t, flip_of, i, -1),
+                         right = mean_of(t, right_of, i, -1), picks = mean_of(t, pick_of, i, -1),
+                         turned = mean_of(t, pick_flip_of, i, -1);
+    *out = (struct vision_sums){.mean_kld = kld.mean,
+                                .mean_kld_stderr = kld.stderr_,
+                                .same_top1 = mean_of(t, same_of, i, -1).mean,
+                                .changed = changed.mean,
+                                .changed_stderr = changed.stderr_,
+                                .n_expected = t->n_wanted,
+                                .right = right.mean,
+                                .right_stderr = right.stderr_,
+                                .n_lost = only_right(t, i, true),
+                                .n_gained = only_right(t, i, false),
+                                .n_choices = t->n_choices,
+                                .choices_right = picks.mean,
+                                .choices_right_stderr = picks.stderr_,
+                                .choices_flipped = turned.mean,
+                                .choices_flipped_stderr = turned.stderr_};
+    for (int q = 0; q < t->l->n; q++) out->n_tokens += t->r[i].answer[q].n_tokens;
+}
+
+void vision_sum(const struct vision_lines *l, const struct vision_result *r, int n,
+                struct vision_sums *out) {
+    struct tables t;
+    tables_init(&t, NULL, l, r, n);
+    for (int i = 0; i < n; i++) sum_one(&t, i, &out[i]);
+    tables_release(&t);
+}
+
 void vision_emit(struct emit *m, const struct vision_opts *o, const struct vision_lines *l,
                  const struct vision_result *r, int n, double seconds) {
-    struct tables t = {.m = m, .l = l, .r = r, .n = n};
-    t.sum = xcalloc((size_t)l->n_groups, sizeof *t.sum);
-    t.count = xcalloc((size_t)l->n_groups, sizeof *t.count);
-    for (int q = 0; q < l->n; q++) t.n_wanted += l->q[q].n_want > 0;
+    struct tables t;
+    tables_init(&t, m, l, r, n);
     emit_str(m, "base", "base", r[0].path);
     emit_str(m, "base_mmproj", "its projector", r[0].mmproj);
     emit_str(m, "questions_file", "questions of", l->path);
@@ -241,6 +326,12 @@ void vision_emit(struct emit *m, const struct vision_opts *o, const struct visio
         emit_num(m, "base_right", "the base's right", c.mean, 4);
         emit_num(m, "base_right_stderr", "+-", c.stderr_, 4);
     }
+    if (t.n_choices) {
+        const struct cluster c = mean_of(&t, pick_of, 0, -1);
+        emit_i64(m, "n_choices", "multiple choice", t.n_choices);
+        emit_num(m, "base_choices_right", "the base's right", c.mean, 4);
+        emit_num(m, "base_choices_right_stderr", "+-", c.stderr_, 4);
+    }
     emit_str(m, "kv_type", "kv type", o->eval.kv_type);
     emit_str(m, "act", "activations", o->eval.act);
     emit_num(m, "seconds", "seconds", seconds, 1);
@@ -248,6 +339,5 @@ void vision_emit(struct emit *m, const struct vision_opts *o, const struct visio
     emit_sentence(&t);
     if (n > 2) emit_pairs(&t);
     emit_answers(&t);
-    free(t.sum);
-    free(t.count);
+    tables_release(&t);
 }

@@ -1,0 +1,100 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# hone make --images: the columns of every file and of the quantized projector are the numbers of hone eval vision for the same
+# files; they are in results.json, manifest, report and card; an interrupted job resumes with the same numbers; bad questions
+# are refused before anything is written; without the option, the card says that images were not measured.
+set -eu
+. tests/making.sh
+cp -r tests/golden/models/qwen35 "$t/Tiny"
+printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > "$t/Tiny/chat_template.jinja"
+cp tests/golden/pixels/420.jpg tests/golden/pixels/rgba.png "$t"
+cat > "$t/ask.jsonl" << X
+{"image": "420.jpg", "question": "What is this?", "answer": "a red circle"}
+{"image": "rgba.png", "question": "What color is it?", "answer": "red", "choices": ["blue", "red", "green"]}
+{"image": ["rgba.png", "420.jpg"], "question": "Compare these.", "answer": ["a red circle", "a dog"]}
+{"image": "420.jpg", "question": "Name the shape.", "answer": "ring", "choices": ["ring", "square", "a round circle"]}
+X
+for word in one two three four five six seven eight; do echo "{\"image\": \"rgba.png\", \"question\": \"Say $word.\"}"; done >> "$t/ask.jsonl"
+make() { # expected exit, folder, more
+    want=$1 folder=$2
+    shift 2
+    small_make "$want" "$folder" --plain --recipe Q8_0,Q4_K_M --images "$t/ask.jsonl" "$@"
+}
+value() { sed -n "s/^ *\"$1\": \([0-9.e-]*\),*$/\1/p" "$2" | head -1; } # of a member of a JSON text
+row() { sed -n "/\"file\": \"$1\"/,/^ *}/p" "$2" > "$t/row"; } # of a file in a JSON text
+# same KEY, KEY: a member of the row in results.json and the member that eval vision gives
+same() {
+    a=$(value "$1" "$t/row") b=$(value "$2" "$t/o")
+    [ -n "$a" ] && [ "$a" = "$b" ] || say "$1: '$a', but eval vision: '$b'"
+}
+compared() {
+    same images_kld mean_kld
+    same images_kld_stderr mean_kld_stderr
+    same images_same_top1 same_top1
+    same images_changed changed
+    same images_right right
+    same images_choices_right choices_right
+    same images_choices_flipped choices_flipped
+}
+
+# ---- forecast ----
+run 0 make "$t/Tiny" -o "$t/out" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --images "$t/ask.jsonl" --dry-run
+grep -q 'questions about images' "$t/o" || say "forecast: $(cat "$t/o")"
+
+# ---- the numbers of eval vision, everywhere ----
+make 0 "$t/out"
+grep -q 'images' "$t/o" || say "table: $(cat "$t/o")"
+mmproj=$t/out/mmproj-Tiny-BF16.gguf base=$t/out.work/Tiny-BF16.gguf
+for recipe in Q8_0 Q4_K_M; do
+    row Tiny-$recipe.gguf "$t/out/results.json"
+    run 0 eval vision "$base" "$t/out/Tiny-$recipe.gguf" "$t/ask.jsonl" --base-mmproj "$mmproj" --json
+    compared
+    kld=$(value images_kld "$t/row")
+    row Tiny-$recipe.gguf "$t/out/manifest.json"
+    grep -q "\"images_kld\": $kld" "$t/out/manifest.json" || say "manifest"
+done
+awk -v k="$kld" 'BEGIN { exit !(k > 0) }' || say "Q4_K_M has no divergence"
+run 0 eval vision "$base" "$t/ask.jsonl" --base-mmproj "$mmproj" --mmproj "$t/out/mmproj-Tiny-Q8_0.gguf" --json
+row mmproj-Tiny-Q8_0.gguf "$t/out/results.json"
+compared
+same_base() { [ "$(value "$1" "$t/row")" = "$(value "$2" "$t/o")" ] || say "base: $1"; }
+row Tiny-BF16.gguf "$t/out/results.json"
+same_base images_right base_right
+same_base images_choices_right base_choices_right
+grep -q '| images | of 100 answers' "$t/out/README.md" || say "at a glance: $(cat "$t/out/README.md")"
+grep -q '| file | size | loss | same token | images |' "$t/out/README.md" || say "column: $(cat "$t/out/README.md")"
+grep -q 'Over 12 questions about 2 images' "$t/out/README.md" && grep -q 'projector Q8' "$t/out/README.md" || say "section"
+grep -q 'Answers about images' "$t/out/report.html" && grep -q 'divergence,<br>images' "$t/out/report.html" || say "report.html"
+run 0 make "$t/Tiny" -o "$t/out" --plain --recipe Q8_0,Q4_K_M --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 \
+    --pp 4 --tg 2 --reps 1 --tools none --images "$t/ask.jsonl" --dry-run
+grep -q '^Nothing left to do' "$t/o" || say "a finished job: $(cat "$t/o")"
+
+# ---- interrupted: the same numbers ----
+"$HONE" make "$t/Tiny" -o "$t/cut" --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 \
+    --tools none --plain --recipe Q8_0,Q4_K_M --images "$t/ask.jsonl" > "$t/o" 2> "$t/e" &
+pid=$!
+while kill -0 $pid 2> "$t/dd" && ! grep -aq 'questions about images' "$t/e"; do sleep 0.01; done
+while kill -0 $pid 2> "$t/dd" && [ "$(grep -ac . "$t/cut.work/measured" || echo 0)" -lt 1 ]; do sleep 0.01; done
+sleep 0.1
+kill -INT $pid 2> "$t/dd" || :
+wait $pid || :
+make 0 "$t/cut"
+members() { grep -o '"images_[a-z0-9_]*": [0-9.e-]*' "$1"; }
+members "$t/out/results.json" > "$t/a" && members "$t/cut/results.json" > "$t/b"
+cmp "$t/a" "$t/b"
+
+# ---- without the option ----
+small_make 0 "$t/out" --plain --recipe Q8_0,Q4_K_M
+grep -q '| not measured | .*images' "$t/out/README.md" || say "not measured: $(cat "$t/out/README.md")"
+grep -q 'images_kld' "$t/out/results.json" && say "stale numbers"
+
+# ---- refused before anything is written ----
+echo '{"image": "none.png", "question": "?"}' > "$t/bad.jsonl"
+run 3 make "$t/Tiny" -o "$t/bad" --images "$t/bad.jsonl"
+grep -q 'bad.jsonl: line 1: none.png' "$t/e" && [ ! -e "$t/bad" ] || say "missing image: $(cat "$t/e")"
+run 2 make "$base" -o "$t/bad" --images "$t/ask.jsonl"
+grep -q 'no projector file is made' "$t/e" && [ ! -e "$t/bad" ] || say "a GGUF: $(cat "$t/e")"
+rm "$t/Tiny/chat_template.jinja" && sed -i '/"chat_template"/d' "$t/Tiny/tokenizer_config.json"
+make 3 "$t/no"
+grep -q 'images.*template' "$t/e" && [ ! -e "$t/no/Tiny-Q8_0.gguf" ] || say "no template: $(cat "$t/e")"
+exit $fail
