@@ -13,8 +13,8 @@
 #include "base/str.h"
 
 struct earlier {
-    const cJSON *old, *now;      /* the existing results.json; the new one, without these files */
-    double ppl, n_tools;         /* the base's perplexity and number of tool tasks */
+    const cJSON *old, *now; /* the existing results.json; the new one, without these files */
+    double ppl, n_tools;    /* the base's perplexity and number of tool tasks */
     bool measured, speed, tools, images; /* measured in the same way in both runs */
 };
 

@@ -159,26 +159,11 @@ static const struct {
 } times[] = {
 #define TIME(member)                                                                               \
     { #member, offsetof(struct plan_in, member) }
-    TIME(convert),
-    TIME(hash),
-    TIME(imatrix),
-    TIME(gram),
-    TIME(errors),
-    TIME(probe_encode),
-    TIME(gains),
-    TIME(pass_window),
-    TIME(preset),
-    TIME(encode),
-    TIME(speed),
-    TIME(encode_feedback),
-    TIME(eval_window),
-    TIME(tools),
-    TIME(report),
-    TIME(encode_sequential),
-    TIME(slope_window),
-    TIME(factors),
-    TIME(encode_alone),
-    TIME(drafts),
+    TIME(convert),      TIME(hash),         TIME(imatrix),      TIME(gram),
+    TIME(errors),       TIME(probe_encode), TIME(gains),        TIME(pass_window),
+    TIME(preset),       TIME(encode),       TIME(speed),        TIME(encode_feedback),
+    TIME(eval_window),  TIME(tools),        TIME(report),       TIME(encode_sequential),
+    TIME(slope_window), TIME(factors),      TIME(encode_alone), TIME(drafts),
     TIME(images)
 #undef TIME
 };

@@ -37,9 +37,8 @@ static const char about[] =
     "measured with the unquantized projector, projectors with the original language model.";
 
 enum { SHARES = 5 }; /* cells after the divergence */
-static const char *const title[SHARES] = {"same token, %",          "changed, of 100",
-                                         "right, of 100",          "choices right, of 100",
-                                         "choices flipped, of 100"};
+static const char *const title[SHARES] = {"same token, %", "changed, of 100", "right, of 100",
+                                          "choices right, of 100", "choices flipped, of 100"};
 
 /* Sets the shares of a row, in percent. */
 static void shares(const struct result_images *v, double out[SHARES]) {

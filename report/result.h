@@ -34,7 +34,7 @@ struct result_file { /* one output GGUF */
     double tools_overruled;    /* tokens per 1000 that the grammar overruled */
     const cJSON *tools_places; /* rows: overruled tokens by tool and place; NULL: not counted */
     struct result_images images;
-    int is_base;               /* the reference that all files are compared with */
+    int is_base; /* the reference that all files are compared with */
 };
 struct result {
     cJSON *root;

@@ -84,8 +84,8 @@ static int add_model(struct run *x, const char *path, const char *mmproj, struct
 }
 
 /* Opens the base f[0] and f[1..n). */
-static int open_files(struct run *x, const struct vision_file *f, int n,
-                      struct results_cache *keep, struct err *e) {
+static int open_files(struct run *x, const struct vision_file *f, int n, struct results_cache *keep,
+                      struct err *e) {
     if (n > VISION_MOST)
         return err_set(e, ERR_USAGE, "eval vision: at most %d models and projectors at a time",
                        VISION_MOST - 1);
@@ -237,7 +237,8 @@ static int answer_greedily(const struct run *x, const struct one *v, struct ids 
         *ended = tok_is_eog(x->one[0].m->tok, id);
         if (*ended) return 0;
         ids_add(out, id);
-        if (out->n < x->o->max_tokens) TRY(vision_feed(v, &id, 1, 0, v->hidden + out->n * width, e));
+        if (out->n < x->o->max_tokens)
+            TRY(vision_feed(v, &id, 1, 0, v->hidden + out->n * width, e));
     }
     return 0;
 }

@@ -25,7 +25,7 @@ int eval_vision_run(struct work *w, const struct vision_opts *o, struct emit *m,
 struct vision_facts {
     int64_t n_questions, n_images;
     int64_t n_expected, n_choices; /* with an expected answer, other than multiple choice; these */
-    char hash[33]; /* of the questions and the images' bytes */
+    char hash[33];                 /* of the questions and the images' bytes */
 };
 /* Reads all of o->lines and decodes its images. ERR_DATA, with file and line: it is not valid. */
 int eval_vision_look(const struct vision_opts *o, struct vision_facts *out, struct err *e);

@@ -35,8 +35,8 @@ static int score_all(struct run *x, const struct one *v, const struct vision_que
         struct ids ids = {0};
         double score = 0;
         if (i) seq_restore(session_own_seq(v->s), after_prompt);
-        int rc = tok_encode(x->one[0].m->tok, q->choice[i], strlen(q->choice[i]), false, false,
-                            &ids, e);
+        int rc =
+            tok_encode(x->one[0].m->tok, q->choice[i], strlen(q->choice[i]), false, false, &ids, e);
         ids.n = min_i64(ids.n, x->o->max_tokens);
         if (!rc && !ids.n)
             rc = err_set(e, ERR_DATA, "the choice \"%.40s\" has no tokens", q->choice[i]);

@@ -20,9 +20,9 @@ struct vision_question {
     const char *text;  /* owned by the list, as is the next field */
     const char **want; /* [n_want] accepted answers */
     int n_want;
-    const char **choice; /* [n_choices] of a multiple-choice question */
+    const char **choice;  /* [n_choices] of a multiple-choice question */
     int n_choices, right; /* right: index of the expected one */
-    int *image; /* [n_images] indices into vision_lines.image; owned by the list */
+    int *image;           /* [n_images] indices into vision_lines.image; owned by the list */
     int n_images;
     int group; /* questions about the same images have the same number */
 };

@@ -61,6 +61,38 @@ printf '{"image": "two.png", "question": "?"}\n{"image": "data:;base64,%s", "que
 vision "$t/v/m.gguf" "$t/v/right.jsonl" --max-tokens 8
 [ "$(value "$t/out" base_right)" = 1 ] || say "right: $(cat "$t/out" "$t/v/right.jsonl")"
 
+# multiple choice: the picks of transformers; the first choice counts as right
+cat > "$t/choices" << X
+a red circle|a dog|no|the blue square
+yes|no|maybe it is
+one|two|three|four|five
+left|right of it|above
+red|green|blue
+X
+# ask IMAGES QUESTION: the lines of all choices
+ask() { sed "s/|/\", \"/g; s/\([^\"]*\).*/{\"image\": $1, \"question\": \"$2\", \"answer\": \"\1\", \"choices\": [\"&\"]}/" "$t/choices"; }
+{ ask "\"data:image\/jpeg;base64,$(printf %s "$jpg" | sed 's/\//\\\//g')\"" 'What is this?'
+ask "[\"two.png\", \"data:image\/jpeg;base64,$(printf %s "$jpg" | sed 's/\//\\\//g')\"]" 'Compare these.'; } > "$t/v/choose.jsonl"
+# golden MODEL: the texts of the golden picks
+golden() {
+    awk -v c="\"$1\":" '/"choices":/ { on = 1 } on && $1 == c { here = 1 } here && /^ *[0-9],?$/ { print $1 + 0 } here && /]/ { exit }' tests/golden/see/other.json |
+        awk -v f="$t/choices" 'BEGIN { while ((getline l < f) > 0) row[n++] = l } { split(row[(NR - 1) % n], c, "|"); print c[$1 + 1] }'
+}
+# picks TABLE: the picks of a table in $t/out
+picks() { awk -v t="\"$1\":" '$1 == t { on = 1 } on && /"choice":/ { sub(/^ *"choice": "/, ""); sub(/",?$/, ""); print } on && /]/ { exit }' "$t/out"; }
+share() { printf '%s\n' "$2" > "$t/a"; printf '%s\n' "$3" | paste -d= "$t/a" - | awk -F= -v want="$1" '(want == "same") == ($1 == $2) { n++ } END { print n / NR }'; }
+first=$(sed 's/|.*//' "$t/choices"; sed 's/|.*//' "$t/choices")
+for kind in text tower; do
+    case $kind in text) vision "$t/o/text.gguf" "$t/v/choose.jsonl" --max-tokens 8 ;; tower) vision "$t/v/choose.jsonl" --max-tokens 8 --mmproj "$t/tower.gguf" ;; esac
+    [ "$(picks answers | grep -c .)" = 10 ] || say "$(picks answers | grep -c .) choices"
+    [ "$(picks questions)" = "$(golden base)" ] || say "choices of the base: $(picks questions)"
+    [ "$(picks answers)" = "$(golden $kind)" ] || say "choices of $kind: $(picks answers)"
+    [ "$(value "$t/out" base_choices_right)" = "$(share same "$first" "$(golden base)")" ] || say "choices, base right: $(value "$t/out" base_choices_right)"
+    [ "$(value "$t/out" choices_right)" = "$(share same "$first" "$(golden $kind)")" ] || say "choices right: $(value "$t/out" choices_right)"
+    [ "$(value "$t/out" choices_flipped)" = "$(share other "$(golden base)" "$(golden $kind)")" ] || say "choices flipped: $(value "$t/out" choices_flipped)"
+done
+grep -q '"n_expected"' "$t/out" && say 'multiple choice counts as an expected answer, too'
+
 # without images: the tower does not matter, and every question is a sample of its own
 printf '{"image": [], "question": "What is this?"}\n{"image": [], "question": "What is that?"}\n' > "$t/v/none.jsonl"
 vision "$t/v/none.jsonl" --mmproj "$t/tower.gguf" --max-tokens 8
@@ -83,6 +115,10 @@ printf '{"image": [3], "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'a number'
 printf '{"image": "https://x.invalid/a.png", "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'an address' 'line 1: .*not fetched'
 printf '{"image": "data:image/png;base64,!", "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'no base64' 'line 1: the image: '
 printf '{"image": "two.png", "question": "?", "answer": []}\n' > "$t/v/bad.jsonl"; refuse 'no answers' 'line 1: "answer"'
+for bad in '["a", "b"]' '["c"]' '"c"' '["c", 3]' '["c", "c"]' '["c", ""]'; do
+    printf '{"image": "two.png", "question": "?", "answer": "c", "choices": %s}\n' "$bad" > "$t/v/bad.jsonl"; refuse "choices $bad" 'line 1: .*"choices"'
+done
+printf '{"image": "two.png", "question": "?", "choices": ["a", "b"]}\n' > "$t/v/bad.jsonl"; refuse 'no right choice' 'line 1: .*"answer"'
 printf '%s\n[1\n' "$ok" > "$t/v/bad.jsonl"; refuse 'no JSON' 'line 2'
 printf '[1]\n' > "$t/v/bad.jsonl"; refuse 'an array' 'line 1: not an object'
 printf '\n' > "$t/v/bad.jsonl"; refuse 'no lines' 'contains no question'

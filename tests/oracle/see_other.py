@@ -7,7 +7,8 @@
 The base is the tiny model tests/golden/models/qwen35 with its tower in float32; the others differ from it in settings: "text" in
 the rotary base (100) and the epsilon of its norms (0.05), "tower" in the number of the tower's heads (4). The base answers the
 questions of see.py greedily; its answer is fed to the others, and each position's distributions are compared in float64. "given" is
-the same over a given answer, whose end counts as a position. Made with torch 2.15.0, transformers 5.24.0."""
+the same over a given answer, whose end counts as a position. "choices" has the choice with the largest mean log-probability for
+each model, question and list of choices. Made with torch 2.15.0, transformers 5.24.0."""
 import json
 import os
 
@@ -18,6 +19,8 @@ import transformers as tf
 
 GIVEN = "a red circle"
 QUESTIONS = see.CASES[:2]
+CHOICES = [["a red circle", "a dog", "no", "the blue square"], ["yes", "no", "maybe it is"], ["one", "two", "three", "four", "five"],
+           ["left", "right of it", "above"], ["red", "green", "blue"]]
 
 
 def other(kind):
@@ -52,10 +55,23 @@ def compare(model, answers, end):
             "first_changed": [int(np.argmin(s)) + 1 if not s.all() else 0 for s in same], "margin": float((tops[:, -1] - tops[:, -2]).min())}
 
 
+def picks(model):
+    """The index of the best choice for each question and list, and the smallest lead over the second."""
+    out, lead = [], []
+    for _, files, text in QUESTIONS:
+        for choices in CHOICES:
+            ids = [see.tok(c, add_special_tokens=False).input_ids for c in choices]
+            score = [float(np.mean([log_p(model, files, text, a)[i, t] for i, t in enumerate(a)])) for a in ids]
+            out.append(int(np.argmax(score)))
+            lead.append(sorted(score)[-1] - sorted(score)[-2])
+    return {"picks": out, "lead": min(lead)}
+
+
 answers = [see.tok(see.answer(f, t)["answer"], add_special_tokens=False).input_ids for _, f, t in QUESTIONS]
 assert [see.tok.decode(a) for a in answers] == [see.answer(f, t)["answer"] for _, f, t in QUESTIONS]
 given = [see.tok(GIVEN, add_special_tokens=False).input_ids] * len(QUESTIONS)
 out = {k: compare(other(k), answers, 0) for k in ("text", "tower")} | {"given": compare(other("text"), given, 1)}
+out["choices"] = {k: picks(m) for k, m in (("base", see.model), ("text", other("text")), ("tower", other("tower")))}
 with open(os.path.join(see.GOLDEN, "see", "other.json"), "w") as f:
     json.dump(out, f, indent=1)
     f.write("\n")
