@@ -106,7 +106,8 @@ static const struct cmd_spec vision_spec = {
     .synopsis = "BASE.gguf QUANT.gguf... IMAGES.jsonl [--mmproj FILE,FILE] [--base-mmproj FILE]",
     .about = "Divergence of answers to questions about images. IMAGES has a line {\"image\": "
              "\"a.png\", \"question\": \"...\"} per question, optionally with the expected "
-             "\"answer\" and \"choices\"; see docs/formats/images.md. Projector files are found as by hone run.",
+             "\"answer\" and \"choices\"; see docs/formats/images.md. Projector files are found as "
+             "by hone run.",
     .opts = eval_vision_options,
     .min_args = 2,
     .max_args = -1,

@@ -220,8 +220,8 @@ static void measuring(struct plan_in *in, const struct rates *r, const struct sh
         (double)TOOL_RUNS * (double)o->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step);
     /* The block adds about one layer and a second head to each window. */
     in->drafts = 1.3 * r->window * (double)min_i64(o->draft_windows, in->eval_windows);
-    /* Questions are asked of several files at a time, but the base and the tower run for each pass,
-     * so this is an upper bound for them. A view of IMAGE_PROMPT tokens has four patches each. */
+    /* An upper bound: one run of the base and the tower is for several files. A view has
+     * IMAGE_PROMPT tokens of four patches. */
     const double weights = o->tower_bytes / 2,
                  tower = 2 * weights * 4 * IMAGE_PROMPT / fmax(1, r->speeds.product);
     in->images = (double)o->questions * (IMAGE_PROMPT * token + IMAGE_ANSWER * (token + step)) +

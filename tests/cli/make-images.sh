@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # hone make --images: the columns of every file and of the quantized projector are the numbers of hone eval vision for the same
 # files; they are in results.json, manifest, report and card; an interrupted job resumes with the same numbers; bad questions
-# are refused before anything is written; without the option, the card says that images were not measured.
+# are refused before anything is written; without the option, the card lists images as not measured.
 set -eu
 . tests/making.sh
 cp -r tests/golden/models/qwen35 "$t/Tiny"
