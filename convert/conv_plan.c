@@ -315,6 +315,7 @@ int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     if (o->lora) TRY(lora_open(&p->lora, o->lora, e));
     TRY(dq_config_read(&p->quant, p->dir, e));
     TRY(hparams_from_hf(&p->hp, p->arch, p->dir, e));
+    p->quant.stripes = p->hp.d[HD_QKV_STRIPES];
     config_log_defaults(p->dir);
     TRY(map_tensors(p, o, e));
     TRY(pick_type(p, o->type, e));

@@ -98,6 +98,14 @@ static int64_t per_scale(int64_t size, int64_t n, int64_t block, bool divides) {
     return divides && n > 0 && size % n == 0 ? size / n : 0;
 }
 
+/* Returns the rows of each stripe of a fused qkv_proj if its n rows of scales are those of stripes
+ * with blocks of their own; 0: they are not. */
+static int64_t stripe_of(const struct dq *q, const struct dq_config *c, int64_t n) {
+    const int64_t k = c->stripes, rows = k > 1 && q->rows % k == 0 ? q->rows / k : 0;
+    const bool fits = rows && c->block_rows > 0 && n == k * div_up(rows, c->block_rows);
+    return fits && str_ends(q->part[0]->name, ".qkv_proj.weight") ? rows : 0;
+}
+
 int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[i];
     int n = t->n_dims;
@@ -118,7 +126,9 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
     }
     q->scale.n_rows = rows;
     q->scale.n_cols = cols;
-    q->scale.per_row = per_scale(q->rows, rows, c->block_rows, false);
+    q->scale.stripe = stripe_of(q, c, rows);
+    q->scale.per_row =
+        q->scale.stripe ? c->block_rows : per_scale(q->rows, rows, c->block_rows, false);
     q->scale.per_col =
         per_scale(q->cols, cols, c->block_cols ? c->block_cols : c->group, rows == q->rows);
     if (mats == q->mats && q->scale.per_row && q->scale.per_col) return 0;
@@ -130,7 +140,9 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
 
 void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst) {
     const struct dq_grid *g = &q->scale;
-    int64_t base = (mat * g->n_rows + row / g->per_row) * g->n_cols;
+    const int64_t stripe = g->stripe ? g->stripe : q->rows;
+    const int64_t above = row / stripe * div_up(stripe, g->per_row);
+    int64_t base = (mat * g->n_rows + above + row % stripe / g->per_row) * g->n_cols;
     for (int64_t c = 0, i = 0; i < q->cols; c++) {
         float s = dq_scale_at(g->t, g->n_rows ? base + c : 0);
         int64_t to = min_i64(i + g->per_col, q->cols);

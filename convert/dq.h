@@ -20,15 +20,18 @@ struct dq_config {
     int64_t group;                  /* columns per scale; 0: unspecified */
     int64_t block_rows, block_cols; /* elements per scale; 0: unspecified */
     bool gptq_v2;                   /* zero points are stored without an offset of 1 */
+    int64_t stripes; /* of each qkv_proj, with scale blocks of their own; 0: not in stripes */
 };
 /* Reads quantization_config. ERR_DATA: a method or form that is not supported. */
 int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e);
 
-/* Mapping from elements to scales: t[(mat*n_rows + row/per_row)*n_cols + col/per_col]. */
+/* Mapping from elements to scales: t[(mat*n_rows + row/per_row)*n_cols + col/per_col], with the
+ * rows of scales counted per stripe if there are any. */
 struct dq_grid {
     const struct st_tensor *t;
     int64_t n_rows, n_cols; /* scales per matrix; both 0: a single one */
     int64_t per_row, per_col;
+    int64_t stripe; /* rows after which the blocks of rows restart; 0: never */
 };
 
 /* A tensor as stored: `mats` matrices [rows][cols]. */

@@ -303,7 +303,9 @@ static void unfused(const struct mapping *m, struct item *it, const char *name,
     const int64_t i = lookup(m, name);
     const struct st_tensor *t = i < 0 ? NULL : hfdir_tensor_at(m->p->dir, i);
     if (!t || t->n_dims != 2 || it->inst.n_dims != 2 || t->shape[0] != want[0]) return;
-    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND) it->xf = XF_COPY;
+    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND || it->xf == XF_STRIPE_Q ||
+        it->xf == XF_STRIPE_K || it->xf == XF_STRIPE_V)
+        it->xf = XF_COPY;
 }
 
 /* Chooses the transform by the layout of fused experts, [rows][columns] or transposed. Releases of

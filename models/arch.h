@@ -221,6 +221,9 @@ enum xform {
     XF_INDEX_Q,   /* from the indexer's fused projection: queries, its first HD_INDEX_Q rows */
     XF_INDEX_K,   /* ... keys, the rest */
     XF_TOKEN_IDS, /* integers: value i + i, a draft's token as one of its model */
+    XF_STRIPE_Q,  /* from HD_QKV_STRIPES stripes of q, k and v: all queries */
+    XF_STRIPE_K,  /* ... all keys */
+    XF_STRIPE_V,  /* ... all values */
     XF_COUNT
 };
 /* Function of a tensor, for recipes, floors and reports. */

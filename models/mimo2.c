@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* models/mimo2.c - MiMo-V2-Flash, and MiMo-V2.5 with separate q, k and v: sliding-window layers
- * have more key/value heads, sinks and their own RoPE base; values are narrower than keys and
- * scaled; partial RoPE; first layer dense, then experts selected by sigmoid scores with a bias. The
- * MTP blocks (three in published checkpoints) are dense layers with a window; hone does not compute
- * them.
+/* models/mimo2.c - MiMo-V2-Flash and MiMo-V2.5: sliding-window layers have more key/value heads,
+ * sinks and their own RoPE base; values are narrower than keys and scaled; partial RoPE; first
+ * layer dense, then experts selected by sigmoid scores with a bias. The MTP blocks (three in
+ * published checkpoints) are dense layers with a window; hone does not compute them.
  *
  * hone counts the token itself as part of the window, the published code does not. So the window
  * here is sliding_window_size + 1 (as in transformers). */
+#include <stdio.h>
 #include <string.h>
 
-#include "containers/hfdir.h"
 #include "base/json.h"
+#include "base/num.h"
+#include "base/str.h"
+#include "containers/hfdir.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM", NULL};
@@ -27,14 +29,14 @@ static const struct hp_row hp[] = {
     {"rope.freq_base_swa", "rope_parameters.sliding_attention.rope_theta|swa_rope_theta", HF_ROPE_BASE, HPF_REAL | HPF_WINDOWED, 10000},
     {.slot = -1},
 };
+#define QKV(x, xf, rows, role) \
+    {"blk.%d.attn_" x ".weight", HF_LAYER("self_attn." x "_proj.weight") "|" HF_LAYER("self_attn.qkv_proj.weight"), {rows, HD_EMBD}, xf, 0, role, W_ATTN, 0}
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD,
     ROW_NORM("attn_norm", "input_layernorm", XF_COPY),
     {"blk.%d.ffn_norm.weight", HF_LAYER("post_attention_layernorm.weight") "|" HF_LAYER("pre_mlp_layernorm.weight"), {HD_EMBD}, XF_COPY, 0,
      ROLE_OTHER, W_ALL, TR_F32},
-    ROW_MAT("attn_q", "self_attn.q_proj", HD_ATTN_OUT, HD_EMBD, ROLE_ATTN_Q, W_ATTN, 0),
-    ROW_MAT("attn_k", "self_attn.k_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_K, W_ATTN, 0),
-    ROW_MAT("attn_v", "self_attn.v_proj", HD_V_OUT, HD_EMBD, ROLE_ATTN_V, W_ATTN, 0),
+    QKV("q", XF_STRIPE_Q, HD_ATTN_OUT, ROLE_ATTN_Q), QKV("k", XF_STRIPE_K, HD_KV_OUT, ROLE_ATTN_K), QKV("v", XF_STRIPE_V, HD_V_OUT, ROLE_ATTN_V),
     ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_O_IN, ROLE_ATTN_OUTPUT, W_ATTN, 0),
     {"blk.%d.attn_sinks.weight", HF_LAYER("self_attn.attention_sink_bias"), {HD_HEADS}, XF_COPY, 0, ROLE_OTHER, W_WINDOW,
      TR_F32 | TR_FOUND | TR_IF(HD_SINKS)},
@@ -98,25 +100,63 @@ static int check_equal(const struct hfdir *dir, const char *key, int64_t want, s
                : 0;
 }
 
-/* Rejects MiMo-V2.5 as released. Each layer has one qkv_proj: num_key_value_heads stripes of q, k
- * and v, in FP8 with scale blocks that restart in each stripe. Re-saved folders cannot be told
- * apart: they have the same shapes and keys, but store all of q before all of k. */
-static int check_split(const struct hfdir *dir, struct err *e) {
-    const char *layout = json_str(hfdir_hparam(dir, "attention_projection_layout"));
-    if (!layout || strcmp(layout, "fused_qkv") != 0) return 0;
+static const char fused[] = "self_attn.qkv_proj.weight";
+
+/* Returns whether the folder has fused matrices. */
+static bool is_fused(const struct hfdir *dir) {
+    for (int64_t i = 0; i < hfdir_n_tensors(dir); i++)
+        if (str_ends(hfdir_tensor_at(dir, i)->name, fused)) return true;
+    return false;
+}
+
+/* Returns whether all fused qkv_proj may be n stripes: their scales are those of stripes with
+ * blocks of `block` rows of their own, and those of some layers (*told) show it. */
+static bool fits_stripes(const struct hparams *h, const struct hfdir *dir, int64_t n, int64_t block,
+                         bool *told) {
+    char name[256];
+    *told = false;
+    for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
+        if (h->layer[i].kv_heads % n || h->d[HD_HEADS] % n) return false;
+    for (int64_t i = 0; i < hfdir_n_tensors(dir); i++) {
+        const struct st_tensor *t = hfdir_tensor_at(dir, i);
+        if (!str_ends(t->name, fused)) continue;
+        snprintf(name, sizeof name, "%s_scale_inv", t->name);
+        const struct st_tensor *scales = hfdir_find(dir, name);
+        if (!scales || scales->n_dims != 2 || t->n_dims != 2) return false;
+        const int64_t rows = t->shape[0], blocks = scales->shape[0];
+        if (rows % n || blocks != n * div_up(rows / n, block)) return false;
+        *told = *told || blocks != div_up(rows, block);
+    }
+    return true;
+}
+
+/* Sets the number of stripes of MiMo-V2.5 as released. Each layer has one qkv_proj, whose stripes
+ * hold q, k and v of their heads, 4 stripes or 8 (Pro), in FP8 with scale blocks that restart in
+ * each stripe. Only the number of these blocks shows the layout: re-saved folders have the same
+ * shapes and keys, but store all of q before all of k. */
+static int find_stripes(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    int64_t block = 128;
+    bool told[2], fits[2];
+    if (!is_fused(dir)) return 0;
+    const struct json *quant = hfdir_hparam(dir, "quantization_config");
+    (void)json_i64(json_first(json_get(quant, "weight_block_size")), &block);
+    for (int k = 0; k < 2; k++)
+        fits[k] = block > 0 && fits_stripes(h, dir, 4 << k, block, &told[k]) && told[k];
+    if (fits[0] != fits[1]) {
+        h->d[HD_QKV_STRIPES] = fits[0] ? 4 : 8;
+        return 0;
+    }
     return err_set(
         e, ERR_DATA,
-        "attention_projection_layout is \"fused_qkv\": qkv_proj holds q, k and v either "
-        "one after the other or in stripes of the training's ranks, and nothing in the "
-        "folder tells them apart: use a copy with q_proj, k_proj and v_proj (in BF16), and "
-        "without that key");
+        "qkv_proj holds q, k and v either one after the other or in stripes of the training's "
+        "ranks, and the scales in the folder do not tell them apart: use the FP8 release, or a "
+        "copy with q_proj, k_proj and v_proj");
 }
 
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "add_full_attention_sink_bias", NULL};
     int64_t before, kv = 2 * h->d[HD_KV_HEADS];
-    TRY(check_split(dir, e));
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_is(dir, "scoring_func", "sigmoid", e));
@@ -136,6 +176,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         if (h->layer[i].window) h->layer[i].window = h->d[HD_WINDOW];
         *layers_own(h, HD_KV_HEADS, i) = h->layer[i].window ? kv : h->d[HD_KV_HEADS];
     }
+    TRY(find_stripes(h, dir, e));
     return hf_check_rope(dir, e);
 }
 
@@ -148,7 +189,7 @@ extern const struct arch arch_mimo2;
 const struct arch arch_mimo2 = {
     .name = "mimo2",
     .hf_classes = hf_classes,
-    .family = "MiMo-V2-Flash",
+    .family = "MiMo-V2-Flash, MiMo-V2.5",
     .size_note = "sliding-window and full attention, mixture of experts",
     .hp = hp,
     .tensors = tensors,

@@ -58,8 +58,8 @@ class Folder:
         for k, v in kw.items():
             self.key(k.replace("__", "."), kind, v)
 
-    def write(self):
-        at = f"{DIR}/{self.name}"
+    def write(self, folder=None):
+        at = f"{DIR}/{folder or self.name}"
         os.makedirs(at, exist_ok=True)
         with open(at + "/config.json", "w") as f:
             json.dump(self.config, f, indent=1)
@@ -545,6 +545,75 @@ def gemma4_assistant():
     f.key("attention.head_count_kv", "INT32", [2, 2, 2, 1])
     f.key("attention.sliding_window_pattern", "BOOL", [1, 1, 1, 0])
     f.write()
+def stripes(f, name, n, heads, kv, key, value, d, low):
+    """q, k and v of a fused FP8 matrix in n stripes, whose blocks of 128 rows and columns restart in each stripe."""
+    rows = [heads * key // n, kv * key // n, kv * value // n]
+    per, blocks = sum(rows), -(-sum(rows) // 128)
+    codes = f.raw(name, (n * per, d), "F8_E4M3", low, 126)
+    scale = f.raw(name + "_scale_inv", (n * blocks, d // 128), "BF16", 0.5, 0.25).astype(np.float32)
+    out = [[], [], []]
+    for s in range(n):
+        v = e4m3(codes[s * per : (s + 1) * per])
+        for b in range(blocks):
+            for c in range(d // 128):
+                v[128 * b : 128 * b + 128, 128 * c : 128 * c + 128] *= scale[s * blocks + b, c]
+        for k, part in enumerate(np.split(v, np.cumsum(rows)[:2])):
+            out[k].append(part)
+    return [np.concatenate(x) for x in out]
+
+
+def mimo25(folder, n, full_kv, window_kv):
+    """MiMo-V2.5 as released: XiaomiMiMo/MiMo-V2.5 (4 stripes) and MiMo-V2.5-Pro (8)."""
+    d, heads, key, value, experts = 256, 8, 24, 16, 3
+    f = Folder("mimo2", BASE | dict(
+        architectures=["MiMoV2ForCausalLM"], model_type="mimo_v2", hidden_size=d, num_hidden_layers=2, num_attention_heads=heads,
+        num_key_value_heads=full_kv, head_dim=key, v_head_dim=value, intermediate_size=96, hidden_act="silu", layernorm_epsilon=1e-5,
+        attention_bias=False, n_routed_experts=experts, num_experts_per_tok=2, moe_intermediate_size=32, n_shared_experts=None,
+        scoring_func="sigmoid", topk_method="noaux_tc", n_group=1, topk_group=1, norm_topk_prob=True, routed_scaling_factor=1.5,
+        attention_value_scale=0.707, partial_rotary_factor=0.334, rope_theta=1e7, swa_rope_theta=10000.0, sliding_window_size=128,
+        hybrid_layer_pattern=[0, 1], moe_layer_freq=[0, 1], swa_num_attention_heads=heads, swa_num_key_value_heads=window_kv,
+        swa_head_dim=key, swa_v_head_dim=value, add_swa_attention_sink_bias=True, add_full_attention_sink_bias=False,
+        attention_projection_layout="fused_qkv",
+        quantization_config=dict(quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=[128, 128])))  # fmt: skip
+    text(f, "", d)
+    for i in range(3):
+        at, to, mtp = ("model.mtp.layers.0." if i == 2 else f"model.layers.{i}."), f"blk.{i}.", i == 2
+        f.tensor(to + "attn_norm.weight", f.norm(at + "input_layernorm.weight", d))
+        f.tensor(to + "ffn_norm.weight", f.norm(at + ("pre_mlp" if mtp else "post_attention") + "_layernorm.weight", d))
+        a = at + "self_attn."
+        parts = stripes(f, a + "qkv_proj.weight", n, heads, window_kv if i else full_kv, key, value, d, 128 * (i % 2))
+        for x, w in zip("qkv", parts):
+            f.tensor(to + f"attn_{x}.weight", w)
+        f.tensor(to + "attn_output.weight", f.mat(a + "o_proj.weight", d, heads * value))
+        if i:
+            f.tensor(to + "attn_sinks.weight", f.mat(a + "attention_sink_bias", heads))
+        if mtp:
+            f.tensor(to + "nextn.eh_proj.weight", f.mat(at + "eh_proj.weight", d, 2 * d))
+            f.tensor(to + "nextn.enorm.weight", f.norm(at + "enorm.weight", d))
+            f.tensor(to + "nextn.hnorm.weight", f.norm(at + "hnorm.weight", d))
+            f.tensor(to + "layer_output_norm.weight", f.norm(at + "final_layernorm.weight", d))
+        if i == 1:
+            f.tensor(to + "ffn_gate_inp.weight", f.mat(at + "mlp.gate.weight", experts, d))
+            f.tensor(to + "exp_probs_b.bias", f.mat(at + "mlp.gate.e_score_correction_bias", experts))
+            for x, shape in (("gate", (32, d)), ("up", (32, d)), ("down", (d, 32))):
+                w = [f.mat(at + f"mlp.experts.{k}.{x}_proj.weight", *shape) for k in range(experts)]
+                f.tensor(to + f"ffn_{x}_exps.weight", np.stack(w))
+        else:
+            gated(f, at + "mlp.", to, "", d, 96)
+    f.lines += ["visual.patch_embed.proj.weight BF16 8x3x4x4 0.0 0.25\n", "audio_encoder.input_local_transformer.norm.weight BF16 8 0.0 0.25\n",
+                "speech_embeddings.0.weight BF16 8x8 0.0 0.25\n"]  # fmt: skip
+    f.keys("UINT32", block_count=3, nextn_predict_layers=1, context_length=512, embedding_length=d, feed_forward_length=96,
+           attention__head_count=heads, attention__key_length=key, attention__value_length=value, attention__sliding_window=129,
+           rope__dimension_count=8, expert_count=experts, expert_used_count=2, expert_feed_forward_length=32, expert_gating_func=2,
+           leading_dense_block_count=1)  # fmt: skip
+    f.keys("FLOAT32", attention__layer_norm_rms_epsilon=1e-5, attention__value_scale=0.707, expert_weights_scale=1.5, rope__freq_base=1e7, rope__freq_base_swa=1e4)
+    f.key("expert_weights_norm", "BOOL", 1)
+    if full_kv == window_kv:
+        f.key("attention.head_count_kv", "UINT32", full_kv)
+    else:
+        f.key("attention.head_count_kv", "INT32", [full_kv, window_kv, window_kv])
+    f.key("attention.sliding_window_pattern", "BOOL", [0, 1, 1])
+    f.write(folder)
 
 
 if __name__ == "__main__":
@@ -555,3 +624,5 @@ if __name__ == "__main__":
     eagle3()
     dflash()
     gemma4_assistant()
+    mimo25("mimo2-4", 4, 4, 8)
+    mimo25("mimo2-8", 8, 8, 8)

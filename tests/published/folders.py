@@ -257,8 +257,13 @@ def unsloth(t):
 trial("folders", "gpt_oss, experts one by one")(lambda s: tensors_changed(s, unsloth, "expert", model_type="gpt_oss"))
 
 
-@trial("folders", "MiMo-V2.5's fused attention")
+@trial("folders", "MiMo-V2.5's fused attention, without scales")
 def mimo(scratch):
     d, _ = checkpoint(scratch, "mimo_v2_flash", head_dim=24, v_head_dim=16, n_routed_experts=4, **MOE)
     edit(d, "config.json", lambda c: c.update(architectures=["MiMoV2ForCausalLM"], model_type="mimo_v2", attention_projection_layout="fused_qkv"))
-    return convert(d).refusal("fused_qkv", "q_proj, k_proj and v_proj") or "wrong"
+    f = d / "model.safetensors"
+    t = load_file(f)
+    for k in [k for k in t if k.endswith(".q_proj.weight")]:
+        t[k.replace("q_proj", "qkv_proj")] = np.concatenate([t.pop(k.replace("q_proj", x)) for x in ("q_proj", "k_proj", "v_proj")])
+    save_file(t, f, {"format": "pt"})
+    return convert(d).refusal("do not tell them apart", "q_proj, k_proj and v_proj") or "wrong"

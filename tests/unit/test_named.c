@@ -78,9 +78,9 @@ static void check_key(const struct gguf *g, const char *name, const char *type, 
     CHECK_EQ_I64(kv->count, n);
 }
 
-/* Compares the file with expected.txt, in both directions. */
-static void compare(const char *arch, const struct gguf *g) {
-    char *file = xasprintf("tests/golden/named/%s/expected.txt", arch), *text = NULL;
+/* Compares the file with the folder's expected.txt, in both directions. */
+static void compare(const char *folder, const char *arch, const struct gguf *g) {
+    char *file = xasprintf("tests/golden/named/%s/expected.txt", folder), *text = NULL;
     size_t len;
     struct err e;
     int64_t n_tensors = 0, n_keys = 0, own = 0;
@@ -115,13 +115,32 @@ static void test_conversions(void) {
         CHECK_OK(gguf_open(&g, out(), 0, &e));
         if (!g) continue;
         CHECK_EQ_STR(gguf_str_or(g, "general.architecture", ""), names[i]);
-        compare(names[i], g);
+        compare(names[i], names[i], g);
         CHECK(!arch_find(names[i]) && arch_find_table(names[i]));
         bool runs = true;
         CHECK_OK(convert_known(tmp_path("hf"), &runs, &e));
         CHECK(!runs);
         CHECK_ERR(model_computes(g, &e), ERR_DATA, "conversion and quantization only");
         gguf_close(g);
+    }
+}
+
+/* MiMo-V2.5 as released, with q, k and v in 4 and 8 stripes. */
+static void test_stripes(void) {
+    static const char *const folder[] = {"mimo2-4", "mimo2-8"};
+    /* Other blocks than those of the scales; fewer heads, so that the stripes have none. */
+    static const char *const block[] = {"[\n   128,", "[\n   64,", NULL},
+                             *const heads[] = {
+                                 "\"num_key_value_heads\": ", "\"num_key_value_heads\": 1", NULL};
+    struct err e = {0};
+    for (size_t i = 0; i < COUNT_OF(folder); i++) {
+        struct gguf *g = NULL;
+        CHECK_OK(convert(folder[i], NULL, &e));
+        CHECK_OK(gguf_open(&g, out(), 0, &e));
+        if (g) compare(folder[i], "mimo2", g);
+        gguf_close(g);
+        CHECK_ERR(convert(folder[i], block, &e), ERR_DATA, "do not tell them apart");
+        CHECK_ERR(convert(folder[i], heads, &e), ERR_DATA, "do not tell them apart");
     }
 }
 
@@ -303,6 +322,7 @@ int main(void) {
     tmp_make();
     log_set_level(LOG_ERROR);
     RUN(test_conversions);
+    RUN(test_stripes);
     RUN(test_refusals);
     RUN(test_tokens);
     RUN(test_target);
