@@ -45,8 +45,32 @@ float fp_f8e5m2_to_f32(uint8_t b);  /* IEEE-like, bias 15 */
 float fp_e8m0_to_f32(uint8_t b);    /* 2^(b-127); 255 is NaN */
 float fp_e2m1_to_f32(uint8_t code); /* codes 0..15: 0 .5 1 1.5 2 3 4 6 and negatives */
 
-/* Return exp and log in double precision, well within half an f32 ulp and identical on every
- * machine: only + - * / and exact scaling are used, so results do not depend on libm. */
+/* Functions with the same bits on every machine, which the C library's do not have. What reaches a
+ * file is computed with these (tests/lint/math.sh). Errors are at most 1.5 ulp of a double, with
+ * these exceptions: fp_pow 1.5 + |y ln x| / 10 ulp, fp_log1p 2.5 ulp, fp_erf 1e-14 and fp_tanh
+ * 1e-12 of the result. */
 double fp_exp(double x);
+double fp_log(double x);
+double fp_log1p(double x);         /* ln(1 + x) */
+double fp_pow(double x, double y); /* x >= 0 */
+double fp_sin(double x);
+double fp_cos(double x);
+double fp_tanh(double x);
+double fp_erf(double x);
+/* The same for floats; nearly always rounded correctly. fp_expf is the fastest. */
+float fp_expf(float x);
+static inline float fp_tanhf(float x) {
+    return (float)fp_tanh((double)x);
+}
+static inline float fp_erff(float x) {
+    return (float)fp_erf((double)x);
+}
+static inline float fp_sigmoidf(float x) {
+    return 1 / (1 + fp_expf(-x));
+}
+/* Returns ln(1 + e^x). */
+static inline float fp_softplusf(float x) {
+    return x > 20.0f ? x : (float)fp_log1p(fp_exp((double)x));
+}
 
 #endif

@@ -95,11 +95,13 @@ static void normalize_size(char *s) {
 
 /* Returns the value of a size such as "7B"; NaN for words, 8x7B and A3B. */
 static double size_of(const char *s) {
+    static const char units[] = " KMBT";
+    static const double powers[] = {1, 1e3, 1e6, 1e9, 1e12};
     char *end;
     double v = is_digit(*s) ? strtod(s, &end) : (double)NAN;
     if (isnan(v) || !*end || end[1]) return (double)NAN;
-    const char *unit = strchr(" KMBT", *end);
-    return unit ? v * pow(1000, (double)(unit - " KMBT")) : (double)NAN;
+    const char *unit = strchr(units, *end);
+    return unit ? v * powers[unit - units] : (double)NAN;
 }
 
 /* Returns whether a number that looks like a model size is so far from this model's size

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "grad/grad_int.h"
 
@@ -65,15 +66,15 @@ static void one_query(const struct job *j, int64_t kv, int64_t t) {
         p[i] *= a->scale;
         ds[i] = 1;
         if (a->softcap > 0) {
-            const float th = tanhf(p[i] / a->softcap);
+            const float th = fp_tanhf(p[i] / a->softcap);
             p[i] = a->softcap * th;
             ds[i] = 1 - th * th;
         }
         top = fmax(top, (double)p[i]);
     }
-    if (j->sink) sum = exp((double)j->sink[h] - top);
+    if (j->sink) sum = fp_exp((double)j->sink[h] - top);
     for (int64_t i = 0; i < n; i++) {
-        p[i] = expf((float)((double)p[i] - top));
+        p[i] = fp_expf((float)((double)p[i] - top));
         sum += (double)p[i];
     }
     for (int64_t i = 0; i < n; i++) {

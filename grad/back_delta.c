@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "grad/grad_int.h"
 
@@ -145,9 +146,9 @@ static void read_token(struct head *o, int64_t t) {
     grad_unit(o->q, row + o->kh * j->dk, j->dk, j->n->delta.eps, j->n->delta.scale);
     grad_unit(o->k, row + (j->hk + o->kh) * j->dk, j->dk, j->n->delta.eps, 1);
     o->v = row + 2 * j->hk * j->dk + o->h * j->dv;
-    o->beta = grad_sigmoid(b);
+    o->beta = fp_sigmoidf(b);
     o->alpha = j->k->src[sa][t * grad_width(j->g, j->n->src[sa]) + alpha_at(j, o->h)] + j->dt[o->h];
-    o->decay = expf(j->a[o->h] * grad_softplus(o->alpha));
+    o->decay = fp_expf(j->a[o->h] * fp_softplusf(o->alpha));
 }
 
 /* Computes the state after token t from the state s before it; `to` may be s. */
@@ -171,7 +172,7 @@ static void gates_back(const struct head *o, int64_t t, double dbeta, double da)
     j->g->reg[rb][t * grad_width(j->g, rb) + beta_at(j, o->h)] +=
         (float)dbeta * o->beta * (1 - o->beta);
     j->g->reg[ra][t * grad_width(j->g, ra) + alpha_at(j, o->h)] +=
-        (float)da * o->decay * j->a[o->h] * grad_sigmoid(o->alpha);
+        (float)da * o->decay * j->a[o->h] * fp_sigmoidf(o->alpha);
 }
 
 /* Computes the backward pass of token t (struct grad_scan). */

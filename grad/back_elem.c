@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "grad/grad_int.h"
 
@@ -27,15 +28,15 @@ static const float *src_row(const struct job *j, int i, int64_t t) {
 }
 
 float grad_silu(float x) {
-    const float s = grad_sigmoid(x);
+    const float s = fp_sigmoidf(x);
     return s * (1 + x * (1 - s));
 }
 float grad_gelu(float x) {
-    const float c = 0.7978845608f, in = c * (x + 0.044715f * x * x * x), th = tanhf(in);
+    const float c = 0.7978845608f, in = c * (x + 0.044715f * x * x * x), th = fp_tanhf(in);
     return 0.5f * (1 + th) + 0.5f * x * (1 - th * th) * c * (1 + 3 * 0.044715f * x * x);
 }
 float gelu_of(float x) {
-    return 0.5f * x * (1 + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+    return 0.5f * x * (1 + fp_tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
 }
 
 /* Does nothing: adding a constant (OP_BIAS) leaves the gradient unchanged. */
@@ -107,7 +108,7 @@ static void sigmoid_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
     (void)worker;
     for (int64_t i = t0 * j->width; i < t1 * j->width; i++) {
-        const float s = grad_sigmoid(j->k->src[0][i]);
+        const float s = fp_sigmoidf(j->k->src[0][i]);
         j->g->reg[j->n->dst][i] += j->dy[i] * s;
         j->g->reg[j->n->src[0]][i] += j->dy[i] * j->k->dst[i] * s * (1 - s);
     }
@@ -121,13 +122,13 @@ void back_sigmoid_mul(struct grad *g, const struct gr_node *n, const struct kept
 
 /* Computes the factor f of OP_MUL and its derivative. */
 static float factor(enum gr_factor f, float x, float *slope) {
-    const float s = grad_sigmoid(x);
+    const float s = fp_sigmoidf(x);
     if (f == GR_VALUE) {
         *slope = 1;
         return x;
     }
     *slope = f == GR_SIGMOID_OF ? s * (1 - s) : s;
-    return f == GR_SIGMOID_OF ? s : x > 20 ? x : log1pf(expf(x));
+    return f == GR_SIGMOID_OF ? s : fp_softplusf(x);
 }
 /* Adds the gradients of a product for tokens t0 to t1 - 1; a pool_fn. */
 static void mul_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -179,7 +180,7 @@ static void swiglu_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t i = t0 * j->width; i < t1 * j->width; i++) {
         const float a = j->k->src[0][i], b = j->k->src[1][i];
         j->g->reg[j->n->src[0]][i] += j->dy[i] * b * grad_silu(a);
-        j->g->reg[j->n->src[1]][i] += j->dy[i] * a * grad_sigmoid(a);
+        j->g->reg[j->n->src[1]][i] += j->dy[i] * a * fp_sigmoidf(a);
     }
 }
 /* Computes the backward pass of dst = silu(src0) * src1. */
@@ -192,7 +193,7 @@ void back_swiglu(struct grad *g, const struct gr_node *n, const struct kept *k) 
 /* Computes an activation and its derivative. */
 static float act(const struct gr_pick *p, float x, float *slope) {
     const struct gr_xielu *l = &p->xielu;
-    const float s = grad_sigmoid(x), e = 0.5f * (1 + erff(x * 0.7071067812f)), th = tanhf(x);
+    const float s = fp_sigmoidf(x), e = 0.5f * (1 + fp_erff(x * 0.7071067812f)), th = fp_tanhf(x);
     if (p->f == GR_SILU) {
         *slope = grad_silu(x);
         return x * s;
@@ -200,7 +201,7 @@ static float act(const struct gr_pick *p, float x, float *slope) {
         *slope = grad_gelu(x);
         return gelu_of(x);
     } else if (p->f == GR_GELU_ERF) {
-        *slope = e + x * 0.3989422804f * expf(-0.5f * x * x);
+        *slope = e + x * 0.3989422804f * fp_expf(-0.5f * x * x);
         return x * e;
     } else if (p->f == GR_RELU2) {
         *slope = x > 0 ? 2 * x : 0;
@@ -210,13 +211,13 @@ static float act(const struct gr_pick *p, float x, float *slope) {
         return th;
     }
     const float low = fminf(x, l->eps);
-    *slope = x > 0 ? l->b + 2 * l->p * x : l->b + l->n * ((x < l->eps ? expf(low) : 0) - 1);
-    return x > 0 ? l->b * x + l->p * x * x : l->b * x + l->n * (expf(low) - 1 - x);
+    *slope = x > 0 ? l->b + 2 * l->p * x : l->b + l->n * ((x < l->eps ? fp_expf(low) : 0) - 1);
+    return x > 0 ? l->b * x + l->p * x * x : l->b * x + l->n * (fp_expf(low) - 1 - x);
 }
 /* Adds the gradients of the clamped activation of a gate and an up value. */
 static void clamped_back(float gate, float up, float dy, float *dgate, float *dup) {
     const float top = GR_CLAMPED_LIMIT, alpha = GR_CLAMPED_ALPHA;
-    const float g = fminf(gate, top), u = fmaxf(-top, fminf(up, top)), s = grad_sigmoid(alpha * g);
+    const float g = fminf(gate, top), u = fmaxf(-top, fminf(up, top)), s = fp_sigmoidf(alpha * g);
     *dgate += gate < top ? dy * (u + 1) * (s + alpha * g * s * (1 - s)) : 0;
     *dup += fabsf(up) < top ? dy * g * s : 0;
 }
@@ -262,7 +263,7 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     (void)worker;
     for (int64_t t = t0; t < t1; t++) {
         const float *dy = j->dy + t * j->width;
-        const float s = grad_sigmoid(kern->dot_f32(j->w, src_row(j, 1, t), d));
+        const float s = fp_sigmoidf(kern->dot_f32(j->w, src_row(j, 1, t), d));
         const float by = kern->dot_f32(dy, src_row(j, 0, t), j->width) * s * (1 - s);
         kern->axpy(dsrc(j, 0, t), dy, s, j->width);
         kern->axpy(dsrc(j, 1, t), j->w, by, d);
@@ -295,7 +296,7 @@ void back_temper(struct grad *g, const struct gr_node *n, const struct kept *k) 
     (void)k;
     for (int64_t t = 0; t < g->n; t++) {
         const double steps = (double)((t + n->temper.offset) / n->temper.step);
-        const float by = (float)(1 + (double)n->temper.scale * log(steps + 1));
+        const float by = (float)(1 + (double)n->temper.scale * fp_log(steps + 1));
         for (int64_t i = 0; i < width; i++) g->reg[n->dst][t * width + i] *= by;
     }
 }

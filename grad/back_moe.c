@@ -7,6 +7,7 @@
  * router's scores follow from those of the weights. */
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "grad/grad_int.h"
 
@@ -56,11 +57,11 @@ static void activate(const struct gr_moe *m, const float *gate, const float *up,
         else if (m->gelu)
             h[i] = gelu_of(a) * u;
         else if (!(top > 0))
-            h[i] = a * grad_sigmoid(a) * u;
+            h[i] = a * fp_sigmoidf(a) * u;
         else if (m->late)
-            h[i] = fminf(a * grad_sigmoid(a), top) * fmaxf(-top, fminf(u, top));
+            h[i] = fminf(a * fp_sigmoidf(a), top) * fmaxf(-top, fminf(u, top));
         else
-            h[i] = fminf(a, top) * grad_sigmoid(m->alpha * fminf(a, top)) *
+            h[i] = fminf(a, top) * fp_sigmoidf(m->alpha * fminf(a, top)) *
                    (fmaxf(-top, fminf(u, top)) + 1);
     }
 }
@@ -69,7 +70,7 @@ static void activate_back(const struct gr_moe *m, const float *gate, const float
                           const float *dh, float *dgate, float *dup, int64_t n) {
     const float top = m->limit;
     for (int64_t i = 0; i < n; i++) {
-        const float a = gate[i], u = up[i], s = grad_sigmoid(a), d = dh[i];
+        const float a = gate[i], u = up[i], s = fp_sigmoidf(a), d = dh[i];
         const float cut = fmaxf(-top, fminf(u, top));
         dup[i] = 0;
         if (m->relu2) {
@@ -84,7 +85,7 @@ static void activate_back(const struct gr_moe *m, const float *gate, const float
             dgate[i] = a * s < top ? d * cut * grad_silu(a) : 0;
             dup[i] = fabsf(u) < top ? d * fminf(a * s, top) : 0;
         } else {
-            const float c = fminf(a, top), sc = grad_sigmoid(m->alpha * c);
+            const float c = fminf(a, top), sc = fp_sigmoidf(m->alpha * c);
             dgate[i] = a < top ? d * (cut + 1) * (sc + m->alpha * c * sc * (1 - sc)) : 0;
             dup[i] = fabsf(u) < top ? d * c * sc : 0;
         }

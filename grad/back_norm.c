@@ -3,6 +3,7 @@
  * r (w dy - x r^2 mean(w dy x)); LayerNorm also subtracts the means. Sums are double. */
 #include <math.h>
 
+#include "base/fp.h"
 #include "grad/grad_int.h"
 
 struct job {
@@ -96,7 +97,7 @@ static void gated_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             const float r = (float)(1 / sqrt(square / (double)j->group + (double)j->n->norm.eps));
             for (int64_t i = 0; i < j->group; i++) {
                 j->dz[at + i] += j->dy[at + i] * x[i] * r * w[i] * grad_silu(z[i]);
-                dy[at + i] = j->dy[at + i] * z[i] * grad_sigmoid(z[i]);
+                dy[at + i] = j->dy[at + i] * z[i] * fp_sigmoidf(z[i]);
             }
             norm_back(j, x, dy + at, w, j->dx + at);
         }

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "grad/grad_int.h"
 
@@ -60,7 +61,7 @@ static void forward2(void *ctx, int64_t t, const float *s, float *to) {
     const struct part *p = ctx;
     const struct ssm *j = p->j;
     const float *x = src_at(j, 0, t) + p->row0, *b = b_of(p, t);
-    const float d = grad_softplus(step2(p, t)), decay = expf(j->a[p->index] * d);
+    const float d = fp_softplusf(step2(p, t)), decay = fp_expf(j->a[p->index] * d);
     for (int64_t r = 0; r < p->n_rows; r++)
         for (int64_t i = 0; i < j->dim; i++)
             to[r * j->dim + i] = decay * s[r * j->dim + i] + d * x[r] * b[i];
@@ -71,7 +72,8 @@ static void back2(void *ctx, int64_t t, const float *s, const float *next, float
     const struct ssm *j = p->j;
     const struct kern *kern = &j->g->s->kern;
     const float *x = src_at(j, 0, t) + p->row0, *b = b_of(p, t), *c = c_of(p, t);
-    const float raw = step2(p, t), d = grad_softplus(raw), a = j->a[p->index], decay = expf(a * d);
+    const float raw = step2(p, t), d = fp_softplusf(raw), a = j->a[p->index],
+                decay = fp_expf(a * d);
     const float *dy = j->dy + t * grad_width(j->g, j->n->dst) + p->row0;
     float *dx = dreg_at(j, j->n->src[0], t) + p->row0;
     float *db = p->sums + t * 2 * j->dim, *dc = db + j->dim;
@@ -88,7 +90,7 @@ static void back2(void *ctx, int64_t t, const float *s, const float *next, float
         for (int64_t i = 0; i < j->dim; i++) zr[i] *= decay;
     }
     dreg_at(j, j->n->src[1], t)[j->n->delta.offset + p->index] +=
-        (float)(dd + (double)(a * decay) * da) * grad_sigmoid(raw);
+        (float)(dd + (double)(a * decay) * da) * fp_sigmoidf(raw);
 }
 
 /* ---- Mamba 1 --------------------------------------------------------------------------------- */
@@ -100,9 +102,9 @@ static void forward1(void *ctx, int64_t t, const float *s, float *to) {
     const float *x = src_at(j, 0, t) + p->row0, *raw = src_at(j, 1, t) + p->row0, *b = b_of(p, t);
     const float *a = j->a + p->row0 * j->dim;
     for (int64_t r = 0; r < p->n_rows; r++) {
-        const float d = grad_softplus(raw[r]);
+        const float d = fp_softplusf(raw[r]);
         for (int64_t i = r * j->dim, e = i + j->dim; i < e; i++)
-            to[i] = expf(d * a[i]) * s[i] + d * x[r] * b[i - r * j->dim];
+            to[i] = fp_expf(d * a[i]) * s[i] + d * x[r] * b[i - r * j->dim];
     }
 }
 /* Computes the backward pass of token t for the channels (struct grad_scan). */
@@ -118,7 +120,7 @@ static void back1(void *ctx, int64_t t, const float *s, const float *next, float
     float *db = p->sums + t * 2 * j->dim, *dc = db + j->dim;
     for (int64_t r = 0; r < p->n_rows; r++) {
         const float *sr = s + r * j->dim, *a = j->a + (p->row0 + r) * j->dim;
-        const float d = grad_softplus(raw[r]);
+        const float d = fp_softplusf(raw[r]);
         float *zr = z + r * j->dim;
         kern->axpy(zr, c, dy[r], j->dim);
         kern->axpy(dc, next + r * j->dim, dy[r], j->dim);
@@ -126,11 +128,11 @@ static void back1(void *ctx, int64_t t, const float *s, const float *next, float
         kern->axpy(db, zr, d * x[r], j->dim);
         double dd = (double)x[r] * (double)zb;
         for (int64_t i = 0; i < j->dim; i++) {
-            zr[i] *= expf(d * a[i]);
+            zr[i] *= fp_expf(d * a[i]);
             dd += (double)zr[i] * (double)sr[i] * (double)a[i];
         }
         dx[r] += d * zb + j->skip[p->row0 + r] * dy[r];
-        draw[r] += (float)dd * grad_sigmoid(raw[r]);
+        draw[r] += (float)dd * fp_sigmoidf(raw[r]);
     }
 }
 

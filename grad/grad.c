@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/rng.h"
@@ -256,10 +257,10 @@ static double row_loss(const struct grad *g, float *l, double *p, const int32_t 
     const double cap = g->g->softcap;
     double top = -(double)INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++) top = fmax(top, (double)l[i]);
-    for (int64_t i = 0; i < n; i++) sum += p[i] = exp((double)l[i] - top);
+    for (int64_t i = 0; i < n; i++) sum += p[i] = fp_exp((double)l[i] - top);
     for (int64_t i = 0; i < n; i++) p[i] /= sum;
     const int32_t a = answer ? answer[t] : draw_target(p, n, seed, t);
-    const double loss = top + log(sum) - (double)l[a];
+    const double loss = top + fp_log(sum) - (double)l[a];
     for (int64_t i = 0; i < n; i++) {
         const double d = p[i] - (i == a), of = cap > 0 ? (double)l[i] / cap : 0;
         l[i] = (float)(d * (1 - of * of));

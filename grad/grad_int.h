@@ -106,13 +106,6 @@ void grad_product(struct grad *g, const struct weight *w, const float *dy, float
 static inline int64_t grad_width(const struct grad *g, gr_reg r) {
     return g->g->reg_width[r];
 }
-static inline float grad_sigmoid(float x) {
-    return 1.0f / (1.0f + expf(-x));
-}
-/* Returns log(1 + e^x). */
-static inline float grad_softplus(float x) {
-    return x > 20.0f ? x : log1pf(expf(x));
-}
 /* Normalizes n values into `to`: scale * x / sqrt(|x|^2 + eps). Returns the factor of x without
  * scale. */
 float grad_unit(float *to, const float *x, int64_t n, float eps, float scale);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/mem.h"
 #include "base/num.h"
 
@@ -75,7 +76,7 @@ void joint_types(struct sens *s, const bool *used) {
         if (g->joint_type != SENS_NOT_JOINT || !used[i]) continue;
         for (int t = 0; t < QT_COUNT; t++) {
             if (!g->can[t] || slow((enum qtype)t) || !(g->err[t] > 0)) continue;
-            const double d = fabs(log(g->err[t] / TARGET));
+            const double d = fabs(fp_log(g->err[t] / TARGET));
             if (d < best) g->joint_type = (enum qtype)t;
             best = fmin(best, d);
         }
@@ -165,7 +166,7 @@ static bool has(const struct fit *f, const struct seen *o, int i) {
 /* Adds an observation as a log with its variance; ignores divergences that are not positive. */
 static void add_seen(struct fit *f, const struct sens_joint *j, int at, double kld, double err) {
     const double rel = fmin(err / kld, 10);
-    if (kld > 0) f->seen[f->m++] = (struct seen){j, at, log(kld), square(rel) + square(PROBE)};
+    if (kld > 0) f->seen[f->m++] = (struct seen){j, at, fp_log(kld), square(rel) + square(PROBE)};
 }
 
 /* Lists the measurements. The probe of everything is not among them: it only sets the scale. */
@@ -181,7 +182,7 @@ static void list_seen(struct fit *f) {
         if (!sens_own_ratio(g, g->err[g->joint_type], &own)) continue;
         for (int k = 0; k < g->n_probes; k++)
             if (g->probe[k].kld > 0) rel = fmax(rel, g->probe[k].kld_stderr / g->probe[k].kld);
-        own = exp(own) * g->err[g->joint_type];
+        own = fp_exp(own) * g->err[g->joint_type];
         add_seen(f, NULL, i, own, rel * own);
     }
 }
@@ -199,10 +200,10 @@ static void linear(struct fit *f, int o) {
     double sum = 0, *h = f->h + o * f->n;
     f->r[o] = f->seen[o].log;
     for (int i = 0; i < f->n; i++) {
-        h[i] = has(f, &f->seen[o], i) ? exp(f->loss[i] + f->move[i]) : 0;
+        h[i] = has(f, &f->seen[o], i) ? fp_exp(f->loss[i] + f->move[i]) : 0;
         sum += h[i];
     }
-    f->r[o] -= log(sum);
+    f->r[o] -= fp_log(sum);
     for (int i = 0; i < f->n; i++) {
         h[i] /= sum;
         f->r[o] += h[i] * f->move[i];
@@ -299,7 +300,8 @@ static void fit_open(struct fit *f, const struct sens *s) {
     for (int i = 0; i < s->n_groups && s->n_joint; i++) {
         const struct sens_group *g = &s->group[i];
         if (g->joint_type == SENS_NOT_JOINT || !(g->err[g->joint_type] > 0)) continue;
-        f->loss[f->n] = log((g->slope > 0 ? g->slope : sens_prior(s, g)) * g->err[g->joint_type]);
+        f->loss[f->n] =
+            fp_log((g->slope > 0 ? g->slope : sens_prior(s, g)) * g->err[g->joint_type]);
         f->group[f->n++] = i;
     }
     f->seen = xcalloc(most, sizeof *f->seen);
@@ -323,7 +325,7 @@ static double scale(const struct fit *f) {
     for (int k = 0; k < f->s->n_joint; k++)
         if (f->s->joint[k].role == ROLE_OTHER && f->s->joint[k].block == SENS_EVERY)
             whole = f->s->joint[k].kld;
-    for (int i = 0; i < f->n; i++) sum += exp(f->loss[i] + f->move[i]);
+    for (int i = 0; i < f->n; i++) sum += fp_exp(f->loss[i] + f->move[i]);
     return whole > 0 && sum > 0 ? whole / sum : 1;
 }
 
@@ -334,7 +336,7 @@ void joint_fit(struct sens *s) {
     for (int i = 0; i < s->n_groups; i++) s->group[i].fit = s->group[i].fit_sd = 0;
     for (int i = 0; i < f.n; i++) {
         struct sens_group *g = &s->group[f.group[i]];
-        const double fit = by * exp(f.loss[i] + f.move[i]) / g->err[g->joint_type];
+        const double fit = by * fp_exp(f.loss[i] + f.move[i]) / g->err[g->joint_type];
         if (!isfinite(fit)) continue; /* the file has absurd numbers */
         g->fit = fit;
         g->fit_sd = sqrt(fmax(0, f.var[i * f.n + i]));
@@ -349,7 +351,7 @@ static void weigh(const struct fit *f, double *w) {
     double sum = 0;
     for (int i = 0; i < f->n; i++) {
         const struct sens_group *g = &f->s->group[f->group[i]];
-        w[i] = (double)g->bytes[g->joint_type] * exp(f->loss[i] + f->move[i]);
+        w[i] = (double)g->bytes[g->joint_type] * fp_exp(f->loss[i] + f->move[i]);
         sum += w[i];
     }
     for (int i = 0; i < f->n; i++) w[i] /= sum;

@@ -337,7 +337,7 @@ int mix_front(struct mixer *x, const struct mix_ask *ask, const struct mix_job *
     TRY(limits(x, ask, ask->budget ? j->m.file_bytes - j->m.tensor_bytes : 0, &sa, &beside, e));
     for (int i = 0; i < MIX_FRONT; i++) {
         struct sens_mix mix;
-        sa.speed = i ? pow(2, i - 8) : 0; /* 0, 1/128 ... 128 */
+        sa.speed = i ? ldexp(1, i - 8) : 0; /* 0, 1/128 ... 128 */
         TRY(sens_solve(&x->s, &sa, &mix, e));
         struct mix_point p = {sa.speed, mix.loss, mix.decode_bytes};
         sens_mix_release(&mix);

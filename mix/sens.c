@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -237,9 +238,9 @@ bool sens_own_ratio(const struct sens_group *g, double err, double *out) {
     if (!lo) lo = hi;
     if (!hi) hi = lo;
     if (!lo) return false;
-    double a = log(lo->kld / g->err[lo->type]), b = log(hi->kld / g->err[hi->type]);
-    double x0 = log(g->err[lo->type]), x1 = log(g->err[hi->type]);
-    *out = x1 > x0 ? a + (b - a) * (log(err) - x0) / (x1 - x0) : 0.5 * (a + b);
+    double a = fp_log(lo->kld / g->err[lo->type]), b = fp_log(hi->kld / g->err[hi->type]);
+    double x0 = fp_log(g->err[lo->type]), x1 = fp_log(g->err[hi->type]);
+    *out = x1 > x0 ? a + (b - a) * (fp_log(err) - x0) / (x1 - x0) : 0.5 * (a + b);
     return true;
 }
 
@@ -296,7 +297,7 @@ static bool fitted(const struct sens *s, const struct sens_group *g, double err,
     double at, there;
     (void)s;
     if (!(g->fit > 0)) return false;
-    *out = log(g->fit);
+    *out = fp_log(g->fit);
     if (sens_own_ratio(g, err, &at) && sens_own_ratio(g, g->err[g->joint_type], &there))
         *out += at - there;
     return true;
@@ -307,7 +308,7 @@ static bool beyond_slope(const struct sens *s, const struct sens_group *g, doubl
                          double *out) {
     (void)s;
     if (!(g->slope > 0) || !sens_own_ratio(g, err, out)) return false;
-    *out -= log(g->slope);
+    *out -= fp_log(g->slope);
     return true;
 }
 /* Sets *out to the group's own log ratio minus that of the prior; returns false if it was not
@@ -315,7 +316,7 @@ static bool beyond_slope(const struct sens *s, const struct sens_group *g, doubl
 static bool beyond_prior(const struct sens *s, const struct sens_group *g, double err,
                          double *out) {
     if (!sens_own_ratio(g, err, out)) return false;
-    *out -= log(sens_prior(s, g));
+    *out -= fp_log(sens_prior(s, g));
     return true;
 }
 /* Estimates from gradients, corrected by how the probes of the same role, or else of all roles,
@@ -323,7 +324,7 @@ static bool beyond_prior(const struct sens *s, const struct sens_group *g, doubl
 static bool by_slope(const struct sens *s, const struct sens_group *g, double err, double *out) {
     if (!(g->slope > 0)) return false;
     if (!between(s, g, err, beyond_slope, out)) *out = mean(s, err, beyond_slope);
-    *out += log(g->slope);
+    *out += fp_log(g->slope);
     return true;
 }
 
@@ -334,7 +335,7 @@ static bool ratio_without(const struct sens *s, const struct sens_group *g, doub
     if (between(s, g, err, fitted, out) || by_slope(s, g, err, out) ||
         between(s, g, err, probed, out) || between(s, g, err, by_slope, out))
         return true;
-    *out = log(sens_prior(s, g)) + mean(s, err, beyond_prior);
+    *out = fp_log(sens_prior(s, g)) + mean(s, err, beyond_prior);
     return false;
 }
 
@@ -343,7 +344,7 @@ double sens_loss(const struct sens *s, int group, enum qtype type) {
     double err = g->err[type], v;
     if (!(err > 0)) return 0;
     if (!fitted(s, g, err, &v) && !sens_own_ratio(g, err, &v)) (void)ratio_without(s, g, err, &v);
-    return exp(v) * err * g->gain[type];
+    return fp_exp(v) * err * g->gain[type];
 }
 
 /* Sets *out to the correction from steps measured near this budget; without any, returns false and
@@ -391,7 +392,7 @@ static int type_like_4_bits(const struct sens_group *g) {
     int best = -1;
     for (int t = 0; t < QT_COUNT; t++)
         if (g->can[t] && g->err[t] > 0 &&
-            (best < 0 || fabs(log(g->err[t] / .0046)) < fabs(log(g->err[best] / .0046))))
+            (best < 0 || fabs(fp_log(g->err[t] / .0046)) < fabs(fp_log(g->err[best] / .0046))))
             best = t;
     return best;
 }

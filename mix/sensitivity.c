@@ -16,6 +16,7 @@
 #include "runtime/measure/measurement_cache.h"
 #include "mix/probe.h"
 #include "work/open.h"
+#include "base/fp.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -57,7 +58,7 @@ static bool type_near(const struct sens_group *g, double target, enum qtype *out
     double best = HUGE_VAL;
     for (int t = 0; t < QT_COUNT; t++) {
         if (!g->can[t] || !(g->err[t] > 0)) continue;
-        double d = fabs(log(g->err[t] / target));
+        double d = fabs(fp_log(g->err[t] / target));
         if (d >= best) continue;
         best = d;
         *out = (enum qtype)t;

@@ -2,12 +2,16 @@
 # on Linux; docs/platforms.md has their state.
 CROSS_DIR  := $(BUILD)/cross
 CROSS_BIN  := $(abspath $(CROSS_DIR))/tools/bin
+CROSS_OPT  ?= -O2
+# newer clangs count enumeration constants in float arithmetic as conversions
+CROSS_WARN := -Wno-enum-float-conversion -Wno-enum-conversion
 CROSS_LIB   = $(abspath $(CROSS_DIR))/libs/$(1)
 # $(call cross,TARGET,OUR LIBRARIES,FLAGS,OTHER LIBRARIES): the same Makefile with another compiler
 cross = sh packaging/cross/tools.sh $(CROSS_DIR)/tools && \
   sh packaging/cross/libs.sh $(CROSS_DIR)/tools $(1) $(CROSS_DIR)/libs && \
   $(MAKE) --no-print-directory BUILD=$(CROSS_DIR)/$(1) CC='$(CCACHE)$(CROSS_BIN)/$(1)-clang' HOSTCC='$(CCACHE)cc' \
-    AR=$(CROSS_BIN)/ar MISSING= LIB_CFLAGS='-isystem $(call CROSS_LIB,$(1))/include $(3)' OPT=-O2 HAVE_CUDA=0 \
+    AR=$(CROSS_BIN)/ar MISSING= LIB_CFLAGS='-isystem $(call CROSS_LIB,$(1))/include $(3)' OPT=$(CROSS_OPT) HAVE_CUDA=0 \
+    CFLAGS='$(CROSS_WARN)' \
     LIBS='$(addprefix $(call CROSS_LIB,$(1))/lib/,$(2)) $(4)' CI=true
 CROSS_LIBS := libcjson.a libyaml.a libpng.a libjpeg.a libutf8proc.a libxxhash.a libpcre2-8.a libz.a
 WINDOWS_LIBS := -lws2_32 -lbcrypt -ladvapi32 -lshell32 -lpsapi

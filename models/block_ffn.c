@@ -3,6 +3,7 @@
  * ffn_gate, the first half of ffn_up is the gate. */
 #include <math.h>
 
+#include "base/fp.h"
 #include "models/block.h"
 
 static const struct {
@@ -17,7 +18,7 @@ static const struct {
 };
 
 static double softplus(double x) {
-    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+    return x > 0 ? x + fp_log1p(fp_exp(-x)) : fp_log1p(fp_exp(x));
 }
 /* Converts a layer's stored xIELU parameters to those of the formula (models/ops.def). */
 static struct gr_xielu xielu_of(const float x[4]) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "containers/hfdir.h"
+#include "base/fp.h"
 #include "base/json.h"
 #include "models/rows.h"
 
@@ -118,7 +119,7 @@ static int check_dims(const int64_t *d, struct err *e) {
 /* Returns YaRN's factor for attention scores at a given weight (mscale). */
 static double yarn_growth(const struct hparams *h, double weight) {
     const double f = h->f[HF_YARN_FACTOR];
-    return f > 1 ? 1 + 0.1 * weight * log(f) : 1;
+    return f > 1 ? 1 + 0.1 * weight * fp_log(f) : 1;
 }
 
 /* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "containers/hfdir.h"
+#include "base/fp.h"
 #include "base/json.h"
 #include "models/rows.h"
 
@@ -57,7 +58,7 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
                        "rope_type \"dynamic\" with alpha %g and heads of %g, which is not "
                        "computed",
                        alpha, hd);
-    h->f[HF_ROPE_BASE] *= pow(alpha, hd / (hd - 2));
+    h->f[HF_ROPE_BASE] *= fp_pow(alpha, hd / (hd - 2));
     h->d[HD_CTX] = h->d[HD_YARN_CTX] = 256 * 1024;
     return 0;
 }

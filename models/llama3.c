@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "containers/hfdir.h"
+#include "base/fp.h"
 #include "base/json.h"
 #include "models/rows.h"
 
@@ -42,7 +43,7 @@ int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 double llama3_divisor(const struct hparams *h, int64_t i) {
     const double *f = h->f, c = (double)h->d[HD_YARN_CTX];
     const int64_t n = h->d[HD_FREQS_ROT] ? h->d[HD_FREQS_ROT] : h->d[HD_HEAD_DIM];
-    const double wl = two_pi * pow(f[HF_ROPE_BASE], 2.0 * (double)i / (double)n);
+    const double wl = two_pi * fp_pow(f[HF_ROPE_BASE], 2.0 * (double)i / (double)n);
     if (wl < c / f[HF_LLAMA3_HIGH]) return 1;
     if (wl >= c / f[HF_LLAMA3_LOW]) return f[HF_LLAMA3_FACTOR];
     const double s = (c / wl - f[HF_LLAMA3_LOW]) / (f[HF_LLAMA3_HIGH] - f[HF_LLAMA3_LOW]);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/json.h"
 #include "models/rows.h"
 
@@ -29,7 +30,7 @@ static int read_config(struct hparams *h, const struct json *r, struct err *e) {
     TRY(read_list(h, json_get(r, "short_factor"), h->near, "short_factor", e));
     const double by =
         json_num(json_get(r, "factor"), (double)h->d[HD_CTX] / (double)h->d[HD_YARN_CTX]);
-    const double usual = by > 1 ? sqrt(1 + log(by) / log((double)h->d[HD_YARN_CTX])) : 1;
+    const double usual = by > 1 ? sqrt(1 + fp_log(by) / fp_log((double)h->d[HD_YARN_CTX])) : 1;
     const double near = json_num(json_get(r, "short_mscale"), usual),
                  far = json_num(json_get(r, "long_mscale"), near);
     if (far < near || far > near)

@@ -10,6 +10,7 @@
 #include "containers/gguf.h"
 #include "base/attr.h"
 #include "containers/hfdir.h"
+#include "base/fp.h"
 #include "base/json.h"
 #include "models/arch.h"
 
@@ -26,7 +27,7 @@ static const struct {
 
 /* Returns YaRN's magnitude factor for a context factor and a weight (mscale). */
 static double yarn_growth(double factor, double weight) {
-    return 0.1 * weight * log(factor) + 1;
+    return 0.1 * weight * fp_log(factor) + 1;
 }
 
 /* Returns ERR_DATA unless the numbers are valid; where: name of the key or file for messages. */

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "kernels/f32/vexp.h"
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 static void conv4(float *u, int64_t ld, const float *w, const float *bias, float *state,
@@ -199,7 +200,7 @@ static void mamba1_rows(float *s, const float *a, const float *skip, const float
     for (int64_t j = j0; j < j1; j++)
         for (int64_t t = 0; t < n_tok; t++) {
             const float xj = x[t * ld + j], raw = dt[t * ld + j];
-            const float d = raw > 20.0f ? raw : log1pf(expf(raw));
+            const float d = fp_softplusf(raw);
             const f8 dv = f_set(d), in = f_set(d * xj);
             f8 y = f_set(0);
             for (int64_t i = 0; i < n; i += 8) {

@@ -5,6 +5,7 @@
  * operators are the reference for other ISAs, not meant to be fast. */
 #include <math.h>
 
+#include "base/fp.h"
 #include "kernels/ops.h"
 
 /* Returns the dot product of n values, summed in double. */
@@ -49,7 +50,7 @@ static void l2_norm(float *x, int64_t n, float eps, float scale) {
 }
 
 static double sigmoid(double x) {
-    return 1.0 / (1.0 + exp(-x));
+    return 1.0 / (1.0 + fp_exp(-x));
 }
 
 /* Computes dst = silu(gate) * up. */
@@ -78,8 +79,8 @@ static void softmax(float *x, int64_t n) {
     float max = -INFINITY;
     for (int64_t i = 0; i < n; i++) max = fmaxf(max, x[i]);
     double s = 0;
-    for (int64_t i = 0; i < n; i++) s += exp((double)x[i] - (double)max);
-    for (int64_t i = 0; i < n; i++) x[i] = (float)(exp((double)x[i] - (double)max) / s);
+    for (int64_t i = 0; i < n; i++) s += fp_exp((double)x[i] - (double)max);
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(fp_exp((double)x[i] - (double)max) / s);
 }
 
 /* Replaces n scores by exp(x - max) and updates *max and *sum; returns the factor for earlier
@@ -91,10 +92,10 @@ static float softmax_more(float *x, int64_t n, float *max, double *sum) {
         for (int64_t i = 0; i < n; i++) x[i] = 0;
         return 1;
     }
-    const double less = exp((double)before - (double)*max);
+    const double less = fp_exp((double)before - (double)*max);
     *sum *= less;
     for (int64_t i = 0; i < n; i++) {
-        const double p = exp((double)x[i] - (double)*max);
+        const double p = fp_exp((double)x[i] - (double)*max);
         *sum += p;
         x[i] = (float)p;
     }
@@ -217,10 +218,10 @@ static void mamba1_rows(float *s, const float *a, const float *skip, const float
         for (int64_t t = 0; t < n_tok; t++) {
             float *row = s + j * n;
             const float xj = x[t * ld + j], raw = dt[t * ld + j];
-            const float d = raw > 20.0f ? raw : log1pf(expf(raw)), in = d * xj;
+            const float d = fp_softplusf(raw), in = d * xj;
             double y = (double)skip[j] * (double)xj;
             for (int64_t i = 0; i < n; i++) {
-                row[i] = expf(d * a[j * n + i]) * row[i] + in * b[t * ldbc + i];
+                row[i] = fp_expf(d * a[j * n + i]) * row[i] + in * b[t * ldbc + i];
                 y += (double)row[i] * (double)c[t * ldbc + i];
             }
             o[t * ld + j] = (float)y;

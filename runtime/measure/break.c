@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/measure/internal.h"
@@ -142,8 +143,8 @@ int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct
                                      .top_base = p->top_p[i],
                                      .top_cand = p->top_q[i],
                                      .kld = p->kld[i],
-                                     .p_base = exp(-p->nll_p[i]),
-                                     .p_cand = exp(-p->nll_q[i]),
+                                     .p_base = fp_exp(-p->nll_p[i]),
+                                     .p_cand = fp_exp(-p->nll_q[i]),
                                      .p_top_base = (double)p->prob_p[i],
                                      .p_top_cand = (double)p->prob_q[i]};
     }

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/mem.h"
 #include "base/progress.h"
 #include "base/rng.h"
@@ -135,7 +136,7 @@ static double weight_kld(const float *p, const float *p2, int64_t n) {
     for (int64_t j = 0; j < n; j++)
         if (p[j] > 0) {
             double q = p2[j] > 1e-37f ? (double)p2[j] : 1e-37;
-            kld += (double)p[j] * (log((double)p[j]) - log(q));
+            kld += (double)p[j] * (fp_log((double)p[j]) - fp_log(q));
         }
     return kld;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/progress.h"
@@ -29,7 +30,7 @@ struct run {
 /* Returns the overlap of two distributions given as logits: the sum of min(p, q). */
 static double overlap_of(const float *a, const float *b, int64_t n) {
     double la = eval_lse(a, n), lb = eval_lse(b, n), sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += exp(fmin((double)a[i] - la, (double)b[i] - lb));
+    for (int64_t i = 0; i < n; i++) sum += fp_exp(fmin((double)a[i] - la, (double)b[i] - lb));
     return sum;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/progress.h"
@@ -20,8 +21,8 @@ enum { HEAD_BYTES = 64 << 20, HEAD_MIN_ROWS = 17, HEAD_MAX_ROWS = 128 };
 double eval_lse(const float *x, int64_t n) {
     float max = logits_max(x, n);
     double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += (double)expf(x[i] - max);
-    return (double)max + log(sum);
+    for (int64_t i = 0; i < n; i++) sum += (double)fp_expf(x[i] - max);
+    return (double)max + fp_log(sum);
 }
 
 void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out) {
@@ -183,7 +184,7 @@ static void show_progress(const struct ppl_run *p, struct progress *prog, uint64
     double mean = 0, u;
     if (p->n_done) {
         eval_mean(p->nll, p->n_done, &mean, &u);
-        snprintf(prog->note, sizeof prog->note, "ppl %.4f", exp(mean));
+        snprintf(prog->note, sizeof prog->note, "ppl %.4f", fp_exp(mean));
     }
     progress_update(prog, n_tokens);
 }
@@ -204,7 +205,7 @@ static int window(struct ppl_run *p, const struct ppl_plan *w, int64_t c, const 
 static void ppl_result(const struct ppl_run *p, struct eval_ppl *out) {
     double u;
     eval_mean(p->nll, p->n_done, &out->mean_nll, &u);
-    out->ppl = exp(out->mean_nll);
+    out->ppl = fp_exp(out->mean_nll);
     out->ppl_stderr = out->ppl * u;
     out->n_tokens = p->n_done;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/fp.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "runtime/measure/internal.h"
@@ -52,24 +53,25 @@ void kld_pos_row(struct kld_pos *p, int64_t i, const float *logp, const float *l
     double lse = eval_lse(logits_q, n_vocab), kld = 0;
     float shift = (float)lse;
     for (int64_t v = 0; v < n_vocab; v++)
-        if (logp[v] > MIN_LOGP) kld += (double)(expf(logp[v]) * (logp[v] - (logits_q[v] - shift)));
+        if (logp[v] > MIN_LOGP)
+            kld += (double)(fp_expf(logp[v]) * (logp[v] - (logits_q[v] - shift)));
     p->nll_p[i] = -(double)logp[target];
     p->nll_q[i] = lse - (double)logits_q[target];
     p->kld[i] = kld;
-    p->dp[i] = exp(-p->nll_q[i]) - exp(-p->nll_p[i]);
+    p->dp[i] = fp_exp(-p->nll_q[i]) - fp_exp(-p->nll_p[i]);
     int64_t top_p = logits_argmax(logp, n_vocab), top_q = logits_argmax(logits_q, n_vocab);
     p->same[i] = top_p == top_q;
     p->top_p[i] = (int32_t)top_p;
     p->top_q[i] = (int32_t)top_q;
-    p->prob_p[i] = expf(logp[top_p]);
-    p->prob_q[i] = expf(logits_q[top_q] - shift);
+    p->prob_p[i] = fp_expf(logp[top_p]);
+    p->prob_q[i] = fp_expf(logits_q[top_q] - shift);
 }
 
 void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row) {
     p->nll_p[i] = row->nll_p;
     p->nll_q[i] = row->nll_q;
     p->kld[i] = row->kld;
-    p->dp[i] = exp(-row->nll_q) - exp(-row->nll_p);
+    p->dp[i] = fp_exp(-row->nll_q) - fp_exp(-row->nll_p);
     p->same[i] = row->top_p == row->top_q;
     p->top_p[i] = row->top_p;
     p->top_q[i] = row->top_q;
@@ -84,13 +86,14 @@ void kld_pos_set(struct kld_pos *p, int64_t i, const struct session_score *row) 
  * distributions have the same shape. */
 static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const float *logits_q,
                        double lse, double lse_rest, float *noise) {
-    double log_p = (double)row->log_rest, log_q = lse_rest - lse, sum = 0, sq = 0, p = exp(log_p);
+    double log_p = (double)row->log_rest, log_q = lse_rest - lse, sum = 0, sq = 0,
+           p = fp_exp(log_p);
     double n = n_tail ? (double)n_tail : 1;
     for (int64_t j = 0; j < n_tail; j++) {
         int64_t id = load_u32(row->tail_id + 4 * j);
         double q = (double)logits_q[id] - lse - log_q;
         double log_r = q - ((double)load_f32(row->tail_logp + 4 * j) - log_p);
-        double term = exp(log_r) - 1 - log_r;
+        double term = fp_exp(log_r) - 1 - log_r;
         sum += term;
         sq += term * term;
     }
@@ -104,13 +107,13 @@ void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, in
                  int64_t n_tail, float *logits_q, int64_t n_vocab, int32_t target) {
     double lse = eval_lse(logits_q, n_vocab), kld = 0, true_q = (double)logits_q[target];
     int64_t top_p = load_u32(row->top_id), top_q = logits_argmax(logits_q, n_vocab);
-    float prob_q = expf(logits_q[top_q] - (float)lse);
+    float prob_q = fp_expf(logits_q[top_q] - (float)lse);
     float *saved = xmalloc((size_t)n_top * sizeof *saved);
     for (int64_t k = 0; k < n_top; k++) {
         int64_t id = load_u32(row->top_id + 4 * k);
         double lp = (double)load_f32(row->top_logp + 4 * k);
         saved[k] = logits_q[id];
-        if (lp > (double)MIN_LOGP) kld += exp(lp) * (lp - ((double)saved[k] - lse));
+        if (lp > (double)MIN_LOGP) kld += fp_exp(lp) * (lp - ((double)saved[k] - lse));
     }
     if (n_top < n_vocab && row->log_rest > MIN_LOGP) {
         for (int64_t k = 0; k < n_top; k++) logits_q[load_u32(row->top_id + 4 * k)] = -INFINITY;
@@ -122,11 +125,11 @@ void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, in
     p->nll_p[i] = -(double)row->logp_true;
     p->nll_q[i] = lse - true_q;
     p->kld[i] = kld;
-    p->dp[i] = exp(-p->nll_q[i]) - exp(-p->nll_p[i]);
+    p->dp[i] = fp_exp(-p->nll_q[i]) - fp_exp(-p->nll_p[i]);
     p->same[i] = top_p == top_q;
     p->top_p[i] = (int32_t)top_p;
     p->top_q[i] = (int32_t)top_q;
-    p->prob_p[i] = expf(load_f32(row->top_logp));
+    p->prob_p[i] = fp_expf(load_f32(row->top_logp));
     p->prob_q[i] = prob_q;
 }
 
@@ -173,13 +176,13 @@ static void stat_ppl(const struct kld_pos *p, struct eval_kld *o) {
     eval_mean(p->nll_p, n, &mp, &up);
     for (int64_t i = 0; i < n; i++) cov += p->nll_q[i] * p->nll_p[i];
     cov = n > 10 ? (cov / (double)n - mq * mp) / (double)(n - 1) : 0;
-    o->ppl = exp(mq);
-    o->ppl_base = exp(mp);
+    o->ppl = fp_exp(mq);
+    o->ppl_base = fp_exp(mp);
     o->ppl_stderr = o->ppl * uq;
     o->ppl_base_stderr = o->ppl_base * up;
     o->correlation = uq > 0 && up > 0 ? cov / (uq * up) : 1;
     o->ln_ppl_ratio = mq - mp;
-    o->ppl_ratio = exp(mq - mp);
+    o->ppl_ratio = fp_exp(mq - mp);
     double var = uq * uq + up * up - 2 * cov;
     o->ppl_ratio_stderr = o->ppl_ratio * (var > 0 ? sqrt(var) : 0);
 }

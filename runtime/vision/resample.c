@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/mem.h"
 #include "runtime/vision/decode.h"
 #include "runtime/vision/prepare.h"
@@ -25,7 +26,7 @@ static double bicubic(double x) {
 /* Returns sin(pi x) / (pi x). */
 static double sinc(double x) {
     const double pi = 3.14159265358979323846;
-    return x == 0 ? 1 : sin(x * pi) / (x * pi);
+    return x == 0 ? 1 : fp_sin(x * pi) / (x * pi);
 }
 
 /* Returns the filter's weight at distance x from its centre. */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "runtime/vision/prepare.h"
 
 /* Returns x truncated to an integer, but not less than `low`. */
@@ -239,7 +240,7 @@ static void minicpm_fit(const struct vision_params *p, double w, double h, bool 
 /* Chooses MiniCPM-V's grid of slices: about one slice per square of scale_resolution pixels, in the
  * shape closest to the image's. 0: the image is not split. */
 static struct tile_grid minicpm_grid(const struct vision_params *p, int w, int h) {
-    const double log_ratio = log((double)w / h),
+    const double log_ratio = fp_log((double)w / h),
                  squares = ceil((double)w * h / ((double)p->image_size * p->image_size));
     const int n = squares < p->max_tiles ? (int)squares : p->max_tiles;
     struct tile_grid best = {1, 1};
@@ -248,7 +249,7 @@ static struct tile_grid minicpm_grid(const struct vision_params *p, int w, int h
     for (int k = n - 1; k <= n + 1; k++)
         for (int rows = 1; k > 1 && k <= p->max_tiles && rows <= k; rows++) {
             if (k % rows) continue;
-            const double error = fabs(log_ratio - log((double)(k / rows) / rows));
+            const double error = fabs(log_ratio - fp_log((double)(k / rows) / rows));
             if (error > least || (error == least && rows <= best.rows)) continue;
             best = (struct tile_grid){rows, k / rows};
             least = error;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/vision/tower_int.h"
@@ -143,13 +144,14 @@ static double angle(const struct vision_tower *v, struct tower_spot at, int64_t 
     const int64_t k = j % quarter;
     switch (v->type->rope) {
     case ROPE_HALVES:
-        return (double)(second ? at.x : at.y) * pow(theta, -step * (double)k);
+        return (double)(second ? at.x : at.y) * fp_pow(theta, -step * (double)k);
     case ROPE_EVEN:
-        return (double)(second ? at.x : at.y) * pow(theta, -step * ((double)k + (second ? .5 : 0)));
+        return (double)(second ? at.x : at.y) *
+               fp_pow(theta, -step * ((double)k + (second ? .5 : 0)));
     case ROPE_PARTS:
-        return (double)(second ? at.y : at.x) * pow(theta, -step * (double)k);
+        return (double)(second ? at.y : at.x) * fp_pow(theta, -step * (double)k);
     default: /* ROPE_MIXED */
-        return (double)(j % 2 ? at.y : at.x) * pow(theta, -step * (double)(j / 2));
+        return (double)(j % 2 ? at.y : at.x) * fp_pow(theta, -step * (double)(j / 2));
     }
 }
 
@@ -161,8 +163,8 @@ static int rotation(struct tower_grid *g, const struct vision_tower *v, struct e
     for (int64_t i = 0; i < g->n; i++)
         for (int64_t j = 0; j < pairs; j++) {
             const double a = angle(v, g->at[i], j);
-            g->cs[2 * (i * pairs + j)] = (float)cos(a);
-            g->cs[2 * (i * pairs + j) + 1] = (float)sin(a);
+            g->cs[2 * (i * pairs + j)] = (float)fp_cos(a);
+            g->cs[2 * (i * pairs + j) + 1] = (float)fp_sin(a);
         }
     return 0;
 }

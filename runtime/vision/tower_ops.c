@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "runtime/vision/tower_int.h"
 
@@ -58,7 +59,8 @@ void tower_act(const struct vision_tower *v, int kind, float *x, int64_t n) {
         swish(&v->kern, x, n, 1, 0);
         break;
     case ACT_ERF:
-        for (int64_t i = 0; i < n; i++) x[i] = .5f * x[i] * (1 + erff(x[i] * 0.70710678118654752f));
+        for (int64_t i = 0; i < n; i++)
+            x[i] = .5f * x[i] * (1 + fp_erff(x[i] * 0.70710678118654752f));
         break;
     default:
         break;

@@ -45,7 +45,7 @@ static void activate(const struct job *j, const float *x, const float *by, float
             u[i] = a * (v + b * (v * v * v));
             break;
         case GR_GELU_ERF:
-            u[i] = 0.5f * (1 + erff(half * v));
+            u[i] = 0.5f * (1 + fp_erff(half * v));
             break;
         case GR_RELU2:
             u[i] = fmaxf(0, v);
@@ -99,7 +99,7 @@ static void columns_range(void *ctx, int64_t t0, int64_t t1, int worker) {
 static float factor_of(enum gr_factor f, float x) {
     if (f == GR_VALUE) return x;
     const double e = fp_exp(-fabs((double)x));
-    if (f == GR_SOFTPLUS_OF) return (float)(fmax((double)x, 0) + log1p(e));
+    if (f == GR_SOFTPLUS_OF) return (float)(fmax((double)x, 0) + fp_log1p(e));
     return (float)((x < 0 ? e : 1) / (1 + e));
 }
 /* Computes MUL for tokens t0 to t1 - 1; a pool_fn. */

@@ -6,6 +6,7 @@
  * read and written once per pass rather than once per token. */
 #include <math.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
@@ -55,10 +56,6 @@ struct delta_job {
     int64_t ld, row_groups;
 };
 
-static float softplus(float x) {
-    return x > 20.0f ? x : log1pf(expf(x));
-}
-
 /* Normalizes q and k and computes beta and decay of tokens t0 to t1 - 1; a pool_fn. */
 static void prepare_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct delta_job *j = ctx;
@@ -75,8 +72,8 @@ static void prepare_range(void *ctx, int64_t t0, int64_t t1, int worker) {
             n->delta.grouped ? b + hv / hk : s->reg[n->src[2]] + t * s->g->reg_width[n->src[2]];
         for (int64_t h = 0; h < hv; h++) {
             const int64_t at = n->delta.grouped ? h + h / (hv / hk) * (hv / hk) : h;
-            s->beta[t * hv + h] = 1.0f / (1.0f + expf(-b[at]));
-            s->decay[t * hv + h] = expf(j->a[h] * softplus(al[at] + j->dt[h]));
+            s->beta[t * hv + h] = fp_sigmoidf(b[at]);
+            s->decay[t * hv + h] = fp_expf(j->a[h] * fp_softplusf(al[at] + j->dt[h]));
         }
     }
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "runtime/engine/exec.h"
 
 enum { TOKEN_CHUNK = 16 };
@@ -180,8 +181,8 @@ static void gate_add_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     int64_t d = j->s->g->reg_width[j->n->src[1]];
     for (int64_t t = t0; t < t1; t++) {
         float g = j->s->kern.dot_f32(j->w, row_of(j->s, j->n->src[1], t), d);
-        j->s->kern.axpy(row_of(j->s, j->n->dst, t), row_of(j->s, j->n->src[0], t),
-                        1.0f / (1.0f + expf(-g)), j->width);
+        j->s->kern.axpy(row_of(j->s, j->n->dst, t), row_of(j->s, j->n->src[0], t), fp_sigmoidf(g),
+                        j->width);
     }
 }
 /* Runs GATE_ADD for the pass (models/ops.def): adds src0, gated by one number per token. */

@@ -6,6 +6,7 @@
  * precision. */
 #include <math.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
@@ -82,7 +83,7 @@ static void cap_range(void *ctx, int64_t c0, int64_t c1, int worker) {
     const struct cap_job *j = ctx;
     (void)worker;
     for (int64_t i = c0 * CAP_CHUNK; i < min_i64(c1 * CAP_CHUNK, j->n); i++)
-        j->x[i] = j->cap * tanhf(j->x[i] / j->cap);
+        j->x[i] = j->cap * fp_tanhf(j->x[i] / j->cap);
 }
 void exec_softcap(struct session *s, float *logits, int64_t n, double cap) {
     struct cap_job j = {logits, n, (float)cap};

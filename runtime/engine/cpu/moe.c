@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
@@ -47,7 +48,7 @@ static void score_experts(const struct job *j, float *p, float *by) {
     for (int64_t e = 0; bias && e < j->n_experts; e++) p[e] += bias[e];
     if (score == GR_SOFTMAX) j->s->kern.softmax(p, j->n_experts);
     for (int64_t e = 0; score == GR_SIGMOID && e < j->n_experts; e++)
-        p[e] = (float)(1 / (1 + exp(-(double)p[e])));
+        p[e] = (float)(1 / (1 + fp_exp(-(double)p[e])));
     for (int64_t e = 0; e < j->n_experts; e++) by[e] = prefer ? p[e] + prefer[e] : p[e];
 }
 
@@ -85,7 +86,7 @@ static float mixed(const struct job *j, const float *x, const float *by, int64_t
     double sum = 0;
     for (int64_t e = 0; e < j->n_experts; e++)
         if (by[e] != -INFINITY && !((top - x[e]) / fmaxf(fabsf(x[e]), top) > margin))
-            sum += exp((double)x[e] - (double)top);
+            sum += fp_exp((double)x[e] - (double)top);
     return (float)(1 / sum);
 }
 

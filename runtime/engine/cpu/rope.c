@@ -4,6 +4,7 @@
  * divisors), and shared by all heads and layers. */
 #include <math.h>
 
+#include "base/fp.h"
 #include "runtime/engine/exec.h"
 
 enum { TOKEN_CHUNK = 16 };
@@ -18,9 +19,9 @@ struct job {
 /* Returns the YaRN factor of the angle of pair j, between 1 and 1 / factor (struct gr_yarn). */
 static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64_t j) {
     if (!tab->yarn) return 1;
-    double n = (double)tab->n_rot, per = 2 * log(tab->base), turn = 2 * 3.14159265358979323846;
-    double low = n * log(y->ctx / (turn * y->fast)) / per;
-    double high = n * log(y->ctx / (turn * y->slow)) / per;
+    double n = (double)tab->n_rot, per = 2 * fp_log(tab->base), turn = 2 * 3.14159265358979323846;
+    double low = n * fp_log(y->ctx / (turn * y->fast)) / per;
+    double high = n * fp_log(y->ctx / (turn * y->slow)) / per;
     low = fmax(0, y->smooth ? low : floor(low));
     high = fmin(n - 1, y->smooth ? high : ceil(high));
     double r = 1 - fmin(1, fmax(0, ((double)j - low) / fmax(0.001, high - low)));
@@ -34,11 +35,11 @@ double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *fr
     const float *div = w == GR_NONE ? NULL : exec_vec(s, w);
     const double m = s->g->rope_m > 0 ? s->g->rope_m : 1;
     for (int64_t i = 0; i < tab->n_rot / 2; i++) {
-        freq[i] = pow(tab->base, -2.0 * (double)i / (double)tab->n_rot);
+        freq[i] = fp_pow(tab->base, -2.0 * (double)i / (double)tab->n_rot);
         if (div) freq[i] /= (double)div[i];
         freq[i] *= stretch(y, tab, i) / tab->factor;
     }
-    return tab->yarn ? m * y->attn * (0.1 * log(y->factor) + 1) : m;
+    return tab->yarn ? m * y->attn * (0.1 * fp_log(y->factor) + 1) : m;
 }
 
 /* Returns the section of pair j: the position it rotates by (graph.section). */
@@ -57,8 +58,8 @@ static void fill_table(struct session *s, struct rope_tab *tab) {
         for (int64_t t = 0; t < s->n_tok; t++) {
             const int64_t pos = s->images.turned ? s->images.turn[t][section] : s->row_pos[t];
             double a = (double)pos * tab->freq[i];
-            tab->cs[(t * half + i) * 2] = (float)(m * cos(a));
-            tab->cs[(t * half + i) * 2 + 1] = (float)(m * sin(a));
+            tab->cs[(t * half + i) * 2] = (float)(m * fp_cos(a));
+            tab->cs[(t * half + i) * 2 + 1] = (float)(m * fp_sin(a));
         }
     }
     tab->ready = true;
@@ -106,7 +107,7 @@ static void temper_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++) {
         float *x = j->s->reg[j->n->dst] + t * j->width;
         const double steps = (double)((j->s->row_pos[t] + a->offset) / a->step);
-        const float by = (float)(1 + (double)a->scale * log(steps + 1));
+        const float by = (float)(1 + (double)a->scale * fp_log(steps + 1));
         for (int64_t i = 0; i < j->width; i++) x[i] *= by;
     }
 }

@@ -4,6 +4,7 @@
  * sequence's tokens in the pass. */
 #include <math.h>
 
+#include "base/fp.h"
 #include "base/num.h"
 #include "runtime/engine/exec.h"
 
@@ -53,10 +54,6 @@ void exec_short_conv(struct session *s, const struct gr_node *n) {
 
 /* ---- Mamba 2 ---- */
 
-static float softplus(float x) {
-    return x > 20.0f ? x : log1pf(expf(x));
-}
-
 /* Computes the step sizes and decays of Mamba-2's heads for tokens t0 to t1 - 1. */
 static void steps_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     const struct job *j = ctx;
@@ -66,9 +63,9 @@ static void steps_range(void *ctx, int64_t t0, int64_t t1, int worker) {
     for (int64_t t = t0; t < t1; t++) {
         const float *raw = row_of(s, j->n->src[1], t) + j->n->delta.offset;
         for (int64_t h = 0; h < n_heads; h++) {
-            const float d = softplus(raw[h] + j->dt[h]);
+            const float d = fp_softplusf(raw[h] + j->dt[h]);
             s->beta[t * n_heads + h] = d;
-            s->decay[t * n_heads + h] = expf(j->a[h] * d);
+            s->decay[t * n_heads + h] = fp_expf(j->a[h] * d);
         }
     }
 }
@@ -162,10 +159,10 @@ static void kda_ready_range(void *ctx, int64_t t0, int64_t t1, int worker) {
         const float *beta = row_of(s, j->n->src[1], t);
         for (int64_t h = 0; h < 2 * heads; h++)
             s->kern.l2_norm(u + h * dim, dim, d->eps, h < heads ? d->scale : 1.0f);
-        for (int64_t h = 0; h < heads; h++) s->beta[t * heads + h] = 1.0f / (1.0f + expf(-beta[h]));
+        for (int64_t h = 0; h < heads; h++) s->beta[t * heads + h] = fp_sigmoidf(beta[h]);
         for (int64_t i = 0; i < heads * dim; i++) {
             const float a = j->a[i / dim], x = f[i] + j->dt[i];
-            f[i] = expf(d->bound < 0 ? d->bound / (1 + expf(-a * x)) : a * softplus(x));
+            f[i] = fp_expf(d->bound < 0 ? d->bound / (1 + fp_expf(-a * x)) : a * fp_softplusf(x));
         }
     }
 }
