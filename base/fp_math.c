@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/fp_math.c - exp of floats, log, pow, sin, cos, tanh and erf with the same bits on every
+/* base/fp_math.c - log, pow, sin, cos, tanh and erf with the same bits on every
  * machine.
  *
  * C libraries differ in the last bits of these functions. Here they are sums, products and
@@ -9,23 +9,6 @@
 
 #include "base/attr.h"
 #include "base/fp.h"
-
-/* e^x = 2^k e^r with |r| <= ln2 / 2, and e^r is the Taylor series up to r^11 (error 6e-15), summed
- * in pairs, because a chain of eleven products would take twice as long. */
-float fp_expf(float x) {
-    const double t = x < -104 ? -104.0 : x > 89 ? 89.0 : (double)x; /* 0 and infinity as floats */
-    const double whole = 0x1.8p52, k = t * 0x1.71547652b82fep+0 + whole; /* its low bits are k */
-    const double r = t - (k - whole) * 0x1.62e42fefa39efp-1, r2 = r * r, r4 = r2 * r2;
-    const double a = 1 + r + r2 * (1 / 2.0 + r * (1 / 6.0));
-    const double b = 1 / 24.0 + r * (1 / 120.0) + r2 * (1 / 720.0 + r * (1 / 5040.0));
-    const double c = 1 / 40320.0 + r * (1 / 362880.0) + r2 * (1 / 3628800.0 + r * (1 / 39916800.0));
-    uint64_t bits;
-    memcpy(&bits, &k, 8);
-    bits = (bits + 1023) << 52;
-    double by;
-    memcpy(&by, &bits, 8);
-    return (float)((a + r4 * (b + r4 * c)) * by);
-}
 
 /* A number as the unevaluated sum of two doubles. */
 struct two {
@@ -89,6 +72,11 @@ double fp_log(double x) {
     if (x > 0x1.fffffffffffffp+1023) return x;
     return log_of(x).hi;
 }
+float fp_softplusf(float x) {
+    if (x > 20.0f) return x;
+    const double e = fp_exp((double)x);
+    return (float)(e < 1e-5 ? e - e * e * 0.5 : fp_log(1 + e));
+}
 double fp_log1p(double x) {
     const double u = 1 + x;
     if (u == 1) return x; /* also keeps the sign of zero */
@@ -96,7 +84,7 @@ double fp_log1p(double x) {
     return fp_log(u) * (x / (u - 1)); /* compensates the rounding of 1 + x */
 }
 
-/* x^y = e^(y ln x): what rounds off the product is multiplied in at the end. */
+/* Computes x^y = e^(y ln x); the rounding error of the product is multiplied in at the end. */
 double fp_pow(double x, double y) {
     if (y == 0 || x == 1) return 1;
     if (!(x > 0) || x > 0x1.fffffffffffffp+1023) {
@@ -164,8 +152,8 @@ double fp_tanh(double x) {
     return x < 0 ? -y : y;
 }
 
-/* Up to 1 the Taylor series; then polynomials of x - c, for c = 1.5, 2.5 ..., that interpolate erf
- * at Chebyshev points of [c - 0.5, c + 0.5]. */
+/* Uses the Taylor series up to 1, then polynomials of x - c, for c = 1.5, 2.5 ..., that interpolate
+ * erf at Chebyshev points of [c - 0.5, c + 0.5]. */
 double fp_erf(double x) {
     static const double taylor[] = {
         -0x1.a2007af3447f6p-54, 0x1.d70b3537f4765p-50,  -0x1.f56f071a885cfp-46,

@@ -60,7 +60,7 @@ static void test_pow(void) {
         const double most = 700 / fmax(0.01, fabs(log(x))), y = between(&r, -most, most);
         const double steps = 1 + fabs(y * log(x)) / 16; /* the error grows with the exponent */
         note(&w, fp_pow(x, y), powl((long double)x, (long double)y),
-             powl((long double)x, (long double)y) * steps, x, y);
+             powl((long double)x, (long double)y) * (long double)steps, x, y);
     }
     within("pow", &w, 3 * half_ulp);
     /* bases of rotary embeddings */
