@@ -12,6 +12,10 @@
 #include "base/os.h"
 #include "base/os_net.h"
 
+#ifndef TCP_KEEPIDLE /* missing in older headers of mingw */
+#define TCP_KEEPIDLE 3
+#endif
+
 /* Sets errno for the last error of a socket and returns -1. */
 static int fail_socket(void) {
     const int code = WSAGetLastError();

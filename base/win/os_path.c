@@ -13,6 +13,10 @@
 
 /* ---- errors ---- */
 
+#ifndef ERROR_DISK_QUOTA_EXCEEDED /* missing in older headers of mingw */
+#define ERROR_DISK_QUOTA_EXCEEDED 1295
+#endif
+
 int win_fail(unsigned long code) {
     static const struct {
         unsigned long code;
