@@ -153,6 +153,7 @@ BACK(columns);
 /* Return the work memory of derivatives in floats (struct back). */
 int64_t grad_attn_shared(const struct gr_node *n, int64_t n_ctx);
 int64_t grad_delta_scratch(const struct gr_node *n, int64_t n_ctx);
+int64_t grad_kda_scratch(const struct gr_node *n, int64_t n_ctx);
 int64_t grad_ssm_scratch(const struct gr_node *n, int64_t n_ctx);
 int64_t grad_ssm_shared(const struct gr_node *n, int64_t n_ctx);
 /* Returns whether gradients of this attention are implemented. */
