@@ -22,8 +22,11 @@ struct job {
 };
 
 bool can_moe(const struct graph *g, const struct gr_node *n) {
+    const struct gr_moe *m = &n->moe;
     (void)g;
-    return !n->moe.scales_input && n->moe.choice.score != GR_MIXER;
+    if (m->scales_input)
+        return m->choice.score == GR_SIGMOID && m->choice.keep && m->router_bias == GR_NONE;
+    return m->choice.score != GR_MIXER || m->choice.keep;
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -106,8 +109,11 @@ static const uint8_t *matrix_of(const struct weight *w, int64_t e) {
 static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m, float *scratch) {
     const struct grad_moe *b = j->b;
     float *gate = b->gate + r0 * j->f, *up = b->up + r0 * j->f;
-    for (int64_t r = r0; r < r0 + m; r++)
-        memcpy(b->x + r * j->d, j->k->src[0] + b->token[r] * j->d, (size_t)j->d * sizeof(float));
+    for (int64_t r = r0; r < r0 + m; r++) {
+        float *x = b->x + r * j->d;
+        memcpy(x, j->k->src[0] + b->token[r] * j->d, (size_t)j->d * sizeof *x);
+        for (int64_t i = 0; j->n->moe.scales_input && i < j->d; i++) x[i] *= b->weight[r];
+    }
     grad_rows(j->g, j->gate, matrix_of(j->gate, e), 0, j->f, b->x + r0 * j->d, j->d, gate, j->f, m,
               scratch);
     if (!j->n->moe.relu2)
@@ -122,15 +128,26 @@ static void expert_forward(const struct job *j, int64_t e, int64_t r0, int64_t m
     add_bias(j->down_bias, e, j->d, b->y + r0 * j->d, m);
 }
 
+/* Converts the gradients dx of m scaled inputs, from row r0 on, to those of the inputs and of their
+ * weights. */
+static void scaled_back(const struct job *j, int64_t r0, int64_t m) {
+    const struct grad_moe *b = j->b;
+    for (int64_t r = r0; r < r0 + m; r++) {
+        float *dx = b->dx + r * j->d;
+        b->dweight[r] = j->g->s->kern.dot_f32(dx, j->k->src[0] + b->token[r] * j->d, j->d);
+        for (int64_t i = 0; i < j->d; i++) dx[i] *= b->weight[r];
+    }
+}
 /* Computes the gradients of expert e for its m rows starting at r0. */
 static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, float *scratch) {
     const struct grad_moe *b = j->b;
     const float *all = j->g->taken[0];
+    const bool in = j->n->moe.scales_input;
     float *dh = b->y; /* y is no longer needed: reuse its rows */
     for (int64_t r = r0; r < r0 + m; r++) {
-        const float *dy = all + b->token[r] * j->d;
+        const float *dy = all + b->token[r] * j->d, by = in ? 1 : b->weight[r];
         b->dweight[r] = j->g->s->kern.dot_f32(dy, b->y + r * j->d, j->d);
-        for (int64_t i = 0; i < j->d; i++) b->dy[r * j->d + i] = b->weight[r] * dy[i];
+        for (int64_t i = 0; i < j->d; i++) b->dy[r * j->d + i] = by * dy[i];
     }
     if (j->f > j->d) dh = b->dup;
     const int64_t ld = j->f > j->d ? j->f : j->d;
@@ -146,6 +163,7 @@ static void expert_back(const struct job *j, int64_t e, int64_t r0, int64_t m, f
     if (!j->n->moe.relu2)
         grad_rows_back(j->g, j->up, matrix_of(j->up, e), j->up_row, j->up_row + j->f,
                        b->dup + r0 * j->f, j->f, b->dx + r0 * j->d, j->d, m, scratch);
+    if (in) scaled_back(j, r0, m);
 }
 
 /* Runs experts e0 to e1 - 1 forward and back; a pool_fn. */
@@ -161,34 +179,66 @@ static void experts_range(void *ctx, int64_t e0, int64_t e1, int worker) {
 
 /* ---- the router ------------------------------------------------------------------------------ */
 
-/* Computes the gradients dx [n_experts] of a token's router logits from the gradients of its
- * weights. */
-static void router_back(const struct job *j, int64_t t, float *dx) {
+/* Returns the gradient of the u-th chosen expert's weight at token t before it is multiplied by the
+ * choice's scale and the expert's factor. */
+static double share_back(const struct job *j, int64_t t, int64_t u) {
+    const struct gr_choice *c = &j->n->moe.choice;
+    const int64_t i = t * j->n_used + u;
+    const double d = (double)j->b->dweight[j->b->place[i]] * (c->scale > 0 ? (double)c->scale : 1);
+    return j->factor ? d * (double)j->factor[j->k->expert[i]] : d;
+}
+
+/* Computes the gradients of logits whose softmax over the chosen experts gives the weights. */
+static void chosen_back(const struct job *j, int64_t t, float *dx) {
     const struct gr_choice *c = &j->n->moe.choice;
     const int32_t *expert = j->k->expert + t * j->n_used, *place = j->b->place + t * j->n_used;
-    const float *p = j->k->score + t * j->n_experts, *weight = j->k->weight + t * j->n_used;
-    double sum = 0, dot = 0, all = 0;
-    memset(dx, 0, (size_t)j->n_experts * sizeof *dx);
-    if (c->score == GR_LOGIT) { /* weights: softmax over the chosen experts, times `by` */
-        double dots = 0;
+    const float *weight = j->k->weight + t * j->n_used;
+    double dots = 0;
+    for (int pass = 0; pass < 2; pass++)
         for (int64_t u = 0; u < j->n_used; u++) {
             const double by = (c->scale > 0 ? (double)c->scale : 1) *
                               (j->factor ? (double)j->factor[expert[u]] : 1);
             const double share = by != 0 ? (double)weight[u] / by : 0;
-            dots += (double)j->b->dweight[place[u]] * by * share;
+            const double d = (double)j->b->dweight[place[u]] * by;
+            if (!pass)
+                dots += d * share;
+            else
+                dx[expert[u]] = (float)(share * (d - dots));
         }
-        for (int64_t u = 0; u < j->n_used; u++) {
-            const double by = (c->scale > 0 ? (double)c->scale : 1) *
-                              (j->factor ? (double)j->factor[expert[u]] : 1);
-            const double share = by != 0 ? (double)weight[u] / by : 0;
-            dx[expert[u]] = (float)(share * ((double)j->b->dweight[place[u]] * by - dots));
-        }
-        return;
-    }
-    for (int64_t u = 0; u < j->n_used; u++) sum += (double)p[expert[u]];
+}
+
+/* Returns whether GR_MIXER's softmax for the u-th chosen expert includes expert e: it was not
+ * chosen before, and its logit is within the margin. */
+static bool is_mixed(const struct job *j, const float *x, const int32_t *expert, int64_t u,
+                     int64_t e) {
+    const float top = x[expert[u]];
+    for (int64_t i = 0; i < u; i++)
+        if (expert[i] == e) return false;
+    return !((top - x[e]) / fmaxf(fabsf(x[e]), top) > j->n->moe.choice.margin);
+}
+/* Computes the gradients of logits x for GR_MIXER. */
+static void mixer_back(const struct job *j, int64_t t, const float *x, float *dx) {
+    const int32_t *expert = j->k->expert + t * j->n_used;
     for (int64_t u = 0; u < j->n_used; u++) {
-        double d = (double)j->b->dweight[place[u]] * (c->scale > 0 ? (double)c->scale : 1);
-        if (j->factor) d *= (double)j->factor[expert[u]];
+        const double top = (double)x[expert[u]], d = share_back(j, t, u);
+        double sum = 0;
+        for (int64_t e = 0; e < j->n_experts; e++)
+            if (is_mixed(j, x, expert, u, e)) sum += exp((double)x[e] - top);
+        for (int64_t e = 0; e < j->n_experts; e++)
+            if (is_mixed(j, x, expert, u, e))
+                dx[e] += (float)(d / sum * ((e == expert[u]) - exp((double)x[e] - top) / sum));
+    }
+}
+
+/* Computes the gradients of logits whose scores p, divided by the sum of those chosen or not, are
+ * the weights. */
+static void scores_back(const struct job *j, int64_t t, const float *p, float *dx) {
+    const struct gr_choice *c = &j->n->moe.choice;
+    const int32_t *expert = j->k->expert + t * j->n_used;
+    double sum = 0, dot = 0, all = 0;
+    for (int64_t u = 0; u < j->n_used; u++) {
+        const double d = share_back(j, t, u);
+        sum += (double)p[expert[u]];
         dx[expert[u]] = (float)d;
         dot += d * (double)p[expert[u]];
     }
@@ -197,6 +247,19 @@ static void router_back(const struct job *j, int64_t t, float *dx) {
     for (int64_t e = 0; e < j->n_experts; e++) all += (double)dx[e] * (double)p[e];
     for (int64_t e = 0; e < j->n_experts; e++)
         dx[e] = c->score == GR_SOFTMAX ? p[e] * (dx[e] - (float)all) : dx[e] * p[e] * (1 - p[e]);
+}
+
+/* Computes the gradients dx [n_experts] of a token's router logits from the gradients of its
+ * weights. */
+static void router_back(const struct job *j, int64_t t, float *dx) {
+    const float *score = j->k->score + t * j->n_experts;
+    memset(dx, 0, (size_t)j->n_experts * sizeof *dx);
+    if (j->n->moe.choice.score == GR_LOGIT)
+        chosen_back(j, t, dx);
+    else if (j->n->moe.choice.score == GR_MIXER)
+        mixer_back(j, t, score, dx);
+    else
+        scores_back(j, t, score, dx);
 }
 /* Adds the experts' input gradients to tokens t0 to t1 - 1. */
 static void tokens_range(void *ctx, int64_t t0, int64_t t1, int worker) {
@@ -245,6 +308,21 @@ static const float *vec_of(const struct grad *g, gr_w w) {
     return w == GR_NONE ? NULL : exec_vec(g->s, w);
 }
 
+/* Computes the scores and the weights of inputs that the router scales; the forward pass reuses
+ * their memory. */
+static void restore_weights(const struct job *j, const struct weight *router, const float *judged) {
+    const struct gr_choice *c = &j->n->moe.choice;
+    const int64_t n = j->g->n, e = j->n_experts;
+    grad_rows(j->g, router, router->data, 0, e, judged, router->ne[0], j->k->score, e, n,
+              j->g->scratch[0]);
+    for (int64_t i = 0; i < n * e; i++) j->k->score[i] = grad_sigmoid(j->k->score[i]);
+    for (int64_t i = 0; i < n * j->n_used; i++) {
+        const int32_t x = j->k->expert[i];
+        j->k->weight[i] = j->k->score[i / j->n_used * e + x] * (c->scale > 0 ? c->scale : 1) *
+                          (j->factor ? j->factor[x] : 1);
+    }
+}
+
 /* Adds the gradients of the inputs of an expert layer. */
 void back_moe(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct gr_moe *m = &n->moe;
@@ -265,11 +343,12 @@ void back_moe(struct grad *g, const struct gr_node *n, const struct kept *k) {
                     .d = model_weight(g->m, m->gate)->ne[0]};
     j.f = j.down->ne[0];
     j.up_row = m->joined ? j.f : 0;
+    const int at = n->src[1] == GR_NONE ? 0 : 1; /* source that the router reads */
+    if (m->scales_input) restore_weights(&j, router, k->src[at]);
     sort_pairs(&j);
     grad_take(g, n->dst, 0);
     pool_for(g->pool, j.n_experts, 1, experts_range, &j);
     show_products(&j);
     grad_tokens(g, tokens_range, &j);
-    const gr_reg judged = n->src[1] == GR_NONE ? n->src[0] : n->src[1];
-    grad_product(g, router, j.b->score, g->reg[judged], g->n);
+    grad_product(g, router, j.b->score, g->reg[n->src[at]], g->n);
 }

@@ -138,7 +138,7 @@ static const float *keep_reg(struct grad *g, const struct session *s, gr_reg r) 
 }
 
 /* Copies the scores of all experts, which the session stores among other values. */
-static const float *keep_scores(struct grad *g, const struct session *s, int64_t n_experts) {
+static float *keep_scores(struct grad *g, const struct session *s, int64_t n_experts) {
     float *to = g->tape + g->tape_used;
     g->tape_used += s->n_tok * n_experts;
     for (int64_t t = 0; t < s->n_tok; t++)

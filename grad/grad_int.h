@@ -23,8 +23,8 @@ enum { /* node data kept in the forward pass */
 struct kept { /* values kept for one node; each [n][width] or NULL */
     const float *src[GR_SOURCES], *dst;
     const int32_t *expert; /* [n][n_used] */
-    const float *weight;   /* [n][n_used] */
-    const float *score;    /* [n][n_experts] probabilities of all experts */
+    float *weight;         /* [n][n_used] */
+    float *score;          /* [n][n_experts] probabilities of all experts */
 };
 struct grad {
     const struct model *m;

@@ -26,7 +26,7 @@ OUT, N = "tests/golden/grads", 40
 MODELS = {
     "mamba2": "MAMBA2", "nemotron_h": "NEMOTRON_H", "nemotron_h_moe": "NEMOTRON_H_MOE", "granitehybrid": "GRANITE_HYBRID",
     "bamba": "GRANITE_HYBRID", "falcon-h1": "FALCON_H1", "mamba": "MAMBA", "falcon-mamba": "MAMBA", "jamba": "JAMBA",
-    "kimi-linear": "KIMI_LINEAR", "bailingmoe3": "KIMI_LINEAR",
+    "kimi-linear": "KIMI_LINEAR", "bailingmoe3": "KIMI_LINEAR", "phimoe": "PHIMOE", "llama4": "LLAMA4",
 }  # fmt: skip
 
 
@@ -48,6 +48,8 @@ def parts(names, g, w):
         kind = "experts" if g.dim() == 3 else "shared_experts"
         names = [re.sub(r"\.\w+\.input_linear", f".{kind}.{p}_proj", names[0]) for p in ("gate", "up")]
         return list(zip(names, g.chunk(2, -2), w.chunk(2, -2)))
+    if len(names) == 1 and "gate_up_proj" in names[0]:  # [experts][inputs][gate | up]
+        return [(names[0].replace("gate_up", p), a, b) for p, a, b in zip(("gate", "up"), g.chunk(2, -1), w.chunk(2, -1))]
     if len(names) == 1:
         return [(names[0], g, w)]
     if g.dim() == 3:
@@ -67,6 +69,7 @@ def weights_of(name, model, names_of):
             continue
         for published, g, w in parts(names_of(k, sd[k], sd), p.grad, p.detach()):
             plain = re.sub(r"experts\.\d+\.", "experts.", published)
+            plain = plain.removeprefix("language_model.")
             plain = plain.replace(".attention.dense.", ".self_attn.o_proj.").replace(".attention.", ".self_attn.")
             expert = re.fullmatch(r".*layers\.(\d+)\..*\b(shared_)?experts\.(gate|up|down)_proj(\.weight)?", plain)
             at = names.get_name(plain, (".weight", ""))
@@ -98,7 +101,7 @@ def make(name):
             seen[i] = x
         return keep  # fmt: skip
 
-    base = model.base_model
+    base = getattr(model, "model", model.base_model)
     for i, layer in enumerate(base.layers):
         layer.register_forward_pre_hook(hook(i), with_kwargs=True)
     float32, torch.float32 = torch.float32, torch.float64

@@ -172,8 +172,8 @@ static void one(const char *name, bool scaled) {
 
 static void test_models(void) {
     static const char *const models[] = {
-        "mamba2", "nemotron_h",   "nemotron_h_moe", "granitehybrid", "bamba",
-        "mamba",  "falcon-mamba", "jamba",          "kimi-linear",   "bailingmoe3"};
+        "mamba2",       "nemotron_h", "nemotron_h_moe", "granitehybrid", "bamba",  "mamba",
+        "falcon-mamba", "jamba",      "kimi-linear",    "bailingmoe3",   "phimoe", "llama4"};
     for (size_t i = 0; i < COUNT_OF(models); i++) one(models[i], false);
     one("falcon-h1", true);
 }
