@@ -6,10 +6,11 @@
  * order, block by block, with targets x_j + acc_j / s_j, where acc = sum_{i<j} u_i M_ij. The
  * encoder fits the block's scales to the targets, weighted by the conditional moments s_j^2 diag_j;
  * then it chooses each code, or grid entry, with the feedback of all earlier ones. Columns after
- * the block get their sums when the block is complete. Afterwards, with g = R u kept up to date,
- * integers, scales and codes change where that lowers the error (feedback_kind.h). All in f32, in a
- * fixed order, without reductions that a compiler may reorder: the bytes are the same everywhere.
- * Rows are independent. */
+ * the block get their sums when the block is complete. Then integers, scales and codes change where
+ * that lowers the error (feedback_kind.h), one window of columns after another: g = R u is computed
+ * for a window when it begins, and kept up to date in it. At last the row is balanced: its scales
+ * are multiplied by v R v / v R (v - u), v = s x. All in f32, in a fixed order, without reductions
+ * that a compiler may reorder: the bytes are the same everywhere. Rows are independent. */
 #include "quantize/feedback.h"
 
 #include <math.h>
@@ -43,9 +44,8 @@ void feedback_init(struct feedback *fb, enum qtype type, enum search search) {
 
 struct feedback_work {
     struct fb_row row[FEEDBACK_GROUP];
-    struct enc_steps steps[FEEDBACK_GROUP];
+    double sums[FEEDBACK_GROUP][2]; /* v R v and v R u, for the balance */
     float *mem;
-    int32_t *at;
     unsigned char *blocks; /* [block][FEEDBACK_GROUP], kind->bytes each */
 };
 
@@ -57,14 +57,12 @@ int64_t feedback_group(int64_t rows, int threads) {
 int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, struct err *e) {
     struct feedback_work *w = xcalloc(1, sizeof *w);
     const uint64_t blocks = (uint64_t)(n / qtype_info(type)->block_elems) * FEEDBACK_GROUP;
-    const int64_t per_row = 3 * n + FB_STEPS;
-    void *p[3] = {NULL};
+    const int64_t per_row = 4 * n + FB_WINDOW;
+    void *p[2] = {NULL};
     int rc = mem_alloc(&p[0], (uint64_t)(per_row * FEEDBACK_GROUP) * sizeof(float), "feedback", e);
-    if (rc == 0) rc = mem_alloc(&p[1], FB_STEPS * FEEDBACK_GROUP * sizeof *w->at, "feedback", e);
-    if (rc == 0) rc = mem_alloc(&p[2], blocks * kind_of(type)->bytes, "feedback", e);
+    if (rc == 0) rc = mem_alloc(&p[1], blocks * kind_of(type)->bytes, "feedback", e);
     w->mem = p[0];
-    w->at = p[1];
-    w->blocks = p[2];
+    w->blocks = p[1];
     if (rc) {
         feedback_work_free(w);
         return rc;
@@ -74,8 +72,8 @@ int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, st
         row->u = w->mem + per_row * r;
         row->acc = row->u + n;
         row->g = row->acc + n;
-        row->by = row->g + n;
-        row->at = w->at + FB_STEPS * r;
+        row->v = row->g + n;
+        row->p = row->v + n;
     }
     *out = w;
     return 0;
@@ -83,7 +81,6 @@ int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, st
 void feedback_work_free(struct feedback_work *w) {
     if (!w) return;
     mem_free(w->mem);
-    mem_free(w->at);
     mem_free(w->blocks);
     free(w);
 }
@@ -102,52 +99,39 @@ void feedback_weights(float *w, float *s, const float *imp, int64_t n, double la
 
 /* ---- products over rows ---------------------------------------------------------------------- */
 
-/* Returns the end of the block of R that contains column c. */
+/* Returns the first column of the block of R that contains column c, and the end of that block. */
+static int64_t block_start(const struct factor *f, int64_t c) {
+    return c / f->block * f->block;
+}
 static int64_t block_end(const struct factor *f, int64_t c) {
-    return min_i64(f->n, (c / f->block + 1) * f->block);
+    return min_i64(f->n, block_start(f, c) + f->block);
 }
 /* Returns the end of the window of columns that begins at w0. */
 static int64_t window_end(const struct factor *f, int64_t w0) {
     return min_i64(block_end(f, w0), w0 + FB_WINDOW);
 }
 
-/* Returns the distance between the arrays of two rows. */
-static int64_t row_stride(const struct fb_row *row, int rows) {
-    return rows > 1 ? row[1].u - row[0].u : 0;
-}
-
-/* Adds the errors of columns [from, stop) to acc of columns [to, end), for all rows. */
-static void pass_later(const struct factor *f, struct fb_row *row, int rows, int64_t from,
-                       int64_t stop, int64_t to, int64_t end) {
-    const int64_t ld = row_stride(row, rows);
-    const struct enc_product o = {.c = row->acc + to,
-                                  .a = row->u + from,
-                                  .b = f->m + from * f->block + to % f->block,
+/* Adds columns [from, stop) of all rows times m, which is M or R, to columns [to, end). a and c are
+ * the first row's arrays at columns `from` and `to`. */
+static void add_product(const struct factor *f, const float *m, const struct fb_row *row, int rows,
+                        const float *a, int64_t from, int64_t stop, float *c, int64_t to,
+                        int64_t end) {
+    const int64_t ld = rows > 1 ? row[1].u - row[0].u : 0;
+    const struct enc_product o = {.c = c,
+                                  .a = a,
+                                  .b = m + from * f->block + to % f->block,
                                   .ldc = ld,
                                   .lda = ld,
                                   .ldb = f->block,
                                   .m = rows,
                                   .k = stop - from,
                                   .n = end - to};
-    if (to < end) enc_lanes()->product(&o);
+    if (from < stop && to < end) enc_lanes()->product(&o);
 }
-
-/* Computes out = R v for all rows; v and out are the arrays of the first row. */
-static void times_r(const struct factor *f, float *out, const float *v, int64_t ld, int rows) {
-    for (int r = 0; r < rows; r++) memset(out + r * ld, 0, (size_t)f->n * sizeof *out);
-    for (int64_t b0 = 0; b0 < f->n; b0 += f->block) {
-        const int64_t nb = block_end(f, b0) - b0;
-        const struct enc_product o = {.c = out + b0,
-                                      .a = v + b0,
-                                      .b = f->r + b0 * f->block,
-                                      .ldc = ld,
-                                      .lda = ld,
-                                      .ldb = f->block,
-                                      .m = rows,
-                                      .k = nb,
-                                      .n = nb};
-        enc_lanes()->product(&o);
-    }
+/* Adds the errors of columns [from, stop) to acc of columns [to, end). */
+static void pass_later(const struct factor *f, struct fb_row *row, int rows, int64_t from,
+                       int64_t stop, int64_t to, int64_t end) {
+    add_product(f, f->m, row, rows, row->u + from, from, stop, row->acc + to, to, end);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -171,53 +155,47 @@ static void pass(const struct feedback *fb, struct feedback_work *w, int rows, i
     }
 }
 
-/* Adds the effect of the rows' changes within the window to g in columns [from, end). */
-static void spread_changes(const struct factor *f, struct feedback_work *w, int rows, int64_t from,
-                           int64_t end) {
-    const int64_t w0 = w->row->w0, w1 = w->row->w1;
-    for (int r = 0; r < rows; r++)
-        w->steps[r] =
-            (struct enc_steps){w->row[r].g + from, w->row[r].at, w->row[r].by, w->row[r].n_steps};
-    if (from < end)
-        enc_lanes()->steps(w->steps, rows, f->r + w0 * f->block + from % f->block, f->block,
-                           (int)(w1 - w0), end - from);
+/* Begins a window: computes g = R u for its columns. */
+static void open_window(const struct factor *f, struct fb_row *row, int rows, int64_t w0) {
+    const int64_t b0 = block_start(f, w0);
+    for (int r = 0; r < rows; r++) {
+        row[r].w0 = w0;
+        row[r].w1 = window_end(f, w0);
+        memset(row[r].g + w0, 0, (size_t)(row[r].w1 - w0) * sizeof(float));
+    }
+    add_product(f, f->r, row, rows, row->u + b0, b0, block_end(f, w0), row->g + w0, w0, row->w1);
 }
 
-/* Makes one round of descent, window by window. */
-static void descend(const struct feedback *fb, struct feedback_work *w, int rows, int n) {
-    const struct factor *f = fb->f;
-    for (int64_t w0 = 0, w1; w0 < f->n; w0 = w1) {
-        w1 = window_end(f, w0);
-        for (int r = 0; r < rows; r++) {
-            w->row[r].w0 = w0;
-            w->row[r].w1 = w1;
-            w->row[r].n_steps = 0;
-        }
-        for (int64_t c0 = w0; c0 < w1; c0 += n)
-            fb->kind->descend(fb, w->row, rows, block_at(fb, w, c0 / n, 0), c0);
-        spread_changes(f, w, rows, w0 / f->block * f->block, w0);
-        spread_changes(f, w, rows, w1, block_end(f, w0));
+/* Adds the window's shares of v R v and v R u, v = s x, to the rows' sums, before u changes in it.
+ * With p = v R of the columns up to the window's end, a change du will add p du to v R u: the g of
+ * earlier windows does not contain it. */
+static void weigh_window(const struct factor *f, struct feedback_work *w, int rows) {
+    const struct enc_lanes *lanes = enc_lanes();
+    struct fb_row *row = w->row;
+    const int64_t w0 = row->w0, w1 = row->w1, b0 = block_start(f, w0), n = w1 - w0;
+    for (int r = 0; r < rows; r++) memset(row[r].p, 0, (size_t)n * sizeof(float));
+    add_product(f, f->r, row, rows, row->v + b0, b0, w0, row->p, w0, w1);
+    for (int r = 0; r < rows; r++) w->sums[r][0] += lanes->dot(row[r].v + w0, row[r].p, n);
+    add_product(f, f->r, row, rows, row->v + w0, w0, w1, row->p, w0, w1);
+    for (int r = 0; r < rows; r++) {
+        w->sums[r][0] += lanes->dot(row[r].v + w0, row[r].p, n);
+        w->sums[r][1] += lanes->dot(row[r].v + w0, row[r].g + w0, n);
+        w->sums[r][1] -= lanes->dot(row[r].u + w0, row[r].p, n);
     }
 }
 
-/* Rescales the encoded rows so that each row's product with itself under R is preserved (see
- * enc_row_balanced). */
-static void balance(const struct feedback *fb, struct feedback_work *w, int rows,
-                    int64_t n_blocks) {
+/* Makes round t of descent, window by window. weigh: the last round, or none; computes the sums for
+ * the balance. */
+static void descend(const struct feedback *fb, struct feedback_work *w, int rows, int n, int t,
+                    bool weigh) {
     const struct factor *f = fb->f;
-    for (int r = 0; r < rows; r++)
-        for (int64_t i = 0; i < f->n; i++) w->row[r].g[i] = fb->s[i] * w->row[r].x[i];
-    times_r(f, w->row->acc, w->row->g, row_stride(w->row, rows), rows);
-    for (int r = 0; r < rows; r++) {
-        const struct fb_row *row = &w->row[r];
-        double num = 0, den = 0;
-        for (int64_t i = 0; i < f->n; i++) {
-            const double v = (double)row->g[i];
-            num += (double)row->acc[i] * v;
-            den += (double)row->acc[i] * (v - (double)row->u[i]);
-        }
-        for (int64_t b = 0; b < n_blocks; b++)
-            fb->kind->rescale(block_at(fb, w, b, r), enc_gain(num, den));
+    for (int64_t w0 = 0; w0 < f->n; w0 = w->row->w1) {
+        open_window(f, w->row, rows, w0);
+        if (weigh) weigh_window(f, w, rows);
+        for (int64_t c0 = w0; c0 < w->row->w1 && t < fb->rounds; c0 += n)
+            fb->kind->descend(fb, w->row, rows, block_at(fb, w, c0 / n, 0), c0);
+        for (int r = 0; r < rows && weigh; r++)
+            w->sums[r][1] += enc_lanes()->dot(w->row[r].u + w0, w->row[r].p, w->row[r].w1 - w0);
     }
 }
 
@@ -226,18 +204,26 @@ void feedback_rows(const struct feedback *fb, struct feedback_work *w, const flo
     const struct factor *f = fb->f;
     const struct qtype_info *qi = qtype_info(fb->type);
     const int n = qi->block_elems;
+    const bool balance = fb->steps & FEEDBACK_BALANCE && fb->kind->rescale;
     for (int r = 0; r < rows; r++) {
-        w->row[r].x = x + r * f->n;
-        memset(w->row[r].acc, 0, (size_t)f->n * sizeof(float));
+        struct fb_row *row = &w->row[r];
+        row->x = x + r * f->n;
+        memset(row->acc, 0, (size_t)f->n * sizeof(float));
+        for (int64_t i = 0; i < f->n; i++) row->v[i] = fb->s[i] * row->x[i];
+        w->sums[r][0] = w->sums[r][1] = 0;
     }
     pass(fb, w, rows, n);
-    if (fb->rounds > 0) times_r(f, w->row->g, w->row->u, row_stride(w->row, rows), rows);
-    for (int t = 0; t < fb->rounds; t++) descend(fb, w, rows, n);
-    if (fb->steps & FEEDBACK_BALANCE) balance(fb, w, rows, f->n / n);
-    for (int r = 0; r < rows; r++)
-        for (int64_t b = 0; b < f->n / n; b++)
-            fb->kind->close(fb, block_at(fb, w, b, r),
+    for (int t = 0; t < fb->rounds || (t == 0 && balance); t++)
+        descend(fb, w, rows, n, t, balance && t + 1 >= fb->rounds);
+    for (int r = 0; r < rows; r++) {
+        const double *sum = w->sums[r], gain = enc_gain(sum[0], sum[0] - sum[1]);
+        for (int64_t b = 0; b < f->n / n; b++) {
+            void *block = block_at(fb, w, b, r);
+            if (balance) fb->kind->rescale(block, gain);
+            fb->kind->close(fb, block,
                             dst + (uint64_t)r * dst_row + (uint64_t)b * (uint64_t)qi->block_bytes);
+        }
+    }
 }
 
 double feedback_error(const struct factor *f, const float *s, const float *x, const float *y,

@@ -100,7 +100,7 @@ static void descend_row(const struct feedback *fb, struct fb_row *r, struct fp4_
             memcpy(best_du, du, sizeof du);
         }
         if (!(best_e < 0)) continue;
-        fb_accept(fb->f, r, best_du, c0 + (int64_t)k * l->sub, l->sub);
+        fb_accept(fb->f, r, best_du, c0 + (int64_t)k * l->sub, l->sub, c0);
         *o = best;
     }
 }
@@ -111,15 +111,11 @@ static void descend(const struct feedback *fb, struct fb_row *row, int rows, voi
     for (int k = 0; k < rows; k++) descend_row(fb, &row[k], (struct fp4_open *)blocks + k, c0);
 }
 
-/* Does nothing: scale bytes are too coarse to balance a row. */
-static void rescale(void *block, double gain) {
-    (void)block, (void)gain;
-}
-
 /* Packs the block into its type's format. */
 static void close_block(const struct feedback *fb, const void *block, void *dst) {
     const struct fp4_open *o = block;
     fb->enc->fp4->pack(dst, o->scale, o->code);
 }
 
-const struct fb_kind fb_kind_fp4 = {sizeof(struct fp4_open), pass, descend, rescale, close_block};
+/* Scale bytes are too coarse to balance a row. */
+const struct fb_kind fb_kind_fp4 = {sizeof(struct fp4_open), pass, descend, NULL, close_block};

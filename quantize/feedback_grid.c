@@ -156,13 +156,6 @@ static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *
 
 /* ---- descent --------------------------------------------------------------------------------- */
 
-/* Returns the change of u R u^T when du[n] is added to u, starting at column c; rdu is R du. */
-static double change_of(const struct fb_row *r, const float *du, const float *rdu, int64_t c,
-                        int n) {
-    const struct enc_lanes *lanes = enc_lanes();
-    return lanes->dot(du, rdu, n) + 2 * lanes->dot(du, r->g + c, n);
-}
-
 /* A sub-block in a trial. */
 struct trial {
     int sc;
@@ -244,7 +237,7 @@ static double try_sub(const struct feedback *fb, const struct fb_row *r, struct 
         for (int e = 0; e < OCTET; e += s->per) try_entry(fb, r, t, c, scale, i + e);
         try_signs(fb, r, t, c, i);
     }
-    return change_of(r, t->du, t->rdu, c, s->sub);
+    return fb_change(r, t->du, t->rdu, c, s->sub);
 }
 
 /* Sets up move m of a sub-block: 0 no change, 1 and 2 a neighboring integer, 3 the other shift.
@@ -312,7 +305,7 @@ static void descend_subs(const struct feedback *fb, struct fb_row *r, struct gri
             best = t;
         }
         if (!(best_e < 0)) continue;
-        fb_accept(fb->f, r, best.du, c, s->sub);
+        fb_accept(fb->f, r, best.du, c, s->sub, c0);
         close_sub(s, o, k, &best);
     }
 }
@@ -338,8 +331,8 @@ static void refit(const struct feedback *fb, struct fb_row *row, int rows, struc
             du[i] = fb->s[c0 + i] * (r->x[c0 + i] - by * o[k].v[i]) - r->u[c0 + i];
             rdu[i] *= less;
         }
-        if (!(change_of(r, du, rdu, c0, QK) < 0)) continue;
-        fb_accept(fb->f, r, du, c0, QK);
+        if (!(fb_change(r, du, rdu, c0, QK) < 0)) continue;
+        fb_accept(fb->f, r, du, c0, QK, c0);
         o[k].b.d = d;
         for (int i = 0; i < QK; i++) o[k].v[i] *= by;
     }

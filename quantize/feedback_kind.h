@@ -26,10 +26,10 @@ struct fb_kind {
     void (*pass)(const struct feedback *fb, struct fb_row *row, int rows, void *blocks, int64_t c0,
                  int n);
     /* Changes integers, scales and codes of one block of each row where that lowers the error u R
-     * u^T. Keeps u, and g within the window, up to date. */
+     * u^T. Keeps u up to date, and g for the later blocks of the window. */
     void (*descend)(const struct feedback *fb, struct fb_row *row, int rows, void *blocks,
                     int64_t c0);
-    /* Multiplies the block's scales by gain. */
+    /* Multiplies the block's scales by gain; NULL: rows are not balanced. */
     void (*rescale)(void *block, double gain);
     /* Packs a block into its type's format. */
     void (*close)(const struct feedback *fb, const void *block, void *dst);
@@ -69,24 +69,16 @@ static inline void fb_times_rows(const struct factor *f, float (*out)[QK], float
 /* Returns the change of u R u^T when du[n] is added to u, starting at column c0; rdu is R du. */
 static inline double fb_change(const struct fb_row *r, const float *du, const float *rdu,
                                int64_t c0, int n) {
-    double e = 0;
-    for (int i = 0; i < n; i++) e += (double)du[i] * ((double)rdu[i] + 2 * (double)r->g[c0 + i]);
-    return e;
+    const struct enc_lanes *lanes = enc_lanes();
+    return lanes->dot(du, rdu, n) + 2 * lanes->dot(du, r->g + c0, n);
 }
-/* Adds du[n] to u, starting at column c0 of the window. Adds R du to g within the window, column
- * after column, and records the changes for the columns outside. */
-static inline void fb_accept(const struct factor *f, struct fb_row *r, const float *du, int64_t c0,
-                             int n) {
-    struct enc_steps o = {.y = r->g + r->w0, .at = r->at + r->n_steps, .by = r->by + r->n_steps};
-    const int width = (int)(r->w1 - r->w0);
-    for (int i = 0; i < n; i++) {
-        if (du[i] == 0) continue;
-        r->u[c0 + i] += du[i];
-        r->at[r->n_steps] = (int32_t)(c0 - r->w0) + i;
-        r->by[r->n_steps++] = du[i];
-        o.n++;
-    }
-    enc_lanes()->steps(&o, 1, f->r + r->w0 * f->block + r->w0 % f->block, f->block, width, width);
+/* Adds du[n] to u, starting at column c of the block at column c0, and R du to g, from the block
+ * on. */
+static inline void fb_accept(const struct factor *f, struct fb_row *r, const float *du, int64_t c,
+                             int n, int64_t c0) {
+    for (int i = 0; i < n; i++) r->u[c + i] += du[i];
+    enc_lanes()->add_rows(r->g + c0, f->r + c * f->block + c0 % f->block, f->block, du, n,
+                          (int)(r->w1 - c0));
 }
 
 #endif

@@ -36,24 +36,13 @@ static void pass(const struct feedback *fb, struct fb_row *row, int rows, void *
  * squares, and keeps the result where it lowers the error. */
 static void refit(const struct feedback *fb, const struct fb_cols *f, struct fb_row *row, int rows,
                   struct enc_raw *o, int64_t c0) {
-    const int n = o->n;
-    float a[FB_REFIT][QK], ra[FB_REFIT][QK], b[FB_REFIT][QK], rb[FB_REFIT][QK], to[FB_REFIT][2];
-    int at[FB_REFIT], n_new = 0;
-    for (int k = 0; k < rows; k++) enc_lanes()->fb_units(f, &o[k], a[k], b[k], c0);
-    fb_times_rows(fb->f, ra, a, rows, c0, n);
-    if (o->m_sign != 0)
-        fb_times_rows(fb->f, rb, b, rows, c0, n);
-    else
-        memset(rb, 0, sizeof rb);
-    for (int k = 0; k < rows; k++) {
-        if (!enc_lanes()->fb_fit(f, &row[k], &o[k], a[k], ra[k], b[k], rb[k], c0, to[n_new]))
-            continue;
-        if (n_new < k) memcpy(a[n_new], a[k], (size_t)n * sizeof **a);
-        at[n_new++] = k;
-    }
-    if (n_new) fb_times_rows(fb->f, ra, a, n_new, c0, n);
-    for (int k = 0; k < n_new; k++)
-        enc_lanes()->fb_take_fit(f, &row[at[k]], &o[at[k]], a[k], ra[k], c0, to[k]);
+    const struct enc_lanes *lanes = enc_lanes();
+    float a[FB_REFIT][QK], ra[FB_REFIT][QK], b[FB_REFIT][QK], rb[FB_REFIT][QK];
+    for (int k = 0; k < rows; k++) lanes->fb_units(f, &o[k], a[k], b[k], c0);
+    fb_times_rows(fb->f, ra, a, rows, c0, o->n);
+    if (o->m_sign != 0) fb_times_rows(fb->f, rb, b, rows, c0, o->n);
+    for (int k = 0; k < rows; k++)
+        lanes->fb_scales(f, &row[k], &o[k], a[k], ra[k], b[k], rb[k], c0);
 }
 
 /* Tries neighbors of the integers of each sub-block. */

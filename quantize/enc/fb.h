@@ -8,8 +8,8 @@
 
 #include "quantize/enc/search.h"
 
-/* Columns that are updated at once; all other columns are updated at the end of the window. */
-enum { FB_WINDOW = 256, FB_STEPS = 3 * FB_WINDOW };
+/* Columns that errors and changes reach at once; other columns get them later, in a product. */
+enum { FB_WINDOW = 256 };
 
 /* Steps after the feedback pass. */
 enum {
@@ -32,15 +32,11 @@ struct fb_cols {
 struct fb_row {
     const float *x; /* [n] weights */
     float *u;       /* [n] */
-    float
-        *acc; /* [n] sum of the errors of earlier columns that shifts a column's target, times s */
-    float *g; /* [n] R u; in descent, columns outside the window lack the changes in at, by */
+    float *acc;     /* [n] sum of earlier columns' errors, which shifts the target, times s */
+    float *g;       /* [n] R u for the window's columns that are still to be visited */
     int64_t w0, w1; /* the window's columns, in one block of R */
-    /* Changes of u since the window began, in order: column w0 + at[k] changed by by[k]. A column
-     * changes at most three times: with the integers, the scales and the codes of its block. */
-    int32_t *at; /* [FB_STEPS] */
-    float *by;   /* [FB_STEPS] */
-    int n_steps;
+    float *v;       /* [n] s * x, for the balance */
+    float *p;       /* [FB_WINDOW] v R of the columns up to the window's end, likewise */
 };
 
 /* Returns the target of a weight. Falls back to the weight itself if huge values make the target

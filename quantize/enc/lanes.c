@@ -124,12 +124,6 @@ static int around(const int8_t *lev, int per, const float *q, const float *p) {
     return per == 8 ? around_of(lev, 8, q, p) : around_of(lev, 4, q, p);
 }
 
-static double dot(const float *a, const float *b, int64_t n) {
-    vd s = {0};
-    for (int64_t i = 0; i < n; i += LANES) s += to_double(loadv(a + i)) * to_double(loadv(b + i));
-    return total(s);
-}
-
 const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
                                       grid_super,
                                       load_row,
@@ -141,12 +135,11 @@ const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
                                       factor_panel,
                                       factor_trail,
                                       product,
-                                      product_steps,
+                                      add_rows,
                                       fb_choose,
                                       fb_ints,
                                       fb_units,
-                                      fb_fit,
-                                      fb_take_fit,
+                                      fb_scales,
                                       fb_codes,
                                       ints,
-                                      dot};
+                                      fb_dot};

@@ -120,6 +120,67 @@ INLINE vf f16v(vf x) {
     return pick((u & 0x7fffffff) < 0x38800000, (x + splat(0.75f)) - splat(0.75f), normal);
 }
 
+/* ---- columns side by side: vectors of the processor's size -------------------------------------
+ */
+
+#ifdef __AVX2__
+typedef float vq __attribute__((vector_size(32)));
+#else
+typedef float vq __attribute__((vector_size(16)));
+#endif
+enum { VQ = sizeof(vq) / sizeof(float), ROW_COLS = 8 * VQ };
+INLINE vq loadq(const float *p) {
+    vq v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void storeq(float *p, vq v) {
+    memcpy(p, &v, sizeof v);
+}
+INLINE vq splatq(float a) {
+    return a - (vq){0};
+}
+/* Adds, in order, a[k] times row at[k] of b to ROW_COLS columns of y. */
+static void add_tile(float *y, const int *at, const float *a, int n, const float *b, int64_t ldb) {
+    vq s0 = loadq(y), s1 = loadq(y + VQ), s2 = loadq(y + 2 * VQ), s3 = loadq(y + 3 * VQ),
+       s4 = loadq(y + 4 * VQ), s5 = loadq(y + 5 * VQ), s6 = loadq(y + 6 * VQ),
+       s7 = loadq(y + 7 * VQ);
+    for (int k = 0; k < n; k++) {
+        const float *p = b + at[k] * ldb;
+        const vq v = splatq(a[k]);
+        s0 += v * loadq(p);
+        s1 += v * loadq(p + VQ);
+        s2 += v * loadq(p + 2 * VQ);
+        s3 += v * loadq(p + 3 * VQ);
+        s4 += v * loadq(p + 4 * VQ);
+        s5 += v * loadq(p + 5 * VQ);
+        s6 += v * loadq(p + 6 * VQ);
+        s7 += v * loadq(p + 7 * VQ);
+    }
+    storeq(y, s0);
+    storeq(y + VQ, s1);
+    storeq(y + 2 * VQ, s2);
+    storeq(y + 3 * VQ, s3);
+    storeq(y + 4 * VQ, s4);
+    storeq(y + 5 * VQ, s5);
+    storeq(y + 6 * VQ, s6);
+    storeq(y + 7 * VQ, s7);
+}
+
+static void add_rows(float *y, const float *b, int64_t ldb, const float *a, int n, int cols) {
+    int at[FB_WINDOW], m = 0;
+    float by[FB_WINDOW];
+    for (int i = 0; i < n; i++) {
+        at[m] = i;
+        by[m] = a[i];
+        m += a[i] != 0;
+    }
+    int j = 0;
+    for (; j + ROW_COLS <= cols; j += ROW_COLS) add_tile(y + j, at, by, m, b + j, ldb);
+    for (int k = 0; k < m; k++)
+        for (int i = j; i < cols; i++) y[i] += by[k] * b[at[k] * ldb + i];
+}
+
 /* ---- across lanes: all of them call these together ------------------------------------------- */
 
 INLINE float lane_get(vf v, int k) {

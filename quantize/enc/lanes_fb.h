@@ -3,8 +3,8 @@
  * per weight (raw.h): the parts that the CPU (../feedback_open.c) and a device (cuda/feedback.cu)
  * share. Matrix products over rows are separate.
  *
- * All lanes work on one row; of a vector over columns, lane k has columns k, k + 8 and so on. Sums
- * over columns are made by every lane, in column order. */
+ * All lanes work on one row; of a vector over columns, lane k has columns k, k + 8 and so on. So
+ * has each of the eight parts of a sum over columns. */
 #ifndef HONE_QUANTIZE_ENC_LANES_FB_H
 #define HONE_QUANTIZE_ENC_LANES_FB_H
 
@@ -39,36 +39,34 @@ LANE_FN void fb_choose(const struct fb_cols *f, struct fb_row *r, struct enc_raw
             o->l[i] = code;
             r->u[c] = u;
         }
-        axpyv(r->acc + c + 1, f->m + c * f->block + c % f->block + 1, u, o->n - 1 - i);
+        /* M is 0 on and below the diagonal, so whole vectors may start before c. */
+        const int from = i / LANES * LANES;
+        axpyv(r->acc + c0 + from, f->m + c * f->block + c0 % f->block + from, u, o->n - from);
         lanes_sync();
     }
 }
 
 /* ---- descent --------------------------------------------------------------------------------- */
 
-/* Updates g for a change du of u at column c of the window: adds R[:, c] * du within the window,
- * and records the change for the columns outside. */
-INLINE void fb_record(const struct fb_cols *f, struct fb_row *r, int64_t c, float du) {
-    axpyv(r->g + r->w0, f->r + c * f->block + r->w0 % f->block, du, (int)(r->w1 - r->w0));
-    if (lane_one()) {
-        r->at[r->n_steps] = (int32_t)(c - r->w0);
-        r->by[r->n_steps] = du;
-    }
-    r->n_steps++;
+/* Returns the sum of a[i] b[i]; n is a multiple of 8. */
+LANE_FN double fb_dot(const float *a, const float *b, int64_t n) {
+    vd s = to_double(splat(0));
+    for (int64_t i = 0; i < n; i += LANES) s += to_double(loadv(a + i)) * to_double(loadv(b + i));
+    return total(s);
 }
 
-/* Adds du[n] to u, starting at column c0. */
-INLINE void fb_add(const struct fb_cols *f, struct fb_row *r, const float *du, int64_t c0, int n) {
+/* Adds du[n] to u, starting at column c of the block at column c0, and R du to g, from the block
+ * on. */
+INLINE void fb_add(const struct fb_cols *f, struct fb_row *r, const float *du, int64_t c, int n,
+                   int64_t c0) {
     lanes_sync();
-    for (int i = 0; i < n; i++) {
-        if (du[i] == 0) continue;
-        if (lane_one()) r->u[c0 + i] += du[i];
-        fb_record(f, r, c0 + i, du[i]);
-    }
+    for (int i = 0; i < n; i += LANES) storev(r->u + c + i, loadv(r->u + c + i) + loadv(du + i));
+    add_rows(r->g + c0, f->r + c * f->block + c0 % f->block, f->block, du, n, (int)(r->w1 - c0));
     lanes_sync();
 }
 
-/* Changes single codes of the block as long as that lowers the row's error. */
+/* Changes single codes of the block as long as that lowers the row's error. This is the last step
+ * of a block, so g is kept up to date from the current column on only, in whole vectors. */
 LANE_FN void fb_codes(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o, int64_t c0) {
     for (int i = 0; i < o->n; i++) {
         const int64_t c = c0 + i;
@@ -84,7 +82,8 @@ LANE_FN void fb_codes(const struct fb_cols *f, struct fb_row *r, struct enc_raw 
             o->l[i] = code;
             r->u[c] = u;
         }
-        fb_record(f, r, c, du);
+        const int64_t from = c0 + i / LANES * LANES;
+        axpyv(r->g + from, f->r + c * f->block + from % f->block, du, (int)(r->w1 - from));
         lanes_sync();
     }
 }
@@ -100,52 +99,41 @@ LANE_FN void fb_units(const struct fb_cols *f, const struct enc_raw *o, float *a
     }
 }
 
-/* Fits d and m, to[0] and to[1], to the block's codes and integers by least squares. ra and rb are
- * R a and R b. Returns whether they differ from the block's own; a then becomes the change of u. */
-LANE_FN bool fb_fit(const struct fb_cols *f, const struct fb_row *r, const struct enc_raw *o,
-                    float *a, const float *ra, const float *b, const float *rb, int64_t c0,
-                    float to[2]) {
-    double aa = 0, ab = 0, bb = 0, ag = 0, bg = 0, dd = 0, dm = 0;
-    for (int i = 0; i < o->n; i++) {
-        aa += (double)a[i] * (double)ra[i];
-        ab += (double)b[i] * (double)ra[i];
-        bb += (double)b[i] * (double)rb[i];
-        ag += (double)a[i] * (double)r->g[c0 + i];
-        bg += (double)b[i] * (double)r->g[c0 + i];
-    }
-    const double det = aa * bb - ab * ab;
+/* Fits d and m to the block's codes and integers by least squares, and changes them if that lowers
+ * the row's error. a and b are from fb_units; ra and rb are R a and R b. Overwrites a and ra. */
+LANE_FN void fb_scales(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o, float *a,
+                       float *ra, const float *b, const float *rb, int64_t c0) {
+    const int n = o->n;
+    const bool two = o->m_sign != 0;
+    const double aa = fb_dot(a, ra, n), ag = fb_dot(a, r->g + c0, n),
+                 ab = two ? fb_dot(b, ra, n) : 0, bb = two ? fb_dot(b, rb, n) : 0,
+                 bg = two ? fb_dot(b, r->g + c0, n) : 0, det = aa * bb - ab * ab;
+    double dd = 0, dm = 0;
     if (aa > 0 && bb > 0 && det > 1e-9 * aa * bb) {
         dd = (ag * bb - bg * ab) / det;
         dm = (bg * aa - ag * ab) / det;
     } else if (aa > 0) {
         dd = ag / aa;
     }
-    to[0] = enc_f16((float)((double)o->d + dd));
-    to[1] = enc_f16((float)((double)o->m + dm));
-    if (to[0] == 0 || (to[0] == o->d && to[1] == o->m)) return false;
+    const float d = enc_f16((float)((double)o->d + dd)), m = enc_f16((float)((double)o->m + dm));
+    if (d == 0 || (d == o->d && m == o->m)) return;
+    /* Now a becomes the change of u, and ra R times that. */
+    const vf by_a = splat(o->d - d), by_b = splat(o->m - m);
     lanes_sync();
-    for (int i = 0; i < o->n; i += LANES) {
+    for (int i = 0; i < n; i += LANES) {
         const int k = i / o->sub;
-        const vf step = splat(to[0] * (float)o->sc[k]),
-                 base = splat(o->m_sign * (to[1] * (float)o->mn[k]));
+        const vf step = splat(d * (float)o->sc[k]), base = splat(o->m_sign * (m * (float)o->mn[k]));
         storev(a + i, loadv(f->s + c0 + i) *
                               (loadv(r->x + c0 + i) - (step * from_bytes(o->l + i) + base)) -
                           loadv(r->u + c0 + i));
+        storev(ra + i, by_a * loadv(ra + i) + (two ? by_b * loadv(rb + i) : splat(0)));
     }
-    return true;
-}
-
-/* Sets d and m of the block to `to` if that lowers the row's error. du is the change of u, and rdu
- * is R du. */
-LANE_FN void fb_take_fit(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o,
-                         const float *du, const float *rdu, int64_t c0, const float to[2]) {
-    double e = 0;
-    for (int i = 0; i < o->n; i++) e += (double)du[i] * ((double)rdu[i] + 2 * (double)r->g[c0 + i]);
-    if (!(e < 0)) return;
-    fb_add(f, r, du, c0, o->n);
+    lanes_sync();
+    if (!(fb_dot(a, ra, n) + 2 * fb_dot(a, r->g + c0, n) < 0)) return;
+    fb_add(f, r, a, c0, n, c0);
     if (!lane_one()) return;
-    o->d = to[0];
-    o->m = to[1];
+    o->d = d;
+    o->m = m;
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */
@@ -186,7 +174,7 @@ LANE_FN void fb_take_ints(const struct fb_cols *f, struct fb_row *r, struct enc_
     if (best < 0) return;
     for (int i = 0; i < sub; i++) du[i] = trial->du[i][first + best];
     fb_moved_to(o, k, best, to);
-    fb_add(f, r, du, c0 + (int64_t)k * sub, sub);
+    fb_add(f, r, du, c0 + (int64_t)k * sub, sub, c0);
     if (!lane_one()) return;
     if (best_codes >= 0) memcpy(o->l + k * sub, trial->l[best_codes], (size_t)sub);
     o->sc[k] = to[0];

@@ -12,30 +12,11 @@
 #include "base/num.h"
 #include "quantize/enc/lanes_cpu.h"
 
-#ifdef __AVX2__
-typedef float vq __attribute__((vector_size(32)));
-#else
-typedef float vq __attribute__((vector_size(16)));
-#endif
 enum {
-    VQ = sizeof(vq) / sizeof(float),
     PRODUCT_COLS = 3 * VQ, /* columns of the panel of b that is copied */
     PRODUCT_DEPTH = 256,   /* rows of that panel */
-    PRODUCT_GROUP = 64,    /* rows of a that are copied */
-    STEP_COLS = 8 * VQ     /* columns of a row that product_steps keeps in registers */
+    PRODUCT_GROUP = 64     /* rows of a that are copied */
 };
-
-INLINE vq loadq(const float *p) {
-    vq v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-INLINE void storeq(float *p, vq v) {
-    memcpy(p, &v, sizeof v);
-}
-INLINE vq splatq(float a) {
-    return a - (vq){0};
-}
 
 struct row_sum { /* three vectors of one row; an array would be kept in memory */
     vq a, b, c;
@@ -148,58 +129,6 @@ static void product(const struct enc_product *o) {
                               more ? o->b + p * o->ldb + j + PRODUCT_COLS : NULL);
             }
         }
-}
-
-/* Adds, in order, by[k] times row at[k] of b to STEP_COLS columns of y. */
-static void steps_tile(float *y, const int32_t *at, const float *by, int n, const float *b,
-                       int64_t ldb) {
-    vq s0 = loadq(y), s1 = loadq(y + VQ), s2 = loadq(y + 2 * VQ), s3 = loadq(y + 3 * VQ),
-       s4 = loadq(y + 4 * VQ), s5 = loadq(y + 5 * VQ), s6 = loadq(y + 6 * VQ),
-       s7 = loadq(y + 7 * VQ);
-    for (int k = 0; k < n; k++) {
-        const float *p = b + at[k] * ldb;
-        const vq v = splatq(by[k]);
-        s0 += v * loadq(p);
-        s1 += v * loadq(p + VQ);
-        s2 += v * loadq(p + 2 * VQ);
-        s3 += v * loadq(p + 3 * VQ);
-        s4 += v * loadq(p + 4 * VQ);
-        s5 += v * loadq(p + 5 * VQ);
-        s6 += v * loadq(p + 6 * VQ);
-        s7 += v * loadq(p + 7 * VQ);
-    }
-    storeq(y, s0);
-    storeq(y + VQ, s1);
-    storeq(y + 2 * VQ, s2);
-    storeq(y + 3 * VQ, s3);
-    storeq(y + 4 * VQ, s4);
-    storeq(y + 5 * VQ, s5);
-    storeq(y + 6 * VQ, s6);
-    storeq(y + 7 * VQ, s7);
-}
-
-static void product_steps(const struct enc_steps *rows, int n_rows, const float *b, int64_t ldb,
-                          int depth, int64_t n) {
-    _Alignas(64) float panel[PRODUCT_DEPTH * STEP_COLS];
-    int64_t all = 0;
-    for (int r = 0; r < n_rows; r++) all += rows[r].n;
-    const bool copy = all > 2 * depth && depth <= PRODUCT_DEPTH;
-    for (int64_t j = 0; j < n; j += STEP_COLS) {
-        const int64_t cols = n - j < STEP_COLS ? n - j : STEP_COLS;
-        for (int k = 0; k < depth && copy; k++)
-            memcpy(panel + k * STEP_COLS, b + k * ldb + j, (size_t)cols * sizeof *panel);
-        for (int r = 0; r < n_rows; r++) {
-            const struct enc_steps *o = &rows[r];
-            if (cols == STEP_COLS) {
-                steps_tile(o->y + j, o->at, o->by, o->n, copy ? panel : b + j,
-                           copy ? STEP_COLS : ldb);
-                continue;
-            }
-            for (int k = 0; k < o->n; k++)
-                for (int64_t i = 0; i < cols; i++)
-                    o->y[j + i] += o->by[k] * b[o->at[k] * ldb + j + i];
-        }
-    }
 }
 
 #endif

@@ -53,13 +53,6 @@ struct enc_product {
     int64_t ldc, lda, ldb, m, k, n;
     bool turned;
 };
-/* Additions to one row y, in order: by[k] times row at[k] of a matrix. */
-struct enc_steps {
-    float *y;
-    const int32_t *at;
-    const float *by;
-    int n;
-};
 
 /* Eight trials of a sub-block's integers in error feedback (feedback_open.c), one per lane. */
 struct enc_ints {
@@ -104,10 +97,9 @@ struct enc_lanes {
      * rows from to[0] and to[1], which have FACTOR_ROWS elements. */
     void (*trail)(const double *x, const double *const row[2], double *const to[2]);
     void (*product)(const struct enc_product *o);
-    /* Performs the additions of n_rows rows on n columns. Rows of b are ldb apart; all at[k] are
-     * below depth. */
-    void (*steps)(const struct enc_steps *rows, int n_rows, const float *b, int64_t ldb, int depth,
-                  int64_t n);
+    /* Adds to y[cols] the sum over i < n of a[i] times row i of b, in ascending order, without rows
+     * where a[i] is 0. n is at most FB_WINDOW. */
+    void (*add_rows)(float *y, const float *b, int64_t ldb, const float *a, int n, int cols);
     /* Error feedback within one block (lanes_fb.h). fb_ints takes as many rows as
      * have their trials in eight lanes: one with minima, else four. */
     void (*fb_choose)(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o, const float *y,
@@ -116,11 +108,8 @@ struct enc_lanes {
                     int64_t c0, struct enc_ints *trial);
     void (*fb_units)(const struct fb_cols *f, const struct enc_raw *o, float *a, float *b,
                      int64_t c0);
-    bool (*fb_fit)(const struct fb_cols *f, const struct fb_row *r, const struct enc_raw *o,
-                   float *a, const float *ra, const float *b, const float *rb, int64_t c0,
-                   float to[2]);
-    void (*fb_take_fit)(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o,
-                        const float *du, const float *rdu, int64_t c0, const float to[2]);
+    void (*fb_scales)(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o, float *a,
+                      float *ra, const float *b, const float *rb, int64_t c0);
     void (*fb_codes)(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o, int64_t c0);
     /* Chooses the nearest codes for each trial, then makes one descent sweep within the sub-block;
      * for tests. */
