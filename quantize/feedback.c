@@ -166,36 +166,29 @@ static void open_window(const struct factor *f, struct fb_row *row, int rows, in
     add_product(f, f->r, row, rows, row->u + b0, b0, block_end(f, w0), row->g + w0, w0, row->w1);
 }
 
-/* Adds the window's shares of v R v and v R u, v = s x, to the rows' sums, before u changes in it.
- * With p = v R of the columns up to the window's end, a change du will add p du to v R u: the g of
- * earlier windows does not contain it. */
+/* Adds the window's shares of v R v and v R u to the rows' sums, before u changes in it. */
 static void weigh_window(const struct factor *f, struct feedback_work *w, int rows) {
     const struct enc_lanes *lanes = enc_lanes();
     struct fb_row *row = w->row;
-    const int64_t w0 = row->w0, w1 = row->w1, b0 = block_start(f, w0), n = w1 - w0;
-    for (int r = 0; r < rows; r++) memset(row[r].p, 0, (size_t)n * sizeof(float));
+    const int64_t w0 = row->w0, w1 = row->w1, b0 = block_start(f, w0);
+    for (int r = 0; r < rows; r++) memset(row[r].p, 0, (size_t)(w1 - w0) * sizeof(float));
     add_product(f, f->r, row, rows, row->v + b0, b0, w0, row->p, w0, w1);
-    for (int r = 0; r < rows; r++) w->sums[r][0] += lanes->dot(row[r].v + w0, row[r].p, n);
+    for (int r = 0; r < rows; r++) lanes->fb_weigh(&row[r], FB_BEFORE, w->sums[r]);
     add_product(f, f->r, row, rows, row->v + w0, w0, w1, row->p, w0, w1);
-    for (int r = 0; r < rows; r++) {
-        w->sums[r][0] += lanes->dot(row[r].v + w0, row[r].p, n);
-        w->sums[r][1] += lanes->dot(row[r].v + w0, row[r].g + w0, n);
-        w->sums[r][1] -= lanes->dot(row[r].u + w0, row[r].p, n);
-    }
+    for (int r = 0; r < rows; r++) lanes->fb_weigh(&row[r], FB_WITHIN, w->sums[r]);
 }
 
-/* Makes round t of descent, window by window. weigh: the last round, or none; computes the sums for
- * the balance. */
+/* Makes round t of descent, window by window. last: also computes the sums for the balance. */
 static void descend(const struct feedback *fb, struct feedback_work *w, int rows, int n, int t,
-                    bool weigh) {
+                    bool last) {
     const struct factor *f = fb->f;
     for (int64_t w0 = 0; w0 < f->n; w0 = w->row->w1) {
         open_window(f, w->row, rows, w0);
-        if (weigh) weigh_window(f, w, rows);
+        if (last) weigh_window(f, w, rows);
         for (int64_t c0 = w0; c0 < w->row->w1 && t < fb->rounds; c0 += n)
             fb->kind->descend(fb, w->row, rows, block_at(fb, w, c0 / n, 0), c0);
-        for (int r = 0; r < rows && weigh; r++)
-            w->sums[r][1] += enc_lanes()->dot(w->row[r].u + w0, w->row[r].p, w->row[r].w1 - w0);
+        for (int r = 0; r < rows && last; r++)
+            enc_lanes()->fb_weigh(&w->row[r], FB_AFTER, w->sums[r]);
     }
 }
 

@@ -20,6 +20,9 @@ enum {
     FEEDBACK_ALL = 15
 };
 
+/* Stages of fb_weigh in a window: with the columns before it, with its own, after descent in it. */
+enum fb_stage { FB_BEFORE, FB_WITHIN, FB_AFTER };
+
 /* Moments of n columns: the fields of struct factor (../factor.h), the column weights and their
  * square roots. */
 struct fb_cols {

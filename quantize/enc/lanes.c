@@ -141,5 +141,6 @@ const struct enc_lanes LANES_TABLE = {{aff_open, sym_open, b32_open},
                                       fb_units,
                                       fb_scales,
                                       fb_codes,
+                                      fb_weigh,
                                       ints,
                                       fb_dot};

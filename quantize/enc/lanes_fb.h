@@ -136,6 +136,18 @@ LANE_FN void fb_scales(const struct fb_cols *f, struct fb_row *r, struct enc_raw
     o->m = m;
 }
 
+/* Adds one stage of the window's shares of v R v and v R u, for v = s x, to the sums of the
+ * balance. Before and within: p is v R of the columns before the window, then of those up to its
+ * end. The sum of both is the window's share of v R v, as R is symmetric. g does not contain what a
+ * change of u does to v R u in earlier windows, nor what changes in later windows do to this one: p
+ * times the change, added after it. */
+LANE_FN void fb_weigh(const struct fb_row *r, enum fb_stage stage, double sums[2]) {
+    const int64_t w0 = r->w0, n = r->w1 - w0;
+    if (stage != FB_AFTER) sums[0] += fb_dot(r->v + w0, r->p, n);
+    if (stage == FB_WITHIN) sums[1] += fb_dot(r->v + w0, r->g + w0, n) - fb_dot(r->u + w0, r->p, n);
+    if (stage == FB_AFTER) sums[1] += fb_dot(r->u + w0, r->p, n);
+}
+
 /* ---- integers -------------------------------------------------------------------------------- */
 
 /* Changes of a sub-block's scale and minimum. Types without minima use the first two. */

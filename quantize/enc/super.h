@@ -111,6 +111,7 @@ struct enc_lanes {
     void (*fb_scales)(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o, float *a,
                       float *ra, const float *b, const float *rb, int64_t c0);
     void (*fb_codes)(const struct fb_cols *f, struct fb_row *r, struct enc_raw *o, int64_t c0);
+    void (*fb_weigh)(const struct fb_row *r, enum fb_stage stage, double sums[2]);
     /* Chooses the nearest codes for each trial, then makes one descent sweep within the sub-block;
      * for tests. */
     void (*ints)(struct enc_ints *o);

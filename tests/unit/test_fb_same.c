@@ -50,42 +50,69 @@ static void add(const struct factor *f, const float *m, float *to, int64_t c, fl
     for (int64_t j = from; j < end; j++) to[j] += m[c * f->block + j % f->block] * by;
 }
 
-/* Encodes one row in the order that feedback.c describes, without windows or products. */
+/* Checks v R v and v R u against sums in double. */
+static void exact_sums(const struct factor *f, const float *u, const float *v, double vv,
+                       double vu) {
+    double want[2] = {0}, size[2] = {0};
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t j = i / f->block * f->block; j < min_i64(f->n, (i / f->block + 1) * f->block);
+             j++) {
+            const double r = (double)f->r[i * f->block + j % f->block],
+                         term[2] = {(double)v[i] * r * (double)v[j],
+                                    (double)v[i] * r * (double)u[j]};
+            for (int k = 0; k < 2; k++) {
+                want[k] += term[k];
+                size[k] += fabs(term[k]);
+            }
+        }
+    CHECK_CLOSE(vv, want[0], 1e-6 * size[0]);
+    CHECK_CLOSE(vu, want[1], 1e-6 * size[1]);
+}
+
+/* Returns the sum of a[i] b[i] in eight parts. */
+static double dot_of(const float *a, const float *b, int64_t n) {
+    double s[8] = {0};
+    for (int64_t i = 0; i < n; i++) s[i % 8] += (double)a[i] * (double)b[i];
+    return ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7]));
+}
+
+/* Encodes one row in the order that feedback.c describes, without products. */
 static void one_row(const struct feedback *fb, const float *row, uint8_t *dst) {
     const struct factor *f = fb->f;
     const int n = qtype_info(fb->type)->block_elems;
     const int64_t bytes = qtype_info(fb->type)->block_bytes;
-    static float u[MAX_N], acc[MAX_N], g[MAX_N], by[FB_STEPS];
-    static int32_t at[FB_STEPS];
+    static float u[MAX_N], acc[MAX_N], g[MAX_N], v[MAX_N], p[MAX_N];
     unsigned char *blocks = calloc((size_t)(f->n / n), fb->kind->bytes);
-    struct fb_row r = {.x = row, .u = u, .acc = acc, .g = g, .at = at, .by = by};
-    double num = 0, den = 0;
+    struct fb_row r = {.x = row, .u = u, .acc = acc, .g = g};
+    double vv = 0, vu = 0;
     memset(acc, 0, sizeof acc);
-    memset(g, 0, sizeof g);
+    for (int64_t c = 0; c < f->n; c++) v[c] = fb->s[c] * row[c];
 #define BLOCK(c0) (blocks + (size_t)((c0) / n) * fb->kind->bytes)
 #define END(c) min_i64(f->n, ((c) / f->block + 1) * f->block)
     for (int64_t c0 = 0; c0 < f->n; c0 += n) {
         fb->kind->pass(fb, &r, 1, BLOCK(c0), c0, n);
         for (int64_t c = c0; c < c0 + n; c++) add(f, f->m, acc, c, u[c], c0 + n, END(c));
     }
-    for (int64_t c = 0; c < f->n; c++) add(f, f->r, g, c, u[c], c / f->block * f->block, END(c));
     for (int t = 0; t < fb->rounds; t++)
-        for (int64_t c0 = 0; c0 < f->n; c0 += n) {
-            r.w0 = c0 / f->block * f->block; /* all columns that a change affects */
-            r.w1 = END(c0);
-            r.n_steps = 0;
-            fb->kind->descend(fb, &r, 1, BLOCK(c0), c0);
+        for (r.w0 = 0; r.w0 < f->n; r.w0 = r.w1) {
+            const int64_t b0 = r.w0 / f->block * f->block;
+            r.w1 = min_i64(END(r.w0), r.w0 + FB_WINDOW);
+            memset(g, 0, sizeof g);
+            memset(p, 0, sizeof p);
+            for (int64_t c = b0; c < END(b0); c++) add(f, f->r, g, c, u[c], r.w0, r.w1);
+            for (int64_t c = b0; c < r.w0; c++) add(f, f->r, p, c, v[c], r.w0, r.w1);
+            const bool last = t + 1 == fb->rounds;
+            const int64_t w = r.w0, width = r.w1 - w;
+            if (last) vv += dot_of(v + w, p + w, width);
+            for (int64_t c = w; c < r.w1; c++) add(f, f->r, p, c, v[c], w, r.w1);
+            if (last) vv += dot_of(v + w, p + w, width);
+            if (last) vu += dot_of(v + w, g + w, width) - dot_of(u + w, p + w, width);
+            for (int64_t c0 = w; c0 < r.w1; c0 += n) fb->kind->descend(fb, &r, 1, BLOCK(c0), c0);
+            if (last) vu += dot_of(u + w, p + w, width);
         }
-    memset(acc, 0, sizeof acc);
-    for (int64_t c = 0; c < f->n; c++)
-        add(f, f->r, acc, c, fb->s[c] * row[c], c / f->block * f->block, END(c));
-    for (int64_t c = 0; c < f->n; c++) {
-        const double v = (double)(fb->s[c] * row[c]);
-        num += (double)acc[c] * v;
-        den += (double)acc[c] * (v - (double)u[c]);
-    }
+    exact_sums(f, u, v, vv, vu);
     for (int64_t c0 = 0; c0 < f->n; c0 += n) {
-        if (fb->steps & FEEDBACK_BALANCE) fb->kind->rescale(BLOCK(c0), enc_gain(num, den));
+        if (fb->kind->rescale) fb->kind->rescale(BLOCK(c0), enc_gain(vv, vv - vu));
         fb->kind->close(fb, BLOCK(c0), dst + c0 / n * bytes);
     }
     free(blocks);
@@ -209,31 +236,25 @@ static void test_products(void) {
     enc_use(kern_isa_best());
 }
 
-static void test_steps(void) {
-    enum { DEPTH = 96, N = 301, MOST = 200 };
-    static float b[DEPTH * N], by[3 * MOST], start[3 * N], want[3 * N], got[3 * N];
-    static int32_t at[3 * MOST];
-    struct rng r;
-    rng_seed(&r, 4);
-    fill(b, DEPTH * N, 5, 1);
-    fill(by, 3 * MOST, 6, 1);
-    fill(start, 3 * N, 7, 1);
-    for (int i = 0; i < 3 * MOST; i++) at[i] = (int32_t)(rng_u64(&r) % DEPTH);
-    for (int few = 0; few < 2; few++) { /* few: b is not copied */
-        const int n_steps[] = {few ? 5 : MOST, 0, few ? 1 : 77};
+/* Tests sums of rows against plain loops; a zero must not read its row. */
+static void test_add_rows(void) {
+    enum { N = 301 };
+    static float b[FB_WINDOW * N], a[FB_WINDOW], start[N], want[N], got[N];
+    fill(b, FB_WINDOW * N, 5, 1);
+    fill(start, N, 7, 1);
+    for (int trial = 0; trial < 24; trial++) {
+        const int n = trial % 3 ? 16 * trial % (FB_WINDOW + 1) : FB_WINDOW, cols = N - 13 * trial;
+        fill(a, n, (uint64_t)trial, 1);
+        for (int i = 0; i < n; i++)
+            if (i % (trial + 1) == 1) a[i] = 0;
+        if (trial > 1 && n > 1) b[N] = INFINITY;
         memcpy(want, start, sizeof want);
-        for (int row = 0; row < 3; row++)
-            for (int k = 0; k < n_steps[row]; k++)
-                for (int j = 0; j < N; j++)
-                    want[row * N + j] += by[row * MOST + k] * b[at[row * MOST + k] * N + j];
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < cols && a[i] != 0; j++) want[j] += a[i] * b[i * N + j];
         for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
-            struct enc_steps s[3];
             memcpy(got, start, sizeof got);
-            for (int row = 0; row < 3; row++)
-                s[row] = (struct enc_steps){got + row * N, at + row * MOST, by + row * MOST,
-                                            n_steps[row]};
             enc_use((enum kern_isa)isa);
-            enc_lanes()->steps(s, 3, b, N, DEPTH, N);
+            enc_lanes()->add_rows(got, b, N, a, n, cols);
             CHECK(memcmp(got, want, sizeof want) == 0);
         }
     }
@@ -331,10 +352,7 @@ static void test_dot(void) {
     for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++) {
         enc_use((enum kern_isa)isa);
         for (int64_t n = 8; n <= 768; n += 152) {
-            double s[8] = {0};
-            for (int64_t i = 0; i < n; i++) s[i % 8] += (double)x[i] * (double)y[i];
-            const double want = ((s[0] + s[4]) + (s[1] + s[5])) + ((s[2] + s[6]) + (s[3] + s[7])),
-                         got = enc_lanes()->dot(x, y, n);
+            const double want = dot_of(x, y, n), got = enc_lanes()->dot(x, y, n);
             CHECK(memcmp(&want, &got, sizeof want) == 0);
         }
     }
@@ -400,7 +418,7 @@ int main(void) {
     fill(x, ROWS * MAX_N, 8, 0.02f);
     fill(y, ROWS * MAX_N, 9, 0.02f);
     RUN(test_products);
-    RUN(test_steps);
+    RUN(test_add_rows);
     RUN(test_error);
     RUN(test_ints);
     RUN(test_dot);

@@ -2,14 +2,14 @@
 /* quantize/enc/cuda/feedback.cu - device launches of error feedback (../../feedback.c) for types
  * with one code per weight. Not run on a GPU yet.
  *
- * The steps are those of the CPU, for all rows at once: what happens within a block of a row is
- * lanes_fb.h, by eight threads a row; what reaches other columns is a product over rows or a list
- * of steps, in which a thread makes the sums of its elements in the CPU's order. So the bytes are
- * the CPU's. The row's arrays are in global memory: eight threads read and write neighboring
- * columns.
+ * The steps are those of the CPU, for all rows at once: what happens within a window of a row is
+ * lanes_fb.h, by eight threads a row; what reaches other columns is a product over rows, in which a
+ * thread makes the sums of its elements in the CPU's order. So the bytes are the CPU's. The row's
+ * arrays are in global memory: eight threads read and write neighboring columns.
  *
- * A window of 256 columns takes 2 launches in the pass, and 9 in each round of descent, for types
- * with blocks of 256. Blocks of 32 take their own launches, one after another. */
+ * A window of 256 columns takes 2 launches in the pass, 7 in a round of descent and 5 more in the
+ * last round, for types with blocks of 256. Blocks of 32 take their own launches, one after
+ * another. */
 #include "quantize/enc/cuda/families.cuh"
 
 #include "quantize/enc/lanes_fb.h"
@@ -18,7 +18,7 @@ extern "C" {
 #include "quantize/enc/cuda/feedback.h"
 }
 
-enum { THREADS = 64, GROUPS = THREADS / LANES, COLUMNS = 256, TERMS = 256 };
+enum { THREADS = 64, GROUPS = THREADS / LANES, COLUMNS = 256 };
 
 struct fb_job {
     struct enc_spec spec;
@@ -30,15 +30,11 @@ struct fb_job {
     int per;              /* rows that a group searches together */
     int block_bytes;
     const float *x;
-    float *u, *acc, *g; /* [rows][cols.n] */
-    int32_t *at;        /* [rows][FB_STEPS] */
-    float *by;
-    int32_t *n_steps;            /* [rows] */
+    float *u, *acc, *g, *v;      /* [rows][cols.n] */
+    float *p;                    /* [rows][FB_WINDOW] */
     float *a, *b, *ra, *rb;      /* [rows][n] units of d and m, and R times them */
-    float *to;                   /* [rows][2] fitted d and m */
-    int32_t *fits;               /* [rows] whether `to` is set */
     float *y, *d;                /* [groups][256] targets and search weights */
-    double *gain;                /* [rows] */
+    double *sums;                /* [rows][2] v R v and v R u, for the balance */
     struct enc_raw *open, *mine; /* [blocks][rows]; [rows] */
     uint8_t *out;
     bool balance;
@@ -56,30 +52,13 @@ CU_DEV struct fb_row row_of(const struct fb_job &j, int64_t row) {
     r.g = j.g + row * n;
     r.w0 = j.w0;
     r.w1 = j.w1;
-    r.at = j.at + row * FB_STEPS;
-    r.by = j.by + row * FB_STEPS;
-    r.n_steps = j.n_steps[row];
+    r.v = j.v + row * n;
+    r.p = j.p + row * FB_WINDOW;
     return r;
 }
 /* Returns a row's open block at column c0. */
 CU_DEV struct enc_raw *open_of(const struct fb_job &j, int64_t row) {
     return j.open + j.c0 / j.n * j.rows + row;
-}
-
-/* Applies the changes of the window to g in the other columns of its block of R, a thread per
- * column of a row. */
-CU_KERNEL __launch_bounds__(COLUMNS) spread(CU_PARAM(struct fb_job) j) {
-    const int64_t row = blockIdx.y, block = j.cols.block, b0 = j.w0 / block * block;
-    const int64_t end = cu_min(j.cols.n, b0 + block);
-    int64_t c = b0 + (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
-    if (c >= j.w0) c += j.w1 - j.w0;
-    if (c >= end) return;
-    const int32_t *at = j.at + row * FB_STEPS;
-    const float *by = j.by + row * FB_STEPS, *r = j.cols.r + j.w0 * block + c - b0;
-    float *g = j.g + row * j.cols.n + c, sum = *g;
-    const int n = j.n_steps[row];
-    for (int k = 0; k < n; k++) sum += by[k] * r[at[k] * block];
-    *g = sum;
 }
 
 /* ---- within a block -------------------------------------------------------------------------- */
@@ -121,7 +100,6 @@ CU_KERNEL __launch_bounds__(THREADS) integers(CU_PARAM(struct fb_job) j) {
     if (row >= j.rows) return;
     struct fb_row r = row_of(j, row);
     fb_ints(&j.cols, &r, 1, open_of(j, row), j.c0, &trial[threadIdx.x / LANES]);
-    if (lane_one()) j.n_steps[row] = r.n_steps;
 }
 
 CU_KERNEL __launch_bounds__(THREADS) units(CU_PARAM(struct fb_job) j) {
@@ -129,25 +107,11 @@ CU_KERNEL __launch_bounds__(THREADS) units(CU_PARAM(struct fb_job) j) {
     if (row < j.rows) fb_units(&j.cols, open_of(j, row), j.a + row * j.n, j.b + row * j.n, j.c0);
 }
 
-CU_KERNEL __launch_bounds__(THREADS) fit(CU_PARAM(struct fb_job) j) {
+CU_KERNEL __launch_bounds__(THREADS) scales(CU_PARAM(struct fb_job) j) {
     const int64_t row = group_of(), at = row * j.n;
     if (row >= j.rows) return;
-    const struct fb_row r = row_of(j, row);
-    float to[2];
-    const bool fits =
-        fb_fit(&j.cols, &r, open_of(j, row), j.a + at, j.ra + at, j.b + at, j.rb + at, j.c0, to);
-    if (!lane_one()) return;
-    j.fits[row] = fits;
-    j.to[2 * row] = to[0];
-    j.to[2 * row + 1] = to[1];
-}
-
-CU_KERNEL __launch_bounds__(THREADS) take_fit(CU_PARAM(struct fb_job) j) {
-    const int64_t row = group_of(), at = row * j.n;
-    if (row >= j.rows || !j.fits[row]) return;
     struct fb_row r = row_of(j, row);
-    fb_take_fit(&j.cols, &r, open_of(j, row), j.a + at, j.ra + at, j.c0, j.to + 2 * row);
-    if (lane_one()) j.n_steps[row] = r.n_steps;
+    fb_scales(&j.cols, &r, open_of(j, row), j.a + at, j.ra + at, j.b + at, j.rb + at, j.c0);
 }
 
 CU_KERNEL __launch_bounds__(THREADS) codes(CU_PARAM(struct fb_job) j) {
@@ -155,39 +119,27 @@ CU_KERNEL __launch_bounds__(THREADS) codes(CU_PARAM(struct fb_job) j) {
     if (row >= j.rows) return;
     struct fb_row r = row_of(j, row);
     fb_codes(&j.cols, &r, open_of(j, row), j.c0);
-    if (lane_one()) j.n_steps[row] = r.n_steps;
 }
 
 /* ---- balance and packing --------------------------------------------------------------------- */
 
-/* Computes g = s x. */
+/* Computes v = s x. */
 CU_KERNEL __launch_bounds__(COLUMNS) scaled(CU_PARAM(struct fb_job) j) {
     const int64_t i = (int64_t)blockIdx.x * COLUMNS + threadIdx.x;
-    if (i < j.rows * j.cols.n) j.g[i] = j.cols.s[i % j.cols.n] * j.x[i];
+    if (i < j.rows * j.cols.n) j.v[i] = j.cols.s[i % j.cols.n] * j.x[i];
 }
 
-/* Computes the rows' gains, a warp per row: all threads compute products, then one thread per sum
- * adds them in order. g is s x, and acc is R g. */
-CU_KERNEL __launch_bounds__(32) gains(CU_PARAM(struct fb_job) j) {
-    CU_SHARED(double, term, [2][TERMS]);
-    const int64_t row = blockIdx.x, n = j.cols.n;
-    const int lane = (int)threadIdx.x;
-    const float *g = j.g + row * n, *acc = j.acc + row * n, *u = j.u + row * n;
-    double sum = 0;
-    for (int64_t c0 = 0; c0 < n; c0 += TERMS) {
-        const int m = (int)cu_min(TERMS, n - c0);
-        for (int i = lane; i < m; i += 32) {
-            const double v = (double)g[c0 + i], w = (double)acc[c0 + i];
-            term[0][i] = w * v;
-            term[1][i] = w * (v - (double)u[c0 + i]);
-        }
-        cu_syncwarp();
-        for (int i = 0; lane < 2 && i < m; i++) sum += term[lane][i];
-        cu_syncwarp();
-    }
-    if (lane < 2) term[lane][0] = sum;
-    cu_syncwarp();
-    if (lane == 0) j.gain[row] = enc_gain(term[0][0], term[1][0]);
+/* Adds dot products of the window to the rows' sums: fb_weigh, stage by stage. */
+template <int STAGE> CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct fb_job) j) {
+    const int64_t row = group_of();
+    if (row >= j.rows) return;
+    const struct fb_row r = row_of(j, row);
+    double sums[2] = {j.sums[2 * row], j.sums[2 * row + 1]};
+    fb_weigh(&r, STAGE, sums);
+    lanes_sync();
+    if (!lane_one()) return;
+    j.sums[2 * row] = sums[0];
+    j.sums[2 * row + 1] = sums[1];
 }
 
 /* Packs blocks, a thread per block. */
@@ -196,7 +148,8 @@ template <class CLOSE> CU_KERNEL __launch_bounds__(THREADS) close_rows(CU_PARAM(
     if (i >= j.rows * blocks) return;
     const int64_t row = i / blocks, b = i % blocks;
     struct enc_raw *o = j.open + b * j.rows + row;
-    if (j.balance) enc_rescale_block(o, j.gain[row]);
+    const double *sum = j.sums + 2 * row;
+    if (j.balance) enc_rescale_block(o, enc_gain(sum[0], sum[0] - sum[1]));
     CLOSE::pack(o, j.out + i * j.block_bytes);
 }
 
@@ -241,18 +194,15 @@ static uint64_t lay_out(struct fb_job *j, void *work) {
     j->u = (float *)take(work, &used, all);
     j->acc = (float *)take(work, &used, all);
     j->g = (float *)take(work, &used, all);
-    j->at = (int32_t *)take(work, &used, rows * FB_STEPS * sizeof *j->at);
-    j->by = (float *)take(work, &used, rows * FB_STEPS * sizeof *j->by);
-    j->n_steps = (int32_t *)take(work, &used, rows * sizeof *j->n_steps);
+    j->v = (float *)take(work, &used, all);
+    j->p = (float *)take(work, &used, rows * FB_WINDOW * sizeof *j->p);
     j->a = (float *)take(work, &used, block);
     j->b = (float *)take(work, &used, block);
     j->ra = (float *)take(work, &used, block);
     j->rb = (float *)take(work, &used, block);
-    j->to = (float *)take(work, &used, rows * 2 * sizeof *j->to);
-    j->fits = (int32_t *)take(work, &used, rows * sizeof *j->fits);
     j->y = (float *)take(work, &used, groups * QK * sizeof *j->y);
     j->d = (float *)take(work, &used, groups * QK * sizeof *j->d);
-    j->gain = (double *)take(work, &used, rows * sizeof *j->gain);
+    j->sums = (double *)take(work, &used, rows * 2 * sizeof *j->sums);
     j->open =
         (struct enc_raw *)take(work, &used, rows * (uint64_t)(j->cols.n / j->n) * sizeof *j->open);
     j->mine = (struct enc_raw *)take(work, &used, groups * (uint64_t)j->per * sizeof *j->mine);
@@ -281,42 +231,37 @@ static unsigned blocks_for(int64_t n, int64_t per) {
     return (unsigned)div_up(n, per);
 }
 
-/* Returns the end of the block of R that contains column c. */
+/* Returns the first column of the block of R that contains column c, and the end of that block. */
+static int64_t block_start(const struct fb_job *j, int64_t c) {
+    return c / j->cols.block * j->cols.block;
+}
 static int64_t block_end(const struct fb_job *j, int64_t c) {
-    return min_i64(j->cols.n, (c / j->cols.block + 1) * j->cols.block);
+    return min_i64(j->cols.n, block_start(j, c) + j->cols.block);
 }
 
-/* Adds the errors of columns [from, stop) to acc of columns [to, end). */
-static int pass_later(struct cu_stream *s, const struct fb_job *j, int64_t from, int64_t stop,
-                      int64_t to, int64_t end, struct err *e) {
+/* Adds columns [from, stop) of `a` times m, which is M or R, to columns [to, end). a and c are the
+ * first row's arrays at columns `from` and `to`; rows of c are ldc apart. fresh: overwrites c. */
+static int add_product(struct cu_stream *s, const struct fb_job *j, const float *m, const float *a,
+                       int64_t from, int64_t stop, float *c, int64_t ldc, int64_t to, int64_t end,
+                       bool fresh, struct err *e) {
     struct cu_multiply p = {};
-    p.c = j->acc + to;
-    p.a = j->u + from;
-    p.b = j->cols.m + from * j->cols.block + to % j->cols.block;
-    p.ldc = p.lda = j->cols.n;
+    p.c = c;
+    p.a = a;
+    p.b = m + from * j->cols.block + to % j->cols.block;
+    p.ldc = ldc;
+    p.lda = j->cols.n;
     p.ldb = j->cols.block;
     p.m = j->rows;
     p.k = stop - from;
     p.n = end - to;
+    p.fresh = fresh;
     return cu_multiply(s, &p, e);
 }
-
-/* Computes out = R v for all rows. */
-static int times_r(struct cu_stream *s, const struct fb_job *j, float *out, const float *v,
-                   struct err *e) {
-    for (int64_t b0 = 0; b0 < j->cols.n; b0 += j->cols.block) {
-        struct cu_multiply p = {};
-        p.c = out + b0;
-        p.a = v + b0;
-        p.b = j->cols.r + b0 * j->cols.block;
-        p.ldc = p.lda = j->cols.n;
-        p.ldb = j->cols.block;
-        p.m = j->rows;
-        p.k = p.n = block_end(j, b0) - b0;
-        p.fresh = true;
-        TRY(cu_multiply(s, &p, e));
-    }
-    return 0;
+/* Adds the errors of columns [from, stop) to acc of columns [to, end). */
+static int pass_later(struct cu_stream *s, const struct fb_job *j, int64_t from, int64_t stop,
+                      int64_t to, int64_t end, struct err *e) {
+    return add_product(s, j, j->cols.m, j->u + from, from, stop, j->acc + to, j->cols.n, to, end,
+                       false, e);
 }
 
 /* Computes out = R v over the columns of the current block; rows of out and v have n values. */
@@ -365,34 +310,37 @@ static int descend_block(struct cu_stream *s, const struct fb_job *j, unsigned s
         CU_LAUNCH(e, units, grid, THREADS, 0, s, *j);
         TRY(times_block(s, j, j->ra, j->a, e));
         if (j->spec.family == ENC_AFF || j->spec.affine) TRY(times_block(s, j, j->rb, j->b, e));
-        CU_LAUNCH(e, fit, grid, THREADS, 0, s, *j);
-        TRY(times_block(s, j, j->ra, j->a, e));
-        CU_LAUNCH(e, take_fit, grid, THREADS, 0, s, *j);
+        CU_LAUNCH(e, scales, grid, THREADS, 0, s, *j);
     }
     if (steps & FEEDBACK_CODES) CU_LAUNCH(e, codes, grid, THREADS, 0, s, *j);
     return 0;
 }
 
-/* Makes one round of descent, window by window. */
-static int descend(struct cu_stream *s, struct fb_job *j, unsigned steps, struct err *e) {
-    for (int64_t w0 = 0; w0 < j->cols.n; w0 = j->w1) {
-        set_window(j, w0);
-        TRY(cu_fill(s, j->n_steps, 0, (uint64_t)j->rows * sizeof *j->n_steps, e));
-        for (j->c0 = w0; j->c0 < j->w1; j->c0 += j->n) TRY(descend_block(s, j, steps, e));
-        const int64_t others =
-            block_end(j, w0) - w0 / j->cols.block * j->cols.block - (j->w1 - j->w0);
-        if (others > 0)
-            CU_LAUNCH(e, spread, dim3(blocks_for(others, COLUMNS), (unsigned)j->rows), COLUMNS, 0,
-                      s, *j);
-    }
+/* Adds the window's shares of v R v and v R u to the sums, before u changes in it; as
+ * weigh_window() of ../../feedback.c. */
+static int weigh_window(struct cu_stream *s, const struct fb_job *j, struct err *e) {
+    const unsigned grid = blocks_for(j->rows, GROUPS);
+    const int64_t w0 = j->w0, w1 = j->w1, b0 = block_start(j, w0);
+    TRY(add_product(s, j, j->cols.r, j->v + b0, b0, w0, j->p, FB_WINDOW, w0, w1, true, e));
+    CU_LAUNCH(e, weigh<FB_BEFORE>, grid, THREADS, 0, s, *j);
+    TRY(add_product(s, j, j->cols.r, j->v + w0, w0, w1, j->p, FB_WINDOW, w0, w1, false, e));
+    CU_LAUNCH(e, weigh<FB_WITHIN>, grid, THREADS, 0, s, *j);
     return 0;
 }
 
-/* Computes the gains that preserve each row's product with itself under R. */
-static int balance_rows(struct cu_stream *s, const struct fb_job *j, struct err *e) {
-    CU_LAUNCH(e, scaled, blocks_for(j->rows * j->cols.n, COLUMNS), COLUMNS, 0, s, *j);
-    TRY(times_r(s, j, j->acc, j->g, e));
-    CU_LAUNCH(e, gains, (unsigned)j->rows, 32, 0, s, *j);
+/* Makes round t of descent, window by window. last: also computes the sums for the balance. */
+static int descend(struct cu_stream *s, struct fb_job *j, const struct enc_cuda_feedback *a, int t,
+                   bool last, struct err *e) {
+    for (int64_t w0 = 0; w0 < j->cols.n; w0 = j->w1) {
+        set_window(j, w0);
+        const int64_t b0 = block_start(j, w0);
+        TRY(add_product(s, j, j->cols.r, j->u + b0, b0, block_end(j, w0), j->g + w0, j->cols.n, w0,
+                        j->w1, true, e));
+        if (last) TRY(weigh_window(s, j, e));
+        for (j->c0 = w0; j->c0 < j->w1 && t < a->rounds; j->c0 += j->n)
+            TRY(descend_block(s, j, a->steps, e));
+        if (last) CU_LAUNCH(e, weigh<FB_AFTER>, blocks_for(j->rows, GROUPS), THREADS, 0, s, *j);
+    }
     return 0;
 }
 
@@ -411,12 +359,12 @@ int enc_cuda_feedback(struct cu_stream *s, const struct enc_cuda_feedback *a, st
     set_type(&j, a->type, a->search);
     lay_out(&j, a->work);
     TRY(cu_fill(s, j.acc, 0, n_bytes, e));
-    TRY(cu_fill(s, j.n_steps, 0, (uint64_t)j.rows * sizeof *j.n_steps, e));
+    TRY(cu_fill(s, j.sums, 0, (uint64_t)j.rows * 2 * sizeof *j.sums, e));
     TRY(cu_fill(s, j.rb, 0, (uint64_t)(j.rows * j.n) * sizeof *j.rb, e));
     TRY(do_pass(s, &j, e));
-    if (a->rounds > 0) TRY(times_r(s, &j, j.g, j.u, e));
-    for (int t = 0; t < a->rounds; t++) TRY(descend(s, &j, a->steps, e));
-    if (j.balance) TRY(balance_rows(s, &j, e));
+    if (j.balance) CU_LAUNCH(e, scaled, blocks_for(j.rows * j.cols.n, COLUMNS), COLUMNS, 0, s, j);
+    for (int t = 0; t < a->rounds || (t == 0 && j.balance); t++)
+        TRY(descend(s, &j, a, t, j.balance && t + 1 >= a->rounds, e));
     CU_LAUNCH(e, close, blocks_for(j.rows * (j.cols.n / j.n), THREADS), THREADS, 0, s, j);
     return 0;
 }

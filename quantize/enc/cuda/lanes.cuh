@@ -156,6 +156,14 @@ CU_DEV vf of_rows(const float *const row[LANES], bool one, int i) {
 CU_DEV void axpyv(float *y, const float *x, float a, int n) {
     for (int i = lane_of(); i < n; i += LANES) y[i] += a * x[i];
 }
+CU_DEV void add_rows(float *y, const float *b, int64_t ldb, const float *a, int n, int cols) {
+    for (int j = lane_of(); j < cols; j += LANES) {
+        float sum = y[j];
+        for (int i = 0; i < n; i++)
+            if (a[i] != 0) sum += a[i] * b[i * ldb + j];
+        y[j] = sum;
+    }
+}
 #define LANE_EACH(lane) for (int lane = lane_of(), once_ = 1; once_; once_ = 0)
 CU_DEV void copy_open(struct enc_raw *to, const struct enc_raw *from) {
     cu_sync8();
