@@ -34,12 +34,12 @@ INLINE struct row_sum plus_row(struct row_sum s, float a, struct row_sum b) {
     return (struct row_sum){s.a + v * b.a, s.b + v * b.b, s.c + v * b.c};
 }
 
-/* Prefetches n rows of the next panel. They are too far apart for the processor's own prefetch. */
-INLINE void product_fetch(const float *next, int64_t ldb, int64_t n) {
-    for (int64_t i = 0; i < n; i++, next += ldb) {
-        __builtin_prefetch(next);
-        __builtin_prefetch(next + PRODUCT_COLS - 1);
-        if (PRODUCT_COLS > 16) __builtin_prefetch(next + 16);
+/* Prefetches n rows of a panel. They are too far apart for the processor's own prefetch. */
+INLINE void product_fetch(const float *b, int64_t ldb, int64_t n, int64_t cols) {
+    for (int64_t i = 0; i < n; i++, b += ldb) {
+        __builtin_prefetch(b);
+        __builtin_prefetch(b + cols - 1);
+        if (PRODUCT_COLS > 16) __builtin_prefetch(b + cols / 2);
     }
 }
 
@@ -65,7 +65,7 @@ static void product_panel(const struct enc_product *o, int64_t p, int64_t j, int
                           int64_t cols, float *panel) {
     for (int64_t k = 0; k < depth; k++, panel += PRODUCT_COLS) {
         if (!o->turned && cols == PRODUCT_COLS) {
-            memcpy(panel, o->b + (p + k) * o->ldb + j, PRODUCT_COLS * sizeof *panel);
+            store_sum(panel, load_sum(o->b + (p + k) * o->ldb + j));
             continue;
         }
         for (int64_t i = 0; i < PRODUCT_COLS; i++)
@@ -75,25 +75,64 @@ static void product_panel(const struct enc_product *o, int64_t p, int64_t j, int
     }
 }
 
+/* Stores a[r][k + i] of four rows to to[4 * i + r], for i < 4. */
+INLINE void alternate(const float *const a[4], int64_t k, float *to) {
+    typedef float v4 __attribute__((vector_size(16)));
+    v4 r0, r1, r2, r3;
+    memcpy(&r0, a[0] + k, sizeof r0);
+    memcpy(&r1, a[1] + k, sizeof r1);
+    memcpy(&r2, a[2] + k, sizeof r2);
+    memcpy(&r3, a[3] + k, sizeof r3);
+    const v4 lo = __builtin_shufflevector(r0, r1, 0, 4, 1, 5),
+             lo2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5),
+             hi = __builtin_shufflevector(r0, r1, 2, 6, 3, 7),
+             hi2 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    const v4 out[4] = {
+        __builtin_shufflevector(lo, lo2, 0, 1, 4, 5), __builtin_shufflevector(lo, lo2, 2, 3, 6, 7),
+        __builtin_shufflevector(hi, hi2, 0, 1, 4, 5), __builtin_shufflevector(hi, hi2, 2, 3, 6, 7)};
+    memcpy(to, out, sizeof out);
+}
+
 /* Copies columns [p, p + depth) of m rows of a, in groups of four whose elements alternate; pads
  * with zeros. */
 static void product_rows(const struct enc_product *o, int64_t row, int64_t m, int64_t p,
                          int64_t depth, float *to) {
-    for (int64_t i = 0; i < m; i += 4)
-        for (int64_t r = 0; r < 4; r++) {
-            const float *a = o->a + (row + i + r) * o->lda + p;
-            float *q = to + i * PRODUCT_DEPTH + r;
-            for (int64_t k = 0; k < depth; k++) q[4 * k] = i + r < m ? a[k] : 0;
-        }
+    static const float zeros[PRODUCT_DEPTH];
+    for (int64_t i = 0; i < m; i += 4, to += 4 * PRODUCT_DEPTH) {
+        const float *a[4];
+        for (int64_t r = 0; r < 4; r++)
+            a[r] = i + r < m ? o->a + (row + i + r) * o->lda + p : zeros;
+        int64_t k = 0;
+        for (; k + 4 <= depth; k += 4) alternate(a, k, to + 4 * k);
+        for (; k < depth; k++)
+            for (int r = 0; r < 4; r++) to[4 * k + r] = a[r][k];
+    }
+}
+
+/* A panel to prefetch: `depth` rows of b; depth 0: none. */
+struct panel_next {
+    const float *b;
+    int64_t depth, cols;
+};
+/* Returns the panel after (p, j). */
+INLINE struct panel_next panel_after(const struct enc_product *o, int64_t p, int64_t j) {
+    j += PRODUCT_COLS;
+    if (j >= o->n) {
+        j = 0;
+        p += PRODUCT_DEPTH;
+    }
+    if (o->turned || p >= o->k) return (struct panel_next){o->b, 0, 0};
+    return (struct panel_next){o->b + p * o->ldb + j, min_i64(PRODUCT_DEPTH, o->k - p),
+                               min_i64(PRODUCT_COLS, o->n - j)};
 }
 
 /* Adds m rows of `packed` times the panel to columns [j, j + cols) of c, from `row` on, and
- * prefetches the panel at `next` unless it is NULL. */
+ * prefetches the next panel. */
 static void product_group(const struct enc_product *o, int64_t row, int64_t m, int64_t j,
                           int64_t cols, int64_t depth, const float *packed, const float *panel,
-                          const float *next) {
+                          struct panel_next next) {
     float spare[4][PRODUCT_COLS];
-    const int64_t share = div_up(depth, div_up(m, 4));
+    const int64_t share = div_up(next.depth, div_up(m, 4));
     for (int64_t i = 0; i < m; i += 4) {
         float *c[4];
         for (int r = 0; r < 4; r++) {
@@ -104,8 +143,9 @@ static void product_group(const struct enc_product *o, int64_t row, int64_t m, i
             c[r] = spare[r];
         }
         const int64_t from = i / 4 * share;
-        if (next && from < depth)
-            product_fetch(next + from * o->ldb, o->ldb, min_i64(share, depth - from));
+        if (from < next.depth)
+            product_fetch(next.b + from * o->ldb, o->ldb, min_i64(share, next.depth - from),
+                          next.cols);
         product_tile(c, packed + i * PRODUCT_DEPTH, panel, depth);
         for (int r = 0; r < 4 && i + r < m; r++)
             if (c[r] == spare[r])
@@ -123,10 +163,8 @@ static void product(const struct enc_product *o) {
             product_rows(o, row, m, p, depth, packed);
             for (int64_t j = 0; j < o->n; j += PRODUCT_COLS) {
                 const int64_t cols = min_i64(PRODUCT_COLS, o->n - j);
-                const bool more = !o->turned && j + 2 * PRODUCT_COLS <= o->n;
                 product_panel(o, p, j, depth, cols, panel);
-                product_group(o, row, m, j, cols, depth, packed, panel,
-                              more ? o->b + p * o->ldb + j + PRODUCT_COLS : NULL);
+                product_group(o, row, m, j, cols, depth, packed, panel, panel_after(o, p, j));
             }
         }
 }
