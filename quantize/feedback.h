@@ -39,7 +39,7 @@ void feedback_init(struct feedback *fb, enum qtype type, enum search search);
 struct feedback_work;
 /* Returns how many rows to encode together when `rows` rows are shared among threads. */
 int64_t feedback_group(int64_t rows, int threads);
-/* Allocates one thread's buffers, for FEEDBACK_GROUP rows of n weights: about 14 bytes per
+/* Allocates one thread's buffers, for FEEDBACK_GROUP rows of n weights: about 18 bytes per
  * weight. */
 int feedback_work_new(struct feedback_work **out, enum qtype type, int64_t n, struct err *e);
 void feedback_work_free(struct feedback_work *w);

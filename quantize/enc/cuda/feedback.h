@@ -23,8 +23,8 @@ struct enc_cuda_feedback {
 };
 /* Returns whether a device can encode rows of the type with error feedback. */
 bool enc_cuda_feedback_can(enum qtype t);
-/* Returns the size of the work memory for rows of n weights: at 2048 columns 20 bytes per weight,
- * 27 for types with blocks of 32. */
+/* Returns the size of the work memory for rows of n weights: at 2048 columns 21 bytes per weight,
+ * 29 for types with blocks of 32. */
 uint64_t enc_cuda_feedback_work(enum qtype t, int64_t rows, int64_t n);
 /* Queues the encoding on s. */
 int enc_cuda_feedback(struct cu_stream *s, const struct enc_cuda_feedback *a, struct err *e);
