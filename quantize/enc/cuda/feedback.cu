@@ -130,7 +130,8 @@ CU_KERNEL __launch_bounds__(COLUMNS) scaled(CU_PARAM(struct fb_job) j) {
 }
 
 /* Adds dot products of the window to the rows' sums: fb_weigh, stage by stage. */
-template <enum fb_stage STAGE> CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct fb_job) j) {
+template <enum fb_stage STAGE>
+CU_KERNEL __launch_bounds__(THREADS) weigh(CU_PARAM(struct fb_job) j) {
     const int64_t row = group_of();
     if (row >= j.rows) return;
     const struct fb_row r = row_of(j, row);
