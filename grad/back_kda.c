@@ -6,9 +6,9 @@
  * to S': Z += do q^T, dq = S'^T do, dd = Z k, dv = b dd, db = dd . (v - p), dk = Z^T d - b P^T dd.
  * The gradient of P is Y = Z - b dd k^T, that of a column's decay <Y, S> in this column, and Z for
  * the preceding token is Y D. */
-#include <math.h>
 #include <string.h>
 
+#include "base/fp.h"
 #include "grad/grad_int.h"
 
 struct kda {
@@ -45,12 +45,12 @@ static float *dsrc_at(const struct kda *j, int i, int64_t t) {
 static float decay_of(const struct kda *j, const float *f, int64_t c, float *slope) {
     const float a = j->a[c / j->dk], x = f[c] + j->dt[c], bound = j->n->delta.bound;
     if (bound < 0) {
-        const float s = grad_sigmoid(a * x), y = expf(bound * s);
+        const float s = fp_sigmoidf(a * x), y = fp_expf(bound * s);
         *slope = y * bound * a * s * (1 - s);
         return y;
     }
-    const float y = expf(a * grad_softplus(x));
-    *slope = y * a * grad_sigmoid(x);
+    const float y = fp_expf(a * fp_softplusf(x));
+    *slope = y * a * fp_sigmoidf(x);
     return y;
 }
 
@@ -63,7 +63,7 @@ static void read_token(struct head *o, int64_t t) {
     grad_unit(o->q, row + o->h * j->dk, j->dk, m->eps, m->scale);
     grad_unit(o->k, row + (j->heads + o->h) * j->dk, j->dk, m->eps, 1);
     o->v = row + 2 * j->heads * j->dk + o->h * j->dv;
-    o->beta = grad_sigmoid(src_at(j, 1, t)[o->h]);
+    o->beta = fp_sigmoidf(src_at(j, 1, t)[o->h]);
     for (int64_t i = 0; i < j->dk; i++) o->decay[i] = decay_of(j, f, o->h * j->dk + i, &unused);
 }
 

@@ -223,10 +223,10 @@ static void mixer_back(const struct job *j, int64_t t, const float *x, float *dx
         const double top = (double)x[expert[u]], d = share_back(j, t, u);
         double sum = 0;
         for (int64_t e = 0; e < j->n_experts; e++)
-            if (is_mixed(j, x, expert, u, e)) sum += exp((double)x[e] - top);
+            if (is_mixed(j, x, expert, u, e)) sum += fp_exp((double)x[e] - top);
         for (int64_t e = 0; e < j->n_experts; e++)
             if (is_mixed(j, x, expert, u, e))
-                dx[e] += (float)(d / sum * ((e == expert[u]) - exp((double)x[e] - top) / sum));
+                dx[e] += (float)(d / sum * ((e == expert[u]) - fp_exp((double)x[e] - top) / sum));
     }
 }
 
@@ -315,7 +315,7 @@ static void restore_weights(const struct job *j, const struct weight *router, co
     const int64_t n = j->g->n, e = j->n_experts;
     grad_rows(j->g, router, router->data, 0, e, judged, router->ne[0], j->k->score, e, n,
               j->g->scratch[0]);
-    for (int64_t i = 0; i < n * e; i++) j->k->score[i] = grad_sigmoid(j->k->score[i]);
+    for (int64_t i = 0; i < n * e; i++) j->k->score[i] = fp_sigmoidf(j->k->score[i]);
     for (int64_t i = 0; i < n * j->n_used; i++) {
         const int32_t x = j->k->expert[i];
         j->k->weight[i] = j->k->score[i / j->n_used * e + x] * (c->scale > 0 ? c->scale : 1) *
