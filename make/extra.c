@@ -9,6 +9,7 @@
 #include "make/ownership.h"
 #include "base/io.h"
 #include "containers/gguf.h"
+#include "convert/draft_file.h"
 #include "models/arch.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -30,12 +31,16 @@ static void add_extra(struct make *mk, enum extra_kind kind, const char *type, u
     free(file);
 }
 
-/* Returns the name of the quantized type that conversion writes. */
-static const char *draft_type(void) {
+/* Returns the quantized type that conversion writes. */
+static enum qtype draft_qtype(void) {
     const unsigned want = QF_CONVERT | QF_QUANT;
     int t = 0;
     while (t + 1 < QT_COUNT && !(qtype_info(t) && (qtype_info(t)->flags & want) == want)) t++;
-    return qtype_name((enum qtype)t);
+    return (enum qtype)t;
+}
+
+static const char *draft_type(void) {
+    return qtype_name(draft_qtype());
 }
 
 /* Returns the options that write the draft file. */
@@ -66,25 +71,27 @@ static int look_at_draft(struct make *mk, struct err *e) {
     return 0;
 }
 
-/* Returns whether hone can draft with the MTP block inside a GGUF file. */
-static bool file_drafts(const char *path) {
+/* Finds the MTP block inside a GGUF file. */
+static int look_in_file(struct make *mk, struct err *e) {
     struct gguf *g;
-    struct err none;
-    char key[128];
-    if (gguf_open(&g, path, GGUF_TOLERANT, &none)) return false;
+    struct draft_file f;
+    TRY(gguf_open(&g, mk->src, GGUF_TOLERANT, e));
     const struct arch *a = arch_find(gguf_str_or(g, "general.architecture", ""));
-    snprintf(key, sizeof key, "%s.nextn_predict_layers", a ? a->name : "");
-    const bool is = a && a->drafts && gguf_u64_or(g, key, 0) > 0;
+    const bool known = a && (a->drafts || a->keeps_mtp), whole = gguf_part_of(g) == GGUF_MODEL;
     gguf_close(g);
-    return is;
+    if (!known || !whole) return 0;
+    TRY(draft_file_write(mk->src, NULL, draft_qtype(), &f, e));
+    mk->drafts = a->drafts && f.n_mtp > 0;
+    mk->n_draft_tensors = f.n_mtp;
+    if (f.n_mtp) add_extra(mk, EXTRA_DRAFT, draft_type(), f.size_bytes);
+    return 0;
 }
 
 int make_look_at_extras(struct make *mk, struct err *e) {
     make_free_extras(mk); /* --consume looks first at the folder, then at the file */
-    if (!io_is_dir(mk->src)) {
-        mk->drafts = file_drafts(mk->src);
-        return 0;
-    }
+    mk->drafts = false;
+    mk->n_draft_tensors = 0;
+    if (!io_is_dir(mk->src)) return mk->unmeasured ? 0 : look_in_file(mk, e);
     TRY(mmproj_look(mk->src, mk->type, mk->name, &mk->tower, e));
     for (int i = 0; i < mk->tower.n_files; i++)
         add_extra(mk, EXTRA_TOWER, mk->tower.file[i].type, mk->tower.file[i].size_bytes);
@@ -133,6 +140,9 @@ static int write_file(struct make *mk, const struct extra *x, const char *type, 
         const struct convert_opts o = {
             .src = mk->src, .type = type, .name = mk->name, .overwrite = true, .pool = mk->w->pool};
         rc = mmproj_run(&o, path, &r, e);
+    } else if (rc == 0 && !io_is_dir(mk->src)) {
+        struct draft_file f;
+        rc = draft_file_write(mk->src, path, draft_qtype(), &f, e);
     } else if (rc == 0) {
         struct convert_report r;
         struct convert_opts o = draft_opts(mk);

@@ -67,6 +67,21 @@ mv "$t/out/$draft" "$t/out/Tiny-head-Q8_0.gguf"
 run 1 publish --check "$t/out" --json
 grep -q '"draft-name"' "$t/o" || say "publish --check: $(cat "$t/o")"
 
+# ---- the same from a GGUF file of the model ----
+run 0 convert "$t/Tiny" -o "$t/Tiny.gguf"
+run 0 make "$t/Tiny.gguf" -o "$t/g" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 \
+    --pp 4 --tg 2 --reps 1 --tools none
+cmp "$t/alone.gguf" "$t/g/$draft"
+grep -q -- "-md $draft --spec-type draft-mtp" "$t/g/README.md" || say "card of a GGUF file"
+run 0 split "$t/Tiny.gguf" -o "$t/part.gguf" --max-size 200K
+run 0 make "$t"/part-00001-of-*.gguf -o "$t/h" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 \
+    --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none
+cmp "$t/alone.gguf" "$t"/h/mtp-*.gguf
+run 0 convert "$t/Tiny" --no-mtp -o "$t/Tiny.gguf" -f
+run 0 make "$t/Tiny.gguf" -o "$t/i" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 \
+    --pp 4 --tg 2 --reps 1 --tools none
+[ -e "$t/i/$draft" ] && say "a draft file of a GGUF file without an MTP block"
+
 # ---- a model without an MTP block ----
 rm -r "$t/Tiny" && cp -r tests/golden/models/qwen3 "$t/Tiny"
 make 0 "$t/none"
