@@ -482,6 +482,8 @@ static int count_mtp(struct mapping *m, bool no_mtp, struct err *e) {
         int64_t k = strtol(m->norm[i] + sizeof head - 1, NULL, 10);
         if (k >= 0 && k < HP_MAX_LAYERS && k + 1 > n) n = k + 1;
     }
+    const int64_t parts = max_i64(m->p->arch->mtp_parts, 1);
+    n = div_up(n, parts);
     if (no_mtp)
         n = 0;
     else if (n && !said && !m->p->arch->keeps_mtp) /* MiMo's config.json has no number */

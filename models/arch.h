@@ -349,6 +349,7 @@ struct arch {
     bool layer_sizes; /* read per_layer_config of config.json */
     bool drafts;      /* files may have an MTP block, for drafting one more token (block_mtp.c) */
     bool keeps_mtp;   /* files may have MTP blocks, which hone converts but does not compute */
+    int mtp_parts;    /* layers of the checkpoint that form an MTP block; 0: 1 */
     bool draft;       /* drafts tokens for another model, whose tokenizer its files have */
     /* Picks the architecture if several share a model class; NULL: only this one. */
     const struct arch *(*which)(const struct hfdir *dir);

@@ -289,7 +289,9 @@ static void dsa_types(struct hparams *h, const struct hfdir *dir) {
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int dsa_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_lead_dense(h, dir, e));
-    return from_hf(h, dir, e);
+    TRY(from_hf(h, dir, e));
+    h->d[HD_NO_MTP] = 0;
+    return 0;
 }
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int glm_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
@@ -376,6 +378,7 @@ const struct arch arch_deepseek32 = {
     .derive = dsa_derive,
     .from_hf = dsa_from_hf,
     .read_keys = read_keys,
+    .keeps_mtp = true,
     .decoder = &dsa_decoder,
     .yarn_log = 0.1,
     .tools = "dsml",
@@ -391,6 +394,7 @@ const struct arch arch_glm_dsa = {
     .from_hf = glm_from_hf,
     .read_keys = glm_read_keys,
     .write_keys = glm_write_keys,
+    .keeps_mtp = true,
     .decoder = &glm_decoder,
     .yarn_log = 0.1,
     .tools = "glm-argkv",

@@ -2,7 +2,7 @@
 /* models/exaone4.c - EXAONE 4 and K-EXAONE. EXAONE 4 has norms only after each half of a block, and
  * per-head norms of queries and keys. The 32B model has a sliding window in three of four layers,
  * and RoPE only in those. The MTP blocks of EXAONE 4.5 share a projection; hone does not compute
- * them, and leaves out K-EXAONE's. */
+ * them. K-EXAONE's MTP block is a dense layer. */
 #include <string.h>
 
 #include "containers/hfdir.h"
@@ -49,25 +49,27 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 
 /* ---- K-EXAONE: norms before each half, experts ---- */
 
-static const char *const moe_skip[] = {"visual.", "=mtp.", NULL};
 static const char *const moe_classes[] = {"ExaoneMoeForCausalLM", NULL};
 // clang-format off
 static const struct hp_row moe_hp[] = {
     HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_WINDOW(0), HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
-    HP_ROW_EXPERT_NORM(0), HP_ROW_GATING(2), HP_ROWS_GROUPS, HP_ROW_VOCAB_KEY, {.slot = -1},
+    HP_ROW_EXPERT_NORM(0), HP_ROW_GATING(2), HP_ROWS_GROUPS, HP_ROW_VOCAB_KEY, HP_ROW_MTP, {.slot = -1},
 };
 static const struct tensor_row moe_tensors[] = {
     ROW_TOKEN_EMBD, ROW_LLAMA3_FREQS, ROWS_PRE_NORMS(XF_COPY), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_COPY), ROWS_FFN, ROWS_EXPERTS,
     {"blk.%d.exp_probs_b.bias", "model.layers.%d.mlp.e_score_correction_bias|model.layers.%d.mlp.gate.e_score_correction_bias", {HD_EXPERTS},
      XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
-    ROWS_SHARED_EXPERTS, ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
+    ROWS_SHARED_EXPERTS, ROWS_NEXTN, ROW_OUTPUT_NORM(XF_COPY), ROW_OUTPUT, {.gguf = NULL},
 };
 // clang-format on
 
 /* Derives dimensions and layers from the hyperparameters. ERR_DATA: they are inconsistent. */
 static int moe_derive(struct hparams *h, struct err *e) {
     TRY(derive_shared_experts(h, e));
-    return derive(h, e);
+    TRY(derive(h, e));
+    for (int64_t i = h->d[HD_LAYERS]; i < h->d[HD_LAYERS] + h->d[HD_MTP]; i++)
+        h->layer[i].ffn = FFN_DENSE;
+    return 0;
 }
 
 /* Checks that mlp_layer_types agrees with first_k_dense_replace, the number of leading dense
@@ -117,7 +119,8 @@ const struct arch arch_exaone_moe = {
     .size_note = "sliding-window and full attention, mixture of experts",
     .hp = moe_hp,
     .tensors = moe_tensors,
-    .skip = moe_skip,
+    .skip = skip,
+    .keeps_mtp = true,
     .derive = moe_derive,
     .from_hf = moe_from_hf,
     .window_period = 4,

@@ -2,7 +2,7 @@
 /* models/nemotron_h.c - Nemotron-H, Nemotron Nano 2 and 3: each block consists of a norm and either
  * Mamba 2, attention without RoPE, or a squared-ReLU feed-forward. In Nemotron 3 every feed-forward
  * is a mixture of ungated routed and shared experts; in Super and Ultra the routed experts work on
- * low-rank rows. */
+ * low-rank rows. Their MTP block has attention and experts, in two layers of the checkpoint. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +10,7 @@
 #include "containers/gguf.h"
 #include "containers/hfdir.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"NemotronHForCausalLM", NULL};
@@ -24,39 +25,48 @@ static const char *const hf_classes[] = {"NemotronHForCausalLM", NULL};
     {"vocab_size", "vocab_size", HD_VOCAB, HPF_REQUIRED, 0}
 static const struct hp_row dense_hp[] = {HP_ROWS, {.slot = -1}};
 static const struct hp_row moe_hp[] = {
-    HP_ROWS, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_EXPERT_SCALE, HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), HP_ROWS_GROUPS,
+    HP_ROWS, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_EXPERT_SCALE, HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), HP_ROWS_GROUPS, HP_ROW_MTP,
     {"moe_latent_size", "moe_latent_size", HD_MOE_LATENT, HPF_ZERO_OK, 0},
     {"expert_shared_feed_forward_length", "moe_shared_expert_intermediate_size", HD_FF_SHEXP, HPF_REQUIRED, 0},
     {.slot = -1},
 };
 #define LAYER(x) "backbone.layers.%d." x
+#define MTP_ATTN(x) "mtp.layers.0." x
+#define MTP_MOE(x) "mtp.layers.1." x
 #define MAT(gguf, hf, rows, cols, role, where) {"blk.%d." gguf ".weight", LAYER("mixer." hf ".weight"), {rows, cols}, XF_COPY, 0, role, where, 0}
+#define ATTN(gguf, hf, rows, cols, role, where) \
+    {"blk.%d." gguf ".weight", LAYER("mixer." hf ".weight") "|" MTP_ATTN("mixer." hf ".weight"), {rows, cols}, XF_COPY, 0, role, where, 0}
+#define SHARED(gguf, hf, rows, cols, role) \
+    {"blk.%d." gguf ".weight", LAYER("mixer.shared_experts." hf ".weight") "|" MTP_MOE("mixer.shared_experts." hf ".weight"), {rows, cols}, XF_COPY, 0, role, W_MOE, 0}
+#define NEXTN(gguf, hf) {"blk.%d." gguf ".weight", hf ".weight", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MTP, TR_F32}
 #define ROWS                                                                                                                                        \
     {"token_embd.weight", "backbone.embeddings.weight|backbone.embedding.weight", {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_GLOBAL, 0},   \
-    {"blk.%d.attn_norm.weight", LAYER("norm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},                                            \
+    {"blk.%d.attn_norm.weight", LAYER("norm.weight") "|" MTP_ATTN("norm.weight"), {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_ALL, TR_F32},                        \
     ROWS_MAMBA2(LAYER("mixer."), XF_COPY, XF_COPY),                                                                                                 \
-    MAT("attn_q", "q_proj", HD_ATTN_OUT, HD_EMBD, ROLE_ATTN_Q, W_ATTN),                                                                             \
-    MAT("attn_k", "k_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_K, W_ATTN),                                                                               \
-    MAT("attn_v", "v_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_V, W_VALUES),                                                                             \
-    MAT("attn_output", "o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN)
+    ATTN("attn_q", "q_proj", HD_ATTN_OUT, HD_EMBD, ROLE_ATTN_Q, W_ATTN),                                                                             \
+    ATTN("attn_k", "k_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_K, W_ATTN),                                                                               \
+    ATTN("attn_v", "v_proj", HD_KV_OUT, HD_EMBD, ROLE_ATTN_V, W_VALUES),                                                                             \
+    ATTN("attn_output", "o_proj", HD_EMBD, HD_ATTN_OUT, ROLE_ATTN_OUTPUT, W_ATTN)
 #define ROWS_END \
     {"output_norm.weight", "backbone.norm_f.weight", {HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_GLOBAL, TR_F32}, ROW_OUTPUT, {.gguf = NULL}
 #define EXPERTS(gguf, hf, rows, cols, role) \
-    {"blk.%d." gguf ".weight", LAYER("mixer.experts.%e." hf ".weight") "|" LAYER("mixer.experts." hf), {HD_EXPERTS, rows, cols}, XF_COPY, 0, role, W_MOE, 0}
+    {"blk.%d." gguf ".weight", LAYER("mixer.experts.%e." hf ".weight") "|" LAYER("mixer.experts." hf) "|" MTP_MOE("mixer.experts.%e." hf ".weight") "|" MTP_MOE("mixer.experts." hf), {HD_EXPERTS, rows, cols}, XF_COPY, 0, role, W_MOE, 0}
 #define LATENT(gguf, hf, rows, cols) \
-    {"blk.%d." gguf ".weight", LAYER("mixer." hf ".weight"), {rows, cols}, XF_COPY, 0, ROLE_ATTN_LATENT, W_MOE, TR_IF(HD_MOE_LATENT)}
+    {"blk.%d." gguf ".weight", LAYER("mixer." hf ".weight") "|" MTP_MOE("mixer." hf ".weight"), {rows, cols}, XF_COPY, 0, ROLE_ATTN_LATENT, W_MOE, TR_IF(HD_MOE_LATENT)}
 static const struct tensor_row dense_tensors[] = {
     ROWS, MAT("ffn_up", "up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP, W_DENSE), MAT("ffn_down", "down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE),
     ROWS_END,
 };
 static const struct tensor_row moe_tensors[] = {
     ROWS,
-    {"blk.%d.ffn_gate_inp.weight", LAYER("mixer.gate.weight"), {HD_EXPERTS, HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
-    {"blk.%d.exp_probs_b.bias", LAYER("mixer.gate.e_score_correction_bias"), {HD_EXPERTS}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
+    {"blk.%d.ffn_gate_inp.weight", LAYER("mixer.gate.weight") "|" MTP_MOE("mixer.gate.weight"), {HD_EXPERTS, HD_EMBD}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
+    {"blk.%d.exp_probs_b.bias", LAYER("mixer.gate.e_score_correction_bias") "|" MTP_MOE("mixer.gate.e_score_correction_bias"), {HD_EXPERTS}, XF_COPY, 0, ROLE_OTHER, W_MOE, TR_F32},
     EXPERTS("ffn_up_exps", "up_proj", HD_FF_EXP, HD_EXP_IN, ROLE_EXP_UP), EXPERTS("ffn_down_exps", "down_proj", HD_EXP_IN, HD_FF_EXP, ROLE_EXP_DOWN),
     LATENT("ffn_latent_down", "fc1_latent_proj", HD_MOE_LATENT, HD_EMBD), LATENT("ffn_latent_up", "fc2_latent_proj", HD_EMBD, HD_MOE_LATENT),
-    MAT("ffn_up_shexp", "shared_experts.up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP, W_MOE),
-    MAT("ffn_down_shexp", "shared_experts.down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN, W_MOE),
+    SHARED("ffn_up_shexp", "up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP), SHARED("ffn_down_shexp", "down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN),
+    {"blk.%d.nextn.eh_proj.weight", MTP_ATTN("eh_proj.weight"), {HD_EMBD, HD_EMBD2}, XF_COPY, 0, ROLE_MTP_PROJ, W_MTP, 0},
+    NEXTN("nextn.enorm", MTP_ATTN("enorm")), NEXTN("nextn.hnorm", MTP_ATTN("hnorm")), NEXTN("post_attention_norm", MTP_MOE("norm")),
+    NEXTN("nextn.shared_head_norm", MTP_MOE("final_layernorm")),
     ROWS_END,
 };
 // clang-format on
@@ -76,6 +86,8 @@ static int derive(struct hparams *h, struct err *e) {
                            (long long)i);
         l->mixer = MIX_NONE;
     }
+    for (int64_t i = h->d[HD_LAYERS]; i < h->d[HD_LAYERS] + h->d[HD_MTP]; i++)
+        h->layer[i].ffn = FFN_MOE;
     return 0;
 }
 
@@ -104,6 +116,21 @@ static void read_pattern(const struct hfdir *dir, char to[HP_MAX_LAYERS + 1]) {
     to[n] = 0;
 }
 
+/* Sets the widths of the MTP block, or omits it: the format holds a single block of attention and
+ * experts. ff: width of the experts. */
+static void read_mtp(struct hparams *h, const struct hfdir *dir, int64_t ff) {
+    const char *pattern = json_str(hfdir_hparam(dir, "mtp_hybrid_override_pattern"));
+    const int64_t n = h->d[HD_LAYERS];
+    if (h->d[HD_MTP] > 1 || (pattern && strcmp(pattern, "*E") != 0)) {
+        h->d[HD_NO_MTP] = 1;
+        log_warn("only one MTP block of attention and experts (mtp_hybrid_override_pattern \"*E\") "
+                 "has names in GGUF files");
+        return;
+    }
+    *layers_own(h, HD_KV_HEADS, n) = h->d[HD_KV_HEADS];
+    *layers_own(h, HD_FF, n) = ff;
+}
+
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mamba_proj_bias", "mlp_bias", "use_bias",
@@ -127,6 +154,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         *layers_own(h, HD_KV_HEADS, i) = pattern[i] == '*' ? h->d[HD_KV_HEADS] : 0;
         *layers_own(h, HD_FF, i) = pattern[i] == kinds[2] ? ff : 0;
     }
+    if (h->d[HD_EXPERTS] && n < HP_MAX_LAYERS) read_mtp(h, dir, ff);
     return 0;
 }
 
@@ -182,7 +210,8 @@ const struct arch arch_nemotron_h_moe = {
     .size_note = "hybrid Mamba 2, mixture of experts",
     .hp = moe_hp,
     .tensors = moe_tensors,
-    .skip = skip,
+    .keeps_mtp = true,
+    .mtp_parts = 2,
     .derive = derive,
     .from_hf = from_hf,
     .write_keys = write_keys,

@@ -13,7 +13,9 @@
 #include "tests/unit/tmpdir.h"
 
 enum { TRUNK = 4 };
-struct part { /* a tensor of each MTP layer; hf with "=": the whole name, for all layers */
+/* A tensor of each MTP layer. hf with "=": the whole name, for all layers; gguf NULL: the
+ * conversion stacks or splits it. */
+struct part {
     const char *hf, *dims, *gguf;
     float added; /* added to each value by the conversion */
 };
@@ -24,6 +26,7 @@ struct layout {
     const char *const *edit; /* of config.json; NULL: none */
     const struct part *part;
     const char *array; /* key with an entry per block; NULL: none is checked */
+    int more;          /* trunk layers beyond TRUNK */
 };
 
 // clang-format off
@@ -58,14 +61,60 @@ static const struct part step[] = {
     {"self_attn.g_proj.weight", "6x64", "attn_gate.weight", 0}, {"mlp.gate_proj.weight", "96x64", "ffn_gate.weight", 0},
     {"mlp.up_proj.weight", "96x64", "ffn_up.weight", 0}, {"mlp.down_proj.weight", "64x96", "ffn_down.weight", 0}, {NULL, NULL, NULL, 0},
 };
+#define EXPERT(n) {"mlp.experts." n ".gate_proj.weight", "24x64", NULL, 0}, {"mlp.experts." n ".up_proj.weight", "24x64", NULL, 0}, {"mlp.experts." n ".down_proj.weight", "64x24", NULL, 0}
+/* Parts without a name in the GGUF are checked by their shapes alone: they are stacked or split. */
+static const struct part dsa[] = {
+    {"eh_proj.weight", "64x128", "nextn.eh_proj.weight", 0}, {"enorm.weight", "64", "nextn.enorm.weight", 0}, {"hnorm.weight", "64", "nextn.hnorm.weight", 0},
+    {"embed_tokens.weight", "1024x64", "nextn.embed_tokens.weight", 0}, {"shared_head.head.weight", "1024x64", "nextn.shared_head_head.weight", 0},
+    {"shared_head.norm.weight", "64", "nextn.shared_head_norm.weight", 0}, {"input_layernorm.weight", "64", "attn_norm.weight", 0},
+    {"post_attention_layernorm.weight", "64", "ffn_norm.weight", 0}, {"self_attn.q_a_proj.weight", "40x64", "attn_q_a.weight", 0},
+    {"self_attn.q_a_layernorm.weight", "40", "attn_q_a_norm.weight", 0}, {"self_attn.q_b_proj.weight", "192x40", "attn_q_b.weight", 0},
+    {"self_attn.kv_a_proj_with_mqa.weight", "64x64", "attn_kv_a_mqa.weight", 0}, {"self_attn.kv_a_layernorm.weight", "32", "attn_kv_a_norm.weight", 0},
+    {"self_attn.o_proj.weight", "64x96", "attn_output.weight", 0}, {"self_attn.indexer.wq_b.weight", "256x40", "indexer.attn_q_b.weight", 0},
+    {"self_attn.indexer.wk.weight", "64x64", "indexer.attn_k.weight", 0}, {"self_attn.indexer.k_norm.weight", "64", "indexer.k_norm.weight", 0},
+    {"self_attn.indexer.k_norm.bias", "64", "indexer.k_norm.bias", 0}, {"self_attn.indexer.weights_proj.weight", "4x64", "indexer.proj.weight", 0},
+    {"mlp.gate.weight", "8x64", "ffn_gate_inp.weight", 0}, {"mlp.gate.e_score_correction_bias", "8", "exp_probs_b.bias", 0},
+    {"mlp.shared_experts.gate_proj.weight", "48x64", "ffn_gate_shexp.weight", 0}, {"mlp.shared_experts.up_proj.weight", "48x64", "ffn_up_shexp.weight", 0},
+    {"mlp.shared_experts.down_proj.weight", "64x48", "ffn_down_shexp.weight", 0}, {"self_attn.kv_b_proj.weight", "160x32", NULL, 0},
+    EXPERT("0"), EXPERT("1"), EXPERT("2"), EXPERT("3"), EXPERT("4"), EXPERT("5"), EXPERT("6"), EXPERT("7"), {NULL, NULL, NULL, 0},
+};
+static const struct part exaone_moe[] = {
+    {"=mtp.fc.weight", "64x128", "nextn.eh_proj.weight", 0}, {"=mtp.pre_fc_norm_embedding.weight", "64", "nextn.enorm.weight", 0},
+    {"=mtp.pre_fc_norm_hidden.weight", "64", "nextn.hnorm.weight", 0}, {"=mtp.norm.weight", "64", "nextn.shared_head_norm.weight", 0},
+    {"input_layernorm.weight", "64", "attn_norm.weight", 0}, {"post_attention_layernorm.weight", "64", "ffn_norm.weight", 0},
+    {"self_attn.q_proj.weight", "64x64", "attn_q.weight", 0}, {"self_attn.k_proj.weight", "32x64", "attn_k.weight", 0},
+    {"self_attn.v_proj.weight", "32x64", "attn_v.weight", 0}, {"self_attn.o_proj.weight", "64x64", "attn_output.weight", 0},
+    {"self_attn.q_norm.weight", "16", "attn_q_norm.weight", 0}, {"self_attn.k_norm.weight", "16", "attn_k_norm.weight", 0},
+    {"mlp.gate_proj.weight", "96x64", "ffn_gate.weight", 0}, {"mlp.up_proj.weight", "96x64", "ffn_up.weight", 0},
+    {"mlp.down_proj.weight", "64x96", "ffn_down.weight", 0}, {NULL, NULL, NULL, 0},
+};
+#define PAIR(n) {"=mtp.layers.1.mixer.experts." n ".up_proj.weight", "40x32", NULL, 0}, {"=mtp.layers.1.mixer.experts." n ".down_proj.weight", "32x40", NULL, 0}
+static const struct part nemotron[] = {
+    {"=mtp.layers.0.eh_proj.weight", "64x128", "nextn.eh_proj.weight", 0}, {"=mtp.layers.0.enorm.weight", "64", "nextn.enorm.weight", 0},
+    {"=mtp.layers.0.hnorm.weight", "64", "nextn.hnorm.weight", 0}, {"=mtp.layers.1.final_layernorm.weight", "64", "nextn.shared_head_norm.weight", 0},
+    {"=mtp.layers.0.norm.weight", "64", "attn_norm.weight", 0}, {"=mtp.layers.1.norm.weight", "64", "post_attention_norm.weight", 0},
+    {"=mtp.layers.0.mixer.q_proj.weight", "64x64", "attn_q.weight", 0}, {"=mtp.layers.0.mixer.k_proj.weight", "32x64", "attn_k.weight", 0},
+    {"=mtp.layers.0.mixer.v_proj.weight", "32x64", "attn_v.weight", 0}, {"=mtp.layers.0.mixer.o_proj.weight", "64x64", "attn_output.weight", 0},
+    {"=mtp.layers.1.mixer.gate.weight", "8x64", "ffn_gate_inp.weight", 0}, {"=mtp.layers.1.mixer.gate.e_score_correction_bias", "8", "exp_probs_b.bias", 0},
+    {"=mtp.layers.1.mixer.fc1_latent_proj.weight", "32x64", "ffn_latent_down.weight", 0},
+    {"=mtp.layers.1.mixer.fc2_latent_proj.weight", "64x32", "ffn_latent_up.weight", 0},
+    {"=mtp.layers.1.mixer.shared_experts.up_proj.weight", "72x64", "ffn_up_shexp.weight", 0},
+    {"=mtp.layers.1.mixer.shared_experts.down_proj.weight", "64x72", "ffn_down_shexp.weight", 0},
+    PAIR("0"), PAIR("1"), PAIR("2"), PAIR("3"), PAIR("4"), PAIR("5"), PAIR("6"), PAIR("7"), {NULL, NULL, NULL, 0},
+};
+static const char *const one_layer[] = {"\"vocab_size\": 1024", "\"num_nextn_predict_layers\": 1,\n \"vocab_size\": 1024", NULL};
 static const char *const step_edit[] = {
     "\"vocab_size\": 1024", "\"num_nextn_predict_layers\": 2,\n \"vocab_size\": 1024",
     "  \"sliding_attention\"\n ]", "  \"sliding_attention\",\n  \"sliding_attention\",\n  \"sliding_attention\"\n ]",
     "  1.0\n ]", "  1.0,\n  1.0,\n  1.0\n ]", NULL};
 static const struct layout models[] = {
-    {"exaone45", "exaone4", "mtp.layers.", 0, 1, NULL, exaone, NULL},
-    {"mimo2", "mimo2", "model.mtp.layers.", 0, 3, NULL, mimo, "attention.head_count_kv"},
-    {"step35", "step35", "model.layers.", TRUNK, 2, step_edit, step, "attention.head_count"},
+    {"exaone45", "exaone4", "mtp.layers.", 0, 1, NULL, exaone, NULL, 0},
+    {"mimo2", "mimo2", "model.mtp.layers.", 0, 3, NULL, mimo, "attention.head_count_kv", 0},
+    {"step35", "step35", "model.layers.", TRUNK, 2, step_edit, step, "attention.head_count", 0},
+    {"exaonemoe", "exaone-moe", "mtp.layers.", 0, 1, one_layer, exaone_moe, NULL, 0},
+    {"deepseek-v32", "deepseek32", "model.layers.", TRUNK, 1, one_layer, dsa, NULL, 0},
+    {"glm-dsa", "glm-dsa", "model.layers.", TRUNK, 1, one_layer, dsa, NULL, 0},
+    {"nemotron3-super", "nemotron_h_moe", "mtp.layers.", 0, 1, one_layer, nemotron, "feed_forward_length", 1},
 };
 // clang-format on
 
@@ -135,7 +184,7 @@ static void check_array(const struct gguf *g, const struct layout *m, const char
     snprintf(key, sizeof key, "%s.%s", m->arch, name);
     const struct gguf_kv *kv = gguf_find(g, key);
     CHECK(kv && kv->type == GV_ARR);
-    if (kv) CHECK_EQ_I64((int64_t)kv->count, TRUNK + m->n_mtp);
+    if (kv) CHECK_EQ_I64((int64_t)kv->count, TRUNK + m->more + m->n_mtp);
 }
 
 static void test_layers(void) {
@@ -155,13 +204,17 @@ static void test_layers(void) {
         snprintf(key, sizeof key, "%s.nextn_predict_layers", m->arch);
         CHECK_EQ_I64((int64_t)gguf_u64_or(g, key, 0), m->n_mtp);
         snprintf(key, sizeof key, "%s.block_count", m->arch);
-        CHECK_EQ_I64((int64_t)gguf_u64_or(g, key, 0), TRUNK + m->n_mtp);
-        check_array(g, m, "attention.sliding_window_pattern");
+        CHECK_EQ_I64((int64_t)gguf_u64_or(g, key, 0), TRUNK + m->more + m->n_mtp);
+        if (m->part != dsa && m->part != nemotron)
+            check_array(g, m, "attention.sliding_window_pattern");
         if (m->array) check_array(g, m, m->array);
-        int64_t n = 0;
+        /* keys and values of heads, and tensors of experts */
+        int64_t n = m->part == dsa ? 5 : m->part == nemotron ? 2 : 0;
         for (int i = 0; i < m->n_mtp; i++)
-            for (const struct part *p = m->part; p->hf; p++, n++) {
-                char *gguf = xasprintf("blk.%d.%s", TRUNK + i, p->gguf);
+            for (const struct part *p = m->part; p->hf; p++) {
+                if (!p->gguf) continue;
+                n++;
+                char *gguf = xasprintf("blk.%d.%s", TRUNK + m->more + i, p->gguf);
                 char *hf = hf_name(m, i, p);
                 check_values(g, dir, hf, gguf, p->added);
                 free(hf);
