@@ -76,7 +76,7 @@ void images_release(struct ask *a) {
 /* ---- computing ---- */
 
 bool images_possible(const struct served *d) {
-    return d->mmproj && strcmp(session_info(d->core.s).device, "cpu") == 0;
+    return d->mmproj && session_info(d->core.s).takes_images;
 }
 
 /* Opens the projector file at the first image. */
@@ -84,9 +84,10 @@ static int open_pictures(struct served *d, const char *path, struct fault *f) {
     const struct session_opts *o = session_get_opts(d->core.s);
     struct err e;
     if (d->pictures) return 0;
-    if (strcmp(session_info(d->core.s).device, "cpu") != 0)
+    if (!session_info(d->core.s).takes_images)
         return fault_set(f, 400, NULL, path,
-                         "images are computed on the CPU only: start the server with --device cpu");
+                         "images of this model are computed on the CPU only: start the server with "
+                         "--device cpu");
     if (!d->mmproj)
         return fault_set(f, 400, NULL, path,
                          "this model does not see images: there is no projector file "

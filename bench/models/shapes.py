@@ -380,11 +380,11 @@ def main():
     if a.resume:
         model.load_state_dict(Qwen3VLForConditionalGeneration.from_pretrained(a.out, dtype=torch.float32).state_dict())
     else:
-        n_tower = train_tower(model, rng, a.rate, 0.2 * a.minutes * 60)
+        n_tower = train_tower(model, rng, a.rate, 0.08 * a.minutes * 60)
         shrink(model, rng)
     if not a.resume or a.words:
-        n_tower += train_words(model, coder, rng, a.rate / 2, 0.15 * a.minutes * 60)
-        a.minutes *= 0.65 if not a.resume else 0.85
+        n_tower += train_words(model, coder, rng, a.rate / 2, 0.07 * a.minutes * 60)
+        a.minutes *= 0.85 if not a.resume else 0.93
     step, log = train(model, coder, tok, a)
     save(model, tok, a.out)
     with open(f"{a.out}/train.json", "w") as f:

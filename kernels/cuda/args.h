@@ -41,6 +41,12 @@ struct cu_seg {
     int32_t pos, row, n; /* position of the first row; its index in the pass; rows */
     int32_t unused;
 };
+/* Which of three positions of a token a pair of RoPE rotates by (graph.section); any: there are
+ * three. */
+struct cu_sections {
+    int n[3];
+    bool mixed, any;
+};
 /* The rows that a launch works on. */
 struct cu_rows_of {
     const struct cu_seg *seg; /* [n_segs] */

@@ -8,22 +8,32 @@
 
 enum { BLOCK = 128 };
 
+/* Returns which of a token's positions pair i rotates by (graph.section). */
+CU_DEV int section_of(const struct cu_sections &s, int64_t i) {
+    if (s.mixed) return i % 3 && i < 3 * s.n[i % 3] ? (int)(i % 3) : 0;
+    if (i < s.n[0] || !(s.n[1] + s.n[2])) return 0;
+    return i < s.n[0] + s.n[1] ? 1 : 2;
+}
 /* Fills cs[t][i] = m * (cos, sin)(pos[t] * freq[i]). */
-CU_KERNEL __launch_bounds__(BLOCK) fill_table(const double *freq, double m, const int32_t *pos,
-                                              int64_t total, int64_t half, float *cs) {
+CU_KERNEL __launch_bounds__(BLOCK)
+    fill_table(const double *freq, double m, const int32_t *pos, struct cu_sections sections,
+               int64_t total, int64_t half, float *cs) {
     const int64_t at = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
     if (at >= total) return;
-    const double a = (double)pos[at / half] * freq[at % half];
+    const int64_t t = at / half, i = at % half;
+    const int32_t p = sections.any ? pos[3 * t + section_of(sections, i)] : pos[t];
+    const double a = (double)p * freq[i];
     cs[2 * at] = (float)(m * cos(a));
     cs[2 * at + 1] = (float)(m * sin(a));
 }
-/* Computes cosine and sine of every angle, times m, for n_tok positions. */
+/* Computes cosine and sine of every angle, times m, for n_tok tokens. */
 int cu_rope_table(struct cu_stream *s, const double *freq, double m, const int32_t *pos,
-                  int64_t n_tok, int64_t half, float *cs, struct err *e) {
+                  struct cu_sections sections, int64_t n_tok, int64_t half, float *cs,
+                  struct err *e) {
     const int64_t total = n_tok * half;
     if (total > 0)
-        CU_LAUNCH(e, fill_table, (unsigned)div_up(total, BLOCK), BLOCK, 0, s, freq, m, pos, total,
-                  half, cs);
+        CU_LAUNCH(e, fill_table, (unsigned)div_up(total, BLOCK), BLOCK, 0, s, freq, m, pos,
+                  sections, total, half, cs);
     return 0;
 }
 

@@ -45,8 +45,10 @@ void images_free(struct session *s) {
 /* Returns ERR_USAGE if the model cannot take this image. */
 static int check_image(const struct session *s, const struct session_image *im, struct err *e) {
     int64_t n_row, n = 0;
-    if (s->be->on_device)
-        return err_set(e, ERR_USAGE, "images are computed on the CPU only: use --device cpu");
+    if (s->be->on_device && s->images.whole)
+        return err_set(e, ERR_USAGE,
+                       "images of this model, whose tokens see each other, are computed on the CPU "
+                       "only: use --device cpu");
     if (s->now.begin || s->now.hidden_in)
         return err_set(e, ERR_USAGE, "images need a pass that starts with the embeddings");
     if (im->n < 1 || im->n_deep < 0 || im->n_deep > s->m->hp.d[HD_LAYERS])

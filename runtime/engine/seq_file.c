@@ -178,9 +178,6 @@ static int transfer_shifts(const struct session *s, struct stream *f, struct seq
     store_u64(b, (uint64_t)q->n_shifts);
     TRY(read_or_write(f, b, 8, e));
     const uint64_t n = load_u64(b);
-    if (f->map && s->be->on_device)
-        return err_set(e, ERR_USAGE, "%s contains images, which are computed on the CPU only",
-                       f->map->path);
     if (f->map && (n < 1 || n > MAX_SHIFTS))
         return err_set(e, ERR_DATA, "%s: %" PRIu64 " images: the file is damaged", f->map->path, n);
     for (uint64_t i = 0; i < n; i++) {

@@ -262,7 +262,8 @@ struct session_info session_info(const struct session *s) {
                                  .lacks_spare = s->cache.n_spare < s->cache.most_spare,
                                  .settled = s->be != &backend_cpu || !thread_tune_running(&s->tune),
                                  .n_threads = thread_tune_threads(&s->tune),
-                                 .whole_images = s->images.whole};
+                                 .whole_images = s->images.whole,
+                                 .takes_images = !(s->be->on_device && s->images.whole)};
 }
 uint64_t session_bytes(const struct session *s) {
     uint64_t n = s->n_bytes;

@@ -81,6 +81,7 @@ struct session_info {
     bool settled;      /* n_threads is final */
     int n_threads;     /* threads used for a single token (runtime/engine/thread_tune.h) */
     bool whole_images; /* all tokens of an image must be in one pass, which sees them together */
+    bool takes_images; /* passes may have rows of images (session_row.image) */
 };
 struct session_info session_info(const struct session *s);
 
@@ -101,7 +102,7 @@ struct session_row {
     unsigned want;   /* bits of enum session_want */
     /* The token is row image_at of an image, and `id` is not used. NULL: text. Borrowed for the
      * call. The rows of an image with a grid follow each other; models with two-way attention in
-     * images take all of them in one call, next to each other. CPU only. */
+     * images take all of them in one call, next to each other, and on the CPU only. */
     const struct session_image *image;
     int64_t image_at;
 };

@@ -162,7 +162,8 @@ static void test_rope(struct dev *d) {
                 }
         void *dx = put(d, x, TOK * HEADS * DIM), *cs = space(d, TOK * ROT);
         CHECK_OK(cu_rope_table(d->s, dev_put(d, freq, sizeof freq), 1.1,
-                               dev_put(d, pos, sizeof pos), TOK, ROT / 2, cs, &e));
+                               dev_put(d, pos, sizeof pos), (struct cu_sections){0}, TOK, ROT / 2,
+                               cs, &e));
         CHECK_OK(cu_rope(d->s, dx, cs, TOK, HEADS, DIM, ROT, adjacent, &e));
         compare(d, "rope", dx, want, TOK * HEADS * DIM, F32_TOL);
         free(x);
@@ -491,7 +492,8 @@ static void qkv_case(struct dev *d, const struct qkv_case *q) {
         rows_to(&a, rows_put(d, &seg, 1));
         a.rows = (struct cu_rows_of){a.all_segs, 1, a.n_tok};
         float *cs = space(d, a.n_tok * q->n_rot);
-        CHECK_OK(cu_rope_table(d->s, df, 1, a.row_pos, a.n_tok, q->n_rot / 2, cs, &e));
+        CHECK_OK(cu_rope_table(d->s, df, 1, a.row_pos, (struct cu_sections){0}, a.n_tok,
+                               q->n_rot / 2, cs, &e));
         a.cs = cs;
         a.raw_q = put(d, raw + t0 * c->heads * side * hd, a.n_tok * c->heads * side * hd);
         a.new_k = put(d, k + t0 * c->kv_heads * hd, a.n_tok * c->kv_heads * hd);

@@ -330,7 +330,7 @@ static int cuda_pass(struct session *s, float *hidden, float *logits, struct err
     TRY(exec_cuda_rows(s, e));
     const bool head = logits || s->now.best;
     if (s->n_tok == 1 && head && !s->now.begin && !s->now.hidden_in && !s->probe.product &&
-        !s->probe.residual && !s->probe.route)
+        !s->probe.residual && !s->probe.route && !s->images.n_rows)
         TRY(step(s, e));
     else {
         TRY(exec_cuda_nodes(s, e));

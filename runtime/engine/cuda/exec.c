@@ -73,12 +73,15 @@ int exec_cuda_refuse(struct cuda *d, const struct gr_node *n, struct err *e) {
     return err_set(e, ERR_USAGE, "CUDA: %s of block %d is not supported: use --device cpu",
                    gr_op_name(n->op), n->layer);
 }
-/* Queues EMBED for the pass (models/ops.def): dst = the table rows of the tokens. */
+/* Queues EMBED for the pass (models/ops.def): dst = the table rows of the tokens, or rows of
+ * images. */
 static int op_embed(struct cuda *d, const struct gr_node *n, struct err *e) {
     const struct cu_weight *w = &d->w[n->embed.table].w;
-    return cu_decode_rows(d->q, w->type, w->data, w->k, n->embed.position ? d->pos : d->ids,
-                          d->s->n_tok, n->embed.scale != 0 ? n->embed.scale : 1, d->reg[n->dst],
-                          width_of(d, n->dst), e);
+    TRY(cu_decode_rows(d->q, w->type, w->data, w->k, n->embed.position ? d->pos : d->ids,
+                       d->s->n_tok, n->embed.scale != 0 ? n->embed.scale : 1, d->reg[n->dst],
+                       width_of(d, n->dst), e));
+    const bool images = !n->embed.position && n->dst == d->s->g->residual;
+    return images ? exec_cuda_embed_images(d, n, e) : 0;
 }
 
 /* Queues a norm. The same kernel can first add, so the bits are the same whether or not the step
@@ -632,7 +635,7 @@ static struct target target_of(const struct session *s) {
                            .many = exec_cuda_fuses(d, CUDA_FUSE_MANY),
                            .brings = d->in.from && s->n_tok >= d->in.from,
                            .sees_routes = s->probe.route != NULL,
-                           .sees_all = s->probe.product || s->probe.residual,
+                           .sees_all = s->probe.product || s->probe.residual || s->images.n_deep,
                            .all_keys = s->all_keys,
                            .way = way_of,
                            .joins = glu_joins,
@@ -681,7 +684,9 @@ static int run_steps(struct session *s, const struct program *p, struct err *e) 
         if (step->kind != STEP_RUN) TRY(exec_cuda_end_piece(d->all, e));
         if (step->kind == STEP_RUN) TRY(exec_cuda_begin(d, e));
         TRY(run_step(d, step, e));
-        if (!s->probe.residual || !step->n_nodes) continue;
+        if (block < s->images.n_deep && step->n_nodes && s->g->hidden_nodes[block] == i)
+            TRY(exec_cuda_add_deep(d, block, e));
+        if ((!s->probe.residual && !s->images.n_deep) || !step->n_nodes) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual) TRY(show_hidden(d, -1, e));
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == i)
             TRY(show_hidden(d, block++, e));

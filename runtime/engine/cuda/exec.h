@@ -116,10 +116,11 @@ struct cuda { /* one part of a session */
     int64_t *q8_at, turn;
     unsigned fuse; /* enabled fusions, enum cuda_fuse */
     /* Stored in `work`: */
-    uint8_t *rows;      /* row data of the pass: the next four fields, contiguous */
+    uint8_t *rows;      /* row data of the pass: the next five fields, contiguous */
     struct cu_seg *seg; /* [n_segs], short segments first */
     int32_t *pos, *of;  /* [n_tok] position, segment */
     int32_t *ids;       /* [n_tok] */
+    int32_t *turn_pos;  /* [n_tok][3] rotary positions by section */
     int32_t *expert, *arrived;
     float *router, *p, *hidden; /* [n_ubatch][experts], [n_ubatch][used]; [pairs][expert width] */
     float *hidden_up;           /* like hidden, for experts with biases or a clamped activation */
@@ -358,6 +359,10 @@ bool exec_cuda_has_experts(const struct gr_moe *m);
 bool exec_cuda_has(const struct gr_node *n);
 /* Sets ERR_USAGE: no device supports node n. */
 int exec_cuda_refuse(struct cuda *d, const struct gr_node *n, struct err *e);
+/* Copies the rows of the pass's images to the residual, after EMBED (images.c). */
+int exec_cuda_embed_images(struct cuda *d, const struct gr_node *n, struct err *e);
+/* Adds the images' rows for a block to the residual (session_image.deep). */
+int exec_cuda_add_deep(struct cuda *d, int block, struct err *e);
 /* Runs a step other than STEP_RUN (host.c). */
 int exec_cuda_copy_step(struct cuda *d, const struct step *p, struct err *e);
 /* Starts a piece that records launches: at the start of a pass and after a host step. */

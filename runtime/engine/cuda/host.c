@@ -79,13 +79,17 @@ int exec_cuda_copy_step(struct cuda *d, const struct step *p, struct err *e) {
 
 int exec_cuda_begin(struct cuda *d, struct err *e) {
     struct session *s = d->s;
+    const int64_t *n = s->g->section;
+    const struct cu_sections sections = {.n = {(int)n[0], (int)n[1], (int)n[2]},
+                                         .mixed = s->g->mixed_sections,
+                                         .any = n[1] + n[2] > 0};
     if (d->all->recording && !d->all->capturing) {
         TRY(cu_graph_begin(d->q, e));
         d->all->capturing = d;
     }
     for (int i = 0; i < s->n_ropes && !d->begun; i++)
-        TRY(cu_rope_table(d->q, d->rope[i].freq, d->rope[i].m, d->pos, s->n_tok,
-                          s->rope[i].n_rot / 2, d->rope[i].cs, e));
+        TRY(cu_rope_table(d->q, d->rope[i].freq, d->rope[i].m, sections.any ? d->turn_pos : d->pos,
+                          sections, s->n_tok, s->rope[i].n_rot / 2, d->rope[i].cs, e));
     d->begun = true;
     return 0;
 }

@@ -84,7 +84,7 @@ static int upload_table(struct cuda *d, const struct seq *q, struct err *e) {
 /* ---- rows ---- */
 
 uint64_t exec_cuda_rows_bytes(int64_t n) {
-    return (uint64_t)n * (sizeof(struct cu_seg) + 3 * sizeof(int32_t));
+    return (uint64_t)n * (sizeof(struct cu_seg) + 6 * sizeof(int32_t));
 }
 
 const struct cu_seg *exec_cuda_seg(const struct cuda *d, int i) {
@@ -117,13 +117,18 @@ static int upload_rows(struct cuda *d, struct err *e) {
             pos[seg[i].row + k] = seg[i].pos + k;
             of[seg[i].row + k] = i;
         }
-    memcpy(ids, s->ids, (size_t)s->n_tok * sizeof *ids);
+    int32_t *turn = ids + s->n_tok;
+    for (int64_t r = 0; r < s->n_tok; r++) ids[r] = exec_image(s, r) ? 0 : s->ids[r];
+    for (int64_t r = 0; r < s->n_tok; r++)
+        for (int i = 0; i < 3; i++)
+            turn[3 * r + i] = s->images.turned ? (int32_t)s->images.turn[r][i] : pos[r];
     d->seg = (struct cu_seg *)(void *)d->rows;
     d->pos = (int32_t *)(void *)(d->seg + s->n_segs);
     d->of = d->pos + s->n_tok;
     d->ids = d->of + s->n_tok;
+    d->turn_pos = d->ids + s->n_tok;
     return cu_upload(d->q, d->rows, d->host_rows,
-                     (uint64_t)((uint8_t *)(ids + s->n_tok) - d->host_rows), e);
+                     (uint64_t)((uint8_t *)(turn + 3 * s->n_tok) - d->host_rows), e);
 }
 
 int exec_cuda_rows(struct session *s, struct err *e) {
