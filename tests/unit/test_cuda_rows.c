@@ -646,11 +646,6 @@ static void test_outputs(void) {
         struct err e = {0};
         CHECK_OK(session_new(&s, m, &o, &e));
         for (size_t i = 0; i < COUNT_OF(want) && s; i++) want_outputs(s, want[i], i % 2 == 0);
-        const float rows[1] = {0};
-        const struct session_image im = {.rows = rows, .n = 1, .t = 1, .h = 1, .w = 1};
-        const struct session_row row = {.id = -1, .image = &im};
-        CHECK_ERR(session_pass(s, &(struct session_pass){.row = &row, .n = 1}, &e), ERR_USAGE,
-                  "images are computed on the CPU only");
         session_free(s);
     }
     const struct session_opts o = {.n_ctx = 16, .n_ubatch = WANTS};
