@@ -104,6 +104,7 @@ static int run_prompt(struct hone_session *s, const int32_t *prompt, int64_t n,
     if (!s->gen) session_reset(s->s); /* A new gen starts from an empty sequence. */
     if (!s->gen && s->draft) draft_reset(s->draft);
     int rc = s->gen ? 0 : gen_new(&s->gen, s->s, s->draft, e);
+    if (!rc) gen_set_pictures(s->gen, s->pictures);
     if (!rc) rc = language(o, s->model->m->tok, &vocab, &go.constrain.g, e);
     if (!rc) rc = ids_reserve(&ids, n, e);
     for (int64_t i = 0; i < n && !rc; i++) ids_add(&ids, prompt[i]);

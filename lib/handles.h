@@ -43,6 +43,9 @@ struct hone_session {
         *draft; /* speculative decoding on s, which is then used only through it; or NULL */
     struct gen
         *gen; /* generator on the session's own sequence; NULL before the first hone_generate */
+    struct pictures *pictures; /* NULL before the first image */
+    int *held;                 /* [n_held] images of the last prompt */
+    int n_held;
 };
 struct hone_seq {
     struct hone_session *s;
@@ -58,5 +61,9 @@ int template_of(struct hone_template **out, struct owner *owner, const struct gg
                 const struct tok *t, struct err *e);
 /* Frees the session's generator, after another call has changed the session's sequence. */
 void session_forget(struct hone_session *s);
+/* Lets the images of the last prompt go. */
+void session_drop_images(struct hone_session *s);
+/* Returns the row of a token; ids below 0 are rows of the session's images. */
+struct session_row session_row_of(const struct hone_session *s, int32_t id);
 
 #endif

@@ -8,6 +8,7 @@
 #include "lib/handles.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/generate/gen.h"
+#include "runtime/generate/pictures.h"
 
 /* Opens the session and, if requested, its draft; completes `so` from o. */
 static int open_with(struct hone_session *s, const struct hone_session_opts *o,
@@ -75,6 +76,8 @@ void hone_session_free(struct hone_session *s) {
     gen_free(s->gen);
     draft_free(s->draft);
     if (s->s) session_free(s->s);
+    session_drop_images(s);
+    pictures_free(s->pictures);
     pool_free(s->pool);
     owner_drop(s->owner);
     free(s);
@@ -173,6 +176,7 @@ int hone_session_reset(struct hone_session *s, struct hone_error *e) {
     int rc = call_begin(&c, s->owner, e);
     if (rc) return rc;
     session_forget(s);
+    session_drop_images(s);
     session_reset(s->s);
     return call_end(&c, 0, e);
 }
@@ -184,10 +188,11 @@ static int feed(struct hone_session *s, struct hone_seq *q, const int32_t *ids, 
                 float *logits, bool all, struct err *e) {
     if (n <= 0) return err_set(e, ERR_USAGE, "no tokens to feed");
     struct session_row *row = xreallocarray(NULL, (size_t)n, sizeof *row);
-    for (int64_t i = 0; i < n; i++)
-        row[i] = (struct session_row){.id = ids[i],
-                                      .seq = q ? q->q : NULL,
-                                      .want = logits && (all || i + 1 == n) ? WANT_LOGITS : 0};
+    for (int64_t i = 0; i < n; i++) {
+        row[i] = session_row_of(s, ids[i]);
+        row[i].seq = q ? q->q : NULL;
+        row[i].want = logits && (all || i + 1 == n) ? WANT_LOGITS : 0;
+    }
     int rc = session_pass(s->s, &(struct session_pass){.row = row, .n = n, .logits = logits}, e);
     free(row);
     return rc;
@@ -219,9 +224,9 @@ int hone_session_run(struct hone_session *s, const struct hone_row *row, int64_t
     if (rc) return rc;
     struct session_row *r = xreallocarray(NULL, (size_t)n, sizeof *r);
     for (int64_t i = 0; i < n; i++) {
-        r[i] = (struct session_row){.id = row[i].id,
-                                    .seq = row[i].seq ? row[i].seq->q : NULL,
-                                    .want = row[i].want && logits ? WANT_LOGITS : 0};
+        r[i] = session_row_of(s, row[i].id);
+        r[i].seq = row[i].seq ? row[i].seq->q : NULL;
+        r[i].want = row[i].want && logits ? WANT_LOGITS : 0;
         if (!row[i].seq) session_forget(s);
     }
     rc = session_pass(s->s, &(struct session_pass){.row = r, .n = n, .logits = logits}, &c.err);

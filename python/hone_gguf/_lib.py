@@ -170,6 +170,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "session_new": (None, [OUT, P, C.POINTER(SessionOpts), C.POINTER(Opts)]),
     "session_n_ctx": (I64, [P]), "session_bytes": (U64, [P]), "session_reset": (None, [P]),
     "session_logits": (None, [P, P, IDS, I64, P]),
+    "session_projector": (None, [P, S, I64]),
+    "session_prompt": (None, [P, S, S, INT, C.POINTER(P), C.POINTER(SIZE), INT, C.POINTER(IDS), C.POINTER(I64)]),
     "generate": (None, [P, IDS, I64, C.POINTER(GenerateOpts), C.POINTER(AnswerStruct)]),
     "generate_many": (None, [P, C.POINTER(IDS), C.POINTER(I64), I64, INT, C.POINTER(GenerateOpts),
                              C.POINTER(AnswerStruct)]),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Prompt = Union[str, Sequence[int], Messages]
+Image = Union[bytes, bytearray, memoryview, Path]
 
 
 class Answer(str):
@@ -260,6 +261,36 @@ class Model:
                                         **(variables or {}))
         return [operator.index(i) for i in prompt]  # type: ignore[arg-type]
 
+    def _seen(self, prompt: Prompt, images: Sequence[Image], tools: Optional[Sequence[Any]],
+              variables: Optional[dict[str, Any]]) -> list[int]:
+        """Tokens of a prompt with images, which only this session takes."""
+        if isinstance(images, (str, bytes, os.PathLike)):
+            raise TypeError("images are a list of bytes or paths")
+        if isinstance(prompt, str):
+            prompt = [{"role": "user", "content": prompt}]
+        if not prompt or not all(isinstance(m, Mapping) for m in prompt):
+            raise TypeError("images go with a text or with messages {'role': ..., 'content': ...}")
+        messages: list[Any] = [dict(m) for m in prompt]  # type: ignore[call-overload]
+        parts = [p for m in messages if isinstance(m.get("content"), list) for p in m["content"]]
+        if not any(isinstance(p, Mapping) and p.get("type") == "image" for p in parts):
+            last = messages[-1].get("content")
+            told = last if isinstance(last, list) else [{"type": "text", "text": last}]
+            messages[-1]["content"] = [{"type": "image"}] * len(images) + told
+        data = []
+        for image in images:
+            if isinstance(image, (str, os.PathLike)):
+                with open(image, "rb") as f:
+                    data.append(f.read())
+            else:
+                data.append(bytes(image))
+        talk, more = Template._conversation(messages, tools, variables or {})
+        n = len(data)
+        p = (C.c_void_p * n)(*[C.cast(C.c_char_p(d), C.c_void_p).value for d in data])
+        sizes = (C.c_size_t * n)(*[len(d) for d in data])
+        out, n_out = _lib.IDS(), C.c_int64()
+        self._compute(lib.session_prompt, talk, more, 1, p, sizes, n, C.byref(out), C.byref(n_out))
+        return _lib.take_ids(out, n_out.value)
+
     @staticmethod
     def _options(max_tokens: Optional[int], temperature: float, top_k: int, top_p: float,
                  min_p: float, repeat_penalty: float, seed: int, stop: Optional[Sequence[str]],
@@ -308,8 +339,8 @@ class Model:
                  schema: Any = ..., regex: Optional[str] = ..., grammar: Optional[str] = ...,
                  choices: Optional[Sequence[str]] = ..., presence_penalty: float = ...,
                  frequency_penalty: float = ..., control: bool = ..., open_objects: bool = ...,
-                 tools: Optional[Sequence[Any]] = ...,
-                 variables: Optional[dict[str, Any]] = ...) -> Answer: ...
+                 tools: Optional[Sequence[Any]] = ..., variables: Optional[dict[str, Any]] = ...,
+                 images: Optional[Sequence[Image]] = ...) -> Answer: ...
     @overload
     def generate(self, prompt: Prompt, *, stream: Literal[True], max_tokens: Optional[int] = ...,
                  temperature: float = ..., top_k: int = ..., top_p: float = ..., min_p: float = ...,
@@ -317,8 +348,8 @@ class Model:
                  schema: Any = ..., regex: Optional[str] = ..., grammar: Optional[str] = ...,
                  choices: Optional[Sequence[str]] = ..., presence_penalty: float = ...,
                  frequency_penalty: float = ..., control: bool = ..., open_objects: bool = ...,
-                 tools: Optional[Sequence[Any]] = ...,
-                 variables: Optional[dict[str, Any]] = ...) -> Stream: ...
+                 tools: Optional[Sequence[Any]] = ..., variables: Optional[dict[str, Any]] = ...,
+                 images: Optional[Sequence[Image]] = ...) -> Stream: ...
 
     def generate(self, prompt: Prompt, *, stream: bool = False, max_tokens: Optional[int] = 256,
                  temperature: float = 0.0, top_k: int = 0, top_p: float = 0.0, min_p: float = 0.0,
@@ -326,17 +357,19 @@ class Model:
                  schema: Any = None, regex: Optional[str] = None, grammar: Optional[str] = None,
                  choices: Optional[Sequence[str]] = None, presence_penalty: float = 0.0,
                  frequency_penalty: float = 0.0, control: bool = False, open_objects: bool = False,
-                 tools: Optional[Sequence[Any]] = None,
-                 variables: Optional[dict[str, Any]] = None) -> Union[Answer, Stream]:
+                 tools: Optional[Sequence[Any]] = None, variables: Optional[dict[str, Any]] = None,
+                 images: Optional[Sequence[Image]] = None) -> Union[Answer, Stream]:
         """Continues a prompt: a text, tokens, or messages [{"role": ..., "content": ...}] rendered
         by the model's template with `tools` and `variables` (such as enable_thinking).
         stream: return an iterator over pieces of text; leaving it stops the answer. max_tokens
         None: until the context is full. temperature 0: greedy. schema: JSON Schema of the answer,
         or a pydantic class; open_objects: allow members that it does not name; regex: regular
         expression that the answer matches; grammar: GBNF or Lark text; choices: the answer is one
-        of these texts.
+        of these texts. images: PNG or JPEG files, as bytes or paths, for the parts {"type": "image"}
+        of the messages in order; without such parts, they come before the last message's text. The
+        projector file (mmproj-*.gguf) is next to the model.
         """
-        ids = self._ids(prompt, tools, variables)
+        ids = self._seen(prompt, images, tools, variables) if images else self._ids(prompt, tools, variables)
         o = self._options(max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, schema,
                           regex, control)
         if choices is not None and len(choices) == 0:

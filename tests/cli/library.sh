@@ -90,6 +90,11 @@ printf 'Let me see.<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n
 x=toolcall; says '"name": "get_weather", "arguments": {"city": "Oslo", "days": 3}'
 run chat "$t/b.gguf" 'Once "upon" a time' 12
 grep -q 'tokens, ended by: ' "$t/e" || say "chat: $(cat "$t/e")"
+mkdir "$t/v" && "$HONE" convert tests/golden/models/qwen35 -o "$t/v/m.gguf" --mmproj "$t/v/mmproj.gguf" -q > "$t/o" 2>&1 || say "convert: $(cat "$t/o")"
+run image "$t/v/m.gguf" tests/golden/pixels/420.jpg 8
+[ -s "$t/o" ] || say "image: no answer"
+rc=0; "$t/image" "$t/v/m.gguf" docs/python.md > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 3 ] && grep -q 'not an image' "$t/e" || say "image: exit $rc: $(cat "$t/e")"
 for i in $(seq 100); do echo "The number $i is"; done > "$t/prompts"
 run batch "$t/b.gguf" "$t/prompts" 4
 [ "$(wc -l < "$t/o")" -ge 100 ] && says '^100	' || say "batch: $(tail -3 "$t/o")"
