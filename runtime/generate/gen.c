@@ -99,7 +99,8 @@ static int feed_rows(struct gen *g, const int32_t *v, int64_t n, float *logits, 
         rc = err_set(e, ERR_USAGE, "speculative decoding (--draft) does not support images");
     for (int64_t i = 0; i < n && !rc; i++) {
         row[i].id = v[i];
-        if (v[i] < 0 && g->pictures) row[i].image = pictures_row(g->pictures, v[i], &row[i].image_at);
+        if (v[i] < 0 && g->pictures)
+            row[i].image = pictures_row(g->pictures, v[i], &row[i].image_at);
     }
     if (!rc && logits) row[n - 1].want = WANT_LOGITS;
     if (!rc)
