@@ -3,7 +3,9 @@
  *
  * With p the softmax of a query's scores, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp), times
  * the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum p_j dy. A
- * text starts with an empty cache, so all keys and values come from its own tokens. The query heads
+ * text starts with an empty cache, so all keys and values come from its own tokens. A layer without
+ * keys reads those of an earlier layer, which adds the gradients from such layers to its own. The
+ * query heads
  * of a key head are processed one after the other, GRAD_QUERIES queries at a time: first one task
  * per query, then one task per range of keys, which sums over the queries in order. */
 #include <math.h>
@@ -12,11 +14,6 @@
 #include "base/fp.h"
 #include "base/num.h"
 #include "grad/grad_int.h"
-
-bool can_attn(const struct graph *g, const struct gr_node *n) {
-    (void)g;
-    return n->src[1] != GR_NONE;
-}
 
 int64_t grad_attn_shared(const struct gr_node *n, int64_t n_ctx) {
     return n->attn.n_kv_heads * GRAD_QUERIES * 2 * n_ctx;
@@ -27,7 +24,8 @@ struct job {
     struct grad *g;
     const struct gr_node *n;
     const struct kept *k;
-    const float *dy, *sink;
+    const float *dy, *sink, *key, *value;
+    float *dkey, *dvalue;
     int64_t wq, wk, wv, wo;   /* register widths */
     int64_t of_group, t0, nt; /* head within its group; the current queries */
 };
@@ -55,8 +53,8 @@ static void one_query(const struct job *j, int64_t kv, int64_t t) {
     const int64_t d = a->head_dim, own = d - a->latent, vd = gr_attn_values(a);
     const int64_t j0 = first_key(a, t), n = t + 1 - j0, h = head_of(j, kv);
     const float *q = j->k->src[0] + t * j->wq + h * d, *dy = j->dy + t * j->wo + h * vd;
-    const float *key = j->k->src[1] + j0 * j->wk + kv * own;
-    const float *val = j->k->src[2] + j0 * j->wv + kv * vd;
+    const float *key = j->key + j0 * j->wk + kv * own;
+    const float *val = j->value + j0 * j->wv + kv * vd;
     float *dq = j->g->reg[j->n->src[0]] + t * j->wq + h * d;
     float *p = kept_of(j, kv, t) + j0, *ds = p + j->g->n_ctx;
     double top = j->sink ? (double)j->sink[h] : (double)-INFINITY, sum = 0, mean = 0;
@@ -102,7 +100,7 @@ static void some_keys(const struct job *j, int64_t kv, int64_t k0, int64_t k1) {
     const struct gr_attn *a = &j->n->attn;
     const struct kern *kern = &j->g->s->kern;
     const int64_t d = a->head_dim, own = d - a->latent, vd = gr_attn_values(a), h = head_of(j, kv);
-    float *dk = j->g->reg[j->n->src[1]] + kv * own, *dv = j->g->reg[j->n->src[2]] + kv * vd;
+    float *dk = j->dkey + kv * own, *dv = j->dvalue + kv * vd;
     for (int64_t t = max_i64(j->t0, k0); t < j->t0 + j->nt; t++) {
         const float *q = j->k->src[0] + t * j->wq + h * d, *dy = j->dy + t * j->wo + h * vd;
         const float *p = kept_of(j, kv, t), *by = p + j->g->n_ctx;
@@ -124,14 +122,30 @@ static void keys_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 
+/* Sets the keys and values that a layer reads, and where their gradients go. */
+static void find_keys(struct job *j) {
+    struct grad *g = j->g;
+    const struct gr_node *n = j->n, *from = &g->g->node[g->g->facts.kv[n->slot].node];
+    const struct grad_lent *lent = &g->lent[n->slot];
+    const bool own = n->src[1] != GR_NONE;
+    j->wk = grad_width(g, from->src[1]);
+    j->wv = grad_width(g, from->src[2]);
+    j->key = own ? j->k->src[1] : lent->key;
+    j->value = own ? j->k->src[2] : lent->value;
+    j->dkey = own ? g->reg[n->src[1]] : lent->dkey;
+    j->dvalue = own ? g->reg[n->src[2]] : lent->dvalue;
+    if (!own || !lent->key) return;
+    g->s->kern.axpy(j->dkey, lent->dkey, 1, g->n * j->wk);
+    g->s->kern.axpy(j->dvalue, lent->dvalue, 1, g->n * j->wv);
+}
+
 /* Adds the gradients of queries, keys and values. Recomputes the attention weights for GRAD_QUERIES
  * tokens at a time. */
 void back_attn(struct grad *g, const struct gr_node *n, const struct kept *k) {
     struct job j = {.g = g, .n = n, .k = k};
     j.wq = grad_width(g, n->src[0]);
-    j.wk = grad_width(g, n->src[1]);
-    j.wv = grad_width(g, n->src[2]);
     j.wo = grad_width(g, n->dst);
+    find_keys(&j);
     j.sink = n->attn.sinks == GR_NONE ? NULL : exec_vec(g->s, n->attn.sinks);
     j.dy = grad_take(g, n->dst, 0);
     const int64_t n_kv = n->attn.n_kv_heads;

@@ -16,7 +16,6 @@ const struct back back_table[OP_COUNT] = {
     [OP_ROPE] = {.fn = back_rope},
     [OP_ATTN] = {.fn = back_attn,
                  .keep = KEEP_SRC0 | KEEP_SRC1 | KEEP_SRC2,
-                 .can = can_attn,
                  .shared = grad_attn_shared},
     [OP_SIGMOID_MUL] = {.fn = back_sigmoid_mul, .keep = KEEP_SRC0 | KEEP_DST},
     [OP_MUL] = {.fn = back_mul, .keep = KEEP_SRC0 | KEEP_DST},
@@ -47,4 +46,8 @@ const struct back back_table[OP_COUNT] = {
     [OP_TEMPER] = {.fn = back_temper},
     [OP_CONCAT] = {.fn = back_concat},
     [OP_COLUMNS] = {.fn = back_columns},
+    [OP_MIX] = {.fn = back_mix, .keep = KEEP_SRC0 | KEEP_SRC1},
+    [OP_SPREAD] = {.fn = back_spread, .keep = KEEP_SRC0 | KEEP_SRC1},
+    [OP_LEVEL] = {.fn = back_level, .keep = KEEP_SRC0 | KEEP_DST},
+    [OP_PEAKS] = {.fn = back_peaks, .keep = KEEP_SRC0},
 };

@@ -5,8 +5,9 @@
  * The first pass keeps the input of each block. Then the blocks are run again in pieces, last piece
  * first: forward with a watcher that keeps the inputs of the piece's nodes (the tape), then
  * backward over these nodes. So memory holds the tape of only one piece. A block that reads more
- * than the residual belongs to the same piece as the block before it. No sum depends on the number
- * of threads. */
+ * than the residual belongs to the same piece as the block before it. If such a piece has n blocks,
+ * its tape holds about sqrt(n) of them at a time, and the blocks before these run forward again. No
+ * sum depends on the number of threads. */
 #include "grad/grad.h"
 
 #include <math.h>
@@ -147,11 +148,22 @@ static float *keep_scores(struct grad *g, const struct session *s, int64_t n_exp
     return to;
 }
 
+/* Keeps the keys and values of a layer that lends them. */
+static void keep_lent(struct grad *g, const struct session *s, const struct gr_node *n) {
+    const struct grad_lent *l = &g->lent[n->slot];
+    if (!l->key || n->src[1] == GR_NONE) return;
+    const int64_t wk = grad_width(g, n->src[1]), wv = grad_width(g, n->src[2]);
+    memcpy(l->key, s->reg[n->src[1]], (size_t)(s->n_tok * wk) * sizeof *l->key);
+    memcpy(l->value, s->reg[n->src[2]], (size_t)(s->n_tok * wv) * sizeof *l->value);
+}
+
 /* Keeps the values that the node's gradient needs; called before and after the node runs. */
 static void keep_for_back(void *ud, struct session *s, const struct gr_node *n, bool after) {
     struct grad *g = ud;
     struct kept *k = &g->kept[n - g->g->node];
     const unsigned keep = back_table[n->op].keep;
+    if (!after && n->op == OP_ATTN) keep_lent(g, s, n);
+    if (n - g->g->node < g->tape_from) return;
     if (!after) {
         *k = (struct kept){0};
         for (int i = 0; i < GR_SOURCES; i++)
@@ -187,6 +199,13 @@ static int piece_begin(const struct grad *g, int end) {
     while (b > 0 && !session_can_begin(g->s, b)) b--;
     return b;
 }
+/* Returns the first block whose values are on the tape together with those before block `end`, in
+ * the piece that begins at b and ends before `last`. */
+static int part_begin(int b, int end, int last) {
+    int n = 1;
+    while (n * n < last - b) n++;
+    return last - b > 3 && end - n > b ? end - n : b;
+}
 /* Returns the first node of a block; the index after the last block means the nodes after all
  * blocks. */
 static int first_node(const struct grad *g, int block) {
@@ -214,10 +233,23 @@ static void see_no_residual(void *ud, const struct session_shown *r) {
     (void)ud, (void)r;
 }
 
-/* Runs blocks [b, end) forward under the watcher, then backward. */
-static int run_piece(struct grad *g, const int32_t *ids, int b, int end, struct err *e) {
-    const int last = end_node(g, end);
+/* Clears the gradients that a piece's backward pass adds to, except those from later pieces. */
+static void clear_piece(struct grad *g, int end) {
+    for (int r = 0; r < g->g->n_regs; r++)
+        if (r != g->g->residual && !(end > n_blocks(g) && r == g->g->hidden_out))
+            memset(g->reg[r], 0, (size_t)(g->n * grad_width(g, r)) * sizeof(float));
+    for (int i = 0; i < g->g->n_attn_slots; i++) {
+        const struct gr_node *n = &g->g->node[g->g->facts.kv[i].node];
+        if (!g->lent[i].key) continue;
+        memset(g->lent[i].dkey, 0, (size_t)(g->n * grad_width(g, n->src[1])) * sizeof(float));
+        memset(g->lent[i].dvalue, 0, (size_t)(g->n * grad_width(g, n->src[2])) * sizeof(float));
+    }
+}
+/* Runs blocks [b, end) forward under the watcher, which keeps values from block `from` on. */
+static int run_forward(struct grad *g, const int32_t *ids, int b, int from, int end,
+                       struct err *e) {
     g->tape_used = 0;
+    g->tape_from = first_node(g, from);
     session_reset(g->s);
     session_observe(
         g->s, &(struct session_probe){.ud = g, .residual = see_no_residual, .node = keep_for_back});
@@ -226,13 +258,18 @@ static int run_piece(struct grad *g, const int32_t *ids, int b, int end, struct 
     if (end <= n_blocks(g)) p.end = end;
     const int rc = session_pass(g->s, &p, e);
     session_observe(g->s, NULL);
-    if (rc) return rc;
-    for (int r = 0; r < g->g->n_regs; r++)
-        if (r != g->g->residual && !(end > n_blocks(g) && r == g->g->hidden_out))
-            memset(g->reg[r], 0, (size_t)(g->n * grad_width(g, r)) * sizeof(float));
-    for (int i = last - 1; i >= first_node(g, b); i--) {
-        const struct gr_node *n = &g->g->node[i];
-        if (!n->selects) back_table[n->op].fn(g, n, &g->kept[i]);
+    return rc;
+}
+/* Runs the piece of blocks [b, end) forward and backward, in parts that fit the tape. */
+static int run_piece(struct grad *g, const int32_t *ids, int b, int end, struct err *e) {
+    clear_piece(g, end);
+    for (int to = end, from; to > b; to = from) {
+        from = part_begin(b, to, end);
+        TRY(run_forward(g, ids, b, from, to, e));
+        for (int i = end_node(g, to) - 1; i >= first_node(g, from); i--) {
+            const struct gr_node *n = &g->g->node[i];
+            if (!n->selects) back_table[n->op].fn(g, n, &g->kept[i]);
+        }
     }
     if (g->see_residual) g->see_residual(g->see_residual_ud, b, g->reg[g->g->residual], g->n);
     return 0;
@@ -412,23 +449,51 @@ static int alloc_work(struct grad *g, struct err *e) {
     return alloc_floats(&g->shared, shared, e);
 }
 
+/* Returns the values per token on the tape: those of the largest part of a piece. */
+static int64_t tape_floats(const struct grad *g) {
+    int64_t most = 0;
+    for (int end = (int)n_blocks(g) + 1, b; end > 0; end = b) {
+        b = piece_begin(g, end);
+        for (int to = end, from; to > b; to = from) {
+            int64_t width = 0;
+            from = part_begin(b, to, end);
+            for (int i = first_node(g, from); i < end_node(g, to); i++)
+                width += tape_width(g->g, &g->g->node[i]);
+            most = max_i64(most, width);
+        }
+    }
+    return most;
+}
+
+/* Allocates the keys and values that layers read from earlier ones. */
+static int alloc_lent(struct grad *g, struct err *e) {
+    g->lent = xcalloc((size_t)g->g->n_attn_slots + 1, sizeof *g->lent);
+    for (int i = 0; i < graph_count(g->g, OP_ATTN); i++) {
+        const struct gr_node *n = graph_nth(g->g, OP_ATTN, i);
+        const struct gr_node *from = &g->g->node[g->g->facts.kv[n->slot].node];
+        struct grad_lent *l = &g->lent[n->slot];
+        if (n->src[1] != GR_NONE || l->key) continue;
+        const int64_t key = g->n_ctx * grad_width(g, from->src[1]);
+        const int64_t value = g->n_ctx * grad_width(g, from->src[2]);
+        TRY(alloc_floats(&l->key, key, e));
+        TRY(alloc_floats(&l->dkey, key, e));
+        TRY(alloc_floats(&l->value, value, e));
+        TRY(alloc_floats(&l->dvalue, value, e));
+    }
+    return 0;
+}
+
 /* Allocates all buffers; on error grad_free() releases those already allocated. */
 static int alloc_grad(struct grad *g, struct err *e) {
     const struct graph *gr = g->g;
-    int64_t widest = 0, tape = 0;
+    int64_t widest = 0;
     for (int r = 0; r < gr->n_regs; r++) widest = max_i64(widest, gr->reg_width[r]);
     g->reg = xcalloc((size_t)gr->n_regs, sizeof *g->reg);
     for (int r = 0; r < gr->n_regs; r++)
         TRY(alloc_floats(&g->reg[r], g->n_ctx * gr->reg_width[r], e));
     for (int k = 0; k < 2; k++) TRY(alloc_floats(&g->taken[k], g->n_ctx * widest, e));
-    for (int end = (int)n_blocks(g) + 1, b; end > 0; end = b) {
-        int64_t width = 0;
-        b = piece_begin(g, end);
-        const int last = end_node(g, end);
-        for (int i = first_node(g, b); i < last; i++) width += tape_width(gr, &gr->node[i]);
-        tape = max_i64(tape, width);
-    }
-    TRY(alloc_floats(&g->tape, g->n_ctx * tape, e));
+    TRY(alloc_floats(&g->tape, g->n_ctx * tape_floats(g), e));
+    TRY(alloc_lent(g, e));
     const int64_t d = grad_width(g, gr->residual);
     TRY(alloc_floats(&g->residual, (n_blocks(g) + 1) * g->n_ctx * d, e));
     TRY(alloc_floats(&g->hidden, g->n_ctx * grad_width(g, gr->hidden_out), e));
@@ -487,6 +552,11 @@ void grad_free(struct grad *g) {
     free(g->reg);
     free(g->scratch);
     free(g->kept);
+    for (int i = 0; g->lent && i < g->g->n_attn_slots; i++) {
+        float *one[] = {g->lent[i].key, g->lent[i].dkey, g->lent[i].value, g->lent[i].dvalue};
+        for (size_t k = 0; k < COUNT_OF(one); k++) mem_free(one[k]);
+    }
+    free(g->lent);
     mem_free(g->tape);
     mem_free(g->residual);
     mem_free(g->hidden);

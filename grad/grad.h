@@ -30,8 +30,9 @@ typedef void (*grad_lookup_fn)(void *ud, const struct gr_weight *w, const int32_
 bool grad_can(const struct model *m, const char **missing);
 bool grad_can_graph(const struct graph *g, const char **missing);
 /* Allocates buffers for texts of n_ctx tokens. Returns ERR_DATA if grad_can fails, ERR_SYS if
- * memory is short. Needs four bytes for each value that the operations of the largest piece of the
- * graph read. */
+ * memory is short. Needs four bytes per token for each value that the operations of the largest
+ * piece of the graph read: one block, or the square root of n if n blocks share more than the
+ * residual; for each value of the graph's registers; and for each block's residual. */
 int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_isa isa,
              struct pool *pool, struct err *e);
 void grad_free(struct grad *g);

@@ -37,8 +37,12 @@ struct grad {
     float *taken[2];         /* [n_ctx][widest] for grad_take */
     float **scratch;         /* [workers] work memory of a task (struct back) */
     struct kept *kept;       /* [n_nodes] */
-    float *tape;             /* [tape_floats] data of `kept`, for the current piece */
-    int64_t tape_floats, tape_used;
+    float *tape;             /* data of `kept`, for the nodes from tape_from on */
+    int64_t tape_used;
+    int tape_from;
+    struct grad_lent { /* keys and values that later layers read as well; or NULL */
+        float *key, *value, *dkey, *dvalue; /* [n_ctx][width], and gradients from these layers */
+    } * lent;                               /* [n_attn_slots] */
     struct grad_moe {
         /* Rows of pairs (token, expert), sorted by expert: inputs and their gradients
          * [pairs][d]; gate and up with their gradients, and the input of down, [pairs][f]. */
@@ -150,14 +154,16 @@ BACK(scale);
 BACK(temper);
 BACK(concat);
 BACK(columns);
+BACK(mix);
+BACK(spread);
+BACK(level);
+BACK(peaks);
 /* Return the work memory of derivatives in floats (struct back). */
 int64_t grad_attn_shared(const struct gr_node *n, int64_t n_ctx);
 int64_t grad_delta_scratch(const struct gr_node *n, int64_t n_ctx);
 int64_t grad_kda_scratch(const struct gr_node *n, int64_t n_ctx);
 int64_t grad_ssm_scratch(const struct gr_node *n, int64_t n_ctx);
 int64_t grad_ssm_shared(const struct gr_node *n, int64_t n_ctx);
-/* Returns whether gradients of this attention are implemented. */
-bool can_attn(const struct graph *g, const struct gr_node *n);
 /* Returns whether gradients of these experts are implemented. */
 bool can_moe(const struct graph *g, const struct gr_node *n);
 
