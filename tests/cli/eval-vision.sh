@@ -109,6 +109,9 @@ refuse() {
 ok='{"image": "two.png", "question": "?"}'
 printf '%s\n\n{"image": "none.png", "question": "?"}\n' "$ok" > "$t/v/bad.jsonl"; refuse 'a missing image' 'line 3: .*none.png'
 printf '%s\n{"image": "ask.jsonl", "question": "?"}\n' "$ok" > "$t/v/bad.jsonl"; refuse 'a text' 'line 2: ask.jsonl: the data are not an image'
+printf 'GIF89a......' > "$t/v/a.gif" && printf 'RIFF1234WEBPVP8 ' > "$t/v/a.webp"
+printf '{"image": "a.gif", "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'a GIF' 'line 1: a.gif: GIF images are not supported: convert the image to PNG or JPEG'
+printf '{"image": "a.webp", "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'a WebP' 'line 1: a.webp: WebP images are not supported: convert'
 printf '{"image": "two.png", "question": 3}\n' > "$t/v/bad.jsonl"; refuse 'a question' 'line 1: "question"'
 printf '{"question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'no image' 'line 1: "image" is missing'
 printf '{"image": [3], "question": "?"}\n' > "$t/v/bad.jsonl"; refuse 'a number' 'line 1: "image" must be'

@@ -68,6 +68,11 @@ check one 'two projector files'
 # refused
 answer 'x' --image $p/decode.json > "$t/o" 2> "$t/e" && say 'a text was taken for an image'
 grep -q 'decode.json: the data are not an image' "$t/e" || say "not an image: $(cat "$t/e")"
+printf 'GIF89a......' > "$t/a.gif" && printf 'RIFF1234WEBPVP8 ' > "$t/a.webp"
+for kind in GIF WebP; do
+    answer 'x' --image "$t/a.$(echo $kind | tr A-Z a-z)" > "$t/o" 2> "$t/e" && say "a $kind was accepted"
+    grep -q "$kind images are not supported: convert the image to PNG or JPEG" "$t/e" || say "$kind: $(cat "$t/e")"
+done
 answer 'x' --image "$t/none.png" > "$t/o" 2> "$t/e" && say 'a missing file'
 grep -q 'none.png' "$t/e" || say "missing: $(cat "$t/e")"
 mkdir "$t/alone" && ln "$t/v/m.gguf" "$t/alone/m.gguf"
@@ -114,6 +119,11 @@ post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\
 is 400 'an address'; has 'not fetched'
 post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": \"data:image/png;base64,aGVsbG8=\"}}]}]}"
 is 400 'a text'; has 'not an image'
+for kind in GIF WebP; do
+    file=$t/a.$(echo $kind | tr A-Z a-z)
+    post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": \"data:image/${file##*.};base64,$(base64 < "$file")\"}}]}]}"
+    is 400 "a $kind"; has "$kind images are not supported: convert the image to PNG or JPEG"
+done
 
 # images in every role (tests/oracle/see_roles.py), the first time and from the prefix cache
 cimg="{\"type\": \"image_url\", \"image_url\": {\"url\": $jurl}}" rimg="{\"type\": \"input_image\", \"image_url\": $jurl}"
