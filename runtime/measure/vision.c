@@ -135,6 +135,20 @@ static int alloc_buffers(struct run *x, struct err *e) {
     return kld_pos_init(&x->pos, x->block, e);
 }
 
+/* Opens a model's session. If the device is chosen automatically, the CPU computes models whose
+ * images only it can compute. */
+static int open_session(struct run *x, struct one *v, struct err *e) {
+    const struct device chosen = x->w->device;
+    TRY(eval_session(x->w, &x->o->eval, v->m, x->o->eval.kv_type, x->n_ctx, &v->s, e));
+    if (session_info(v->s).takes_images || chosen.kind != DEVICE_AUTO) return 0;
+    session_free(v->s);
+    v->s = NULL;
+    x->w->device.kind = DEVICE_CPU;
+    const int rc = eval_session(x->w, &x->o->eval, v->m, x->o->eval.kv_type, x->n_ctx, &v->s, e);
+    x->w->device = chosen;
+    return rc;
+}
+
 /* Makes all sessions long enough for n tokens. */
 static int make_room(struct run *x, int64_t n, struct err *e) {
     if (n <= x->n_ctx) return 0;
@@ -143,7 +157,7 @@ static int make_room(struct run *x, int64_t n, struct err *e) {
         struct one *v = &x->one[i];
         session_free(v->s);
         v->s = NULL;
-        TRY(eval_session(x->w, &x->o->eval, v->m, x->o->eval.kv_type, x->n_ctx, &v->s, e));
+        TRY(open_session(x, v, e));
     }
     return 0;
 }
