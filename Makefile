@@ -180,14 +180,17 @@ CHECKED    := $(strip $(foreach t,$(CHECKED),$(if $(findstring $(T),$(notdir $t)
 SCRIPTS_OF := $(strip $(foreach t,$(SCRIPTS_OF),$(if $(findstring $(T),$(notdir $t)),$t)))
 endif
 # programs that these scripts run besides hone
-USED := $(if $(SCRIPTS_OF),all $(shell grep -ohwE 'HONE_EMU|HONE_FAULTY|HONE_ISA_EMU|stage' $(SCRIPTS_OF) | sort -u))
+MAY_USE := HONE_EMU|HONE_FAULTY|HONE_ISA_EMU|HONE_MICRO|stage
+USED := $(if $(SCRIPTS_OF),all $(shell grep -ohwE '$(MAY_USE)' $(SCRIPTS_OF) | sort -u))
 HONE_EMU_IS := $(HONE_EMU)
 HONE_FAULTY_IS := $(FAULT)
+HONE_MICRO_IS := $(OBJ)/tests/micro
 HONE_ISA_EMU_IS := $(if $(SAN),,$(HONE_ISA_EMU))
 stage_IS := $(OBJ)/stage.stamp
 TEST_ENV = HONE=$(abspath $(BIN)) HONE_GEN=$(abspath $(GEN)) \
            HONE_EMU=$(abspath $(HONE_EMU)) HONE_ISA_EMU=$(abspath $(HONE_ISA_EMU)) \
-           HONE_FAULTY=$(abspath $(FAULT)) CC='$(CC)' SANF='$(SANF)' WRAP='$(WRAP)'
+           HONE_FAULTY=$(abspath $(FAULT)) HONE_MICRO=$(abspath $(OBJ)/tests/micro) \
+           CC='$(CC)' SANF='$(SANF)' WRAP='$(WRAP)'
 TEST_NEEDS := $(HONE_H) $(MAN) $(foreach u,$(USED),$(or $($u_IS),$(filter all,$u)))
 test: $(CHECKED) $(TEST_NEEDS) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
 	$(Q)$(TEST_ENV) T='$(T)' UNITS='$(abspath $(CHECKED))' SCRIPTS='$(SCRIPTS_OF)' sh tests/run.sh

@@ -327,11 +327,12 @@ int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     return check_norms(p, e);
 }
 
-int convert_known(const char *src, bool *runs, struct err *e) {
+int convert_known(const char *src, bool *runs, const char **draft, struct err *e) {
     const struct convert_opts o = {.src = src};
     struct conv_plan p;
     int rc = plan_open(&p, &o, e);
     *runs = !rc && p.arch->decoder;
+    *draft = rc ? NULL : p.arch->draft;
     plan_release(&p);
     return rc;
 }

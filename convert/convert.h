@@ -45,7 +45,8 @@ struct convert_report {
 /* Converts a folder and fills the report. */
 int convert_run(const struct convert_opts *o, struct convert_report *r, struct err *e);
 /* Checks that the model class of folder src is supported; otherwise returns the error that
- * convert_run would return. Sets *runs if hone can also run such models. */
-int convert_known(const char *src, bool *runs, struct err *e);
+ * convert_run would return. Sets *runs if hone can also run such models, and *draft to the kind of
+ * draft (struct arch; NULL: a model of its own). */
+int convert_known(const char *src, bool *runs, const char **draft, struct err *e);
 
 #endif

@@ -7,6 +7,7 @@
 #include "make/size_ladder.h"
 #include "mix/mixer.h"
 #include "mix/sensitivity.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "text/size.h"
 #include "quantize/quantize.h"
@@ -84,7 +85,9 @@ static int check_effort(struct make *mk, struct err *e) {
 }
 
 int make_ask(struct make *mk, const char *recipes, struct err *e) {
-    TRY(make_check_source(mk->src, mk->w->pre, &mk->unmeasured, e));
+    TRY(make_check_source(mk->src, mk->w->pre, &mk->unmeasured, &mk->draft, e));
+    if (mk->target && !(mk->draft && io_is_dir(mk->src)))
+        return err_set(e, ERR_USAGE, "--target-model-dir is for folders of drafts");
     if (mk->unmeasured) TRY(make_ask_unmeasured(mk, &recipes, e));
     TRY(check_recipes(mk, recipes, e));
     TRY(check_depths(mk, e));

@@ -20,8 +20,9 @@
 #include "tok/tok.h"
 
 /* Returns an error unless the GGUF is an unquantized model with a known tokenizer. Sets *unmeasured
- * if hone has names for its tensors, but cannot run it. */
-static int check_gguf(const char *path, const char *pre, bool *unmeasured, struct err *e) {
+ * if hone has names for its tensors, but cannot run it, and *draft to its kind of draft. */
+static int check_gguf(const char *path, const char *pre, bool *unmeasured, const char **draft,
+                      struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, 0, e));
     const char *type = gguf_str_or(g, "general.type", "model");
@@ -32,7 +33,9 @@ static int check_gguf(const char *path, const char *pre, bool *unmeasured, struc
         return ERR_DATA;
     }
     const char *arch = gguf_str_or(g, "general.architecture", "");
-    *unmeasured = arch_find_table(arch) && !arch_find(arch);
+    const struct arch *a = arch_find_table(arch);
+    *unmeasured = a && !arch_find(arch);
+    *draft = a ? a->draft : NULL;
     int rc = *unmeasured ? 0 : model_computes(g, e);
     if (rc) {
         const struct err why = *e;
@@ -47,12 +50,13 @@ static int check_gguf(const char *path, const char *pre, bool *unmeasured, struc
     return rc;
 }
 
-int make_check_source(const char *src, const char *pre, bool *unmeasured, struct err *e) {
+int make_check_source(const char *src, const char *pre, bool *unmeasured, const char **draft,
+                      struct err *e) {
     if (!io_exists(src)) return err_set(e, ERR_USAGE, "%s: no such folder or file", src);
-    if (!io_is_dir(src)) return check_gguf(src, pre, unmeasured, e);
+    if (!io_is_dir(src)) return check_gguf(src, pre, unmeasured, draft, e);
     TRY(source_check(src, "make", true, e));
     bool runs;
-    TRY(convert_known(src, &runs, e));
+    TRY(convert_known(src, &runs, draft, e));
     *unmeasured = !runs;
     return 0;
 }

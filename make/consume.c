@@ -37,6 +37,7 @@ int make_consume(struct make *mk, const char *out, struct err *e) {
     free(mk->name);
     mk->name = NULL;
     const struct convert_opts o = {.src = mk->src,
+                                   .target = mk->target,
                                    .out = path,
                                    .type = mk->type,
                                    .name = mk->given.text[FACT_NAME],

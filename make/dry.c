@@ -56,6 +56,7 @@ static int convert_here(void *ud, const char **base, struct err *e) {
     char *file = make_base_file(mk, d->s.type), *path = io_join(mk->job.state, file);
     free(file);
     const struct convert_opts o = {.src = mk->src,
+                                   .target = mk->target,
                                    .out = path,
                                    .type = mk->type,
                                    .name = mk->name,
@@ -364,7 +365,7 @@ static void emit_forecast(struct dry *d, struct emit *m) {
 /* Plans the job without running it, and emits the forecast. */
 static int run_forecast(struct dry *d, struct emit *m, struct err *e) {
     struct make *mk = d->mk;
-    TRY(shapes_open(&d->s, mk->src, mk->type, e));
+    TRY(shapes_open(&d->s, mk->src, mk->type, mk->target, e));
     look_at_begun(d);
     if (!(d->begun.state && make_nothing_left(mk))) {
         if (!mk->n_files && !io_is_dir(mk->src))
@@ -392,7 +393,7 @@ int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e
 static int check_time(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
     char late[512];
-    TRY(shapes_open(&d->s, mk->src, mk->type, e));
+    TRY(shapes_open(&d->s, mk->src, mk->type, mk->target, e));
     if (!mk->calib.n || !mk->eval.n) TRY(make_texts(mk, e));
     TRY(make_measure_plan(mk, &d->s, NULL, NULL, NULL, e));
     mk->in.spent = 0;

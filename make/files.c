@@ -101,6 +101,12 @@ static char *model_name(const char *src, const char *given, struct err *e) {
 int make_name(struct make *mk, struct err *e) {
     const char *name = mk->given.text[FACT_NAME];
     mk->name = model_name(mk->src, name && *name ? name : NULL, e);
+    const size_t n = mk->draft ? strlen(mk->draft) : 0;
+    if (mk->name && n && !(strncmp(mk->name, mk->draft, n) == 0 && mk->name[n] == '-')) {
+        char *bare = mk->name;
+        mk->name = xasprintf("%s-%s", mk->draft, bare); /* as llama.cpp finds drafts */
+        free(bare);
+    }
     return mk->name ? 0 : (int)e->code;
 }
 
@@ -141,6 +147,7 @@ char *make_base_file(const struct make *mk, const char *type) {
 static int convert_folder(struct make *mk, struct err *e) {
     struct convert_report r;
     struct convert_opts o = {.src = mk->src,
+                             .target = mk->target,
                              .type = mk->type,
                              .name = mk->given.text[FACT_NAME],
                              .pre = mk->w->pre,
@@ -162,6 +169,7 @@ static int convert_folder(struct make *mk, struct err *e) {
     step_key(&s, "keys", "%s", o.name ? o.name : "card");
     step_key(&s, "file", "%s", job_name(file));
     if (o.pre) step_key(&s, "pre", "%s", o.pre);
+    if (o.target) step_key(&s, "target", "%s", o.target);
     if (make_reuse(mk, &s, &found)) {
         cJSON_Delete(found);
     } else if (make_counts(mk)) {

@@ -366,7 +366,7 @@ int make_forecast(struct make *mk, struct err *e) {
     step_release(&s);
     if (rc || known || make_counts(mk)) return rc;
     struct shapes sh;
-    rc = shapes_open(&sh, mk->file[0].path, mk->type, e);
+    rc = shapes_open(&sh, mk->file[0].path, mk->type, NULL, e);
     if (!rc) rc = make_measure_plan(mk, &sh, mk->file[0].path, NULL, NULL, e);
     shapes_close(&sh);
     if (rc) return rc;

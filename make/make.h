@@ -56,6 +56,8 @@ struct make {
     bool plain, dry_run;
     bool consume;          /* --consume: delete the source's shards once they are converted */
     bool unmeasured;       /* hone cannot run the model */
+    const char *draft;     /* kind of draft that the source is; NULL: a model of its own */
+    const char *target;    /* --target-model-dir */
     struct speeds speeds;  /* of this machine; product 0: not known yet */
     double busy;           /* share of processor time that other processes take */
     struct rates rates;    /* forecast rates of this machine for this model */
@@ -333,8 +335,10 @@ int make_run(struct make *mk, const char *recipes, const char *out, struct emit 
  * the source (consume.c). */
 int make_consume(struct make *mk, const char *out, struct err *e);
 /* Checks SRC before any work (check.c): a GGUF file must have a known architecture and tokenizer; a
- * folder must be convertible. Sets *unmeasured if hone cannot run the model. */
-int make_check_source(const char *src, const char *pre, bool *unmeasured, struct err *e);
+ * folder must be convertible. Sets *unmeasured if hone cannot run the model, and *draft to its kind
+ * if it is a draft for another model (struct arch), otherwise to NULL. */
+int make_check_source(const char *src, const char *pre, bool *unmeasured, const char **draft,
+                      struct err *e);
 /* Checks, before any work, that every file of l is a text (check.c). */
 int make_check_texts(const struct str_list *l, struct err *e);
 

@@ -244,6 +244,7 @@ static int make_texts(struct publish *p, struct err *e) {
         if (report_svg_kld_depth(&p->res, false, &depth)) *add_text(p, "kld-depth.svg") = depth;
         if (report_svg_speed_depth(&p->res, false, &speed)) *add_text(p, "speed-depth.svg") = speed;
     }
+    if (p->rel.drafts) return 0; /* the other files are for programs that load models */
     release_modelfile(&p->rel, add_text(p, "Modelfile"));
     release_params(&p->rel, add_text(p, "params"));
     release_model_yaml(&p->rel, add_text(p, "model.yaml"));

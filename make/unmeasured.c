@@ -11,6 +11,7 @@
 
 /* Presets that need no importance matrix. */
 #define USUAL "Q8_0,Q6_K,Q5_K_M,Q4_K_M,IQ4_XS,Q3_K_M"
+#define USUAL_DRAFTS "Q8_0,Q6_K,Q5_K_M,Q4_K_M" /* smaller ones would not differ from Q4_K */
 
 int make_ask_unmeasured(struct make *mk, const char **recipes, struct err *e) {
     if (mk->budget.n)
@@ -18,9 +19,14 @@ int make_ask_unmeasured(struct make *mk, const char **recipes, struct err *e) {
                        "--budget needs measurements, but hone cannot run this model; "
                        "`hone quantize --budget` makes a mix by the roles of tensors");
     mk->plain = true;
-    if (!*recipes) *recipes = USUAL;
-    log_warn("hone converts and quantizes this model but cannot run it: making presets without an "
-             "importance matrix; nothing is measured");
+    if (!*recipes) *recipes = mk->draft ? USUAL_DRAFTS : USUAL;
+    if (mk->draft)
+        log_warn("a draft for another model: making presets of it, with no type below Q4_K; how "
+                 "many of its drafts the model accepts is not measured");
+    else
+        log_warn(
+            "hone converts and quantizes this model but cannot run it: making presets without an "
+            "importance matrix; nothing is measured");
     return 0;
 }
 
@@ -44,7 +50,7 @@ static void emit_files(const struct make *mk, const uint64_t *bytes, struct emit
 int make_dry_unmeasured(struct make *mk, struct emit *m, struct err *e) {
     struct shapes s;
     uint64_t *bytes = xcalloc((size_t)mk->recipes.n + 1, sizeof *bytes);
-    int rc = shapes_open(&s, mk->src, mk->type, e);
+    int rc = shapes_open(&s, mk->src, mk->type, mk->target, e);
     if (!rc) {
         s.model.imatrix = false;
         bytes[0] = s.base_bytes;
@@ -73,5 +79,8 @@ int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct
         emit_cell_i64(m, (int64_t)size);
     }
     buf_fmt(after, "\nThe folder to publish is %s. Nothing was measured.\n", mk->job.dir);
+    if (mk->draft && mk->n_files > 1)
+        buf_fmt(after, "With its model: llama-server -m MODEL -md %s --spec-type draft-%s\n",
+                mk->file[1].path, mk->draft);
     return 0;
 }

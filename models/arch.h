@@ -350,7 +350,9 @@ struct arch {
     bool drafts;      /* files may have an MTP block, for drafting one more token (block_mtp.c) */
     bool keeps_mtp;   /* files may have MTP blocks, which hone converts but does not compute */
     int mtp_parts;    /* layers of the checkpoint that form an MTP block; 0: 1 */
-    bool draft;       /* drafts tokens for another model, whose tokenizer its files have */
+    /* Drafts tokens for another model, whose tokenizer its files have: llama.cpp's name for the
+     * kind of draft (gguf_draft_kind). NULL: a model of its own. */
+    const char *draft;
     /* Picks the architecture if several share a model class; NULL: only this one. */
     const struct arch *(*which)(const struct hfdir *dir);
     /* Tool call syntaxes in the templates of published models (names of chat/tool_formats.c),

@@ -274,7 +274,7 @@ const struct arch arch_eagle3 = {
     .from_hf = eagle3_from_hf,
     .write_keys = eagle3_write,
     .read_keys = eagle3_read,
-    .draft = true,
+    .draft = "eagle3",
 };
 const struct arch arch_dflash = {
     .name = "dflash",
@@ -288,5 +288,5 @@ const struct arch arch_dflash = {
     .from_hf = dflash_from_hf,
     .write_keys = dflash_write,
     .read_keys = dflash_read,
-    .draft = true,
+    .draft = "dflash",
 };

@@ -117,5 +117,5 @@ const struct arch arch_gemma4_assistant = {
     .from_hf = from_hf,
     .write_keys = write_keys,
     .read_keys = read_keys,
-    .draft = true,
+    .draft = "mtp",
 };

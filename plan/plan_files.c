@@ -196,7 +196,7 @@ static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     if (seen_before(x, folder)) return 0;
     struct hparams *h = xcalloc(1, sizeof *h);
     const bool config = shapes_is_config(folder);
-    int rc = config ? shapes_from_config(&s, folder, h, e) : shapes_open(&s, folder, NULL, e);
+    int rc = config ? shapes_from_config(&s, folder, h, e) : shapes_open(&s, folder, NULL, NULL, e);
     if (!rc && !config) rc = hfdir_open(&dir, folder, e);
     if (!rc && !config) rc = hparams_from_hf(h, s.model.arch, dir, e);
     if (!rc && config)

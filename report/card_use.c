@@ -118,9 +118,25 @@ static void put_with_folder(const struct release *rel, const struct release_file
     buf_release(&name);
 }
 
+/* Writes the commands for files that draft for another model. */
+static void put_draft_use(const struct release *rel, const struct release_file *f,
+                          struct buf *out) {
+    buf_str(out, "```sh\n");
+    if (rel->repo) put_download(rel, f, out);
+    buf_fmt(out,
+            "# llama.cpp; MODEL: a GGUF file of the model that this draft belongs to\n"
+            "llama-server -m MODEL -md %s --spec-type draft-%s\n```\n\n",
+            f->file, rel->drafts);
+    buf_str(out, "The other files of the table work the same way.\n");
+}
+
 void card_use(const struct release *rel, struct buf *out) {
     const struct release_file *f = &rel->file[release_pick(rel)];
     buf_str(out, "\n## Use\n\n");
+    if (rel->drafts) {
+        put_draft_use(rel, f, out);
+        return;
+    }
     if (rel->repo) put_from_hub(rel, f, out);
     put_with_folder(rel, f, out);
     buf_str(out,
@@ -129,7 +145,7 @@ void card_use(const struct release *rel, struct buf *out) {
 }
 
 void card_prompt(const struct release *rel, struct buf *out) {
-    if (!rel->prompt || !*rel->prompt || strstr(rel->prompt, "```")) return;
+    if (rel->drafts || !rel->prompt || !*rel->prompt || strstr(rel->prompt, "```")) return;
     card_fold("Prompt format", out);
     buf_fmt(
         out,

@@ -179,7 +179,7 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
     md_text(out, title);
     buf_str(out, " GGUF\n\n");
     const char *base = rel && *rel->base_model ? rel->base_model : r ? r->base_name : "";
-    buf_str(out, "Quantized from ");
+    buf_str(out, rel && rel->drafts ? "Draft of a model, quantized from " : "Quantized from ");
     if (card_is_repo(base))
         buf_fmt(out, "[%s](https://huggingface.co/%s)", base, base);
     else
@@ -194,7 +194,14 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
     buf_str(out, ".\n\n");
     if (r) answer(r, out);
     if (r && rel) card_glance(r, rel, versus, out);
-    if (rel && rel->unknown) {
+    if (rel && rel->drafts)
+        buf_str(
+            out,
+            "**Not a model of its own**: with its model it guesses the next tokens, which the "
+            "model checks, so answers stay those of the model.\n\n**Not measured**: how many of "
+            "these guesses the model accepts, in each of the files. No matrix has a type below "
+            "Q4_K, because drafts are accepted less often below it.\n\n");
+    else if (rel && rel->unknown) {
         buf_str(out, "**Not evaluated**: hone cannot run the architecture `");
         md_text(out, rel->arch);
         buf_str(out, "` in this form. Types were chosen by tensor names; the loss of each file is "

@@ -207,8 +207,8 @@ static void add_mmproj(struct release *r, const char *name, const struct gguf *g
         .size_bytes = about.size_bytes};
 }
 
-/* Adds a GGUF file of the folder to the release. */
-static int read_model(struct release *r, const char *name, struct err *e) {
+/* Adds a GGUF file of the folder to the release. drafts: the files released are drafts. */
+static int read_model(struct release *r, const char *name, bool drafts, struct err *e) {
     struct gguf *g;
     char *path = io_join(r->dir, name);
     int rc = gguf_open(&g, path, GGUF_TOLERANT, e);
@@ -217,13 +217,13 @@ static int read_model(struct release *r, const char *name, struct err *e) {
     const char *type = gguf_str_or(g, "general.type", "model");
     if (strcmp(type, "imatrix") == 0) r->has_imatrix = true;
     const enum gguf_part part = gguf_part_of(g);
-    if (part == GGUF_TOWER) add_mmproj(r, name, g);
-    if (part == GGUF_DRAFT && !r->draft.file) {
+    if (part == GGUF_TOWER && !drafts) add_mmproj(r, name, g);
+    if (part == GGUF_DRAFT && !drafts && !r->draft.file) {
         r->draft.file = arena_strdup(&r->arena, name);
         r->draft.kind = gguf_draft_kind(g);
         r->draft.size_bytes = gguf_file_bytes(g);
     }
-    if (part == GGUF_MODEL) {
+    if (part == (drafts ? GGUF_DRAFT : GGUF_MODEL)) {
         if (r->n_files == 0) read_keys(r, g);
         r->file = xreallocarray(r->file, (size_t)r->n_files + 1, sizeof *r->file);
         struct release_file *f = &r->file[r->n_files++];
@@ -236,6 +236,18 @@ static int read_model(struct release *r, const char *name, struct err *e) {
         measure_file(f, g);
     }
     gguf_close(g);
+    return 0;
+}
+
+/* Adds all GGUF files of the folder, as read_model does. */
+static int read_models(struct release *r, bool drafts, struct err *e) {
+    for (int i = 0; i < r->n_names; i++) {
+        int k = 0, n = 0;
+        size_t len = strlen(r->name[i]);
+        if (len < 6 || strcmp(r->name[i] + len - 5, ".gguf") != 0) continue;
+        if (gguf_split_parse(r->name[i], &k, &n, &len) && k > 0) continue;
+        TRY(read_model(r, r->name[i], drafts, e));
+    }
     return 0;
 }
 
@@ -262,12 +274,11 @@ int release_open(struct release *r, const char *dir, struct err *e) {
     r->title = r->arch = r->size_label = r->license = r->license_name = r->license_link = "";
     r->base_model = r->template = r->bos = "";
     int rc = list_names(r, e);
-    for (int i = 0; i < r->n_names && rc == 0; i++) {
-        int k = 0, n = 0;
-        size_t len = strlen(r->name[i]);
-        if (len < 6 || strcmp(r->name[i] + len - 5, ".gguf") != 0) continue;
-        if (gguf_split_parse(r->name[i], &k, &n, &len) && k > 0) continue;
-        rc = read_model(r, r->name[i], e);
+    if (rc == 0) rc = read_models(r, false, e);
+    if (rc == 0 && r->n_files == 0 && r->draft.file) {
+        r->drafts = r->draft.kind;
+        r->draft = (struct release_draft){0};
+        rc = read_models(r, true, e);
     }
     if (rc == 0 && r->n_files == 0)
         rc = err_set(e, ERR_USAGE, "%s: no GGUF model in this folder", dir);

@@ -63,7 +63,9 @@ struct release {
     int n_mmproj;
     struct release_draft draft; /* file NULL: no draft file */
     bool has_mtp;               /* the models contain an MTP block */
-    const char **name;          /* names of all regular files, sorted */
+    const char *drafts; /* kind of the files, which all are drafts for a model that is not in
+                           the folder; NULL: they are models */
+    const char **name;  /* names of all regular files, sorted */
     int n_names;
     bool has_imatrix;
     /* From the first model's metadata; "" if absent. */

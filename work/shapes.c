@@ -78,7 +78,7 @@ static int read_config(struct shapes *s, const char *src, bool mtp, struct err *
     struct hfdir *dir;
     struct hparams h;
     const struct arch *a = s->model.arch;
-    if (!a) return 0;
+    if (!a || a->draft) return 0; /* drafts are one block or a few, without experts */
     TRY(hfdir_open(&dir, src, e));
     const int rc = hparams_from_hf(&h, a, dir, e);
     hfdir_close(dir);
@@ -92,10 +92,15 @@ static int read_config(struct shapes *s, const char *src, bool mtp, struct err *
 }
 
 /* Reads the shapes of a folder to be converted, by a dry run. */
-static int from_folder(struct shapes *s, const char *src, const char *type, struct err *e) {
+static int from_folder(struct shapes *s, const char *src, const char *type, const char *target,
+                       struct err *e) {
     struct convert_report r;
-    struct convert_opts o = {
-        .src = src, .type = type, .dry_run = true, .plan = add_planned, .plan_ud = s};
+    struct convert_opts o = {.src = src,
+                             .target = target,
+                             .type = type,
+                             .dry_run = true,
+                             .plan = add_planned,
+                             .plan_ud = s};
     enum log_level level = log_get_level();
     log_set_level(LOG_ERROR); /* the conversion itself will repeat the messages */
     int rc = convert_run(&o, &r, e);
@@ -152,11 +157,12 @@ static void summarize_items(struct shapes *s) {
     }
 }
 
-int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e) {
+int shapes_open(struct shapes *s, const char *src, const char *type, const char *target,
+                struct err *e) {
     memset(s, 0, sizeof *s);
     arena_init(&s->mem);
     s->model.imatrix = true;
-    TRY(io_is_dir(src) ? from_folder(s, src, type, e) : from_gguf(s, src, e));
+    TRY(io_is_dir(src) ? from_folder(s, src, type, target, e) : from_gguf(s, src, e));
     s->model.imatrix = true;
     recipe_roles(&s->model, s->item, s->n);
     summarize_items(s);

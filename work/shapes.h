@@ -25,7 +25,8 @@ struct shapes {
 };
 /* Reads a model's shapes. type: target of the conversion. Call shapes_close() even after an
  * error. */
-int shapes_open(struct shapes *s, const char *src, const char *type, struct err *e);
+int shapes_open(struct shapes *s, const char *src, const char *type, const char *target,
+                struct err *e);
 /* Returns whether src is a config.json, or a folder with one and without weights. */
 bool shapes_is_config(const char *src);
 /* Like shapes_open, for a source for which shapes_is_config returns true; assumes BF16 for all

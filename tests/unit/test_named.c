@@ -118,8 +118,11 @@ static void test_conversions(void) {
         compare(names[i], names[i], g);
         CHECK(!arch_find(names[i]) && arch_find_table(names[i]));
         bool runs = true;
-        CHECK_OK(convert_known(tmp_path("hf"), &runs, &e));
+        const char *draft = NULL;
+        CHECK_OK(convert_known(tmp_path("hf"), &runs, &draft, &e));
         CHECK(!runs);
+        const char *kind = gguf_draft_kind(g);
+        CHECK_EQ_STR(draft ? draft : "none", kind ? kind : "none");
         CHECK_ERR(model_computes(g, &e), ERR_DATA, "conversion and quantization only");
         gguf_close(g);
     }
