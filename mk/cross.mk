@@ -17,10 +17,19 @@ CROSS_LIBS := libcjson.a libyaml.a libpng.a libjpeg.a libutf8proc.a libxxhash.a 
 WINDOWS_LIBS := -lws2_32 -lbcrypt -ladvapi32 -lshell32 -lpsapi
 CCACHE := $(if $(findstring ccache,$(CC)),ccache ,)
 macos-%:
-	+$(Q)$(call cross,macos-$*,$(CROSS_LIBS) ../../../../../packaging/cross/libedit.tbd) all
-macos: macos-arm64 macos-x86_64 ## build/cross/macos-arm64/hone and macos-x86_64/hone (unfinished)
-windows: ## build/cross/windows-x86_64/hone.exe (unfinished)
+	+$(Q)$(call cross,macos-$*,$(CROSS_LIBS),,$(abspath packaging/cross/libedit.tbd)) all
+macos: macos-arm64 macos-x86_64 ## build/cross/macos-arm64/hone and macos-x86_64/hone
+windows: ## build/cross/windows-x86_64/hone.exe
 	+$(Q)$(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),-DPCRE2_STATIC,$(WINDOWS_LIBS)) all
 check-macos: macos ## processor, minimum version, libraries and signature of the macOS programs
 	$(Q)for a in arm64 x86_64; do $(PYTHON) packaging/cross/macho.py $$a $(CROSS_DIR)/macos-$$a/hone || exit 1; done
-.PHONY: macos windows check-macos
+check-windows: all windows ## the Windows program under Wine, against this one; PARTS="bytes kills": some of its parts
+	$(Q)CC='$(HOSTCC)' sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64/hone.exe $(BUILD)/hone $(PARTS)
+# Debian's mingw gcc as a second compiler for the files that call Windows
+MINGW ?= x86_64-w64-mingw32-gcc-posix
+check-mingw: $(HONE_H) ## compile base/win and cli/win with Debian's mingw gcc, if it is installed
+	$(Q)command -v $(MINGW) > /dev/null || { echo 'check-mingw: no $(MINGW)'; exit 0; }; \
+	  for f in base/win/*.c cli/win/*.c serve/poller.c; do \
+	    $(MINGW) -std=c11 -D_GNU_SOURCE -D__USE_MINGW_ANSI_STDIO=1 -DPATH_MAX=4096 -I. -I$(GEN) -Ibase/win/include \
+	      -include base/win/include/posix.h -Wall -Wextra -Wshadow -Wconversion -Werror -O2 -c $$f -o /dev/null || exit 1; done
+.PHONY: macos windows check-macos check-windows check-mingw

@@ -15,6 +15,12 @@ void *memmem(const void *where, size_t m, const void *what, size_t n) {
     }
     return NULL;
 }
+char *strcasestr(const char *where, const char *what) {
+    const size_t n = strlen(what);
+    for (; strncasecmp(where, what, n) != 0; where++)
+        if (!*where) return NULL;
+    return (char *)(uintptr_t)where;
+}
 time_t timegm(struct tm *t) {
     return _mkgmtime(t);
 }

@@ -43,7 +43,8 @@ END
 }
 tool macos-arm64 aarch64-macos.11.0 aarch64-apple-darwin ''
 tool macos-x86_64 x86_64-macos.11.0 x86_64-apple-darwin ''
-tool windows-x86_64 x86_64-windows-gnu x86_64-w64-windows-gnu ''
+# zig itself adds an option for Windows that clang calls unused
+tool windows-x86_64 x86_64-windows-gnu x86_64-w64-windows-gnu -Wno-unused-command-line-argument
 for t in ar ranlib; do
     printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$dir/ziglang/zig" $t > "$dir/bin/$t"
     chmod +x "$dir/bin/$t"

@@ -19,6 +19,8 @@
 
 /* Returns the first place of a text of n bytes in m bytes; NULL: none. */
 void *memmem(const void *where, size_t m, const void *what, size_t n);
+/* Returns the first place of a text in another, ignoring the case of ASCII letters; NULL: none. */
+char *strcasestr(const char *where, const char *what);
 /* Returns the seconds since 1970 of a time in UTC. */
 time_t timegm(struct tm *t);
 
