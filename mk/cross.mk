@@ -1,5 +1,5 @@
-# mk/cross.mk - builds for macOS and Windows with the compiler of packaging/cross/tools.sh. They cannot run
-# on Linux; docs/platforms.md has their state.
+# mk/cross.mk - builds for macOS and Windows with the compiler of packaging/cross/tools.sh, and their checks;
+# docs/platforms.md has their state.
 CROSS_DIR  := $(BUILD)/cross
 CROSS_BIN  := $(abspath $(CROSS_DIR))/tools/bin
 CROSS_OPT  ?= -O2
@@ -20,7 +20,7 @@ macos-%:
 	+$(Q)$(call cross,macos-$*,$(CROSS_LIBS),,$(abspath packaging/cross/libedit.tbd)) all
 macos: macos-arm64 macos-x86_64 ## build/cross/macos-arm64/hone and macos-x86_64/hone
 windows: ## build/cross/windows-x86_64/hone.exe
-	+$(Q)$(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),-DPCRE2_STATIC,$(WINDOWS_LIBS)) all
+	+$(Q)$(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),-DPCRE2_STATIC -DUTF8PROC_STATIC,$(WINDOWS_LIBS)) all
 check-macos: macos ## processor, minimum version, libraries and signature of the macOS programs
 	$(Q)for a in arm64 x86_64; do $(PYTHON) packaging/cross/macho.py $$a $(CROSS_DIR)/macos-$$a/hone || exit 1; done
 check-windows: all windows ## the Windows program under Wine, against this one; PARTS="bytes kills": some of its parts
@@ -31,5 +31,6 @@ check-mingw: $(HONE_H) ## compile base/win and cli/win with Debian's mingw gcc, 
 	$(Q)command -v $(MINGW) > /dev/null || { echo 'check-mingw: no $(MINGW)'; exit 0; }; \
 	  for f in base/win/*.c cli/win/*.c serve/poller.c; do \
 	    $(MINGW) -std=c11 -D_GNU_SOURCE -D__USE_MINGW_ANSI_STDIO=1 -DPATH_MAX=4096 -I. -I$(GEN) -Ibase/win/include \
-	      -include base/win/include/posix.h -Wall -Wextra -Wshadow -Wconversion -Werror -O2 -c $$f -o /dev/null || exit 1; done
+	      -include base/win/include/posix.h -Wall -Wextra -Wshadow -Wconversion -Werror -O2 \
+	      -c $$f -o /dev/null || exit 1; done
 .PHONY: macos windows check-macos check-windows check-mingw

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# packaging/cross/check-windows.sh EXE HONE [PART...] - checks EXE, the program for Windows, under Wine against HONE, the
-# same version for Linux. Parts (default: all): bytes, make, kills, serve, scripts. KILLS and CUTS are the numbers of
+# packaging/cross/check-windows.sh EXE HONE [PART...] - checks EXE, the Windows program, under Wine against HONE,
+# the same version for Linux. Parts (default: all): bytes, make, kills, serve, scripts. KILLS and CUTS are the numbers of
 # random kills (40) and of interruptions of a job (9). What Wine cannot show is listed in docs/platforms.md.
 set -u
 exe=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
@@ -12,7 +12,7 @@ t=$(mktemp -d)
 export WINEDEBUG=-all WINE_EXE="$exe" WINEPREFIX="${WINEPREFIX:-$t/prefix}"
 # one server for all programs, which no limit of a script reaches
 wineserver=$(command -v wineserver || ls /usr/lib/wine/wineserver* 2> /dev/null | head -1)
-wine cmd /c exit > /dev/null 2>&1
+wine reg add 'HKCU\Software\Wine' /v Version /d win10 /f > /dev/null 2>&1
 "$wineserver" -p
 trap '"$wineserver" -k; rm -rf "$t"' EXIT
 wine=$t/hone
@@ -29,7 +29,8 @@ commands() { # program
     set -e
     "$1" convert "$src" -o base.gguf -q
     "$1" imatrix base.gguf ../calib.txt -o imatrix.gguf --gram gram.gguf --moments moments.gguf --ctx 128 -q
-    for type in Q8_0 Q6_K Q5_K_M Q4_K_M Q4_0 Q3_K_M Q2_K IQ4_XS IQ4_NL IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS IQ1_M MXFP4; do
+    types='Q8_0 Q6_K Q5_K_M Q4_K_M Q4_0 Q3_K_M Q2_K IQ4_XS IQ4_NL IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS IQ1_M MXFP4'
+    for type in $types; do
         "$1" quantize base.gguf -o $type.gguf --recipe $type --imatrix imatrix.gguf -q
     done
     "$1" quantize base.gguf -o fed.gguf --recipe Q4_K_M --imatrix imatrix.gguf --gram gram.gguf -q

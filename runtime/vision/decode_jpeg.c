@@ -73,7 +73,7 @@ static int read_rows(struct reader *r, struct err *e) {
 /* Reads the image. Jumps to r->fault if libjpeg finds a fault. */
 static int read_image(struct reader *r, struct err *e) {
     jpeg_create_decompress(&r->d);
-    jpeg_mem_src(&r->d, r->bytes, (unsigned long)r->n); /* below 4 GiB, see image.h */
+    jpeg_mem_src(&r->d, r->bytes, (unsigned long)r->n); /* IMAGE_MAX_BYTES at most */
     jpeg_read_header(&r->d, TRUE);
     TRY(image_new(r->d.image_width, r->d.image_height, r->out, e));
     r->d.out_color_space = r->d.num_components == 4 ? JCS_CMYK : JCS_RGB;
