@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # packaging/cross/check-windows.sh EXE HONE [PART...] - checks EXE, the Windows program, under Wine against HONE,
-# the same version for Linux. Parts (default: all): bytes, make, kills, serve, scripts. KILLS and CUTS are the numbers of
-# random kills (40) and of interruptions of a job (9). What Wine cannot show is listed in docs/platforms.md.
+# the same version for Linux. Parts (default: all): bytes, make, kills, serve, scripts. KILLS and CUTS are the
+# numbers of random kills (40) and of interruptions of a job (9). What Wine cannot show is in docs/platforms.md.
 set -u
 exe=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 linux=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
