@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What quantization does to vision: a ladder of types of a trained small vision model.
 
-    python3 bench/models/shapes.py build/shapes             (one thread for 40 minutes; needs torch, transformers)
+    python3 bench/models/shapes.py build/shapes             (30 minutes of one thread; needs torch, transformers)
     python3 bench/vision.py build/hone build/shapes [OUT.json]
 
 Measures `hone eval vision` on questions about images and on the same questions about scenes in words, for the language model in
@@ -40,8 +40,8 @@ with tempfile.TemporaryDirectory() as t:
     run("convert", src, "-o", "base.gguf", "--type", "bf16", "--mmproj", "mmproj-BF16.gguf")
     run("convert", src, "-o", "other.gguf", "--type", "q8_0", "--mmproj", "other-Q8_0.gguf")
     os.rename("other-Q8_0.gguf", "Q8_0.projector")
-    for f in ("mmproj-BF16.gguf", "Q8_0.projector"):  # images of 64 x 64 pixels are 16 tokens, fewer than the published minimum
-        run("meta", f, "clip.vision.image_min_pixels=4096")
+    for f in ("mmproj-BF16.gguf", "Q8_0.projector"):  # images of 32 x 32 pixels are 4 tokens, fewer than the published minimum
+        run("meta", f, "clip.vision.image_min_pixels=1024")
     run("imatrix", "base.gguf", f"{src}/calib.jsonl", "-o", "imatrix.gguf", "--ctx", "256")
     for q in TYPES:
         run("quantize", "base.gguf", "--type", q, "-o", f"{q}.gguf", "--imatrix", "imatrix.gguf")
