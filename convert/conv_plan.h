@@ -56,6 +56,10 @@ bool named_as(const struct hfdir *dir, const struct arch *a);
  * accounted for. */
 int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e);
 
+/* Returns whether tensor i of the folder belongs to its vision tower or projector, which mmproj.c
+ * converts. */
+bool plan_is_tower(const struct conv_plan *p, int64_t i);
+
 /* Unusual values in the output, counted by xform.c. */
 struct tally {
     int64_t n_nan, n_inf, n_overflow;

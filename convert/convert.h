@@ -23,8 +23,9 @@ struct convert_opts {
     /* Folder of the model that a draft was trained for (config.json, tokenizer); NULL: none. */
     const char *target;
     bool no_mtp, mtp_only, overwrite, dry_run;
-    bool consume;       /* delete each shard once everything made from it is on disk */
-    bool links;         /* with consume: also files that shards are links to */
+    bool consume;    /* delete each shard once everything made from it is on disk */
+    bool links;      /* with consume: also files that shards are links to */
+    bool tower_done; /* with consume: the vision tower is on disk, so its shards may be deleted */
     uint64_t split_max; /* 0: one file */
     struct pool *pool;  /* borrowed, may be NULL */
     /* Called once per planned tensor, in file order, before data are read; NULL: none. */

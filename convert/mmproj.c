@@ -53,8 +53,7 @@ static bool is_audio(const char *name) {
     return has_any(name, part);
 }
 
-/* Returns whether a tensor of the folder belongs to its vision tower or projector. */
-static bool is_tower(const struct conv_plan *p, int64_t i) {
+bool plan_is_tower(const struct conv_plan *p, int64_t i) {
     static const char *const part[] = {"vis",   "vit_",      "vpm",       "mm_",    "multi_modal",
                                        "mlp1.", "connector", "resampler", "merger", NULL};
     const char *name = p->names.name[i];
@@ -64,7 +63,7 @@ static bool is_tower(const struct conv_plan *p, int64_t i) {
 /* Counts the tensors of the vision tower. */
 static int64_t count_tower(const struct conv_plan *p) {
     int64_t n = 0;
-    for (int64_t i = 0; i < hfdir_n_tensors(p->dir); i++) n += is_tower(p, i);
+    for (int64_t i = 0; i < hfdir_n_tensors(p->dir); i++) n += plan_is_tower(p, i);
     return n;
 }
 
@@ -214,7 +213,7 @@ static int check_leftovers(const struct run *r, struct err *e) {
     for (int64_t i = 0; i < hfdir_n_tensors(r->plan.dir); i++) {
         const struct st_tensor *t = hfdir_tensor_at(r->plan.dir, i);
         n_audio += is_audio(t->name);
-        if (r->claimed[i] || !is_tower(&r->plan, i)) continue;
+        if (r->claimed[i] || !plan_is_tower(&r->plan, i)) continue;
         return err_set(e, ERR_DATA,
                        "%s: tensor %s is not part of a %s vision tower: it would be lost",
                        st_path(hfdir_file(r->plan.dir, t->file)),

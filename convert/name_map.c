@@ -437,12 +437,12 @@ static bool zero_bias(const char *name, const struct st_tensor *t) {
 
 /* Handles a source that no row claimed: drops it if that is known to be correct, otherwise
  * fails. */
-static int account_for(struct mapping *m, int64_t i, bool no_mtp, struct err *e) {
+static int account_for(struct mapping *m, int64_t i, bool no_mtp, bool tower_done, struct err *e) {
     struct conv_plan *p = m->p;
     const struct st_tensor *t = hfdir_tensor_at(p->dir, i);
     const char *name = m->norm[i];
     const bool kept = p->keeps[t->file];
-    p->keeps[t->file] = true;
+    p->keeps[t->file] = kept || !tower_done || !plan_is_tower(p, i);
     for (const char *const *s = p->arch->skip; s && *s; s++)
         if (has_part(name, *s + (**s == '='))) {
             p->n_vision += **s != '=';
@@ -649,7 +649,7 @@ static int bind_all(struct mapping *m, const struct convert_opts *o, struct err 
     }
     free(inst);
     for (int64_t i = 0; i < m->n && !rc && !o->mtp_only; i++)
-        if (!m->claimed[i]) rc = account_for(m, i, no_mtp, e);
+        if (!m->claimed[i]) rc = account_for(m, i, no_mtp, o->tower_done, e);
     return !rc && p->lora ? lora_all_used(p->lora, p->arch->skip, e) : rc;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* make/consume.c - `hone make --consume`: the folder is first converted to SRC/NAME.gguf as `hone
- * convert --consume` does, which deletes each shard once everything made from it is written, synced
- * and read back. The job then continues with that file. An interrupted conversion resumes with the
- * same command; after it, the note in the folder shows that there is nothing left to convert. */
+/* make/consume.c - `hone make --consume`: the folder is first converted to SRC/NAME.gguf, and its
+ * vision tower to SRC/mmproj-NAME-TYPE.gguf, as `hone convert --consume` does, which deletes each
+ * shard once everything made from it is written, synced and read back. The job then continues with
+ * that file. An interrupted conversion resumes with the same command; after it, the note in the
+ * folder shows that there is nothing left to convert. */
 #include <stdlib.h>
 
 #include "base/arena.h"
@@ -18,21 +19,24 @@ static int check_source(struct make *mk, const char *out, struct err *e) {
         return err_set(e, ERR_USAGE, "--consume: %s is not a model folder", mk->src);
     TRY(make_check_place(mk->src, out, e));
     TRY(make_look_at_extras(mk, e));
-    if (mk->tower.n_tensors > 0)
+    if (mk->tower.tower == TOWER_UNKNOWN)
         return err_set(e, ERR_USAGE,
-                       "--consume: %s has a vision tower, which is converted later: make its "
-                       "projector file with hone convert --mmproj, then use hone convert --consume "
-                       "and give hone make the GGUF file",
-                       mk->src);
+                       "--consume: the vision tower of %s cannot be converted and would be deleted "
+                       "with the shards (%s): use hone convert --consume to do so, and give hone "
+                       "make the GGUF file",
+                       mk->src, mk->tower.why);
     return 0;
 }
 
 int make_consume(struct make *mk, const char *out, struct err *e) {
+    bool kept;
     if (!mk->consume) return 0;
     TRY(check_source(mk, out, e));
     if (mk->dry_run) return 0; /* forecasts the job as from the folder */
     TRY(work_pool(mk->w, e));
     TRY(make_name(mk, e));
+    TRY(make_look_at_extras(mk, e)); /* file names */
+    TRY(make_keep_tower(mk, &kept, e));
     char *file = xasprintf("%s.gguf", mk->name), *path = io_join(mk->src, file);
     free(mk->name);
     mk->name = NULL;
@@ -43,10 +47,12 @@ int make_consume(struct make *mk, const char *out, struct err *e) {
                                    .name = mk->given.text[FACT_NAME],
                                    .pre = mk->w->pre,
                                    .consume = true,
+                                   .tower_done = kept,
                                    .pool = mk->w->pool};
     struct convert_report r;
     log_info("converting to %s; its shards are deleted one by one", path);
     const int rc = convert_run(&o, &r, e);
+    if (!rc) mk->consumed = mk->src;
     if (!rc) mk->src = arena_strdup(&mk->w->mem, path);
     free(path);
     free(file);

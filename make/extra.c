@@ -2,6 +2,7 @@
 /* make/extra.c - the steps of `hone make` for files that other programs load together with any of
  * the job's models: projector files of the vision tower, mmproj-NAME-TYPE.gguf, and the draft file
  * with the MTP block, mtp-NAME-Q8_0.gguf. Their names begin as llama.cpp expects. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@
 #include "convert/draft_file.h"
 #include "models/arch.h"
 #include "base/log.h"
+#include "base/map.h"
+#include "base/out.h"
 #include "base/mem.h"
 
 static const struct kind {
@@ -87,10 +90,97 @@ static int look_in_file(struct make *mk, struct err *e) {
     return 0;
 }
 
+/* Returns type i that conversion writes, floats first; NULL: no more. */
+static const char *tower_type(int i) {
+    for (int quant = 0; quant < 2; quant++)
+        for (int t = 0; t < QT_COUNT; t++) {
+            const struct qtype_info *q = qtype_info(t);
+            if (!q || !(q->flags & QF_CONVERT)) continue;
+            if (((q->flags & QF_QUANT) != 0) != (quant == 1)) continue;
+            if (i-- == 0) return qtype_name(t);
+        }
+    return NULL;
+}
+
+/* Returns the path of a projector file in the folder that --consume converted; the caller frees
+ * it. */
+static char *kept_path(const struct make *mk, const char *dir, const char *type) {
+    char *base = make_base_file(mk, type), *file = xasprintf("mmproj-%s", base);
+    char *path = io_join(dir, file);
+    free(base);
+    free(file);
+    return path;
+}
+
+/* Finds the projector files that make_keep_tower wrote. */
+static int look_at_kept(struct make *mk, struct err *e) {
+    struct mmproj_look *l = &mk->tower;
+    *l = (struct mmproj_look){.tower = TOWER_NONE};
+    for (int i = 0; tower_type(i); i++) {
+        char *path = kept_path(mk, mk->consumed, tower_type(i));
+        struct gguf *g = NULL;
+        const bool there = io_exists(path) && l->n_files < (int)COUNT_OF(l->file);
+        int rc = there ? gguf_open(&g, path, 0, e) : 0;
+        if (g && gguf_part_of(g) == GGUF_TOWER) {
+            struct mmproj_report *r = &l->file[l->n_files++];
+            const char *one = gguf_str_or(g, "clip.projector_type", "");
+            snprintf(r->projector, sizeof r->projector, "%s",
+                     *one ? one : gguf_str_or(g, "clip.vision.projector_type", ""));
+            snprintf(r->type, sizeof r->type, "%s", tower_type(i));
+            l->tower = TOWER_KNOWN;
+            l->n_tensors = r->n_tensors = gguf_n_tensors(g);
+            if (!rc) rc = io_file_size(path, &r->size_bytes, e);
+        }
+        gguf_close(g);
+        free(path);
+        TRY(rc);
+    }
+    return 0;
+}
+
+int make_keep_tower(struct make *mk, bool *kept, struct err *e) {
+    for (int i = 0; i < mk->tower.n_files; i++) {
+        struct mmproj_report r;
+        char *path = kept_path(mk, mk->src, mk->tower.file[i].type);
+        const struct convert_opts o = {
+            .src = mk->src, .type = mk->tower.file[i].type, .name = mk->name, .pool = mk->w->pool};
+        const bool there = io_exists(path);
+        if (!there) log_info("writing the vision tower to %s", path);
+        const int rc = there ? 0 : mmproj_run(&o, path, &r, e);
+        free(path);
+        TRY(rc);
+    }
+    *kept = false;
+    for (int i = 0; tower_type(i); i++) { /* also those of an interrupted run */
+        char *path = kept_path(mk, mk->src, tower_type(i));
+        *kept = *kept || io_exists(path);
+        free(path);
+    }
+    return 0;
+}
+
+/* Copies a file. */
+static int copy_file(const char *from, const char *to, struct err *e) {
+    struct map m;
+    struct out *o = NULL;
+    TRY(map_open(&m, from, e));
+    int rc = out_open(&o, to, true, e);
+    if (!rc) rc = out_write(o, m.data, m.size, e);
+    if (!rc) rc = out_commit(o, e);
+    out_close(o);
+    map_close(&m);
+    return rc;
+}
+
 int make_look_at_extras(struct make *mk, struct err *e) {
     make_free_extras(mk); /* --consume looks first at the folder, then at the file */
     mk->drafts = false;
     mk->n_draft_tensors = 0;
+    if (mk->consumed) {
+        TRY(look_at_kept(mk, e));
+        for (int i = 0; i < mk->tower.n_files; i++)
+            add_extra(mk, EXTRA_TOWER, mk->tower.file[i].type, mk->tower.file[i].size_bytes);
+    }
     if (!io_is_dir(mk->src)) return mk->unmeasured ? 0 : look_in_file(mk, e);
     TRY(mmproj_look(mk->src, mk->type, mk->name, &mk->tower, e));
     for (int i = 0; i < mk->tower.n_files; i++)
@@ -135,7 +225,11 @@ static int write_file(struct make *mk, const struct extra *x, const char *type, 
     char *path = job_path(&mk->job, x->file);
     log_info("writing the %s to %s", kinds[x->kind].what, x->file);
     int rc = claim_take(&mk->job, x->file, e);
-    if (rc == 0 && x->kind == EXTRA_TOWER) {
+    if (rc == 0 && x->kind == EXTRA_TOWER && mk->consumed) {
+        char *from = io_join(mk->consumed, x->file);
+        rc = copy_file(from, path, e);
+        free(from);
+    } else if (rc == 0 && x->kind == EXTRA_TOWER) {
         struct mmproj_report r;
         const struct convert_opts o = {
             .src = mk->src, .type = type, .name = mk->name, .overwrite = true, .pool = mk->w->pool};

@@ -55,6 +55,7 @@ struct make {
     double t0;            /* start of the job */
     bool plain, dry_run;
     bool consume;          /* --consume: delete the source's shards once they are converted */
+    const char *consumed;  /* the folder before the source became its file; NULL: none */
     bool unmeasured;       /* hone cannot run the model */
     const char *draft;     /* kind of draft that the source is; NULL: a model of its own */
     const char *target;    /* --target-model-dir */
@@ -212,6 +213,9 @@ char *make_base_file(const struct make *mk, const char *type);
 int make_source(struct make *mk, struct err *e);
 /* Sets file[0] with its hash: a folder is converted, a GGUF file is used unchanged. */
 int make_convert(struct make *mk, struct err *e);
+/* Writes the vision tower's files into the source folder, before --consume deletes its shards.
+ * *kept: the folder has such files. */
+int make_keep_tower(struct make *mk, bool *kept, struct err *e);
 /* Finds the source's vision tower and MTP block from headers, and lists their files in mk->extra
  * (extra.c). */
 int make_look_at_extras(struct make *mk, struct err *e);

@@ -67,6 +67,23 @@ mv "$t/out/$draft" "$t/out/Tiny-head-Q8_0.gguf"
 run 1 publish --check "$t/out" --json
 grep -q '"draft-name"' "$t/o" || say "publish --check: $(cat "$t/o")"
 
+# ---- --consume: the block is still in the file that the folder was converted to, the vision tower is written before ----
+mkdir "$t/c"
+cp -r "$t/Tiny" "$t/c/Tiny"
+eat() {
+    run 0 make "$t/c/Tiny" -o "$1" --consume --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 \
+        --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none
+}
+eat "$t/eaten"
+cmp "$t/alone.gguf" "$t/eaten/$draft"
+[ -z "$(find "$t/c/Tiny" -name 'model-*')" ] || say "--consume left shards"
+tower=mmproj-Tiny-BF16.gguf
+for f in "$tower" SHA256SUMS; do [ -e "$t/out/$f" ] || say "no $f"; done
+cmp "$t/out/$tower" "$t/eaten/$tower"
+grep -q "$tower" "$t/eaten/README.md" || say "card of a consumed folder: no $tower"
+eat "$t/eaten2" # the shards are gone
+cmp "$t/out/$tower" "$t/eaten2/$tower"
+
 # ---- the same from a GGUF file of the model ----
 run 0 convert "$t/Tiny" -o "$t/Tiny.gguf"
 run 0 make "$t/Tiny.gguf" -o "$t/g" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 \
