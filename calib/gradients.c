@@ -25,6 +25,9 @@ struct gradients {
     struct pool *pool;
     float *gate; /* [most] square roots of gradient norms */
     int64_t most;
+    float **size;    /* [n_weights][n_tokens] norms of gradients, for gradients_keep; NULL: none */
+    int64_t *n_seen; /* [n_weights] tokens of the current text that were seen */
+    int64_t n_tokens, first; /* tokens that `size` holds; first token of the current text */
 };
 
 /* Returns whether a weight is the down projection of experts; its output moments are pooled over
@@ -64,6 +67,49 @@ static void weigh_rows(void *ctx, int64_t t0, int64_t t1, int worker) {
     }
 }
 
+/* Returns the index of the weight with this name among the model's; -1: none. */
+static int index_of(const struct gradients *g, const char *name) {
+    for (int i = 0; i < g->m->graph.n_weights; i++)
+        if (strcmp(g->m->graph.weight[i].name, name) == 0) return i;
+    return -1;
+}
+/* Adds the norms of gradients to those of their tokens; gate holds their square roots. */
+static void keep_sizes(struct gradients *g, const struct gr_weight *w, int64_t n_rows) {
+    const int i = index_of(g, w->name);
+    const int32_t *token = grad_seen_tokens(g->grad);
+    if (i < 0) return;
+    if (!g->size[i]) g->size[i] = xcalloc((size_t)g->n_tokens, sizeof **g->size);
+    for (int64_t r = 0; r < n_rows; r++) {
+        const int64_t t = g->first + (token ? token[r] : g->n_seen[i] + r);
+        if (t < g->n_tokens) g->size[i][t] += g->gate[r] * g->gate[r];
+    }
+    if (!token) g->n_seen[i] += n_rows;
+}
+
+/* Forgets the sizes of gradients. */
+static void drop_sizes(struct gradients *g) {
+    for (int i = 0; g->size && i < g->m->graph.n_weights; i++) free(g->size[i]);
+    free(g->size);
+    free(g->n_seen);
+}
+
+void gradients_keep(struct gradients *g, int64_t n_tokens) {
+    const size_t n = (size_t)g->m->graph.n_weights;
+    drop_sizes(g);
+    g->size = xcalloc(n, sizeof *g->size);
+    g->n_seen = xcalloc(n, sizeof *g->n_seen);
+    g->n_tokens = n_tokens;
+}
+
+bool gradients_gates(const struct gradients *g, const struct gr_weight *w, int64_t first,
+                     const int32_t *token, const float *by, int64_t n_rows, float *gate) {
+    const int i = index_of(g, w->name);
+    if (i < 0 || !g->size[i]) return false;
+    for (int64_t r = 0; r < n_rows; r++)
+        gate[r] = sqrtf(g->size[i][first + token[r]] * (by ? by[r] : 1));
+    return true;
+}
+
 /* Adds a product's input rows, weighted by their gradients, to the moments. */
 static void see_product(void *ud, const struct gr_weight *w, int64_t expert, const float *x,
                         int64_t ld_x, const float *dy, int64_t ld_y, int64_t n_rows) {
@@ -74,7 +120,10 @@ static void see_product(void *ud, const struct gr_weight *w, int64_t expert, con
     }
     struct sizes j = {dy, ld_y, w->ne[1], g->gate};
     pool_for(g->pool, n_rows, 4, weigh_rows, &j);
-    gram_col_see_each(g->col, w, expert, x, g->gate, n_rows, ld_x);
+    if (g->size)
+        keep_sizes(g, w, n_rows);
+    else
+        gram_col_see_each(g->col, w, expert, x, g->gate, n_rows, ld_x);
     if (w != model_head(g->m)) see_outputs(g, w, expert, dy, ld_y, n_rows);
 }
 
@@ -113,6 +162,7 @@ void gradients_device(struct gradients *g, struct dev_product *d) {
 
 void gradients_free(struct gradients *g) {
     if (!g) return;
+    drop_sizes(g);
     grad_free(g->grad);
     free(g->gate);
     free(g);
@@ -120,5 +170,9 @@ void gradients_free(struct gradients *g) {
 
 int gradients_text(struct gradients *g, const int32_t *ids, int64_t n, int64_t number,
                    struct err *e) {
+    if (g->size) {
+        memset(g->n_seen, 0, (size_t)g->m->graph.n_weights * sizeof *g->n_seen);
+        g->first = number * n;
+    }
     return grad_text(g->grad, ids, NULL, n, (uint64_t)number, NULL, e);
 }

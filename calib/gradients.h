@@ -17,6 +17,15 @@ void gradients_blas(struct gradients *g, unsigned uses);
 struct dev_product;
 void gradients_device(struct gradients *g, struct dev_product *d);
 void gradients_free(struct gradients *g);
+/* Adds only the moments of outputs from now on, and keeps the sizes of gradients for
+ * gradients_gates: four bytes per matrix and token of n_tokens. Texts follow each other.
+ * Called again, it starts anew. */
+void gradients_keep(struct gradients *g, int64_t n_tokens);
+/* Sets gate [n_rows] for rows that belong to token[r] of the text that starts at token `first`:
+ * the square roots of the gradients' norms. An expert's rows get the token's sum over its experts,
+ * times by[r], the router's weight (NULL: 1). Returns false if w has no gradients. */
+bool gradients_gates(const struct gradients *g, const struct gr_weight *w, int64_t first,
+                     const int32_t *token, const float *by, int64_t n_rows, float *gate);
 /* Adds the moments of a text of n tokens. The text's number is the seed for sampling answers. */
 int gradients_text(struct gradients *g, const int32_t *ids, int64_t n, int64_t number,
                    struct err *e);

@@ -39,6 +39,7 @@ struct seen { /* a weight in the survey */
 struct moment { /* second moments of an input, shared by several weights */
     int64_t n, block, n_mat;
     bool pooled; /* all experts share one matrix */
+    bool paired; /* has cross sums */
     float *sum[GRAM_HALVES], *count[GRAM_HALVES];
     /* Cross sums of input differences and inputs; NULL: no base model. */
     float *cross[GRAM_HALVES];
@@ -168,6 +169,7 @@ static void set_shape(const struct gram_col *c, const struct seen *s, struct mom
     m->n = s->n;
     m->n_mat = 1;
     const bool out = of_gradients(s->name);
+    m->paired = c->pair && !out;
     const int64_t full = out ? OUT_FULL : FULL, block = out ? OUT_BLOCK : BLOCK;
     m->block = c->block ? min_i64(c->block, s->n) : s->n <= full ? s->n : block;
     if (!s->n_experts) return;
@@ -185,7 +187,7 @@ static int count_bytes(const struct gram_col *c, uint64_t *total, struct err *e)
     for (int64_t i = 0; i < c->n_in; i++) {
         uint64_t b;
         if (!gram_input_bytes(c->in[i].n, c->in[i].block, c->in[i].n_mat, &b) ||
-            !add_ok(*total, (c->pair ? 2u : 1u) * GRAM_HALVES * b, total))
+            !add_ok(*total, (c->in[i].paired ? 2u : 1u) * GRAM_HALVES * b, total))
             return err_set(e, ERR_USAGE, "the second moments of this model are too large");
     }
     return 0;
@@ -200,8 +202,8 @@ static int alloc_sums(struct gram_col *c, struct err *e) {
             gram_input_bytes(m->n, m->block, m->n_mat, &b);
             TRY(mem_alloc(&p, b, "second moments", e));
             m->sum[h] = p;
-            if (c->pair) TRY(mem_alloc(&p, b, "moments of differences", e));
-            m->cross[h] = c->pair ? p : NULL;
+            if (m->paired) TRY(mem_alloc(&p, b, "moments of differences", e));
+            m->cross[h] = m->paired ? p : NULL;
             m->count[h] = xcalloc((size_t)m->n_mat, sizeof(float));
         }
         c->max_n = max_i64(c->max_n, m->n);
@@ -437,13 +439,13 @@ static void take_rows(struct gram_col *c, const struct gr_weight *w, int64_t exp
     if (!c->settled || (!s->leads && !each)) return;
     struct moment *m = &c->in[s->input];
     int64_t mat = m->n_mat > 1 ? expert : 0;
-    const bool crossed = c->pair && n_rows <= c->max_rows;
+    const bool crossed = m->paired && n_rows <= c->max_rows;
     if (crossed) pair_differences(c->pair, w, expert, x, n_rows, ld, c->diff);
     for (int64_t r = 0; r < n_rows; r += c->max_rows) {
         struct job j = {.c = c,
                         .m = m,
                         .sum = m->sum[c->half] + mat * m->n * m->block,
-                        .cross = c->pair ? m->cross[c->half] + mat * m->n * m->block : NULL,
+                        .cross = m->paired ? m->cross[c->half] + mat * m->n * m->block : NULL,
                         .x = x + r * ld,
                         .gate = gate ? gate + r : NULL,
                         .to = c->xt,

@@ -82,10 +82,8 @@ static const struct route *route_of(const struct pair *p, enum pair_side side,
     return &p->route[side][block];
 }
 
-/* Returns a list with the token of each of n_rows rows; the caller frees it. NULL: the rows do not
- * match the router's choice. */
-static int32_t *tokens_of(const struct pair *p, enum pair_side side, const struct gr_weight *w,
-                          int64_t expert, int64_t n_rows) {
+int32_t *pair_tokens(const struct pair *p, enum pair_side side, const struct gr_weight *w,
+                     int64_t expert, int64_t n_rows) {
     const struct route *r = expert < 0 ? NULL : route_of(p, side, w);
     int32_t *t = xcalloc((size_t)n_rows, sizeof *t);
     int64_t n = 0;
@@ -134,7 +132,7 @@ static void add_rows(struct pair *p, struct kept *k, const int32_t *token, const
 void pair_keep(struct pair *p, const struct gr_weight *w, int64_t expert, const float *x,
                int64_t n_rows, int64_t ld) {
     const int64_t n = w->ne[0], at = place_of(p, PAIR_BASE, w, expert);
-    int32_t *token = tokens_of(p, PAIR_BASE, w, expert, n_rows);
+    int32_t *token = pair_tokens(p, PAIR_BASE, w, expert, n_rows);
     struct kept *k = NULL;
     if (!token) return;
     if (p->n && strcmp(p->kept[p->n - 1].name, w->name) == 0 && p->kept[p->n - 1].expert == at)
@@ -166,7 +164,7 @@ int64_t pair_differences(struct pair *p, const struct gr_weight *w, int64_t expe
     const struct kept want = {.name = w->name, .expert = place_of(p, PAIR_OTHER, w, expert)};
     const struct kept *k =
         p->n ? bsearch(&want, p->kept, (size_t)p->n, sizeof *p->kept, by_place) : NULL;
-    int32_t *token = tokens_of(p, PAIR_OTHER, w, expert, n_rows);
+    int32_t *token = pair_tokens(p, PAIR_OTHER, w, expert, n_rows);
     int64_t found = 0, n_tokens = 0;
     memset(d, 0, (size_t)(n_rows * n) * sizeof *d);
     if (k && k->n == n && token) {

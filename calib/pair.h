@@ -19,6 +19,10 @@ void pair_begin(struct pair *p);
 /* Records the experts that a block's router chose, expert [n_rows][n_used]. */
 void pair_route(struct pair *p, enum pair_side side, int block, const int32_t *expert,
                 int64_t n_used, int64_t n_rows);
+/* Returns a list with the token of each of n_rows rows of a weight's input; the caller frees it.
+ * NULL: the rows do not match the router's choice. */
+int32_t *pair_tokens(const struct pair *p, enum pair_side side, const struct gr_weight *w,
+                     int64_t expert, int64_t n_rows);
 /* Stores rows of the base: x [n_rows][ld], as a probe receives them. */
 void pair_keep(struct pair *p, const struct gr_weight *w, int64_t expert, const float *x,
                int64_t n_rows, int64_t ld);

@@ -295,12 +295,14 @@ static void show_products(const struct job *j) {
         const int64_t r = j->b->first[e], n = j->b->first[e + 1] - r;
         const float *x = j->b->x + r * j->d;
         if (!n) continue;
+        g->seen_tokens = j->b->token + r;
         g->see(g->see_ud, &g->g->weight[m->down], e, j->b->h + r * j->f, j->f, j->b->dy + r * j->d,
                j->d, n);
         if (m->up != GR_NONE)
             g->see(g->see_ud, &g->g->weight[m->up], e, x, j->d, j->b->dup + r * j->f, j->f, n);
         g->see(g->see_ud, &g->g->weight[m->gate], e, x, j->d, first + r * ld, ld, n);
     }
+    g->seen_tokens = NULL;
 }
 
 /* Returns the weight's values, NULL for GR_NONE. */

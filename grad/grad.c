@@ -576,6 +576,9 @@ void grad_observe(struct grad *g, grad_see_fn see, void *ud) {
     g->see = see;
     g->see_ud = ud;
 }
+const int32_t *grad_seen_tokens(const struct grad *g) {
+    return g->seen_tokens;
+}
 void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud) {
     g->see_lookup = see;
     g->see_lookup_ud = ud;

@@ -57,6 +57,7 @@ struct grad {
     float *shared;   /* work memory of the current derivative (struct back) */
     grad_see_fn see;
     void *see_ud;
+    const int32_t *seen_tokens; /* tokens of an expert's rows while `see` runs; NULL: all */
     grad_residual_fn see_residual;
     void *see_residual_ud;
     grad_lookup_fn see_lookup;

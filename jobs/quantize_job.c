@@ -42,7 +42,7 @@ static int parse_search(const char *name, enum search *out, struct err *e) {
     return err_set(e, ERR_USAGE, "--search: '%s' is not fast, best or conventional", name);
 }
 
-/* Parses a list of any of "balance,codes,scales,ints". */
+/* Parses a list of any of "balance,codes,scales,ints,gradients". */
 static int parse_without(const char *list, unsigned *out, struct err *e) {
     static const struct {
         const char *name;
@@ -50,14 +50,16 @@ static int parse_without(const char *list, unsigned *out, struct err *e) {
     } steps[] = {{"balance", FEEDBACK_BALANCE},
                  {"codes", FEEDBACK_CODES},
                  {"scales", FEEDBACK_SCALES},
-                 {"ints", FEEDBACK_INTS}};
+                 {"ints", FEEDBACK_INTS},
+                 {"gradients", FEEDBACK_GRADIENTS}};
     for (const char *p = list; p && *p;) {
         size_t n = strcspn(p, ","), i = 0;
         while (i < COUNT_OF(steps) &&
                (strlen(steps[i].name) != n || memcmp(p, steps[i].name, n) != 0))
             i++;
         if (i == COUNT_OF(steps))
-            return err_set(e, ERR_USAGE, "--without: '%.*s' is not balance, codes, scales or ints",
+            return err_set(e, ERR_USAGE,
+                           "--without: '%.*s' is not balance, codes, scales, ints or gradients",
                            (int)n, p);
         *out |= steps[i].bit;
         p += n + (p[n] == ',');

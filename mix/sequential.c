@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/gradients.h"
 #include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "calib/pair.h"
@@ -14,6 +15,7 @@
 #include "base/num.h"
 #include "base/os.h"
 #include "base/progress.h"
+#include "quantize/enc/fb.h"
 #include "quantize/qplan.h"
 
 struct side { /* one side: the original, or the file so far */
@@ -28,6 +30,9 @@ struct seq_job {
     struct side side[2]; /* indexed by enum pair_side */
     struct gram_col *col;
     struct pair *pair;
+    struct gradients *gradients; /* of the base; NULL: moments of inputs only */
+    float *gate;                 /* [ctx] weights of an input's rows */
+    int64_t chunk;               /* current chunk */
     struct qplan plan;
     struct imat imat;
     struct ids ids;
@@ -62,12 +67,29 @@ static void see_base(void *ud, const struct session_shown *r) {
     if (j->collecting && in_block(j, r->w))
         pair_keep(j->pair, r->w, r->expert, r->x, r->n_rows, r->ld);
 }
+/* Adds input rows to the moments, weighted by the base's gradients for the same tokens. */
+static void add_rows(struct seq_job *j, const struct session_shown *r) {
+    int32_t *token = j->gradients && j->block >= 0
+                         ? pair_tokens(j->pair, PAIR_OTHER, r->w, r->expert, r->n_rows)
+                         : NULL;
+    if (token && r->n_rows <= j->ctx &&
+        gradients_gates(j->gradients, r->w, j->chunk * j->ctx, token, r->gate, r->n_rows, j->gate))
+        gram_col_see_each(j->col, r->w, r->expert, r->x, j->gate, r->n_rows, r->ld);
+    else
+        gram_col_see(j->col, r->w, r->expert, r->x, r->gate, r->n_rows, r->ld);
+    free(token);
+}
 /* Adds the inputs of the block's weights in the model being made to the moments. */
 static void see_other(void *ud, const struct session_shown *r) {
     struct seq_job *j = ud;
     const bool all = j->block < 0 && strncmp(r->w->name, "blk.", 4) == 0; /* survey */
-    if (j->collecting && (all || in_block(j, r->w)))
-        gram_col_see(j->col, r->w, r->expert, r->x, r->gate, r->n_rows, r->ld);
+    if (j->collecting && (all || in_block(j, r->w))) add_rows(j, r);
+}
+/* Chooses the chunk that the following rows belong to. */
+static void begin_chunk(struct seq_job *j, int64_t i) {
+    j->chunk = i;
+    pair_begin(j->pair);
+    gram_col_chunk(j->col, i);
 }
 /* Records the experts that the block chooses on one side. */
 static void route(struct seq_job *j, enum pair_side side, const struct session_shown *r) {
@@ -106,15 +128,13 @@ static int pass(struct seq_job *j, enum pair_side side, int64_t i, bool next, st
 /* Computes and collects the head's input rows, in a pass after the last block. */
 static int pass_head(struct seq_job *j, enum pair_side side, int64_t i, struct err *e) {
     const struct gr_weight *head = model_head(j->base);
-    if (side == PAIR_BASE) {
-        pair_begin(j->pair);
-        gram_col_chunk(j->col, i);
-    }
+    if (side == PAIR_BASE) begin_chunk(j, i);
     TRY(pass(j, side, i, false, e));
     if (side == PAIR_BASE)
         pair_keep(j->pair, head, -1, j->hidden, j->ctx, j->width);
     else
-        gram_col_see(j->col, head, -1, j->hidden, NULL, j->ctx, j->width);
+        add_rows(j, &(struct session_shown){
+                        .w = head, .expert = -1, .x = j->hidden, .n_rows = j->ctx, .ld = j->width});
     return 0;
 }
 
@@ -123,8 +143,7 @@ static int pass_head(struct seq_job *j, enum pair_side side, int64_t i, struct e
 /* Runs both models over all chunks and collects moments of the block's inputs. */
 static int collect_block(struct seq_job *j, struct progress *p, struct err *e) {
     for (int64_t i = 0; i < j->n_chunks; i++) {
-        pair_begin(j->pair);
-        gram_col_chunk(j->col, i);
+        begin_chunk(j, i);
         j->collecting = true;
         TRY(pass(j, PAIR_BASE, i, true, e));
         TRY(pass(j, PAIR_OTHER, i, false, e));
@@ -270,6 +289,9 @@ static int start(struct seq_job *j, struct err *e) {
     TRY(gram_col_new(&j->col, 0, j->w->isa, j->w->pool, e));
     j->pair = pair_new();
     gram_col_pair(j->col, j->pair);
+    if (!(o->q->without & FEEDBACK_GRADIENTS))
+        TRY(gradients_new(&j->gradients, j->base, j->col, j->ctx, j->w->isa, j->w->pool, e));
+    j->gate = xcalloc((size_t)j->ctx, sizeof *j->gate);
     return open_sides(j, e);
 }
 
@@ -282,9 +304,27 @@ static int survey(struct seq_job *j, struct err *e) {
     j->collecting = false;
     if (is_head(j, model_head(j->base)->name))
         gram_col_see(j->col, model_head(j->base), -1, j->hidden, NULL, j->ctx, j->width);
+    if (j->gradients) gradients_keep(j->gradients, j->ctx);
+    if (j->gradients) TRY(gradients_text(j->gradients, j->ids.v, j->ctx, 0, e));
     TRY(gram_col_settle(j->col, j->ctx, e));
     gram_col_texts(j->col, j->end, j->o->texts.n);
     return 0;
+}
+
+/* Collects the base's gradients: the moments of outputs, and the weights of all tokens. */
+static int collect_gradients(struct seq_job *j, struct err *e) {
+    struct progress p;
+    int rc = 0;
+    if (!j->gradients) return 0;
+    gradients_keep(j->gradients, j->n_chunks * j->ctx);
+    progress_begin(&p, "gradients", PROG_ITEMS, (uint64_t)j->n_chunks);
+    for (int64_t i = 0; i < j->n_chunks && !rc; i++) {
+        gram_col_chunk(j->col, i);
+        rc = gradients_text(j->gradients, j->ids.v + i * j->ctx, j->ctx, i, e);
+        progress_update(&p, p.done + 1);
+    }
+    progress_end(&p);
+    return rc;
 }
 
 /* Writes the collected moments to a file. */
@@ -308,6 +348,8 @@ static void end_passes(struct seq_job *j) {
     }
     model_close(j->now);
     j->now = NULL;
+    gradients_free(j->gradients);
+    j->gradients = NULL;
     gram_col_free(j->col);
     j->col = NULL;
     pair_free(j->pair);
@@ -325,6 +367,7 @@ static void release(struct seq_job *j) {
     ids_release(&j->ids);
     free(j->end);
     mem_free(j->hidden);
+    free(j->gate);
 }
 
 /* Calibrates and encodes block by block, then the head. */
@@ -332,6 +375,7 @@ static int all_blocks(struct seq_job *j, struct err *e) {
     const int64_t layers = j->base->hp.d[HD_LAYERS];
     struct progress p;
     TRY(survey(j, e));
+    TRY(collect_gradients(j, e));
     TRY(encode_all(j, NULL, e));
     int rc = 0;
     progress_begin(&p, "block by block", PROG_ITEMS, (uint64_t)(3 * layers * j->n_chunks));

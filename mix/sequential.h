@@ -18,8 +18,10 @@ struct sequential_opts {
 /* Quantizes the model block by block. Each block runs the texts twice: on the outputs of the
  * original blocks, and on those of the quantized blocks. It is quantized with the options in q,
  * from the inputs of the second pass and their difference from those of the first; the head comes
- * last. quantize_run produces the same bytes from the saved moments. Memory: the moments, the
- * encoded weights, and two residuals per token. ERR_USAGE if the graph cannot start at a block. */
+ * last. quantize_run produces the same bytes from the saved moments. Tokens are weighted by the
+ * original model's gradients (calib/gradients.h), if it has them. Memory: the moments, the encoded
+ * weights, two residuals per token, four bytes per matrix and token, and what grad_new needs.
+ * ERR_USAGE if the graph cannot start at a block. */
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e);
 

@@ -132,7 +132,8 @@ static int read_input(struct gram *m, const char *name, struct err *e) {
                 return err_set(e, ERR_DATA, "\"%s\" counts %g tokens", show_n(name, strlen(name)).s,
                                (double)in.count[h][k]);
     }
-    if (m->crossed) TRY(read_cross(m, name, &in, e));
+    if (m->crossed && strncmp(name, GRAM_OUT, strlen(GRAM_OUT)) != 0)
+        TRY(read_cross(m, name, &in, e));
     in.name = xstrdup(name);
     m->input[m->n_inputs++] = in;
     return 0;

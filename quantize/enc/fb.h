@@ -13,10 +13,11 @@ enum { FB_WINDOW = 256 };
 
 /* Steps after the feedback pass. */
 enum {
-    FEEDBACK_CODES = 1,   /* coordinate descent on the codes */
-    FEEDBACK_SCALES = 2,  /* least squares of d and m per block */
-    FEEDBACK_INTS = 4,    /* neighboring integer sub-scales */
-    FEEDBACK_BALANCE = 8, /* as in enc_row_balanced; also works without feedback */
+    FEEDBACK_CODES = 1,      /* coordinate descent on the codes */
+    FEEDBACK_SCALES = 2,     /* least squares of d and m per block */
+    FEEDBACK_INTS = 4,       /* neighboring integer sub-scales */
+    FEEDBACK_BALANCE = 8,    /* as in enc_row_balanced; also works without feedback */
+    FEEDBACK_GRADIENTS = 16, /* block by block: moments weighted by gradients, and of gradients */
     FEEDBACK_ALL = 15
 };
 

@@ -98,4 +98,15 @@ expect 2 'no-such' $s $plan -o "$dir/x.gguf" --sequential "$dir/no-such.txt"
 head -c 100 "$src/self_calib.txt" > "$dir/short"
 expect 3 'fewer than one chunk' $s $plan -o "$dir/x.gguf" --sequential "$dir/short"
 [ -e "$dir/x.gguf" ] && fail "a refused run left a file"
+
+# block by block, weighting tokens by gradients lowers the median divergence
+if [ "$threads" = "1 3" ]; then
+    head -c 16000 "$src/self_calib.txt" >"$dir/text"
+    q="$HONE quantize $dir/in.gguf --recipe Q3_K_M --tensor blk.[023]=BF16 --tensor exps|token_embd|output.weight=BF16 -q"
+    $q -o "$dir/b0.gguf" --sequential "$dir/text" --without gradients >/dev/null || fail "--without gradients"
+    $q -o "$dir/b1.gguf" --sequential "$dir/text" >/dev/null || fail "--sequential with gradients"
+    "$HONE" eval kld "$dir/b0.gguf" "$dir/b1.gguf" "$src/self_eval.txt" --base "$dir/in.gguf" --chunks 4 -q --csv >"$dir/kld" || fail "eval"
+    p=$(kld b0.gguf) f=$(kld b1.gguf)
+    awk -v p="$p" -v f="$f" 'BEGIN { exit !(p > 0 && f > 0 && f < p) }' || fail "divergence $f, without gradients $p"
+fi
 exit 0
