@@ -19,7 +19,7 @@ void gradients_device(struct gradients *g, struct dev_product *d);
 void gradients_free(struct gradients *g);
 /* Adds only the moments of outputs from now on, and keeps the sizes of gradients for
  * gradients_gates: four bytes per matrix and token of n_tokens. Texts follow each other.
- * Called again, it starts anew. */
+ * Another call starts over. */
 void gradients_keep(struct gradients *g, int64_t n_tokens);
 /* Sets gate [n_rows] for rows that belong to token[r] of the text that starts at token `first`:
  * the square roots of the gradients' norms. An expert's rows get the token's sum over its experts,
