@@ -45,7 +45,7 @@ static inline void micro_weights(const char *dir, const char *path) {
                                            : (double)(bits % (uint64_t)(spread < 1 ? 1 : spread));
             const double whole = mean + step;
             if (wide)
-                store_u64(v + 8 * i, (uint64_t)whole);
+                store_u64(v + 8 * i, (uint64_t)(int64_t)whole);
             else if (bytes)
                 v[i] = (uint8_t)whole;
             else
