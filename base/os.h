@@ -88,6 +88,9 @@ int os_mkstemp(char *path);
 /* Returns the path with links, "." and ".." resolved, to be freed; NULL and errno. */
 char *os_real(const char *path);
 
+/* Returns whether the path does not depend on the current folder. */
+bool os_is_absolute(const char *path);
+
 /* Reads a folder. os_dir_next returns a borrowed name, including "." and ".."; NULL: the end, or an
  * error if errno is set. */
 struct os_dir;

@@ -181,6 +181,10 @@ char *os_real(const char *path) {
 
 /* ---- folders and file systems ---- */
 
+bool os_is_absolute(const char *path) {
+    return *path == '/';
+}
+
 struct os_dir {
     DIR *d;
 };

@@ -290,9 +290,9 @@ static int apply_talk(struct cli *c, const struct common_opts *k, struct err *e)
 static const char *choices_dir(struct arena *mem) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     struct buf b = {0};
-    if (cache && cache[0] == '/')
+    if (cache && os_is_absolute(cache))
         buf_fmt(&b, "%s/hone", cache);
-    else if (home && home[0] == '/')
+    else if (home && os_is_absolute(home))
         buf_fmt(&b, "%s/.cache/hone", home);
     const char *dir = b.len ? arena_strdup(mem, b.data) : NULL;
     buf_release(&b);

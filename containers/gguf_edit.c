@@ -342,6 +342,7 @@ static int rewrite_file(const char *path, struct edit *d, struct err *e) {
     TRY_GOTO(done, rc, out_write(o, header.data, header.len, e));
     TRY_GOTO(done, rc, copy_data(o, &m, d->old_off, e));
     gguf_edit_step(6);
+    map_close(&m); /* Windows replaces no file that is mapped */
     TRY_GOTO(done, rc, out_commit(o, e));
 done:
     out_close(o);

@@ -19,6 +19,7 @@
 #include "base/map.h"
 #include "runtime/measure/kld_file.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/progress.h"
 #include "base/str.h"
 
@@ -249,7 +250,7 @@ static int check_line(struct verify *v, const char *dir, const char *line, struc
     char hex[65];
     const char *name = line + 66;
     if (strlen(line) < 67 || strspn(line, "0123456789abcdefABCDEF") != 64 || line[64] != ' ' ||
-        *name == '/' || strstr(name, "..")) {
+        os_is_absolute(name) || strstr(name, "..")) {
         err_set(e, ERR_DATA, "\"%.80s\" is not a line of checksums", line);
         return finding(v, "manifest", ERR_DATA, e);
     }

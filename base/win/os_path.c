@@ -134,6 +134,10 @@ wchar_t *win_path(const char *path, bool create) {
     return full;
 }
 
+bool os_is_absolute(const char *path) {
+    return *path == '/' || *path == '\\' || (*path && path[1] == ':');
+}
+
 /* ---- owners ----
  *
  * Users have no numbers here. The process's user is 1000, a file of the administrators or of the

@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "chat/images.h"
 #include "runtime/vision/image.h"
 #include "text/textfile.h"
@@ -31,7 +32,7 @@ static int read_bytes(const struct vision_lines *l, const char *source, struct b
     if (strstr(source, "://"))
         return err_set(e, ERR_DATA, "images are not fetched: give a path or a data URL");
     char *data = NULL, *dir = xstrndup(l->path, (size_t)(io_base(l->path) - l->path));
-    char *path = *source == '/' || !*dir ? xstrdup(source) : xasprintf("%s%s", dir, source);
+    char *path = os_is_absolute(source) || !*dir ? xstrdup(source) : xasprintf("%s%s", dir, source);
     size_t n = 0;
     const int rc = io_read_file(&data, &n, path, IMAGE_MAX_BYTES, e);
     if (!rc) buf_add(out, data, n);
