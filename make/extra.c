@@ -97,7 +97,7 @@ static const char *tower_type(int i) {
             const struct qtype_info *q = qtype_info(t);
             if (!q || !(q->flags & QF_CONVERT)) continue;
             if (((q->flags & QF_QUANT) != 0) != (quant == 1)) continue;
-            if (i-- == 0) return qtype_name(t);
+            if (i-- == 0) return qtype_name((enum qtype)t);
         }
     return NULL;
 }

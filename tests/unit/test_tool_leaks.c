@@ -37,8 +37,8 @@ static void test_recipients(void) {
         START " to=bash<|message|>" ATEM_LS "<|eot|>",
         START "<|message|>" ATEM_LS "<|eot|>",
         " to=bash.bash<|message|>" CALL_OF("bash.bash", PAR("command", "ls")) "<|eot|>",
-        " to=bash<|message|><atem:function_calls><atem:invoke name='bash'><atem:parameter "
-        "name='command'>ls</atem:parameter></atem:invoke></atem:function_calls>",
+        (" to=bash<|message|><atem:function_calls><atem:invoke name='bash'><atem:parameter "
+         "name='command'>ls</atem:parameter></atem:invoke></atem:function_calls>"),
     };
     for (size_t i = 0; i < COUNT_OF(one); i++)
         every_cut("atem", TOOL_THINK_NONE, true, one[i], RESULT("", "", BASH("ls"), ""));
