@@ -157,21 +157,15 @@ static int64_t src_row_index_k(const struct job *j, int64_t r) {
     return j->p->hp.d[HD_INDEX_Q] + r;
 }
 
-/* Sets rows[] to the rows of q, k and v in all stripes together. */
-static void stripe_rows(const struct job *j, int64_t rows[3]) {
-    const struct hparams *h = &j->p->hp;
-    const int block = j->it->inst.block;
-    rows[0] = hp_dim(h, block, HD_ATTN_OUT);
-    rows[1] = hp_dim(h, block, HD_KV_OUT);
-    rows[2] = hp_dim(h, block, HD_V_OUT);
-}
 /* Returns the row, in stripes of q, k and v, of row r of part `of`. */
 static int64_t stripe_old(const struct job *j, int of, int64_t r) {
-    const int64_t n = j->p->hp.d[HD_QKV_STRIPES];
-    int64_t rows[3], before = 0;
-    stripe_rows(j, rows);
-    for (int k = 0; k < of; k++) before += rows[k] / n;
-    const int64_t all = (rows[0] + rows[1] + rows[2]) / n, per = rows[of] / n;
+    static const int part[] = {HD_ATTN_OUT, HD_KV_OUT, HD_V_OUT};
+    const struct hparams *h = &j->p->hp;
+    const int64_t n = h->d[HD_QKV_STRIPES];
+    const int block = j->it->inst.block;
+    int64_t before = 0;
+    for (int k = 0; k < of; k++) before += hp_dim(h, block, part[k]) / n;
+    const int64_t all = hp_dim(h, block, HD_QKV_OUT) / n, per = hp_dim(h, block, part[of]) / n;
     return r / per * all + before + r % per;
 }
 /* Returns the source row of row r of the queries in stripes. */
@@ -214,6 +208,12 @@ static void add_one(const struct job *j, int64_t r, float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] += 1.0f;
     if (j->it->inst.row->group) times_factor(j, r, x, n);
 }
+/* Adds the index of each value. */
+static void add_index(const struct job *j, int64_t r, float *x, int64_t n) {
+    UNUSED(j);
+    UNUSED(r);
+    for (int64_t i = 0; i < n; i++) x[i] += (float)i;
+}
 /* Replaces x by -exp(x). */
 static void neg_exp(const struct job *j, int64_t r, float *x, int64_t n) {
     (void)j;
@@ -254,12 +254,6 @@ static float fill_one(const struct hparams *h, int64_t i) {
 
 /* Table of transforms, indexed by enum xform. XF_COPY does nothing; latent_rows() implements
  * XF_LATENT_K. */
-/* Adds the index of each value. */
-static void add_index(const struct job *j, int64_t r, float *x, int64_t n) {
-    UNUSED(j);
-    UNUSED(r);
-    for (int64_t i = 0; i < n; i++) x[i] += (float)i;
-}
 static const struct kind {
     /* Returns the source row of row r of a matrix; NULL: the same row. */
     int64_t (*row)(const struct job *j, int64_t r);
@@ -272,7 +266,7 @@ static const struct kind {
     bool turns;    /* each matrix of the source is transposed */
     bool elements; /* each element of a vector counts as a row */
     bool columns;  /* regroups columns */
-    bool is_qkv, is_qkvz, is_latent, is_index, is_striped; /* shape of the source (xform_want) */
+    bool is_qkv, is_qkvz, is_latent, is_index; /* shape of the source (xform_want) */
 } kinds[XF_COUNT] = {
     [XF_ADD1] = {.value = add_one},
     [XF_TOKEN_IDS] = {.value = add_index},
@@ -309,9 +303,9 @@ static const struct kind {
     [XF_FILL_ONE] = {.made = fill_one},
     [XF_INDEX_Q] = {.is_index = true},
     [XF_INDEX_K] = {.row = src_row_index_k, .is_index = true},
-    [XF_STRIPE_Q] = {.row = src_row_stripe_q, .is_striped = true},
-    [XF_STRIPE_K] = {.row = src_row_stripe_k, .is_striped = true},
-    [XF_STRIPE_V] = {.row = src_row_stripe_v, .is_striped = true},
+    [XF_STRIPE_Q] = {.row = src_row_stripe_q, .is_qkv = true},
+    [XF_STRIPE_K] = {.row = src_row_stripe_k, .is_qkv = true},
+    [XF_STRIPE_V] = {.row = src_row_stripe_v, .is_qkv = true},
 };
 
 bool xform_turns(enum xform xf) {
@@ -336,9 +330,6 @@ void xform_want(const struct hparams *h, const struct item *it, int64_t want[4])
         want[1] = rows;
     }
     if (k->is_qkv) want[n > 1 ? n - 2 : 0] = hp_dim(h, it->inst.block, HD_QKV_OUT);
-    if (k->is_striped)
-        want[0] = hp_dim(h, it->inst.block, HD_ATTN_OUT) + hp_dim(h, it->inst.block, HD_KV_OUT) +
-                  hp_dim(h, it->inst.block, HD_V_OUT);
     if (k->is_index) want[0] = h->d[HD_INDEX_Q] + h->d[HD_INDEX_DIM];
     if (k->is_qkvz) want[0] = h->d[HD_CONV_CH] + h->d[HD_LIN_INNER];
 }
@@ -657,11 +648,6 @@ static void set_up_job(struct job *j) {
     j->halves = it->inst.n_dims == 3 && it->n_src == 2 * ne[2];
     if (j->halves) j->src_rows /= 2;
     if (k->is_qkv) j->src_rows = hp_dim(h, it->inst.block, HD_QKV_OUT);
-    if (k->is_striped) {
-        int64_t rows[3];
-        stripe_rows(j, rows);
-        j->src_rows = rows[0] + rows[1] + rows[2];
-    }
     if (k->is_latent) {
         int64_t want[4];
         xform_latent_source(h, want);

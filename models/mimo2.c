@@ -109,12 +109,12 @@ static bool is_fused(const struct hfdir *dir) {
     return false;
 }
 
-/* Returns whether all fused qkv_proj may be n stripes: their scales are those of stripes with
- * blocks of `block` rows of their own, and those of some layers (*told) show it. */
-static bool fits_stripes(const struct hparams *h, const struct hfdir *dir, int64_t n, int64_t block,
-                         bool *told) {
+/* Returns whether the scales of all fused qkv_proj are those of n stripes, with blocks of `block`
+ * rows of their own, and in some layers not also those of a matrix without stripes. */
+static bool fits_stripes(const struct hparams *h, const struct hfdir *dir, int64_t n,
+                         int64_t block) {
     char name[256];
-    *told = false;
+    bool shown = false;
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++)
         if (h->layer[i].kv_heads % n || h->d[HD_HEADS] % n) return false;
     for (int64_t i = 0; i < hfdir_n_tensors(dir); i++) {
@@ -125,9 +125,9 @@ static bool fits_stripes(const struct hparams *h, const struct hfdir *dir, int64
         if (!scales || scales->n_dims != 2 || t->n_dims != 2) return false;
         const int64_t rows = t->shape[0], blocks = scales->shape[0];
         if (rows % n || blocks != n * div_up(rows / n, block)) return false;
-        *told = *told || blocks != div_up(rows, block);
+        shown = shown || blocks != div_up(rows, block);
     }
-    return true;
+    return shown;
 }
 
 /* Sets the number of stripes of MiMo-V2.5 as released. Each layer has one qkv_proj, whose stripes
@@ -136,12 +136,11 @@ static bool fits_stripes(const struct hparams *h, const struct hfdir *dir, int64
  * shapes and keys, but store all of q before all of k. */
 static int find_stripes(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t block = 128;
-    bool told[2], fits[2];
+    bool fits[2];
     if (!is_fused(dir)) return 0;
     const struct json *quant = hfdir_hparam(dir, "quantization_config");
     (void)json_i64(json_first(json_get(quant, "weight_block_size")), &block);
-    for (int k = 0; k < 2; k++)
-        fits[k] = block > 0 && fits_stripes(h, dir, 4 << k, block, &told[k]) && told[k];
+    for (int k = 0; k < 2; k++) fits[k] = block > 0 && fits_stripes(h, dir, 4 << k, block);
     if (fits[0] != fits[1]) {
         h->d[HD_QKV_STRIPES] = fits[0] ? 4 : 8;
         return 0;
