@@ -422,18 +422,21 @@ static const struct json *text_config_of(const struct hfdir *h) {
     return json_type(h->text_config) == JSON_OBJ ? h->text_config : NULL;
 }
 
+/* Returns a hyperparameter of config, whose part `text` describes the language model. */
+static const struct json *said_in(const struct json *config, const struct json *text,
+                                  const char *names) {
+    const struct json *j = find_spelling(text, NULL, names);
+    if (!j) j = find_spelling(json_get(config, "thinker_config"), text, names);
+    return j ? j : find_spelling(config, text, names);
+}
+
 const struct json *hfdir_said(const struct hfdir *h, const char *names) {
-    const struct json *text = text_config_of(h), *thinker = json_get(h->config, "thinker_config");
     const struct json *j = find_spelling(h->over, NULL, names);
-    if (!j) j = find_spelling(text, NULL, names);
-    if (!j) j = find_spelling(thinker, text, names);
-    return j ? j : find_spelling(h->config, text, names);
+    return j ? j : said_in(h->config, text_config_of(h), names);
 }
 
 const struct json *hfdir_target_hparam(const struct hfdir *h, const char *names) {
-    const struct json *text = h->target ? find_text_config(h->target) : NULL;
-    const struct json *j = find_spelling(text, NULL, names);
-    return j ? j : find_spelling(h->target, text, names);
+    return said_in(h->target, find_text_config(h->target), names);
 }
 
 const struct json *hfdir_hparam(const struct hfdir *h, const char *names) {
