@@ -42,7 +42,7 @@ struct tool_written {
     const char *recipient;
 };
 struct toolparse;
-/* Message headers whose text depends on the message. Each function may be NULL. */
+/* Message headers whose text depends on the message. All functions but `frame` may be NULL. */
 struct tool_headers {
     /* Returns the next header at or after i that begins a call; replaces `marker`. */
     size_t (*call)(const struct toolparse *p, size_t i);

@@ -545,6 +545,8 @@ def gemma4_assistant():
     f.key("attention.head_count_kv", "INT32", [2, 2, 2, 1])
     f.key("attention.sliding_window_pattern", "BOOL", [1, 1, 1, 0])
     f.write()
+
+
 def stripes(f, name, n, heads, kv, key, value, d, low):
     """q, k and v of a fused FP8 matrix in n stripes, whose blocks of 128 rows and columns restart in each stripe."""
     rows = [heads * key // n, kv * key // n, kv * value // n]

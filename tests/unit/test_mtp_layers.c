@@ -62,7 +62,6 @@ static const struct part step[] = {
     {"mlp.up_proj.weight", "96x64", "ffn_up.weight", 0}, {"mlp.down_proj.weight", "64x96", "ffn_down.weight", 0}, {NULL, NULL, NULL, 0},
 };
 #define EXPERT(n) {"mlp.experts." n ".gate_proj.weight", "24x64", NULL, 0}, {"mlp.experts." n ".up_proj.weight", "24x64", NULL, 0}, {"mlp.experts." n ".down_proj.weight", "64x24", NULL, 0}
-/* Parts without a name in the GGUF are checked by their shapes alone: they are stacked or split. */
 static const struct part dsa[] = {
     {"eh_proj.weight", "64x128", "nextn.eh_proj.weight", 0}, {"enorm.weight", "64", "nextn.enorm.weight", 0}, {"hnorm.weight", "64", "nextn.hnorm.weight", 0},
     {"embed_tokens.weight", "1024x64", "nextn.embed_tokens.weight", 0}, {"shared_head.head.weight", "1024x64", "nextn.shared_head_head.weight", 0},

@@ -131,7 +131,7 @@ static void test_conversions(void) {
 /* MiMo-V2.5 as released, with q, k and v in 4 and 8 stripes. */
 static void test_stripes(void) {
     static const char *const folder[] = {"mimo2-4", "mimo2-8"};
-    /* Other blocks than those of the scales; fewer heads, so that the stripes have none. */
+    /* Blocks other than those of the scales; a number of heads that 4 and 8 do not divide. */
     static const char *const block[] = {"[\n   128,", "[\n   64,", NULL},
                              *const heads[] = {
                                  "\"num_key_value_heads\": ", "\"num_key_value_heads\": 1", NULL};
@@ -256,12 +256,12 @@ static int convert_for(const char *target, const char *const *edit, struct err *
                              .target = target,
                              .type = "f32",
                              .overwrite = true};
-    char *tok = xasprintf("%s/tokenizer.json", o.src), *more = xasprintf("%s_config.json", tok);
-    unlink(tok);
-    snprintf(more, strlen(more) + 1, "%s/tokenizer_config.json", o.src);
-    unlink(more);
-    free(more);
-    free(tok);
+    static const char *const files[] = {"tokenizer.json", "tokenizer_config.json"};
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
+        char *path = xasprintf("%s/%s", o.src, files[i]);
+        unlink(path);
+        free(path);
+    }
     return convert_run(&o, &r, e);
 }
 

@@ -75,11 +75,8 @@ static void test_recipients(void) {
     /* Two calls in one block. */
     every_cut(
         "atem", TOOL_THINK_NONE, true,
-        "<atem:function_calls>\n<atem:invoke name=\"bash\">\n" PAR(
-            "command",
-            "ls") "</atem:invoke>\n<atem:invoke name=\"bash\">\n" PAR("command",
-                                                                      "pwd") "</atem:invoke>\n</"
-                                                                             "atem:function_calls>",
+        CALL_OF("bash", PAR("command", "ls") "</atem:invoke>\n<atem:invoke name=\"bash\">\n" PAR(
+                            "command", "pwd")),
         RESULT("", "", BASH("ls") ", " BASH("pwd"), ""));
 }
 
