@@ -23,8 +23,8 @@ struct shapes {
     int64_t pass_floats, n_vocab; /* floats per token in collection buffers; logits */
     double row_bytes;             /* passes_row_bytes of the graph */
 };
-/* Reads a model's shapes. type: target of the conversion. Call shapes_close() even after an
- * error. */
+/* Reads a model's shapes. type: target of the conversion; target: folder of a draft's model (struct
+ * convert_opts). Call shapes_close() even after an error. */
 int shapes_open(struct shapes *s, const char *src, const char *type, const char *target,
                 struct err *e);
 /* Returns whether src is a config.json, or a folder with one and without weights. */
