@@ -7,8 +7,7 @@ t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 p=tests/golden/pixels
-printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > "$t/template"
-mkdir "$t/hf" "$t/v" "$t/o" && cp tests/golden/models/qwen35/*.json tests/golden/models/qwen35/model.safetensors "$t/hf" && mv "$t/template" "$t/hf/chat_template.jinja"
+mkdir "$t/hf" "$t/v" "$t/o" && cp tests/golden/models/qwen35/*.json tests/golden/models/qwen35/model.safetensors tests/golden/see/chat_template.jinja "$t/hf"
 "$HONE" convert "$t/hf" -o "$t/v/m.gguf" --type f32 --mmproj "$t/v/mmproj-F32.gguf" -q > "$t/out" 2> "$t/e" || say "convert: $(cat "$t/e")"
 cp "$t/v/m.gguf" "$t/o/text.gguf" && cp "$t/v/mmproj-F32.gguf" "$t/tower.gguf"
 "$HONE" meta "$t/o/text.gguf" qwen35.rope.freq_base=100 qwen35.attention.layer_norm_rms_epsilon=0.05 -q > "$t/out" || say 'meta of the model'

@@ -5,9 +5,8 @@
 set -eu
 . tests/serving.sh
 p=tests/golden/pixels
-printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > "$t/template"
 printf '%s' "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{% if m.tool_calls %}{% for c in m.tool_calls %}{{ '<tool_call>\n{\"name\": \"' + c.function.name + '\", \"arguments\": ' }}{{ c.function.arguments | tojson }}{{ '}\n</tool_call>' }}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > "$t/tools"
-mkdir "$t/hf" "$t/v" && cp tests/golden/models/qwen35/*.json tests/golden/models/qwen35/model.safetensors "$t/hf" && mv "$t/template" "$t/hf/chat_template.jinja"
+mkdir "$t/hf" "$t/v" && cp tests/golden/models/qwen35/*.json tests/golden/models/qwen35/model.safetensors tests/golden/see/chat_template.jinja "$t/hf"
 "$HONE" convert "$t/hf" -o "$t/v/m.gguf" --type f32 --mmproj "$t/v/mmproj-F32.gguf" -q > "$t/o" 2> "$t/e" || say "convert: $(cat "$t/e")"
 answer() { "$HONE" run "$t/v/m.gguf" "$@" --act f32 --kv-type f32 --temp 0 -n 24 --raw --json -q; }
 # want NAME: the golden answer

@@ -10,21 +10,17 @@
 #include "tests/unit/lib_check.h"
 #include "tests/unit/tmpdir.h"
 
-static const char from[] = "tests/golden/models/qwen35", pixels[] = "tests/golden/pixels";
-static const char template[] =
-    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}"
-    "{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' %}"
-    "{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ c.text }}{% endif %}"
-    "{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}"
-    "{{ '<|im_start|>assistant\n' }}{% endif %}";
+static const char from[] = "tests/golden", pixels[] = "tests/golden/pixels";
 static char model[256], projector[256];
 static char *image[2];
 static size_t n_bytes[2];
 
 /* Converts the model, with a template that accepts images and its projector next to it. */
 static void make_model(void) {
-    static const char *const file[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
-                                       "model.safetensors"};
+    static const char *const file[] = {"models/qwen35/config.json", "models/qwen35/tokenizer.json",
+                                       "models/qwen35/tokenizer_config.json",
+                                       "models/qwen35/model.safetensors",
+                                       "see/chat_template.jinja"};
     static const char *const picture[] = {"rgba.png", "420.jpg"};
     struct err e = {0};
     struct result r;
@@ -32,11 +28,10 @@ static void make_model(void) {
         char *path = io_join(from, file[i]), *data = NULL;
         size_t n = 0;
         CHECK_OK(io_read_file(&data, &n, path, 1 << 26, &e));
-        if (data) tmp_write(file[i], data, n);
+        if (data) tmp_write(strrchr(file[i], '/') + 1, data, n);
         free(data);
         free(path);
     }
-    tmp_write("chat_template.jinja", template, strlen(template));
     for (int i = 0; i < 2; i++) {
         char *path = io_join(pixels, picture[i]);
         CHECK_OK(io_read_file(&image[i], &n_bytes[i], path, 1 << 20, &e));
