@@ -13,4 +13,4 @@ small_make() { # expected exit, folder, more: a job of the model $t/Tiny
     run "$want" make "$t/Tiny" -o "$folder" --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 \
         --reps 1 --tools none "$@"
 }
-number() { sed -n "s/^ *\"$1\": \([0-9.a-z]*\),*$/\1/p" "$2" | head -1; } # of a member of a JSON file
+number() { sed -n "s/^ *\"$1\": \([-0-9.a-z]*\),*$/\1/p" "$2" | head -1; } # of a member of a JSON file

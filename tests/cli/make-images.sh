@@ -6,7 +6,7 @@
 set -eu
 . tests/making.sh
 cp -r tests/golden/models/qwen35 "$t/Tiny"
-printf '%s' "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.content is string %}{{ m.content }}{% else %}{% for c in m.content %}{% if c.type == 'image' %}{{ '<|vision_start|><|image_pad|><|vision_end|>' }}{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > "$t/Tiny/chat_template.jinja"
+cp tests/golden/see/chat_template.jinja "$t/Tiny"
 cp tests/golden/pixels/420.jpg tests/golden/pixels/rgba.png "$t"
 cat > "$t/ask.jsonl" << X
 {"image": "420.jpg", "question": "What is this?", "answer": "a red circle"}
@@ -20,11 +20,10 @@ make() { # expected exit, folder, more
     shift 2
     small_make "$want" "$folder" --plain --recipe Q8_0,Q4_K_M --images "$t/ask.jsonl" "$@"
 }
-value() { sed -n "s/^ *\"$1\": \([0-9.e-]*\),*$/\1/p" "$2" | head -1; } # of a member of a JSON text
 row() { sed -n "/\"file\": \"$1\"/,/^ *}/p" "$2" > "$t/row"; } # of a file in a JSON text
 # same KEY, KEY: a member of the row in results.json and the member that eval vision gives
 same() {
-    a=$(value "$1" "$t/row") b=$(value "$2" "$t/o")
+    a=$(number "$1" "$t/row") b=$(number "$2" "$t/o")
     [ -n "$a" ] && [ "$a" = "$b" ] || say "$1: '$a', but eval vision: '$b'"
 }
 compared() {
@@ -49,18 +48,16 @@ for recipe in Q8_0 Q4_K_M; do
     row Tiny-$recipe.gguf "$t/out/results.json"
     run 0 eval vision "$base" "$t/out/Tiny-$recipe.gguf" "$t/ask.jsonl" --base-mmproj "$mmproj" --json
     compared
-    kld=$(value images_kld "$t/row")
-    row Tiny-$recipe.gguf "$t/out/manifest.json"
+    kld=$(number images_kld "$t/row")
     grep -q "\"images_kld\": $kld" "$t/out/manifest.json" || say "manifest"
 done
 awk -v k="$kld" 'BEGIN { exit !(k > 0) }' || say "Q4_K_M has no divergence"
 run 0 eval vision "$base" "$t/ask.jsonl" --base-mmproj "$mmproj" --mmproj "$t/out/mmproj-Tiny-Q8_0.gguf" --json
 row mmproj-Tiny-Q8_0.gguf "$t/out/results.json"
 compared
-same_base() { [ "$(value "$1" "$t/row")" = "$(value "$2" "$t/o")" ] || say "base: $1"; }
 row Tiny-BF16.gguf "$t/out/results.json"
-same_base images_right base_right
-same_base images_choices_right base_choices_right
+same images_right base_right
+same images_choices_right base_choices_right
 grep -q '| images | of 100 answers' "$t/out/README.md" || say "at a glance: $(cat "$t/out/README.md")"
 grep -q '| file | size | loss | same token | images |' "$t/out/README.md" || say "column: $(cat "$t/out/README.md")"
 grep -q 'Over 12 questions about 2 images' "$t/out/README.md" && grep -q 'projector Q8' "$t/out/README.md" || say "section"
