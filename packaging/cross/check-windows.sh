@@ -41,8 +41,11 @@ commands() { # program
 }
 bytes() {
     mkdir "$t/linux" "$t/windows"
-    (cd "$t/linux" && commands "$linux") > "$t/log" 2>&1 || say "bytes: Linux: $(tail -2 "$t/log")"
-    (cd "$t/windows" && commands "$wine") > "$t/log" 2>&1 || say "bytes: Windows: $(tail -2 "$t/log")"
+    # not before || or &&, where set -e has no effect
+    (cd "$t/linux"; commands "$linux") > "$t/log" 2>&1
+    [ $? = 0 ] || say "bytes: Linux: $(tail -2 "$t/log")"
+    (cd "$t/windows"; commands "$wine") > "$t/log" 2>&1
+    [ $? = 0 ] || say "bytes: Windows: $(tail -2 "$t/log")"
     same=0
     for f in "$t"/linux/*; do
         name=${f##*/}
@@ -72,10 +75,10 @@ serve() {
     for who in linux windows; do
         program=$linux
         [ $who = linux ] || program=$wine
-        "$program" serve "$t/served.gguf" --port 0 --isa avx2 > "$t/ready" 2> "$t/log" &
+        "$program" serve "$t/served.gguf" --port 0 --isa avx2 > "$t/ready.$who" 2> "$t/log" &
         pid=$!
-        for i in $(seq 600); do [ -s "$t/ready" ] && break || sleep 0.1; done
-        port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready")
+        for i in $(seq 600); do [ -s "$t/ready.$who" ] && break || sleep 0.1; done
+        port=$(sed 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/' "$t/ready.$who")
         for n in 1 2; do # two clients at the same time
             curl -sf "http://127.0.0.1:$port/v1/completions" \
                 -d "{\"prompt\": \"Client $n writes\", \"max_tokens\": 40, \"temperature\": 0}" |
