@@ -189,7 +189,7 @@ HONE_ISA_EMU_IS := $(if $(SAN),,$(HONE_ISA_EMU))
 stage_IS := $(OBJ)/stage.stamp
 TEST_ENV = HONE=$(abspath $(BIN)) HONE_GEN=$(abspath $(GEN)) \
            HONE_EMU=$(abspath $(HONE_EMU)) HONE_ISA_EMU=$(abspath $(HONE_ISA_EMU)) \
-           HONE_FAULTY=$(abspath $(FAULT)) HONE_MICRO=$(abspath $(OBJ)/tests/micro) \
+           HONE_FAULTY=$(abspath $(FAULT)) HONE_MICRO=$(abspath $(HONE_MICRO_IS)) \
            CC='$(CC)' SANF='$(SANF)' WRAP='$(WRAP)'
 TEST_NEEDS := $(HONE_H) $(MAN) $(foreach u,$(USED),$(or $($u_IS),$(filter all,$u)))
 test: $(CHECKED) $(TEST_NEEDS) ## every test that needs no network, Python or GPU; T=gguf: those with gguf in the name
