@@ -25,9 +25,10 @@ struct gradients {
     struct pool *pool;
     float *gate; /* [most] square roots of gradient norms */
     int64_t most;
-    float **size;    /* [n_weights][n_tokens] norms of gradients, for gradients_keep; NULL: none */
-    int64_t *n_seen; /* [n_weights] tokens of the current text that were seen */
-    int64_t n_tokens, first; /* tokens that `size` holds; first token of the current text */
+    float **size;     /* [n_weights][n_tokens] norms of gradients, for gradients_keep; NULL: none */
+    int64_t *n_seen;  /* [n_weights] rows of the current text that were seen */
+    int64_t n_tokens; /* tokens that `size` holds */
+    int64_t first, n; /* the current text: its first token, its length */
 };
 
 /* Returns whether a weight is the down projection of experts; its output moments are pooled over
@@ -80,8 +81,8 @@ static void keep_sizes(struct gradients *g, const struct gr_weight *w, int64_t n
     if (i < 0) return;
     if (!g->size[i]) g->size[i] = xcalloc((size_t)g->n_tokens, sizeof **g->size);
     for (int64_t r = 0; r < n_rows; r++) {
-        const int64_t t = g->first + (token ? token[r] : g->n_seen[i] + r);
-        if (t < g->n_tokens) g->size[i][t] += g->gate[r] * g->gate[r];
+        const int64_t t = token ? token[r] : (g->n_seen[i] + r) % g->n;
+        g->size[i][g->first + t] += g->gate[r] * g->gate[r];
     }
     if (!token) g->n_seen[i] += n_rows;
 }
@@ -173,6 +174,7 @@ int gradients_text(struct gradients *g, const int32_t *ids, int64_t n, int64_t n
     if (g->size) {
         memset(g->n_seen, 0, (size_t)g->m->graph.n_weights * sizeof *g->n_seen);
         g->first = number * n;
+        g->n = n;
     }
     return grad_text(g->grad, ids, NULL, n, (uint64_t)number, NULL, e);
 }

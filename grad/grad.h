@@ -44,7 +44,8 @@ void grad_device(struct grad *g, struct dev_product *d);
 /* Sets the function that sees each product; NULL: none. */
 void grad_observe(struct grad *g, grad_see_fn see, void *ud);
 /* Returns the tokens of the rows that the function sees; NULL: consecutive tokens, which continue
- * those of the same weight's last call. */
+ * those of the same weight's last call and start over after the text's last token (for each head).
+ */
 const int32_t *grad_seen_tokens(const struct grad *g);
 /* Sets the function that sees the residual's gradient; NULL: none. */
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_grad.c - gradients compared with finite differences of the loss from ordinary
  * passes: the residual of each block is moved in random directions, and weights of the first block
- * and of experts are increased slightly. Also tests the number of threads, drawn answers, and
- * texts that are refused. */
+ * and of experts are increased slightly. Also tests the number of threads, drawn answers,
+ * sizes of gradients, and texts that are refused. */
+#include "calib/gradients.h"
 #include "calib/imatrix.h"
 #include "calib/moments.h"
 #include "convert/convert.h"
@@ -413,6 +414,34 @@ static void test_threads(void) {
     }
 }
 
+/* Tests that products of heads, which are seen once per head, add to the tokens of their text only.
+ */
+static void test_sizes_of_heads(void) {
+    struct err e;
+    struct gram_col *col;
+    struct gradients *g;
+    struct model *m = open_model("deepseek-v3", true);
+    const struct gr_node *n = graph_nth(&m->graph, OP_MATMUL_HEADS, 0);
+    const struct gr_weight *w = &m->graph.weight[n->product.matrix];
+    int32_t ids[N], token[N];
+    float gate[N];
+    for (int i = 0; i < N; i++) {
+        ids[i] = 7 * i % 200;
+        token[i] = i;
+    }
+    CHECK(w->ne[2] > 1);
+    CHECK_OK(gram_col_new(&col, 0, kern_isa_best(), NULL, &e));
+    CHECK_OK(gradients_new(&g, m, col, N, kern_isa_best(), NULL, &e));
+    gradients_keep(g, 2 * N);
+    CHECK_OK(gradients_text(g, ids, N, 0, &e));
+    CHECK(gradients_gates(g, w, 0, token, NULL, N, gate) && gate[N - 1] > 0);
+    CHECK(gradients_gates(g, w, N, token, NULL, N, gate));
+    for (int i = 0; i < N; i++) CHECK(gate[i] == 0);
+    gradients_free(g);
+    gram_col_free(col);
+    model_close(m);
+}
+
 /* Tests that a text longer than what attention to selected keys sees is refused. */
 static void test_refused(void) {
     struct err e;
@@ -435,6 +464,7 @@ int main(int argc, char **argv) {
     RUN(test_models);
     RUN(test_moments);
     RUN(test_threads);
+    RUN(test_sizes_of_heads);
     RUN(test_refused);
     tmp_remove();
     return check_done();
