@@ -361,7 +361,6 @@ int enc_cuda_feedback(struct cu_stream *s, const struct enc_cuda_feedback *a, st
     lay_out(&j, a->work);
     TRY(cu_fill(s, j.acc, 0, n_bytes, e));
     TRY(cu_fill(s, j.sums, 0, (uint64_t)j.rows * 2 * sizeof *j.sums, e));
-    TRY(cu_fill(s, j.rb, 0, (uint64_t)(j.rows * j.n) * sizeof *j.rb, e));
     TRY(do_pass(s, &j, e));
     if (j.balance) CU_LAUNCH(e, scaled, blocks_for(j.rows * j.cols.n, COLUMNS), COLUMNS, 0, s, j);
     for (int t = 0; t < a->rounds || (t == 0 && j.balance); t++)
