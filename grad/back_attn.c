@@ -5,9 +5,9 @@
  * the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum p_j dy. A
  * text starts with an empty cache, so all keys and values come from its own tokens. A layer without
  * keys reads those of an earlier layer, which adds the gradients from such layers to its own. The
- * query heads
- * of a key head are processed one after the other, GRAD_QUERIES queries at a time: first one task
- * per query, then one task per range of keys, which sums over the queries in order. */
+ * query heads of a key head are processed one after the other, GRAD_QUERIES queries at a time:
+ * first one task per query, then one task per range of keys, which sums over the queries in order.
+ */
 #include <math.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backward, with Z the gradient with respect to
  * S': Z += do q^T, dq = S'^T do, dd = Z k, dk = Z^T d, da = <Z, S>, and through d: dv = b dd, db =
  * dd . (v - a p), da -= b dd . p, dk -= a b S^T dd. Z for the preceding token is a Z - a b dd k^T.
- * The matrices are recomputed as scan.c says. */
+ * scan.c recomputes the matrices. */
 #include <math.h>
 #include <string.h>
 
@@ -120,12 +120,11 @@ struct head { /* a head, and its inputs at a token */
     float *q, *k, *dq, *dk;   /* [k_dim] normalized, and gradients; the worker's scratch */
     float beta, decay, alpha; /* alpha: input of softplus */
 };
-float grad_unit(float *to, const float *x, int64_t n, float eps, float scale) {
+void grad_unit(float *to, const float *x, int64_t n, float eps, float scale) {
     double sum = (double)eps;
     for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
     const float r = (float)(1 / sqrt(sum));
     for (int64_t i = 0; i < n; i++) to[i] = scale * r * x[i];
-    return r;
 }
 void grad_unit_back(const float *x, const float *dy, int64_t n, float eps, float scale, float *dx) {
     double dot = 0, sum = (double)eps;

@@ -111,10 +111,9 @@ void grad_product(struct grad *g, const struct weight *w, const float *dy, float
 static inline int64_t grad_width(const struct grad *g, gr_reg r) {
     return g->g->reg_width[r];
 }
-/* Normalizes n values into `to`: scale * x / sqrt(|x|^2 + eps). Returns the factor of x without
- * scale. */
-float grad_unit(float *to, const float *x, int64_t n, float eps, float scale);
-/* Adds to dx the gradient of that. */
+/* Normalizes n values: to = scale * x / sqrt(|x|^2 + eps). */
+void grad_unit(float *to, const float *x, int64_t n, float eps, float scale);
+/* Adds to dx the gradient of x in grad_unit, given that of `to`. */
 void grad_unit_back(const float *x, const float *dy, int64_t n, float eps, float scale, float *dx);
 /* Return the derivatives of silu and of gelu, the latter as in OP_GEGLU (gelu_of). */
 float grad_silu(float x);
