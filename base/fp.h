@@ -45,8 +45,8 @@ float fp_f8e5m2_to_f32(uint8_t b);  /* IEEE-like, bias 15 */
 float fp_e8m0_to_f32(uint8_t b);    /* 2^(b-127); 255 is NaN */
 float fp_e2m1_to_f32(uint8_t code); /* codes 0..15: 0 .5 1 1.5 2 3 4 6 and negatives */
 
-/* Functions with the same bits on every machine, which the C library's do not have. What reaches a
- * file is computed with these (tests/lint/math.sh). Errors are at most 1.5 ulp of a double, with
+/* Functions that return the same bits on every machine, unlike the C library's. Results that reach
+ * a file are computed with these (tests/lint/math.sh). Errors are at most 1.5 ulp of a double, with
  * these exceptions: fp_pow 1.5 + |y ln x| / 10 ulp, fp_log1p 2.5 ulp, fp_erf 1e-14 and fp_tanh
  * 1e-12 of the result. */
 double fp_exp(double x);
@@ -57,8 +57,8 @@ double fp_sin(double x);
 double fp_cos(double x);
 double fp_tanh(double x);
 double fp_erf(double x);
-/* The same for floats; nearly always rounded correctly. Files that fuse products and sums
- * (-ffp-contract=fast) do not call the inline ones. */
+/* The same for floats, almost always correctly rounded. Files compiled with -ffp-contract=fast must
+ * not call the inline ones. */
 /* Returns e^x = 2^k e^r with |r| <= ln2 / 2, where e^r is the Taylor series up to r^11 (error
  * 6e-15), summed in pairs, because a chain of eleven products would take twice as long. */
 static inline float fp_expf(float x) {

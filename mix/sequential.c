@@ -15,7 +15,7 @@
 #include "base/num.h"
 #include "base/os.h"
 #include "base/progress.h"
-#include "quantize/enc/fb.h"
+#include "quantize/feedback.h"
 #include "quantize/qplan.h"
 
 struct side { /* one side: the original, or the file so far */

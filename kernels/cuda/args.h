@@ -41,11 +41,11 @@ struct cu_seg {
     int32_t pos, row, n; /* position of the first row; its index in the pass; rows */
     int32_t unused;
 };
-/* Which of three positions of a token a pair of RoPE rotates by (graph.section); any: there are
- * three. */
+/* Which of a token's positions rotates each pair of RoPE (graph.section). */
 struct cu_sections {
-    int n[3];
-    bool mixed, any;
+    int n[3];   /* pairs per position */
+    bool mixed; /* positions alternate from pair to pair */
+    bool any;   /* tokens have three positions; otherwise one */
 };
 /* The rows that a launch works on. */
 struct cu_rows_of {

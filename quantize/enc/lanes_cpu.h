@@ -120,8 +120,7 @@ INLINE vf f16v(vf x) {
     return pick((u & 0x7fffffff) < 0x38800000, (x + splat(0.75f)) - splat(0.75f), normal);
 }
 
-/* ---- columns side by side: vectors of the processor's size -------------------------------------
- */
+/* ---- adjacent columns: vectors of the processor's size --------------------------------------- */
 
 #ifdef __AVX2__
 typedef float vq __attribute__((vector_size(32)));

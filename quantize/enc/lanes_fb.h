@@ -3,8 +3,8 @@
  * per weight (raw.h): the parts that the CPU (../feedback_open.c) and a device (cuda/feedback.cu)
  * share. Matrix products over rows are separate.
  *
- * All lanes work on one row; of a vector over columns, lane k has columns k, k + 8 and so on. So
- * has each of the eight parts of a sum over columns. */
+ * All lanes work on one row: lane k has columns k, k + 8 and so on of a vector over columns. A sum
+ * over columns has eight parts, one per lane. */
 #ifndef HONE_QUANTIZE_ENC_LANES_FB_H
 #define HONE_QUANTIZE_ENC_LANES_FB_H
 
@@ -136,11 +136,11 @@ LANE_FN void fb_scales(const struct fb_cols *f, struct fb_row *r, struct enc_raw
     o->m = m;
 }
 
-/* Adds one stage of the window's shares of v R v and v R u, for v = s x, to the sums of the
- * balance. Before and within: p is v R of the columns before the window, then of those up to its
- * end. The sum of both is the window's share of v R v, as R is symmetric. g does not contain what a
- * change of u does to v R u in earlier windows, nor what changes in later windows do to this one: p
- * times the change, added after it. */
+/* Adds one stage of the window's shares of v R v and v R u, v = s x, to the sums of the balance.
+ * p is v R over the columns before the window (FB_BEFORE), then over those up to its end. As R is
+ * symmetric, both products with v together are the share of v R v. For v R u, g is from before
+ * descent in this window. p times the window's change of u adds what the change does to v R u in
+ * the columns up to the window's end. */
 LANE_FN void fb_weigh(const struct fb_row *r, enum fb_stage stage, double sums[2]) {
     const int64_t w0 = r->w0, n = r->w1 - w0;
     if (stage != FB_AFTER) sums[0] += fb_dot(r->v + w0, r->p, n);
