@@ -22,8 +22,8 @@ static int check_source(struct make *mk, const char *out, struct err *e) {
     if (mk->tower.tower == TOWER_UNKNOWN)
         return err_set(e, ERR_USAGE,
                        "--consume: the vision tower of %s cannot be converted and would be deleted "
-                       "with the shards (%s): use hone convert --consume to do so, and give hone "
-                       "make the GGUF file",
+                       "with the shards (%s): use hone convert --consume to delete it anyway, "
+                       "and give hone make the GGUF file",
                        mk->src, mk->tower.why);
     return 0;
 }

@@ -176,16 +176,13 @@ int make_look_at_extras(struct make *mk, struct err *e) {
     make_free_extras(mk); /* --consume looks first at the folder, then at the file */
     mk->drafts = false;
     mk->n_draft_tensors = 0;
-    if (mk->consumed) {
-        TRY(look_at_kept(mk, e));
-        for (int i = 0; i < mk->tower.n_files; i++)
-            add_extra(mk, EXTRA_TOWER, mk->tower.file[i].type, mk->tower.file[i].size_bytes);
-    }
-    if (!io_is_dir(mk->src)) return mk->unmeasured ? 0 : look_in_file(mk, e);
-    TRY(mmproj_look(mk->src, mk->type, mk->name, &mk->tower, e));
+    const bool folder = io_is_dir(mk->src);
+    if (folder) TRY(mmproj_look(mk->src, mk->type, mk->name, &mk->tower, e));
+    if (mk->consumed) TRY(look_at_kept(mk, e));
     for (int i = 0; i < mk->tower.n_files; i++)
         add_extra(mk, EXTRA_TOWER, mk->tower.file[i].type, mk->tower.file[i].size_bytes);
-    return mk->unmeasured ? 0 : look_at_draft(mk, e);
+    if (mk->unmeasured) return 0;
+    return folder ? look_at_draft(mk, e) : look_in_file(mk, e);
 }
 
 void make_free_extras(struct make *mk) {
