@@ -306,7 +306,7 @@ static int compare_block(struct run *x, int i, struct vision_answer *a, int64_t 
 
 /* Compares all models with the base over an answer that each has been fed. */
 static int compare(struct run *x, int q, int64_t n_rows, struct err *e) {
-    for (int i = 1; i < x->n; i++) x->r[i].answer[q].differs = -1;
+    for (int i = 1; i < x->n; i++) x->r[i].answer[q] = (struct vision_answer){.differs = -1};
     for (int64_t row = 0; row < n_rows; row += x->block) {
         const int64_t n = min_i64(x->block, n_rows - row);
         TRY(base_block(x, row, n, e));
