@@ -66,12 +66,11 @@ run 0 make "$t/Tiny" -o "$t/out" --plain --recipe Q8_0,Q4_K_M --calib "$t/calib.
     --pp 4 --tg 2 --reps 1 --tools none --images "$t/ask.jsonl" --dry-run
 grep -q '^Nothing left to do' "$t/o" || say "a finished job: $(cat "$t/o")"
 
-# ---- interrupted: the same numbers ----
+# ---- interrupted, resumed with another recipe: the same numbers ----
 "$HONE" make "$t/Tiny" -o "$t/cut" --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 \
-    --tools none --plain --recipe Q8_0,Q4_K_M --images "$t/ask.jsonl" > "$t/o" 2> "$t/e" &
+    --tools none --plain --recipe Q8_0 --images "$t/ask.jsonl" > "$t/o" 2> "$t/e" &
 pid=$!
-while kill -0 $pid 2> "$t/dd" && ! grep -aq 'questions about images' "$t/e"; do sleep 0.01; done
-while kill -0 $pid 2> "$t/dd" && [ "$(grep -ac . "$t/cut.work/measured" || echo 0)" -lt 1 ]; do sleep 0.01; done
+while kill -0 $pid 2> "$t/dd" && ! grep -aq 'step .*: questions about images' "$t/e"; do sleep 0.01; done
 sleep 0.1
 kill -INT $pid 2> "$t/dd" || :
 wait $pid || :
