@@ -35,7 +35,6 @@ int make_consume(struct make *mk, const char *out, struct err *e) {
     if (mk->dry_run) return 0; /* forecasts the job as from the folder */
     TRY(work_pool(mk->w, e));
     TRY(make_name(mk, e));
-    TRY(make_look_at_extras(mk, e)); /* file names */
     TRY(make_keep_tower(mk, &kept, e));
     char *file = xasprintf("%s.gguf", mk->name), *path = io_join(mk->src, file);
     free(mk->name);
