@@ -49,8 +49,8 @@ run 0 make "$t/Head" -o "$t/d" --license mit --base-model me/Head --target-model
 grep -q "Nothing was measured" "$t/o" && grep -q -- "-md $t/d/eagle3-Head-Q8_0.gguf --spec-type draft-eagle3" "$t/o" || say "make: $(cat "$t/o")"
 (cd "$t/d" && ls ./*.gguf) > "$t/ls"
 [ "$(tr '\n' ' ' < "$t/ls")" = "./eagle3-Head-Q4_K_M.gguf ./eagle3-Head-Q5_K_M.gguf ./eagle3-Head-Q6_K.gguf ./eagle3-Head-Q8_0.gguf " ] || say "$(cat "$t/ls")"
-for in in "Draft of a model" "Not a model of its own" "Not measured" "-md eagle3-Head-Q4_K_M.gguf --spec-type draft-eagle3"; do
-    grep -qF -- "$in" "$t/d/README.md" || say "the card lacks \"$in\""
+for text in "Draft of a model" "Not a model of its own" "Not measured" "-md eagle3-Head-Q4_K_M.gguf --spec-type draft-eagle3"; do
+    grep -qF -- "$text" "$t/d/README.md" || say "the card lacks \"$text\""
 done
 grep -qi 'ollama\|hone run\|lms import' "$t/d/README.md" && say "the card has commands for models"
 [ ! -e "$t/d/Modelfile" ] || say "a Modelfile of a draft"
@@ -69,7 +69,7 @@ for a in dflash gemma4-assistant; do
     run 0 make "$t/$a.gguf" -o "$t/of-$a" --license mit --base-model me/x --recipe Q4_K_M
     kind=$a
     [ $a = dflash ] || kind=mtp
-    [ -e "$t/of-$a/$kind-$a-Q4_K_M.gguf" ] || [ -e "$t/of-$a/$a-Q4_K_M.gguf" ] || say "make of $a: $(ls "$t/of-$a")"
+    [ -e "$t/of-$a/$kind-$a-Q4_K_M.gguf" ] || say "make of $a: $(ls "$t/of-$a")"
     grep -q "spec-type draft-$kind" "$t/of-$a/README.md" || say "card of $a"
     run 0 publish --check "$t/of-$a"
 done

@@ -4,7 +4,6 @@
  * deepstack; a sequence that continues after an image; images that only the CPU computes. */
 #include "tests/unit/scene.h"
 #include "base/log.h"
-#include "tests/cuda-emu/control.h"
 
 static const struct device cuda = {.kind = DEVICE_CUDA};
 
