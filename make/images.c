@@ -188,8 +188,7 @@ int make_images(struct make *mk, struct err *e) {
     int rc = add_items(&x, e);
     if (make_counts(mk))
         for (int i = 1; i < x.n && !rc; i++)
-            if (x.item[i].todo && mk->w->kept)
-                mk->n_begun += kept_share(mk->w->kept, x.item[i].step.key.data);
+            if (x.item[i].todo) mk->n_begun += kept_share(mk->w->kept, x.item[i].step.key.data);
     if (!rc && !make_counts(mk)) rc = measure_all(&x, e);
     for (int i = 0; i < x.n; i++) {
         step_release(&x.item[i].step);

@@ -416,8 +416,7 @@ static void put_kept(const struct run *x, int q) {
         const double v[KEPT] = {(double)a->n_tokens, a->kld,   (double)a->n_same,
                                 (double)a->differs,  a->right, a->pick};
         results_cache_put(&x->one[i].keep, name, v, sizeof v);
-        if (x->one[i].keep.k)
-            kept_put_share(x->one[i].keep.k, x->one[i].keep.what, (q + 1.0) / x->lines.n);
+        kept_put_share(x->one[i].keep.k, x->one[i].keep.what, (q + 1.0) / x->lines.n);
     }
     free(name);
 }
