@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* chat/tool_atem.c - message headers of Muse Glimmer (ATEM). A header names its recipient,
  * " to=NAME<|message|>": "self" for reasoning, "user" or no name for content, otherwise a tool. The
- * call that follows is parsed as tags; its header is a frame. Models sometimes switch recipients
- * without ending the message, so a header counts wherever a word may begin. */
+ * call that follows is parsed as tags; its header is a frame. In a message to "user", a call is
+ * text until the message ends or the next header. Models sometimes switch recipients without ending
+ * the message, so a header counts wherever a word may begin. */
 #include "chat/tool_int.h"
 
 #include <string.h>
 
+#include "base/mem.h"
+
 enum { NAME_BYTES = 200 /* longest recipient */ };
-static const char to[] = "to=", message[] = "<|message|>";
+static const char to[] = "to=", message[] = "<|message|>", user[] = "to=user<|message|>";
 
 /* Returns whether a header may begin at i, in text that begins at `from`. */
 static bool may_begin(const struct toolparse *p, size_t from, size_t i) {
@@ -58,5 +61,32 @@ static size_t atem_partial(const struct toolparse *p, size_t from) {
     return 0;
 }
 
+/* Returns the length of the header or the end of a message at i, in text that begins at `from`;
+ * 0: there is neither. */
+static size_t border_len(const struct toolparse *p, size_t from, size_t i) {
+    static const char *const ends[] = {"<|eom|>", "<|eot|>", "<|start|>"};
+    for (size_t k = 0; k < COUNT_OF(ends); k++)
+        if (tool_at(p, i, ends[k])) return strlen(ends[k]);
+    return may_begin(p, from, i) ? header_len(p, i) : 0;
+}
+
+/* Returns whether a header that names the user precedes the whitespace before i. */
+static bool after_user(const struct toolparse *p, size_t i) {
+    while (i > 0 && tool_is_ws(p->in.data[i - 1])) i--;
+    return i >= strlen(user) && tool_at(p, i - strlen(user), user);
+}
+
+static size_t atem_text_end(const struct toolparse *p, size_t piece, size_t at) {
+    bool inside = after_user(p, piece);
+    for (size_t i = piece, n; i < at; i += n ? n : 1) {
+        n = border_len(p, piece, i);
+        if (n) inside = tool_at(p, i, user);
+    }
+    if (!inside) return 0;
+    for (size_t i = at; i < p->in.len; i++)
+        if (border_len(p, piece, i)) return i;
+    return SIZE_MAX;
+}
+
 const struct tool_headers tool_atem_headers = {
-    .frame = atem_frame, .find = atem_find, .partial = atem_partial};
+    .frame = atem_frame, .find = atem_find, .partial = atem_partial, .text_end = atem_text_end};

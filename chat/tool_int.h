@@ -55,6 +55,9 @@ struct tool_headers {
     /* Returns the length of the longest suffix of the text at or after `from` that may grow into
      * such a header. */
     size_t (*partial)(const struct toolparse *p, size_t from);
+    /* Returns the end of the message that contains `at` if calls in that message are text, in the
+     * piece of text that begins at `piece`; 0: they are calls, SIZE_MAX: it has not ended. */
+    size_t (*text_end)(const struct toolparse *p, size_t piece, size_t at);
 };
 struct gcalls; /* chat/calls.h */
 struct gcall;
@@ -236,6 +239,12 @@ bool tool_add_object(struct toolparse *p, const struct json *obj);
 size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *next);
 /* Returns the next marker at or after i, or SIZE_MAX. */
 size_t tool_marker(struct toolparse *p, size_t i);
+/* Returns the end of the message that contains `at` if calls in it are text, in the piece of text
+ * that begins at `piece`; 0: they are calls, SIZE_MAX: it has not ended. */
+size_t tool_text_end(const struct toolparse *p, size_t piece, size_t at);
+/* Returns the next marker at or after i, in the piece of text that begins at `piece`, that is not
+ * in a message whose calls are text; SIZE_MAX: none. */
+size_t tool_piece_marker(struct toolparse *p, size_t piece, size_t i);
 /* Returns the next marker at or after i that is neither part of a frame nor inside a reasoning
  * block. piece: start of the piece of text that contains i. SIZE_MAX: none, or not certain yet. */
 size_t tool_next_call(struct toolparse *p, size_t piece, size_t i);

@@ -191,6 +191,7 @@ static enum tool_loose walk(struct toolparse *p, size_t i, bool add) {
 }
 
 enum tool_loose tool_loose(struct toolparse *p, size_t i) {
+    if (tool_text_end(p, i, i)) return LOOSE_NO;
     if (!p->ended && p->in.len < p->loose_at) return LOOSE_MAYBE;
     const int n_problems = p->n_problems;
     const enum tool_loose l = walk(p, i, false);

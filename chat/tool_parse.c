@@ -305,6 +305,20 @@ size_t tool_marker(struct toolparse *p, size_t i) {
     return best;
 }
 
+size_t tool_text_end(const struct toolparse *p, size_t piece, size_t at) {
+    const struct tool_headers *h = p->f->headers;
+    return h && h->text_end ? h->text_end(p, piece, at) : 0;
+}
+
+size_t tool_piece_marker(struct toolparse *p, size_t piece, size_t i) {
+    for (;;) {
+        const size_t at = tool_marker(p, i), end = at == SIZE_MAX ? 0 : tool_text_end(p, piece, at);
+        if (!end) return at;
+        if (end == SIZE_MAX) return end;
+        piece = i = end; /* reads the text only once */
+    }
+}
+
 /* Returns whether i is at the start of a line or follows a tag, ignoring blanks before i. */
 static bool line_start(const struct toolparse *p, size_t i) {
     while (i > 0 && (p->in.data[i - 1] == ' ' || p->in.data[i - 1] == '\t')) i--;
@@ -432,7 +446,8 @@ static size_t block_around(const struct toolparse *p, size_t i, size_t at) {
 
 size_t tool_next_call(struct toolparse *p, size_t piece, size_t i) {
     for (;;) {
-        const size_t at = tool_marker(p, i), n = at == SIZE_MAX ? 0 : frame_len(p, at);
+        const size_t at = tool_piece_marker(p, piece, i);
+        const size_t n = at == SIZE_MAX ? 0 : frame_len(p, at);
         if (at == SIZE_MAX) return at;
         const size_t after = n ? at + n : block_around(p, piece, at);
         if (after == SIZE_MAX) return p->ended ? at : SIZE_MAX;

@@ -110,7 +110,7 @@ const char *toolparse_content(struct toolparse *p, size_t *len) {
     }
     if (!p->closed) {
         size_t end = p->in.len - held(p, p->scanned, p->f->think[0]),
-               at = tool_marker(p, p->scanned);
+               at = tool_piece_marker(p, p->content_from, p->scanned);
         const size_t header = tool_next_header(p, p->scanned);
         if (header < at) at = header;
         for (size_t k = 0; k < TOOL_ALL_FRAMES; k++) {

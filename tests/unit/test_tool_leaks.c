@@ -19,6 +19,7 @@ static const char tools[] =
     "{\"content\": \"\", \"reasoning\": \"\", \"tool_calls\": [" calls                             \
     "], \"problems\": [], \"loose\": " n "}"
 #define BASH(x) "{\"name\": \"bash\", \"arguments\": {\"command\": \"" x "\"}}"
+#define A "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\"}}"
 #define EDIT "{\"name\": \"edit\", \"arguments\": {\"path\": \"a.py\", \"old\": \"x\"}}"
 #define LS "{\"command\": \"ls\"}<|call|>"
 #define START "<|start|>assistant"
@@ -72,6 +73,39 @@ static void test_recipients(void) {
                      "{\"name\": \"edit\", \"arguments\": {\"path\": \" a </atem:parameter> "
                      "b\\n\", \"n\": 3}}",
                      ""));
+    /* A call in a message to the user is text, until the message ends or the next header. */
+#define QUOTED "Run:\n\n```xml\n" ATEM_LS "\n```\n" ATEM_LS "\nNever."
+    static const char *const before[] = {" to=user<|message|>", START " to=user<|message|>\n",
+                                         " to=self<|message|>why<|eom|>" START
+                                         " to=user<|message|>"};
+    static const char *const end[] = {"", "<|eot|>", " to=bash<|message|>" ATEM_LS,
+                                      "<|eom|>" START " to=bash<|message|>" ATEM_LS "<|eot|>",
+                                      "<|eom|>" START "<|message|>" ATEM_LS};
+    struct buf text = {0}, want = {0};
+    for (size_t i = 0; i < COUNT_OF(before) * COUNT_OF(end); i++) {
+        const size_t b = i % COUNT_OF(before), k = i / COUNT_OF(before);
+        buf_reset(&text);
+        buf_reset(&want);
+        buf_fmt(&text, "%s" QUOTED "%s", before[b], end[k]);
+        buf_str(&want, "{\"content\": ");
+        json_quote(&want, QUOTED, strlen(QUOTED));
+        buf_fmt(&want, ", \"reasoning\": \"%s\", \"tool_calls\": [%s], \"problems\": []}",
+                b == 2 ? "why" : "", k >= 2 ? BASH("ls") : "");
+        every_cut("atem", TOOL_THINK_NONE, true, text.data, want.data);
+    }
+    buf_release(&text);
+    buf_release(&want);
+    every_cut(
+        "atem", TOOL_THINK_NONE, true, " to=user<|message|>" A "<|eot|>",
+        RESULT("{\\\"name\\\": \\\"bash\\\", \\\"arguments\\\": {\\\"command\\\": \\\"a\\\"}}", "",
+               "", ""));
+    /* A header within a value is part of the value. */
+    every_cut("atem", TOOL_THINK_NONE, true,
+              CALL_OF("bash",
+                      PAR("command", "a to=user<|message|>b") "</atem:invoke>\n"
+                                                              "<atem:invoke name=\"bash\">\n" PAR(
+                                                                  "command", "pwd")) "\n" ATEM_LS,
+              RESULT("", "", BASH("a to=user<|message|>b") ", " BASH("pwd") ", " BASH("ls"), ""));
     /* Two calls in one block. */
     every_cut(
         "atem", TOOL_THINK_NONE, true,
@@ -187,7 +221,6 @@ static void test_sections(void) {
 
 /* Tests several calls in one tag. */
 static void test_several(void) {
-#define A "{\"name\": \"bash\", \"arguments\": {\"command\": \"a\"}}"
 #define B "{\"name\": \"bash\", \"arguments\": {\"command\": \"b\"}}"
     static const char *const two[][2] = {
         {"hermes-json", "<tool_call>\n" A "\n" B "\n</tool_call>"},
@@ -356,6 +389,20 @@ static void test_loose(void) {
     buf_release(&want);
 }
 
+/* Checks that a stream shows what follows a quoted call, at once. */
+static void test_quoted_shown(void) {
+    static const char text[] = " to=user<|message|>" QUOTED;
+    struct toolparse *p;
+    size_t n = 0;
+    CHECK_OK(toolparse_new(&p, toolfmt_find("atem"), tools, sizeof tools - 1, TOOL_THINK_NONE, &e));
+    for (size_t i = 0; i + 1 < sizeof text; i++) {
+        toolparse_feed(p, text + i, 1);
+        (void)toolparse_content(p, &n);
+    }
+    CHECK_EQ_I64((int64_t)n, (int64_t)strlen(QUOTED));
+    toolparse_free(p);
+}
+
 /* Checks that a stream shows an answer as it arrives if it cannot be a loose call. */
 static void test_held(void) {
     static const char *const shown[] = {"{\"answer\": 1, \"", "```python\nimport os\n",
@@ -475,6 +522,7 @@ int main(void) {
     RUN(test_values);
     RUN(test_loose);
     RUN(test_held);
+    RUN(test_quoted_shown);
     RUN(test_opened);
     RUN(test_broken_lists);
     return check_done();
