@@ -101,14 +101,24 @@ int draft_target_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return same_as_target(dir, "vocab_size", h->d[HD_VOCAB], e);
 }
 
-int draft_layers_hf(struct hparams *h, const struct json *list, int64_t more, struct err *e) {
-    int64_t n = 0, v;
+/* Names of the number of layers of the draft's model. */
+static const char n_layers[] = "num_hidden_layers|n_layers|n_layer";
+
+int draft_layers_hf(struct hparams *h, const struct hfdir *dir, const struct json *list,
+                    int64_t more, struct err *e) {
+    int64_t n = 0, v, last; /* the input of the layer after the last is its output */
+    if (!json_i64(hfdir_target_hparam(dir, n_layers), &last)) last = INT32_MAX;
     for (const struct json *j = json_first(list); j; j = json_next(j), n++) {
         if (n == HP_MAX_TARGETS || !json_i64(j, &v) || v < 0 || v >= HP_MAX_LAYERS)
             return err_set(e, ERR_DATA,
                            "the list of layers that the draft reads is not up to %d "
                            "numbers of layers",
                            HP_MAX_TARGETS);
+        if (v + more > last)
+            return err_set(e, ERR_DATA,
+                           "the draft reads the input of layer %lld, but %s has %lld layers: the "
+                           "draft belongs to another model",
+                           (long long)(v + more), hfdir_target(dir), (long long)last);
         h->target[n] = (int32_t)(v + more);
     }
     h->d[HD_TARGETS] = n;
@@ -178,15 +188,14 @@ static int eagle3_layers(struct hparams *h, const struct hfdir *dir, struct err 
     const struct json *outputs = json_get(hfdir_said(dir, "eagle_config"), key);
     int64_t n = 0;
     if (json_type(inputs) == JSON_ARR)
-        TRY(draft_layers_hf(h, inputs, 0, e));
+        TRY(draft_layers_hf(h, dir, inputs, 0, e));
     else if (json_type(outputs) == JSON_ARR)
-        TRY(draft_layers_hf(h, outputs, 1, e));
+        TRY(draft_layers_hf(h, dir, outputs, 1, e));
     else if (!hfdir_target(dir))
         return err_set(e, ERR_DATA,
                        "it does not list the layers that the draft reads: name the folder of the "
                        "model that the draft belongs to with --target-model-dir");
-    else if (!json_i64(hfdir_target_hparam(dir, "num_hidden_layers|n_layers|n_layer"), &n) ||
-             n < 6 || n > HP_MAX_LAYERS)
+    else if (!json_i64(hfdir_target_hparam(dir, n_layers), &n) || n < 6 || n > HP_MAX_LAYERS)
         return err_set(e, ERR_DATA, "%s/config.json names no number of layers that fits a draft",
                        hfdir_target(dir));
     else {
@@ -243,7 +252,7 @@ static int dflash_from_hf(struct hparams *h, const struct hfdir *dir, struct err
     if (windows) TRY(layers_windows_hf(h, types, WINDOW_EVERYWHERE, e));
     layers = hfdir_said(dir, "target_layer_ids");
     if (!layers) layers = json_get(hfdir_said(dir, "dflash_config"), "target_layer_ids");
-    TRY(draft_layers_hf(h, layers, 1, e));
+    TRY(draft_layers_hf(h, dir, layers, 1, e));
     return h->d[HD_TARGETS] ? 0
                             : err_set(e, ERR_DATA,
                                       "target_layer_ids, the layers that the draft reads, is "

@@ -309,6 +309,11 @@ static void test_target(void) {
     CHECK_OK(gguf_open(&g, out(), 0, &e));
     if (g) check_key(g, "eagle3.target_layers", "INT32", "3,4,36");
     gguf_close(g);
+    model_folder("{\"num_hidden_layers\": 9}"); /* the output of the last layer can be read */
+    CHECK_OK(convert_for(target, NULL, &e));
+    model_folder("{\"text_config\": {\"num_hidden_layers\": 8}}");
+    CHECK_ERR(convert_for(target, NULL, &e), ERR_DATA, "the input of layer 9, but");
+    CHECK(strstr(e.msg, "has 8 layers: the draft belongs to another model") != NULL);
     model_folder("{\"text_config\": {\"num_hidden_layers\": 36, \"hidden_size\": 64}}");
     CHECK_ERR(convert_for(target, unlisted, &e), ERR_DATA, "belongs to another model");
     model_folder("{\"num_hidden_layers\": 36, \"hidden_size\": 48, \"vocab_size\": 1000}");
