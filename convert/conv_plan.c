@@ -267,12 +267,33 @@ static const struct item *find_item(const struct conv_plan *p, const char *name)
     return NULL;
 }
 
-/* Reads the table d2t of a draft, and checks that it names each token of the model at most once. A
- * draft with fewer tokens than its model needs it. */
-static int check_tokens(const struct conv_plan *p, struct err *e) {
+/* Checks that a table of n tokens names each of the model's tokens at most once. The table lists
+ * tokens, or what to add to their index (`offsets`). used[token] is set for those it names. */
+static int check_ids(const struct conv_plan *p, const struct item *ids, int64_t n, bool offsets,
+                     bool *used, struct err *e) {
+    const struct st_tensor *t = p->src[ids->src].part[0];
+    const int64_t n_all = p->hp.d[HD_VOCAB];
+    float *v = xcalloc((size_t)n, sizeof *v);
+    int rc = st_to_f32(t, 0, n, v, e);
+    for (int64_t i = 0; i < n && !rc; i++) {
+        const double id = (double)v[i] + (offsets ? (double)i : 0);
+        if (!(id >= 0 && id < (double)n_all) || used[(int64_t)id])
+            rc = err_set(e, ERR_DATA, "%s: %s[%lld] is %.0f, which makes token %.0f of %lld%s",
+                         hfdir_path(p->dir), t->name, (long long)i, (double)v[i], id,
+                         (long long)n_all,
+                         id >= 0 && id < (double)n_all ? ", as an earlier entry does" : "");
+        else
+            used[(int64_t)id] = true;
+    }
+    free(v);
+    return rc;
+}
+
+/* Checks a draft's table d2t, which a draft with fewer tokens than its model needs. */
+static int check_d2t(const struct conv_plan *p, bool *used, struct err *e) {
     const struct item *ids = find_item(p, "d2t"), *head = find_item(p, "output.weight");
     const int64_t n = p->hp.d[HD_DRAFT_VOCAB], n_all = p->hp.d[HD_VOCAB];
-    if (!p->arch->draft || (!ids && (n == n_all || !head))) return 0;
+    if (!ids && (n == n_all || !head)) return 0;
     if (!ids)
         return err_set(e, ERR_DATA,
                        "%s: the draft has %lld of %lld tokens, but no tensor d2t that names them",
@@ -280,20 +301,17 @@ static int check_tokens(const struct conv_plan *p, struct err *e) {
     if (!head)
         return err_set(e, ERR_DATA, "%s: the draft has d2t, but no lm_head.weight of its own",
                        hfdir_path(p->dir));
-    float *v = xcalloc((size_t)n, sizeof *v);
+    return check_ids(p, ids, n, true, used, e);
+}
+
+/* Checks the tables of tokens of a draft: d2t, and the order of tokens in clusters. */
+static int check_tokens(const struct conv_plan *p, struct err *e) {
+    const struct item *order = find_item(p, "masked_embd_ordering");
+    const int64_t n_all = p->hp.d[HD_VOCAB];
+    if (!p->arch->draft) return 0;
     bool *used = xcalloc((size_t)n_all, sizeof *used);
-    int rc = st_to_f32(p->src[ids->src].part[0], 0, n, v, e);
-    for (int64_t i = 0; i < n && !rc; i++) {
-        const double id = (double)v[i] + (double)i;
-        if (!(id >= 0 && id < (double)n_all) || used[(int64_t)id])
-            rc = err_set(e, ERR_DATA, "%s: d2t[%lld] is %.0f, which makes token %.0f of %lld%s",
-                         hfdir_path(p->dir), (long long)i, (double)v[i], id, (long long)n_all,
-                         id >= 0 && id < (double)n_all ? ", as an earlier entry does" : "");
-        else
-            used[(int64_t)id] = true;
-    }
+    const int rc = order ? check_ids(p, order, n_all, false, used, e) : check_d2t(p, used, e);
     free(used);
-    free(v);
     return rc;
 }
 

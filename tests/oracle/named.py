@@ -523,7 +523,7 @@ def gemma4_assistant():
     f.tensor("nextn.pre_projection.weight", f.mat("pre_projection.weight", 64, 2 * 96))
     f.tensor("nextn.post_projection.weight", f.mat("post_projection.weight", 96, 64))
     f.tensor("masked_embd_centroids.weight", f.mat("masked_embedding.centroids.weight", 32, 64))
-    f.tensor("masked_embd_ordering", f.raw("masked_embedding.token_ordering", (VOCAB,), "I64", 0, 1024), "I32")
+    f.tensor("masked_embd_ordering", f.raw("masked_embedding.token_ordering", (VOCAB,), "I64", 0, -1), "I32")
     f.tensor("rope_freqs.weight", np.where(np.arange(16) < 4, 1, 1e30))
     f.tensor("output_norm.weight", f.norm("model.norm.weight", 64))
     for i in range(4):

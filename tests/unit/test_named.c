@@ -193,15 +193,17 @@ static void test_refusals(void) {
     }
 }
 
-/* Makes a copy of the EAGLE-3 micro draft in which the line of tensors.txt that begins with `name`
- * is replaced. */
-static const char *draft_with(const char *name, const char *line) {
-    char *list = NULL, *config = NULL, key[64];
+/* Makes a copy of a micro draft in which the line of tensors.txt that begins with `name` is
+ * replaced. */
+static const char *draft_with(const char *draft, const char *name, const char *line) {
+    char *list = NULL, *config = NULL, key[64], file[2][96];
     size_t n, m;
     struct err e;
     struct buf b = {0};
-    CHECK_OK(io_read_file(&list, &n, "tests/golden/named/eagle3/tensors.txt", 1 << 20, &e));
-    CHECK_OK(io_read_file(&config, &m, "tests/golden/named/eagle3/config.json", 1 << 20, &e));
+    snprintf(file[0], sizeof file[0], "tests/golden/named/%s/tensors.txt", draft);
+    snprintf(file[1], sizeof file[1], "tests/golden/named/%s/config.json", draft);
+    CHECK_OK(io_read_file(&list, &n, file[0], 1 << 20, &e));
+    CHECK_OK(io_read_file(&config, &m, file[1], 1 << 20, &e));
     snprintf(key, sizeof key, "\n%s ", name);
     const bool first = strncmp(list, key + 1, strlen(key + 1)) == 0;
     char *at = first ? list : strstr(list, key);
@@ -221,28 +223,42 @@ static const char *draft_with(const char *name, const char *line) {
     return tmp_path("src");
 }
 
-/* A draft's table of tokens must name tokens of its model, each once. */
+/* A draft's tables of tokens must name tokens of its model, each once. */
 static void test_tokens(void) {
     static const struct {
-        const char *name, *line, *text;
+        const char *draft, *name, *line, *text;
     } bad[] = {
-        {"d2t", "d2t I64 256 7 5\n", "as an earlier entry does"},
-        {"d2t", "d2t I64 256 260 -2\n", "d2t[255] is 770, which makes token 1025 of 1024"},
-        {"d2t", "d2t I64 256 -1 -2\n", "d2t[0] is -1, which makes token -1 of 1024"},
-        {"d2t", "d2t BF16 256 0 0.25\n", "not integers"},
-        {"d2t", "d2t I64 255 7 -2\n", "[255]"},
-        {"d2t", "", "no tensor d2t"},
-        {"lm_head.weight", "", "no lm_head.weight"},
-        {"midlayer.hidden_norm.weight", "", "hidden_norm.weight"},
-        {"fc.weight", "fc.weight BF16 64x144 0.0 0.25\nfcs.0.weight BF16 48 0.0 0.25\n", "fcs.0"},
+        {"eagle3", "d2t", "d2t I64 256 7 5\n", "as an earlier entry does"},
+        {"eagle3", "d2t", "d2t I64 256 260 -2\n",
+         "d2t[255] is 770, which makes token 1025 of 1024"},
+        {"eagle3", "d2t", "d2t I64 256 -1 -2\n", "d2t[0] is -1, which makes token -1 of 1024"},
+        {"eagle3", "d2t", "d2t BF16 256 0 0.25\n", "not integers"},
+        {"eagle3", "d2t", "d2t I64 255 7 -2\n", "[255]"},
+        {"eagle3", "d2t", "", "no tensor d2t"},
+        {"eagle3", "lm_head.weight", "", "no lm_head.weight"},
+        {"eagle3", "midlayer.hidden_norm.weight", "", "hidden_norm.weight"},
+        {"eagle3", "fc.weight", "fc.weight BF16 64x144 0.0 0.25\nfcs.0.weight BF16 48 0.0 0.25\n",
+         "fcs.0"},
+        {"gemma4-assistant", "masked_embedding.token_ordering",
+         "masked_embedding.token_ordering I64 1024 5 -1\n",
+         "token_ordering[1019] is 1024, which makes token 1024 of 1024"},
+        {"gemma4-assistant", "masked_embedding.token_ordering",
+         "masked_embedding.token_ordering I64 1024 -1 -1\n", "token_ordering[0] is -1"},
+        {"gemma4-assistant", "masked_embedding.token_ordering",
+         "masked_embedding.token_ordering I64 1024 3 1\n",
+         "token_ordering[1] is 3, which makes token 3 of 1024, as an"},
+        {"gemma4-assistant", "masked_embedding.token_ordering",
+         "masked_embedding.token_ordering I64 1024 1099511627776 -1\n",
+         "token_ordering[0] is 1099511627776"},
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct err e = {0};
         struct convert_report r;
-        struct convert_opts o = {.src = micro_folder(draft_with(bad[i].name, bad[i].line), NULL),
-                                 .out = out(),
-                                 .type = "f32",
-                                 .overwrite = true};
+        struct convert_opts o = {
+            .src = micro_folder(draft_with(bad[i].draft, bad[i].name, bad[i].line), NULL),
+            .out = out(),
+            .type = "f32",
+            .overwrite = true};
         CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, bad[i].text);
     }
 }
