@@ -152,7 +152,7 @@ $(FAULT): $(MAIN) $(OBJ)/tests/fault.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(FAULT_WRAP:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
 -include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(MAIN:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d) $(CUDA_OBJS:.o=.d) \
-         $(ISA_OBJS:.o=.d) $(OBJ)/tests/fault.d $(OBJ)/tests/fuzz/driver.d $(wildcard $(OBJ)/bench/*.d)
+         $(ISA_OBJS:.o=.d) $(OBJ)/tests/fault.d $(OBJ)/tests/micro.d $(OBJ)/tests/fuzz/driver.d $(wildcard $(OBJ)/bench/*.d)
 
 # ---- tests ----------------------------------------------------------------------------------
 unit: $(UNIT) ## build the unit tests

@@ -289,6 +289,27 @@ static int check_ids(const struct conv_plan *p, const struct item *ids, int64_t 
     return rc;
 }
 
+/* Compares the tokens that d2t names with t2d, which marks the same tokens, if the folder has it.
+ */
+static int check_t2d(const struct conv_plan *p, const bool *used, struct err *e) {
+    const struct st_tensor *t = hfdir_find(p->dir, "t2d");
+    const int64_t n = p->hp.d[HD_VOCAB];
+    if (!t) return 0;
+    if (t->n_elems != n)
+        return err_set(e, ERR_DATA, "%s: t2d has %lld entries for %lld tokens", hfdir_path(p->dir),
+                       (long long)t->n_elems, (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        float v = 0;
+        TRY(st_to_f32(t, i, 1, &v, e));
+        if ((v != 0) != used[i])
+            return err_set(e, ERR_DATA,
+                           used[i] ? "%s: d2t names token %lld, but t2d does not mark it"
+                                   : "%s: t2d marks token %lld, but d2t does not name it",
+                           hfdir_path(p->dir), (long long)i);
+    }
+    return 0;
+}
+
 /* Checks a draft's table d2t, which a draft with fewer tokens than its model needs. */
 static int check_d2t(const struct conv_plan *p, bool *used, struct err *e) {
     const struct item *ids = find_item(p, "d2t"), *head = find_item(p, "output.weight");
@@ -301,7 +322,8 @@ static int check_d2t(const struct conv_plan *p, bool *used, struct err *e) {
     if (!head)
         return err_set(e, ERR_DATA, "%s: the draft has d2t, but no lm_head.weight of its own",
                        hfdir_path(p->dir));
-    return check_ids(p, ids, n, true, used, e);
+    TRY(check_ids(p, ids, n, true, used, e));
+    return check_t2d(p, used, e);
 }
 
 /* Checks the tables of tokens of a draft: d2t, and the order of tokens in clusters. */

@@ -470,8 +470,8 @@ def eagle3():
     f.tensor("blk.0.attn_norm_2.weight", f.norm("midlayer.hidden_norm.weight", 64))
     f.tensor("output_norm.weight", f.norm("norm.weight", 64))
     f.tensor("output.weight", f.mat("lm_head.weight", 256, 64))
-    f.tensor("d2t", f.raw("d2t", (256,), "I64", 7, -2) + np.arange(256), "I64")
-    f.lines.append(f"t2d BOOL {VOCAB} 0.0 2\n")
+    f.tensor("d2t", f.raw("d2t", (256,), "I64", 3, -3) + np.arange(256), "I64")
+    f.lines.append(f"t2d BOOL {VOCAB} 3 -4\n")
     wave = 2 * np.pi * 500000.0 ** (np.arange(8) / 8)
     s = (256 / wave - 1) / 3
     f.tensor("rope_freqs.weight", np.where(wave < 256 / 4, 1, np.where(wave >= 256 / 1, 8, 1 / ((1 - s) / 8 + s))))

@@ -11,6 +11,11 @@
 #include "tests/unit/golden.h"
 #include "tests/unit/st_build.h"
 
+/* Returns element i of a mask that marks every -spread-th element from `mean` on. */
+static inline uint8_t marked(int64_t i, double mean, double spread) {
+    return (double)i >= mean && (i - (int64_t)mean) % (int64_t)-spread == 0;
+}
+
 /* Creates the weights of tensors.txt like archs.py. */
 static inline void micro_weights(const char *dir, const char *path) {
     char *file = xasprintf("%s/tensors.txt", dir), *text = NULL, *line, *next;
@@ -47,7 +52,7 @@ static inline void micro_weights(const char *dir, const char *path) {
             if (wide)
                 store_u64(v + 8 * i, (uint64_t)(int64_t)whole);
             else if (bytes)
-                v[i] = (uint8_t)whole;
+                v[i] = strcmp(dtype, "BOOL") ? (uint8_t)whole : marked(i, mean, spread);
             else
                 store_u16(v + 2 * i, fp_f32_to_bf16((float)(mean + spread * u)));
         }
