@@ -450,6 +450,9 @@ static void test_streams(void) {
     CHECK(strstr(s, "\"function_call\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\": 1}\"}") &&
           strstr(s, "\"finish_reason\":\"function_call\"") && !strstr(s, "tool_calls"));
     free(s);
+    s = stream_of(&api_chat, CHAT(", \"functions\": [{\"name\": \"g\"}]"));
+    CHECK(strstr(s, "\"problems\":[\"the tool 'f' was not declared\"]}") != NULL);
+    free(s);
     s = stream_of(&api_chat, CHAT(OLDER ", \"logprobs\": true")); /* no content tokens */
     CHECK(strstr(s, "\"logprobs\":{\"content\": [], \"refusal\": null}") != NULL);
     free(s);
