@@ -144,8 +144,9 @@ static void test_words(void) {
         CHECK_OK(toolparse_new(&p, f, tools_text, sizeof tools_text - 1, TOOL_THINK_NONE, &e));
         toolparse_feed(p, text, n);
         (void)toolparse_finish(p);
+        const char *call = strstr(text, "<atem:"); /* its header names the tool, too: text */
         for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
-            const char *at = strstr(text, words[w].word);
+            const char *at = strstr(call ? call : text, words[w].word);
             if (!at) CHECK_FAIL("%s: '%s' has no %s", toolfmt_name(f), text, words[w].word);
             if (at) all_at(p, f, text, (size_t)(at - text), words[w].word, words[w].place);
         }
