@@ -246,6 +246,7 @@ static int dflash_from_hf(struct hparams *h, const struct hfdir *dir, struct err
                        (long long)h->d[HD_MASK_TOKEN], (long long)h->d[HD_VOCAB]);
     for (const struct json *t = json_first(types); t; t = json_next(t))
         windows |= json_str(t) && strcmp(json_str(t), "sliding_attention") == 0;
+    windows &= json_bool(hfdir_said(dir, "use_sliding_window"), true);
     if (!windows) h->d[HD_WINDOW] = 0;
     if (windows && !h->d[HD_WINDOW])
         return err_set(e, ERR_DATA, "layer_types has windows, but sliding_window is missing");

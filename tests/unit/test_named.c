@@ -128,6 +128,19 @@ static void test_conversions(void) {
     }
 }
 
+/* A draft that turns its windows off has none, whatever layer_types says. */
+static void test_windows_off(void) {
+    static const char *const off[] = {"\"use_sliding_window\": true",
+                                      "\"use_sliding_window\": false", NULL};
+    struct err e = {0};
+    struct gguf *g = NULL;
+    CHECK_OK(convert("dflash", off, &e));
+    CHECK_OK(gguf_open(&g, out(), 0, &e));
+    if (g) CHECK(!gguf_find(g, "dflash.attention.sliding_window"));
+    if (g) CHECK(!gguf_find(g, "dflash.attention.sliding_window_pattern"));
+    gguf_close(g);
+}
+
 /* MiMo-V2.5 as released, with q, k and v in 4 and 8 stripes. */
 static void test_stripes(void) {
     static const char *const folder[] = {"mimo2-4", "mimo2-8"};
@@ -349,6 +362,7 @@ int main(void) {
     tmp_make();
     log_set_level(LOG_ERROR);
     RUN(test_conversions);
+    RUN(test_windows_off);
     RUN(test_stripes);
     RUN(test_refusals);
     RUN(test_tokens);
