@@ -233,10 +233,10 @@ static void doctor_limits(struct emit *m) {
 
 /* Emits the architectures that hone knows. */
 static void doctor_models(struct emit *m) {
-    static const char *const col[][2] = {{"arch", "architecture"}, {"models", "models"},
-                                         {"kind", "kind"},         {"classes", "classes"},
-                                         {"runs", "runs"},         {"vision", "vision"},
-                                         {"drafts", "drafts"},     {"tools", "tool calls"}};
+    static const char *const col[][2] = {
+        {"arch", "architecture"}, {"models", "models"},       {"kind", "kind"},
+        {"classes", "classes"},   {"runs", "runs"},           {"vision", "vision"},
+        {"drafts", "drafts"},     {"keeps_mtp", "keeps MTP"}, {"tools", "tool calls"}};
     emit_table(m, "models", "models");
     for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i][0], col[i][1]);
     for (int i = 0; arch_at(i); i++) {
@@ -252,6 +252,7 @@ static void doctor_models(struct emit *m) {
         emit_cell_bool(m, a->decoder != NULL);
         emit_cell_bool(m, mmproj_known(a->name));
         emit_cell_bool(m, a->drafts);
+        emit_cell_bool(m, a->drafts || a->keeps_mtp);
         if (a->tools)
             emit_cell_str(m, a->tools);
         else

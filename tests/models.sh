@@ -48,6 +48,7 @@ done >> "$t/seen"
             limit = f[at["kind"]]
             limit = sub(/.*; contexts/, ", contexts", limit) ? limit : ""
             if (f[at["drafts"]] == "true") also = also (also == "" ? "" : ", ") "MTP block"
+            else if (f[at["keeps_mtp"]] == "true") also = also (also == "" ? "" : ", ") "MTP block (not run)"
             runs = f[at["runs"]] == "true"
             printf "%s\t| %s | `%s` | yes | %s | %s | %s | %s |\n", f[at["models"]], f[at["models"]], f[at["arch"]],
                 (!runs ? "no" : best == "" ? "yes, not compared" : "yes") limit, !runs ? "no" : best == "whole" ? "whole" : "by operation", tools == "" ? "-" : tools, also

@@ -35,5 +35,8 @@ before=$(cat "$t/d/SHA256SUMS")
 run 0 make "$g" -o "$t/d" --license mit --base-model moonshotai/Kimi-K3
 [ "$(cat "$t/d/SHA256SUMS")" = "$before" ] || say "a second make changed files"
 run 0 doctor --models --csv
+for a in mimo2,false,true exaone-moe,false,true glm-dsa,false,true deepseek32,false,true qwen35,true,true llama,false,false; do
+    grep -q "^${a%%,*},.*,${a#*,}," "$t/o" || say "MTP: $(grep "^${a%%,*}," "$t/o")"
+done
 grep -q '^kimi-k3,.*,false,' "$t/o" || say "doctor --models: $(grep kimi-k3 "$t/o")"
 exit $fail
