@@ -90,11 +90,11 @@ static int read_images(struct vision_lines *l, struct vision_question *q, const 
     return 0;
 }
 
-/* Reads "answer": a text, or an array of accepted texts. */
+/* Reads "answer": a text, or an array of accepted texts; null: none. */
 static int read_wanted(struct vision_lines *l, struct vision_question *q, const struct json *v,
                        struct err *e) {
     const bool many = json_type(v) == JSON_ARR;
-    const int64_t n = !v ? 0 : many ? json_len(v) : 1;
+    const int64_t n = json_type(v) == JSON_NULL ? 0 : many ? json_len(v) : 1;
     if (!n && !many) return 0;
     if (n < 1 || n > MAX_PER_LINE)
         return err_set(e, ERR_DATA, "\"answer\" must have 1 to %d texts", MAX_PER_LINE);
@@ -107,11 +107,11 @@ static int read_wanted(struct vision_lines *l, struct vision_question *q, const 
     return 0;
 }
 
-/* Reads "choices": an array of different texts, one of which is the answer. */
+/* Reads "choices": an array of different texts, one of which is the answer; null: none. */
 static int read_choices(struct vision_lines *l, struct vision_question *q, const struct json *v,
                         struct err *e) {
     const int64_t n = v ? json_len(v) : 0;
-    if (!v) return 0;
+    if (json_type(v) == JSON_NULL) return 0;
     if (json_type(v) != JSON_ARR || n < 2 || n > MAX_PER_LINE)
         return err_set(e, ERR_DATA, "\"choices\" must be an array of 2 to %d texts", MAX_PER_LINE);
     q->choice = xcalloc((size_t)n, sizeof *q->choice);
@@ -168,13 +168,14 @@ struct line {
     size_t n;
     long long number;
 };
-/* Lists the lines that are not blank; the caller frees *out. */
+/* Lists the lines that are not blank, without a byte-order mark; the caller frees *out. */
 static int split_lines(const char *text, size_t len, struct line **out, int *n, struct err *e) {
     enum { MAX_LINES = 1 << 24 };
     long long number = 0;
     *out = NULL;
     *n = 0;
-    for (const char *p = text, *end = text + len; p < end;) {
+    const size_t mark = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (const char *p = text + mark, *end = text + len; p < end;) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         const size_t k = nl ? (size_t)(nl - p) : (size_t)(end - p);
         number++;

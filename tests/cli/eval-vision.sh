@@ -124,6 +124,8 @@ printf '{"image": "two.png", "question": "?", "choices": ["a", "b"]}\n' > "$t/v/
 printf '%s\n[1\n' "$ok" > "$t/v/bad.jsonl"; refuse 'no JSON' 'line 2'
 printf '[1]\n' > "$t/v/bad.jsonl"; refuse 'an array' 'line 1: not an object'
 printf '\n' > "$t/v/bad.jsonl"; refuse 'no lines' 'contains no question'
+printf '\357\273\277{"image": "two.png", "question": "?", "answer": null, "choices": null}\n' > "$t/v/null.jsonl"
+vision "$t/v/q4.gguf" "$t/v/null.jsonl" --max-tokens 2
 printf '%s\n' "$ok" > "$t/v/bad.jsonl"
 "$HONE" eval vision "$t/v/m.gguf" "$t/v/bad.jsonl" -q > "$t/out" 2> "$t/e" && say 'no quantized model'
 grep -q 'name a quantized model' "$t/e" || say "no quantized model: $(cat "$t/e")"
