@@ -3,7 +3,8 @@
  *
  * It is written before the last shards are deleted. After a run that was killed during these
  * deletions, the same command can tell a finished job from a folder without weights. Lines:
- * "out: NAME", "header: HASH" of that file's header, "shard: NAME" for each deleted shard. */
+ * "out: NAME", "header: HASH" of that file's header, "vision tensors: N" of the folder, and
+ * "shard: NAME" for each deleted shard. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/os.h"
 #include "base/out.h"
 #include "base/printable.h"
@@ -46,8 +48,8 @@ int consumed_write(const struct consume *c, struct err *e) {
     (void)header_of(c->o->out, hex); /* just written */
     buf_fmt(&b,
             "The weights of this folder were converted by `hone convert --consume` and deleted.\n"
-            "out: %s\nheader: %s\n",
-            io_base(c->o->out), hex);
+            "out: %s\nheader: %s\nvision tensors: %lld\n",
+            io_base(c->o->out), hex, (long long)plan_count_tower(c->p));
     for (int f = 0; f < c->n_files; f++) {
         if (c->last[f] == c->p->n_items) continue;
         const char *name = io_base(st_path(hfdir_file(c->p->dir, f)));
@@ -103,6 +105,7 @@ static int delete_listed(const struct convert_opts *o, const char *name, struct 
 /* A note as read from a folder. */
 struct note {
     char *out, *header;
+    int64_t n_tower; /* 0 in notes of older versions */
     struct io_names shards;
 };
 
@@ -113,6 +116,8 @@ static bool parse_note(struct note *n, char *text) {
     for (char *s = strtok_r(text, "\n", &save); s && ok; s = strtok_r(NULL, "\n", &save)) {
         if (strncmp(s, "out: ", 5) == 0) n->out = s + 5;
         if (strncmp(s, "header: ", 8) == 0) n->header = s + 8;
+        if (strncmp(s, "vision tensors: ", 16) == 0)
+            n->n_tower = max_i64(strtoll(s + 16, NULL, 10), 0);
         if (strncmp(s, "shard: ", 7) != 0) continue;
         ok = is_shard(s + 7);
         if (ok) io_names_add(&n->shards, s + 7);
@@ -145,6 +150,7 @@ static int finish(const struct convert_opts *o, const struct note *n, struct con
     free(state);
     if (!rc) log_info("%s is complete already: an earlier run has converted the folder", o->out);
     report_file(o->out, rep);
+    rep->n_tower = n->n_tower;
     return rc;
 }
 

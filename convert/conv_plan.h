@@ -59,6 +59,8 @@ int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e
 /* Returns whether tensor i of the folder belongs to its vision tower or projector, which mmproj.c
  * converts. */
 bool plan_is_tower(const struct conv_plan *p, int64_t i);
+/* Returns the number of such tensors. */
+int64_t plan_count_tower(const struct conv_plan *p);
 
 /* Unusual values in the output, counted by xform.c. */
 struct tally {

@@ -104,6 +104,7 @@ static void fill_report(struct convert_report *rep, const struct run *r) {
     rep->n_kept = p->n_kept;
     rep->n_nvfp4 = p->n_nvfp4;
     rep->n_skipped_vision = p->n_vision;
+    rep->n_tower = plan_count_tower(p);
     rep->size_bytes = gguf_w_total_bytes(r->w);
 }
 

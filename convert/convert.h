@@ -36,7 +36,8 @@ struct convert_opts {
 struct convert_report {
     char arch[32], type[16];
     int64_t n_tensors, n_params, n_mtp_tensors, n_skipped_vision, n_kept,
-        n_nvfp4; /* matrices kept by keep_mxfp4, and in NVFP4 */
+        n_nvfp4;     /* matrices kept by keep_mxfp4, and in NVFP4 */
+    int64_t n_tower; /* tensors of the source's vision tower */
     uint64_t size_bytes;
     uint64_t extra_bytes; /* with consume: free space that the conversion needs */
     double seconds;

@@ -60,8 +60,7 @@ bool plan_is_tower(const struct conv_plan *p, int64_t i) {
     return hf_names_other_part(p->arch, name) && has_any(name, part) && !is_audio(name);
 }
 
-/* Counts the tensors of the vision tower. */
-static int64_t count_tower(const struct conv_plan *p) {
+int64_t plan_count_tower(const struct conv_plan *p) {
     int64_t n = 0;
     for (int64_t i = 0; i < hfdir_n_tensors(p->dir); i++) n += plan_is_tower(p, i);
     return n;
@@ -442,7 +441,7 @@ int mmproj_look(const char *src, const char *type, const char *name, struct mmpr
     memset(l, 0, sizeof *l);
     log_set_level(LOG_ERROR); /* the conversion itself will repeat the messages */
     int rc = plan_open(&p, &o, e);
-    if (rc == 0) l->n_tensors = count_tower(&p);
+    if (rc == 0) l->n_tensors = plan_count_tower(&p);
     plan_release(&p);
     if (l->n_tensors) {
         l->tower = TOWER_KNOWN;

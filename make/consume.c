@@ -52,6 +52,7 @@ int make_consume(struct make *mk, const char *out, struct err *e) {
     log_info("converting to %s; its shards are deleted one by one", path);
     const int rc = convert_run(&o, &r, e);
     if (!rc) mk->consumed = mk->src;
+    mk->n_tower = r.n_tower;
     if (!rc) mk->src = arena_strdup(&mk->w->mem, path);
     free(path);
     free(file);

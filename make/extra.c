@@ -135,6 +135,7 @@ static int look_at_kept(struct make *mk, struct err *e) {
         free(path);
         TRY(rc);
     }
+    if (l->n_files && mk->n_tower) l->n_tensors = mk->n_tower;
     return 0;
 }
 

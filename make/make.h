@@ -56,6 +56,7 @@ struct make {
     bool plain, dry_run;
     bool consume;          /* --consume: delete the source's shards once they are converted */
     const char *consumed;  /* the folder before the source became its file; NULL: none */
+    int64_t n_tower;       /* tensors of its vision tower; 0: unknown */
     bool unmeasured;       /* hone cannot run the model */
     const char *draft;     /* kind of draft that the source is; NULL: a model of its own */
     const char *target;    /* --target-model-dir */

@@ -75,6 +75,11 @@ eat() {
         --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none
 }
 eat "$t/eaten"
+extras() { sed -n '/^  "vision": {/,/^  },*$/p; /^  "draft": {/,/^  },*$/p' "$1/results.json" > "$1.extras"; }
+extras "$t/out"
+extras "$t/eaten"
+cmp "$t/out.extras" "$t/eaten.extras" && grep -q "$draft" "$t/out.extras" || say "results.json of a consumed folder"
+grep -q "$draft" "$t/eaten/report.html" || say "report of a consumed folder: no $draft"
 cmp "$t/alone.gguf" "$t/eaten/$draft"
 [ -z "$(find "$t/c/Tiny" -name 'model-*')" ] || say "--consume left shards"
 tower=mmproj-Tiny-BF16.gguf
@@ -83,6 +88,8 @@ cmp "$t/out/$tower" "$t/eaten/$tower"
 grep -q "$tower" "$t/eaten/README.md" || say "card of a consumed folder: no $tower"
 eat "$t/eaten2" # the shards are gone
 cmp "$t/out/$tower" "$t/eaten2/$tower"
+extras "$t/eaten2"
+cmp "$t/out.extras" "$t/eaten2.extras"
 
 # ---- the same from a GGUF file of the model ----
 run 0 convert "$t/Tiny" -o "$t/Tiny.gguf"
