@@ -116,7 +116,7 @@ static int run_steps(struct run *r, const struct convert_opts *o, struct convert
     if (o->consume) TRY(consumed_finish(o, &done, rep, e));
     if (done) return 0;
     TRY(plan_make(&r->plan, o, e));
-    if (r->plan.n_vision)
+    if (r->plan.n_vision && !o->tower_told)
         log_info("%lld vision tensors are left out of this file: they belong to a projector file "
                  "(--mmproj)",
                  (long long)r->plan.n_vision);

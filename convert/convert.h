@@ -26,6 +26,7 @@ struct convert_opts {
     bool consume;    /* delete each shard once everything made from it is on disk */
     bool links;      /* with consume: also files that shards are links to */
     bool tower_done; /* with consume: the vision tower is on disk, so its shards may be deleted */
+    bool tower_told; /* the caller reports what becomes of the vision tower */
     uint64_t split_max; /* 0: one file */
     struct pool *pool;  /* borrowed, may be NULL */
     /* Called once per planned tensor, in file order, before data are read; NULL: none. */

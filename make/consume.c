@@ -47,6 +47,7 @@ int make_consume(struct make *mk, const char *out, struct err *e) {
                                    .pre = mk->w->pre,
                                    .consume = true,
                                    .tower_done = kept,
+                                   .tower_told = true,
                                    .pool = mk->w->pool};
     struct convert_report r;
     log_info("converting to %s; its shards are deleted one by one", path);

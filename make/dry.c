@@ -61,6 +61,7 @@ static int convert_here(void *ud, const char **base, struct err *e) {
                                    .type = mk->type,
                                    .name = mk->name,
                                    .overwrite = true,
+                                   .tower_told = true,
                                    .pool = mk->w->pool};
     TRY(convert_run(&o, &r, e));
     make_add_file(mk, "base", path, true)->is_base = true;

@@ -53,6 +53,7 @@ static struct convert_opts draft_opts(const struct make *mk) {
                                  .name = mk->given.text[FACT_NAME],
                                  .pre = mk->w->pre,
                                  .mtp_only = true,
+                                 .tower_told = true,
                                  .overwrite = true,
                                  .pool = mk->w->pool};
 }

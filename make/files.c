@@ -152,6 +152,7 @@ static int convert_folder(struct make *mk, struct err *e) {
                              .name = mk->given.text[FACT_NAME],
                              .pre = mk->w->pre,
                              .dry_run = true,
+                             .tower_told = true, /* by make_tower */
                              .pool = mk->w->pool};
     cJSON *found = NULL;
     struct step s;

@@ -19,6 +19,7 @@ said=$(sed -n "/\"$bf16\"/,/}/s/.*\"size_bytes\": *\([0-9]*\).*/\1/p" "$t/o" | h
 [ ! -e "$t/out" ] || say "a dry run wrote files"
 make 0 "$t/out"
 grep -q "llama-server -m $t/out/Tiny-Q8_0.gguf --mmproj $t/out/$bf16" "$t/o" || say "no command with images: $(cat "$t/o")"
+grep -q 'left out of this file' "$t/e" && say "leaves out the tower that it writes: $(cat "$t/e")"
 [ "$said" = "$(stat -c %s "$t/out/$bf16")" ] || say "dry run: $said bytes, but the file has $(stat -c %s "$t/out/$bf16")"
 for type in bf16 q8_0; do # the bytes that hone convert writes, which test_mmproj compares with the gguf package's
     run 0 convert "$t/Tiny" --mmproj "$t/$type.gguf" --type $type --name Tiny
@@ -65,6 +66,7 @@ run 0 make "$t/Tiny" -o "$t/u" --plain --recipe Q8_0 --calib "$t/calib.txt" --ev
 grep -q 'no mmproj file is written' "$t/o" || say "dry run: $(cat "$t/o")"
 make 0 "$t/u"
 grep -q 'no mmproj file is written' "$t/e" || say "no warning: $(cat "$t/e")"
+grep -q 'they belong to a projector file' "$t/e" && say "names a file that cannot be written: $(cat "$t/e")"
 ls "$t/u" | grep -q mmproj && say "a projector file of an unknown tower"
 grep -q 'Text only.*is not part of' "$t/u/README.md" && grep -q 'Text only' "$t/u/report.html" || say "card: $(cat "$t/u/README.md")"
 grep -q '^  vision: false' "$t/u/model.yaml" || say "model.yaml of half a model"
