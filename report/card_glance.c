@@ -142,6 +142,13 @@ static void put_images(struct glance *g) {
     buf_release(&kld);
 }
 
+/* Notes that the acceptance of the MTP block's drafts was not measured. */
+static void put_drafts(struct glance *g) {
+    const bool file = g->rel->draft.file && strcmp(g->rel->draft.kind, "mtp") == 0;
+    if ((file || g->rel->has_mtp) && !isfinite(g->f->acceptance))
+        missing(g, "acceptance of drafts");
+}
+
 static void put_speed(struct glance *g) {
     if (!isfinite(g->f->tg_tok_per_s)) {
         missing(g, "speed");
@@ -188,6 +195,7 @@ void card_glance(const struct result *r, const struct release *rel, const cJSON 
     put_depth(&g);
     put_speed(&g);
     put_images(&g);
+    put_drafts(&g);
     if (g.missing.len) {
         begin(&g, "not measured");
         buf_str(out, g.missing.data);

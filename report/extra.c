@@ -70,8 +70,10 @@ void card_extras(const struct result *r, const struct release *rel, struct buf *
     }
     struct buf rates = {0};
     put_acceptance(r, md_text, &rates);
-    buf_str(out, "\n**Drafts**: the MTP block guesses the token after the next one, which can make "
-                 "answers faster without changing them.");
+    buf_str(out, "\n**Drafts**: the MTP block guesses the token after the next one");
+    buf_str(out, rates.len ? ", which can make answers faster without changing them."
+                           : ". How many guesses the model accepts, and so whether answers become "
+                             "faster, was not measured.");
     if (rel->has_mtp) buf_str(out, " Every file in the table contains it.");
     if (rel->draft.file) {
         buf_str(out, " Programs that load it separately use ");

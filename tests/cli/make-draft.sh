@@ -41,6 +41,13 @@ awk -v a="$share" -v b="$(number acceptance "$t/q8")" 'BEGIN { d = a - b; exit !
     say "eval mtp: $share, make: $(number acceptance "$t/q8")"
 grep -q 'Drafts that match .* 60 .*BF16.*Q8_0' "$t/out/README.md" || say "card: $(cat "$t/out/README.md")"
 grep -q 'Drafts that match' "$t/out/report.html" || say "report"
+grep -q 'not measured.*acceptance' "$t/out/README.md" && say "measured, but the card says otherwise"
+# a block that hone cannot run has no such numbers
+cp -r "$t/out" "$t/without"
+sed -i 's/"acceptance/"no_acceptance/' "$t/without/results.json"
+run 0 publish "$t/without"
+grep -q '^| not measured |.*acceptance of drafts' "$t/without/README.md" || say "the acceptance is not listed as missing"
+grep -q 'whether answers become faster, was not measured' "$t/without/README.md" || say "the card promises faster answers"
 
 # ---- done once, made again if missing ----
 stamp() { stat -c '%n %Y %i' "$t/out/$draft"; }
