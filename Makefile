@@ -152,7 +152,8 @@ $(FAULT): $(MAIN) $(OBJ)/tests/fault.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(FAULT_WRAP:%=-Wl,--wrap=%) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
 -include $(OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(MAIN:.o=.d) $(UNIT:=.d) $(EMU_OBJS:.o=.d) $(CUDA_OBJS:.o=.d) \
-         $(ISA_OBJS:.o=.d) $(OBJ)/tests/fault.d $(OBJ)/tests/micro.d $(OBJ)/tests/fuzz/driver.d $(wildcard $(OBJ)/bench/*.d)
+         $(ISA_OBJS:.o=.d) $(OBJ)/tests/fault.d $(OBJ)/tests/micro.d $(OBJ)/tests/fuzz/driver.d \
+         $(wildcard $(OBJ)/bench/*.d)
 
 # ---- tests ----------------------------------------------------------------------------------
 unit: $(UNIT) ## build the unit tests
@@ -164,7 +165,7 @@ SCRIPTS_OF := $(wildcard tests/cli/*.sh)
 SLOW_SCRIPTS := peer-baseline
 # the slowest tests under a sanitizer, and those that test code other than C; other tests cover the same code there
 LONG_UNITS   := test_cuda_serve test_cuda_session test_cuda_eval test_cuda_program test_grad test_archs test_slopes
-LONG_SCRIPTS := abi arm64 blas cuda cuda-archs determinism earlier eval-act feedback globals guides interrupt \
+LONG_SCRIPTS := abi arm64 blas cuda cuda-archs cuda-image determinism earlier eval-act feedback globals guides interrupt \
                 joint keep-eval keep-imatrix killed ladder loops make-draft make-folder make-left make-memory \
                 make-resume make-vision mix mtp nothing-lost one-answer peers pipe portable quantize-resume \
                 remedies replay requantize \
