@@ -165,11 +165,11 @@ SCRIPTS_OF := $(wildcard tests/cli/*.sh)
 SLOW_SCRIPTS := peer-baseline
 # the slowest tests under a sanitizer, and those that test code other than C; other tests cover the same code there
 LONG_UNITS   := test_cuda_serve test_cuda_session test_cuda_eval test_cuda_program test_grad test_archs test_slopes
-LONG_SCRIPTS := abi arm64 blas cuda cuda-archs cuda-image determinism earlier eval-act feedback globals guides interrupt \
-                joint keep-eval keep-imatrix killed ladder loops make-draft make-folder make-left make-memory \
-                make-resume make-vision mix mtp nothing-lost one-answer peers pipe portable quantize-resume \
-                remedies replay requantize \
-                template-everywhere trained unknown words
+LONG_SCRIPTS := abi arm64 blas cuda cuda-archs cuda-image determinism earlier eval-act feedback globals \
+                guides interrupt joint keep-eval keep-imatrix killed ladder loops make-draft make-folder \
+                make-left make-memory make-resume make-vision mix mtp nothing-lost one-answer peers pipe \
+                portable quantize-resume remedies replay requantize template-everywhere trained unknown \
+                words
 ifeq ($(LONG)$(T),)
 LEFT_OUT   := $(SLOW_SCRIPTS:%=tests/cli/%.sh) \
               $(if $(SAN),$(LONG_SCRIPTS:%=tests/cli/%.sh) $(LONG_UNITS:%=$(OBJ)/tests/unit/%))
