@@ -2,9 +2,9 @@
 /* base/fp_math.c - log, pow, sin, cos, tanh and erf with the same bits on every
  * machine.
  *
- * C libraries differ in the last bits of these functions. Here they are sums, products and
- * quotients of doubles in a fixed order (the build sets -ffp-contract=off), plus floor and fmod,
- * which are exact. Errors are given in units of the last place (ulp) of a double. */
+ * C libraries differ in the last bits of these functions. Here each uses only sums,
+ * products and quotients of doubles in a fixed order (the build sets -ffp-contract=off), and floor
+ * and fmod, which are exact. Errors are given in units of the last place (ulp) of a double. */
 #include <math.h>
 
 #include "base/attr.h"

@@ -3,8 +3,9 @@
  *
  * No other header leads to the system: outside base/, tests/lint/os.sh refuses the system's headers
  * and calls, except in files that exist for one system only. Sockets are in base/os_net.h.
- * Functions return what the POSIX call of that name returns, and set errno. os_file.c, os_run.c,
- * os_net.c, os.c and os_bare.c implement this for Linux, macOS and the BSDs, base/win/ for Windows.
+ * Functions return what the POSIX call of that name returns, and set errno. The code for
+ * Linux, macOS and the BSDs is in os.c, os_file.c, os_run.c, os_net.c and os_bare.c, that for
+ * Windows in base/win/.
  * Library functions of POSIX.1-2008 that need no system, and a few that glibc, musl, macOS and the
  * BSDs share, are called directly; tests/cli/portable.sh has the list. */
 #ifndef HONE_BASE_OS_H
@@ -88,7 +89,7 @@ int os_mkstemp(char *path);
 /* Returns the path with links, "." and ".." resolved, to be freed; NULL and errno. */
 char *os_real(const char *path);
 
-/* Returns whether the path does not depend on the current folder. */
+/* Returns whether the path starts at the root, or on Windows at a drive. */
 bool os_is_absolute(const char *path);
 
 /* Reads a folder. os_dir_next returns a borrowed name, including "." and ".."; NULL: the end, or an

@@ -21,9 +21,9 @@ void gradients_free(struct gradients *g);
  * gradients_gates: four bytes per matrix and token of n_tokens. Texts follow each other.
  * Another call starts over. */
 void gradients_keep(struct gradients *g, int64_t n_tokens);
-/* Sets gate [n_rows] for rows that belong to token[r] of the text that starts at token `first`:
- * the square roots of the gradients' norms. An expert's rows get the token's sum over its experts,
- * times by[r], the router's weight (NULL: 1). Returns false if w has no gradients. */
+/* Sets gate[n_rows] to the square roots of the gradients' norms. Row r belongs to token[r] of the
+ * text that starts at token `first`. For an expert, the norm is that of the token's sum over its
+ * experts, times the router's weight by[r] (NULL: 1). Returns false if w has no gradients. */
 bool gradients_gates(const struct gradients *g, const struct gr_weight *w, int64_t first,
                      const int32_t *token, const float *by, int64_t n_rows, float *gate);
 /* Adds the moments of a text of n tokens. The text's number is the seed for sampling answers. */

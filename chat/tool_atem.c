@@ -61,8 +61,8 @@ static size_t atem_partial(const struct toolparse *p, size_t from) {
     return 0;
 }
 
-/* Returns the length of the header or the end of a message at i, in text that begins at `from`;
- * 0: there is neither. */
+/* Returns the length of what ends a message at i, a header or an end token; 0: neither is there.
+ * The text begins at `from`. */
 static size_t border_len(const struct toolparse *p, size_t from, size_t i) {
     static const char *const ends[] = {"<|eom|>", "<|eot|>", "<|start|>"};
     for (size_t k = 0; k < COUNT_OF(ends); k++)

@@ -2,11 +2,11 @@
 /* grad/back_attn.c - derivatives of attention and of rotary embeddings.
  *
  * With p the softmax of a query's scores, dp_j = dy . v_j and ds_j = p_j (dp_j - sum p dp), times
- * the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum p_j dy. A
- * text starts with an empty cache, so all keys and values come from its own tokens. A layer without
- * keys reads those of an earlier layer, which adds the gradients from such layers to its own. The
- * query heads of a key head are processed one after the other, GRAD_QUERIES queries at a time:
- * first one task per query, then one task per range of keys, which sums over the queries in order.
+ * the slope of the soft cap: dq = scale sum ds_j k_j, dk_j = scale sum ds_j q, dv_j = sum p_j dy.
+ * Each text starts with an empty cache, so its keys and values are all its own. A layer without
+ * keys uses those of an earlier layer, and their gradients go to that layer. The query heads of a
+ * key head are processed one after the other, GRAD_QUERIES queries at a time: first one task per
+ * query, then one task per range of keys, which sums over the queries in order.
  */
 #include <math.h>
 #include <string.h>

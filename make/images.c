@@ -117,33 +117,30 @@ static int add_items(struct images *x, struct err *e) {
     return 0;
 }
 
+/* Adds a number and, as NAME_stderr, its standard error. */
+static void put_num(cJSON *o, const char *name, double value, double error) {
+    char *of_error = xasprintf("%s_stderr", name);
+    doc_put_num(o, name, value);
+    doc_put_num(o, of_error, error);
+    free(of_error);
+}
 /* Returns a record's result. The base has only what its own answers give. */
 static cJSON *result_of(const struct vision_sums *s, bool base) {
     cJSON *o = doc_new();
     if (!base) {
-        doc_put_num(o, "images_kld", s->mean_kld);
-        doc_put_num(o, "images_kld_stderr", s->mean_kld_stderr);
+        put_num(o, "images_kld", s->mean_kld, s->mean_kld_stderr);
         doc_put_num(o, "images_same_top1", s->same_top1);
-        doc_put_num(o, "images_changed", s->changed);
-        doc_put_num(o, "images_changed_stderr", s->changed_stderr);
+        put_num(o, "images_changed", s->changed, s->changed_stderr);
         doc_put_i64(o, "images_tokens", s->n_tokens);
     }
-    if (s->n_expected) {
-        doc_put_num(o, "images_right", s->right);
-        doc_put_num(o, "images_right_stderr", s->right_stderr);
-    }
+    if (s->n_expected) put_num(o, "images_right", s->right, s->right_stderr);
     if (s->n_expected && !base) {
         doc_put_i64(o, "images_lost", s->n_lost);
         doc_put_i64(o, "images_gained", s->n_gained);
     }
-    if (s->n_choices) {
-        doc_put_num(o, "images_choices_right", s->choices_right);
-        doc_put_num(o, "images_choices_right_stderr", s->choices_right_stderr);
-    }
-    if (s->n_choices && !base) {
-        doc_put_num(o, "images_choices_flipped", s->choices_flipped);
-        doc_put_num(o, "images_choices_flipped_stderr", s->choices_flipped_stderr);
-    }
+    if (s->n_choices) put_num(o, "images_choices_right", s->choices_right, s->choices_right_stderr);
+    if (s->n_choices && !base)
+        put_num(o, "images_choices_flipped", s->choices_flipped, s->choices_flipped_stderr);
     return o;
 }
 

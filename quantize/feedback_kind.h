@@ -72,8 +72,8 @@ static inline double fb_change(const struct fb_row *r, const float *du, const fl
     const struct enc_lanes *lanes = enc_lanes();
     return lanes->dot(du, rdu, n) + 2 * lanes->dot(du, r->g + c0, n);
 }
-/* Adds du[n] to u, starting at column c of the block at column c0, and R du to g, from the block
- * on. */
+/* Changes u by du[n] at column c, and g = R u accordingly from column c0, the start of c's block.
+ */
 static inline void fb_accept(const struct factor *f, struct fb_row *r, const float *du, int64_t c,
                              int n, int64_t c0) {
     for (int i = 0; i < n; i++) r->u[c + i] += du[i];

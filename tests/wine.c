@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* tests/wine.c - runs a Windows program under Wine as if it were one of Linux: WINE_EXE with the
- * same arguments. SIGTERM and SIGINT become Ctrl-C, the only request to stop that a console program
- * gets, and SIGKILL also ends the Windows program. For packaging/cross/check-windows.sh. */
+/* tests/wine.c - runs the Windows program WINE_EXE under Wine, with the same arguments, so that
+ * scripts can treat it like a Linux program. SIGTERM and SIGINT become Ctrl-C, because a console
+ * program gets no other request to stop; SIGKILL ends the Windows program too. For
+ * packaging/cross/check-windows.sh. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

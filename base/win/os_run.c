@@ -173,7 +173,7 @@ static int count_cores(bool big) {
     if (!all || !GetLogicalProcessorInformationEx(RelationProcessorCore, i, &n)) n = 0;
     for (DWORD at = 0; at < n; at += i->Size) {
         i = (void *)(all + at);
-        /* EfficiencyClass follows Flags; older headers of mingw lack the name */
+        /* the byte after Flags is EfficiencyClass, which older mingw headers do not name */
         const int class = ((const BYTE *)&i->Processor)[1];
         cores++;
         if (class > best) best = class, of_best = 0;
