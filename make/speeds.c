@@ -146,20 +146,28 @@ static void encode_rows(void *ctx, int64_t begin, int64_t end, int worker) {
                     r->search);
 }
 
+/* Returns the time, in seconds, to encode the first n rows, divided among the threads. */
+static double time_rows(struct rows *r, int64_t n) {
+    struct watch w;
+    watch_start(&w);
+    pool_for(r->d->pool, n, 1, encode_rows, r);
+    return watch_quiet(&w);
+}
+
 /* Returns the time to encode a weight, in seconds, with the rows divided among the threads; 0 if
  * the type has no encoder. */
 static double time_type(const struct data *d, enum qtype t, enum search search) {
+    static const double trial = .01; /* seconds that a trial should take */
     struct rows r = {d, enc_find(t), qtype_row_bytes(t, COLUMNS), search};
     if (!r.enc || !r.bytes) return 0;
-    double best = HUGE_VAL;
-    /* The first run builds tables, and other work may slow down a run. */
-    for (int k = 0; k < 3; k++) {
-        struct watch w;
-        watch_start(&w);
-        pool_for(d->pool, d->n_rows, 1, encode_rows, &r);
-        best = fmin(best, watch_quiet(&w));
-    }
-    return best / (double)(d->n_rows * COLUMNS);
+    const int64_t threads = min_i64(pool_size(d->pool), d->n_rows);
+    time_rows(&r, 1); /* builds tables */
+    const double once = time_rows(&r, threads);
+    const double rounds = fmin((double)(d->n_rows / threads), ceil(trial / fmax(1e-9, once)));
+    const int64_t n = threads * (int64_t)rounds;
+    double best = HUGE_VAL; /* other work may slow down a trial */
+    for (int k = 0; k < 2; k++) best = fmin(best, time_rows(&r, n));
+    return best / (double)(n * COLUMNS);
 }
 
 /* Returns the weighted squared error of the first encoded row, relative to the row. */
@@ -421,7 +429,9 @@ int speeds_find(struct speeds *s, double *busy, const struct work *w, struct err
     struct watch watch;
     watch_start(&watch);
     const double now = product_rate(w);
-    char *text = choice_read(w->choices, "speeds");
+    char file[32];
+    snprintf(file, sizeof file, "speeds-%d", threads);
+    char *text = choice_read(w->choices, file);
     const bool known = text && speeds_read(s, text, isa, threads);
     struct err ignored;
     *busy = 1 - watch_share(&watch);
@@ -434,7 +444,7 @@ int speeds_find(struct speeds *s, double *busy, const struct work *w, struct err
     TRY(measure(s, w, e));
     if (!has_room()) return 0;
     text = speeds_text(s, isa, threads);
-    if (choice_write(w->choices, "speeds", text, &ignored))
+    if (choice_write(w->choices, file, text, &ignored))
         log_debug("the speeds of this machine were not saved: %s", ignored.msg);
     free(text);
     return 0;

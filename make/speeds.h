@@ -44,9 +44,10 @@ double fed_weight(const struct speeds *s, enum fed_kind k, double n);
 struct speeds speeds_scaled(const struct speeds *s, double by);
 /* Finds the speeds that this machine has when it is idle, and sets *busy to the share of processor
  * time that other processes are taking now. Measuring takes a few seconds; the speeds are recorded
- * in a file in the user's cache folder (w->choices), named after processor, instruction sets and
- * version. If there is a record, only products are timed. If the clock is slower now, the recorded
- * speeds are scaled; if the machine is much faster than recorded, it is measured again. */
+ * in a file in the user's cache folder (w->choices), named after processor, instruction sets,
+ * version and number of threads. If there is a record, only products are timed. If the clock is
+ * slower now, the recorded speeds are scaled; if the machine is much faster than recorded, it is
+ * measured again. */
 int speeds_find(struct speeds *s, double *busy, const struct work *w, struct err *e);
 /* Write and read the record; speeds_read returns false if it is for a different instruction set or
  * number of threads. The caller frees the text. */

@@ -24,7 +24,8 @@ void choice_measure(struct choice *c);
 enum kern_isa choice_of(const double speed[KERN_ISA_COUNT]);
 /* Records the fastest set, with choice_write. */
 int choice_keep(const char *dir, enum kern_isa isa, struct err *e);
-/* Read and write the file that records `what` for this machine: "isa", "blas" or "speeds".
+/* Read and write the file that records `what` for this machine: "isa", "blas" or "speeds-N"
+ * of N threads.
  * choice_read returns its contents, freed by the caller, or NULL if there is no file. choice_write
  * creates the folder if needed. ERR_SYS if that fails, or if dir is NULL. */
 char *choice_read(const char *dir, const char *what);

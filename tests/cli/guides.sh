@@ -63,6 +63,7 @@ case "$1 $*" in
     set -- "$@" --effort fast --time 0 --probe "$T/probe" --ctx 64 --chunks 4 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools none ;;
 "sensitivity sensitivity "*) set -- "$@" --ctx 64 --chunks 4 ;;
 *" eval kld "* | *" eval ppl "*) set -- "$@" --ctx 64 --chunks 4 ;;
+"versus versus "*) set -- "$@" --ctx 64 --chunks 4 --cases 2 ;;
 *" eval tools "*) set -- "$@" --cases 2 ;;
 *" eval speed "*) set -- "$@" --pp 8 --tg 2 --reps 1 ;;
 *" eval suite "*) set -- "$@" --ctx 64 --chunks 4 --tools none ;;
