@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
+#include "runtime/generate/drafter.h"
 #include "text/textfile.h"
 
 /* ---- options ---- */
@@ -81,9 +82,7 @@ static int check_names(const struct run_cli *x, struct err *e) {
         strcmp(a->special_name, "parse") != 0)
         return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
                        a->special_name);
-    if (a->draft && strcmp(a->draft, "mtp") != 0)
-        return err_set(e, ERR_USAGE, "--draft: '%s' is not mtp", a->draft);
-    return 0;
+    return a->draft ? drafter_check(a->draft, "--draft", "mtp", e) : 0;
 }
 
 /* Checks the options; the model's defaults are already applied. */

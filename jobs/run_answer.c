@@ -39,7 +39,7 @@ int run_start(struct run *r, int64_t n_ctx, struct err *e) {
     o.pool = r->w->pool;
     TRY(run_grammar(r, e));
     TRY(session_new(&r->s, r->m, &o, e));
-    if (r->a.draft) TRY(draft_new(&r->draft, r->s, e));
+    if (r->a.draft) TRY(draft_new(&r->draft, r->s, r->a.draft, e));
     TRY(gen_new(&r->gen, r->s, r->draft, e));
     gen_set_pictures(r->gen, r->pictures);
     return 0;

@@ -7,6 +7,7 @@
 #include "work/open.h"
 #include "lib/handles.h"
 #include "runtime/engine/kv_type.h"
+#include "runtime/generate/drafter.h"
 #include "runtime/generate/gen.h"
 #include "runtime/generate/pictures.h"
 
@@ -20,7 +21,7 @@ static int open_with(struct hone_session *s, const struct hone_session_opts *o,
     TRY(pool_new(&s->pool, s->owner->o.n_threads, e));
     so->pool = s->pool;
     TRY(session_new(&s->s, s->model->m, so, e));
-    return o->draft ? draft_new(&s->draft, s->s, e) : 0;
+    return o->draft ? draft_new(&s->draft, s->s, o->draft, e) : 0;
 }
 
 /* Settles device and precision and opens the session. */
@@ -33,8 +34,7 @@ static int make_session(struct hone_session *s, const struct hone_session_opts *
     struct work w = {.ctx = ctx_current()};
     if (o->n_ctx < 0 || o->n_batch < 0)
         return err_set(e, ERR_USAGE, "a session's context and batch cannot be negative");
-    if (o->draft && strcmp(o->draft, "mtp") != 0)
-        return err_set(e, ERR_USAGE, "hone_session_opts.draft: '%.80s' is not mtp", o->draft);
+    if (o->draft) TRY(drafter_check(o->draft, "hone_session_opts.draft", "mtp", e));
     if (o->device) how.device = o->device;
     arena_init(&w.mem);
     int rc = work_set(&w, &how, e);

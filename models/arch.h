@@ -353,6 +353,9 @@ struct arch {
     /* Drafts tokens for another model, whose tokenizer its files have: llama.cpp's name for the
      * kind of draft (gguf_draft_kind). NULL: a model of its own. */
     const char *draft;
+    /* Builds the graph of a draft for another model. NULL: hone cannot draft with it. */
+    int (*draft_graph)(const struct arch *a, const struct hparams *h, struct graph *g,
+                       struct err *e);
     /* Picks the architecture if several share a model class; NULL: only this one. */
     const struct arch *(*which)(const struct hfdir *dir);
     /* Tool call syntaxes in the templates of published models (names of chat/tool_formats.c),
@@ -385,7 +388,7 @@ int arch_refuse_class(const char *path, const char *cls, struct err *e);
  * initialised; the caller releases it, even after an error. ERR_DATA: the model needs an
  * unsupported feature, or has no MTP block. */
 int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
-/* Builds the graph of the MTP block that drafts. */
+/* Builds the graph that drafts: that of the MTP block, or of a draft for another model. */
 int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 
 /* Reads all hp rows of an architecture from GGUF keys and derives the rest; checks ranges (> 0

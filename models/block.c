@@ -270,8 +270,9 @@ int block_layer(struct build *b, struct err *e) {
 void block_rope_base(const struct arch *a, const struct hparams *h, struct graph *g) {
     g->rope_base = h->f[HF_ROPE_BASE];
     g->rope_m = h->f[HF_ROPE_M];
-    g->mixed_sections = a->decoder->sections == SECTIONS_MIXED;
-    for (int i = 0; i < 3 && a->decoder->sections; i++) g->section[i] = h->d[HD_ROPE_SEC0 + i];
+    const enum rope_sections sections = a->decoder ? a->decoder->sections : SECTIONS_NONE;
+    g->mixed_sections = sections == SECTIONS_MIXED;
+    for (int i = 0; i < 3 && sections; i++) g->section[i] = h->d[HD_ROPE_SEC0 + i];
     g->yarn = (struct gr_yarn){h->f[HF_YARN_FACTOR], h->f[HF_YARN_ATTN],        h->f[HF_YARN_FAST],
                                h->f[HF_YARN_SLOW],   (double)h->d[HD_YARN_CTX], a->yarn_smooth};
 }

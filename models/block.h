@@ -110,5 +110,7 @@ void block_rope_base(const struct arch *a, const struct hparams *h, struct graph
 int block_decoder(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 /* Builds the graph of the MTP block (block_mtp.c). ERR_DATA: the model has none. */
 int block_draft(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
+/* Builds the graph of an EAGLE-3 draft (block_eagle.c). */
+int block_eagle3(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 
 #endif

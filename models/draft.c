@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "containers/gguf.h"
 #include "containers/hfdir.h"
+#include "models/block.h"
 
 // clang-format off
 #define HP_ROW_DRAFT_VOCAB {NULL, "draft_vocab_size", HD_DRAFT_VOCAB, HPF_NO_KEY, 0}
@@ -139,6 +140,9 @@ int draft_layers_read(struct hparams *h, const char *arch, const struct gguf *g,
     char key[96];
     layers_key(key, arch);
     const struct gguf_kv *kv = gguf_find(g, key);
+    char old[96]; /* of files from before autumn 2026 */
+    snprintf(old, sizeof old, "%s.extract_layers", arch);
+    if (!kv) kv = gguf_find(g, old);
     const struct gguf_tensor *ids = gguf_find_tensor(g, "d2t");
     if (!kv || kv->type != GV_ARR || (kv->elem != GV_I32 && kv->elem != GV_U32) || !kv->count ||
         kv->count > HP_MAX_TARGETS)
@@ -285,6 +289,7 @@ const struct arch arch_eagle3 = {
     .write_keys = eagle3_write,
     .read_keys = eagle3_read,
     .draft = "eagle3",
+    .draft_graph = block_eagle3,
 };
 const struct arch arch_dflash = {
     .name = "dflash",

@@ -192,6 +192,7 @@ static int count_tokens(struct hparams *h, const struct arch *a, const struct gg
                         struct err *e) {
     const struct gguf_tensor *embd = gguf_find_tensor(g, "token_embd.weight");
     const struct gguf_kv *tokens = a->draft ? gguf_find(g, "tokenizer.ggml.tokens") : NULL;
+    if (!embd && a->draft && h->d[HD_VOCAB] > 0) return 0; /* from its key */
     if (!embd && (!tokens || !tokens->count))
         return err_set(e, ERR_DATA, "the tensor token_embd.weight is missing");
     const uint64_t n = embd ? (uint64_t)embd->ne[1] : tokens->count;

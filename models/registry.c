@@ -207,7 +207,7 @@ int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, s
 
 int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph *g,
                      struct err *e) {
-    TRY(block_draft(a, h, g, e));
+    TRY(a->draft_graph ? a->draft_graph(a, h, g, e) : block_draft(a, h, g, e));
     graph_finish(g);
     return 0;
 }

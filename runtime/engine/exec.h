@@ -95,6 +95,14 @@ struct images {
     const struct session_image **of; /* [n_ubatch], if n_rows > 0: the row's image, or NULL */
     int64_t *at;                     /* row within the image */
 };
+/* Inputs of layers that passes keep (runtime/engine/taps.c). */
+struct taps {
+    int n;                        /* layers; 0: none */
+    int node[HP_MAX_TARGETS];     /* node after which the residual is the layer's input */
+    bool dropped[HP_MAX_TARGETS]; /* in this pass: only rows in `kept` were left there */
+    int64_t width;
+    float *rows; /* [n_ubatch][n][width] */
+};
 struct act_buf { /* activations of packed products, and the rows they were rounded from */
     struct kern_act *act;
     const float *x; /* NULL: empty */
@@ -173,6 +181,7 @@ struct session {
     uint64_t keep_free; /* device memory to keep free beyond the usual reserve */
 
     struct session_probe probe;
+    struct taps taps;
 };
 
 /* Rows that enter a product: always as f32; if `q` is set, also in the format of the weight's dot
@@ -227,6 +236,12 @@ static inline void exec_fork_scan(struct seq *fork, const struct seq *q, int slo
                                   int64_t n) {
     memcpy(seq_scan(fork, slot) + at, seq_scan(q, slot) + at, (size_t)n * sizeof(float));
 }
+
+/* Copies the residual if one of the nodes [first, first + n_nodes), which have just run, completes
+ * the input of a tapped layer. dropped: rows without outputs have been dropped. */
+void taps_take(struct session *s, int first, int n_nodes, bool dropped);
+/* Writes the tapped inputs of row r of the last pass. A row without outputs may have none. */
+void taps_give(const struct session *s, int64_t r, float *out);
 
 typedef void (*exec_fn)(struct session *s, const struct gr_node *n);
 extern const exec_fn exec_table[OP_COUNT];

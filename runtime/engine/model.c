@@ -51,6 +51,17 @@ static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struc
                    t->name, have_text, want_text);
 }
 
+/* Like find_weight, for a weight that a draft file lacks: its target's embeddings or head. */
+static const struct weight *find_in_target(const struct model *m, const char *name,
+                                           const struct gguf_tensor **t) {
+    const struct model *of = m->target;
+    const bool head = strcmp(name, "output.weight") == 0;
+    if (!of || (!head && strcmp(name, "token_embd.weight") != 0)) return NULL;
+    if (head) name = model_head(of)->name;
+    *t = gguf_find_tensor(of->gguf, name);
+    return *t ? model_find_weight(of, name) : NULL;
+}
+
 /* Returns the weight of this name, or NULL if it is missing; *t receives its tensor, for messages
  * and shapes. A model made from `trunk` uses the trunk's weight, which may have been replaced;
  * otherwise the weight is the file's. */
@@ -64,6 +75,7 @@ static const struct weight *find_weight(const struct model *m, const struct mode
             *t = &root->made[i].t;
             return w ? w : &root->made[i].w;
         }
+    if (!w && !*t) return find_in_target(m, name, t);
     if (w || !*t) return w;
     return &root->tensor[*t - gguf_tensor_at(m->gguf, 0)];
 }
@@ -348,6 +360,7 @@ int model_open(struct model **out, const char *path, struct err *e) {
 static struct model *borrow(const struct model *of) {
     struct model *m = xcalloc(1, sizeof *m);
     m->of = of->of ? of->of : of;
+    m->target = of->target;
     m->gguf = of->gguf;
     m->arch = of->arch;
     m->hp = of->hp;
@@ -375,6 +388,105 @@ int model_open_draft(struct model **out, const struct model *of, struct err *e) 
     int rc = draft_graph(m, of, e);
     if (rc) {
         err_wrap(e, "%s", gguf_path(of->gguf));
+        model_close(m);
+        return rc;
+    }
+    *out = m;
+    return 0;
+}
+
+/* Returns ERR_DATA unless a number of the draft file equals the target's. */
+static int same_size(const struct model *m, const char *what, int64_t own, int64_t targets,
+                     struct err *e) {
+    if (own == targets) return 0;
+    return err_set(e, ERR_DATA,
+                   "its model has %s %" PRId64 ", but %s has %" PRId64
+                   ": use the draft made for this model, or leave out --draft",
+                   what, own, gguf_path(m->target->gguf), targets);
+}
+
+/* Fails unless the tokens of both files, where both list them, are the same. */
+static int same_tokens(const struct model *m, struct err *e) {
+    const char *const key = "tokenizer.ggml.tokens";
+    const struct gguf_kv *a = gguf_find(m->gguf, key), *b = gguf_find(m->target->gguf, key);
+    if (!a || !b || a->type != GV_ARR || b->type != GV_ARR || a->elem != GV_STR ||
+        b->elem != GV_STR)
+        return 0;
+    const uint8_t *at[2] = {a->data, b->data};
+    for (uint64_t i = 0; i < a->count && i < b->count; i++) {
+        const char *s[2];
+        uint64_t n[2];
+        gguf_kv_str_next(a, &at[0], &s[0], &n[0]);
+        gguf_kv_str_next(b, &at[1], &s[1], &n[1]);
+        if (n[0] != n[1] || memcmp(s[0], s[1], (size_t)n[0]) != 0)
+            return err_set(e, ERR_DATA,
+                           "token %" PRIu64 " differs from that of %s: use the draft made for this "
+                           "model, or --draft off",
+                           i, gguf_path(m->target->gguf));
+    }
+    return 0;
+}
+
+/* Fails unless the draft belongs to a model like its target. */
+static int check_target(const struct model *m, struct err *e) {
+    const int64_t *d = m->hp.d, *of = m->target->hp.d;
+    const bool no_embd = !gguf_find_tensor(m->gguf, "token_embd.weight"),
+               no_head = !gguf_find_tensor(m->gguf, "output.weight");
+    TRY(same_size(m, "a width of", d[HD_TARGET_EMBD], of[HD_EMBD], e));
+    TRY(same_size(m, "a vocabulary of", d[HD_VOCAB], of[HD_VOCAB], e));
+    for (int64_t i = 0; i < d[HD_TARGETS]; i++)
+        if (m->hp.target[i] > of[HD_LAYERS])
+            return err_set(e, ERR_DATA,
+                           "it reads the input of layer %d, but %s has %" PRId64
+                           " layers: use the draft made for this model, or leave out --draft",
+                           (int)m->hp.target[i], gguf_path(m->target->gguf), of[HD_LAYERS]);
+    if ((no_embd || no_head) && d[HD_EMBD] != of[HD_EMBD])
+        return err_set(e, ERR_DATA,
+                       "it lacks %s, and those of %s have a width of %" PRId64
+                       " instead of %" PRId64 ": convert the draft with its own",
+                       no_embd ? "embeddings" : "a head", gguf_path(m->target->gguf), of[HD_EMBD],
+                       d[HD_EMBD]);
+    if (no_head && d[HD_DRAFT_VOCAB] != of[HD_VOCAB])
+        return err_set(e, ERR_DATA,
+                       "it lacks a head, and that of %s has %" PRId64 " tokens instead of %" PRId64
+                       ": convert the draft with its own",
+                       gguf_path(m->target->gguf), of[HD_VOCAB], d[HD_DRAFT_VOCAB]);
+    return same_tokens(m, e);
+}
+
+/* Reads and binds an opened draft file. */
+static int bind_draft(struct model *m, const char *path, struct err *e) {
+    const char *name = gguf_str_or(m->gguf, "general.architecture", "");
+    m->arch = arch_find_table(name);
+    if (!m->arch || !m->arch->draft)
+        return err_set(
+            e, ERR_DATA,
+            "%s is not a draft file, but %s%.80s: --draft takes an EAGLE-3 draft made for "
+            "%s",
+            path, m->arch ? "a model of its own: " : "of the unknown architecture ",
+            m->arch ? m->arch->name : name, gguf_path(m->target->gguf));
+    if (!m->arch->draft_graph)
+        return err_set(
+            e, ERR_DATA,
+            "%s: hone cannot draft with %s; it can with EAGLE-3 drafts and with MTP blocks "
+            "(--draft mtp). llama-server -m %s -md %s --spec-type draft-%s can",
+            path, m->arch->family, gguf_path(m->target->gguf), path, m->arch->draft);
+    TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e)); /* names the file */
+    int rc = check_target(m, e);
+    if (!rc) rc = arch_build_draft(m->arch, &m->hp, &m->graph, e);
+    if (!rc) take_tensors(m);
+    if (!rc) rc = bind_graph(m, NULL, e);
+    if (!rc) rc = check_extra(m, e);
+    return rc ? err_wrap(e, "%s", path) : 0;
+}
+
+int model_open_draft_file(struct model **out, const char *path, const struct model *target,
+                          struct err *e) {
+    struct model *m = new_model();
+    m->target = target;
+    int rc = gguf_open(&m->gguf, path, 0, e);
+    if (!rc) rc = bind_draft(m, path, e);
+    if (rc) {
         model_close(m);
         return rc;
     }

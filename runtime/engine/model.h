@@ -25,6 +25,9 @@ struct made_weight {
 
 struct model {
     const struct model *of; /* model that opened the file; NULL: this model */
+    /* For a draft file: the model that it drafts for, whose embeddings and head it uses if it lacks
+     * its own. Borrowed. */
+    const struct model *target;
     struct gguf *gguf;
     const struct arch *arch;
     struct hparams hp;
@@ -76,9 +79,20 @@ static inline const struct gr_weight *model_head(const struct model *m) {
     return &m->graph.weight[m->source[m->graph.output]];
 }
 
+/* Returns the number of logits per row: the rows of the head. */
+static inline int64_t model_n_logits(const struct model *m) {
+    return m->weight[m->graph.output].ne[1];
+}
+
 /* Opens the MTP block of an open model as a draft model, whose graph predicts one token further
  * ahead (models/block_mtp.c). Both share the weights that both use. ERR_DATA: no MTP block. */
 int model_open_draft(struct model **out, const struct model *of, struct err *e);
+
+/* Opens a draft file (EAGLE-3) for `target`, which must outlive it. ERR_DATA: the file is not a
+ * draft, hone cannot draft with its kind, or it belongs to another model; the message names both
+ * files. */
+int model_open_draft_file(struct model **out, const char *path, const struct model *target,
+                          struct err *e);
 
 /* Replacement of one weight in model_with. */
 struct model_change {

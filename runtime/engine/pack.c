@@ -179,7 +179,7 @@ static void mark_products(const struct model *m, const struct model *of, const s
     bool *product = in_products(&m->graph);
     for (int i = 0; i < m->graph.n_weights; i++) {
         const struct weight *w = &m->weight[i];
-        if (product[i] && can_pack(k, w) && w->mem->tensor)
+        if (product[i] && can_pack(k, w) && w->mem->tensor && w->mem->file == of->gguf)
             want[w->mem->tensor - gguf_tensor_at(of->gguf, 0)] = true;
     }
     free(product);

@@ -223,6 +223,7 @@ void session_free(struct session *s) {
     close_backend(s);
     programs_forget(&s->programs);
     for (int i = 0; i < s->g->n_weights && s->vec; i++) free(s->vec[i].own);
+    mem_free(s->taps.rows);
     free(s->seg);
     free(s->row_pos);
     free(s->row_seq);
@@ -352,8 +353,10 @@ static int run_own(struct session *s, const struct session_pass *p, struct err *
     for (int64_t i = 0, k; i < p->n; i += k) {
         k = min_i64(s->o.n_ubatch, p->n - i);
         float *last = i + k == p->n ? p->logits : NULL;
-        gather_own(s, p->ids + i, k, p->hidden ? k : last != NULL);
+        gather_own(s, p->ids + i, k, p->hidden || p->taps ? k : last != NULL);
         TRY(run_pass(s, p->hidden ? p->hidden + i * d : NULL, last, e));
+        for (int64_t r = 0; r < k && p->taps; r++)
+            taps_give(s, r, p->taps + (i + r) * session_tap_width(s));
     }
     return 0;
 }
@@ -488,7 +491,7 @@ static void gather(struct session *s, const struct session_row *row, struct seq 
 
 /* Where the outputs of the next row with outputs go. */
 struct outputs {
-    float *hidden, *logits;
+    float *hidden, *logits, *taps;
     struct session_best *best;
 };
 
@@ -515,11 +518,16 @@ static int outputs_of_copies(struct session *s, int64_t n, struct err *e) {
 /* Delivers the outputs that the rows want, in order, and advances *out past them. */
 static int hand_out(struct session *s, const struct session_row *row, int64_t n,
                     struct outputs *out, struct err *e) {
-    const int64_t d = s->g->reg_width[s->g->hidden_out], v = s->m->hp.d[HD_VOCAB];
+    const int64_t d = s->g->reg_width[s->g->hidden_out], v = model_n_logits(s->m);
     for (int64_t i = 0, k; i < n && out->hidden; i += max_i64(k, 1)) {
         k = hidden_run(s, row, i, n);
         if (k) TRY(s->be->rows(s, s->row_from[i], k, out->hidden, e));
         out->hidden += k * d;
+    }
+    for (int64_t i = 0; i < n && out->taps; i++) {
+        if (!(row[i].want & WANT_HIDDEN)) continue;
+        taps_give(s, s->row_from[i], out->taps);
+        out->taps += session_tap_width(s);
     }
     int64_t n_out = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -539,8 +547,8 @@ static int hand_out(struct session *s, const struct session_row *row, int64_t n,
 
 /* Returns whether hand_out has outputs to deliver for n rows. */
 static bool wants_outputs(const struct session_row *row, int64_t n, const struct outputs *out) {
-    const unsigned there = (out->hidden ? WANT_HIDDEN : 0U) | (out->logits ? WANT_LOGITS : 0U) |
-                           (out->best ? WANT_BEST : 0U);
+    const unsigned there = (out->hidden || out->taps ? WANT_HIDDEN : 0U) |
+                           (out->logits ? WANT_LOGITS : 0U) | (out->best ? WANT_BEST : 0U);
     for (int64_t i = 0; i < n; i++)
         if (row[i].want & there) return true;
     return false;
@@ -557,7 +565,7 @@ static int64_t pass_rows(const struct session *s, const struct session_row *row,
 
 /* Runs rows of any sequences in as many passes as needed. */
 static int run_rows(struct session *s, const struct session_pass *p, struct err *e) {
-    struct outputs out = {p->hidden, p->logits, p->best};
+    struct outputs out = {p->hidden, p->logits, p->taps, p->best};
     TRY(check_rows(s, p->row, p->fork, p->n, e));
     TRY(images_check(s, p->row, p->n, e));
     for (int64_t i = 0, k; i < p->n; i += k) {
@@ -573,7 +581,7 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
         s->now.best = best ? out.best++ : NULL;
         s->goes_on = !one && !best && wants_outputs(row, k, &out);
         TRY(run_pass(s, NULL, one ? out.logits : NULL, e));
-        if (one) out.logits += s->m->hp.d[HD_VOCAB];
+        if (one) out.logits += model_n_logits(s->m);
         if (!one && !best) TRY(hand_out(s, row, k, &out, e));
     }
     return 0;
@@ -582,6 +590,7 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
 int session_pass(struct session *s, const struct session_pass *p, struct err *e) {
     if ((s->g->hidden_in == GR_NONE) != !p->hidden_in)
         return err_set(e, ERR_USAGE, "draft models need hidden rows, and other models take none");
+    if (p->taps && !s->taps.n) return err_set(e, ERR_USAGE, "no layers are tapped (session_tap)");
     if (p->begin && !p->residual && p->n > s->n_handed)
         return err_set(e, ERR_USAGE, "a pass that starts at a block needs its residual rows");
     struct ctx *callers = enter(s);

@@ -141,12 +141,15 @@ struct session_pass {
     /* Block before which passes end if only a probe reads the results; 0: run to the end. Hidden
      * rows and logits are then undefined. Ignored on a device. */
     int end;
-    /* For a draft model (model_open_draft): [n][n_embd], the trunk's rows at these positions; `ids`
-     * or `row` then holds the next tokens. */
+    /* For a draft model (runtime/generate/drafter.h): [n][width of the graph's hidden_in], rows of
+     * these positions; `ids` or `row` then holds the next tokens. */
     const float *hidden_in;
-    /* Results, each NULL if not wanted: head inputs [n][n_embd], and logits [n_vocab] of the last
+    /* Results, each NULL if not wanted: head inputs [n][n_embd], and logits [n_logits] of the last
      * of `ids`. With `row`: for the rows that want them, in row order. */
     float *hidden, *logits;
+    /* After session_tap: [n][session_tap_width], for the same rows as `hidden`, which may be
+     * NULL. */
+    float *taps;
     struct session_best *best; /* best logits; with `ids` only if n is 1, with `row` for the
                                   same rows as `logits` */
 };
@@ -155,6 +158,11 @@ struct session_pass {
  * change nothing; after any other error, seq_pos returns how much of a sequence was fed.
  * session_forward and session_step feed n tokens of the session's own sequence. */
 int session_pass(struct session *s, const struct session_pass *p, struct err *e);
+/* From now on, passes also keep the inputs of these layers (the number of layers: the output of the
+ * last), for session_pass.taps. On the CPU only. ERR_USAGE: a device, or no such layer. */
+int session_tap(struct session *s, const int32_t *layer, int n, struct err *e);
+/* Returns the number of values that a row of session_pass.taps has. */
+int64_t session_tap_width(const struct session *s);
 /* Feeds n tokens to the session's own sequence. hidden: space for n rows, or NULL. */
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
 /* Feeds n tokens to the session's own sequence and writes the logits after the last one. */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/draft.c - speculative decoding of one token with the MTP block (draft.h).
+/* runtime/generate/draft.c - speculative decoding (draft.h).
  *
- * The block reads pairs (hidden row of position t, token t + 1); `hidden` and `next` buffer the
- * pairs not yet fed. A pass of the trunk runs [pending tokens,] the given token and the draft
- * token. If the next token equals the draft token, its logits are already available. Otherwise the
- * trunk returns to the mark before the pass, since recurrent states cannot drop a token, and the
- * accepted tokens stay pending until the next pass. After MAX_LEFT pending tokens, a pass without a
- * draft token runs them all and ends the series. */
+ * The draft reads pairs (row of the trunk at position t, token t + 1); `in` and `next` buffer the
+ * pairs not yet fed. A series is a pass of the trunk over [pending tokens,] the given token and the
+ * drafted ones. While the next tokens equal the drafted ones, their logits are already available.
+ * At the first other token the trunk returns to the last one that was right. If it cannot, because
+ * of recurrent states, it returns to the mark before the pass, and the accepted tokens stay pending
+ * until the next pass. With MAX_LEFT pending tokens or more, a pass without drafts runs them all.
+ */
 #include "runtime/generate/draft.h"
 
 #include <stdlib.h>
@@ -14,26 +15,29 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "runtime/engine/logits.h"
+#include "runtime/generate/drafter.h"
 
-enum { PIECE = 512, MAX_LEFT = 2 };
+enum { PIECE = 512, MAX_LEFT = 2, LEFT_ROOM = MAX_LEFT + DRAFTER_STEPS };
 
 struct draft {
-    struct session *trunk, *s;
-    struct model *m;
+    struct session *trunk;
+    struct drafter *by;
     int64_t d, n_vocab;
-    /* [PIECE + 1][d] rows not yet fed to the block; the last one has no token yet. */
-    float *hidden;
-    int32_t *next; /* [PIECE] tokens that follow these rows */
+    /* [PIECE + 1][n_in] rows not yet fed to the draft; the last one has no token yet. */
+    float *in;
+    struct session_row *next; /* [PIECE] tokens that follow these rows */
     int64_t n_pairs;
-    bool begun; /* hidden[n_pairs] is valid */
+    bool begun; /* in[n_pairs] is valid */
     /* Accepted tokens after the mark, which the trunk must run again after a rewind. */
-    int32_t left[MAX_LEFT + 1];
+    int32_t left[LEFT_ROOM];
     int n_left;
-    /* The trunk has also run `guess`; ahead_hidden and ahead_logits are its row and logits. */
-    bool ahead;
-    int32_t guess;
-    float *ahead_hidden, *ahead_logits, *draft_logits;
+    /* The series: drafted tokens that the trunk has run, and how many of them were right so far.
+     * n_guesses 0: none. */
+    int32_t guess[DRAFTER_STEPS];
+    int n_guesses, n_right;
+    float *ahead_row;    /* [DRAFTER_STEPS][n_row] the trunk's rows at these tokens */
+    float *ahead_logits; /* [DRAFTER_STEPS + 1][n_vocab] after the given token and after these */
+    float *draft_logits, *own, *own_in; /* of the draft: logits, output, input made of it */
     struct draft_stats stats;
 };
 
@@ -58,19 +62,28 @@ static int alloc_rows(float **out, int64_t n, int64_t width, const char *what, s
     return 0;
 }
 
-int draft_new(struct draft **out, struct session *trunk, struct err *e) {
+/* Allocates the buffers of a draft. */
+static int alloc_draft(struct draft *d, struct err *e) {
+    const struct drafter *by = d->by;
+    const char *rows = "hidden rows of the draft", *logits = "logits of the draft";
+    d->next = xcalloc(PIECE, sizeof *d->next);
+    TRY(alloc_rows(&d->in, PIECE + 1, by->n_in, rows, e));
+    TRY(alloc_rows(&d->ahead_row, DRAFTER_STEPS, by->n_row, rows, e));
+    TRY(alloc_rows(&d->own, 1, by->n_own, rows, e));
+    TRY(alloc_rows(&d->own_in, 1, by->n_in, rows, e));
+    TRY(alloc_rows(&d->ahead_logits, DRAFTER_STEPS + 1, d->n_vocab, logits, e));
+    return alloc_rows(&d->draft_logits, 1, by->n_logits, logits, e);
+}
+
+int draft_new(struct draft **out, struct session *trunk, const char *how, struct err *e) {
     struct draft *d = xcalloc(1, sizeof *d);
     const struct model *m = session_model(trunk);
     int rc;
     d->trunk = trunk;
     d->d = m->hp.d[HD_EMBD];
     d->n_vocab = m->hp.d[HD_VOCAB];
-    d->next = xcalloc(PIECE, sizeof *d->next);
-    TRY_GOTO(fail, rc, draft_session(trunk, &d->m, &d->s, e));
-    TRY_GOTO(fail, rc, alloc_rows(&d->hidden, PIECE + 1, d->d, "hidden rows of the draft", e));
-    TRY_GOTO(fail, rc, alloc_rows(&d->ahead_hidden, 1, d->d, "hidden rows of the draft", e));
-    TRY_GOTO(fail, rc, alloc_rows(&d->ahead_logits, 2, d->n_vocab, "logits of the draft", e));
-    TRY_GOTO(fail, rc, alloc_rows(&d->draft_logits, 1, d->n_vocab, "logits of the draft", e));
+    TRY_GOTO(fail, rc, drafter_open(&d->by, trunk, how, e));
+    TRY_GOTO(fail, rc, alloc_draft(d, e));
     *out = d;
     return 0;
 fail:
@@ -80,127 +93,196 @@ fail:
 
 void draft_free(struct draft *d) {
     if (!d) return;
-    session_free(d->s);
-    model_close(d->m);
-    mem_free(d->hidden);
-    mem_free(d->ahead_hidden);
+    drafter_close(d->by);
+    mem_free(d->in);
+    mem_free(d->ahead_row);
     mem_free(d->ahead_logits);
     mem_free(d->draft_logits);
+    mem_free(d->own);
+    mem_free(d->own_in);
     free(d->next);
     free(d);
 }
 
 void draft_reset(struct draft *d) {
     session_reset(d->trunk);
-    session_reset(d->s);
-    d->n_pairs = d->n_left = 0;
-    d->begun = d->ahead = false;
+    session_reset(d->by->s);
+    d->n_pairs = d->n_left = d->n_guesses = 0;
+    d->begun = false;
 }
 
 struct draft_stats draft_get_stats(const struct draft *d) {
     return d->stats;
 }
 
-/* Feeds all buffered pairs of hidden row and token to the block. `logits`, if not NULL, receives
- * the logits of the last pair. */
-static int catch_up(struct draft *d, float *logits, struct err *e) {
-    if (!d->n_pairs) return 0;
-    const struct session_pass p = {
-        .ids = d->next, .n = d->n_pairs, .hidden_in = d->hidden, .logits = logits};
-    TRY(session_pass(d->s, &p, e));
-    memmove(d->hidden, d->hidden + d->n_pairs * d->d, (size_t)d->d * sizeof *d->hidden);
+/* ---- the draft ---- */
+
+/* Feeds all buffered pairs to the draft. If `last` is set, computes the logits of the last pair
+ * and, to draft further, the draft's own output. */
+static int catch_up(struct draft *d, bool last, struct err *e) {
+    const int64_t n = d->n_pairs, w = d->by->n_in;
+    const bool further = last && d->by->steps > 1;
+    struct session_pass p = {.row = d->next, .n = n, .hidden_in = d->in};
+    if (!n) return 0;
+    if (last) p.logits = d->draft_logits;
+    if (last) d->next[n - 1].want = WANT_LOGITS | (further ? WANT_HIDDEN : 0U);
+    TRY(drafter_pass(d->by, &p, further ? d->own : NULL, e));
+    memmove(d->in, d->in + n * w, (size_t)w * sizeof *d->in);
     d->n_pairs = 0;
     return 0;
 }
 
-/* Completes the pair of the last hidden row with the token that follows it. */
+/* Completes the pair of the last row with the token that follows it. */
 static int complete_pair(struct draft *d, int32_t id, struct err *e) {
     if (!d->begun) return 0; /* the very first token has no row before it */
-    if (d->n_pairs == PIECE) TRY(catch_up(d, NULL, e));
-    d->next[d->n_pairs++] = id;
+    if (d->n_pairs == PIECE) TRY(catch_up(d, false, e));
+    d->next[d->n_pairs++] = (struct session_row){.id = id};
     return 0;
 }
-/* Keeps a hidden state of the trunk; the token that follows completes the pair. */
-static void add_hidden(struct draft *d, const float *hidden) {
-    memcpy(d->hidden + d->n_pairs * d->d, hidden, (size_t)d->d * sizeof *hidden);
+/* Keeps a row of the trunk; the token that follows completes the pair. */
+static void add_row(struct draft *d, const float *row) {
+    drafter_put(d->by, d->in + d->n_pairs * d->by->n_in, row);
     d->begun = true;
 }
 
-/* Runs the trunk over the pending tokens, id, and the draft token if there is one; `logits`
- * receives the logits after id. */
-static int run_trunk(struct draft *d, int32_t id, bool guessing, float *logits, struct err *e) {
-    int32_t ids[MAX_LEFT + 2];
+/* Drafts up to `most` tokens, the first from the buffered pairs, and sets n_guesses. */
+static int make_guesses(struct draft *d, int most, struct err *e) {
+    struct err ignored;
+    TRY(catch_up(d, true, e));
+    struct seq *q = session_own_seq(d->by->s);
+    const int64_t to = seq_pos(q);
+    if (!session_info(d->by->s).can_trim) most = 1;
+    d->guess[0] = drafter_best(d->by, d->draft_logits);
+    for (int i = 1; i < most; i++) {
+        drafter_put_own(d->by, d->own_in, d->own);
+        struct session_pass p = {
+            .ids = &d->guess[i - 1], .n = 1, .hidden_in = d->own_in, .logits = d->draft_logits};
+        TRY(drafter_pass(d->by, &p, d->own, e));
+        d->guess[i] = drafter_best(d->by, d->draft_logits);
+    }
+    (void)seq_trim(q, to, &ignored); /* cannot fail: can_trim */
+    d->n_guesses = most;
+    d->n_right = 0;
+    return 0;
+}
+
+/* ---- the trunk ---- */
+
+/* Runs the trunk over n tokens: `hidden` receives inputs of the head, `rows` the rows that the
+ * draft reads, which may be the same. */
+static int run_tokens(struct draft *d, const int32_t *ids, int64_t n, float *hidden, float *rows,
+                      struct err *e) {
+    struct session_pass p = {.ids = ids, .n = n};
+    drafter_wants(d->by, &p, d->by->taps ? rows : hidden, hidden);
+    return session_pass(d->trunk, &p, e);
+}
+
+/* Allocates rows for n tokens of run_tokens; free both with mem_free(*hidden). */
+static int alloc_pass(const struct draft *d, int64_t n, float **hidden, float **rows,
+                      struct err *e) {
+    const int64_t more = d->by->taps ? d->by->n_row : 0;
+    TRY(alloc_rows(hidden, n, d->d + more, "hidden rows of a text", e));
+    *rows = d->by->taps ? *hidden + n * d->d : *hidden;
+    return 0;
+}
+
+/* Returns whether the trunk can go back to any position; otherwise only to the mark. */
+static bool can_trim(const struct draft *d) {
+    return session_info(d->trunk).can_trim;
+}
+
+/* Runs the trunk over the pending tokens, id, and the drafted tokens; `logits` receives the logits
+ * after id. */
+static int run_trunk(struct draft *d, int32_t id, float *logits, struct err *e) {
+    int32_t ids[LEFT_ROOM + 1 + DRAFTER_STEPS];
+    float *h, *rows;
     int n = d->n_left;
-    void *mem = NULL;
-    if (!n && guessing) TRY(session_mark(d->trunk, e));
+    const int n_heads = d->n_guesses + 1;
+    if (!n && d->n_guesses && !can_trim(d)) TRY(session_mark(d->trunk, e));
     memcpy(ids, d->left, (size_t)n * sizeof *ids);
     ids[n++] = id;
-    if (guessing) ids[n++] = d->guess;
-    TRY(mem_alloc(&mem, (uint64_t)(n * d->d) * sizeof(float), "hidden rows of the draft", e));
-    float *h = mem;
-    int rc = session_forward(d->trunk, ids, n, h, e);
-    int n_heads = guessing ? 2 : 1;
-    const float *last = h + (n - n_heads) * d->d;
-    if (!rc) rc = session_head(d->trunk, last, n_heads, d->ahead_logits, e);
+    for (int i = 0; i < d->n_guesses; i++) ids[n++] = d->guess[i];
+    TRY(alloc_pass(d, n, &h, &rows, e));
+    int rc = run_tokens(d, ids, n, h, rows, e);
+    const int64_t last = n - n_heads;
+    if (!rc) rc = session_head(d->trunk, h + last * d->d, n_heads, d->ahead_logits, e);
     if (!rc) {
+        const float *row = rows + last * d->by->n_row;
         memcpy(logits, d->ahead_logits, (size_t)d->n_vocab * sizeof *logits);
-        add_hidden(d, last);
-        if (guessing) memcpy(d->ahead_hidden, last + d->d, (size_t)d->d * sizeof *last);
-        if (guessing)
+        add_row(d, row);
+        memcpy(d->ahead_row, row + d->by->n_row,
+               (size_t)(d->n_guesses * d->by->n_row) * sizeof *row);
+        if (d->n_guesses && !can_trim(d))
             d->left[d->n_left++] = id;
         else
             d->n_left = 0;
-        d->ahead = guessing;
-    }
+    } else
+        d->n_guesses = 0;
     mem_free(h);
     return rc;
 }
 
-/* Returns whether the draft token was correct: its row has then been computed. Otherwise rewinds
- * the trunk to the mark. */
-static bool check_draft(struct draft *d, int32_t id, float *logits) {
-    if (!d->ahead) return false;
-    d->ahead = false;
-    d->stats.n_drafted++;
-    if (id != d->guess) {
+/* Ends the series at a drafted token that was wrong: the trunk keeps those that were right. */
+static void end_series(struct draft *d) {
+    struct err ignored;
+    struct seq *q = session_own_seq(d->trunk);
+    if (can_trim(d))
+        (void)seq_trim(q, seq_pos(q) - (d->n_guesses - d->n_right), &ignored); /* cannot fail */
+    else {
         session_rewind(d->trunk);
+        for (int i = 0; i < d->n_right; i++) d->left[d->n_left++] = d->guess[i];
+    }
+    d->n_guesses = 0;
+}
+
+/* Compares the next token with the series. If it was drafted, keeps its row, sets `logits` to those
+ * after it, and returns true. Otherwise ends the series. */
+static bool is_next(struct draft *d, int32_t id, float *logits) {
+    if (!d->n_guesses) return false;
+    if (!d->n_right) d->stats.n_drafted += d->n_guesses;
+    if (id != d->guess[d->n_right]) {
+        end_series(d);
         return false;
     }
     d->stats.n_accepted++;
-    d->n_left = 0;
-    memcpy(logits, d->ahead_logits + d->n_vocab, (size_t)d->n_vocab * sizeof *logits);
+    d->n_right++;
+    memcpy(logits, d->ahead_logits + d->n_right * d->n_vocab, (size_t)d->n_vocab * sizeof *logits);
     return true;
 }
 
-/* Feeds one token. If it was guessed correctly, uses the result computed with the guess. */
+/* Takes the first of n tokens that are the series' next ones; sets *done to their number. */
+static int take_drafted(struct draft *d, const int32_t *ids, int64_t n, float *logits,
+                        int64_t *done, struct err *e) {
+    *done = 0;
+    while (*done < n && is_next(d, ids[*done], logits)) {
+        TRY(complete_pair(d, ids[(*done)++], e));
+        add_row(d, d->ahead_row + (d->n_right - 1) * d->by->n_row);
+        if (d->n_right < d->n_guesses) continue;
+        d->n_guesses = d->n_left = 0; /* all were right */
+    }
+    return 0;
+}
+
+/* Feeds one token that was not drafted. */
 static int feed_one(struct draft *d, int32_t id, float *logits, struct err *e) {
-    bool right = check_draft(d, id, logits);
     TRY(complete_pair(d, id, e));
-    if (right) {
-        add_hidden(d, d->ahead_hidden);
-        return 0;
-    }
-    int64_t room = session_get_opts(d->trunk)->n_ctx - session_pos(d->trunk) - d->n_left;
-    bool guessing = d->begun && d->n_left < MAX_LEFT && room >= 2;
-    if (guessing) {
-        TRY(catch_up(d, d->draft_logits, e));
-        d->guess = (int32_t)logits_argmax(d->draft_logits, d->n_vocab);
-    }
-    return run_trunk(d, id, guessing, logits, e);
+    const int64_t room = session_get_opts(d->trunk)->n_ctx - session_pos(d->trunk) - d->n_left;
+    const int most = (int)min_i64(d->by->steps, room - 1);
+    if (d->begun && d->n_left < MAX_LEFT && most > 0) TRY(make_guesses(d, most, e));
+    return run_trunk(d, id, logits, e);
 }
 
 /* Runs many tokens without drafting. */
 static int feed_many(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
-    void *mem = NULL;
-    TRY(mem_alloc(&mem, (uint64_t)(PIECE * d->d) * sizeof(float), "hidden rows of a prompt", e));
-    float *h = mem;
+    float *h, *rows;
     int rc = 0;
+    TRY(alloc_pass(d, min_i64(PIECE, n), &h, &rows, e));
     for (int64_t i = 0, k; i < n && !rc; i += k) {
         k = min_i64(PIECE, n - i);
-        rc = session_forward(d->trunk, ids + i, k, h, e);
+        rc = run_tokens(d, ids + i, k, h, rows, e);
         for (int64_t t = 0; t < k && !rc; t++) {
             rc = complete_pair(d, ids[i + t], e);
-            if (!rc) add_hidden(d, h + t * d->d);
+            if (!rc) add_row(d, rows + t * d->by->n_row);
         }
         if (!rc && i + k == n) rc = session_head(d->trunk, h + (k - 1) * d->d, 1, logits, e);
     }
@@ -209,16 +291,18 @@ static int feed_many(struct draft *d, const int32_t *ids, int64_t n, float *logi
 }
 
 int draft_feed(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e) {
-    int64_t done = 0;
+    int64_t done;
     if (n < 1) return err_set(e, ERR_USAGE, "no tokens given");
-    if (n == 1) return feed_one(d, ids[0], logits, e);
-    bool right = check_draft(d, ids[0], logits);
-    if (right || d->n_left) { /* pending tokens go first */
-        TRY(complete_pair(d, ids[done++], e));
-        if (right)
-            add_hidden(d, d->ahead_hidden);
-        else
-            TRY(run_trunk(d, ids[0], false, logits, e));
+    TRY(take_drafted(d, ids, n, logits, &done, e));
+    ids += done;
+    n -= done;
+    if (!n) return 0;
+    if (n == 1 && !done) return feed_one(d, ids[0], logits, e);
+    if (d->n_left) { /* pending tokens go first */
+        TRY(complete_pair(d, ids[0], e));
+        TRY(run_trunk(d, ids[0], logits, e));
+        ids++;
+        n--;
     }
-    return feed_many(d, ids + done, n - done, logits, e);
+    return n ? feed_many(d, ids, n, logits, e) : 0;
 }

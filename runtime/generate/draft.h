@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* runtime/generate/draft.h - speculative decoding with the model's MTP block: each pass of the
- * trunk computes the chosen token and the block's draft of the next one, so that a correct draft
- * saves a pass. The logits are those of the trunk for exactly the given tokens, up to the rounding
- * of batched passes, so the text equals that of plain generation.
+/* runtime/generate/draft.h - speculative decoding with the model's MTP block or a draft file
+ * (drafter.h): each pass of the model, the trunk, computes the chosen token and the tokens drafted
+ * after it, so that correct drafts save passes. The logits are those of the trunk for exactly the
+ * given tokens, up to the rounding of batched passes, so the text equals that of plain generation.
  *
- * Memory in addition to the trunk's session: the block's memory (one layer's cache, scratch, and on
- * a GPU its own copy of embeddings and head), a copy of the trunk's recurrent states, and three
+ * Memory in addition to the trunk's session: the draft's memory (one layer's cache, scratch, and on
+ * a GPU its own copy of embeddings and head), a copy of the trunk's recurrent states, and a few
  * rows of logits. */
 #ifndef HONE_RUNTIME_GENERATE_DRAFT_H
 #define HONE_RUNTIME_GENERATE_DRAFT_H
@@ -13,13 +13,14 @@
 #include "runtime/engine/session.h"
 
 struct draft_stats {
-    int64_t n_drafted,
-        n_accepted; /* draft tokens compared with the actual next token; those that were equal */
+    /* Drafted tokens of all series whose first token was compared with the actual next one; those
+     * that were equal to the actual ones. */
+    int64_t n_drafted, n_accepted;
 };
 struct draft;
 /* Creates a draft for trunk, a session at position 0. trunk is borrowed, and from now on used only
- * through the draft. ERR_DATA: its model has no MTP block. */
-int draft_new(struct draft **out, struct session *trunk, struct err *e);
+ * through the draft. how, and errors: as for drafter_open. */
+int draft_new(struct draft **out, struct session *trunk, const char *how, struct err *e);
 void draft_free(struct draft *d);
 void draft_reset(struct draft *d); /* both sessions to position 0 */
 /* Runs the next n >= 1 tokens of the sequence and computes logits [n_vocab] after the last. */

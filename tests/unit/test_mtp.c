@@ -123,7 +123,7 @@ static void test_generation(void) {
         struct session_opts o = {.n_ctx = N + 12, .isa = kern_isa_best()};
         if (!m || !ids) return;
         CHECK_OK(session_new(&trunk, m, &o, &e));
-        CHECK_OK(draft_new(&d, trunk, &e));
+        CHECK_OK(draft_new(&d, trunk, "mtp", &e));
         CHECK_OK(session_new(&plain, m, &o, &e));
         CHECK_OK(draft_session(plain, &dm, &block, &e));
         int64_t w = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB], right = 0;

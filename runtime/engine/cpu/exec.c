@@ -191,6 +191,7 @@ bool exec_pass(struct session *s) {
         else
             exec_fused[step->fusion](s, &step->nodes);
         for (int i = 0; i < step->n_nodes; i++) mark_written(s, n + i);
+        if (s->taps.n) taps_take(s, step->first, step->n_nodes, s->n_tok < n_tok);
         if (s->probe.node) s->probe.node(s->probe.ud, s, n, true);
         if (block < n_deep && s->g->hidden_nodes[block] == step->first) add_deep(s, block);
         /* With a probe of residuals or deep rows nothing is fused, so each step is one node. */
