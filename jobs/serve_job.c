@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "base/num.h"
 #include "base/progress.h"
+#include "runtime/generate/drafter.h"
 #include "runtime/engine/kv_type.h"
 #include "serve/ask.h"
 #include "serve/record_dedup.h"
@@ -196,8 +197,8 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
                            a->constrain);
     }
     o->draft = a->draft && strcmp(a->draft, "off") != 0;
-    if (o->draft && strcmp(a->draft, "auto") != 0 && strcmp(a->draft, "mtp") != 0)
-        return err_set(e, ERR_USAGE, "--draft: '%s' is not one of auto, mtp, off", a->draft);
+    if (o->draft && strcmp(a->draft, "auto") != 0)
+        TRY(drafter_check(a->draft, "--draft", "one of auto, mtp, off", e));
     if (a->special && strcmp(a->special, "plain") != 0 && strcmp(a->special, "parse") != 0)
         return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
                        a->special);

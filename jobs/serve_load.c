@@ -11,7 +11,7 @@
 #include "models/sizes.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/engine/model.h"
-#include "runtime/generate/draft.h"
+#include "runtime/generate/drafter.h"
 #include "serve/sched.h"
 
 /* Limits *bytes to the free memory of the opened device, or of main memory, and checks that one
@@ -49,10 +49,9 @@ static int open_session(struct serve_files *f, struct serve_file *x, struct serv
     return session_new(&c->s, c->m, &so, e);
 }
 
-/* Opens the MTP block for --draft mtp. With several files, a file that has no block, or
- * whose block cannot be used here, is served without it. */
-static int open_block(const struct serve_files *f, struct serve_core *c, struct err *e) {
-    struct model *block = NULL;
+/* Opens the MTP block for --draft mtp, or a draft file. With several files, a file that has no
+ * block, or whose draft cannot be used here, is served without it. */
+static int open_drafter(const struct serve_files *f, struct serve_core *c, struct err *e) {
     int rc = 0;
     if (!f->a->draft || strcmp(f->a->draft, "off") == 0) return 0;
     if (!sched_can_draft(c->s))
@@ -60,9 +59,8 @@ static int open_block(const struct serve_files *f, struct serve_core *c, struct 
                      "--draft: on a device each guess would need a separate pass, since this "
                      "model's states cannot be rolled back: use --draft off, or "
                      "--device cpu");
-    else if (strcmp(f->a->draft, "mtp") == 0)
-        rc = draft_session(c->s, &block, &c->mtp, e);
-    c->own = block;
+    else if (strcmp(f->a->draft, "auto") != 0)
+        rc = drafter_open(&c->drafter, c->s, f->a->draft, e);
     if ((rc != ERR_DATA && rc != ERR_USAGE) || f->n == 1) return rc;
     log_warn("%s; this file is served without --draft", e->msg);
     return 0;
@@ -76,7 +74,7 @@ int serve_files_load(void *ud, int i, struct serve_core *out, struct err *e) {
     if (!rc) rc = model_need_tok(c.m, e);
     if (!rc && f->v[i].wrong) rc = err_set(e, ERR_DATA, "%s", f->v[i].wrong);
     if (!rc) rc = open_session(f, &f->v[i], &c, e);
-    if (!rc) rc = open_block(f, &c, e);
+    if (!rc) rc = open_drafter(f, &c, e);
     if (!rc) rc = check_room(f, c.s, f->v[i].n_ctx, &c.context_bytes, e);
     if (!rc && f->n == 1) f->context_bytes = c.context_bytes; /* for the log at startup */
     if (rc)
@@ -88,8 +86,7 @@ int serve_files_load(void *ud, int i, struct serve_core *out, struct err *e) {
 
 void serve_files_unload(void *ud, int i, struct serve_core *c) {
     (void)ud, (void)i;
-    session_free(c->mtp);
-    model_close(c->own);
+    drafter_close(c->drafter);
     session_free(c->s);
     model_close(c->m);
 }

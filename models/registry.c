@@ -214,6 +214,10 @@ int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph
 
 int arch_refuse(const char *path, const char *name, struct err *e) {
     const struct arch *a = arch_find_table(name);
+    if (a && a->draft_graph)
+        return err_set(e, ERR_DATA,
+                       "%s: %s (%s) only draft for another model: hone run MODEL.gguf --draft %s",
+                       path, a->family, a->name, path);
     if (a)
         return err_set(e, ERR_DATA,
                        "%s: %s (%s) is supported for conversion and quantization only; hone cannot "

@@ -58,12 +58,14 @@ static void keep_spares(struct sched *s) {
     s->o.n_bytes -= s->spare_bytes;
 }
 
-/* Allocates the buffers for drafting with an MTP block. */
-static void alloc_mtp(struct sched *s) {
+/* Allocates the buffers for drafting with an MTP block or a draft file. */
+static void alloc_drafter(struct sched *s) {
+    const struct drafter *d = s->o.drafter;
     const int64_t n = DRAFT_RUNS * (MTP_TAIL + RUN_GUESSES);
-    s->hidden = xcalloc((size_t)(n * s->n_embd), sizeof(float));
-    s->mtp.hidden = xcalloc((size_t)(n * s->n_embd), sizeof(float));
-    s->mtp.logits = xcalloc((size_t)(DRAFT_RUNS * s->n_vocab), sizeof(float));
+    s->hidden = xcalloc((size_t)(n * d->n_row), sizeof(float));
+    s->mtp.hidden = xcalloc((size_t)(n * d->n_in), sizeof(float));
+    s->mtp.own = xcalloc((size_t)(DRAFT_RUNS * d->n_own), sizeof(float));
+    s->mtp.logits = xcalloc((size_t)(DRAFT_RUNS * d->n_logits), sizeof(float));
     s->mtp.row = xcalloc((size_t)n, sizeof *s->mtp.row);
 }
 
@@ -76,8 +78,7 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     c->n_ctx = so->n_ctx;
     c->n_ubatch = so->n_ubatch;
     c->n_vocab = session_model(s)->hp.d[HD_VOCAB];
-    c->n_embd = session_model(s)->hp.d[HD_EMBD];
-    if (!c->o.draft) c->o.mtp = NULL;
+    if (!c->o.draft) c->o.drafter = NULL;
     c->cap_out = max_i64(o->n_live, ECHO_ROWS) + o->n_live + DRAFT_RUNS * RUN_GUESSES;
     for (int64_t i = 0; i < c->n_vocab; i++) c->n_eog += tok_is_eog(session_model(s)->tok, i);
     c->prefix = prefix_cache_new(s, session_model(s)->tok);
@@ -95,7 +96,7 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
         return rc;
     }
     c->logits = c->host.p;
-    if (c->o.mtp) alloc_mtp(c);
+    if (c->o.drafter) alloc_drafter(c);
     *out = c;
     return 0;
 }
@@ -214,6 +215,7 @@ void sched_free(struct sched *s) {
     free(s->row_fork);
     free(s->hidden);
     free(s->mtp.hidden);
+    free(s->mtp.own);
     free(s->mtp.logits);
     free(s->mtp.row);
     free(s->out);
@@ -737,7 +739,7 @@ static void hand_out(struct sched *s, int64_t n) {
             out++;
         }
         const float *own = hidden;
-        hidden = n_hidden ? hidden + n_hidden * s->n_embd : hidden;
+        hidden = n_hidden ? hidden + n_hidden * s->o.drafter->n_row : hidden;
         if (!r->seq) continue;
         const int64_t fed = seq_pos(r->seq);
         const bool all = seq_pos(r->seq) == r->all.n + n_guesses;
@@ -772,12 +774,9 @@ bool sched_step(struct sched *s) {
         return sched_shelve(s, false);
     }
     const double t = progress_now_s();
-    const struct session_pass rows = {.row = s->row,
-                                      .fork = s->row_fork,
-                                      .n = p.n,
-                                      .hidden = s->hidden,
-                                      .logits = s->logits,
-                                      .best = s->best};
+    struct session_pass rows = {
+        .row = s->row, .fork = s->row_fork, .n = p.n, .logits = s->logits, .best = s->best};
+    if (s->o.drafter) drafter_wants(s->o.drafter, &rows, s->hidden, NULL);
     if (session_pass(s->s, &rows, &e)) {
         failed(s, &p, &e);
         return true;
@@ -804,7 +803,8 @@ struct sched_counts sched_counts(const struct sched *s) {
     struct sched_counts n = s->n;
     n.n_running = s->n_live;
     n.n_waiting = s->n_runs - s->n_live;
-    n.held_bytes = session_held_bytes(s->s) + (s->o.mtp ? session_held_bytes(s->o.mtp) : 0);
+    n.held_bytes =
+        session_held_bytes(s->s) + (s->o.drafter ? session_held_bytes(s->o.drafter->s) : 0);
     n.budget_bytes = s->o.n_bytes + s->spare_bytes;
     n.prefix = prefix_cache_counts(s->prefix);
     if (s->o.shelf) n.shelf = prefix_disk_counts(s->o.shelf);

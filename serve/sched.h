@@ -22,12 +22,11 @@ struct sched_opts {
     /* Speculative decoding. It is used while few answers run, if it is faster and the session
      * supports it (sched_can_draft). */
     bool draft;
-    /* Session of the model's MTP block, with the same context and session_opts.guests; borrowed.
-     * NULL: no MTP drafts. */
-    struct session *mtp;
+    /* The model's MTP block or a draft file, opened for the session; borrowed. NULL: neither. */
+    struct drafter *drafter;
     bool always; /* for tests: draft even if it does not pay */
     /* Writes up to `most` draft tokens for r and returns their number. NULL: n-gram drafts
-     * (ngram_draft.h) are used, then the MTP block's. Drafts never change the answer. */
+     * (ngram_draft.h) are used, then the drafter's. Drafts never change the answer. */
     int (*guess)(void *ud, const struct run *r, int32_t *out, int most);
     void *guess_ud;
 };

@@ -29,7 +29,7 @@ static uint64_t promised(const struct sched *s) {
 }
 
 bool sched_room(struct sched *s, uint64_t n) {
-    const uint64_t mtp = s->o.mtp ? session_held_bytes(s->o.mtp) : 0;
+    const uint64_t mtp = s->o.drafter ? session_held_bytes(s->o.drafter->s) : 0;
     while (session_held_bytes(s->s) + mtp + promised(s) + n > s->o.n_bytes)
         if (!prefix_cache_drop(s->prefix) && !sched_drop_taps(s)) return false;
     return true;

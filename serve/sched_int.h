@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT
 /* serve/sched_int.h - state and functions shared by the scheduler's files: sched.c (passes and
  * tokens), sched_admit.c (memory and admission), sched_draft.c (speculative decoding), sched_mtp.c
- * (MTP drafts), sched_disk.c (on-disk cache). Internal. */
+ * (MTP blocks and draft files), sched_disk.c (on-disk cache). Internal. */
 #ifndef HONE_SERVE_SCHED_INT_H
 #define HONE_SERVE_SCHED_INT_H
 
+#include "runtime/generate/drafter.h"
 #include "serve/sched.h"
 
 enum {
     DRAFT_RUNS = 2, /* maximum decoding runs in a pass with drafts */
-    MTP_TAIL = 32   /* tokens at the end of a prompt that the MTP block reads */
+    MTP_TAIL = 32   /* tokens at the end of a prompt that the drafter reads */
 };
 #define RIGHT_FIRST 0.5      /* initial acceptance rate of a run's drafts */
-struct mtp_pass {            /* input of the MTP block: pairs of the answers that have new tokens */
+struct mtp_pass {            /* input of the drafter: pairs of the answers that have new tokens */
     struct session_row *row; /* [n] */
-    float *hidden;           /* [n][n_embd] */
-    float *logits;           /* [DRAFT_RUNS][n_vocab] */
+    float *hidden;           /* [n][n_in] */
+    float *own;              /* [DRAFT_RUNS][n_own] its own outputs */
+    float *logits;           /* [DRAFT_RUNS][n_logits] */
     int64_t n;
     struct run *run[DRAFT_RUNS];
     int n_runs;
@@ -30,7 +32,7 @@ struct sched {
     struct session *s;
     struct sched_opts o;
     struct prefix_cache *prefix;
-    int64_t n_ctx, n_vocab, n_ubatch, n_embd;
+    int64_t n_ctx, n_vocab, n_ubatch;
     bool has_spares; /* the session keeps spare states; each takes spare_bytes */
     uint64_t spare_bytes;
     bool has_new;    /* there are new cache entries that the disk may not have */
@@ -54,7 +56,7 @@ struct sched {
     float *logits, *masked;
     struct session_best *best; /* [cap_out] */
     int64_t cap_out, n_eog;    /* n_eog: tokens that end an answer */
-    float *hidden;             /* rows for the MTP block; NULL: no block */
+    float *hidden;             /* rows for the drafter; NULL: there is none */
     struct mtp_pass mtp;
     double row_s;       /* seconds per prompt row, running mean; 0: not known */
     double decode_s;    /* seconds per pass without prompts */
@@ -100,15 +102,15 @@ double sched_seconds(const struct sched *s, int64_t n_rows);
 void sched_doubt(struct run *r, enum guess_by by);
 /* ---- sched_mtp.c ---- */
 
-/* Returns whether the MTP block needs the hidden row of r's token at `at`. */
+/* Returns whether the drafter needs the row of r's token at `at`. */
 bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at);
-/* Records the pairs of r's last n tokens as input for the MTP block. */
+/* Records the pairs of r's last n tokens as input for the drafter. */
 void sched_add_pairs(struct sched *s, struct run *r, const float *hidden, int64_t n);
-/* Runs the MTP block on the recorded pairs, if that is worth its time. */
+/* Runs the drafter on the recorded pairs, if that is worth its time. */
 void sched_run_mtp(struct sched *s);
-/* Releases r's sequence in the MTP session. */
+/* Releases r's sequence in the drafter's session. */
 void sched_forget_pairs(struct run *r);
-/* Writes the MTP block's guess of r's next token to *out and returns 1; 0: there is no guess. */
+/* Writes up to `most` of the drafter's guesses of r's next tokens to out; returns their number. */
 int sched_guess_mtp(const struct sched *s, const struct run *r, int32_t *out, int most);
 /* Returns whether q is one of the scheduler's taps, which are reused rather than freed. */
 bool sched_is_tap(const struct sched *s, const struct seq *q);

@@ -26,10 +26,10 @@ struct serve_file {   /* a served file, from its headers; texts are borrowed */
     struct sample_opts sample; /* defaults for requests */
     int64_t seed;              /* default seed; < 0: none */
 };
-struct serve_core {      /* a loaded file */
-    struct model *m;     /* the model; has a tokenizer */
-    struct session *s;   /* its session, created with session_opts.guests */
-    struct session *mtp; /* sched_opts.mtp */
+struct serve_core {          /* a loaded file */
+    struct model *m;         /* the model; has a tokenizer */
+    struct session *s;       /* its session, created with session_opts.guests */
+    struct drafter *drafter; /* sched_opts.drafter */
     uint64_t context_bytes;
     void *own; /* private to serve_opts.load and .unload */
 };

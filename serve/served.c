@@ -52,7 +52,7 @@ int served_new(struct served **out, struct server *s, int i, const struct serve_
                             .n_bytes = c->context_bytes,
                             .max_step_s = o->max_step_s,
                             .draft = o->draft,
-                            .mtp = c->mtp};
+                            .drafter = c->drafter};
     struct err why = {0};
     d->server = s;
     d->index = i;

@@ -31,9 +31,10 @@ struct run_draft { /* speculative decoding of a run: sched_draft.c, sched_mtp.c 
     enum guess_by by;
     int64_t n_tried;       /* drafted tokens so far */
     double right[GUESSES]; /* acceptance rate, running mean */
-    struct seq *mtp;       /* sequence in the MTP block's session; NULL: not started */
-    int32_t mtp_guess;
-    int64_t mtp_at; /* index in `all` for which mtp_guess is the prediction; 0: no guess */
+    struct seq *mtp;       /* sequence in the drafter's session; NULL: not started */
+    int32_t mtp_guess[RUN_GUESSES];
+    int n_mtp;
+    int64_t mtp_at; /* index in `all` for which mtp_guess[0] is the prediction; 0: no guess */
 };
 struct run {
     struct task *task;

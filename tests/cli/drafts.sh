@@ -28,7 +28,7 @@ grep -q 'draft' "$t/o" || say "inspect does not call it a draft"
 run 0 verify "$t/head.gguf" --deep
 refused 2 "--target-model-dir is for drafts" convert tests/golden/models/qwen3 -o "$t/x.gguf" --target-model-dir "$t/Model" -q
 run 3 run "$t/head.gguf" -p x
-grep -q "conversion and quantization only" "$t/e" || say "run: $(cat "$t/e")"
+grep -q "hone run MODEL.gguf --draft" "$t/e" || say "run: $(cat "$t/e")"
 
 # ---- no type below Q4_K; d2t stays ----
 run 0 quantize "$t/head.gguf" -o "$t/q.gguf" --recipe IQ2_XXS

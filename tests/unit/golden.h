@@ -74,7 +74,7 @@ static inline const char *golden_edited(const char *folder, const char *tok,
 }
 
 /* *n: number of elements. */
-static float *golden_floats(const struct st *s, const char *name, int64_t *n) {
+static inline float *golden_floats(const struct st *s, const char *name, int64_t *n) {
     struct err e = {0};
     for (int64_t i = 0; i < st_n_tensors(s); i++) {
         const struct st_tensor *t = st_tensor_at(s, i);
@@ -89,7 +89,7 @@ static float *golden_floats(const struct st *s, const char *name, int64_t *n) {
     return xcalloc(1, sizeof(float));
 }
 
-static double golden_diff(const float *a, const float *b, int64_t n) {
+static inline double golden_diff(const float *a, const float *b, int64_t n) {
     double m = 0;
     for (int64_t i = 0; i < n; i++) {
         double d = fabs((double)a[i] - (double)b[i]);
@@ -100,9 +100,9 @@ static double golden_diff(const float *a, const float *b, int64_t n) {
 
 /* Feeds ids in pieces (0-terminated; the last repeats) and returns the logits of all positions.
  * hidden: NULL or [n][n_embd]. */
-static float *golden_run(const struct model *m, const struct session_opts *o, const int32_t *ids,
-                         int64_t n, const int *pieces, float *hidden, session_show_fn see,
-                         void *ud) {
+static inline float *golden_run(const struct model *m, const struct session_opts *o,
+                                const int32_t *ids, int64_t n, const int *pieces, float *hidden,
+                                session_show_fn see, void *ud) {
     struct err e = {0};
     struct session *s = NULL;
     int64_t d = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB];

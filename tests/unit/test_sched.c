@@ -18,6 +18,7 @@
 #include "serve/ngram_draft.h"
 #include "serve/sched_int.h"
 #include "tests/check.h"
+#include "tests/unit/micro.h"
 #include "tests/unit/silent_api.h"
 
 enum { CTX = 400, N_TALKS = 3, MOST_OUT = 6 };
@@ -204,12 +205,12 @@ static int foretell(void *ud, const struct run *r, int32_t *out, int most) {
 static int64_t n_guessed_all, n_right_all, n_by_mtp;
 
 /* Checks that two simultaneous answers with drafts equal those alone without drafts; then continues
- * their cached prefixes. by_mtp: drafts come from the model's block, if it has one. */
+ * their cached prefixes. by: what drafts (drafter_open), if it can; NULL: the test. */
 static void same_as_unguessed(const struct model *m, const struct session_opts *so,
-                              const char *name, uint64_t seed, bool by_mtp) {
+                              const char *name, uint64_t seed, const char *by) {
     enum { N = 4, LONG = 16 };
-    struct session *s = NULL, *mtp = NULL;
-    struct model *block = NULL;
+    struct session *s = NULL;
+    struct drafter *drafter = NULL;
     struct sched *c = NULL, *plain = NULL;
     struct err e = {0};
     struct request cold[N] = {{.n_out = 0}}, warm[N] = {{.n_out = 0}};
@@ -219,7 +220,7 @@ static void same_as_unguessed(const struct model *m, const struct session_opts *
     with.guests = with.whole = true;
     rng_seed(&o.rng, seed);
     CHECK_OK(session_new(&s, m, &with, &e));
-    if (by_mtp && draft_session(s, &block, &mtp, &e)) {
+    if (by && drafter_open(&drafter, s, by, &e)) {
         session_free(s);
         return;
     }
@@ -229,9 +230,9 @@ static void same_as_unguessed(const struct model *m, const struct session_opts *
                                      .n_bytes = (uint64_t)1 << 40,
                                      .max_step_s = 1,
                                      .draft = true,
-                                     .mtp = mtp,
+                                     .drafter = drafter,
                                      .always = true,
-                                     .guess = mtp ? NULL : foretell,
+                                     .guess = drafter ? NULL : foretell,
                                      .guess_ud = &o};
     CHECK_OK(
         sched_new(&plain, s, &(struct sched_opts){.n_live = 1, .n_bytes = (uint64_t)1 << 40}, &e));
@@ -262,17 +263,16 @@ static void same_as_unguessed(const struct model *m, const struct session_opts *
                                  &cold[i].answer};
         for (int k = 0; k < 4; k++) ids_release(v[k]);
     }
-    if (by_mtp) CHECK(sched_counts(c).n_guessed > 10);
-    n_by_mtp += by_mtp;
+    if (by) CHECK(sched_counts(c).n_guessed > 10);
+    n_by_mtp += by != NULL;
     n_guessed_all += sched_counts(c).n_guessed;
     n_right_all += sched_counts(c).n_right;
     CHECK_EQ_I64(sched_counts(plain).n_guessed, 0);
     sched_free(c);
     sched_free(plain);
     CHECK_EQ_I64(session_held_bytes(s), empty);
-    if (mtp) CHECK_EQ_I64(session_held_bytes(mtp), 0);
-    session_free(mtp);
-    model_close(block);
+    if (drafter) CHECK_EQ_I64(session_held_bytes(drafter->s), 0);
+    drafter_close(drafter);
     session_free(s);
 }
 
@@ -344,8 +344,8 @@ static void test_every_architecture(void) {
             /* Prefixes are cached in the same way beyond the model's maximum number of keys. */
             if (m) m->hp.d[HD_MOST_CTX] = 0;
             if (m) same_as_cold(m, &f32, f->d_name, (uint64_t)n, n % 3 == 0, 2);
-            if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, false);
-            if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, true);
+            if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, NULL);
+            if (m) same_as_unguessed(m, &f32, f->d_name, (uint64_t)n, "mtp");
             if (m) same_from_disk(m, &f32, f->d_name, (uint64_t)n);
             model_close(m);
         }
@@ -363,12 +363,33 @@ static void test_every_architecture(void) {
         struct model *m = open_model(src, "q8_0");
         for (int tight = 0; m && tight < 2; tight++)
             same_as_cold(m, &q8, golden[i], 100 + 2 * i + (uint64_t)tight, tight, 2);
-        for (int mtp = 0; m && mtp < 2; mtp++) same_as_unguessed(m, &q8, golden[i], 200 + i, mtp);
+        for (int mtp = 0; m && mtp < 2; mtp++)
+            same_as_unguessed(m, &q8, golden[i], 200 + i, mtp ? "mtp" : NULL);
         if (m) same_from_disk(m, &q8, golden[i], 300 + i);
         model_close(m);
         free(src);
     }
     CHECK(n_cached_all > 10000 && n_dropped_all > 100);
+}
+
+/* Tests answers with an EAGLE-3 draft file, whose guesses are three tokens long. */
+static void test_draft_file(void) {
+    const struct session_opts q8 = {.isa = kern_isa_best(), .act = ACT_Q8, .pack = true};
+    static const char *const draft[] = {"shares", "whole"};
+    struct model *m = open_model("tests/golden/models/qwen3", "q8_0");
+    for (size_t i = 0; i < COUNT_OF(draft) && m; i++) {
+        struct err e = {0};
+        struct convert_report r;
+        char *dir = xasprintf("tests/golden/eagle3/%s", draft[i]),
+             *out = xstrdup(tmp_path("draft.gguf"));
+        const struct convert_opts o = {
+            .src = micro_folder(dir, NULL), .out = out, .type = "q8_0", .overwrite = true};
+        CHECK_OK(convert_run(&o, &r, &e));
+        same_as_unguessed(m, &q8, draft[i], 400 + i, out);
+        free(out);
+        free(dir);
+    }
+    model_close(m);
 }
 
 static void test_guesses(void) {
@@ -783,6 +804,7 @@ static void test_costly(void) {
 int main(void) {
     tmp_make();
     RUN(test_every_architecture);
+    RUN(test_draft_file);
     RUN(test_guesses);
     RUN(test_waiting_again);
     RUN(test_tree);
