@@ -126,10 +126,12 @@ static int eval_cmd_vision(struct cli *c, int argc, char **argv, struct err *e) 
 
 static const struct cmd_spec mtp_spec = {
     .name = "eval mtp",
-    .synopsis = "MODEL.gguf... TEXT [--ctx 512] [--chunks N] [--kv-type T]",
-    .about = "Acceptance rate of the MTP block's drafts: how often its likeliest token is also the "
-             "trunk's, over the second half of each window of a text. Several models are compared "
-             "with the first, guess by guess, with 95 % intervals.",
+    .synopsis = "MODEL.gguf... TEXT | MODEL.gguf DRAFT.gguf... TEXT [--ctx 512] [--chunks N] "
+                "[--kv-type T]",
+    .about = "Acceptance rate of drafts: how often the MTP block's likeliest token is also the "
+             "model's, over the second half of each window of a text; or that of EAGLE-3 draft "
+             "files, named after their model. Several files are compared with the first, guess by "
+             "guess, with 95 % intervals.",
     .opts = eval_mtp_options,
     .min_args = 2,
     .max_args = -1,

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/progress.h"
-#include "runtime/generate/draft.h"
+#include "runtime/generate/drafter.h"
 #include "runtime/measure/eval.h"
 #include "runtime/measure/job.h"
 #include "work/device.h"
@@ -24,8 +24,9 @@ static int64_t windows(const struct make *mk) {
 
 /* Measures one file. */
 static int measure(struct make *mk, const struct made *f, struct eval_mtp *r, struct err *e) {
-    struct model *m = NULL, *block = NULL;
-    struct session *s = NULL, *draft = NULL;
+    struct model *m = NULL;
+    struct session *s = NULL;
+    struct drafter *draft = NULL;
     struct ids ids = {0};
     int rc;
     const struct session_opts o = {.n_ctx = mk->eval_ctx,
@@ -36,15 +37,14 @@ static int measure(struct make *mk, const struct made *f, struct eval_mtp *r, st
                                        device_share(mk->w, (const char *const[]){f->path}, 1)};
     TRY_GOTO(out, rc, open_model(mk->w, &m, f->path, e));
     TRY_GOTO(out, rc, session_new(&s, m, &o, e));
-    TRY_GOTO(out, rc, draft_session(s, &block, &draft, e));
+    TRY_GOTO(out, rc, drafter_open(&draft, s, "mtp", e));
     for (int i = 0; i < mk->eval.n; i++)
         TRY_GOTO(out, rc, corpus_load(m, mk->eval.v[i], true, &ids, e));
     eval_spread_chunks(&ids, mk->eval_ctx, windows(mk));
     TRY_GOTO(out, rc, eval_mtp(s, draft, &ids, mk->eval_ctx, windows(mk), r, NULL, e));
 out:
     ids_release(&ids);
-    session_free(draft);
-    model_close(block);
+    drafter_close(draft);
     session_free(s);
     model_close(m);
     return rc;

@@ -177,7 +177,7 @@ int eval_kv(int64_t head_dim, int64_t depth, double cosine, enum kern_isa isa,
             const struct kv_type *const *k, const struct kv_type *const *v, int n_types,
             struct eval_kv *out, struct err *e);
 
-struct eval_mtp { /* the MTP block's guesses of the token after next, along a text */
+struct eval_mtp { /* a draft's guesses of the token after next, along a text */
     double acceptance, acceptance_stderr; /* share equal to the trunk's top token */
     double overlap, overlap_stderr; /* mean of sum_v min(p_trunk(v), p_draft(v)): acceptance rate
                                        when sampling at temperature 1 */
@@ -185,11 +185,12 @@ struct eval_mtp { /* the MTP block's guesses of the token after next, along a te
     int64_t n_tokens, n_chunks, ctx;
     double tok_per_s;
 };
-/* Measures an MTP block over the same windows as eval_ppl, scoring rows ctx / 2 and later. draft:
- * session from draft_session, with a context of at least ctx. Memory: hidden rows of one window for
- * both sessions, and two blocks of logits. hit, if not NULL, receives 1 or 0 for each of the
- * n_tokens guesses, owned by the caller (free). */
-int eval_mtp(struct session *trunk, struct session *draft, const struct ids *ids, int64_t ctx,
+struct drafter;
+/* Measures an MTP block or a draft file over the same windows as eval_ppl, scoring rows ctx / 2 and
+ * later. draft: opened for the trunk, a session with a context of at least ctx. Memory: hidden rows
+ * of one window for both sessions, and two blocks of logits. hit, if not NULL, receives 1 or 0 for
+ * each of the n_tokens guesses, owned by the caller (free). */
+int eval_mtp(struct session *trunk, struct drafter *draft, const struct ids *ids, int64_t ctx,
              int64_t max_chunks, struct eval_mtp *out, double **hit, struct err *e);
 
 struct eval_gen {

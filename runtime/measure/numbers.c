@@ -19,7 +19,7 @@
 #include "base/num.h"
 #include "base/progress.h"
 #include "runtime/engine/fault.h"
-#include "runtime/generate/draft.h"
+#include "runtime/generate/drafter.h"
 
 enum { MAX_UBATCH = 2048 };
 
@@ -215,23 +215,32 @@ static void emit_mtp(struct emit *m, const char *model, const struct eval_args *
     emit_num(m, "tok_per_s", "tokens/s", r->tok_per_s, 1);
 }
 
-/* Measures one file; *hit is owned by the caller. */
+/* Measures one file's MTP block, or a draft file (how); *hit is owned by the caller. */
 static int mtp_of_file(struct work *w, const struct eval_args *a, const char *model,
-                       const char *text, struct eval_mtp *r, double **hit, struct err *e) {
+                       const char *how, const char *text, struct eval_mtp *r, double **hit,
+                       struct err *e) {
     struct eval_loaded l;
-    struct model *dm = NULL;
-    struct session *ds = NULL;
+    struct drafter *d = NULL;
     struct ids ids = {0};
     *hit = NULL;
     TRY(eval_open_one(w, a, model, a->ctx, &l, e));
-    int rc = draft_session(l.s, &dm, &ds, e);
+    int rc = drafter_open(&d, l.s, how, e);
     if (!rc) rc = eval_load_text(l.m, text, &ids, e);
-    if (!rc) rc = eval_mtp(l.s, ds, &ids, a->ctx, a->chunks, r, hit, e);
+    if (!rc) rc = eval_mtp(l.s, d, &ids, a->ctx, a->chunks, r, hit, e);
     ids_release(&ids);
-    session_free(ds);
-    model_close(dm);
+    drafter_close(d);
     eval_close_one(&l);
     return rc;
+}
+
+/* Sets *is to whether the file is a draft for another model. */
+static int is_draft_file(const char *path, bool *is, struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
+    const struct arch *a = arch_find_table(gguf_str_or(g, "general.architecture", ""));
+    *is = a && a->draft;
+    gguf_close(g);
+    return 0;
 }
 
 /* Adds a file's row: acceptance, and its difference from the first file at the same guesses, each
@@ -256,9 +265,10 @@ static void emit_mtp_row(struct emit *m, const char *model, const struct eval_mt
     emit_cell_num(m, r->overlap, 4);
 }
 
-/* Measures several files on the same text. */
-static int mtp_of_files(struct work *w, const struct eval_args *a, const char *const *model,
-                        int n_models, const char *text, struct emit *m, struct err *e) {
+/* Measures several files on the same text: the MTP blocks of models, or draft files of `target`. */
+static int mtp_of_files(struct work *w, const struct eval_args *a, const char *target,
+                        const char *const *model, int n_models, const char *text, struct emit *m,
+                        struct err *e) {
     static const char *const col[][2] = {{"file", "file"},       {"acceptance", "acceptance"},
                                          {"low", "95 % from"},   {"high", "to"},
                                          {"diff", "difference"}, {"diff_low", "95 % from"},
@@ -270,7 +280,8 @@ static int mtp_of_files(struct work *w, const struct eval_args *a, const char *c
     for (size_t i = 0; i < COUNT_OF(col); i++) emit_col(m, col[i][0], col[i][1]);
     for (int i = 0; i < n_models && !rc; i++) {
         double *hit = NULL;
-        rc = mtp_of_file(w, a, model[i], text, &r, &hit, e);
+        rc = mtp_of_file(w, a, target ? target : model[i], target ? model[i] : "mtp", text, &r,
+                         &hit, e);
         if (!rc && i && r.n_tokens != first.n_tokens)
             rc = err_set(e, ERR_DATA, "%s and %s split the text into different tokens", model[0],
                          model[i]);
@@ -293,8 +304,18 @@ int eval_mtp_run(struct work *w, const struct eval_args *a, const char *const *m
                  const char *text, struct emit *m, struct err *e) {
     struct eval_mtp r;
     double *hit;
-    if (n_models > 1) return mtp_of_files(w, a, model, n_models, text, m, e);
-    const int rc = mtp_of_file(w, a, model[0], text, &r, &hit, e);
+    int n_drafts = 0;
+    for (int i = 1; i < n_models; i++) {
+        bool is;
+        TRY(is_draft_file(model[i], &is, e));
+        n_drafts += is;
+    }
+    if (n_drafts && n_drafts < n_models - 1)
+        return err_set(e, ERR_USAGE,
+                       "name a model and then its draft files, or models with MTP blocks only");
+    if (n_drafts) return mtp_of_files(w, a, model[0], model + 1, n_drafts, text, m, e);
+    if (n_models > 1) return mtp_of_files(w, a, NULL, model, n_models, text, m, e);
+    const int rc = mtp_of_file(w, a, model[0], "mtp", text, &r, &hit, e);
     if (!rc) emit_mtp(m, model[0], a, &r);
     free(hit);
     return rc;

@@ -17,7 +17,7 @@ int eval_logits_run(struct work *w, const struct eval_args *a, const char *model
                     struct err *e);
 /* Measures, on a text file, the share of the MTP (multi-token prediction) block's guesses that the
  * trunk would accept, and fills m. With several models, m has a table of them, with the differences
- * from the first. */
+ * from the first. If draft files follow a model, the table is of these, for that model. */
 int eval_mtp_run(struct work *w, const struct eval_args *a, const char *const *model, int n_models,
                  const char *text, struct emit *m, struct err *e);
 

@@ -46,17 +46,23 @@ int64_t eval_piece(const struct session *s) {
     return min_i64(WINDOWS_PIECE, session_get_opts(s)->n_ubatch);
 }
 
-int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
+int eval_pass(struct session *s, const int32_t *chunk, int64_t at, struct session_pass *p,
               struct err *e) {
     const struct tok *tok = session_model(s)->tok;
     int64_t bos = tok && tok_add_bos(tok) ? tok_special(tok, TS_BOS) : -1;
     int32_t first[WINDOWS_PIECE];
-    if (at) return session_forward(s, chunk + at, n, hidden, e);
-    session_reset(s);
-    if (bos < 0) return session_forward(s, chunk, n, hidden, e);
-    memcpy(first, chunk, (size_t)n * sizeof *first);
+    p->ids = chunk + at;
+    if (!at) session_reset(s);
+    if (at || bos < 0) return session_pass(s, p, e);
+    memcpy(first, chunk, (size_t)p->n * sizeof *first);
     first[0] = (int32_t)bos;
-    return session_forward(s, first, n, hidden, e);
+    p->ids = first;
+    return session_pass(s, p, e);
+}
+
+int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
+              struct err *e) {
+    return eval_pass(s, chunk, at, &(struct session_pass){.n = n, .hidden = hidden}, e);
 }
 
 /* Returns ERR_USAGE unless a window of ctx tokens is long enough and fits the session. */

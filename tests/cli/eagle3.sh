@@ -30,6 +30,13 @@ done
 run 0 quantize "$t/shares.gguf" -o "$t/small.gguf" --type Q4_0
 run 0 run "$t/model.gguf" -p "The value of" -n 20 --temp 0 --draft "$t/small.gguf"
 
+# ---- acceptance of each file ----
+run 0 eval mtp "$t/model.gguf" "$t/shares.gguf" "$t/small.gguf" calib/text/calib.txt --ctx 64 --chunks 2 --csv
+[ "$(grep -c '^\(shares\|small\)' "$t/o")" = 2 ] || say "eval mtp: $(cat "$t/o")"
+run 0 eval mtp "$t/model.gguf" "$t/whole.gguf" calib/text/calib.txt --ctx 64 --chunks 2 --json
+grep -q '"acceptance"' "$t/o" && grep -q '"n_tokens": 60' "$t/o" || say "eval mtp of one file: $(cat "$t/o")"
+refused 2 "a model and then its draft files" eval mtp "$t/model.gguf" "$t/shares.gguf" "$t/model.gguf" calib/text/calib.txt
+
 # ---- refusals ----
 "$HONE" convert tests/golden/models/qwen2 -o "$t/other.gguf" -q > /dev/null 2>&1
 refused 3 "shares.gguf: its model has a width of 128, but $t/other.gguf has 64: use the draft made for this model" \

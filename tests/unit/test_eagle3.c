@@ -255,6 +255,36 @@ static struct draft_stats same_as_plain(const struct model *m, const char *draft
     return st;
 }
 
+/* Measures the acceptance along a text. The target's token is the given one, the draft's the one
+ * before it, if its table has that. */
+static void same_as_counted(const struct model *m, const char *draft, const int32_t *text) {
+    enum { CTX = 30 };
+    struct err e = {0};
+    struct session *t = NULL;
+    struct drafter *d = NULL;
+    struct ids ids = {0};
+    struct eval_mtp r = {0};
+    struct session_opts o = {.n_ctx = CTX, .isa = kern_isa_best()};
+    int64_t n = 0, n_hits = 0, n_text = 0;
+    for (int i = 0; i < 2 * CTX; i++) ids_add(&ids, text[i]);
+    for (int c = 0; c < 2; c++)
+        for (int i = CTX / 2; i < CTX - 2; i++, n++) {
+            const int32_t *at = text + c * CTX + i;
+            n_hits += at[0] == at[1];
+            n_text += at[0] == at[2];
+        }
+    CHECK_OK(session_new(&t, m, &o, &e));
+    CHECK_OK(drafter_open(&d, t, draft, &e));
+    if (d) CHECK_OK(eval_mtp(t, d, &ids, CTX, 0, &r, NULL, &e));
+    CHECK_EQ_I64(r.n_tokens, n);
+    CHECK_CLOSE(r.acceptance, (double)n_hits / (double)n, 1e-12);
+    CHECK_CLOSE(r.draft_top1, (double)n_text / (double)n, 1e-12);
+    CHECK(n_hits > 5 && n_hits < n && r.overlap > 0 && r.overlap < 1);
+    drafter_close(d);
+    session_free(t);
+    ids_release(&ids);
+}
+
 /* The target repeats its last token: without attention and feed-forward, its hidden rows are the
  * embeddings, which are also its head. Its drafts read them. */
 static void test_acceptance(void) {
@@ -310,6 +340,7 @@ static void test_acceptance(void) {
     CHECK_EQ_I64(st.n_accepted, n_accepted);
     CHECK_EQ_I64(st.n_drafted, n_drafted);
     CHECK(n_accepted > 10 && n_accepted < n_drafted);
+    same_as_counted(m, out, text);
     for (int i = 0; i < CTX; i++) text[i] = 3 + 4 * 77;
     rewrite(shares, out, never, embd);
     st = same_as_plain(m, out, text, 10, CTX);

@@ -5,6 +5,7 @@
  * rate with a count. */
 #include "calib/imatrix.h"
 #include "runtime/generate/draft.h"
+#include "runtime/generate/drafter.h"
 #include "runtime/measure/eval.h"
 #include "runtime/measure/internal.h"
 #include "tests/unit/golden.h"
@@ -294,8 +295,9 @@ static void test_calibration(void) {
 static void test_acceptance(void) {
     enum { CTX = 40 };
     struct err e = {0};
-    struct model *m = open_model("qwen35moe"), *dm = NULL;
-    struct session *t = NULL, *s = NULL;
+    struct model *m = open_model("qwen35moe");
+    struct session *t = NULL;
+    struct drafter *d = NULL;
     struct ids ids = {0};
     int64_t n, hits = 0, trunk = 0, rows = 0;
     int32_t *g = golden_ids("qwen35moe", &n);
@@ -321,16 +323,15 @@ static void test_acceptance(void) {
     }
     struct eval_mtp r;
     CHECK_OK(session_new(&t, m, &o, &e));
-    CHECK_OK(draft_session(t, &dm, &s, &e));
-    CHECK_OK(eval_mtp(t, s, &ids, CTX, 0, &r, NULL, &e));
+    CHECK_OK(drafter_open(&d, t, "mtp", &e));
+    CHECK_OK(eval_mtp(t, d, &ids, CTX, 0, &r, NULL, &e));
     CHECK_EQ_I64(r.n_tokens, rows);
     CHECK_EQ_I64(r.n_chunks, 2);
     CHECK_CLOSE(r.acceptance, (double)hits / (double)rows, 1e-12);
     CHECK_CLOSE(r.trunk_top1, (double)trunk / (double)rows, 1e-12);
     CHECK_CLOSE(r.overlap, overlap / (double)rows, 1e-5); /* f32 exponentials there */
     CHECK(r.overlap > 0 && r.overlap < 1);
-    session_free(s);
-    model_close(dm);
+    drafter_close(d);
     session_free(t);
     free(g);
     ids_release(&ids);
