@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
-#include "runtime/generate/drafter.h"
 #include "text/textfile.h"
 
 /* ---- options ---- */
@@ -82,7 +81,7 @@ static int check_names(const struct run_cli *x, struct err *e) {
         strcmp(a->special_name, "parse") != 0)
         return err_set(e, ERR_USAGE, "--special-in-content: '%s' is not one of plain, parse",
                        a->special_name);
-    return a->draft ? drafter_check(a->draft, "--draft", "mtp", e) : 0;
+    return run_check_draft(a, e);
 }
 
 /* Checks the options; the model's defaults are already applied. */

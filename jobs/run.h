@@ -77,6 +77,8 @@ struct run_answer {
 };
 void run_answer_release(struct run_answer *a);
 
+/* Checks --draft before a model is opened. ERR_USAGE: neither mtp nor a file. */
+int run_check_draft(const struct run_args *a, struct err *e);
 /* Creates the session and the generator for n_ctx tokens, and the grammar and the drafts that the
  * options request. */
 int run_start(struct run *r, int64_t n_ctx, struct err *e);

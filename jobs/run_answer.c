@@ -13,6 +13,7 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "runtime/engine/kv_type.h"
+#include "runtime/generate/drafter.h"
 #include "chat/think.h"
 #include "template/chat_ends.h"
 #include "text/visible.h"
@@ -25,6 +26,10 @@ void run_answer_release(struct run_answer *a) {
     buf_release(&a->text);
     toolparse_free(a->parse);
     memset(a, 0, sizeof *a);
+}
+
+int run_check_draft(const struct run_args *a, struct err *e) {
+    return a->draft ? drafter_check(a->draft, "--draft", "mtp", e) : 0;
 }
 
 int run_start(struct run *r, int64_t n_ctx, struct err *e) {

@@ -130,6 +130,10 @@ static bool has_draft(const struct make *mk) {
 static bool can_draft(const struct make *mk) {
     return mk->drafts;
 }
+/* Returns whether the job makes draft files, and has their model. */
+static bool has_target(const struct make *mk) {
+    return mk->target_file != NULL;
+}
 /* Returns whether questions about images were given. */
 static bool has_images(const struct make *mk) {
     return mk->images != NULL;
@@ -180,6 +184,7 @@ static const struct make_step {
     {"speed", make_speed, has_output, PART_SPEED, true},
     {"questions about images", make_images, has_images, PART_IMAGES, true},
     {"tool calls", make_tools, has_output, PART_TOOLS, true},
+    {"acceptance of drafts", make_acceptance, has_target, PART_COUNT, false},
     {"checksums and report", make_report, has_output, PART_REPORT, false},
 };
 enum { FORECAST = 8 }; /* index of make_forecast */

@@ -54,17 +54,18 @@ struct make {
     double seconds;       /* --time, for the whole job; 0: no limit */
     double t0;            /* start of the job */
     bool plain, dry_run;
-    bool consume;          /* --consume: delete the source's shards once they are converted */
-    const char *consumed;  /* the folder before the source became its file; NULL: none */
-    int64_t n_tower;       /* tensors of its vision tower; 0: unknown */
-    bool unmeasured;       /* hone cannot run the model */
-    const char *draft;     /* kind of draft that the source is; NULL: a model of its own */
-    const char *target;    /* --target-model-dir */
-    struct speeds speeds;  /* of this machine; product 0: not known yet */
-    double busy;           /* share of processor time that other processes take */
-    struct rates rates;    /* forecast rates of this machine for this model */
-    struct plan_in in;     /* forecast */
-    struct make_plan plan; /* the steps that fit time and memory */
+    bool consume;            /* --consume: delete the source's shards once they are converted */
+    const char *consumed;    /* the folder before the source became its file; NULL: none */
+    int64_t n_tower;         /* tensors of its vision tower; 0: unknown */
+    bool unmeasured;         /* hone cannot run the model */
+    const char *draft;       /* kind of draft that the source is; NULL: a model of its own */
+    const char *target;      /* --target-model-dir */
+    const char *target_file; /* a GGUF file in it, to measure drafts with; NULL: none */
+    struct speeds speeds;    /* of this machine; product 0: not known yet */
+    double busy;             /* share of processor time that other processes take */
+    struct rates rates;      /* forecast rates of this machine for this model */
+    struct plan_in in;       /* forecast */
+    struct make_plan plan;   /* the steps that fit time and memory */
     int64_t calib_ctx, calib_chunks, eval_ctx, pp, tg, reps;
     int64_t eval_chunks, asked_chunks; /* from the plan; from --chunks */
     const char *type, *depths;
@@ -301,6 +302,9 @@ int make_eval(struct make *mk, struct err *e);
 enum { MAKE_DRAFT_WINDOWS = 16 }; /* windows of the evaluation text, at most */
 /* Measures for each file how many drafts of its MTP block are accepted (acceptance.c). */
 int make_acceptance(struct make *mk, struct err *e);
+/* Finds the largest GGUF model in the folder of --target-model-dir, for which draft files that hone
+ * can run are measured by make_acceptance. */
+int make_draft_target(struct make *mk, struct err *e);
 /* Reads the questions of --images; ERR_USAGE: the model cannot be asked any (images.c). */
 int make_look_at_images(struct make *mk, struct err *e);
 /* Returns an error, before the long steps, if the base cannot answer questions about images. */

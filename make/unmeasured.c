@@ -2,6 +2,7 @@
 /* make/unmeasured.c - `hone make` for models that hone converts and quantizes but cannot run: the
  * job makes presets without an importance matrix, measures nothing, and the card states that. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "make/make.h"
 #include "base/io.h"
@@ -20,9 +21,12 @@ int make_ask_unmeasured(struct make *mk, const char **recipes, struct err *e) {
                        "`hone quantize --budget` makes a mix by the roles of tensors");
     mk->plain = true;
     if (!*recipes) *recipes = mk->draft ? USUAL_DRAFTS : USUAL;
+    TRY(make_draft_target(mk, e));
     if (mk->draft)
         log_warn("a draft for another model: making presets of it, with no type below Q4_K; how "
-                 "many of its drafts the model accepts is not measured");
+                 "many of its drafts the model accepts is %s%s",
+                 mk->target_file ? "measured with " : "not measured",
+                 mk->target_file ? mk->target_file : "");
     else
         log_warn(
             "hone converts and quantizes this model but cannot run it: making presets without an "
@@ -64,6 +68,16 @@ int make_dry_unmeasured(struct make *mk, struct emit *m, struct err *e) {
     return rc;
 }
 
+/* Emits the acceptance of a draft file; empty cells if it could not be measured. */
+static void emit_acceptance(const struct made *f, struct emit *m) {
+    static const char *const key[] = {"acceptance", "acceptance_stderr"};
+    for (int k = 0; k < 2; k++)
+        if (f->drafts)
+            emit_cell_num(m, doc_num(f->drafts, key[k], 0), 4);
+        else
+            emit_cell_none(m);
+}
+
 int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct buf *after,
                          struct err *e) {
     emit_str(m, "folder", "folder", mk->job.dir);
@@ -71,14 +85,25 @@ int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct
     emit_table(m, "files", "");
     emit_col(m, "file", "file");
     emit_col(m, "size_bytes", "bytes");
+    if (mk->target_file) {
+        emit_col(m, "acceptance", "drafted tokens accepted");
+        emit_col(m, "acceptance_stderr", "standard error");
+    }
     for (int i = 0; i < mk->n_files; i++) {
         uint64_t size;
         TRY(io_file_size(mk->file[i].path, &size, e));
         emit_row(m);
         emit_cell_str(m, mk->file[i].file);
         emit_cell_i64(m, (int64_t)size);
+        if (mk->target_file) emit_acceptance(&mk->file[i], m);
     }
-    buf_fmt(after, "\nThe folder to publish is %s. Nothing was measured.\n", mk->job.dir);
+    buf_fmt(after, "\nThe folder to publish is %s. %s.\n", mk->job.dir,
+            mk->target_file ? "Only the acceptance was measured" : "Nothing was measured");
+    if (mk->draft && !mk->target_file && strcmp(mk->draft, "eagle3") == 0)
+        buf_fmt(after,
+                "How many drafts the model accepts: hone eval mtp MODEL.gguf %s/*.gguf TEXT, or a "
+                "GGUF file of the model in the folder of --target-model-dir\n",
+                mk->job.dir);
     if (mk->draft && mk->n_files > 1)
         buf_fmt(after, "With its model: llama-server -m MODEL -md %s --spec-type draft-%s\n",
                 mk->file[1].path, mk->draft);

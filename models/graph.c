@@ -215,6 +215,13 @@ void graph_layers(const struct graph *g, int *first, int *n, int *of) {
     }
 }
 
+int graph_before(const struct graph *g, int layer) {
+    int i = 0;
+    if (layer > 0) return g->hidden_nodes[layer - 1];
+    while (i < g->n_nodes && g->node[i].layer < 0) i++;
+    return i - 1;
+}
+
 bool graph_reads(const struct graph *g, int at, int end, gr_reg r, bool kept) {
     for (int i = at; i < end; i++) {
         const struct gr_node *n = &g->node[i];

@@ -308,6 +308,8 @@ int64_t graph_top_keys(const struct graph *g);
  * *first. Sets of[n_nodes] to each node's layer, counted from 0. A node outside layers gets the
  * layer of the preceding node, or the first layer. */
 void graph_layers(const struct graph *g, int *first, int *n, int *of);
+/* Returns the node after which the residual is the input of a layer, 0 .. number of layers. */
+int graph_before(const struct graph *g, int layer);
 /* Returns whether nodes [at, end) read register r before writing it; returns `kept` if they do
  * neither. */
 bool graph_reads(const struct graph *g, int at, int end, gr_reg r, bool kept);

@@ -56,7 +56,7 @@ struct sched {
     float *logits, *masked;
     struct session_best *best; /* [cap_out] */
     int64_t cap_out, n_eog;    /* n_eog: tokens that end an answer */
-    float *hidden;             /* rows for the drafter; NULL: there is none */
+    float *hidden;             /* rows for the drafter; NULL: no drafter */
     struct mtp_pass mtp;
     double row_s;       /* seconds per prompt row, running mean; 0: not known */
     double decode_s;    /* seconds per pass without prompts */

@@ -458,6 +458,11 @@ static int check_target(const struct model *m, struct err *e) {
 static int bind_draft(struct model *m, const char *path, struct err *e) {
     const char *name = gguf_str_or(m->gguf, "general.architecture", "");
     m->arch = arch_find_table(name);
+    if (m->arch && !m->arch->draft && gguf_part_of(m->gguf) == GGUF_DRAFT)
+        return err_set(e, ERR_DATA,
+                       "%s holds an MTP block without its model: use a file of the model that has "
+                       "it, with --draft mtp",
+                       path);
     if (!m->arch || !m->arch->draft)
         return err_set(
             e, ERR_DATA,

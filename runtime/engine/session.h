@@ -158,8 +158,8 @@ struct session_pass {
  * change nothing; after any other error, seq_pos returns how much of a sequence was fed.
  * session_forward and session_step feed n tokens of the session's own sequence. */
 int session_pass(struct session *s, const struct session_pass *p, struct err *e);
-/* From now on, passes also keep the inputs of these layers (the number of layers: the output of the
- * last), for session_pass.taps. On the CPU only. ERR_USAGE: a device, or no such layer. */
+/* Makes passes also keep the inputs of these layers (the number of layers: the output of the last),
+ * for session_pass.taps. On the CPU only. ERR_USAGE: a device, or no such layer. */
 int session_tap(struct session *s, const int32_t *layer, int n, struct err *e);
 /* Returns the number of values that a row of session_pass.taps has. */
 int64_t session_tap_width(const struct session *s);

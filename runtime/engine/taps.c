@@ -8,14 +8,6 @@
 #include "base/mem.h"
 #include "runtime/engine/exec.h"
 
-/* Returns the node after which the residual is the input of a layer, 0 .. number of layers. */
-static int node_before(const struct graph *g, int layer) {
-    int i = 0;
-    if (layer > 0) return g->hidden_nodes[layer - 1];
-    while (i < g->n_nodes && g->node[i].layer < 0) i++;
-    return i - 1;
-}
-
 int session_tap(struct session *s, const int32_t *layer, int n, struct err *e) {
     struct taps *t = &s->taps;
     void *rows = NULL;
@@ -28,7 +20,7 @@ int session_tap(struct session *s, const int32_t *layer, int n, struct err *e) {
     for (int i = 0; i < n; i++) {
         if (layer[i] < 0 || layer[i] > s->m->hp.d[HD_LAYERS])
             return err_set(e, ERR_USAGE, "there is no layer %" PRId32, layer[i]);
-        t->node[i] = node_before(s->g, layer[i]);
+        t->node[i] = graph_before(s->g, layer[i]);
     }
     t->width = s->g->reg_width[s->g->residual];
     const uint64_t n_bytes = (uint64_t)(s->o.n_ubatch * n * t->width) * sizeof *t->rows;
@@ -36,6 +28,7 @@ int session_tap(struct session *s, const int32_t *layer, int n, struct err *e) {
     mem_free(t->rows);
     t->rows = rows;
     t->n = n;
+    s->n_bytes += n_bytes;
     return 0;
 }
 

@@ -21,7 +21,7 @@ int64_t eval_piece(const struct session *s);
  * Feeding in chunks keeps memory independent of the window length. */
 int eval_feed(struct session *s, const int32_t *chunk, int64_t at, int64_t n, float *hidden,
               struct err *e);
-/* The same, for p->n tokens and the results that p asks for; sets p->ids. */
+/* Feeds p->n tokens like eval_feed, with the results that p requests; sets p->ids. */
 int eval_pass(struct session *s, const int32_t *chunk, int64_t at, struct session_pass *p,
               struct err *e);
 /* Returns the cache key of a window of n tokens with scored positions [first, last). The caller

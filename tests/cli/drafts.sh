@@ -46,7 +46,7 @@ run 0 make "$t/Head" -o "$t/d" --target-model-dir "$t/Model" --dry-run
 grep -q "eagle3-Head-Q4_K_M.gguf" "$t/o" || say "dry run: $(cat "$t/o")"
 [ ! -e "$t/d/README.md" ] || say "a dry run wrote something"
 run 0 make "$t/Head" -o "$t/d" --license mit --base-model me/Head --target-model-dir "$t/Model"
-grep -q "Nothing was measured" "$t/o" && grep -q -- "-md $t/d/eagle3-Head-Q8_0.gguf --spec-type draft-eagle3" "$t/o" || say "make: $(cat "$t/o")"
+grep -q "Nothing was measured" "$t/o" && grep -q "hone eval mtp MODEL.gguf" "$t/o" && grep -q -- "-md $t/d/eagle3-Head-Q8_0.gguf --spec-type draft-eagle3" "$t/o" || say "make: $(cat "$t/o")"
 (cd "$t/d" && ls ./*.gguf) > "$t/ls"
 [ "$(tr '\n' ' ' < "$t/ls")" = "./eagle3-Head-Q4_K_M.gguf ./eagle3-Head-Q5_K_M.gguf ./eagle3-Head-Q6_K.gguf ./eagle3-Head-Q8_0.gguf " ] || say "$(cat "$t/ls")"
 for text in "Draft of a model" "Not a model of its own" "Not measured" "-md eagle3-Head-Q4_K_M.gguf --spec-type draft-eagle3"; do
@@ -60,6 +60,22 @@ grep -q "^hf download me/Head-GGUF eagle3-Head-Q4_K_M.gguf" "$t/d/README.md" || 
 before=$(cat "$t/d/SHA256SUMS")
 run 0 make "$t/Head" -o "$t/d" --license mit --base-model me/Head --target-model-dir "$t/Model"
 [ "$(cat "$t/d/SHA256SUMS")" = "$before" ] || say "a second make changed files"
+
+# ---- acceptance with a GGUF file of the model in --target-model-dir, as eval mtp measures it ----
+made=$("$HONE_MICRO" tests/golden/eagle3/shares)
+cp -rL "$made" "$t/Shares"
+rm -r "${made%/hf}"
+mkdir "$t/Qwen"
+cp tests/golden/models/qwen3/*.json "$t/Qwen"
+run 0 convert tests/golden/models/qwen3 -o "$t/Qwen/model.gguf" --type f32
+head -c 900 calib/text/calib.txt > "$t/eval.txt"
+acceptance() { run 0 make "$t/Shares" -o "$t/a" --license mit --base-model me/Shares --target-model-dir "$t/Qwen" --recipe Q8_0 --ctx 64 --chunks 0 --eval "$t/eval.txt" --csv; }
+acceptance
+one=$(sed -n 's/^eagle3-Shares-Q8_0.gguf,[0-9]*,\([0-9.]*\),.*/\1/p' "$t/o")
+run 0 eval mtp "$t/Qwen/model.gguf" "$t/a/eagle3-Shares-Q8_0.gguf" "$t/eval.txt" --ctx 64 --csv
+[ -n "$one" ] && grep -q "^eagle3-Shares-Q8_0.gguf,$one," "$t/o" || say "make: $one, eval mtp: $(cat "$t/o")"
+acceptance
+grep -q ",$one," "$t/o" || say "a second make: $(cat "$t/o")"
 
 # ---- the others, with their own tokenizers; from a file ----
 for a in dflash gemma4-assistant; do
