@@ -203,7 +203,7 @@ $(OBJ)/stage.stamp: $(BIN) $(HONE_H) packaging/hone.pc.in Makefile mk/dist.mk
 	$(Q)rm -rf $(OBJ)/stage
 	+$(Q)$(MAKE) --no-print-directory -s install DESTDIR=$(OBJ)/stage PREFIX=/opt/hone && touch $@
 
-include mk/check.mk mk/arm64.mk mk/lint.mk mk/dist.mk mk/cross.mk
+include mk/check.mk mk/arm64.mk mk/lint.mk mk/cross.mk mk/dist.mk
 
 # ---- demo, dependencies ------------------------------------------------------------------------
 APT_PKGS := build-essential pkg-config zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev libedit-dev libyaml-dev \

@@ -17,14 +17,36 @@ CROSS_LIBS := libcjson.a libyaml.a libpng.a libjpeg.a libutf8proc.a libxxhash.a 
 WINDOWS_LIBS := -lws2_32 -lbcrypt -ladvapi32 -lshell32 -lpsapi
 CCACHE := $(if $(findstring ccache,$(CC)),ccache ,)
 macos-%:
-	+$(Q)$(call cross,macos-$*,$(CROSS_LIBS),,$(abspath packaging/cross/libedit.tbd)) all
-macos: macos-arm64 macos-x86_64 ## build/cross/macos-arm64/hone and macos-x86_64/hone
-windows: ## build/cross/windows-x86_64/hone.exe
-	+$(Q)$(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),-DPCRE2_STATIC -DUTF8PROC_STATIC,$(WINDOWS_LIBS)) all
-check-macos: macos ## processor, minimum version, libraries and signature of the macOS programs
-	$(Q)for a in arm64 x86_64; do $(PYTHON) packaging/cross/macho.py $$a $(CROSS_DIR)/macos-$$a/hone || exit 1; done
-check-windows: all windows ## the Windows program under Wine, against this one; PARTS="bytes kills": some of its parts
-	$(Q)CC='$(HOSTCC)' sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64/hone.exe $(BUILD)/hone $(PARTS)
+	+$(Q)$(call cross,macos-$*,$(CROSS_LIBS),,$(abspath packaging/cross/libedit.tbd)) all shared
+macos: macos-arm64 macos-x86_64 ## hone and libhone.2.dylib in build/cross/macos-arm64 and macos-x86_64
+WINDOWS_MAKE = $(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),-DPCRE2_STATIC -DUTF8PROC_STATIC,$(WINDOWS_LIBS))
+windows: ## hone.exe and hone.dll in build/cross/windows-x86_64
+	+$(Q)$(WINDOWS_MAKE) all shared
+windows-unit: ## the unit tests as Windows programs, in build/cross/windows-x86_64/unit
+	+$(Q)$(WINDOWS_MAKE) unit-here
+check-macos: macos $(HONE_H) ## processor, minimum version, libraries, symbols and signature of the macOS files
+	$(Q)for a in arm64 x86_64; do $(PYTHON) packaging/cross/macho.py $$a $(HONE_H) $(CROSS_DIR)/macos-$$a/hone \
+	  $(CROSS_DIR)/macos-$$a/libhone.$(API_MAJOR).dylib || exit 1; done
+have-wine:
+	$(Q)command -v wine > /dev/null || { echo 'check-windows: wine is missing (Debian: wine64)'; exit 1; }
+# PARTS="bytes kills": some of its parts
+check-windows: have-wine all windows windows-unit ## the Windows program under Wine, compared with this one
+	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(CROSS_DIR)/windows-x86_64/hone.exe $(CROSS_DIR)/windows-x86_64/hone.dll
+	$(Q)CC='$(HOSTCC)' sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64 $(BUILD)/hone $(PARTS)
+ifneq ($(WINDOWS),)
+# unit tests that cannot be built for Windows or say nothing there; docs/platforms.md has the reasons
+NOT_ON_WINDOWS :=
+HERE := $(filter-out $(foreach t,$(NOT_ON_WINDOWS),$(OBJ)/tests/unit/$t $(OBJ)/tests/kern/$t $(OBJ)/tests/fuzz/$t),$(UNIT))
+$(OBJ)/tests/%: ISA = -include tests/win/posix.h -Itests/win/include
+$(HERE): ALL_LDFLAGS = $(OBJ)/tests/win/posix.o
+$(HERE): $(OBJ)/tests/win/posix.o
+unit-here: $(HERE)
+	$(Q)mkdir -p $(BUILD)/unit && rm -f $(BUILD)/unit/* && for f in $^; do \
+	  case $$f in *.o) ;; *) ln $$f $(BUILD)/unit/$$(basename $$f).exe ;; esac; done
+endif
+cross-packages: check-macos windows python-steps ## a zip for Windows, tarballs for macOS, wheels, manifests: build/cross/dist
+	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(CROSS_DIR)/windows-x86_64/hone.exe $(CROSS_DIR)/windows-x86_64/hone.dll
+	+$(Q)sh packaging/cross/package.sh $(CROSS_DIR) $(VERSION) $(HONE_H) $(PYTHON)
 # Debian's mingw gcc as a second compiler for the files that call Windows
 MINGW ?= x86_64-w64-mingw32-gcc-posix
 check-mingw: $(HONE_H) ## compile base/win and cli/win with Debian's mingw gcc, if it is installed
@@ -33,4 +55,4 @@ check-mingw: $(HONE_H) ## compile base/win and cli/win with Debian's mingw gcc, 
 	    $(MINGW) -std=c11 -D_GNU_SOURCE -D__USE_MINGW_ANSI_STDIO=1 -DPATH_MAX=4096 -I. -I$(GEN) -Ibase/win/include \
 	      -include base/win/include/posix.h -Wall -Wextra -Wshadow -Wconversion -Werror -O2 \
 	      -c $$f -o /dev/null || exit 1; done
-.PHONY: macos windows check-macos check-windows check-mingw
+.PHONY: macos windows windows-unit unit-here check-macos have-wine cross-packages check-windows check-mingw

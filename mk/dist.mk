@@ -1,17 +1,33 @@
 # mk/dist.mk - the library for other programs, installation and packages.
 # The shared library exports only the names in include/hone.h. The archive is one object with all other names local.
-SO   := libhone.so.$(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h.in)
+comma := ,
+API_MAJOR := $(shell sed -n 's/^.define HONE_API_MAJOR //p' include/hone.h.in)
+DARWIN := $(findstring darwin,$(TRIPLE))
+SO   := $(if $(WINDOWS),hone.dll,libhone.$(if $(DARWIN),$(API_MAJOR).dylib,so.$(API_MAJOR)))
 $(OBJ)/embed.a: $(OBJS) $(CUDA_OBJS)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
-EMBED_LIBS := $(filter-out -ledit -I% -D%,$(LIBS))
-LINK_SO = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SO) -o $@ \
-	  -Wl,--version-script=packaging/libhone.map -Wl,--whole-archive $(OBJ)/embed.a -Wl,--no-whole-archive
+EMBED_LIBS := $(filter-out -ledit %/libedit.tbd -I% -D%,$(LIBS))
+# Windows and macOS take lists of exported names
+EXPORT_LIST := $(if $(WINDOWS)$(DARWIN),$(OBJ)/exports$(if $(WINDOWS),.def),packaging/libhone.map)
+EXPORTED = sed -n 's/^HONE_API.*[ *]\(hone_[a-z0-9_]*\)(.*/$(1)\1/p' $<
+$(OBJ)/exports.def: $(HONE_H)
+	$(Q)mkdir -p $(@D) && { echo 'EXPORTS' && $(call EXPORTED,  ); } > $@
+$(OBJ)/exports: $(HONE_H)
+	$(Q)mkdir -p $(@D) && $(call EXPORTED,_) > $@
+LINK_ARGS := $(if $(WINDOWS),$(EXPORT_LIST) $(OBJ)/embed.a,$(if $(DARWIN),-Wl$(comma)-install_name$(comma)@rpath/$(SO) \
+	  -Wl$(comma)-force_load$(comma)$(OBJ)/embed.a -Wl$(comma)-exported_symbols_list$(comma)$(EXPORT_LIST),\
+	  -Wl$(comma)-soname$(comma)$(SO) -Wl$(comma)--version-script=$(EXPORT_LIST) \
+	  -Wl$(comma)--whole-archive $(OBJ)/embed.a -Wl$(comma)--no-whole-archive))
+LINK_SO = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -o $@ $(LINK_ARGS)
 $(OBJ)/libhone.a: $(OBJ)/embed.a
 	$(Q)$(LD) -r -o $@.o --whole-archive $< && $(OBJCOPY) --localize-hidden $@.o && rm -f $@ && \
 	  $(AR) rcs $@ $@.o && rm $@.o
-$(OBJ)/$(SO): $(OBJ)/embed.a packaging/libhone.map
+$(OBJ)/$(SO): $(OBJ)/embed.a $(EXPORT_LIST)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(LINK_SO) $(EMBED_LIBS)
+shared: $(OBJ)/$(SO) ## the library for other programs, with the names of hone.h, in build
+	$(Q)cp $< $(BUILD)/$(SO).new && mv $(BUILD)/$(SO).new $(BUILD)/$(SO)
+	$(if $(WINDOWS),$(Q)$(AR:%/ar=%/dlltool) -m i386:x86-64 -d $(EXPORT_LIST) -D $(SO) -l $(BUILD)/libhone.dll.a)
 # Library and program for glibc 2.28 and later: packaging/glibc228.c replaces calls of newer symbols. Before 2.34
 # threads and dlopen are in separate libraries, named here. libedit and its dependencies are newer and linked
 # statically.
@@ -19,7 +35,7 @@ GLIBC_NEW := exp exp2 log log2 pow pthread_create pthread_join pthread_once pthr
              pthread_setaffinity_np stat lstat fstat dlopen dlsym dlerror __libc_start_main
 GLIBC228  := $(foreach f,$(GLIBC_NEW),-Wl,--wrap=$f) $(OBJ)/packaging/glibc228.o \
              -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2
-$(OBJ)/glibc228/$(SO): $(OBJ)/embed.a packaging/libhone.map $(OBJ)/packaging/glibc228.o
+$(OBJ)/glibc228/$(SO): $(OBJ)/embed.a $(EXPORT_LIST) $(OBJ)/packaging/glibc228.o
 	$(Q)mkdir -p $(@D) && $(LINK_SO) $(GLIBC228) $(EMBED_LIBS)
 $(OBJ)/glibc228/hone: $(MAIN) $(LIB) $(OBJ)/packaging/glibc228.o
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(MAIN) $(LIB) $(GLIBC228) $(EMBED_LIBS) \
@@ -27,7 +43,6 @@ $(OBJ)/glibc228/hone: $(MAIN) $(LIB) $(OBJ)/packaging/glibc228.o
 glibc228: $(OBJ)/glibc228/$(SO) $(OBJ)/glibc228/hone
 	$(Q)mkdir -p $(BUILD)/glibc228 && cp $^ $(BUILD)/glibc228 && $(STRIP) $(BUILD)/glibc228/*
 # the loader does not search outside /usr by itself
-comma := ,
 $(OBJ)/hone.pc: RPATH = $(if $(filter /usr,$(PREFIX)),,-Wl$(comma)-rpath$(comma)$${libdir} )
 $(OBJ)/hone.pc: packaging/hone.pc.in VERSION FORCE
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
@@ -76,11 +91,18 @@ ARM64_HERE := $(if $(filter x86_64,$(ARCH)),$(if $(ARM64_TOOLS),yes,no))
 ARM64_DIST := $(if $(filter yes,$(ARM64_HERE)),arm64-static arm64-deb arm64-wheel,$(if $(ARM64_HERE),arm64-none))
 arm64-none:
 	@echo 'dist: not for ARM64: no aarch64-linux-gnu-gcc or qemu-aarch64 (Debian: gcc-aarch64-linux-gnu, qemu-user)'
-dist: tarball wheel static deb $(ARM64_DIST) ## all release files, with checksums and a bill of materials, in build/dist
+# also for macOS and Windows, with what packaging/cross/tools.sh and libs.sh need
+CROSS_HERE := $(if $(filter x86_64Linux,$(ARCH)$(shell uname -s)),$(shell \
+  command -v cmake > /dev/null && command -v apt-get > /dev/null && $(PYTHON) -m pip --version > /dev/null 2>&1 && echo yes))
+CROSS_FILES := $(if $(CROSS_HERE),cross-packages,cross-none)
+cross-none:
+	@echo 'dist: not for macOS and Windows: that needs x86-64 Linux with cmake, apt-get and pip'
+dist: tarball wheel static deb $(ARM64_DIST) $(CROSS_FILES) ## all release files, with checksums and a bill of materials, in build/dist
 	$(Q)rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist && cp $(TARBALL) $(BUILD)/wheel/* $(BUILD)/deb/*.deb $(BUILD)/dist
 	$(Q)cp $(BUILD)/hone-static $(BUILD)/dist/hone-$(VERSION)-$(ARCH)-linux-static
 	$(Q)$(if $(filter yes,$(ARM64_HERE)),cp $(BUILD)/hone-$(VERSION)-aarch64-linux-static $(BUILD)/arm64/deb/*.deb \
 	  $(BUILD)/arm64/wheel/*.whl $(BUILD)/dist)
+	$(Q)$(if $(CROSS_HERE),cp $(CROSS_DIR)/dist/* $(BUILD)/dist)
 	$(Q)rm -f $(BUILD)/dist/*dbgsym*
 	$(Q)ARM64_ROOT=$(ARM64_ROOT) sh packaging/spdx.sh $(VERSION) $(BUILD)/dist/* > $(BUILD)/hone.spdx.json && \
 	  mv $(BUILD)/hone.spdx.json $(BUILD)/dist/hone-$(VERSION).spdx.json
@@ -127,4 +149,4 @@ deb: tarball ## Debian packages in build/deb (needs debhelper)
 	$(Q)cd $(BUILD)/deb/hone-$(VERSION) && cp -r packaging/debian . && \
 	  $(if $(CROSS),env -u MAKEFLAGS DEB_BUILD_OPTIONS=nocheck CROSS=$(CROSS) SYSROOT=$(SYSROOT) RUN='$(RUN)' ) \
 	  dpkg-buildpackage -us -uc -b $(if $(CROSS),-d -t $(TRIPLE))
-.PHONY: glibc228 install uninstall tarball static arm64-none dist dist-check site abi wheel wheel-test deb
+.PHONY: shared cross-none glibc228 install uninstall tarball static arm64-none dist dist-check site abi wheel wheel-test deb

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Builds the wheel and the source package of hone-gguf (PEP 517), using only the standard library.
 
-A wheel contains the Python files, libhone.so and the program, both built by `make`, and metadata. One wheel per platform serves
+A wheel contains the Python files, the library and the program, both built by `make`, and metadata. One wheel per platform serves
 every Python 3. `make wheel` calls auditwheel to add the libraries that libhone.so needs.
 """
 
@@ -34,6 +34,8 @@ Requires-Python: >=3.9
 Requires-Dist: numpy
 Classifier: License :: OSI Approved :: MIT License
 Classifier: Operating System :: POSIX :: Linux
+Classifier: Operating System :: MacOS
+Classifier: Operating System :: Microsoft :: Windows
 Classifier: Typing :: Typed
 Description-Content-Type: text/markdown
 
@@ -52,8 +54,11 @@ def make(*goals: str) -> None:
 
 def native_files() -> dict[str, bytes]:
     """The library and the program as `make install` installs them, by their names in the package.
-    HONE_GLIBC228: the builds for older systems, as in published wheels. BUILD is the Makefile's variable; _PYTHON_HOST_PLATFORM
-    (sysconfig's) selects another processor."""
+    HONE_GLIBC228: the builds for older systems, as in published wheels. HONE_BUILT: the names of a library and a program that
+    were cross-compiled. BUILD is the Makefile's variable; _PYTHON_HOST_PLATFORM (sysconfig's) selects another platform."""
+    if os.environ.get("HONE_BUILT"):
+        library, program = map(Path, os.environ["HONE_BUILT"].split(os.pathsep))
+        return {f"{NAME}/lib/{library.name}": library.read_bytes(), f"{NAME}/bin/{program.name}": program.read_bytes()}
     if os.environ.get("HONE_GLIBC228"):
         make("glibc228", "HAVE_CUDA=0")
         old = ROOT / os.environ.get("BUILD", "build") / "glibc228"

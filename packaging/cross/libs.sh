@@ -57,7 +57,7 @@ build() {
     rm -rf "$prefix/build"
     cmake -S "$src" -B "$prefix/build" -G 'Unix Makefiles' -DCMAKE_SYSTEM_NAME=$system -DCMAKE_SYSTEM_PROCESSOR=$cpu \
         -DCMAKE_C_COMPILER="$tools/bin/$target-clang" -DCMAKE_AR="$tools/bin/ar" -DCMAKE_RANLIB="$tools/bin/ranlib" \
-        -DCMAKE_RC_COMPILER=/bin/true -DCMAKE_C_FLAGS="$more" -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_RC_COMPILER=/bin/true -DCMAKE_C_FLAGS="-O2 $more" -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_C_FLAGS_RELEASE='-O2 -DNDEBUG' \
         -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR="$prefix/lib" \
         -DCMAKE_INSTALL_DEFAULT_LIBDIR="$prefix/lib" -DCMAKE_FIND_ROOT_PATH="$prefix" -DBUILD_SHARED_LIBS=OFF \

@@ -1,35 +1,38 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""packaging/cross/macho.py CPU FILE... - checks Mach-O files: processor, minimum macOS 11, libraries, signature.
+"""packaging/cross/macho.py CPU HEADER FILE... - checks Mach-O files: processor, minimum macOS 11, libraries, signature.
 
 Reads the load commands as Apple's mach-o/loader.h defines them. A file may load only libraries that every macOS has.
-The program must define _main, the library only symbols that begin with _hone_.
+The program must have an entry point; the library must export exactly the functions that HEADER, include/hone.h, declares.
 """
+import re
 import struct
 import sys
 
 CPUS = {"arm64": 0x0100000C, "x86_64": 0x01000007}
 ALLOWED = {"/usr/lib/libSystem.B.dylib", "/usr/lib/libedit.3.dylib"}
 EXECUTE, DYLIB = 2, 6
-LC_SYMTAB, LC_LOAD_DYLIB, LC_CODE_SIGNATURE, LC_BUILD_VERSION, LC_MAIN = 0x2, 0xC, 0x1D, 0x32, 0x80000028
+LC_SYMTAB, LC_LOAD_DYLIB, LC_ID_DYLIB, LC_CODE_SIGNATURE, LC_BUILD_VERSION, LC_MAIN = 0x2, 0xC, 0xD, 0x1D, 0x32, 0x80000028
 
 
 def text(b, at):
     return b[at : b.index(0, at)].decode()
 
 
-def check(cpu, path):
+def check(cpu, names, path):
     b = open(path, "rb").read()
     magic, kind, _, filetype, n_cmds = struct.unpack_from("<IIIII", b)
     bad = []
     if magic != 0xFEEDFACF or kind != CPUS[cpu]:
         return [f"not a 64-bit Mach-O file for {cpu}"]
-    libs, least, signed, has_main, defined, undefined = [], None, False, False, set(), set()
+    libs, own, least, signed, has_main, defined, undefined = [], None, None, False, False, set(), set()
     at = 32
     for _ in range(n_cmds):
         cmd, size = struct.unpack_from("<II", b, at)
         if cmd == LC_LOAD_DYLIB:
             libs.append(text(b, at + struct.unpack_from("<I", b, at + 8)[0]))
+        elif cmd == LC_ID_DYLIB:
+            own = text(b, at + struct.unpack_from("<I", b, at + 8)[0])
         elif cmd == LC_BUILD_VERSION:
             platform, minos = struct.unpack_from("<II", b, at + 8)
             least = (platform, minos >> 16, minos >> 8 & 255)
@@ -53,8 +56,11 @@ def check(cpu, path):
         bad.append("no signature: ARM64 refuses it")
     if filetype == EXECUTE and not has_main:
         bad.append("no entry point")
-    if filetype == DYLIB and {s for s in defined if not s.startswith("_hone_")}:
-        bad.append(f"exports {sorted(s for s in defined if not s.startswith('_hone_'))[:5]}")
+    if filetype == DYLIB:
+        if own != "@rpath/" + path.rsplit("/", 1)[-1]:
+            bad.append(f"its name is {own}")
+        if defined != names:
+            bad.append(f"exports too much {sorted(defined - names)[:5]}, too little {sorted(names - defined)[:5]}")
     # calls that macOS lacks, or has only later than 11
     late = {"_memrchr", "_pipe2", "_accept4", "_fdatasync", "_getauxval", "_mkostemp", "_aligned_alloc_type"}
     if undefined & late:
@@ -63,6 +69,7 @@ def check(cpu, path):
     return bad
 
 
-wrong = [f"{p}: {w}" for p in sys.argv[2:] for w in check(sys.argv[1], p)]
+functions = {"_" + n for n in re.findall(r"^HONE_API.*[ *](hone_\w+)\(", open(sys.argv[2]).read(), re.M)}
+wrong = [f"{p}: {w}" for p in sys.argv[3:] for w in check(sys.argv[1], functions, p)]
 print("\n".join(wrong), end="\n" if wrong else "")
 sys.exit(1 if wrong else 0)

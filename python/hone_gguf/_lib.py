@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ctypes bindings of libhone.so: include/hone.h in Python. Internal.
+"""ctypes bindings of libhone: include/hone.h in Python. Internal.
 
 ctypes instead of a compiled module: one wheel serves every Python, and the import takes 16 ms with
 the standard library alone. The extra microseconds per call are negligible next to the work. Calls
@@ -17,6 +17,7 @@ import json
 import operator
 import os
 import re
+import sys
 import threading
 import weakref
 from typing import Any, Callable, Optional, Sequence, TypeVar, Union, cast
@@ -189,9 +190,10 @@ CLOSERS = {"gguf": "close", "tokenizer": "close", "model": "close", "writer": "f
 
 
 def _find() -> str:
-    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libhone.so.2")
+    name = {"win32": "hone.dll", "darwin": "libhone.2.dylib"}.get(sys.platform, "libhone.so.2")
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", name)
     asked = os.environ.get("HONE_LIBRARY")
-    return asked or (here if os.path.exists(here) else "libhone.so.2")
+    return asked or (here if os.path.exists(here) else name)
 
 
 _dll = C.CDLL(_find())

@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# packaging/cross/package.sh DIR VERSION HEADER PYTHON - packs the programs of cross builds in DIR into DIR/dist: a zip for
+# Windows, tarballs for macOS, and a wheel for each. Then packaging/manifests/* get the version and checksums.
+set -eu
+dir=$(cd "$1" && pwd)
+version=$2 python=$4
+header=$(realpath "$3")
+out=$dir/dist
+rm -rf "$out" "$dir/stage"
+mkdir -p "$out" "$dir/stage"
+
+# the licenses of the libraries in each program
+sources=$dir/libs/src
+{
+    echo "Libraries in hone's programs for Windows and macOS, and their licenses"
+    for f in cjson/LICENSE libjpeg-turbo/LICENSE.md libpng1.6/LICENSE libyaml/License pcre2/LICENCE utf8proc/LICENSE.md \
+        xxhash/LICENSE zlib/LICENSE; do
+        printf '\n==== %s ====\n\n' "${f%/*}"
+        cat "$sources/$f"
+    done
+} > "$dir/stage/libraries"
+# files of one platform, in a folder with the archive's name
+folder() { # platform, files
+    s=$dir/stage/hone-$version-$1
+    mkdir -p "$s"
+    cp "$dir/stage/libraries" "$s/LIBRARIES.txt"
+    cp LICENSE "$s/LICENSE.txt"
+    sed "s/@VERSION@/$version/g" "packaging/cross/README-${1%%-*}.txt" > "$s/README.txt"
+    cp "$header" "$s"
+    shift
+    cp "$@" "$s"
+    find "$s" -exec touch -d 2020-01-01T00:00:00Z {} + # the same files give the same archive
+}
+wheel() { # platform in wheels' names, library, program
+    (cd python && HONE_BUILT=$2:$3 _PYTHON_HOST_PLATFORM=$1 "$python" -c 'import sys, build_hone
+build_hone.build_wheel(sys.argv[1])' "$out")
+}
+
+windows=$dir/windows-x86_64
+folder windows-x86_64 "$windows/hone.exe" "$windows/hone.dll" "$windows/libhone.dll.a"
+{
+    printf '\n==== mingw-w64 ====\n\n'
+    cat "$dir/tools/ziglang/lib/libc/mingw/COPYING"
+} >> "$s/LIBRARIES.txt"
+for f in "$s"/*.txt; do sed 's/$/\r/' "$f" > "$f.new" && mv "$f.new" "$f" && touch -d 2020-01-01T00:00:00Z "$f"; done
+(cd "$dir/stage" && TZ=UTC "$python" -m zipfile -c "$out/${s##*/}.zip" "${s##*/}/")
+wheel win-amd64 "$windows/hone.dll" "$windows/hone.exe"
+for cpu in arm64 x86_64; do
+    macos=$dir/macos-$cpu
+    folder macos-$cpu "$macos/hone" "$macos"/libhone.*.dylib packaging/macos-check.sh
+    (cd "$dir/stage" && tar --sort=name --owner=0 --group=0 --numeric-owner --format=ustar -cf - "${s##*/}" |
+        gzip -9n > "$out/${s##*/}.tar.gz")
+    wheel macosx-11.0-$cpu "$(ls "$macos"/libhone.*.dylib)" "$macos/hone"
+done
+sh packaging/manifests/fill.sh "$version" "$out"
+ls -l "$out"

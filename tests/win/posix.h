@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/* tests/win/posix.h - the POSIX calls of the unit tests, on Windows. The Makefile includes it
+ * before everything else in a test. */
+#ifndef HONE_TESTS_WIN_POSIX_H
+#define HONE_TESTS_WIN_POSIX_H
+
+#include <direct.h>
+#include <fcntl.h>
+#include <io.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/os.h"
+
+#define mkdtemp os_mkdtemp
+#define mkstemp os_mkstemp
+#define symlink os_symlink
+#define mkdir os_mkdir
+#define rmdir os_rmdir
+#define unlink os_unlink
+#define system test_system
+#define setenv(name, value, always) _putenv_s(name, value)
+#define unsetenv(name) _putenv_s(name, "")
+#define realpath(path, to) _fullpath(to, path, 4096)
+
+/* Runs a shell command. Of all commands only `rm -rf 'PATH'` is needed, and cmd.exe has no rm. */
+int test_system(const char *command);
+
+/* Streams write bytes as they are. */
+__attribute__((constructor)) static void test_binary(void) {
+    _fmode = _O_BINARY;
+    _setmode(1, _O_BINARY);
+}
+
+#endif
