@@ -34,9 +34,11 @@ check-windows: have-wine all windows windows-unit ## the Windows program under W
 	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(CROSS_DIR)/windows-x86_64/hone.exe $(CROSS_DIR)/windows-x86_64/hone.dll
 	$(Q)CC='$(HOSTCC)' sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64 $(BUILD)/hone $(PARTS)
 ifneq ($(WINDOWS),)
-# unit tests that cannot be built for Windows or say nothing there; docs/platforms.md has the reasons
-NOT_ON_WINDOWS :=
-HERE := $(filter-out $(foreach t,$(NOT_ON_WINDOWS),$(OBJ)/tests/unit/$t $(OBJ)/tests/kern/$t $(OBJ)/tests/fuzz/$t),$(UNIT))
+# Unit tests that cannot be built for Windows: they start processes with fork (gguf_edit, io, pack_cache), make a named
+# pipe (lines), call Linux (machine, pages, seq_rss) or its sockets (os).
+# The program for Windows has no CUDA, and fuzz targets read files in memory.
+NOT_ON_WINDOWS := $(addprefix test_,gguf_edit io pack_cache lines machine pages seq_rss os cuda%)
+HERE := $(filter-out $(NOT_ON_WINDOWS:%=$(OBJ)/tests/unit/%),$(filter $(OBJ)/tests/unit/%,$(UNIT))) $(OBJ)/tests/kern/check
 $(OBJ)/tests/%: ISA = -include tests/win/posix.h -Itests/win/include
 $(HERE): ALL_LDFLAGS = $(OBJ)/tests/win/posix.o
 $(HERE): $(OBJ)/tests/win/posix.o

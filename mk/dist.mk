@@ -7,15 +7,12 @@ SO   := $(if $(WINDOWS),hone.dll,libhone.$(if $(DARWIN),$(API_MAJOR).dylib,so.$(
 $(OBJ)/embed.a: $(OBJS) $(CUDA_OBJS)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 EMBED_LIBS := $(filter-out -ledit %/libedit.tbd -I% -D%,$(LIBS))
-# Windows and macOS take lists of exported names
-EXPORT_LIST := $(if $(WINDOWS)$(DARWIN),$(OBJ)/exports$(if $(WINDOWS),.def),packaging/libhone.map)
-EXPORTED = sed -n 's/^HONE_API.*[ *]\(hone_[a-z0-9_]*\)(.*/$(1)\1/p' $<
+# Windows takes a list of exported names; macOS exports what is not hidden
+EXPORT_LIST := $(if $(WINDOWS),$(OBJ)/exports.def,$(if $(DARWIN),,packaging/libhone.map))
 $(OBJ)/exports.def: $(HONE_H)
-	$(Q)mkdir -p $(@D) && { echo 'EXPORTS' && $(call EXPORTED,  ); } > $@
-$(OBJ)/exports: $(HONE_H)
-	$(Q)mkdir -p $(@D) && $(call EXPORTED,_) > $@
+	$(Q)mkdir -p $(@D) && { echo EXPORTS && sed -n 's/^HONE_API.*[ *]\(hone_[a-z0-9_]*\)(.*/\1/p' $<; } > $@
 LINK_ARGS := $(if $(WINDOWS),$(EXPORT_LIST) $(OBJ)/embed.a,$(if $(DARWIN),-Wl$(comma)-install_name$(comma)@rpath/$(SO) \
-	  -Wl$(comma)-force_load$(comma)$(OBJ)/embed.a -Wl$(comma)-exported_symbols_list$(comma)$(EXPORT_LIST),\
+	  -Wl$(comma)-force_load$(comma)$(OBJ)/embed.a,\
 	  -Wl$(comma)-soname$(comma)$(SO) -Wl$(comma)--version-script=$(EXPORT_LIST) \
 	  -Wl$(comma)--whole-archive $(OBJ)/embed.a -Wl$(comma)--no-whole-archive))
 LINK_SO = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -o $@ $(LINK_ARGS)

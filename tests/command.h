@@ -30,7 +30,7 @@ static inline int command(const char *name, const char *const *args, const struc
     struct owner *owner;
     struct call c = {0};
     *r = (struct result){0};
-    FILE *out = open_memstream(&r->text, &r->len);
+    FILE *out = tmpfile(); /* not open_memstream, which Windows lacks */
     int rc = owner_new(&owner, o, NULL, &e), n = 2;
     if (!rc) rc = call_begin(&c, owner, &e);
     if (!rc) {
@@ -42,7 +42,11 @@ static inline int command(const char *name, const char *const *args, const struc
         while (n > 0) free(argv[--n]);
     }
     owner_drop(owner);
-    fclose(out);
+    if (out && fseek(out, 0, SEEK_END) == 0) r->len = (size_t)ftell(out);
+    r->text = calloc(1, r->len + 1);
+    if (out) rewind(out);
+    if (out && r->text) r->len = fread(r->text, 1, r->len, out);
+    if (out) fclose(out);
     /* as the program says it: call_end has the words of the library */
     snprintf(r->message, sizeof r->message, "%s", !rc ? "" : c.err.msg[0] ? c.err.msg : e.message);
     return rc;

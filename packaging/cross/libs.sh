@@ -43,9 +43,11 @@ if [ ! -e "$dir/src/done" ]; then
     done
     touch "$dir/src/done"
 fi
+# macOS: an old macro of zlib hides fdopen; and libhone.dylib exports whatever is not hidden
+mac='-Dfdopen=fdopen -fvisibility=hidden -DUTF8PROC_STATIC'
 case $target in
-    macos-arm64) system=Darwin cpu=aarch64 more='-Dfdopen=fdopen' ;; # an old macro of zlib that hides fdopen
-    macos-x86_64) system=Darwin cpu=x86_64 more='-Dfdopen=fdopen' ;;
+    macos-arm64) system=Darwin cpu=aarch64 more=$mac ;;
+    macos-x86_64) system=Darwin cpu=x86_64 more=$mac ;;
     windows-x86_64) system=Windows cpu=x86_64 more= ;;
 esac
 build() {
@@ -55,6 +57,7 @@ build() {
     [ "$name" != xxhash ] || src=$src/cmake_unofficial
     [ ! -e "$prefix/made.$name" ] || return 0
     rm -rf "$prefix/build"
+    # -O2 also where cmake tries the compiler: zig builds a target's C library once for each set of flags
     cmake -S "$src" -B "$prefix/build" -G 'Unix Makefiles' -DCMAKE_SYSTEM_NAME=$system -DCMAKE_SYSTEM_PROCESSOR=$cpu \
         -DCMAKE_C_COMPILER="$tools/bin/$target-clang" -DCMAKE_AR="$tools/bin/ar" -DCMAKE_RANLIB="$tools/bin/ranlib" \
         -DCMAKE_RC_COMPILER=/bin/true -DCMAKE_C_FLAGS="-O2 $more" -DCMAKE_BUILD_TYPE=Release \
@@ -90,7 +93,7 @@ cp "$dir/src/libpng1.6/scripts/pnglibconf.h.prebuilt" "$prefix/include/pnglibcon
 cp "$dir/src/libpng1.6/png.h" "$dir/src/libpng1.6/pngconf.h" "$prefix/include"
 (cd "$prefix/build" && for f in "$dir"/src/libpng1.6/png[a-z]*.c "$dir"/src/libpng1.6/png.c; do
     [ "${f%pngtest.c}" = "$f" ] || continue
-    "$tools/bin/$target-clang" -O2 -UTARGET_OS_MAC -DPNG_ARM_NEON_OPT=0 -DPNG_INTEL_SSE_OPT=0 -I"$prefix/include" \
+    "$tools/bin/$target-clang" -O2 $more -UTARGET_OS_MAC -DPNG_ARM_NEON_OPT=0 -DPNG_INTEL_SSE_OPT=0 -I"$prefix/include" \
         -c "$f" -o "$(basename "$f" .c).o" || exit 1
 done && "$tools/bin/ar" rcs "$prefix/lib/libpng.a" ./*.o)
 only=jpeg-static

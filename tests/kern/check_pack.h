@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "base/mem.h"
 #include "base/bytes.h"
 #include "base/fp.h"
 #include "kernels/bench.h"
@@ -47,7 +48,8 @@ static void packed_make(struct packed_case *c, const struct kern *k, enum qtype 
     c->act = malloc((size_t)(n_tok * c->n_act) * sizeof *c->act);
     for (int64_t i = 0; i < n_tok * n_k; i++) c->x[i] = rng_normal(r);
     for (int64_t i = 0; i < n_tok; i++) kern_act(k, t, c->x + i * n_k, n_k, c->act + i * c->n_act);
-    c->scratch = aligned_alloc(64, (size_t)((kern_gemm_scratch(rows, n_k) + 63) / 64 * 64));
+    struct err e = {0};
+    CHECK_OK(mem_alloc(&c->scratch, (uint64_t)kern_gemm_scratch(rows, n_k), "scratch", &e));
 }
 static void packed_free(struct packed_case *c) {
     free(c->w);
@@ -55,7 +57,7 @@ static void packed_free(struct packed_case *c) {
     free(c->dec);
     free(c->x);
     free(c->act);
-    free(c->scratch);
+    mem_free(c->scratch);
 }
 
 /* Computes the norm of out - want over that of want, where want uses first the stored, then the f32
@@ -362,9 +364,11 @@ static void test_packed_same(void) {
             for (uint64_t g = 0; g < ROWS / (uint64_t)op->rows; g++)
                 kern_pack((enum qtype)t, op->rows, w + g * (uint64_t)op->rows * row, row,
                           K / q->block_elems, packed + g * (uint64_t)op->rows * row);
-            void *scratch = aligned_alloc(64, (size_t)kern_gemm_scratch(ROWS, K));
+            void *scratch = NULL;
+            struct err e = {0};
+            CHECK_OK(mem_alloc(&scratch, (uint64_t)kern_gemm_scratch(ROWS, K), "scratch", &e));
             op->gemm(packed, ROWS / op->rows, act, K / QK, TOKENS, out, ROWS, K, scratch);
-            free(scratch);
+            mem_free(scratch);
             if (first_isa == KERN_REF) {
                 first_isa = k.isa;
                 memcpy(first, out, sizeof out);

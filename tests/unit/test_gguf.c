@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_gguf.c - containers/gguf_*.c: every validation rule with a file that breaks it,
  * truncation at every byte, files of gguf-py, our writer, split sets. */
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "containers/gguf.h"
 #include "base/io.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
@@ -632,14 +631,14 @@ static void test_old_temporaries(void) {
                {own, true, false}};
     int fd[COUNT_OF(row)];
     for (size_t i = 0; i < COUNT_OF(row); i++) {
-        fd[i] = open(tmp_path(row[i].name), O_RDWR | O_CREAT, 0666);
-        CHECK(fd[i] >= 0 && write(fd[i], "x", 1) == 1);
-        if (row[i].locked) CHECK(flock(fd[i], LOCK_EX) == 0);
+        fd[i] = os_open(tmp_path(row[i].name), OS_READ | OS_WRITE | OS_CREATE, 0666);
+        CHECK(fd[i] >= 0 && os_write(fd[i], "x", 1) == 1);
+        if (row[i].locked) CHECK(os_lock(fd[i], true) == 0);
     }
     CHECK_OK(out_write_file(tmp_path("o.gguf"), "y", 1, true, &e));
     for (size_t i = 0; i < COUNT_OF(row); i++) {
         if (io_exists(tmp_path(row[i].name)) != row[i].stays) CHECK_FAIL("%s", row[i].name);
-        close(fd[i]);
+        os_close(fd[i]);
         (void)unlink(tmp_path(row[i].name));
     }
 }

@@ -292,7 +292,7 @@ struct told {
     char text[4][400];
     int n, end_at;
 };
-static int tell(void *user, int64_t which, const char *text, size_t len) {
+static int take_text(void *user, int64_t which, const char *text, size_t len) {
     struct told *t = user;
     strncat(t->text[which], text, len);
     return ++t->n == t->end_at;
@@ -336,7 +336,8 @@ static void test_generate(void) {
     int64_t n[4];
     machine_open(&x, base, 0, 2, NULL);
     struct told told = {0};
-    struct hone_generate_opts o = {.size = sizeof o, .max_tokens = 12, .text = tell, .user = &told};
+    struct hone_generate_opts o = {
+        .size = sizeof o, .max_tokens = 12, .text = take_text, .user = &told};
     struct hone_answer many[4], a = {.size = sizeof a};
     for (int i = 0; i < 4; i++) {
         OK(hone_tokenize(x.t, prompts[i], strlen(prompts[i]), 0, &ids[i], &n[i], &e));
@@ -380,7 +381,7 @@ static void test_generate(void) {
     /* a callback or a stop text ends an answer; grammars are obeyed */
     told = (struct told){.end_at = 3};
     o = (struct hone_generate_opts){
-        .size = sizeof o, .max_tokens = 40, .text = tell, .user = &told};
+        .size = sizeof o, .max_tokens = 40, .text = take_text, .user = &told};
     OK(hone_generate(x.s, ids[0], n[0], &o, &a, &e));
     CHECK_EQ_STR(a.stop, "callback");
     CHECK_EQ_I64(told.n, 3);

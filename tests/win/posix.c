@@ -23,7 +23,7 @@ static void remove_tree(const char *path) {
     FindClose(h);
     os_rmdir(path);
 }
-int test_system(const char *command) {
+int win_system(const char *command) {
     char path[1024];
     if (sscanf(command, "rm -rf '%1023[^']'", path) != 1 &&
         sscanf(command, "rm -rf %1023[^ ']", path) != 1)

@@ -23,16 +23,16 @@
 #define mkdir os_mkdir
 #define rmdir os_rmdir
 #define unlink os_unlink
-#define system test_system
+#define system win_system
 #define setenv(name, value, always) _putenv_s(name, value)
 #define unsetenv(name) _putenv_s(name, "")
 #define realpath(path, to) _fullpath(to, path, 4096)
 
 /* Runs a shell command. Of all commands only `rm -rf 'PATH'` is needed, and cmd.exe has no rm. */
-int test_system(const char *command);
+int win_system(const char *command);
 
 /* Streams write bytes as they are. */
-__attribute__((constructor)) static void test_binary(void) {
+__attribute__((constructor)) static void win_binary(void) {
     _fmode = _O_BINARY;
     _setmode(1, _O_BINARY);
 }
