@@ -54,11 +54,12 @@ def make(*goals: str) -> None:
 
 def native_files() -> dict[str, bytes]:
     """The library and the program as `make install` installs them, by their names in the package.
-    HONE_GLIBC228: the builds for older systems, as in published wheels. HONE_BUILT: the names of a library and a program that
-    were cross-compiled. BUILD is the Makefile's variable; _PYTHON_HOST_PLATFORM (sysconfig's) selects another platform."""
+    HONE_GLIBC228: the builds for older systems, as in published wheels. HONE_BUILT: names of a cross-compiled library,
+    of the program, and of the file with their libraries' licenses. BUILD is the Makefile's variable; _PYTHON_HOST_PLATFORM (sysconfig's) selects another platform."""
     if os.environ.get("HONE_BUILT"):
-        library, program = map(Path, os.environ["HONE_BUILT"].split(os.pathsep))
-        return {f"{NAME}/lib/{library.name}": library.read_bytes(), f"{NAME}/bin/{program.name}": program.read_bytes()}
+        library, program, licenses = map(Path, os.environ["HONE_BUILT"].split(os.pathsep))
+        return {f"{NAME}/lib/{library.name}": library.read_bytes(), f"{NAME}/bin/{program.name}": program.read_bytes(),
+                f"{NAME}-{VERSION}.dist-info/licenses/LIBRARIES.txt": licenses.read_bytes()}
     if os.environ.get("HONE_GLIBC228"):
         make("glibc228", "HAVE_CUDA=0")
         old = ROOT / os.environ.get("BUILD", "build") / "glibc228"

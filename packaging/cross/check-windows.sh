@@ -119,7 +119,7 @@ library() {
     for name in steps tensor template toolcall corpus perplexity cancel; do
         ${CC:-cc} -std=c11 -D_POSIX_C_SOURCE=200809L -O1 -I build/gen/include docs/examples/$name.c "$so" -lm \
             "-Wl,-rpath,$(dirname "$so")" -o "$t/library/$name" || say "library: $name on Linux"
-        "$dir/../tools/bin/windows-x86_64-clang" -std=c11 -O2 -I build/gen/include docs/examples/$name.c "$dir/libhone.dll.a" \
+        "$dir/../tools/bin/windows-x86_64-clang" -std=c11 -O2 -fPIC -I build/gen/include docs/examples/$name.c "$dir/libhone.dll.a" \
             -o "$t/library/$name.exe" > "$t/log" 2>&1 || say "library: $name: $(tail -1 "$t/log")"
     done
     cp "$dir/hone.dll" "$t/library"

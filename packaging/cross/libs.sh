@@ -48,7 +48,7 @@ mac='-Dfdopen=fdopen -fvisibility=hidden -DUTF8PROC_STATIC'
 case $target in
     macos-arm64) system=Darwin cpu=aarch64 more=$mac ;;
     macos-x86_64) system=Darwin cpu=x86_64 more=$mac ;;
-    windows-x86_64) system=Windows cpu=x86_64 more= ;;
+    windows-x86_64) system=Windows cpu=x86_64 more=-DCJSON_HIDE_SYMBOLS ;; # hone.dll exports whatever is marked
 esac
 build() {
     name=$1
@@ -57,10 +57,10 @@ build() {
     [ "$name" != xxhash ] || src=$src/cmake_unofficial
     [ ! -e "$prefix/made.$name" ] || return 0
     rm -rf "$prefix/build"
-    # -O2 also where cmake tries the compiler: zig builds a target's C library once for each set of flags
+    # -O2 -fPIC also where cmake tries the compiler: zig builds a C library for each set of flags, in minutes
     cmake -S "$src" -B "$prefix/build" -G 'Unix Makefiles' -DCMAKE_SYSTEM_NAME=$system -DCMAKE_SYSTEM_PROCESSOR=$cpu \
         -DCMAKE_C_COMPILER="$tools/bin/$target-clang" -DCMAKE_AR="$tools/bin/ar" -DCMAKE_RANLIB="$tools/bin/ranlib" \
-        -DCMAKE_RC_COMPILER=/bin/true -DCMAKE_C_FLAGS="-O2 $more" -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_RC_COMPILER=/bin/true -DCMAKE_C_FLAGS="-O2 -fPIC $more" -DCMAKE_BUILD_TYPE=Release \
         -DCMAKE_C_FLAGS_RELEASE='-O2 -DNDEBUG' \
         -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR="$prefix/lib" \
         -DCMAKE_INSTALL_DEFAULT_LIBDIR="$prefix/lib" -DCMAKE_FIND_ROOT_PATH="$prefix" -DBUILD_SHARED_LIBS=OFF \

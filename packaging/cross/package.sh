@@ -30,10 +30,12 @@ folder() { # platform, files
     cp "$header" "$s"
     shift
     cp "$@" "$s"
-    find "$s" -exec touch -d 2020-01-01T00:00:00Z {} + # the same files give the same archive
+}
+same_times() { # the same files give the same archive
+    find "$s" -exec touch -d 2020-01-01T00:00:00Z {} +
 }
 wheel() { # platform in wheels' names, library, program
-    (cd python && HONE_BUILT=$2:$3 _PYTHON_HOST_PLATFORM=$1 "$python" -c 'import sys, build_hone
+    (cd python && HONE_BUILT=$2:$3:$s/LIBRARIES.txt _PYTHON_HOST_PLATFORM=$1 "$python" -c 'import sys, build_hone
 build_hone.build_wheel(sys.argv[1])' "$out")
 }
 
@@ -43,12 +45,14 @@ folder windows-x86_64 "$windows/hone.exe" "$windows/hone.dll" "$windows/libhone.
     printf '\n==== mingw-w64 ====\n\n'
     cat "$dir/tools/ziglang/lib/libc/mingw/COPYING"
 } >> "$s/LIBRARIES.txt"
-for f in "$s"/*.txt; do sed 's/$/\r/' "$f" > "$f.new" && mv "$f.new" "$f" && touch -d 2020-01-01T00:00:00Z "$f"; done
+for f in "$s"/*.txt; do sed 's/$/\r/' "$f" > "$f.new" && mv "$f.new" "$f"; done
+same_times
 (cd "$dir/stage" && TZ=UTC "$python" -m zipfile -c "$out/${s##*/}.zip" "${s##*/}/")
 wheel win-amd64 "$windows/hone.dll" "$windows/hone.exe"
 for cpu in arm64 x86_64; do
     macos=$dir/macos-$cpu
     folder macos-$cpu "$macos/hone" "$macos"/libhone.*.dylib packaging/macos-check.sh
+    same_times
     (cd "$dir/stage" && tar --sort=name --owner=0 --group=0 --numeric-owner --format=ustar -cf - "${s##*/}" |
         gzip -9n > "$out/${s##*/}.tar.gz")
     wheel macosx-11.0-$cpu "$(ls "$macos"/libhone.*.dylib)" "$macos/hone"
