@@ -61,7 +61,7 @@ tar -xzf "$d/hone-$(cat "$root/VERSION").tar.gz" -C "$t/src"
 [ -e "$t"/src/hone-*/Makefile ]
 echo "sources: unpacked"
 
-# ---- Windows and macOS: what was packed is what the build's checks saw; hone.exe also runs, where there is Wine
+# ---- Windows and macOS: the same checks as after the build; where there is Wine, hone.exe runs once
 header=$root/build/gen/include/hone.h
 if [ -e "$(ls "$d"/hone-*-windows-x86_64.zip 2> /dev/null)" ]; then
     mkdir "$t/cross"

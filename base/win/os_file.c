@@ -326,7 +326,8 @@ int os_link(const char *from, const char *to) {
 int os_symlink(const char *to, const char *path) { /* needs a privilege; a hard link does not */
     enum { UNPRIVILEGED = 2 };
     wchar_t *a = win_path(to, false), *b = a ? win_path(path, true) : NULL;
-    const bool ok = b && CreateSymbolicLinkW(b, a, UNPRIVILEGED);
+    const bool ok = b && CreateSymbolicLinkW(b, a, UNPRIVILEGED) &&
+                    GetFileAttributesW(b) != INVALID_FILE_ATTRIBUTES; /* Wine 8 makes none */
     free(a);
     free(b);
     return ok ? 0 : os_link(to, path);

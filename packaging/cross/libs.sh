@@ -96,9 +96,13 @@ cp "$dir/src/libpng1.6/png.h" "$dir/src/libpng1.6/pngconf.h" "$prefix/include"
     "$tools/bin/$target-clang" -O2 $more -UTARGET_OS_MAC -DPNG_ARM_NEON_OPT=0 -DPNG_INTEL_SSE_OPT=0 -I"$prefix/include" \
         -c "$f" -o "$(basename "$f" .c).o" || exit 1
 done && "$tools/bin/ar" rcs "$prefix/lib/libpng.a" ./*.o)
-only=jpeg-static
-build libjpeg-turbo -DENABLE_SHARED=OFF -DWITH_SIMD=OFF -DWITH_TURBOJPEG=OFF
-cp "$prefix"/build/libjpeg*.a "$prefix/lib/libjpeg.a" && cp "$prefix/build/jconfig.h" "$prefix/include"
-for h in jpeglib jmorecfg jerror; do cp "$dir/src/libjpeg-turbo/$h.h" "$prefix/include"; done
+if [ ! -e "$prefix/lib/libjpeg.a" ]; then
+    rm -f "$prefix/made.libjpeg-turbo"
+    only=jpeg-static
+    build libjpeg-turbo -DENABLE_SHARED=OFF -DWITH_SIMD=OFF -DWITH_TURBOJPEG=OFF
+    cp "$prefix/build/jconfig.h" "$prefix/include"
+    for h in jpeglib jmorecfg jerror; do cp "$dir/src/libjpeg-turbo/$h.h" "$prefix/include"; done
+    cp "$prefix"/build/libjpeg*.a "$prefix/lib/libjpeg.a"
+fi
 rm -rf "$prefix/build"
 touch "$prefix/done"

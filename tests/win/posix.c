@@ -31,6 +31,9 @@ int win_system(const char *command) {
     remove_tree(path);
     return 0;
 }
+int win_copy(const char *from, const char *to) {
+    return CopyFileA(from, to, TRUE) ? 0 : -1;
+}
 
 void *mmap(void *at, size_t n, int protection, int flags, int fd, int64_t offset) {
     (void)at, (void)protection, (void)flags, (void)fd, (void)offset;

@@ -19,10 +19,11 @@
 
 #define mkdtemp os_mkdtemp
 #define mkstemp os_mkstemp
-#define symlink os_symlink
+#define symlink win_copy
 #define mkdir os_mkdir
 #define rmdir os_rmdir
 #define unlink os_unlink
+#define rename os_rename
 #define system win_system
 #define setenv(name, value, always) _putenv_s(name, value)
 #define unsetenv(name) _putenv_s(name, "")
@@ -30,6 +31,9 @@
 
 /* Runs a shell command. Of all commands only `rm -rf 'PATH'` is needed, and cmd.exe has no rm. */
 int win_system(const char *command);
+
+/* Copies a file instead of linking to it: CreateSymbolicLinkW of Wine 8 succeeds without a link. */
+int win_copy(const char *from, const char *to);
 
 /* Streams write bytes as they are. */
 __attribute__((constructor)) static void win_binary(void) {
