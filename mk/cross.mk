@@ -19,7 +19,8 @@ CCACHE := $(if $(findstring ccache,$(CC)),ccache ,)
 macos-%:
 	+$(Q)$(call cross,macos-$*,$(CROSS_LIBS),,$(abspath packaging/cross/libedit.tbd)) all shared
 macos: macos-arm64 macos-x86_64 ## hone and libhone.2.dylib in build/cross/macos-arm64 and macos-x86_64
-WINDOWS_MAKE = $(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),-DPCRE2_STATIC -DUTF8PROC_STATIC,$(WINDOWS_LIBS))
+WINDOWS_FLAGS := -DPCRE2_STATIC -DUTF8PROC_STATIC
+WINDOWS_MAKE = $(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),$(WINDOWS_FLAGS),$(WINDOWS_LIBS))
 windows: ## hone.exe and hone.dll in build/cross/windows-x86_64
 	+$(Q)$(WINDOWS_MAKE) all shared
 windows-unit: ## the unit tests as Windows programs, in build/cross/windows-x86_64/unit
@@ -31,14 +32,15 @@ have-wine:
 	$(Q)command -v wine > /dev/null || { echo 'check-windows: wine is missing (Debian: wine64)'; exit 1; }
 # PARTS="bytes kills": some of its parts
 check-windows: have-wine all windows windows-unit ## the Windows program under Wine, compared with this one
-	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(CROSS_DIR)/windows-x86_64/hone.exe $(CROSS_DIR)/windows-x86_64/hone.dll
+	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(addprefix $(CROSS_DIR)/windows-x86_64/hone.,exe dll)
 	$(Q)CC='$(HOSTCC)' sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64 $(BUILD)/hone $(PARTS)
 ifneq ($(WINDOWS),)
 # Unit tests that cannot be built for Windows: they start processes with fork (gguf_edit, io, pack_cache), make a named
 # pipe (lines), call Linux (machine, pages, seq_rss) or its sockets (os).
 # The program for Windows has no CUDA, and fuzz targets read files in memory.
 NOT_ON_WINDOWS := $(addprefix test_,gguf_edit io pack_cache lines machine pages seq_rss os cuda%)
-HERE := $(filter-out $(NOT_ON_WINDOWS:%=$(OBJ)/tests/unit/%),$(filter $(OBJ)/tests/unit/%,$(UNIT))) $(OBJ)/tests/kern/check
+HERE := $(filter-out $(NOT_ON_WINDOWS:%=$(OBJ)/tests/unit/%),$(filter $(OBJ)/tests/unit/%,$(UNIT)))
+HERE += $(OBJ)/tests/kern/check
 $(OBJ)/tests/%: ISA = -include tests/win/posix.h -Itests/win/include
 $(HERE): ALL_LDFLAGS = $(OBJ)/tests/win/posix.o
 $(HERE): $(OBJ)/tests/win/posix.o
@@ -46,8 +48,8 @@ unit-here: $(HERE)
 	$(Q)mkdir -p $(BUILD)/unit && rm -f $(BUILD)/unit/* && for f in $^; do \
 	  case $$f in *.o) ;; *) ln $$f $(BUILD)/unit/$$(basename $$f).exe ;; esac; done
 endif
-cross-packages: check-macos windows python-steps ## a zip for Windows, tarballs for macOS, wheels, manifests: build/cross/dist
-	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(CROSS_DIR)/windows-x86_64/hone.exe $(CROSS_DIR)/windows-x86_64/hone.dll
+cross-packages: check-macos windows python-steps ## archives, wheels and manifests for them: build/cross/dist
+	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(addprefix $(CROSS_DIR)/windows-x86_64/hone.,exe dll)
 	+$(Q)sh packaging/cross/package.sh $(CROSS_DIR) $(VERSION) $(HONE_H) $(PYTHON)
 # Debian's mingw gcc as a second compiler for the files that call Windows
 MINGW ?= x86_64-w64-mingw32-gcc-posix

@@ -89,12 +89,12 @@ ARM64_DIST := $(if $(filter yes,$(ARM64_HERE)),arm64-static arm64-deb arm64-whee
 arm64-none:
 	@echo 'dist: not for ARM64: no aarch64-linux-gnu-gcc or qemu-aarch64 (Debian: gcc-aarch64-linux-gnu, qemu-user)'
 # also for macOS and Windows, with what packaging/cross/tools.sh and libs.sh need
-CROSS_HERE := $(if $(filter x86_64Linux,$(ARCH)$(shell uname -s)),$(shell \
-  command -v cmake > /dev/null && command -v apt-get > /dev/null && $(PYTHON) -m pip --version > /dev/null 2>&1 && echo yes))
+CROSS_HERE := $(if $(filter x86_64Linux,$(ARCH)$(shell uname -s)),$(shell command -v cmake > /dev/null && \
+  command -v apt-get > /dev/null && $(PYTHON) -m pip --version > /dev/null 2>&1 && echo yes))
 CROSS_FILES := $(if $(CROSS_HERE),cross-packages,cross-none)
 cross-none:
 	@echo 'dist: not for macOS and Windows: that needs x86-64 Linux with cmake, apt-get and pip'
-dist: tarball wheel static deb $(ARM64_DIST) $(CROSS_FILES) ## all release files, with checksums and a bill of materials, in build/dist
+dist: tarball wheel static deb $(ARM64_DIST) $(CROSS_FILES) ## all release files and their checksums: build/dist
 	$(Q)rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist && cp $(TARBALL) $(BUILD)/wheel/* $(BUILD)/deb/*.deb $(BUILD)/dist
 	$(Q)cp $(BUILD)/hone-static $(BUILD)/dist/hone-$(VERSION)-$(ARCH)-linux-static
 	$(Q)$(if $(filter yes,$(ARM64_HERE)),cp $(BUILD)/hone-$(VERSION)-aarch64-linux-static $(BUILD)/arm64/deb/*.deb \
@@ -146,4 +146,5 @@ deb: tarball ## Debian packages in build/deb (needs debhelper)
 	$(Q)cd $(BUILD)/deb/hone-$(VERSION) && cp -r packaging/debian . && \
 	  $(if $(CROSS),env -u MAKEFLAGS DEB_BUILD_OPTIONS=nocheck CROSS=$(CROSS) SYSROOT=$(SYSROOT) RUN='$(RUN)' ) \
 	  dpkg-buildpackage -us -uc -b $(if $(CROSS),-d -t $(TRIPLE))
-.PHONY: shared cross-none glibc228 install uninstall tarball static arm64-none dist dist-check site abi wheel wheel-test deb
+.PHONY: shared cross-none
+.PHONY: glibc228 install uninstall tarball static arm64-none dist dist-check site abi wheel wheel-test deb

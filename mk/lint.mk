@@ -1,7 +1,7 @@
 # mk/lint.mk - lint, formatting, static analysis, and the tables and pages generated from the sources.
 CUDA_FILES := $(CUDA_SRC) $(wildcard kernels/cuda/*.cuh quantize/enc/cuda/*.cuh tests/cuda-emu/*pp tests/cuda-emu/*.cu)
 C_DIRS  := $(DIRS) $(OTHER_DIRS) kernels/cuda quantize/enc/cuda cli commands docs/examples \
-           $(addprefix tests/,. cuda-emu isa-emu unit kern fuzz win win/include/sys)
+           $(addprefix tests/,. cuda-emu isa-emu unit kern fuzz)
 C_FILES := $(patsubst tests/./%,tests/%,$(wildcard $(addsuffix /*.[ch],$(C_DIRS))))
 lint: $(HONE_H) $(MAN) ## what a compiler does not check: tests/lint/*.sh; L=comments: one of them
 	$(Q)CC='$(CC)' HONE='$(abspath $(BIN))' HONE_GEN='$(abspath $(GEN))' \

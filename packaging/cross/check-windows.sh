@@ -69,9 +69,9 @@ script() { # name, words for the result, command
     rc=$?
     case $rc in 0) word=ok ;; 77) word=skipped ;; *) word=FAILED ;; esac
     echo "$name: $word, $(($(date +%s) - start)) s: $(tail -1 "$t/out" | cut -c1-140)"
-    [ $rc = 0 ]
+    return $rc
 }
-make_() { CUTS=${CUTS:-9} script make-resume sh tests/cli/make-resume.sh || fail=1; }
+make_() { FRESH=2 CUTS=${CUTS:-9} script make-resume sh tests/cli/make-resume.sh || fail=1; }
 # without template fix --in-place and meta: Wine 8 cannot replace an open file
 kills() { KINDS='convert shards quantize split publish make' script kills sh tests/killed.sh "${KILLS:-40}" || fail=1; }
 
@@ -142,20 +142,30 @@ library() {
 }
 
 # ---- unit tests, built as Windows programs ----
+# left out: tests that write a file again while they have it open, which Wine 8 refuses, and one that uses `cp -r`
+UNITS_LEFT_OUT='test_convert_lora test_convert_quantized test_rows test_kv test_lib_handles'
 units() {
-    n=0 passed=0 failed=''
+    n=0 passed=0 failed='' left=''
     for f in "$dir"/unit/${UNITS:-*}.exe; do
-        name=$(basename "$f" .exe) n=$((n + 1))
+        name=$(basename "$f" .exe)
+        if echo " $(echo $UNITS_LEFT_OUT) " | grep -q " $name "; then
+            left="$left $name"
+            continue
+        fi
+        n=$((n + 1))
         XDG_CACHE_HOME=$(mktemp -d -p "$t") WINE_EXE=$f timeout "${LIMIT:-900}" "$wine" > "$t/out" 2>&1
         rc=$?
         p=$(tail -1 "$t/out" | tr -d '\r' | sed -n 's/^\(.* \)\{0,1\}\([0-9]*\) passed, 0 failed$/\2/p')
-        if [ $rc = 77 ]; then p=0; fi
-        if [ "$p" ] && { [ $rc = 0 ] || [ $rc = 77 ]; }; then passed=$((passed + p)); else
+        case $rc:$p in
+        77:*) echo "$name: skipped: $(tail -1 "$t/out" | cut -c1-200)" ;;
+        0:[0-9]*) passed=$((passed + p)) ;;
+        *)
             failed="$failed $name"
-            echo "$name: FAILED, exit $rc: $(grep -v ' passed, ' "$t/out" | tail -2 | cut -c1-300)"
-        fi
+            echo "$name: FAILED, exit $rc: $(grep -vE '^ok|^ *Host|passed, ' "$t/out" | head -2 | cut -c1-300)"
+            ;;
+        esac
     done
-    echo "units: $n programs, $passed tests passed; failed:${failed:- none}"
+    echo "units: $n programs, $passed tests passed; failed:${failed:- none}; left out:${left:- none}"
     [ -z "$failed" ] || fail=1
 }
 
@@ -164,14 +174,17 @@ units() {
 LEFT_OUT='abi arm64 blas cuda cuda-archs faults globals gpu guides isa-emu library python portable bench-kernels peers
   peer-baseline card killed make-resume'
 scripts() {
-    passed=0 failed='' left=''
+    passed=0 failed='' left='' skipped=''
     for f in ${SCRIPTS:-tests/cli/*.sh}; do
         name=$(basename "$f" .sh)
         if grep -q 'ulimit\|HONE_EMU\|HONE_FAULTY' "$f" || echo " $(echo $LEFT_OUT) " | grep -q " $name "; then
             left="$left $name"
-        elif script "$name" sh "$f"; then passed=$((passed + 1)); else failed="$failed $name"; fi
+        else
+            script "$name" sh "$f"
+            case $? in 0) passed=$((passed + 1)) ;; 77) skipped="$skipped $name" ;; *) failed="$failed $name" ;; esac
+        fi
     done
-    echo "scripts: $passed passed; failed:${failed:- none}; left out:${left:- none}"
+    echo "scripts: $passed passed; failed:${failed:- none}; skipped:${skipped:- none}; left out:${left:- none}"
     [ -z "$failed" ] || fail=1
 }
 for p in $parts; do

@@ -86,7 +86,7 @@ build xxhash -DXXHASH_BUILD_XXHSUM=OFF
 build pcre2 -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_BUILD_TESTS=OFF -DPCRE2_STATIC=ON
 build utf8proc
 build libyaml -DBUILD_TESTING=OFF
-build cjson -DENABLE_CJSON_TEST=OFF -DENABLE_CUSTOM_COMPILER_FLAGS=OFF -DBUILD_SHARED_AND_STATIC_LIBS=OFF
+build cjson -DENABLE_CJSON_TEST=OFF -DENABLE_PUBLIC_SYMBOLS=OFF -DENABLE_CUSTOM_COMPILER_FLAGS=OFF -DBUILD_SHARED_AND_STATIC_LIBS=OFF
 # libpng's cmake script preprocesses headers that zig lacks
 mkdir -p "$prefix/build"
 cp "$dir/src/libpng1.6/scripts/pnglibconf.h.prebuilt" "$prefix/include/pnglibconf.h"

@@ -28,8 +28,8 @@ cut=0
 while [ $i -lt ${CUTS:-9} ]; do
     i=$((i + 1))
     seed=$(((seed * 1103515245 + 12345) % 2147483648))
-    # a fresh start every fifth time, so that all steps are hit
-    [ $((i % 5)) = 1 ] && rm -rf "$t/cut" "$t/cut.work"
+    # a fresh start every fifth time (FRESH), so that all steps are hit
+    [ $((i % ${FRESH:-5})) = 1 ] && rm -rf "$t/cut" "$t/cut.work"
     delay=$(awk "BEGIN{printf \"%.3f\", ($seed % 1000) / 1000 * $ms / 1000 * 0.9}")
     job "$t/cut" > "$t/cut.out" 2>"$t/cut.err" &
     pid=$!

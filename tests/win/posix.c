@@ -31,8 +31,8 @@ int win_system(const char *command) {
     remove_tree(path);
     return 0;
 }
-int win_copy(const char *from, const char *to) {
-    return CopyFileA(from, to, TRUE) ? 0 : -1;
+int win_copy(const char *from, const char *to) { /* 0 without a source: a link may lead nowhere */
+    return CopyFileA(from, to, FALSE) || GetLastError() == ERROR_FILE_NOT_FOUND ? 0 : -1;
 }
 
 void *mmap(void *at, size_t n, int protection, int flags, int fd, int64_t offset) {
