@@ -227,6 +227,9 @@ int gguf_w_sync(struct gguf_w *w, struct err *e);  /* waits until all written by
 /* Makes begin skip its check of free space, for a caller that frees space while it writes. */
 void gguf_w_any_space(struct gguf_w *w);
 int64_t gguf_w_n_complete(const struct gguf_w *w); /* tensors whose data are complete */
+/* Appends the header of the first file; may be called before begin, once everything is declared.
+ * With gguf_open_edited, a file can be examined before it is written. */
+void gguf_w_header(struct gguf_w *w, struct buf *out);
 /* Writes the XXH3-128 of all headers, i.e. of everything except the data; may be called before
  * begin, once everything is declared. Returns the number of files. */
 int gguf_w_header_hash(struct gguf_w *w, char hex[33]);

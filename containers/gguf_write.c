@@ -489,6 +489,11 @@ int gguf_w_begin_part(struct gguf_w *w, const char *path, bool overwrite, bool f
     return begin_file(w, path, overwrite, fresh ? BEGIN_FRESH_PART : BEGIN_PART, e);
 }
 
+void gguf_w_header(struct gguf_w *w, struct buf *out) {
+    plan_once(w);
+    build_header(w, 0, out);
+}
+
 int gguf_w_header_hash(struct gguf_w *w, char hex[33]) {
     struct buf b = {0};
     plan_once(w);

@@ -456,15 +456,35 @@ int mmproj_look(const char *src, const char *type, const char *name, struct mmpr
     return rc == ERR_USAGE || rc == ERR_DATA ? 0 : rc;
 }
 
-int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_report *rep,
-               struct err *e) {
-    struct run *r = xcalloc(1, sizeof *r);
-    memset(rep, 0, sizeof *rep);
-    int rc = run_steps(r, o, out, rep, e);
+static void run_free(struct run *r) {
     if (r->w) gguf_w_free(r->w);
     free(r->part);
     free(r->claimed);
     plan_release(&r->plan);
     free(r);
+}
+
+int mmproj_keys(const struct convert_opts *o, struct gguf **out, struct buf *header,
+                struct err *e) {
+    struct run *r = xcalloc(1, sizeof *r);
+    const enum log_level level = log_get_level();
+    log_set_level(LOG_ERROR); /* the conversion itself will repeat the messages */
+    int rc = make_plan(r, o, e);
+    if (!rc) rc = declare_output(r, o, e);
+    log_set_level(level);
+    if (!rc) {
+        gguf_w_header(r->w, header);
+        rc = gguf_open_edited(out, o->src, header, gguf_w_total_bytes(r->w), 0, e);
+    }
+    run_free(r);
+    return rc;
+}
+
+int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_report *rep,
+               struct err *e) {
+    struct run *r = xcalloc(1, sizeof *r);
+    memset(rep, 0, sizeof *rep);
+    const int rc = run_steps(r, o, out, rep, e);
+    run_free(r);
     return rc;
 }

@@ -5,6 +5,8 @@
 #ifndef HONE_CONVERT_MMPROJ_H
 #define HONE_CONVERT_MMPROJ_H
 
+#include "base/buf.h"
+#include "containers/gguf.h"
 #include "convert/convert.h"
 
 struct mmproj_report {
@@ -16,6 +18,10 @@ struct mmproj_report {
  * convert_run does. ERR_DATA: no vision tower, or one with missing or unknown tensors. */
 int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_report *r,
                struct err *e);
+/* Opens the projector file that mmproj_run would write, without its data: only its keys and the
+ * list of its tensors may be read. `header` is its memory, released by the caller after gguf_close.
+ */
+int mmproj_keys(const struct convert_opts *o, struct gguf **out, struct buf *header, struct err *e);
 /* Returns whether the vision tower of an architecture (given by its GGUF name) can be converted. */
 bool mmproj_known(const char *arch);
 

@@ -35,7 +35,11 @@ int make_consume(struct make *mk, const char *out, struct err *e) {
     if (mk->dry_run) return 0; /* forecasts the job as from the folder */
     TRY(work_pool(mk->w, e));
     TRY(make_name(mk, e));
+    /* A bad image must cause an error before shards are deleted. A resumed conversion may have
+     * deleted those of the tower. */
+    if (mk->tower.n_files) TRY(make_look_at_images(mk, e));
     TRY(make_keep_tower(mk, &kept, e));
+    if (!kept) TRY(make_look_at_images(mk, e));
     char *file = xasprintf("%s.gguf", mk->name), *path = io_join(mk->src, file);
     free(mk->name);
     mk->name = NULL;

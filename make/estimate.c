@@ -206,8 +206,8 @@ void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_
 /* Tokens in the prompt and in the answer of a tool-call case; runs per case: one unconstrained, one
  * constrained. */
 enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
-/* Tokens in the prompt of a question about an image, and in its answer. */
-enum { IMAGE_PROMPT = 400, IMAGE_ANSWER = 16 };
+/* Tokens of a question about images besides those of the images, and of its answer. */
+enum { QUESTION_PROMPT = 40, IMAGE_ANSWER = 16 };
 /* Estimates the time of evaluation, speed measurement and hashing, in seconds. */
 static void measuring(struct plan_in *in, const struct rates *r, const struct shapes *s,
                       const struct estimate_opts *o) {
@@ -220,12 +220,11 @@ static void measuring(struct plan_in *in, const struct rates *r, const struct sh
         (double)TOOL_RUNS * (double)o->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step);
     /* The block adds about one layer and a second head to each window. */
     in->drafts = 1.3 * r->window * (double)min_i64(o->draft_windows, in->eval_windows);
-    /* An upper bound: one run of the base and the tower is for several files. A view has
-     * IMAGE_PROMPT tokens of four patches. */
+    /* An upper bound: one run of the base and the tower is for several files. */
     const double weights = o->tower_bytes / 2,
-                 tower = 2 * weights * 4 * IMAGE_PROMPT / fmax(1, r->speeds.product);
-    in->images = (double)o->questions * (IMAGE_PROMPT * token + IMAGE_ANSWER * (token + step)) +
-                 (double)o->images * tower / 3;
+                 tower = 2 * weights * (double)o->image_patches / fmax(1, r->speeds.product);
+    in->images = (double)o->questions * (QUESTION_PROMPT * token + IMAGE_ANSWER * (token + step)) +
+                 (double)o->image_tokens * token + tower / 3;
     /* SHA-256 and XXH3 of a file run at this rate. */
     in->report = (double)s->base_bytes / 3 / 3e8;
     in->convert = o->convert ? (double)s->base_bytes / 2e8 : 0;

@@ -22,12 +22,13 @@ struct rates { /* seconds, with all threads of the job */
 struct estimate_opts {               /* the job's options that affect its time */
     const struct str_list *files[2]; /* names of the recipes: size classes, presets */
     int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
-    int64_t tools_cases;       /* 0: no suite */
-    int64_t draft_windows;     /* of the acceptance of drafts; 0: not measured */
-    int64_t questions, images; /* about images; 0: none */
-    double tower_bytes;        /* of the projector */
-    bool convert;              /* the source is a folder */
-    bool best;                 /* presets are encoded with the best search */
+    int64_t tools_cases;                 /* 0: no suite */
+    int64_t draft_windows;               /* of the acceptance of drafts; 0: not measured */
+    int64_t questions;                   /* about images; 0: none */
+    int64_t image_tokens, image_patches; /* struct vision_facts */
+    double tower_bytes;                  /* of the projector */
+    bool convert;                        /* the source is a folder */
+    bool best;                           /* presets are encoded with the best search */
 };
 /* Fills in the times of a model's passes, derived from its shapes. Data that does not fit in
  * r->memory is read from disk again in every window. */

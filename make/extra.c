@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "base/out.h"
 #include "base/mem.h"
+#include "runtime/vision/image.h"
 
 static const struct kind {
     const char *prefix, *what, *list; /* list: member of results.json */
@@ -159,6 +160,20 @@ int make_keep_tower(struct make *mk, bool *kept, struct err *e) {
         free(path);
     }
     return 0;
+}
+
+int make_projector_params(const struct make *mk, struct vision_params *p, struct err *e) {
+    const struct convert_opts o = {
+        .src = mk->src, .type = mk->tower.file[0].type, .name = mk->name, .dry_run = true};
+    struct buf header = {0};
+    struct gguf *g = NULL;
+    char *kept = mk->consumed ? kept_path(mk, mk->consumed, mk->tower.file[0].type) : NULL;
+    int rc = kept ? gguf_open(&g, kept, 0, e) : mmproj_keys(&o, &g, &header, e);
+    if (!rc) rc = vision_params_read(g, p, e);
+    gguf_close(g);
+    buf_release(&header);
+    free(kept);
+    return rc;
 }
 
 /* Copies a file. */

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/measure/measurement_cache.h"
+#include "runtime/vision/image.h"
 #include "work/device.h"
 #include "work/passes.h"
 
@@ -47,7 +48,9 @@ int make_look_at_images(struct make *mk, struct err *e) {
                        mk->src);
     if (mk->unmeasured)
         return err_set(e, ERR_USAGE, "--images: hone converts this model but cannot run it");
-    return eval_vision_look(&o, &mk->image_facts, e);
+    struct vision_params p;
+    TRY(make_projector_params(mk, &p, e));
+    return eval_vision_look(&o, &p, &mk->image_facts, e);
 }
 
 /* Returns the unquantized projector. */

@@ -109,6 +109,10 @@ void pictures_limit(struct pictures *p, int64_t n_view, int64_t n_image) {
     p->n_most = n_image;
 }
 
+const struct vision_params *pictures_params(const struct pictures *p) {
+    return &p->params;
+}
+
 /* Releases the rows computed for the image's views; they can be computed again. */
 static void drop_rows(struct picture *v) {
     for (int i = 0; v->view && i < v->px.n_views; i++) vision_rows_release(&v->view[i].rows);

@@ -18,6 +18,8 @@ int pictures_open(struct pictures **out, const char *mmproj, const struct model 
  * model, as far as the two files tell. */
 int pictures_fit(const struct gguf *g, const struct model *m, int64_t width, struct err *e);
 void pictures_free(struct pictures *p); /* accepts NULL */
+/* Returns how images are prepared, with the limits set. */
+const struct vision_params *pictures_params(const struct pictures *p);
 /* Sets limits before the first image. n_view: tokens of a view, to which images are shrunk if the
  * projector takes images of any size; 0: as published. n_image: tokens from which an image is
  * refused instead of computed; 0: none. */

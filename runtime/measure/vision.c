@@ -83,6 +83,14 @@ static int add_model(struct run *x, const char *path, const char *mmproj, struct
     return 0;
 }
 
+/* Returns ERR_DATA unless all projectors accept all images, before any question is asked. */
+static int check_images(const struct run *x, struct err *e) {
+    struct image_work ignored;
+    for (int i = 0; i < x->n_eyes; i++)
+        TRY(vision_lines_fit(&x->lines, pictures_params(x->eye[i].pictures), &ignored, e));
+    return 0;
+}
+
 /* Opens the base f[0] and f[1..n). */
 static int open_files(struct run *x, const struct vision_file *f, int n, struct results_cache *keep,
                       struct err *e) {
@@ -96,7 +104,7 @@ static int open_files(struct run *x, const struct vision_file *f, int n, struct 
     struct one *base = &x->one[0];
     TRY(chat_from_gguf(&x->chat, base->m->gguf, base->m->tok, e));
     chat_find_ends(x->chat, base->m->tok);
-    return 0;
+    return check_images(x, e);
 }
 
 /* Opens the base and, for each projector file given, every other model. The base alone is compared
@@ -192,7 +200,10 @@ static int look(struct run *x, struct eye *y, const struct vision_question *q, s
     for (int i = 0; i < q->n_images && !rc; i++) {
         const struct image_bytes *im = &x->lines.image[q->image[i]];
         rc = pictures_add(y->pictures, im->data, im->n, &y->held[i], e);
-        if (!rc) y->n_held++;
+        if (rc)
+            err_wrap(e, "%.60s", im->name);
+        else
+            y->n_held++;
     }
     write_conversation(q, &conv);
     if (!rc)
@@ -534,10 +545,15 @@ int eval_vision_of(struct work *w, const struct vision_opts *o, const struct vis
     return rc;
 }
 
-int eval_vision_look(const struct vision_opts *o, struct vision_facts *out, struct err *e) {
+int eval_vision_look(const struct vision_opts *o, const struct vision_params *p,
+                     struct vision_facts *out, struct err *e) {
     struct vision_lines l;
+    struct image_work work;
     int rc = vision_lines_read(&l, o->lines, o->n_cases, e);
+    if (!rc) rc = vision_lines_fit(&l, p, &work, e);
     if (!rc) {
+        out->n_tokens = work.n_tokens;
+        out->n_patches = work.n_patches;
         out->n_questions = l.n;
         out->n_images = l.n_images;
         out->n_expected = out->n_choices = 0;

@@ -25,10 +25,14 @@ int eval_vision_run(struct work *w, const struct vision_opts *o, struct emit *m,
 struct vision_facts {
     int64_t n_questions, n_images;
     int64_t n_expected, n_choices; /* with an expected answer, other than multiple choice; these */
+    int64_t n_tokens, n_patches;   /* tokens of all questions' images; patches of the images */
     char hash[33];                 /* of the questions and the images' bytes */
 };
-/* Reads all of o->lines and decodes its images. ERR_DATA, with file and line: it is not valid. */
-int eval_vision_look(const struct vision_opts *o, struct vision_facts *out, struct err *e);
+struct vision_params;
+/* Reads all of o->lines and decodes its images. ERR_DATA, with file and line: it is not valid, or
+ * the projector p cannot take an image. */
+int eval_vision_look(const struct vision_opts *o, const struct vision_params *p,
+                     struct vision_facts *out, struct err *e);
 
 enum { VISION_MOST = 64 }; /* models of a measurement, with the base */
 /* A model with a projector. */

@@ -9,11 +9,14 @@
 #include "runtime/generate/pictures_prompt.h"
 #include "runtime/measure/internal.h"
 #include "runtime/measure/vision.h"
+#include "runtime/vision/image.h"
 
 struct image_bytes {
     char *data; /* owned */
     size_t n;
     char hash[33];
+    const char *name; /* for messages: "x.png", "the image" */
+    int w, h;         /* pixels */
 };
 struct vision_question {
     long long line;    /* in the file, from 1 */
@@ -38,6 +41,10 @@ struct vision_lines {
  * error. */
 int vision_lines_read(struct vision_lines *l, const char *path, int64_t n_cases, struct err *e);
 void vision_lines_release(struct vision_lines *l);
+/* Returns ERR_DATA, with file, line and image, unless a projector accepts all images. Otherwise
+ * sets *work to the work of all questions (tokens) and of the different images (patches). */
+int vision_lines_fit(const struct vision_lines *l, const struct vision_params *p,
+                     struct image_work *work, struct err *e);
 /* Writes the hash of all questions and of the bytes of their images. */
 void vision_lines_hash(const struct vision_lines *l, char hex[33]);
 /* Wraps an error with the file and line of a question; returns the error's code. */

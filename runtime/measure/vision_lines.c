@@ -23,6 +23,11 @@ int vision_at(const struct vision_lines *l, const struct vision_question *q, str
     return (int)e->code;
 }
 
+/* Copies a string into the list's memory. */
+static const char *keep(struct vision_lines *l, const char *text) {
+    return arena_strndup(&l->mem, text, strlen(text));
+}
+
 /* ---- images ---- */
 
 /* Reads the bytes of an image: a data URL, or a path relative to the folder of the file. */
@@ -42,6 +47,11 @@ static int read_bytes(const struct vision_lines *l, const char *source, struct b
     return rc;
 }
 
+/* Returns what messages call an image. */
+static const char *image_name(const char *source) {
+    return strncmp(source, "data:", 5) == 0 ? "the image" : source;
+}
+
 /* Adds the image unless it is known, decodes it, and sets *index to its number. */
 static int add_image(struct vision_lines *l, const char *source, int *index, struct err *e) {
     struct buf bytes = {0};
@@ -53,25 +63,23 @@ static int add_image(struct vision_lines *l, const char *source, int *index, str
     for (*index = 0; *index < l->n_images; ++*index)
         if (strcmp(l->image[*index].hash, hash) == 0) goto out;
     rc = image_decode(bytes.data ? bytes.data : "", bytes.len, &im, e);
-    image_release(&im);
     if (rc) goto out;
     l->image = xreallocarray(l->image, (size_t)l->n_images + 1, sizeof *l->image);
     struct image_bytes *v = &l->image[l->n_images++];
     memcpy(v->hash, hash, sizeof hash);
     v->n = bytes.len;
     v->data = buf_take(&bytes);
+    v->name = keep(l, image_name(source));
+    v->w = im.w;
+    v->h = im.h;
 out:
+    image_release(&im);
     buf_release(&bytes);
     if (rc == ERR_USAGE) e->code = ERR_DATA; /* the file's data, not the command line */
-    return rc ? err_wrap(e, "%.60s", strncmp(source, "data:", 5) == 0 ? "the image" : source) : 0;
+    return rc ? err_wrap(e, "%.60s", image_name(source)) : 0;
 }
 
 /* ---- lines ---- */
-
-/* Copies a string into the list's memory. */
-static const char *keep(struct vision_lines *l, const char *text) {
-    return arena_strndup(&l->mem, text, strlen(text));
-}
 
 /* Reads "image": one source, or an array of them, which may be empty. */
 static int read_images(struct vision_lines *l, struct vision_question *q, const struct json *v,
@@ -230,6 +238,30 @@ void vision_lines_release(struct vision_lines *l) {
     free(l->q);
     arena_release(&l->mem);
     memset(l, 0, sizeof *l);
+}
+
+int vision_lines_fit(const struct vision_lines *l, const struct vision_params *p,
+                     struct image_work *work, struct err *e) {
+    uint8_t *seen = xcalloc((size_t)l->n_images + 1, 1);
+    int rc = 0;
+    *work = (struct image_work){0};
+    for (int i = 0; i < l->n && !rc; i++)
+        for (int k = 0; k < l->q[i].n_images && !rc; k++) {
+            const int at = l->q[i].image[k];
+            const struct image_bytes *im = &l->image[at];
+            struct image_work one;
+            rc = image_look(p, im->w, im->h, &one, e);
+            if (rc) {
+                err_wrap(e, "%.60s", im->name);
+                vision_at(l, &l->q[i], e);
+                break;
+            }
+            work->n_tokens += one.n_tokens;
+            if (!seen[at]) work->n_patches += one.n_patches;
+            seen[at] = 1;
+        }
+    free(seen);
+    return rc;
 }
 
 void vision_lines_hash(const struct vision_lines *l, char hex[33]) {

@@ -82,6 +82,13 @@ struct pixels {
     float *data;    /* of all views */
 };
 
+/* An image's part of the work, from its size alone. */
+struct image_work {
+    int64_t n_tokens, n_patches; /* rows in the prompt; patches of all views */
+};
+/* Fills *out for an image of w x h pixels. ERR_DATA: the tower does not accept such an image, as
+ * image_prepare would report. */
+int image_look(const struct vision_params *p, int w, int h, struct image_work *out, struct err *e);
 /* Resizes, splits and normalizes an image for the tower; free with pixels_release(). */
 int image_prepare(const struct vision_params *p, const struct image *im, struct pixels *out,
                   struct err *e);

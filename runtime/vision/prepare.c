@@ -37,28 +37,56 @@ static int check_sides(const struct vision_params *p, int w, int h, struct err *
                    w, h, side);
 }
 
+/* The views of a plan. */
+struct view_sizes {
+    int tiles, tile_w, tile_h, whole_w, whole_h;
+};
+
+/* Fills *out. ERR_DATA: a view does not consist of whole tokens. */
+static int view_sizes(const struct vision_params *p, const struct view_plan *plan,
+                      struct view_sizes *out, struct err *e) {
+    out->tiles = plan->rows * plan->cols;
+    out->tile_w = out->tiles ? plan->tiles_w / plan->cols : 0;
+    out->tile_h = out->tiles ? plan->tiles_h / plan->rows : 0;
+    out->whole_w = plan->padded_w ? plan->padded_w : plan->whole_w;
+    out->whole_h = plan->padded_h ? plan->padded_h : plan->whole_h;
+    TRY(check_sides(p, out->whole_w, out->whole_h, e));
+    return out->tiles ? check_sides(p, out->tile_w, out->tile_h, e) : 0;
+}
+
+/* Returns the number of pixels of all views. */
+static int64_t view_pixels(const struct view_sizes *s) {
+    return (int64_t)s->tiles * s->tile_w * s->tile_h + (int64_t)s->whole_w * s->whole_h;
+}
+
+int image_look(const struct vision_params *p, int w, int h, struct image_work *out, struct err *e) {
+    struct view_plan plan;
+    struct view_sizes s;
+    TRY(view_plan_make(p, w, h, &plan, e));
+    TRY(view_sizes(p, &plan, &s, e));
+    out->n_patches = view_pixels(&s) / ((int64_t)p->patch * p->patch);
+    out->n_tokens = out->n_patches / ((int64_t)p->merge * p->merge);
+    return 0;
+}
+
 static int make_views(const struct vision_params *p, const struct view_plan *plan,
                       struct pixels *out, struct err *e) {
-    const int tiles = plan->rows * plan->cols, tile_w = tiles ? plan->tiles_w / plan->cols : 0,
-              tile_h = tiles ? plan->tiles_h / plan->rows : 0,
-              whole_w = plan->padded_w ? plan->padded_w : plan->whole_w,
-              whole_h = plan->padded_h ? plan->padded_h : plan->whole_h;
-    const uint64_t n = 3 * ((uint64_t)tiles * (uint64_t)tile_w * (uint64_t)tile_h +
-                            (uint64_t)whole_w * (uint64_t)whole_h);
+    struct view_sizes s;
     void *mem;
-    TRY(check_sides(p, whole_w, whole_h, e));
-    if (tiles) TRY(check_sides(p, tile_w, tile_h, e));
-    TRY(mem_alloc(&mem, n * sizeof(float), "the pixels of an image", e));
+    TRY(view_sizes(p, plan, &s, e));
+    TRY(mem_alloc(&mem, 3 * (uint64_t)view_pixels(&s) * sizeof(float), "the pixels of an image",
+                  e));
     out->data = mem;
-    out->n_views = tiles + 1;
+    out->n_views = s.tiles + 1;
     out->rows = plan->rows;
     out->cols = plan->cols;
-    out->whole = plan->whole_first ? 0 : tiles;
+    out->whole = plan->whole_first ? 0 : s.tiles;
     out->view = xcalloc((size_t)out->n_views, sizeof *out->view);
     float *at = out->data;
     for (int i = 0; i < out->n_views; i++) {
         const bool whole = i == out->whole;
-        out->view[i] = (struct view){whole ? whole_w : tile_w, whole ? whole_h : tile_h, at};
+        out->view[i] =
+            (struct view){whole ? s.whole_w : s.tile_w, whole ? s.whole_h : s.tile_h, at};
         at += 3 * (size_t)out->view[i].w * (size_t)out->view[i].h;
     }
     return 0;

@@ -88,6 +88,15 @@ grep -q 'images_kld' "$t/out/results.json" && say "stale numbers"
 echo '{"image": "none.png", "question": "?"}' > "$t/bad.jsonl"
 run 3 make "$t/Tiny" -o "$t/bad" --images "$t/bad.jsonl"
 grep -q 'bad.jsonl: line 1: none.png' "$t/e" && [ ! -e "$t/bad" ] || say "missing image: $(cat "$t/e")"
+thin=iVBORw0KGgoAAAANSUhEUgAAASwAAAABAQAAAABMQ66EAAAADklEQVR42mP8z0AE+AgAJxkB8hWgkqoAAAAASUVORK5CYII= # a PNG of 300 x 1 pixels
+echo "$thin" | base64 -d > "$t/thin.png"
+printf '%s\n' '{"image": "rgba.png", "question": "?"}' '{"image": ["rgba.png", "thin.png"], "question": "?"}' > "$t/bad.jsonl"
+for more in '' --consume --dry-run; do
+    run 3 make "$t/Tiny" -o "$t/bad" --images "$t/bad.jsonl" $more
+    grep -q 'bad.jsonl: line 2: thin.png: the image is 300 x 1 pixels' "$t/e" && [ ! -e "$t/bad" ] || say "thin image: $(cat "$t/e")"
+done
+run 3 eval vision "$base" "$t/out/Tiny-Q8_0.gguf" "$t/bad.jsonl" --base-mmproj "$mmproj"
+grep -q 'bad.jsonl: line 2: thin.png: the image is 300 x 1' "$t/e" || say "eval vision of a thin image: $(cat "$t/e")"
 run 2 make "$base" -o "$t/bad" --images "$t/ask.jsonl"
 grep -q 'no projector file is made' "$t/e" && [ ! -e "$t/bad" ] || say "a GGUF: $(cat "$t/e")"
 rm "$t/Tiny/chat_template.jinja" && sed -i 's/"chat_template"/"other"/' "$t/Tiny/tokenizer_config.json"

@@ -82,6 +82,15 @@ static void test_parts(void) {
     CHECK_CLOSE(in.convert, 0, 0);
     CHECK_CLOSE(in.tools, 0, 0);
     CHECK_CLOSE(in.imatrix, 5 * 512 * .05, 1e-9);
+    o.questions = 3;
+    o.tower_bytes = 4e8;
+    estimate(&in, &r, &model, &o);
+    const double texts = in.images;
+    o.image_tokens = 5000; /* 2e8 weights, each multiplied with every patch */
+    o.image_patches = 20000;
+    estimate(&in, &r, &model, &o);
+    CHECK_CLOSE(in.images - texts, 5000 * r.window / 512 + 2 * 2e8 * 20000 / r.speeds.product / 3,
+                1e-6);
 }
 
 /* Tests guessed rates: 1.3 passes of 2 operations per active weight; 4 GB are read again per

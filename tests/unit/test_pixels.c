@@ -220,6 +220,10 @@ static void test_prepare(void) {
         for (int i = 0; i < px.n_views && view; i++, view = json_next(view))
             check_view(&p, &px.view[i], view, name);
         image_prompt(&p, &px, 0, &pr);
+        struct image_work work;
+        CHECK_OK(image_look(&p, im.w, im.h, &work, &e));
+        CHECK_EQ_I64(work.n_tokens, pr.n_rows);
+        CHECK_EQ_I64(work.n_patches, work.n_tokens * p.merge * p.merge);
         check_prompt(&pr, json_get(c, "prompt"), name);
         image_prompt_release(&pr);
         pixels_release(&px);
