@@ -186,6 +186,7 @@ const struct vision_kind vision_lfm2 = {.name = "LFM2-VL",
                                         .mean = HALF,
                                         .std = HALF,
                                         .usual = {768, 3072, 12, 12, 0, 16},
+                                        .limits = VL_IMAGE_TOKENS,
                                         .read = lfm2_read};
 const struct vision_kind vision_minicpm = {.name = "MiniCPM-V 4.6",
                                            .classes = minicpm_classes,

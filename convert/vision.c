@@ -9,6 +9,7 @@
 
 #include "base/attr.h"
 #include "base/log.h"
+#include "base/num.h"
 
 static const struct vision_kind *const kinds[] = {
     &vision_qwen2,   &vision_qwen25,  &vision_qwen3,    &vision_gemma3,   &vision_gemma4,
@@ -92,6 +93,64 @@ static int read_colours(struct vision *v, struct hfdir *dir, struct err *e) {
     return 0;
 }
 
+/* Finds the image processor's config: in processor_config.json, or else the older file. NULL:
+ * none. */
+static int find_processor(struct hfdir *dir, const struct json **out, struct err *e) {
+    const struct json *j;
+    TRY(hfdir_json(dir, "processor_config.json", &j, e));
+    *out = json_get(j, "image_processor");
+    if (json_type(*out) == JSON_OBJ) return 0;
+    TRY(hfdir_json(dir, "preprocessor_config.json", &j, e));
+    *out = json_get(j, "image_processor");
+    if (json_type(*out) != JSON_OBJ) *out = j;
+    return 0;
+}
+
+/* Reads a limit, in units of `unit` pixels, unless it is missing. */
+static int read_limit(const struct json *from, const char *name, int64_t unit, struct hfdir *dir,
+                      int64_t *out, struct err *e) {
+    const struct json *j = name ? json_get(from, name) : NULL;
+    int64_t n;
+    if (!j || json_type(j) == JSON_NULL) return 0;
+    if (!json_i64(j, &n) || n < 1 || !mul_ok_i64(n, unit, &n) || n > INT32_MAX)
+        return err_set(e, ERR_DATA, "%s: the image processor's %s is not a valid number",
+                       hfdir_path(dir), name);
+    *out = n;
+    return 0;
+}
+
+/* Reads the limits of the number of pixels of an image. */
+static int read_limits(struct vision *v, struct hfdir *dir, struct err *e) {
+    static const struct {
+        bool size;           /* also the members of "size" */
+        const char *name[2]; /* least, most; NULL: none */
+    } rows[] = {[VL_SIZE] = {true, {NULL, NULL}},
+                [VL_PIXELS] = {true, {"min_pixels", "max_pixels"}},
+                [VL_IMAGE_TOKENS] = {false, {"min_image_tokens", "max_image_tokens"}},
+                [VL_SOFT_TOKENS] = {false, {NULL, "max_soft_tokens"}},
+                [VL_PATCHES] = {false, {NULL, "in_token_limit"}}};
+    static const char *const edge[] = {"shortest_edge", "longest_edge"};
+    const enum vision_limits l = v->kind->limits;
+    const int64_t patch = v->patch_key ? v->patch_key : v->d[VD_PATCH];
+    int64_t unit = 1, side = v->scale ? v->scale : 1;
+    const struct json *from;
+    if (l == VL_NONE) return 0;
+    if (l == VL_SOFT_TOKENS && !v->scale) side = 3;
+    if (l == VL_PATCHES) side = 1;
+    if (l >= VL_IMAGE_TOKENS) unit = patch * side * patch * side;
+    TRY(find_processor(dir, &from, e));
+    for (int i = 0; i < 2; i++) {
+        if (rows[l].size)
+            TRY(read_limit(json_get(from, "size"), edge[i], 1, dir, &v->pixels[i], e));
+        TRY(read_limit(from, rows[l].name[i], unit, dir, &v->pixels[i], e));
+    }
+    if (v->pixels[0] <= v->pixels[1] || !v->pixels[1]) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s: the image processor's limits contradict each other: at least %lld and at "
+                   "most %lld pixels",
+                   hfdir_path(dir), (long long)v->pixels[0], (long long)v->pixels[1]);
+}
+
 int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir, struct err *e) {
     const struct json *root = hfdir_config(dir), *cfg = json_get(root, "vision_config");
     if (!cfg) cfg = json_get(json_get(root, "thinker_config"), "vision_config");
@@ -118,6 +177,7 @@ int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir
     d[VD_PIXELS] = 3 * d[VD_PATCH] * d[VD_PATCH];
     if (v->blocks > VISION_MAX_BLOCKS)
         return err_set(e, ERR_DATA, "the vision tower has more than %d blocks", VISION_MAX_BLOCKS);
+    TRY(read_limits(v, dir, e));
     return read_colours(v, dir, e);
 }
 
@@ -139,7 +199,9 @@ void vision_keys(const struct vision *v, struct gguf_w *w) {
                {"n_wa_pattern", v->full_every},
                {"preproc_image_size", v->longest},
                {"preproc_min_tiles", v->tiles[0]},
-               {"preproc_max_tiles", v->tiles[1]}};
+               {"preproc_max_tiles", v->tiles[1]},
+               {"image_min_pixels", v->pixels[0]},
+               {"image_max_pixels", v->pixels[1]}};
     gguf_w_bool(w, "clip.has_vision_encoder", true);
     gguf_w_bool(w, "clip.has_audio_encoder", false);
     gguf_w_str(w, v->kind->projector_key ? v->kind->projector_key : "clip.projector_type",

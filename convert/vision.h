@@ -79,12 +79,22 @@ struct vision {
     int64_t full_every; /* n_wa_pattern: every n-th block attends to the whole image */
     int64_t longest;    /* preproc_image_size */
     int64_t tiles[2];   /* preproc_min_tiles, preproc_max_tiles */
+    int64_t pixels[2];  /* image_min_pixels, image_max_pixels */
     bool gelu, silu;
     int64_t merge_after; /* block after which a second merger runs (MiniCPM-V) */
     int64_t line_break;  /* token at the end of a row of patches; -1: none */
 };
 struct vision_usual { /* defaults of transformers */
     int64_t width, ff, blocks, heads, image, patch;
+};
+/* How an image processor limits the size of resized images. */
+enum vision_limits {
+    VL_NONE,
+    VL_SIZE,         /* size.shortest_edge, size.longest_edge: numbers of pixels */
+    VL_PIXELS,       /* the same, unless min_pixels and max_pixels are given */
+    VL_IMAGE_TOKENS, /* min_image_tokens, max_image_tokens */
+    VL_SOFT_TOKENS,  /* max_soft_tokens */
+    VL_PATCHES       /* in_token_limit: patches */
 };
 struct vision_kind {
     const char *name;           /* for messages: "Gemma 3" */
@@ -93,6 +103,7 @@ struct vision_kind {
     const struct vision_row *rows; /* ends with hf NULL */
     float mean[3], std[3];         /* from the published preprocessor config */
     struct vision_usual usual;     /* defaults of keys missing from vision_config; 0: required */
+    enum vision_limits limits;     /* vision.c reads them after read() */
     int (*read)(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e);
     void (*keys)(const struct vision *v, struct gguf_w *w); /* additional keys; NULL: none */
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/attr.h"
+#include "base/num.h"
 #include "base/printable.h"
 #include "runtime/vision/image.h"
 
@@ -98,10 +99,10 @@ int vision_params_read(const struct gguf *g, struct vision_params *p, struct err
     TRY(read_small(g, "preproc_min_tiles", r->min_tiles, 256, &p->min_tiles, e));
     TRY(read_small(g, "preproc_max_tiles", r->max_tiles, 256, &p->max_tiles, e));
     const int64_t token = (int64_t)p->patch * p->merge * p->patch * p->merge;
-    TRY(read_number(g, "image_min_pixels", r->min_tokens * token, IMAGE_MAX_PIXELS, &p->min_pixels,
-                    e));
-    TRY(read_number(g, "image_max_pixels", r->max_tokens * token, IMAGE_MAX_PIXELS, &p->max_pixels,
-                    e));
+    TRY(read_number(g, "image_min_pixels", r->min_tokens * token, INT32_MAX, &p->min_pixels, e));
+    TRY(read_number(g, "image_max_pixels", r->max_tokens * token, INT32_MAX, &p->max_pixels, e));
+    p->min_pixels = min_i64(p->min_pixels, IMAGE_MAX_PIXELS); /* no image has more */
+    p->max_pixels = min_i64(p->max_pixels, IMAGE_MAX_PIXELS);
     TRY(read_colours(g, "clip.vision.image_mean", p->mean, e));
     TRY(read_colours(g, "clip.vision.image_std", p->std, e));
     for (int c = 0; c < 3; c++)

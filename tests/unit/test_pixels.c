@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/hash.h"
+#include "base/out.h"
 #include "convert/mmproj.h"
 #include "runtime/vision/image.h"
 #include "tests/unit/golden.h"
@@ -267,6 +268,85 @@ static void test_own_files(void) {
     image_release(&im);
 }
 
+/* Writes a config of the folder "hf". */
+static void write_config(const char *name, const char *text) {
+    struct err e;
+    char *path = xasprintf("%s/hf/%s", tmp_dir, name);
+    CHECK_OK(out_write_file(path, text, strlen(text), true, &e));
+    free(path);
+}
+
+/* Tests that the limits of a folder's image processor reach its projector file, and that images get
+ * the sizes that transformers 5.24 gives them. */
+static void test_limits(void) {
+#define SIZE(a, b) "\"size\": {\"shortest_edge\": " #a ", \"longest_edge\": " #b "}"
+    static const struct {
+        const char *folder, *config;
+        int64_t min, max;
+        int size[2][2]; /* of images of 40 x 30 and 300 x 200; 0: not compared */
+    } t[] = {
+        {"qwen2vl", "{" SIZE(9000, 30000) "}", 9000, 30000, {{112, 88}, {208, 136}}},
+        {"qwen25vl", "{\"image_processor\": {" SIZE(9000, 30000) "}}", 9000, 30000, {{0}}},
+        {"qwen3vlmoe",
+         "{\"min_pixels\": 9000, \"max_pixels\": 30000, " SIZE(100, 10000000) "}",
+         9000,
+         30000,
+         {{112, 88}, {208, 136}}},
+        {"qwen2vl", "{\"size\": {\"longest_edge\": 30000}}", 0, 30000, {{0}}},
+        {"qwen2vl", "{\"min_pixels\": null}", 0, 0, {{0}}},
+        {"glm4v",
+         "{\"max_pixels\": 77, " SIZE(9000, 30000) "}",
+         9000,
+         30000,
+         {{80, 64}, {144, 96}}},
+        {"lfm2vl",
+         "{\"min_image_tokens\": 20, \"max_image_tokens\": 30}",
+         20480,
+         30720,
+         {{192, 128}, {0}}},
+        {"gemma4u", "{\"max_soft_tokens\": 70}", 0, 70 * 144, {{108, 84}, {120, 72}}},
+        {"kimivl", "{\"in_token_limit\": 100}", 0, 19600, {{0}}},
+    };
+    static const int image[2][2] = {{40, 30}, {300, 200}};
+    static const char *const bad[] = {"{" SIZE(0, 9) "}", "{" SIZE(10, 9) "}",
+                                      "{\"max_pixels\": 1e12}", "{\"min_pixels\": \"a\"}"};
+    struct mmproj_report r;
+    struct err e;
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        char *from = xasprintf("tests/golden/towers/%s", t[i].folder);
+        const char *folder = golden_edited(from, from, NULL);
+        struct convert_opts o = {.src = folder, .overwrite = true};
+        struct gguf *g = NULL;
+        struct vision_params p;
+        /* The newer file counts alone. */
+        write_config("processor_config.json", i == 1 ? t[i].config : "{}");
+        write_config("preprocessor_config.json", i == 1 ? "{\"min_pixels\": 5}" : t[i].config);
+        CHECK_OK(mmproj_run(&o, tmp_path("mm.gguf"), &r, &e));
+        CHECK_OK(gguf_open(&g, tmp_path("mm.gguf"), 0, &e));
+        CHECK_EQ_I64(gguf_u64_or(g, "clip.vision.image_min_pixels", 0), t[i].min);
+        CHECK_EQ_I64(gguf_u64_or(g, "clip.vision.image_max_pixels", 0), t[i].max);
+        CHECK_OK(vision_params_read(g, &p, &e));
+        for (int k = 0; k < 2 && t[i].size[k][0]; k++) {
+            struct image im = pattern(image[k][0], image[k][1]);
+            struct pixels px = {0};
+            CHECK_OK(image_prepare(&p, &im, &px, &e));
+            CHECK_EQ_I64(px.view[px.whole].w, t[i].size[k][0]);
+            CHECK_EQ_I64(px.view[px.whole].h, t[i].size[k][1]);
+            pixels_release(&px);
+            image_release(&im);
+        }
+        gguf_close(g);
+        free(from);
+    }
+    const char *folder =
+        golden_edited("tests/golden/towers/qwen2vl", "tests/golden/towers/qwen2vl", NULL);
+    struct convert_opts o = {.src = folder, .overwrite = true};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        write_config("preprocessor_config.json", bad[i]);
+        CHECK_ERR(mmproj_run(&o, tmp_path("mm.gguf"), &r, &e), ERR_DATA, "the image processor's");
+    }
+}
+
 int main(void) {
     tmp_make();
     RUN(test_decode);
@@ -274,6 +354,7 @@ int main(void) {
     RUN(test_refusals);
     RUN(test_prepare);
     RUN(test_own_files);
+    RUN(test_limits);
     tmp_remove();
     return check_done();
 }
