@@ -143,6 +143,7 @@ struct toolparse {
     int n_loose;             /* calls written as bare JSON */
     bool started, broken;    /* broken: something begins like a call but is not one */
     bool ended;              /* end of the text */
+    bool limited;            /* a limit cut the text off, so what looks complete may not be */
     bool loose;              /* bare JSON objects may be calls */
     /* The prompt's marker, until it is known whether the answer continues it; NULL: none. */
     const char *opened;

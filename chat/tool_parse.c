@@ -621,6 +621,7 @@ static void parse_all(struct toolparse *p, struct buf *content) {
             continue;
         }
         if (at < p->n_opened) from = p->n_opened; /* text of the prompt is not content */
+        if (p->limited) break; /* complete calls after it may be part of its unfinished value */
         i = p->f->headers && p->f->headers->skip ? p->f->headers->skip(p, at) : at;
         if (i > at) { /* what follows the header is content */
             join(p, content, from, at);

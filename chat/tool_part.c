@@ -262,6 +262,10 @@ static bool is_due(const struct toolparse *p) {
     return (!flows || f->ended) && p->in.len >= p->part_len;
 }
 
+void toolparse_limited(struct toolparse *p) {
+    p->limited = true;
+}
+
 void toolparse_no_more(struct toolparse *p) {
     tool_opened_end(p);
     p->ended = true;

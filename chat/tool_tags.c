@@ -72,30 +72,35 @@ static enum is_end closes_value(struct toolparse *p, struct text fn, size_t i, b
     return end > k ? call_ends(p, end) : NO_END;
 }
 
+/* Counts the occurrences of lit in [i, to). */
+static int64_t count_of(const struct toolparse *p, size_t i, size_t to, const char *lit) {
+    int64_t n = 0;
+    for (; (i = tool_find(p, i, lit)) < to; i++) n++;
+    return n;
+}
+
 /* Returns the closing tag that ends the value at i or, if none certainly does, the first that may;
- * SIZE_MAX: none. *is: how certain the result is. */
+ * SIZE_MAX: none. Tags of a call that the value quotes do not end it. *is: how certain the result
+ * is. */
 static size_t closing_tag(struct toolparse *p, size_t i, struct text fn, enum is_end *is) {
     const struct tool_tags *t = &p->f->tags;
     const size_t n = strlen(t->par_close);
     const bool lines = t->newline && i > 0 && p->in.data[i - 1] == '\n';
-    size_t first = SIZE_MAX, at = i;
+    size_t first = SIZE_MAX, at = i, counted = i;
+    int64_t depth = 0; /* calls that the value has opened and not closed */
     *is = NO_END;
     for (; (at = tool_find(p, at, t->par_close)) != SIZE_MAX; at++) {
         const bool line = at == i || p->in.data[at - 1] == '\n', sure = !lines || line;
-        *is = closes_value(p, fn, at + n, sure);
+        depth += count_of(p, counted, at, t->fn_open) - count_of(p, counted, at, t->fn_close);
+        counted = at;
+        if (depth < 0) depth = 0;
+        *is = depth ? NO_END : closes_value(p, fn, at + n, sure);
         if (*is != NO_END) return at;
         const size_t k = tool_ws(p, at + n);
         const bool may = tool_at(p, k, t->par_open) || tool_at(p, k, t->fn_close);
         if (may && first == SIZE_MAX) first = at;
     }
     return first;
-}
-
-/* Counts the occurrences of lit in [i, to). */
-static int64_t count_of(const struct toolparse *p, size_t i, size_t to, const char *lit) {
-    int64_t n = 0;
-    for (; (i = tool_find(p, i, lit)) < to; i++) n++;
-    return n;
 }
 
 /* Finds the end of the call in [i, to), which ends a value at i without a closing tag. Ends of
@@ -115,9 +120,10 @@ static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum i
         from = at;
         i = fn ? at + strlen(t->fn_close) : at;
         const size_t end = tool_wrapper_end(p, i);
-        if (depth <= 0) *is = call_ends(p, end);
+        const bool last = p->limited && tool_ws(p, end) >= p->in.len; /* more was to come */
+        if (depth <= 0 && !last) *is = call_ends(p, end);
         if (*is != NO_END) return at;
-        if (depth <= 0 && p->ended && whole == SIZE_MAX && fn && end > i) whole = at;
+        if (depth <= 0 && p->ended && !p->limited && whole == SIZE_MAX && fn && end > i) whole = at;
         depth -= fn && depth > 0;
         if (!fn) i += strlen(wrap);
     }
@@ -147,7 +153,7 @@ size_t tool_value_end(struct toolparse *p, size_t i, struct text fn, size_t *nex
     enum is_end is, closed;
     size_t at = closing_tag(p, i, fn, &is);
     /* A tag that may be the end counts only if no later tag certainly is. */
-    if (is == NO_END && !p->ended) at = SIZE_MAX;
+    if (is == NO_END && (!p->ended || p->limited)) at = SIZE_MAX;
     const size_t early = call_closed(p, i, at, &closed);
     if (early < at && closed == UNKNOWN_END) return SIZE_MAX;
     if (early >= at && (is == UNKNOWN_END || at == SIZE_MAX)) return SIZE_MAX;

@@ -75,6 +75,9 @@ bool toolparse_broken(const struct toolparse *p);
  * invocation returns the one after it. False: nothing new, or nothing is certain before the end. */
 bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure,
                     bool *done);
+/* Declares that a limit cuts the text off: a call of which only a closing tag that may be part of a
+ * value has arrived is not complete. Call before toolparse_no_more(). */
+void toolparse_limited(struct toolparse *p);
 /* Declares the end of the text, so that the next toolparse_part() parses the current call again
  * even if it grew only a little. */
 void toolparse_no_more(struct toolparse *p);

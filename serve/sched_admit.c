@@ -144,6 +144,7 @@ static int start_text(struct run *r, const struct model *m, struct err *e) {
     r->stream = tok_stream_new(m->tok);
     TRY(parser_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e));
     parser_opened(r->speak, t->opened);
+    if (!r->guard.c) parser_whole_calls(r->speak);
     return 0;
 }
 

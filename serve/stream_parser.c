@@ -21,6 +21,7 @@ struct parser {
     struct buf piece, tail;
     const struct toolfmt *fmt; /* NULL: no reasoning */
     bool thinks;
+    bool whole_calls;
     size_t n_reasoning, n_content; /* bytes emitted */
     size_t n_looked;               /* content bytes in which no stop text begins */
     const char *stop;
@@ -69,6 +70,10 @@ void parser_free(struct parser *s) {
 
 void parser_opened(struct parser *s, const char *marker) {
     if (s->parse && marker) toolparse_opened(s->parse, marker);
+}
+
+void parser_whole_calls(struct parser *s) {
+    s->whole_calls = true;
 }
 
 /* Passes an event to the sink; call: index of a call, or -1. */
@@ -151,7 +156,7 @@ static void show_parts(struct parser *s) {
     if (!s->a->stream || !s->a->tools || s->a->no_calls || s->stop) return;
     while (done && !(s->a->one_call && s->n_calls) &&
            toolparse_part(s->parse, &name, &args, &n_sure, &done))
-        show_call(s, name.data, &args, n_sure, done);
+        if (done || !s->whole_calls) show_call(s, name.data, &args, n_sure, done);
     buf_release(&name);
     buf_release(&args);
 }
@@ -270,6 +275,7 @@ static void show_whole(struct parser *s, const char *text) {
 static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
     const bool wanted = s->a->tools && !s->a->no_calls;
     int n = 0;
+    if (cut) toolparse_limited(s->parse);
     toolparse_no_more(s->parse);
     show_new(s);
     const struct json *j = toolparse_finish(s->parse), *calls = json_get(j, "tool_calls");

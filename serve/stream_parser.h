@@ -19,6 +19,9 @@ int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *f
 void parser_free(struct parser *s);
 /* Sets the call marker at the end of the prompt; NULL: none. Call before parser_feed(). */
 void parser_opened(struct parser *s, const char *marker);
+/* Emits a call only once it is complete, for answers that no grammar constrains: the model may
+ * never complete it, and then it is text. Call before parser_feed(). */
+void parser_whole_calls(struct parser *s);
 /* Parses the next bytes, which may be split anywhere. Returns true if the answer ends at a stop
  * text, *stop. */
 bool parser_feed(struct parser *s, const char *text, size_t n, const char **stop);
