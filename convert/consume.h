@@ -44,7 +44,8 @@ int consume_remove(const char *path, struct err *e);
 /* Writes the note, which lists the shards that are or will be deleted (consumed.c). */
 int consumed_write(const struct consume *c, struct err *e);
 /* Finishes a job whose output is complete, according to the folder's note: deletes the listed files
- * that are left, and fills the report. *done: there was such a note, and shards are missing.
+ * that are left, and fills the report. *done: there was such a note, and shards are missing or none
+ * could be deleted.
  * ERR_DATA: o names another output. */
 int consumed_finish(const struct convert_opts *o, bool *done, struct convert_report *rep,
                     struct err *e);

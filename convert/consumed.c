@@ -3,8 +3,9 @@
  *
  * It is written before the last shards are deleted. After a run that was killed during these
  * deletions, the same command can tell a finished job from a folder without weights. Lines:
- * "out: NAME", "header: HASH" of that file's header, "vision tensors: N" of the folder, and
- * "shard: NAME" for each deleted shard. */
+ * "out: NAME", "header: HASH" of that file's header, "vision tensors: N" of the folder,
+ * "shard: NAME" for each deleted shard, and "kept: SIZE TIME NAME" for each that was kept because
+ * the output leaves out some of its tensors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,24 +41,38 @@ static bool has_header(const char *path, const char *want) {
     return header_of(path, hex) && strcmp(hex, want) == 0;
 }
 
+/* Returns the line of a kept shard, by which a changed file is recognised; the caller frees it. */
+static char *kept_line(const char *dir, const char *name) {
+    struct os_stat st = {0};
+    char *path = io_join(dir, name);
+    (void)os_stat(path, &st);
+    free(path);
+    return xasprintf("%llu %lld.%09ld %s", (unsigned long long)st.size, (long long)st.mtime_s,
+                     st.mtime_ns, name);
+}
+
 int consumed_write(const struct consume *c, struct err *e) {
     struct buf b = {0};
     char *path = io_join(hfdir_path(c->p->dir), CONSUMED_NOTE);
     char hex[33] = "";
-    int n = 0;
     (void)header_of(c->o->out, hex); /* just written */
     buf_fmt(&b,
-            "The weights of this folder were converted by `hone convert --consume` and deleted.\n"
+            "The weights of this folder were converted by `hone convert --consume`. The shards\n"
+            "listed here as \"shard\" were deleted.\n"
             "out: %s\nheader: %s\nvision tensors: %lld\n",
             io_base(c->o->out), hex, (long long)plan_count_tower(c->p));
     for (int f = 0; f < c->n_files; f++) {
-        if (c->last[f] == c->p->n_items) continue;
         const char *name = io_base(st_path(hfdir_file(c->p->dir, f)));
+        if (c->last[f] == c->p->n_items) {
+            char *line = kept_line(hfdir_path(c->p->dir), name);
+            buf_fmt(&b, "kept: %s\n", line);
+            free(line);
+            continue;
+        }
         const size_t len = strlen(name), k = strlen(HF_CONSUMED);
         buf_fmt(&b, "shard: %.*s\n", (int)(str_ends(name, HF_CONSUMED) ? len - k : len), name);
-        n++;
     }
-    const int rc = n ? out_write_file(path, b.data, b.len, true, e) : 0;
+    const int rc = out_write_file(path, b.data, b.len, true, e);
     free(path);
     buf_release(&b);
     return rc;
@@ -107,10 +122,23 @@ struct note {
     char *out, *header;
     int64_t n_tower; /* 0 in notes of older versions */
     struct io_names shards;
+    int n_kept;
+    bool same; /* the kept shards are those that were converted */
 };
 
+/* Returns whether the kept shard of a line is unchanged. */
+static bool is_same(const char *dir, const char *line) {
+    const char *name = strchr(line, ' ');
+    name = name ? strchr(name + 1, ' ') : NULL;
+    if (!name || !is_shard(name + 1)) return false;
+    char *now = kept_line(dir, name + 1);
+    const bool same = strcmp(now, line) == 0;
+    free(now);
+    return same;
+}
+
 /* Parses the note's lines; false if they are not such a note. */
-static bool parse_note(struct note *n, char *text) {
+static bool parse_note(struct note *n, const char *dir, char *text) {
     char *save;
     bool ok = true;
     for (char *s = strtok_r(text, "\n", &save); s && ok; s = strtok_r(NULL, "\n", &save)) {
@@ -118,11 +146,15 @@ static bool parse_note(struct note *n, char *text) {
         if (strncmp(s, "header: ", 8) == 0) n->header = s + 8;
         if (strncmp(s, "vision tensors: ", 16) == 0)
             n->n_tower = max_i64(strtoll(s + 16, NULL, 10), 0);
+        if (strncmp(s, "kept: ", 6) == 0) {
+            n->same = (!n->n_kept || n->same) && is_same(dir, s + 6);
+            n->n_kept++;
+        }
         if (strncmp(s, "shard: ", 7) != 0) continue;
         ok = is_shard(s + 7);
         if (ok) io_names_add(&n->shards, s + 7);
     }
-    return ok && n->out && n->header && n->shards.n > 0;
+    return ok && n->out && n->header && (n->shards.n > 0 || n->n_kept > 0);
 }
 
 /* Returns whether a listed shard is missing from the folder. */
@@ -134,6 +166,14 @@ static bool lacks_shard(const char *dir, const struct note *n) {
         free(path);
     }
     return lacks;
+}
+
+/* Returns whether the note's job is done, and no later one is under way: its shards are gone or, if
+ * none could be deleted, its output is there and the shards have not changed. */
+static bool is_done(const struct convert_opts *o, const struct note *n, const char *state) {
+    const bool there = has_header(o->out, n->header);
+    if (!n->shards.n) return n->same && there;
+    return lacks_shard(o->src, n) && (there || !io_exists(state));
 }
 
 /* Finishes the job that the note describes. */
@@ -163,8 +203,7 @@ int consumed_finish(const struct convert_opts *o, bool *done, struct convert_rep
     *done = false;
     if (o->out && io_exists(path)) rc = io_read_file(&text, &len, path, MAX_NOTE, e);
     char *state = xasprintf("%s.part.state", o->out ? o->out : "");
-    if (!rc && text && parse_note(&n, text) && lacks_shard(o->src, &n) &&
-        (has_header(o->out, n.header) || !io_exists(state))) { /* else a later job is under way */
+    if (!rc && text && parse_note(&n, o->src, text) && is_done(o, &n, state)) {
         rc = finish(o, &n, rep, e);
         *done = !rc;
     }

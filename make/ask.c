@@ -86,7 +86,7 @@ static int check_effort(struct make *mk, struct err *e) {
 
 int make_ask(struct make *mk, const char *recipes, struct err *e) {
     TRY(make_check_source(mk->src, mk->w->pre, &mk->unmeasured, &mk->draft, e));
-    if (mk->target && !(mk->draft && io_is_dir(mk->src)))
+    if (mk->target && !(mk->draft && (mk->consumed || io_is_dir(mk->src))))
         return err_set(e, ERR_USAGE, "--target-model-dir is for folders of drafts");
     if (mk->unmeasured) TRY(make_ask_unmeasured(mk, &recipes, e));
     TRY(check_recipes(mk, recipes, e));

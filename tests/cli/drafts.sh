@@ -77,6 +77,15 @@ run 0 eval mtp "$t/Qwen/model.gguf" "$t/a/eagle3-Shares-Q8_0.gguf" "$t/eval.txt"
 acceptance
 grep -q ",$one," "$t/o" || say "a second make: $(cat "$t/o")"
 
+# ---- --consume: also a second job, with a shard that is kept; not if the shard has changed ----
+cp -r "$t/Head" "$t/Eaten"
+for job in e1 e2; do
+    run 0 make "$t/Eaten" -o "$t/$job" --consume --license mit --base-model me/Head --target-model-dir "$t/Model" --recipe Q8_0
+done
+grep -q 'Eaten.gguf is complete already' "$t/e" && cmp "$t/e1/eagle3-Eaten-Q8_0.gguf" "$t/e2/eagle3-Eaten-Q8_0.gguf" || say "a second job: $(cat "$t/e")"
+touch "$t/Eaten/model.safetensors"
+refused 2 "Eaten.gguf exists already" make "$t/Eaten" -o "$t/e3" --consume --target-model-dir "$t/Model" --recipe Q8_0
+
 # ---- the others, with their own tokenizers; from a file ----
 for a in dflash gemma4-assistant; do
     folder $a "$a"
