@@ -16,6 +16,8 @@
 #include "base/map.h"
 #include "base/out.h"
 #include "base/mem.h"
+#include "runtime/engine/model.h"
+#include "runtime/generate/pictures_prompt.h"
 #include "runtime/vision/image.h"
 
 static const struct kind {
@@ -114,31 +116,59 @@ static char *kept_path(const struct make *mk, const char *dir, const char *type)
     return path;
 }
 
+/* Adds an existing projector file to the tower's files, if it is one; the job copies it. Takes the
+ * path. type NULL: as the file's key says. */
+static int take_projector(struct make *mk, char *path, const char *type, struct err *e) {
+    struct mmproj_look *l = &mk->tower;
+    struct gguf *g = NULL;
+    int rc = gguf_open(&g, path, 0, e);
+    if (g && gguf_part_of(g) == GGUF_TOWER && l->n_files < (int)COUNT_OF(l->file)) {
+        struct mmproj_report *r = &l->file[l->n_files++];
+        const char *one = gguf_str_or(g, "clip.projector_type", "");
+        const int64_t key = (int64_t)gguf_u64_or(g, "general.file_type", 1 << 20);
+        if (!type) type = qtype_ftype_name(key) ? qtype_ftype_name(key) : "GGUF";
+        snprintf(r->projector, sizeof r->projector, "%s",
+                 *one ? one : gguf_str_or(g, "clip.vision.projector_type", ""));
+        snprintf(r->type, sizeof r->type, "%s", type);
+        l->tower = TOWER_KNOWN;
+        l->n_tensors = r->n_tensors = gguf_n_tensors(g);
+        if (!rc) rc = io_file_size(path, &r->size_bytes, e);
+        add_extra(mk, EXTRA_TOWER, type, r->size_bytes);
+        mk->extra[mk->n_extras - 1].from = path;
+        path = NULL;
+    }
+    gguf_close(g);
+    free(path);
+    return rc;
+}
+
 /* Finds the projector files that make_keep_tower wrote. */
 static int look_at_kept(struct make *mk, struct err *e) {
     struct mmproj_look *l = &mk->tower;
     *l = (struct mmproj_look){.tower = TOWER_NONE};
     for (int i = 0; tower_type(i); i++) {
         char *path = kept_path(mk, mk->consumed, tower_type(i));
-        struct gguf *g = NULL;
-        const bool there = io_exists(path) && l->n_files < (int)COUNT_OF(l->file);
-        int rc = there ? gguf_open(&g, path, 0, e) : 0;
-        if (g && gguf_part_of(g) == GGUF_TOWER) {
-            struct mmproj_report *r = &l->file[l->n_files++];
-            const char *one = gguf_str_or(g, "clip.projector_type", "");
-            snprintf(r->projector, sizeof r->projector, "%s",
-                     *one ? one : gguf_str_or(g, "clip.vision.projector_type", ""));
-            snprintf(r->type, sizeof r->type, "%s", tower_type(i));
-            l->tower = TOWER_KNOWN;
-            l->n_tensors = r->n_tensors = gguf_n_tensors(g);
-            if (!rc) rc = io_file_size(path, &r->size_bytes, e);
-        }
-        gguf_close(g);
-        free(path);
-        TRY(rc);
+        if (io_exists(path))
+            TRY(take_projector(mk, path, tower_type(i), e));
+        else
+            free(path);
     }
     if (l->n_files && mk->n_tower) l->n_tensors = mk->n_tower;
     return 0;
+}
+
+/* Finds the projector file next to a GGUF file, as `hone run` does. Models that hone cannot run
+ * have none. */
+static int look_beside(struct make *mk, struct err *e) {
+    struct model *m = NULL;
+    struct err ignored;
+    char *path = NULL;
+    mk->tower = (struct mmproj_look){.tower = TOWER_NONE};
+    int rc = model_open(&m, mk->src, &ignored);
+    if (!rc) rc = model_use_pre(m, mk->w->pre, &ignored);
+    if (!rc && m->tok) rc = pictures_find(m, mk->src, &path, &ignored);
+    model_close(m);
+    return path ? take_projector(mk, path, NULL, e) : 0;
 }
 
 int make_keep_tower(struct make *mk, bool *kept, struct err *e) {
@@ -167,12 +197,13 @@ int make_projector_params(const struct make *mk, struct vision_params *p, struct
         .src = mk->src, .type = mk->tower.file[0].type, .name = mk->name, .dry_run = true};
     struct buf header = {0};
     struct gguf *g = NULL;
-    char *kept = mk->consumed ? kept_path(mk, mk->consumed, mk->tower.file[0].type) : NULL;
-    int rc = kept ? gguf_open(&g, kept, 0, e) : mmproj_keys(&o, &g, &header, e);
+    int i = 0;
+    while (mk->extra[i].kind != EXTRA_TOWER) i++;
+    const char *from = mk->extra[i].from;
+    int rc = from ? gguf_open(&g, from, 0, e) : mmproj_keys(&o, &g, &header, e);
     if (!rc) rc = vision_params_read(g, p, e);
     gguf_close(g);
     buf_release(&header);
-    free(kept);
     return rc;
 }
 
@@ -195,10 +226,11 @@ int make_look_at_extras(struct make *mk, struct err *e) {
     mk->n_draft_tensors = 0;
     const bool folder = io_is_dir(mk->src);
     if (folder) TRY(mmproj_look(mk->src, mk->type, mk->name, &mk->tower, e));
-    if (mk->consumed) TRY(look_at_kept(mk, e));
-    for (int i = 0; i < mk->tower.n_files; i++)
+    for (int i = 0; folder && i < mk->tower.n_files; i++)
         add_extra(mk, EXTRA_TOWER, mk->tower.file[i].type, mk->tower.file[i].size_bytes);
+    if (mk->consumed) TRY(look_at_kept(mk, e));
     if (mk->unmeasured) return 0;
+    if (!folder && !mk->consumed) TRY(look_beside(mk, e));
     return folder ? look_at_draft(mk, e) : look_in_file(mk, e);
 }
 
@@ -206,6 +238,7 @@ void make_free_extras(struct make *mk) {
     while (mk->n_extras) {
         struct extra *x = &mk->extra[--mk->n_extras];
         free(x->file);
+        free(x->from);
         cJSON_Delete(x->images);
     }
 }
@@ -237,12 +270,11 @@ int make_check_extras(const struct make *mk, struct err *e) {
 /* Converts this part of the source to the output folder. */
 static int write_file(struct make *mk, const struct extra *x, const char *type, struct err *e) {
     char *path = job_path(&mk->job, x->file);
-    log_info("writing the %s to %s", kinds[x->kind].what, x->file);
+    log_info(x->from ? "copying the %s to %s" : "writing the %s to %s", kinds[x->kind].what,
+             x->file);
     int rc = claim_take(&mk->job, x->file, e);
-    if (rc == 0 && x->kind == EXTRA_TOWER && mk->consumed) {
-        char *from = io_join(mk->consumed, x->file);
-        rc = copy_file(from, path, e);
-        free(from);
+    if (rc == 0 && x->from) {
+        rc = copy_file(x->from, path, e);
     } else if (rc == 0 && x->kind == EXTRA_TOWER) {
         struct mmproj_report r;
         const struct convert_opts o = {
@@ -266,6 +298,8 @@ static int make_one(struct make *mk, const struct extra *x, struct err *e) {
     const struct kind *k = &kinds[x->kind];
     struct step s;
     cJSON *found = NULL;
+    char from[33];
+    if (x->from) TRY(job_file_hash(&mk->job, x->from, from, e));
     char *step_name = xasprintf("%s-%s", k->prefix, x->type), *low = xstrdup(x->type);
     for (char *p = low; *p; p++)
         if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
@@ -273,6 +307,7 @@ static int make_one(struct make *mk, const struct extra *x, struct err *e) {
     step_key(&s, "source", "%s", mk->src_hash);
     step_key(&s, "file", "%s", x->file);
     step_key(&s, "version", "%s", k->version);
+    if (x->from) step_key(&s, "from", "%s", from);
     if (x->kind == EXTRA_DRAFT && mk->w->pre) step_key(&s, "pre", "%s", mk->w->pre);
     const bool known = make_reuse(mk, &s, &found);
     int rc = 0;

@@ -39,6 +39,7 @@ enum extra_kind { EXTRA_TOWER, EXTRA_DRAFT };
 struct extra {
     enum extra_kind kind;
     char *file; /* name in the output folder, owned */
+    char *from; /* file that it copies, owned; NULL: it is converted */
     char type[16];
     uint64_t bytes;
     cJSON *images; /* of a projector: the base with it, over questions about images; owned */

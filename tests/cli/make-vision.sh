@@ -54,6 +54,17 @@ grep -q "$bf16" "$t/e" && [ "$(cat "$t/f/$bf16")" = mine ] || say "foreign file:
 make 0 "$t/f" -f
 [ "$(cat "$t/f/$bf16.orig")" = mine ] && cmp "$t/good" "$t/f/$bf16" || say "-f lost a file"
 
+# ---- a GGUF file: its projector file is taken along ----
+mkdir "$t/g"
+run 0 convert "$t/Tiny" -o "$t/g/Some.gguf" --name Some
+run 0 convert "$t/Tiny" --mmproj "$t/g/mmproj-model.gguf" --type f16
+for job in 1 2; do
+    run 0 make "$t/g/Some.gguf" -o "$t/h" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 \
+        --pp 4 --tg 2 --reps 1 --tools none
+    cmp "$t/g/mmproj-model.gguf" "$t/h/mmproj-Some-F16.gguf"
+done
+for in in README.md results.json manifest.json SHA256SUMS; do grep -q mmproj-Some-F16.gguf "$t/h/$in" || say "$in of a file's job has no projector file"; done
+
 # ---- a model without its file ----
 rm "$t/out/$bf16" "$t/out/$q8" "$t/out/SHA256SUMS" "$t/out/manifest.json"
 run 1 publish --check "$t/out" --json
