@@ -446,6 +446,16 @@ static int print_subs(struct cli *c, const struct subs *s, const char *command,
     return 0;
 }
 
+/* Returns whether the words after a command ask for its help: [-v] --help. */
+static bool asks_help(int argc, char **argv) {
+    static const char *const helps[] = {"--help", "-h", "-?", "help"};
+    const bool verbose =
+        argc > 2 && (strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "--verbose") == 0);
+    for (size_t i = 0; i < COUNT_OF(helps) && argc > 1; i++)
+        if (strcmp(argv[verbose ? 2 : 1], helps[i]) == 0) return true;
+    return false;
+}
+
 int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *operands, int argc,
             char **argv, struct err *e) {
     struct subs s = {sub, n};
@@ -458,9 +468,7 @@ int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *oper
     cli_to_front(argc, argv, is_sub, &s);
     for (int i = 0; i < n && argc > 1; i++)
         if (strcmp(argv[1], sub[i].name) == 0) return sub[i].run(c, argc - 1, argv + 1, e);
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-                     strcmp(argv[1], "-?") == 0 || strcmp(argv[1], "help") == 0))
-        return print_subs(c, &s, argv[0], operands, e);
+    if (asks_help(argc, argv)) return print_subs(c, &s, argv[0], operands, e);
     struct buf names = {0};
     for (int i = 0; i < n; i++) buf_fmt(&names, "%s%s", i ? "|" : "", sub[i].name);
     const char *best = argc > 1 ? guess_name(argv[1], next_sub, &s) : NULL;

@@ -215,12 +215,13 @@ static int unknown_form(const struct st_tensor *t, const char *lacks, struct err
         e, ERR_DATA,
         "tensor %s has dtype %s%s%s: it is neither plain numbers nor stored in a known format "
         "(FP8, compressed-tensors, GPTQ, AWQ, NVFP4, MXFP4, bitsandbytes); "
-        "convert the unquantized (BF16) release",
+        "%sconvert the unquantized (BF16) release",
         show_n(t->name, strlen(t->name)).s, st_dtype_name(t->dtype),
         lacks && *lacks ? " without " : "",
         !lacks || !*lacks ? ""
         : fp8             ? "its scales (weight_scale_inv, weight_scale)"
-                          : lacks + (*lacks == '^'));
+                          : lacks + (*lacks == '^'),
+        lacks && *lacks ? "download the folder again if it should have them, or " : "");
 }
 
 /* Returns whether two shapes are equal apart from dimensions of 1. */

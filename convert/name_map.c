@@ -175,10 +175,31 @@ static const char *similar_name(const struct mapping *m, const char *name) {
     return NULL;
 }
 
+/* Writes the name that the folder would give a tensor of an MTP block (mtp_name), as it names the
+ * block's other tensors; other names are copied. */
+static void name_in_folder(const struct mapping *m, const char *name, char *out, size_t cap) {
+    static const char head[] = "mtp.layers.";
+    const size_t n = sizeof head - 1;
+    const char *other = NULL;
+    snprintf(out, cap, "%s", name);
+    if (strncmp(name, head, n) != 0) return;
+    for (int64_t i = 0; i < m->n && !other; i++)
+        if (strncmp(m->norm[i], head, n) == 0) other = m->p->names.name[i];
+    if (!other || strncmp(other, head, n) == 0) return;
+    char *end;
+    const long long block = strtoll(name + n, &end, 10);
+    if (strncmp(other, "model.mtp.", 10) == 0)
+        snprintf(out, cap, "model.%s", name);
+    else
+        snprintf(out, cap, "model.layers.%lld%s", block + (long long)m->p->hp.d[HD_LAYERS], end);
+}
+
 /* Sets and returns the error for a missing tensor, with a similar name if there is one. */
-static int fail_missing(const struct mapping *m, const struct item *it, const char *name,
+static int fail_missing(const struct mapping *m, const struct item *it, const char *norm,
                         struct err *e) {
-    const char *has = similar_name(m, name), *dir = hfdir_path(m->p->dir);
+    char name[256];
+    name_in_folder(m, norm, name, sizeof name);
+    const char *has = similar_name(m, norm), *dir = hfdir_path(m->p->dir);
     if (has)
         return err_set(e, ERR_DATA,
                        "%s: tensor %s (for %s) is missing, but %s is there: names with another "

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/num.h"
+#include "base/printable.h"
 #include "base/str.h"
 #include "containers/hfdir.h"
 #include "models/rows.h"
@@ -130,21 +131,40 @@ static bool fits_stripes(const struct hparams *h, const struct hfdir *dir, int64
     return shown;
 }
 
+/* Returns ERR_DATA if scales of an FP8 qkv_proj are missing. */
+static int check_scales(const struct hfdir *dir, struct err *e) {
+    char name[256];
+    for (int64_t i = 0; i < hfdir_n_tensors(dir); i++) {
+        const struct st_tensor *t = hfdir_tensor_at(dir, i);
+        if (!str_ends(t->name, fused) || t->dtype != ST_F8_E4M3) continue;
+        snprintf(name, sizeof name, "%s_scale_inv", t->name);
+        if (hfdir_find(dir, name)) continue;
+        return err_set(e, ERR_DATA,
+                       "tensor %s is missing: %s cannot be decoded without its scales; download "
+                       "the folder again",
+                       show_n(name, strlen(name)).s, show_n(t->name, strlen(t->name)).s);
+    }
+    return 0;
+}
+
 /* Sets the number of stripes of MiMo-V2.5 as released. Each layer has one qkv_proj, whose stripes
  * hold q, k and v of their heads, 4 stripes or 8 (Pro), in FP8 with scale blocks that restart in
- * each stripe. Only the number of these blocks shows the layout: re-saved folders have the same
- * shapes and keys, but store all of q before all of k. */
+ * each stripe. Only the number of these blocks shows the layout, and only if no larger power of
+ * two gives the same: re-saved folders have the same shapes and keys, but store all of q before
+ * all of k. */
 static int find_stripes(struct hparams *h, const struct hfdir *dir, struct err *e) {
     int64_t block = 128;
-    bool fits[2];
+    int64_t n_fits = 0;
     if (!is_fused(dir)) return 0;
+    TRY(check_scales(dir, e));
     const struct json *quant = hfdir_hparam(dir, "quantization_config");
     (void)json_i64(json_first(json_get(quant, "weight_block_size")), &block);
-    for (int k = 0; k < 2; k++) fits[k] = block > 0 && fits_stripes(h, dir, 4 << k, block);
-    if (fits[0] != fits[1]) {
-        h->d[HD_QKV_STRIPES] = fits[0] ? 4 : 8;
-        return 0;
+    for (int64_t n = 4; n <= h->d[HD_HEADS] && block > 0; n *= 2) {
+        if (!fits_stripes(h, dir, n, block)) continue;
+        h->d[HD_QKV_STRIPES] = n;
+        n_fits++;
     }
+    if (n_fits == 1) return 0;
     return err_set(
         e, ERR_DATA,
         "qkv_proj holds q, k and v either one after the other or in stripes of the training's "

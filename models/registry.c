@@ -220,8 +220,8 @@ int arch_refuse(const char *path, const char *name, struct err *e) {
                        path, a->family, a->name, path);
     if (a)
         return err_set(e, ERR_DATA,
-                       "%s: %s (%s) is supported for conversion and quantization only; hone cannot "
-                       "run it",
+                       "%s: support for %s (%s) is for conversion and quantization only; hone "
+                       "cannot run the file",
                        path, a->family, a->name);
     return err_set(e, ERR_DATA,
                    "%s: architecture %.80s is not known (`hone doctor --models` lists those that "

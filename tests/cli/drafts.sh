@@ -30,6 +30,8 @@ refused 2 "--target-model-dir is for drafts" convert tests/golden/models/qwen3 -
 run 3 run "$t/head.gguf" -p x
 grep -q "hone run MODEL.gguf --draft" "$t/e" || say "run: $(cat "$t/e")"
 
+grep -q "support for EAGLE-3 drafts (eagle3) is for conversion and quantization only" "$t/e" || say "run: $(cat "$t/e")"
+
 # ---- no type below Q4_K; d2t stays ----
 run 0 quantize "$t/head.gguf" -o "$t/q.gguf" --recipe IQ2_XXS
 run 0 verify "$t/q.gguf" --deep

@@ -38,6 +38,8 @@ for c in quantize run 'eval kld' 'template lint'; do
     out "place FILE" help $c -v
 done
 out "usage: hone eval COMMAND" help eval
+out "usage: hone template COMMAND" help template -v
+out "usage: hone eval COMMAND" eval -v --help
 out "TEXT... --base BASE.gguf" eval --help # what each of them needs
 out "hone 0" version
 says 2 "did you mean 'hone quantize'" help qauntize

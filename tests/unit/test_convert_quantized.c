@@ -227,6 +227,7 @@ static void test_wrong_shapes_are_refused(void) {
 static void test_missing_parts_are_named(void) {
     static const char *const part[][3] = {
         {"fp8-block", "_scale_inv", "its scales"},
+        {"modelopt-nvfp4", "_scale_2", "download the folder again"},
         {"gptq4", ".qzeros", "without qzeros"},
         {"awq", ".scales", "without scales"},
         {"ct-pack4-group", "_scale", "without _scale"},

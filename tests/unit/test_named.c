@@ -160,6 +160,68 @@ static void test_stripes(void) {
     }
 }
 
+/* Converts mimo2-8 with edits of its config.json and `from` in the list of its tensors replaced by
+ * `to`. */
+static int convert_changed(const char *const *edit, const char *from, const char *to,
+                           struct err *why) {
+    struct err e = {0};
+    static const char *const file[] = {"config.json", "tensors.txt"};
+    mkdir(tmp_path("changed"), 0700);
+    for (size_t i = 0; i < COUNT_OF(file); i++) {
+        char *in = xasprintf("tests/golden/named/mimo2-8/%s", file[i]), *text = NULL;
+        char *path = xasprintf("%s/changed/%s", tmp_dir, file[i]);
+        struct buf b = {0};
+        size_t n;
+        CHECK_OK(io_read_file(&text, &n, in, 1 << 20, &e));
+        const char *at = text;
+        for (const char *hit; text && i && (hit = strstr(at, from)); at = hit + strlen(from)) {
+            buf_add(&b, at, (size_t)(hit - at));
+            buf_str(&b, to);
+        }
+        buf_str(&b, text ? at : "");
+        CHECK_OK(out_write_file(path, b.data, b.len, true, &e));
+        buf_release(&b);
+        free(text);
+        free(path);
+        free(in);
+    }
+    struct convert_report r;
+    struct convert_opts o = {.out = out(), .type = "f32", .overwrite = true};
+    char *dir = xasprintf("%s/changed", tmp_dir);
+    o.src = micro_folder(dir, edit);
+    free(dir);
+    return convert_run(&o, &r, why);
+}
+
+/* Scales that fit both 8 and 16 stripes, and missing scales. */
+static void test_unclear_stripes(void) {
+    static const char *const edit[] = {"[\n   128,",
+                                       "[\n   50,",
+                                       "\"num_attention_heads\": 8",
+                                       "\"num_attention_heads\": 16",
+                                       "\"swa_num_attention_heads\": 8",
+                                       "\"swa_num_attention_heads\": 16",
+                                       "\"num_key_value_heads\": 8",
+                                       "\"num_key_value_heads\": 16",
+                                       "\"swa_num_key_value_heads\": 8",
+                                       "\"swa_num_key_value_heads\": 16",
+                                       "\"head_dim\": 24",
+                                       "\"head_dim\": 12",
+                                       "\"swa_head_dim\": 24",
+                                       "\"swa_head_dim\": 12",
+                                       "\"v_head_dim\": 16",
+                                       "\"v_head_dim\": 8",
+                                       "\"swa_v_head_dim\": 16",
+                                       "\"swa_v_head_dim\": 8",
+                                       NULL};
+    struct err e = {0};
+    CHECK_ERR(convert_changed(edit, "scale_inv BF16 8x2", "scale_inv BF16 16x2", &e), ERR_DATA,
+              "do not tell them apart");
+    CHECK_ERR(convert_changed(NULL, "layers.1.self_attn.qkv_proj.weight_scale_inv",
+                              "layers.1.self_attn.other", &e),
+              ERR_DATA, "layers.1.self_attn.qkv_proj.weight_scale_inv is missing");
+}
+
 /* Settings that the format cannot hold, and inconsistent ones. */
 static void test_refusals(void) {
     static const struct {
@@ -364,6 +426,7 @@ int main(void) {
     RUN(test_conversions);
     RUN(test_windows_off);
     RUN(test_stripes);
+    RUN(test_unclear_stripes);
     RUN(test_refusals);
     RUN(test_tokens);
     RUN(test_target);
