@@ -349,6 +349,10 @@ static int run_recipes(struct work *w, const struct quantize_job_opts *a, char *
     };
     TRY(parse_search(a->search, &one.search, e));
     TRY(parse_without(a->without, &one.without, e));
+    if (one.without & FEEDBACK_GRADIENTS && !a->sequential.n)
+        return err_set(e, ERR_USAGE,
+                       "--without gradients needs --sequential: other feedback uses the gradients "
+                       "that the file of --gram holds");
     TRY(work_pool(w, e));
     one.pool = w->pool;
     one.device = device_quantize(w);

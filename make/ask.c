@@ -34,6 +34,22 @@ static int check_recipes(struct make *mk, const char *names, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_USAGE for a recipe with a smaller type than drafts get, whose files would have
+ * another type than their names say. */
+static int check_draft_recipes(const struct make *mk, struct err *e) {
+    const struct str_list *lists[] = {&mk->recipes, &mk->classes};
+    enum { BLOCK = 256 };
+    for (size_t k = 0; k < COUNT_OF(lists) && mk->draft; k++)
+        for (int i = 0; i < lists[k]->n; i++)
+            if (qtype_row_bytes(recipe_default(lists[k]->v[i]), BLOCK) <
+                qtype_row_bytes(QT_Q4_K, BLOCK))
+                return err_set(e, ERR_USAGE,
+                               "--recipe %s: drafts get no type below Q4_K, because the model "
+                               "accepts fewer drafts below it: use Q4_K_M or a larger one",
+                               lists[k]->v[i]);
+    return 0;
+}
+
 /* Returns ERR_USAGE unless --depths is a list of numbers that fit 32 bits. */
 static int check_depths(const struct make *mk, struct err *e) {
     int64_t depth[EVAL_MAX_LIST];
@@ -90,6 +106,7 @@ int make_ask(struct make *mk, const char *recipes, struct err *e) {
         return err_set(e, ERR_USAGE, "--target-model-dir is for folders of drafts");
     if (mk->unmeasured) TRY(make_ask_unmeasured(mk, &recipes, e));
     TRY(check_recipes(mk, recipes, e));
+    TRY(check_draft_recipes(mk, e));
     TRY(check_depths(mk, e));
     TRY(check_effort(mk, e));
     TRY(check_budgets(mk, e));

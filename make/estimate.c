@@ -128,13 +128,14 @@ static void fed_times(const struct recipe_item *it, const struct speeds *s, stru
 
 /* Forecasts the encoding time. `tokens` is the size of the calibration text. With block-by-block
  * encoding, it runs three times per file: once in the base's pass and twice in the file's. Moments
- * of differences need twice as many products. */
+ * of differences need twice as many products. Before that, the base's gradients are collected. */
 static void encoding(struct plan_in *in, const struct rates *r, const struct shapes *s,
                      const struct estimate_opts *o, double tokens) {
     const struct speeds *v = &r->speeds;
     const int n_files = in->n_classes;
     const double alone = n_files > 2 ? share : 1;
-    /* Encoding block by block needs no gradients, which account for most of the cost of moments. */
+    /* The moments of block-by-block encoding are those of inputs only; gradients, which account for
+     * most of the cost of other moments, are computed once per file. */
     const double moments = fmin(r->gram_token, r->calib_token);
     double choose = 0, encode = 0;
     for (int64_t i = 0; i < s->n; i++) {
@@ -156,8 +157,9 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
     in->encode = in->preset; /* without feedback, the search takes as long as for presets */
     in->encode_alone = encode + choose;
     in->encode_feedback = in->encode_alone * alone;
-    in->encode_sequential =
-        encode + 2 * (choose + in->factors) + tokens * 3 * (r->calib_token + moments);
+    in->encode_sequential = encode + 2 * (choose + in->factors) +
+                            tokens * 3 * (r->calib_token + moments) +
+                            (in->gradients ? tokens * slope_passes * r->pass_token : 0);
 }
 
 /* Returns whether a role always has the type of another role: some types are chosen together

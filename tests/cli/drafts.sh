@@ -42,6 +42,7 @@ grep -E '^[a-z0-9_.]*weight +(IQ[123]|Q[23]_|TQ|IQ4_XS)' "$t/o" && say "a type b
 
 # ---- make: names that llama.cpp finds, a card of a draft ----
 refused 2 "--target-model-dir is for folders of drafts" make tests/golden/models/qwen3 -o "$t/x" --target-model-dir "$t/Model" -q
+refused 2 "drafts get no type below Q4_K" make "$t/Head" -o "$t/d" --target-model-dir "$t/Model" --recipe Q8_0,Q2_K
 run 3 make "$t/Head" -o "$t/d" --license mit --base-model me/Head
 grep -q -- "--target-model-dir" "$t/e" || say "make without the model: $(cat "$t/e")"
 run 0 make "$t/Head" -o "$t/d" --target-model-dir "$t/Model" --dry-run

@@ -75,6 +75,7 @@ expect 3 'cut.gguf' $q -o "$dir/x.gguf" --gram "$dir/cut.gguf"
 "$HONE" convert tests/golden/models/qwen35moe -o "$dir/other.gguf" --type bf16 -q >/dev/null || fail "convert"
 expect 3 'another model' "$HONE" quantize "$dir/other.gguf" -o "$dir/x.gguf" --recipe Q4_0 --gram "$dir/g.gguf" -q
 expect 2 'balance, codes' $q -o "$dir/x.gguf" --without everything
+expect 2 'needs --sequential' $q -o "$dir/x.gguf" --without gradients
 [ -e "$dir/x.gguf" ] && fail "a refused run left a file"
 
 # moments of the file's own inputs, block by block: for the tensors that a mix's plan marks for feedback only. The same

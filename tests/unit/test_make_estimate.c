@@ -75,6 +75,11 @@ static void test_parts(void) {
     CHECK_EQ_I64(in.layers[ROLE_FFN_GATE], 1);
     CHECK_EQ_I64(in.probe_windows, 10);
     CHECK_EQ_I64(in.eval_windows, 40);
+    const double plain = in.encode_sequential;
+    in.gradients = true; /* 20 chunks of 512 tokens, five passes each */
+    estimate(&in, &r, &model, &o);
+    CHECK_CLOSE(in.encode_sequential - plain, 20 * 512 * 5 * r.pass_token, 1e-6);
+    in.gradients = false;
     o.convert = false;
     o.tools_cases = 0;
     o.calib_chunks = 4;

@@ -122,6 +122,8 @@ static char *hf_name(const struct layout *m, int i, const struct part *p) {
     return *p->hf == '=' ? xstrdup(p->hf + 1) : xasprintf("%s%d.%s", m->at, m->first + i, p->hf);
 }
 
+static const char *lost; /* part that the last MTP layer lacks; NULL: none */
+
 /* Makes the micro checkpoint with MTP layers; returns its folder. */
 static const char *make_folder(const struct layout *m) {
     char *from = xasprintf("tests/golden/archs/%s", m->micro),
@@ -133,6 +135,7 @@ static const char *make_folder(const struct layout *m) {
     buf_str(&all, list);
     for (int i = 0; i < m->n_mtp; i++)
         for (const struct part *p = m->part; p->hf; p++) {
+            if (lost && i + 1 == m->n_mtp && strcmp(p->hf, lost) == 0) continue;
             char *hf = hf_name(m, i, p);
             buf_fmt(&all, "%s BF16 %s 0.25 0.5\n", hf, p->dims);
             free(hf);
@@ -242,9 +245,33 @@ static void test_layers(void) {
     }
 }
 
+/* A missing tensor is named as the folder names the layer's other tensors. */
+static void test_missing(void) {
+    for (size_t k = 0; k < COUNT_OF(models); k++) {
+        const struct layout *m = &models[k];
+        const struct part *p = m->part;
+        while (p->hf && strcmp(p->hf, "hnorm.weight") != 0) p++;
+        if (!p->hf) continue; /* not the layer's own */
+        struct convert_report r;
+        struct err e = {0};
+        lost = p->hf;
+        char *folder = xasprintf("%s", make_folder(m)), *hf = hf_name(m, m->n_mtp - 1, p);
+        char *said = xasprintf("tensor %s (for blk.%d.nextn.hnorm.weight) is missing", hf,
+                               TRUNK + m->more + m->n_mtp - 1);
+        struct convert_opts o = {
+            .src = folder, .out = tmp_path("o.gguf"), .type = "f32", .overwrite = true};
+        CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, said);
+        free(said);
+        free(hf);
+        free(folder);
+    }
+    lost = NULL;
+}
+
 int main(void) {
     tmp_make();
     RUN(test_layers);
+    RUN(test_missing);
     tmp_remove();
     return check_done();
 }
