@@ -64,7 +64,7 @@ static double divisor(const struct hparams *h, int64_t large) {
 
 /* Returns ERR_DATA if the model uses an unsupported option. */
 static int check_config(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    static const char *const no[] = {"attention_bias", NULL};
+    static const char *const no[] = {"attention_bias", "use_bidirectional_attention", NULL};
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), true);
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_activation", "gelu_pytorch_tanh", e));

@@ -396,6 +396,17 @@ static void test_nested_settings(void) {
     check_refused("minimax-m3", sparse, "layer 0: the format requires an indexer");
 }
 
+/* Checks that other kinds of model with a known class are refused. */
+static void test_other_kinds(void) {
+    static const char *const experts[] = {"\"vocab_size\": 1024",
+                                          "\"num_experts\": 8, \"vocab_size\": 1024", NULL};
+    static const char *const both_ways[] = {
+        "\"vocab_size\": 1024", "\"use_bidirectional_attention\": true, \"vocab_size\": 1024",
+        NULL};
+    check_refused("minicpm", experts, "MiniCPM with experts is not supported");
+    check_refused("gemma3", both_ways, "use_bidirectional_attention");
+}
+
 /* Checks the drafts of an MTP block that is stored as the last layer, from the trunk's rows. */
 static void check_draft(const char *name) {
     char *dir = xasprintf("tests/golden/archs/%s", name);
@@ -746,6 +757,7 @@ int main(void) {
     RUN(test_released);
     RUN(test_activations);
     RUN(test_nested_settings);
+    RUN(test_other_kinds);
     RUN(test_shared_experts);
     RUN(test_mtp);
     RUN(test_latent_types);

@@ -296,6 +296,8 @@ static void test_refuses_bad_configs(void) {
     static const char e[] = "tests/golden/models/gemma4e", d[] = "tests/golden/models/gemma4dense";
     refused("\"attention_bias\": false", "\"attention_bias\": true", "attention_bias");
     refused("gelu_pytorch_tanh", "relu", "hidden_activation");
+    refused("\"use_bidirectional_attention\": null", "\"use_bidirectional_attention\": \"all\"",
+            "use_bidirectional_attention is \"all\"");
     refused("\"proportional\"", "\"yarn\"", "yarn");
     refused("\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 7", "partial_rotary");
     refused("\"sliding_attention\",", "\"sideways_attention\",", "layer_types[0]");
