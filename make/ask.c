@@ -38,11 +38,9 @@ static int check_recipes(struct make *mk, const char *names, struct err *e) {
  * another type than their names say. */
 static int check_draft_recipes(const struct make *mk, struct err *e) {
     const struct str_list *lists[] = {&mk->recipes, &mk->classes};
-    enum { BLOCK = 256 };
     for (size_t k = 0; k < COUNT_OF(lists) && mk->draft; k++)
         for (int i = 0; i < lists[k]->n; i++)
-            if (qtype_row_bytes(recipe_default(lists[k]->v[i]), BLOCK) <
-                qtype_row_bytes(QT_Q4_K, BLOCK))
+            if (!recipe_suits_drafts(recipe_default(lists[k]->v[i])))
                 return err_set(e, ERR_USAGE,
                                "--recipe %s: drafts get no type below Q4_K, because the model "
                                "accepts fewer drafts below it: use Q4_K_M or a larger one",

@@ -392,10 +392,14 @@ static void set_type(struct recipe_item *it, enum qtype t) {
     it->fallback = it->type != t;
 }
 
+bool recipe_suits_drafts(enum qtype t) {
+    return qtype_row_bytes(t, QK) >= qtype_row_bytes(QT_Q4_K, QK);
+}
+
 bool recipe_allows(const struct recipe_model *m, const struct recipe_item *it, enum qtype t) {
     const bool draft = (m->arch && m->arch->draft) ||
                        (m->n_mtp > 0 && it->block >= 0 && it->block >= m->n_blocks - m->n_mtp);
-    return !draft || !it->quant || qtype_row_bytes(t, QK) >= qtype_row_bytes(QT_Q4_K, QK);
+    return !draft || !it->quant || recipe_suits_drafts(t);
 }
 
 struct order {

@@ -44,6 +44,8 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
  * draft files get at least as many bits as Q4_K, because drafts are accepted less often below it.
  */
 bool recipe_allows(const struct recipe_model *m, const struct recipe_item *it, enum qtype t);
+/* Returns whether draft files may have a type. */
+bool recipe_suits_drafts(enum qtype t);
 /* Returns the default type of a recipe, given its canonical name. */
 enum qtype recipe_default(const char *recipe);
 /* Returns whether this recipe (or NULL) needs importance to quantize an item of this type. */

@@ -83,7 +83,7 @@ static int add_model(struct run *x, const char *path, const char *mmproj, struct
     return 0;
 }
 
-/* Returns ERR_DATA unless all projectors accept all images, before any question is asked. */
+/* Returns ERR_DATA unless all projectors accept all images, before the first question. */
 static int check_images(const struct run *x, struct err *e) {
     struct image_work ignored;
     for (int i = 0; i < x->n_eyes; i++)
