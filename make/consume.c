@@ -50,6 +50,7 @@ int make_consume(struct make *mk, const char *out, struct err *e) {
                                    .name = mk->given.text[FACT_NAME],
                                    .pre = mk->w->pre,
                                    .consume = true,
+                                   .overwrite = mk->redo,
                                    .tower_done = kept,
                                    .tower_told = true,
                                    .pool = mk->w->pool};

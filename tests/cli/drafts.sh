@@ -42,7 +42,7 @@ grep -E '^[a-z0-9_.]*weight +(IQ[123]|Q[23]_|TQ|IQ4_XS)' "$t/o" && say "a type b
 
 # ---- make: names that llama.cpp finds, a card of a draft ----
 refused 2 "--target-model-dir is for folders of drafts" make tests/golden/models/qwen3 -o "$t/x" --target-model-dir "$t/Model" -q
-refused 2 "drafts get no type below Q4_K" make "$t/Head" -o "$t/d" --target-model-dir "$t/Model" --recipe Q8_0,Q2_K
+refused 2 "drafts get no type below Q4_K" make "$t/Head" -o "$t/d" --target-model-dir "$t/Model" --recipe Q8_0,Q2_K -q
 run 3 make "$t/Head" -o "$t/d" --license mit --base-model me/Head
 grep -q -- "--target-model-dir" "$t/e" || say "make without the model: $(cat "$t/e")"
 run 0 make "$t/Head" -o "$t/d" --target-model-dir "$t/Model" --dry-run
@@ -87,7 +87,10 @@ for job in e1 e2; do
 done
 grep -q 'Eaten.gguf is complete already' "$t/e" && cmp "$t/e1/eagle3-Eaten-Q8_0.gguf" "$t/e2/eagle3-Eaten-Q8_0.gguf" || say "a second job: $(cat "$t/e")"
 touch "$t/Eaten/model.safetensors"
-refused 2 "Eaten.gguf exists already" make "$t/Eaten" -o "$t/e3" --consume --target-model-dir "$t/Model" --recipe Q8_0
+refused 2 "Eaten.gguf exists already" make "$t/Eaten" -o "$t/e3" --consume --target-model-dir "$t/Model" --recipe Q8_0 -q
+
+run 0 make "$t/Eaten" -o "$t/e3" --consume --target-model-dir "$t/Model" --recipe Q8_0 -f
+cmp "$t/e1/eagle3-Eaten-Q8_0.gguf" "$t/e3/eagle3-Eaten-Q8_0.gguf" || say "-f"
 
 # ---- the others, with their own tokenizers; from a file ----
 for a in dflash gemma4-assistant; do
