@@ -30,8 +30,6 @@ refused 2 "--target-model-dir is for drafts" convert tests/golden/models/qwen3 -
 run 3 run "$t/head.gguf" -p x
 grep -q "hone run MODEL.gguf --draft" "$t/e" || say "run: $(cat "$t/e")"
 
-grep -q "support for EAGLE-3 drafts (eagle3) is for conversion and quantization only" "$t/e" || say "run: $(cat "$t/e")"
-
 # ---- no type below Q4_K; d2t stays ----
 run 0 quantize "$t/head.gguf" -o "$t/q.gguf" --recipe IQ2_XXS
 run 0 verify "$t/q.gguf" --deep
@@ -88,7 +86,6 @@ done
 grep -q 'Eaten.gguf is complete already' "$t/e" && cmp "$t/e1/eagle3-Eaten-Q8_0.gguf" "$t/e2/eagle3-Eaten-Q8_0.gguf" || say "a second job: $(cat "$t/e")"
 touch "$t/Eaten/model.safetensors"
 refused 2 "Eaten.gguf exists already" make "$t/Eaten" -o "$t/e3" --consume --target-model-dir "$t/Model" --recipe Q8_0 -q
-
 run 0 make "$t/Eaten" -o "$t/e3" --consume --target-model-dir "$t/Model" --recipe Q8_0 -f
 cmp "$t/e1/eagle3-Eaten-Q8_0.gguf" "$t/e3/eagle3-Eaten-Q8_0.gguf" || say "-f"
 
