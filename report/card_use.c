@@ -125,8 +125,14 @@ static void put_draft_use(const struct release *rel, const struct release_file *
     if (rel->repo) put_download(rel, f, out);
     buf_fmt(out,
             "# llama.cpp; MODEL: a GGUF file of the model that this draft belongs to\n"
-            "llama-server -m MODEL -md %s --spec-type draft-%s\n```\n\n",
+            "llama-server -m MODEL -md %s --spec-type draft-%s\n",
             f->file, rel->drafts);
+    if (strcmp(rel->drafts, "eagle3") == 0)
+        buf_fmt(out,
+                "# hone, on the CPU: answers with drafts; how many of them the model accepts\n"
+                "hone run MODEL --draft %s\nhone eval mtp MODEL %s text.txt\n",
+                f->file, f->file);
+    buf_str(out, "```\n\n");
     buf_str(out, "The other files of the table work the same way.\n");
 }
 

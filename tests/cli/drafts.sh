@@ -53,7 +53,8 @@ grep -q "Nothing was measured" "$t/o" && grep -q "hone eval mtp MODEL.gguf" "$t/
 for text in "Draft of a model" "Not a model of its own" "Not measured" "-md eagle3-Head-Q4_K_M.gguf --spec-type draft-eagle3"; do
     grep -qF -- "$text" "$t/d/README.md" || say "the card lacks \"$text\""
 done
-grep -qi 'ollama\|hone run\|lms import' "$t/d/README.md" && say "the card has commands for models"
+grep -q "^hone run MODEL --draft eagle3-Head-Q4_K_M.gguf" "$t/d/README.md" || say "the card lacks hone's commands"
+grep -qi 'ollama\|hone run eagle\|lms import' "$t/d/README.md" && say "the card has commands for models"
 [ ! -e "$t/d/Modelfile" ] || say "a Modelfile of a draft"
 run 0 publish --check "$t/d"
 run 0 publish "$t/d" --repo me/Head-GGUF
@@ -99,6 +100,7 @@ for a in dflash gemma4-assistant; do
     [ $a = dflash ] || kind=mtp
     [ -e "$t/of-$a/$kind-$a-Q4_K_M.gguf" ] || say "make of $a: $(ls "$t/of-$a")"
     grep -q "spec-type draft-$kind" "$t/of-$a/README.md" || say "card of $a"
+    grep -q "hone run" "$t/of-$a/README.md" && say "hone does not run $a"
     run 0 publish --check "$t/of-$a"
 done
 exit $fail
