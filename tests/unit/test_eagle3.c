@@ -353,6 +353,25 @@ static void test_acceptance(void) {
     model_close(plain);
 }
 
+/* A target with recurrent states cannot go back to any position: it returns to a mark, and the
+ * tokens that were right run again. */
+static void test_recurrent(void) {
+    enum { CTX = 100 };
+    static const struct edit some[] = {ECHO, {"output.weight", EMBEDDINGS}, {0}};
+    struct model *m = golden_open("tests/golden/models/qwen35", file(F_TARGET));
+    const char *shares = draft_path("shares", NULL);
+    int32_t text[CTX];
+    if (!m) return;
+    const struct gguf_tensor *t = gguf_find_tensor(m->gguf, "token_embd.weight");
+    for (int i = 0; i < CTX; i++) text[i] = 3 + 4 * (i / 6 * 7 % 200 + i % 5 / 4);
+    rewrite(shares, file(F_MADE), some, (const float *)(const void *)t->data);
+    const struct draft_stats st = same_as_plain(m, file(F_MADE), text, CTX, CTX);
+    printf("recurrent: %lld of %lld\n", (long long)st.n_accepted, (long long)st.n_drafted);
+    CHECK(st.n_accepted > 10 && st.n_accepted < st.n_drafted);
+    (void)same_as_plain(m, shares, text, 10, CTX);
+    model_close(m);
+}
+
 /* ---- refusals ---- */
 
 /* Checks a refusal; both: it names both files. */
@@ -401,6 +420,7 @@ int main(void) {
     tmp_make();
     RUN(test_logits);
     RUN(test_acceptance);
+    RUN(test_recurrent);
     RUN(test_refusals);
     tmp_remove();
     return check_done();
