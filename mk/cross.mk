@@ -50,7 +50,7 @@ unit-here: $(HERE)
 endif
 cross-packages: check-macos windows python-steps ## archives, wheels and manifests for them: build/cross/dist
 	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(addprefix $(CROSS_DIR)/windows-x86_64/hone.,exe dll)
-	+$(Q)sh packaging/cross/package.sh $(CROSS_DIR) $(VERSION) $(HONE_H) $(PYTHON)
+	$(Q)sh packaging/cross/package.sh $(CROSS_DIR) $(VERSION) $(HONE_H) $(PYTHON)
 # Debian's mingw gcc as a second compiler for the files that call Windows
 MINGW ?= x86_64-w64-mingw32-gcc-posix
 check-mingw: $(HONE_H) ## compile base/win and cli/win with Debian's mingw gcc, if it is installed
