@@ -10,15 +10,20 @@ out=$dir/dist
 rm -rf "$out" "$dir/stage"
 mkdir -p "$out" "$dir/stage"
 
-# the licenses of the libraries in each program
-sources=$dir/libs/src
+# the licenses of the libraries in each program, and of the compiler's runtime
+license() { # name, text from standard input
+    printf '\n==== %s ====\n\n' "$1"
+    cat
+}
+zig=$dir/tools/ziglang
 {
     echo "Libraries in hone's programs for Windows and macOS, and their licenses"
+    echo 'This software is based in part on the work of the Independent JPEG Group.' # libjpeg-turbo requires this sentence
     for f in cjson/LICENSE libjpeg-turbo/LICENSE.md libpng1.6/LICENSE libyaml/License pcre2/LICENCE utf8proc/LICENSE.md \
         xxhash/LICENSE zlib/LICENSE; do
-        printf '\n==== %s ====\n\n' "${f%/*}"
-        cat "$sources/$f"
+        license "${f%/*}" < "$dir/libs/src/$f"
     done
+    license zig < "$zig/LICENSE"
 } > "$dir/stage/libraries"
 # files of one platform, in a folder with the archive's name
 folder() { # platform, files
@@ -42,8 +47,10 @@ build_hone.build_wheel(sys.argv[1])' "$out")
 windows=$dir/windows-x86_64
 folder windows-x86_64 "$windows/hone.exe" "$windows/hone.dll" "$windows/libhone.dll.a"
 {
-    printf '\n==== mingw-w64 ====\n\n'
-    cat "$dir/tools/ziglang/lib/libc/mingw/COPYING"
+    license mingw-w64 < "$zig/lib/libc/mingw/COPYING"
+    for f in winpthreads/thread gdtoa/gdtoa; do # the comment at the top
+        sed '/\*\//q' "$zig/lib/libc/mingw/$f.c" | license "${f%/*}"
+    done
 } >> "$s/LIBRARIES.txt"
 for f in "$s"/*.txt; do sed 's/$/\r/' "$f" > "$f.new" && mv "$f.new" "$f"; done
 same_times
