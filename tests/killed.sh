@@ -20,10 +20,6 @@ random() { # of 10000, to $r
 kinds=${KINDS:-convert shards quantize split publish fix meta make}
 n_kinds=$(echo $kinds | wc -w)
 "$HONE" convert "$src" -o "$t/base.gguf" -q > /dev/null
-case $kinds in *fix*) # room for another template
-    "$HONE" template fix "$t/base.gguf" --replace qwen3 --in-place > /dev/null 2>&1
-    ;;
-esac
 mkdir "$t/small"
 for f in tests/golden/models/qwen3/*; do ln -s "$PWD/$f" "$t/small/"; done
 head -c 6000 "$src/self_calib.txt" > "$t/calib.txt"
@@ -32,7 +28,10 @@ head -c 3000 "$src/self_eval.txt" > "$t/eval.txt"
 # the folder in which each command works, and the command; -f only for the second run
 inputs() {
     case $1 in
-    fix | meta) cp "$t/base.gguf" m.gguf ;;
+    fix | meta) # room for another template
+        cp "$t/base.gguf" m.gguf
+        "$HONE" template fix m.gguf --replace qwen3 --in-place > /dev/null 2>&1
+        ;;
     publish)
         cp "$t/base.gguf" Tiny-BF16.gguf
         "$HONE" publish . --repo me/Tiny-GGUF --base-model me/Tiny --license mit -q > /dev/null 2>&1
