@@ -43,7 +43,7 @@ if [ ! -e "$dir/src/done" ]; then
     done
     touch "$dir/src/done"
 fi
-# macOS: an old macro of zlib hides fdopen; and libhone.dylib exports whatever is not hidden
+# macOS: an old macro of zlib hides fdopen; and libhone.2.dylib exports whatever is not hidden
 mac='-Dfdopen=fdopen -fvisibility=hidden -DUTF8PROC_STATIC'
 case $target in
     macos-arm64) system=Darwin cpu=aarch64 more=$mac ;;
