@@ -475,7 +475,6 @@ static void offer_tools(const struct way *w, const struct json *tools, struct bu
 static void check_limit(const struct toolfmt *f, const char *text) {
     const struct way *w = &ways[0];
     struct told all = {.end = {0}};
-    limited = whole_calls = true;
     answer(w, f, text, strlen(text), false, &all);
     CHECK(all.calls.len > 0);
     for (size_t n = 1; n < strlen(text); n++) {
@@ -490,7 +489,6 @@ static void check_limit(const struct toolfmt *f, const char *text) {
         free(part);
     }
     told_release(&all);
-    limited = whole_calls = false;
 }
 
 /* Tests loosely written calls (calls.jsonl). Texts that end within a call are the same only where
