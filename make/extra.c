@@ -192,15 +192,13 @@ int make_keep_tower(struct make *mk, bool *kept, struct err *e) {
     return 0;
 }
 
-int make_projector_params(const struct make *mk, struct vision_params *p, struct err *e) {
+int make_projector_params(const struct make *mk, const struct extra *x, struct vision_params *p,
+                          struct err *e) {
     const struct convert_opts o = {
-        .src = mk->src, .type = mk->tower.file[0].type, .name = mk->name, .dry_run = true};
+        .src = mk->src, .type = x->type, .name = mk->name, .dry_run = true};
     struct buf header = {0};
     struct gguf *g = NULL;
-    int i = 0;
-    while (mk->extra[i].kind != EXTRA_TOWER) i++;
-    const char *from = mk->extra[i].from;
-    int rc = from ? gguf_open(&g, from, 0, e) : mmproj_keys(&o, &g, &header, e);
+    int rc = x->from ? gguf_open(&g, x->from, 0, e) : mmproj_keys(&o, &g, &header, e);
     if (!rc) rc = vision_params_read(g, p, e);
     gguf_close(g);
     buf_release(&header);

@@ -38,6 +38,13 @@ static struct vision_opts options(const struct make *mk) {
     return o;
 }
 
+/* Returns the unquantized projector. */
+static const struct extra *first_projector(const struct make *mk) {
+    int i = 0;
+    while (mk->extra[i].kind != EXTRA_TOWER) i++;
+    return &mk->extra[i];
+}
+
 int make_look_at_images(struct make *mk, struct err *e) {
     const struct vision_opts o = options(mk);
     if (!mk->images) return 0;
@@ -49,15 +56,8 @@ int make_look_at_images(struct make *mk, struct err *e) {
     if (mk->unmeasured)
         return err_set(e, ERR_USAGE, "--images: hone converts this model but cannot run it");
     struct vision_params p;
-    TRY(make_projector_params(mk, &p, e));
+    TRY(make_projector_params(mk, first_projector(mk), &p, e));
     return eval_vision_look(&o, &p, &mk->image_facts, e);
-}
-
-/* Returns the unquantized projector. */
-static const struct extra *first_projector(const struct make *mk) {
-    int i = 0;
-    while (mk->extra[i].kind != EXTRA_TOWER) i++;
-    return &mk->extra[i];
 }
 
 int make_check_images(struct make *mk, struct err *e) {

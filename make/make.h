@@ -224,9 +224,9 @@ int make_keep_tower(struct make *mk, bool *kept, struct err *e);
 int make_look_at_extras(struct make *mk, struct err *e);
 void make_free_extras(struct make *mk);
 struct vision_params;
-/* Reads how images are prepared for the source's projector, which need not have been written yet.
- */
-int make_projector_params(const struct make *mk, struct vision_params *p, struct err *e);
+/* Reads how images are prepared for projector x, which need not have been written yet. */
+int make_projector_params(const struct make *mk, const struct extra *x, struct vision_params *p,
+                          struct err *e);
 /* Writes the projector files of a known vision tower; warns if the tower is unknown. */
 int make_tower(struct make *mk, struct err *e);
 /* Writes the draft file, which contains the MTP block and the tensors that it shares with the
