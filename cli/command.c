@@ -127,10 +127,8 @@ static int help(struct cli *c, int argc, char **argv, struct err *e) {
 
 /* Runs argv[1]: a command, help or --version. */
 static int run_first(struct cli *c, int argc, char **argv, struct err *e) {
-    static const char *const helps[] = {"help", "--help", "-h", "-?"};
     static const char *const versions[] = {"version", "--version", "-V"};
-    for (size_t i = 0; i < COUNT_OF(helps); i++)
-        if (strcmp(argv[1], helps[i]) == 0) return help(c, argc, argv, e);
+    if (cli_is_help(argv[1])) return help(c, argc, argv, e);
     for (size_t i = 0; i < COUNT_OF(versions); i++)
         if (strcmp(argv[1], versions[i]) == 0) {
             fprintf(c->out, "hone %s\n", HONE_VERSION);

@@ -446,14 +446,18 @@ static int print_subs(struct cli *c, const struct subs *s, const char *command,
     return 0;
 }
 
+bool cli_is_help(const char *word) {
+    static const char *const words[] = {"help", "--help", "-h", "-?"};
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (strcmp(word, words[i]) == 0) return true;
+    return false;
+}
+
 /* Returns whether the words after a command ask for its help: [-v] --help. */
 static bool asks_help(int argc, char **argv) {
-    static const char *const helps[] = {"--help", "-h", "-?", "help"};
     const bool verbose =
         argc > 2 && (strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "--verbose") == 0);
-    for (size_t i = 0; i < COUNT_OF(helps) && argc > 1; i++)
-        if (strcmp(argv[verbose ? 2 : 1], helps[i]) == 0) return true;
-    return false;
+    return argc > 1 && cli_is_help(argv[verbose ? 2 : 1]);
 }
 
 int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *operands, int argc,

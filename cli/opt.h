@@ -48,6 +48,8 @@ struct subcommand {
     int (*run)(struct cli *c, int argc, char **argv, struct err *e);
     const char *summary;
 };
+/* Returns whether a word in place of a command asks for help: "help", "--help", ... */
+bool cli_is_help(const char *word);
 /* Runs the subcommand argv[1] of the command argv[0]. `operands`: arguments that all of them share.
  */
 int cli_sub(struct cli *c, const struct subcommand *sub, int n, const char *operands, int argc,
