@@ -123,7 +123,7 @@ struct note {
     int64_t n_tower; /* 0 in notes of older versions */
     struct io_names shards;
     int n_kept;
-    bool same; /* the kept shards are those that were converted */
+    bool changed; /* a kept shard is no longer the one that was converted */
 };
 
 /* Returns whether the kept shard of a line is unchanged. */
@@ -147,7 +147,7 @@ static bool parse_note(struct note *n, const char *dir, char *text) {
         if (strncmp(s, "vision tensors: ", 16) == 0)
             n->n_tower = max_i64(strtoll(s + 16, NULL, 10), 0);
         if (strncmp(s, "kept: ", 6) == 0) {
-            n->same = (!n->n_kept || n->same) && is_same(dir, s + 6);
+            n->changed = n->changed || !is_same(dir, s + 6);
             n->n_kept++;
         }
         if (strncmp(s, "shard: ", 7) != 0) continue;
@@ -172,7 +172,7 @@ static bool lacks_shard(const char *dir, const struct note *n) {
  * none could be deleted, its output is there and the shards have not changed. */
 static bool is_done(const struct convert_opts *o, const struct note *n, const char *state) {
     const bool there = has_header(o->out, n->header);
-    if (!n->shards.n) return n->same && there;
+    if (!n->shards.n) return there && !n->changed;
     return lacks_shard(o->src, n) && (there || !io_exists(state));
 }
 

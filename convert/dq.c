@@ -210,18 +210,17 @@ static int try_form(struct dq *q, const struct dq_form *form, const struct dq_co
 
 /* Rejects a main tensor whose dtype or parts match no format. */
 static int unknown_form(const struct st_tensor *t, const char *lacks, struct err *e) {
-    bool fp8 = t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2;
+    const bool fp8 = t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2, part = lacks && *lacks;
     return err_set(
         e, ERR_DATA,
         "tensor %s has dtype %s%s%s: it is neither plain numbers nor stored in a known format "
         "(FP8, compressed-tensors, GPTQ, AWQ, NVFP4, MXFP4, bitsandbytes); "
         "%sconvert the unquantized (BF16) release",
-        show_n(t->name, strlen(t->name)).s, st_dtype_name(t->dtype),
-        lacks && *lacks ? " without " : "",
-        !lacks || !*lacks ? ""
-        : fp8             ? "its scales (weight_scale_inv, weight_scale)"
-                          : lacks + (*lacks == '^'),
-        lacks && *lacks ? "download the folder again if it should have them, or " : "");
+        show_n(t->name, strlen(t->name)).s, st_dtype_name(t->dtype), part ? " without " : "",
+        !part ? ""
+        : fp8 ? "its scales (weight_scale_inv, weight_scale)"
+              : lacks + (*lacks == '^'),
+        part ? "download the folder again if it should have them, or " : "");
 }
 
 /* Returns whether two shapes are equal apart from dimensions of 1. */

@@ -176,15 +176,14 @@ static int rope_from_hf(struct hparams *h, const struct hfdir *dir, struct err *
 /* Checks use_bidirectional_attention, which no key records: "all" is refused, since then all tokens
  * see later ones; an unusual value for images is warned about. Programs assume that the tokens of
  * an image see each other, in layers with a window, unless the model has per-layer embeddings. */
-static int check_images(const struct hparams *h, const struct hfdir *dir, struct err *e) {
+static int check_attention(const struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *j = hfdir_hparam(dir, "use_bidirectional_attention");
     const char *is = json_str(j);
     const bool whole = is && strcmp(is, "vision") == 0;
     if (is && strcmp(is, "all") == 0)
         return err_set(e, ERR_DATA,
                        "use_bidirectional_attention is \"all\": every token attends to later ones, "
-                       "but engines compute Gemma 4 files as generators of text, whose tokens see "
-                       "only earlier ones");
+                       "but programs run Gemma 4 files with causal attention");
     if (!json_get(hfdir_config(dir), "vision_config") || !j || whole == !h->d[HD_PLE]) return 0;
     log_warn("use_bidirectional_attention is %s%.40s%s, which the format cannot hold: programs "
              "that read the file %s",
@@ -206,7 +205,7 @@ int gemma4_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (!d[HD_PLE]) d[HD_PLE_VOCAB] = 0;
     TRY(layers_windows_hf(h, hfdir_hparam(dir, "layer_types"), 6, e));
     *layers_own(h, HD_WINDOW, d[HD_LAYERS] - 1) = 0;
-    TRY(check_images(h, dir, e));
+    TRY(check_attention(h, dir, e));
     TRY(sizes_from_layers(h, dir, e));
     TRY(rope_from_hf(h, dir, e));
     d[HD_KEYS_VALUES] = json_bool(hfdir_hparam(dir, "attention_k_eq_v"), false);

@@ -149,12 +149,11 @@ static int check_scales(const struct hfdir *dir, struct err *e) {
 
 /* Sets the number of stripes of MiMo-V2.5 as released. Each layer has one qkv_proj, whose stripes
  * hold q, k and v of their heads, 4 stripes or 8 (Pro), in FP8 with scale blocks that restart in
- * each stripe. Only the number of these blocks shows the layout, and only if no larger power of
- * two gives the same: re-saved folders have the same shapes and keys, but store all of q before
- * all of k. */
+ * each stripe. Only the number of these blocks shows the layout: re-saved folders have the same
+ * shapes and keys, but store all of q before all of k. ERR_DATA unless exactly one power of two
+ * from 4 on fits it. */
 static int find_stripes(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    int64_t block = 128;
-    int64_t n_fits = 0;
+    int64_t block = 128, n_fits = 0;
     if (!is_fused(dir)) return 0;
     TRY(check_scales(dir, e));
     const struct json *quant = hfdir_hparam(dir, "quantization_config");

@@ -220,7 +220,7 @@ int arch_refuse(const char *path, const char *name, struct err *e) {
                        path, a->family, a->name, path);
     if (a)
         return err_set(e, ERR_DATA,
-                       "%s: support for %s (%s) is for conversion and quantization only; hone "
+                       "%s: hone supports %s (%s) for conversion and quantization only and "
                        "cannot run the file",
                        path, a->family, a->name);
     return err_set(e, ERR_DATA,

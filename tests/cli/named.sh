@@ -6,7 +6,7 @@ set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
-only="is for conversion and quantization only"
+only="for conversion and quantization only"
 for n in kimi-k3 deepseek4 glm5-next; do
     g=$t/$n.gguf
     run 0 synth --arch-from tests/golden/named/$n/config.json --recipe F32 --tokenizer tests/golden/models/qwen3 -o "$g"
