@@ -160,8 +160,8 @@ static double time_type(const struct data *d, enum qtype t, enum search search) 
     static const double trial = .01; /* seconds that a trial should take */
     struct rows r = {d, enc_find(t), qtype_row_bytes(t, COLUMNS), search};
     if (!r.enc || !r.bytes) return 0;
-    const int64_t threads = min_i64(pool_size(d->pool), d->n_rows);
-    time_rows(&r, 1); /* builds tables */
+    const int64_t threads = pool_size(d->pool); /* at most n_rows */
+    time_rows(&r, 1);                           /* builds tables */
     const double once = time_rows(&r, threads);
     const double rounds = fmin((double)(d->n_rows / threads), ceil(trial / fmax(1e-9, once)));
     const int64_t n = threads * (int64_t)rounds;

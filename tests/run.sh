@@ -19,7 +19,7 @@ export HONE
 
 if [ "${1:-}" = --one ]; then # one item: $2 result file, $3 the program or script
     export XDG_CACHE_HOME="$2.cache" # no files of the user are read or written
-    seen=${2%/*}/speeds # the speeds of this machine that an earlier item measured: they take seconds, and decide no bytes
+    seen=${2%/*}/speeds # speeds that an earlier item measured: measuring takes seconds, and no file's bytes depend on them
     [ ! -d "$seen" ] || { mkdir -p "$2.cache" && cp -r "$seen" "$2.cache/hone"; }
     pin=
     [ -z "${CPUS:-}" ] || pin="taskset -c $(echo "$CPUS" | cut -d' ' -f$((SLOT + 1)))"
