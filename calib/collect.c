@@ -33,7 +33,7 @@
 #include "kernels/blas.h"
 #include "kernels/dev_product.h"
 #include "runtime/engine/fault.h"
-#include "runtime/generate/draft.h"
+#include "runtime/generate/drafter.h"
 #include "runtime/generate/windows.h"
 
 struct collector {
@@ -49,8 +49,7 @@ struct collector {
     /* Entries whose size changed between calls: an internal error, which is reported. */
     int64_t n_bad;
     struct session *trunk; /* session of the model */
-    struct session *draft; /* session of its MTP block; NULL: none */
-    struct model *draft_model;
+    struct drafter *draft; /* its MTP block; NULL: none */
     /* Hidden rows [windows.most][ctx][n_embd], for the MTP block and second moments. */
     float *hidden;
     struct imat *out;
@@ -181,8 +180,8 @@ static int open_both_sessions(struct collector *c, const struct model *m,
                               const struct session_opts *so, bool moments, struct err *e) {
     TRY(session_new(&c->trunk, m, so, e));
     if (m->hp.d[HD_MTP] && m->arch->drafts) {
-        TRY(draft_session(c->trunk, &c->draft_model, &c->draft, e));
-        session_observe(c->draft, &(struct session_probe){.ud = c, .product = add_draft_rows});
+        TRY(drafter_open(&c->draft, c->trunk, "mtp", e));
+        session_observe(c->draft->s, &(struct session_probe){.ud = c, .product = add_draft_rows});
     }
     session_observe(c->trunk, &(struct session_probe){.ud = c, .product = add_trunk_rows});
     sum_there(c); /* first, because sequences use the memory that the sums leave */
@@ -217,10 +216,10 @@ static int run_pass(struct collector *c, const int32_t *const *ids, int n, int64
     for (int k = 0; k < n && c->gradients; k++)
         TRY(gradients_text(c->gradients, ids[k], n_tok, first + k, e));
     for (c->at = 0; c->at < n && c->draft; c->at++) {
-        session_reset(c->draft);
+        session_reset(c->draft->s);
         const struct session_pass p = {
             .ids = ids[c->at] + 1, .n = n_tok - 1, .hidden_in = c->hidden + c->at * n_tok * d};
-        TRY(session_pass(c->draft, &p, e));
+        TRY(session_pass(c->draft->s, &p, e));
     }
     return 0;
 }
@@ -402,8 +401,7 @@ static void release_collector(struct collector *c) {
     windows_close(&c->windows);
     gradients_free(c->gradients);
     dev_product_free(c->dev);
-    session_free(c->draft);
-    model_close(c->draft_model);
+    drafter_close(c->draft);
     session_free(c->trunk);
     mem_free(c->hidden);
 }

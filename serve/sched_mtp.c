@@ -13,6 +13,8 @@
 #include "base/progress.h"
 #include "serve/sched_int.h"
 
+_Static_assert((int)DRAFTER_STEPS <= (int)RUN_GUESSES, "a run keeps all of a series");
+
 bool sched_wants_hidden(const struct sched *s, const struct run *r, int64_t at) {
     return s->o.drafter && !r->task->ask.n_images && s->n_live <= DRAFT_RUNS &&
            r->all.n - at <= MTP_TAIL;

@@ -31,7 +31,6 @@ struct serve_core {          /* a loaded file */
     struct session *s;       /* its session, created with session_opts.guests */
     struct drafter *drafter; /* sched_opts.drafter */
     uint64_t context_bytes;
-    void *own; /* private to serve_opts.load and .unload */
 };
 struct serve_opts {
     struct net_opts net; /* without callbacks; no hosts: requests come only from serve/replay.h */

@@ -421,7 +421,7 @@ static int same_tokens(const struct model *m, struct err *e) {
         if (n[0] != n[1] || memcmp(s[0], s[1], (size_t)n[0]) != 0)
             return err_set(e, ERR_DATA,
                            "token %" PRIu64 " differs from that of %s: use the draft made for this "
-                           "model, or --draft off",
+                           "model, or leave out --draft",
                            i, gguf_path(m->target->gguf));
     }
     return 0;

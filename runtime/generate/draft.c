@@ -41,19 +41,6 @@ struct draft {
     struct draft_stats stats;
 };
 
-int draft_session(struct session *trunk, struct model **m, struct session **s, struct err *e) {
-    struct session_opts o = *session_get_opts(trunk);
-    *m = NULL;
-    *s = NULL;
-    TRY(model_open_draft(m, session_model(trunk), e));
-    int rc = session_new(s, *m, &o, e);
-    if (rc) {
-        model_close(*m);
-        *m = NULL;
-    }
-    return rc;
-}
-
 /* Allocates n rows of `width` floats, freed with mem_free(); what: their name in errors. */
 static int alloc_rows(float **out, int64_t n, int64_t width, const char *what, struct err *e) {
     void *p = NULL;

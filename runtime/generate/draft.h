@@ -27,8 +27,4 @@ void draft_reset(struct draft *d); /* both sessions to position 0 */
 int draft_feed(struct draft *d, const int32_t *ids, int64_t n, float *logits, struct err *e);
 struct draft_stats draft_get_stats(const struct draft *d);
 
-/* Opens the MTP block as a separate session with the trunk's options. The caller frees the session,
- * then the model. */
-int draft_session(struct session *trunk, struct model **m, struct session **s, struct err *e);
-
 #endif

@@ -9,7 +9,6 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "runtime/engine/logits.h"
-#include "runtime/generate/draft.h"
 
 int drafter_check(const char *how, const char *option, const char *names, struct err *e) {
     if (strcmp(how, "mtp") == 0 || io_exists(how)) return 0;
@@ -48,18 +47,11 @@ static int read_ids(struct drafter *d, struct err *e) {
 
 /* Opens a draft file and its session, and lets the trunk keep the rows that it reads. */
 static int open_file(struct drafter *d, struct session *trunk, const char *path, struct err *e) {
-    const struct session_opts o = *session_get_opts(trunk);
-    if (strcmp(session_info(trunk).device, "cpu") != 0)
-        return err_set(
-            e, ERR_USAGE,
-            "%s: draft files are computed on the CPU only: use --device cpu, or leave out "
-            "--draft",
-            path);
     TRY(model_open_draft_file(&d->m, path, session_model(trunk), e));
     const struct hparams *h = &d->m->hp;
     const int32_t own = (int32_t)h->d[HD_LAYERS];
-    TRY(session_new(&d->s, d->m, &o, e));
     TRY(session_tap(trunk, h->target, (int)h->d[HD_TARGETS], e));
+    if (session_new(&d->s, d->m, session_get_opts(trunk), e)) return err_wrap(e, "%s", path);
     TRY(session_tap(d->s, &own, 1, e));
     if (session_tap_width(trunk) != h->d[HD_FEATURES])
         return err_set(
@@ -75,7 +67,8 @@ static int open_file(struct drafter *d, struct session *trunk, const char *path,
 
 /* Opens the trunk's MTP block. */
 static int open_block(struct drafter *d, struct session *trunk, struct err *e) {
-    TRY(draft_session(trunk, &d->m, &d->s, e));
+    TRY(model_open_draft(&d->m, session_model(trunk), e));
+    TRY(session_new(&d->s, d->m, session_get_opts(trunk), e));
     d->steps = 1;
     d->n_row = d->n_own = d->m->graph.reg_width[d->m->graph.hidden_out];
     return 0;

@@ -237,8 +237,7 @@ static int mtp_of_file(struct work *w, const struct eval_args *a, const char *mo
 static int is_draft_file(const char *path, bool *is, struct err *e) {
     struct gguf *g;
     TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
-    const struct arch *a = arch_find_table(gguf_str_or(g, "general.architecture", ""));
-    *is = a && a->draft;
+    *is = gguf_draft_kind(g) != NULL;
     gguf_close(g);
     return 0;
 }

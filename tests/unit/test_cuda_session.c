@@ -3,7 +3,7 @@
  * transformers' in every batching, cache types and observed rows compared with the CPU's; the
  * captured step, snapshots, replaced weights, and errors. `make test`: the emulated device; `make
  * check-cuda`: the real one. */
-#include "runtime/generate/draft.h"
+#include "runtime/generate/drafter.h"
 #include "runtime/engine/cuda/exec.h"
 #include "base/log.h"
 #include "runtime/engine/kv_type.h"
@@ -424,15 +424,16 @@ static void test_draft(void) {
     int64_t d = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB];
     float *y = xcalloc((size_t)(N * d), sizeof *y), *l = xcalloc((size_t)(4 * v), sizeof *l);
     for (int i = 0; i < 2; i++) {
-        struct session *t = NULL, *s = NULL;
-        struct model *dm = NULL;
+        struct session *t = NULL;
+        struct drafter *by = NULL;
         struct session_opts o = {.n_ctx = N + 2, .n_ubatch = 4};
         if (i) o.device = cuda;
         CHECK_OK(session_new(&t, m, &o, &e));
         if (!i) CHECK_OK(session_forward(t, ids, N, y, &e));
-        CHECK_OK(draft_session(t, &dm, &s, &e));
+        CHECK_OK(drafter_open(&by, t, "mtp", &e));
+        if (!by) return;
         const struct session_pass p = {.ids = ids + 1, .n = N, .hidden_in = y, .logits = l + i * v};
-        CHECK_OK(session_pass(s, &p, &e));
+        CHECK_OK(session_pass(by->s, &p, &e));
         if (i) {
             CHECK_OK(session_forward(t, ids, 3, NULL, &e));
             CHECK_OK(session_mark(t, &e));
@@ -443,8 +444,7 @@ static void test_draft(void) {
             CHECK_OK(session_step(t, ids + 3, 2, l + 3 * v, &e));
             CHECK(memcmp(l + 2 * v, l + 3 * v, (size_t)v * sizeof *l) == 0);
         }
-        session_free(s);
-        model_close(dm);
+        drafter_close(by);
         session_free(t);
     }
     CHECK(golden_diff(l, l + v, v) <= tol);

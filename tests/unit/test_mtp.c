@@ -42,15 +42,17 @@ static int32_t *golden_ids(const char *which, int64_t *n) {
 static float *drafted(const struct model *m, struct session_opts *o, const int32_t *ids, int64_t n,
                       const int *pieces) {
     struct err e = {0};
-    struct session *t = NULL, *s = NULL;
-    struct model *dm = NULL;
+    struct session *t = NULL;
+    struct drafter *by = NULL;
     int64_t d = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB];
     float *y = xcalloc((size_t)(n * d), sizeof *y), *h = xcalloc((size_t)(n * d), sizeof *h);
     float *l = xcalloc((size_t)(n * v), sizeof *l);
     CHECK_OK(session_new(&t, m, o, &e));
     CHECK_OK(session_forward(t, ids, n, y, &e));
-    CHECK_OK(draft_session(t, &dm, &s, &e));
-    for (int64_t i = 0, k; s && i < n - 1; i += k) {
+    CHECK_OK(drafter_open(&by, t, "mtp", &e));
+    if (!by) return l;
+    struct session *s = by->s;
+    for (int64_t i = 0, k; i < n - 1; i += k) {
         k = min_i64(*pieces, n - 1 - i);
         struct session_pass p = {.ids = ids + i + 1, .n = k, .hidden_in = y + i * d};
         p.hidden = h + i * d;
@@ -63,8 +65,7 @@ static float *drafted(const struct model *m, struct session_opts *o, const int32
     CHECK_OK(session_head(s, h + (n - 2) * d, 1, again, &e));
     CHECK(memcmp(again, l + (n - 2) * v, (size_t)v * sizeof *again) == 0);
     CHECK_OK(session_head(s, h, n - 1, l, &e));
-    session_free(s);
-    model_close(dm);
+    drafter_close(by);
     session_free(t);
     free(again);
     free(y);
@@ -116,8 +117,9 @@ static void test_generation(void) {
     enum { N = 60 };
     for (int k = 0; k < 2; k++) {
         struct err e = {0};
-        struct model *m = open_model(name[k]), *dm = NULL;
-        struct session *trunk = NULL, *plain = NULL, *block = NULL;
+        struct model *m = open_model(name[k]);
+        struct session *trunk = NULL, *plain = NULL;
+        struct drafter *by = NULL;
         struct draft *d = NULL;
         int64_t n;
         int32_t *ids = golden_ids(name[k], &n);
@@ -126,7 +128,8 @@ static void test_generation(void) {
         CHECK_OK(session_new(&trunk, m, &o, &e));
         CHECK_OK(draft_new(&d, trunk, "mtp", &e));
         CHECK_OK(session_new(&plain, m, &o, &e));
-        CHECK_OK(draft_session(plain, &dm, &block, &e));
+        CHECK_OK(drafter_open(&by, plain, "mtp", &e));
+        if (!by) return;
         int64_t w = m->hp.d[HD_EMBD], v = m->hp.d[HD_VOCAB], right = 0;
         float *y = xcalloc((size_t)w, sizeof *y), *h = xcalloc((size_t)w, sizeof *h);
         float *l = xcalloc((size_t)(3 * v), sizeof *l);
@@ -135,7 +138,7 @@ static void test_generation(void) {
         for (int64_t i = 0; i < 9; i++) {
             CHECK_OK(session_forward(plain, ids + i, 1, y, &e));
             pairs.ids = ids + i + 1;
-            CHECK_OK(session_pass(block, &pairs, &e));
+            CHECK_OK(session_pass(by->s, &pairs, &e));
         }
         CHECK_OK(session_forward(plain, ids + 9, 1, y, &e));
         double diff = 0;
@@ -144,7 +147,7 @@ static void test_generation(void) {
         pairs.hidden = h;
         for (int64_t i = 0; i < N; i++) {
             CHECK_OK(draft_feed(d, &id, 1, l, &e));
-            CHECK_OK(session_pass(block, &pairs, &e));
+            CHECK_OK(session_pass(by->s, &pairs, &e));
             guess = (int32_t)logits_argmax(l + v, v);
             CHECK_OK(session_forward(plain, &id, 1, y, &e));
             CHECK_OK(session_head(plain, y, 1, l + 2 * v, &e));
@@ -176,8 +179,7 @@ static void test_generation(void) {
         free(l);
         free(ids);
         draft_free(d);
-        session_free(block);
-        model_close(dm);
+        drafter_close(by);
         session_free(plain);
         session_free(trunk);
         model_close(m);
