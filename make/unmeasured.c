@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* make/unmeasured.c - `hone make` for models that hone converts and quantizes but cannot run: the
- * job makes presets without an importance matrix, measures nothing, and the card states that. */
+/* make/unmeasured.c - `hone make` for models that hone converts and quantizes but cannot run alone:
+ * the job makes presets without an importance matrix, measures at most the acceptance of drafts,
+ * and the card has no measurements. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,8 +60,7 @@ int make_dry_unmeasured(struct make *mk, struct emit *m, struct err *e) {
         s.model.imatrix = false;
         bytes[0] = s.base_bytes;
         for (int i = 0; i < mk->recipes.n; i++) bytes[i + 1] = shapes_preset(&s, mk->recipes.v[i]);
-        emit_answer(m, "Presets without measurements, because hone cannot run this model; nothing "
-                       "was written.");
+        emit_answer(m, "Presets without an importance matrix; nothing was written.");
         emit_files(mk, bytes, m);
     }
     shapes_close(&s);

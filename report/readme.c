@@ -195,12 +195,11 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
     if (r) answer(r, out);
     if (r && rel) card_glance(r, rel, versus, out);
     if (rel && rel->drafts)
-        buf_str(
-            out,
-            "**Not a model of its own**: with its model it guesses the next tokens, which the "
-            "model checks, so answers stay those of the model.\n\n**Not measured**: how many of "
-            "these guesses the model accepts, in each of the files. No matrix has a type below "
-            "Q4_K, because drafts are accepted less often below it.\n\n");
+        buf_str(out,
+                "**Not a model of its own**: with its model it guesses the next tokens, which the "
+                "model checks, so answers stay those of the model.\n\n**Not listed**: how many of "
+                "these guesses the model accepts, in each of the files. No matrix has a type below "
+                "Q4_K, because drafts are accepted less often below it.\n\n");
     else if (rel && rel->unknown) {
         buf_str(out, "**Not evaluated**: hone cannot run the architecture `");
         md_text(out, rel->arch);
