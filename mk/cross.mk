@@ -31,7 +31,7 @@ check-macos: macos $(HONE_H) ## processor, minimum version, libraries, symbols a
 have-wine:
 	$(Q)command -v wine > /dev/null || { echo 'check-windows: wine is missing (Debian: wine64)'; exit 1; }
 # PARTS="bytes kills": some of its parts
-check-windows: have-wine all windows windows-unit ## the Windows program under Wine, compared with this one
+check-windows: have-wine all shared windows windows-unit ## the Windows program under Wine, compared with this one
 	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(addprefix $(CROSS_DIR)/windows-x86_64/hone.,exe dll)
 	$(Q)CC='$(HOSTCC)' sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64 $(BUILD)/hone $(PARTS)
 ifneq ($(WINDOWS),)
