@@ -38,9 +38,18 @@ static void run_job(struct pool *p, int64_t n, int64_t chunk) {
         CHECK_FAIL("n %d, chunk %d: %d wrong, %d bad", (int)n, (int)chunk, wrong, j.bad);
 }
 
+static int64_t now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Sleeps for at least us microseconds. On Windows nanosleep drops the part below a millisecond. */
 static void nap(long us) {
+    const int64_t until = now_us() + us;
     struct timespec t = {0, us * 1000};
-    nanosleep(&t, NULL);
+    do nanosleep(&t, NULL);
+    while (now_us() < until);
 }
 
 static void test_every_item_once(void) {
@@ -100,13 +109,15 @@ struct meeting {
     atomic_int arrived, missed, done;
 };
 
-/* Makes two chunks wait for each other, which only two simultaneous threads can do. Then the caller
- * is quick and the worker slow, so that the caller goes to sleep and must be woken. */
+/* Makes two chunks wait for each other, which only two simultaneous threads can do; a missed
+ * wake-up would last forever, a busy machine may need a while. Then the caller is quick and the
+ * worker slow, so that the caller goes to sleep and must be woken. */
 static void meet(void *ctx, int64_t begin, int64_t end, int worker) {
     (void)begin, (void)end;
     struct meeting *m = ctx;
     atomic_fetch_add(&m->arrived, 1);
-    for (int i = 0; i < 20000 && atomic_load(&m->arrived) < 2; i++) nap(100);
+    const int64_t give_up = now_us() + 60000000;
+    while (atomic_load(&m->arrived) < 2 && now_us() < give_up) nap(100);
     if (atomic_load(&m->arrived) < 2) atomic_fetch_add(&m->missed, 1);
     if (worker != 0) nap(20000);
     atomic_fetch_add(&m->done, 1);

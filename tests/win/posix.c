@@ -32,7 +32,10 @@ int win_system(const char *command) {
     return 0;
 }
 int win_copy(const char *from, const char *to) { /* 0 without a source: a link may lead nowhere */
-    return CopyFileA(from, to, FALSE) || GetLastError() == ERROR_FILE_NOT_FOUND ? 0 : -1;
+    if (CopyFileA(from, to, FALSE)) return 0;
+    const DWORD code = GetLastError();
+    errno = code == ERROR_SHARING_VIOLATION ? EBUSY : EIO;
+    return code == ERROR_FILE_NOT_FOUND || code == ERROR_PATH_NOT_FOUND ? 0 : -1;
 }
 
 void *mmap(void *at, size_t n, int protection, int flags, int fd, int64_t offset) {
