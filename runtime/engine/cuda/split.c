@@ -246,7 +246,7 @@ static int too_large(const struct cuda *d, const struct cuda_plan *p, uint64_t h
 }
 
 /* Records which experts stay in main memory and logs their number. */
-static void tell(struct session *s, const struct fit_ask *a, const struct cuda_plan *p) {
+static void tell_split(struct session *s, const struct fit_ask *a, const struct cuda_plan *p) {
     const struct cuda *d = exec_cuda_head(s);
     uint64_t have = 0, stream = 0;
     char copies[128] = "";
@@ -314,7 +314,7 @@ static int settle_fit(struct session *s, struct fit *f, struct cuda_plan *p, str
         return too_large(all->part[f->short_of], &p[f->short_of], a.card[f->short_of].have, e);
     if (f->cannot_copy)
         log_info("%s has no room for copies of experts", exec_cuda_head(s)->info.name);
-    if (all->n_on_host) tell(s, &a, p);
+    if (all->n_on_host) tell_split(s, &a, p);
     return 0;
 }
 
