@@ -23,7 +23,8 @@ WINDOWS_FLAGS := -DPCRE2_STATIC -DUTF8PROC_STATIC
 WINDOWS_MAKE = $(call cross,windows-x86_64,libpcre2-posix.a $(CROSS_LIBS),$(WINDOWS_FLAGS),$(WINDOWS_LIBS))
 windows: ## hone.exe and hone.dll in build/cross/windows-x86_64
 	+$(Q)$(WINDOWS_MAKE) all shared
-windows-unit: ## the unit tests as Windows programs, in build/cross/windows-x86_64/unit
+# after windows: both make the same objects
+windows-unit: windows ## the unit tests as Windows programs, in build/cross/windows-x86_64/unit
 	+$(Q)$(WINDOWS_MAKE) unit-here
 check-macos: macos $(HONE_H) ## processor, minimum version, libraries, symbols and signature of the macOS files
 	$(Q)for a in arm64 x86_64; do $(PYTHON) packaging/cross/macho.py $$a $(HONE_H) $(CROSS_DIR)/macos-$$a/hone \

@@ -53,7 +53,9 @@ run 0 $kld --chunks 60 --keep "$t/k"
 refused 2 'holds something else' $kld --keep "$t/x"
 cmp "$t/x" "$t/Q4_0.gguf" || say "a file of somebody else was changed"
 refused 2 'cannot be used with' $kld --routing --keep "$t/k"
-flock "$t/k" "$HONE" $kld --chunks 2 --keep "$t/k" > "$t/o" 2> "$t/e" && say "two at a time" || grep -q 'another hone' "$t/e"
+if ! on_wine; then
+    flock "$t/k" "$HONE" $kld --chunks 2 --keep "$t/k" > "$t/o" 2> "$t/e" && say "two at a time" || grep -q 'another hone' "$t/e"
+fi
 
 # perplexity, published and strided
 for how in "" "--stride 16"; do
