@@ -172,6 +172,21 @@ static void emit_products(struct emit *m, const struct work *w) {
     free(k);
 }
 
+/* Returns how far hone was tested on a system, or NULL where it is tested and timed
+ * (docs/platforms.md). */
+static const char *system_state(const char *system, const char *machine) {
+    static const struct {
+        const char *system, *machine, *state; /* machine "": any */
+    } row[] = {{"Darwin", "", "compiled, not run; packaging/macos-check.sh checks it here"},
+               {"Windows", "", "tested with Wine 8, not on Windows"},
+               {"Linux", "aarch64", "tested with QEMU, not on an ARM machine"}};
+    for (size_t i = 0; i < COUNT_OF(row); i++)
+        if (strcmp(row[i].system, system) == 0 &&
+            (!*row[i].machine || strcmp(row[i].machine, machine) == 0))
+            return row[i].state;
+    return NULL;
+}
+
 /* Emits processor, memory, instruction sets, devices and libraries. */
 static int doctor_machine(struct work *w, const char *line_editor, struct emit *m, struct err *e) {
     char cpu[128], memory[48];
@@ -186,6 +201,8 @@ static int doctor_machine(struct work *w, const char *line_editor, struct emit *
     if (*system) {
         emit_str(m, "system", "system", system);
         emit_str(m, "machine", "machine", machine);
+        const char *state = system_state(system, machine);
+        if (state) emit_str(m, "system_state", "tested", state);
     }
     emit_str(m, "cpu", "cpu", cpu);
     emit_str(m, "cpu_isa", "instruction set", kern_isa_name(w->isa));

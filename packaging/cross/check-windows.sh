@@ -76,6 +76,7 @@ make_() { FRESH=2 CUTS=${CUTS:-9} script make-resume sh tests/cli/make-resume.sh
 kills() { KINDS='convert shards quantize split publish make' script kills sh tests/killed.sh "${KILLS:-40}" || fail=1; }
 
 serve() {
+    "$wine" doctor | grep -q 'tested with Wine 8, not on Windows' || say 'serve: doctor does not say how far Windows was tested'
     "$linux" convert "$texts" -o "$t/served.gguf" -q > /dev/null
     for who in linux windows; do
         program=$linux
