@@ -271,11 +271,11 @@ static int judge_all(struct set *s, struct emit *m, struct err *e) {
 static void exact_text(const struct set *s, int i, struct buf *out) {
     struct gguf *base, *file;
     struct err ignored;
-    int64_t n[QT_COUNT];
+    struct exact_tally n;
     if (s->q->dry_run || s->q->split_max || gguf_open(&base, s->q->in, 0, &ignored)) return;
     if (!gguf_open(&file, s->out[i], 0, &ignored)) {
-        exact_count(base, file, n);
-        exact_words(n, out);
+        exact_count(base, file, &n);
+        exact_words(&n, out);
         gguf_close(file);
     }
     gguf_close(base);

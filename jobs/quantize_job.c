@@ -158,7 +158,7 @@ static void emit_types(struct emit *m, const struct quantize_report *r) {
 /* Emits how many tensors are stored without loss. */
 static void emit_exact(struct emit *m, const struct quantize_report *r) {
     struct buf b = {0};
-    exact_words(r->n_exact, &b);
+    exact_words(&r->exact, &b);
     if (b.len) emit_str(m, "exact", "stored without loss", b.data);
     buf_release(&b);
 }

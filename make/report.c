@@ -66,13 +66,14 @@ int make_checksum(struct make *mk, const char *path, const char *hash, char hex[
 static void note_exact(struct make *mk, const struct made *f, const struct gguf *g) {
     struct gguf *base;
     struct err ignored;
-    int64_t n[QT_COUNT];
+    struct exact_tally n;
     struct buf text = {0};
     if (gguf_open(&base, mk->file[0].path, 0, &ignored)) return;
-    exact_count(base, g, n);
+    exact_count(base, g, &n);
     for (int t = 0; t < QT_COUNT && mk->base.q8; t++)
-        if (qtype_info(t) && (qtype_info(t)->flags & QF_CONVERT)) n[t] = 0;
-    exact_words(n, &text);
+        if (qtype_info(t) && (qtype_info(t)->flags & QF_CONVERT))
+            for (int how = 0; how < EXACT_HOW_COUNT; how++) n.n[how][t] = 0;
+    exact_words(&n, &text);
     if (text.len) make_note(mk, "%s stores without loss: %s.", f->file, text.data);
     buf_release(&text);
     gguf_close(base);

@@ -223,12 +223,13 @@ static void keep_exact(struct qplan *p, const struct gguf *g, const struct quant
         struct recipe_item *it = &p->item[i];
         if (!it->quant || !(qtype_info(it->type)->flags & QF_QUANT) || it->type == it->from)
             continue;
-        const enum qtype t = exact_type(gguf_tensor_at(g, i), o->pool);
+        enum exact_how how = EXACT_SAME;
+        const enum qtype t = exact_type(gguf_tensor_at(g, i), o->pool, &how);
         if (t == QT_COUNT || qtype_row_bytes(it->type, it->ne[0]) < qtype_row_bytes(t, it->ne[0]))
             continue;
         it->type = t;
         it->fallback = false;
-        p->n_exact[t]++;
+        p->exact.n[how][t]++;
     }
 }
 

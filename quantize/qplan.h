@@ -8,11 +8,11 @@
 #include "quantize/recipe.h"
 
 struct qplan {
-    struct recipe_item *item;  /* one per tensor, in output order */
-    int64_t n, n_released;     /* n_released: tensors kept in their released blocks */
-    int64_t n_exact[QT_COUNT]; /* tensors that got a type because it holds them without loss */
-    char name[64];             /* "Q4_K_M", "Q4_K", or the base name of a plan file */
-    int ftype;                 /* general.file_type */
+    struct recipe_item *item; /* one per tensor, in output order */
+    int64_t n, n_released;    /* n_released: tensors kept in their released blocks */
+    struct exact_tally exact; /* tensors that got a type because it holds them without loss */
+    char name[64];            /* "Q4_K_M", "Q4_K", or the base name of a plan file */
+    int ftype;                /* general.file_type */
 };
 /* Creates the plan for g, which owns the names. Returns ERR_USAGE for unknown recipes, unknown
  * types and bad patterns; ERR_DATA, with the line number, for bad plan files. */

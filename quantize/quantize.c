@@ -454,7 +454,7 @@ static int prepare(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
     TRY(qplan_make(&q->plan, q->s->g, o, e));
     memcpy(q->r->recipe, q->plan.name, sizeof q->r->recipe);
-    memcpy(q->r->n_exact, q->plan.n_exact, sizeof q->r->n_exact);
+    q->r->exact = q->plan.exact;
     TRY(survey(q, e));
     if (o->plan_out && ranks_me() == 0) TRY(qplan_write(&q->plan, o->plan_out, o->overwrite, e));
     q->w = gguf_w_new();
@@ -514,15 +514,24 @@ static int read_inputs(struct source *s, struct imat *imat, struct gram *gram,
     return 0;
 }
 
-/* Makes all outputs, reading the source once. */
-/* Logs the tensors that an output stores without loss. */
+/* Logs the tensors that an output stores without loss, or equal after rounding to the source's
+ * type. */
 static void log_exact(const struct qplan *p) {
-    for (int t = 0; t < QT_COUNT; t++)
-        if (p->n_exact[t])
-            log_info("%lld tensor%s exact in %s: stored without loss", (long long)p->n_exact[t],
-                     p->n_exact[t] == 1 ? " is" : "s are", qtype_name((enum qtype)t));
+    for (int how = 0; how < EXACT_HOW_COUNT; how++)
+        for (int t = 0; t < QT_COUNT; t++) {
+            const long long n = p->exact.n[how][t];
+            if (!n) continue;
+            const char *name = qtype_name((enum qtype)t), *to = exact_source((enum exact_how)how),
+                       *are = n == 1 ? " is" : "s are";
+            if (to)
+                log_info("%lld tensor%s equal to the source in %s after rounding to %s", n, are,
+                         name, to);
+            else
+                log_info("%lld tensor%s exact in %s: stored without loss", n, are, name);
+        }
 }
 
+/* Makes all outputs, reading the source once. */
 static int run_targets(struct source *s, struct imat *imat, struct gram *gram, struct err *e) {
     const struct quantize_opts *o = s->target->o;
     uint64_t total = 0;

@@ -11,6 +11,7 @@
 #include "base/pool.h"
 #include "containers/qtype.h"
 #include "quantize/enc/enc.h"
+#include "quantize/exact.h"
 #include "quantize/qdev.h"
 
 struct quant_override { /* --tensor REGEX=TYPE, case-insensitive; the first match wins */
@@ -69,8 +70,8 @@ struct quantize_report {
         *rows; /* with want_rows: the plan in output order; freed by quantize_report_release */
     char recipe[64];
     int64_t n_tensors, n_quantized, n_fallbacks, n_no_imatrix, n_feedback, n_resumed;
-    int64_t n_cuda;            /* tensors encoded on the device */
-    int64_t n_exact[QT_COUNT]; /* tensors that got a type because it holds them without loss */
+    int64_t n_cuda;           /* tensors encoded on the device */
+    struct exact_tally exact; /* tensors that got a type because it holds them without loss */
     uint64_t in_bytes, out_bytes;
     uint64_t file_bytes; /* size of all output files, exact even with dry_run */
     double bpw, seconds;
