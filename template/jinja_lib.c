@@ -224,6 +224,26 @@ static struct jval g_raise(struct jctx *c, struct jval *v) {
     jx_fail(c, "raise", "%s", jv_cstr(c, jv_to_str(c, v[1])));
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+/* Writes what one directive of strftime gives, and returns its length. The flags `-`, `_` and `0`
+ * of numbers (no padding, spaces, zeros) are applied here, because Windows' C library has none. */
+static size_t directive(char *text, size_t size, const char *fmt, const struct tm *tm) {
+    const char plain[] = {'%', fmt[2], 0};
+    if (!strchr("-_0", fmt[1]) || !fmt[2] || fmt[3] || !strchr("dejmyCgHIMSUVW", fmt[2]))
+        return strftime(text, size, fmt, tm);
+    size_t n = strftime(text, size, plain, tm), lead = 0;
+    while (lead + 1 < n && (text[lead] == '0' || text[lead] == ' ')) lead++;
+    if (fmt[1] == '-') {
+        n -= lead;
+        memmove(text, text + lead, n);
+    } else {
+        memset(text, fmt[1] == '0' ? '0' : ' ', lead);
+    }
+    return n;
+}
+#pragma GCC diagnostic pop
+
 /* Formats the time of the rendering, which is read only once. A given time is interpreted as local
  * time. */
 static struct jval g_strftime(struct jctx *c, struct jval *v) {
@@ -255,11 +275,7 @@ static struct jval g_strftime(struct jctx *c, struct jval *v) {
         if (strcmp(fmt, "%f") == 0) {
             jx_add(c, "000000", 6);
         } else if (strcmp(fmt, "%z") != 0 && strcmp(fmt, "%Z") != 0) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-            size_t n = strftime(text, sizeof text, fmt, &tm);
-#pragma GCC diagnostic pop
-            jx_add(c, text, n);
+            jx_add(c, text, directive(text, sizeof text, fmt, &tm));
         }
     }
     return jx_take(c, m);

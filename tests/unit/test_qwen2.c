@@ -43,8 +43,10 @@ static void test_refused(void) {
 }
 
 int main(void) {
+    tmp_make();
     RUN(test_logits);
     RUN(test_file);
     RUN(test_refused);
+    tmp_remove();
     return check_done();
 }
