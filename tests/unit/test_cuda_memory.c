@@ -189,10 +189,12 @@ static void test_share(void) {
 int main(void) {
     if (!emu_devices) return check_skip("not emulated");
     emu_blocks(1);
+    tmp_make();
     RUN(test_sizes);
     RUN(test_others);
     RUN(test_forks);
     RUN(test_probe_slots);
     RUN(test_share);
+    tmp_remove();
     return check_done();
 }
