@@ -173,10 +173,11 @@ units() {
 }
 
 # left out: scripts that limit a process (Wine's server is limited too), that test Linux, its libraries or a compiler,
-# that run another program than HONE, that the parts kills and make run, that rewrite files in place (meta, template-fix),
-# which Wine 8 refuses, or whose caches on disk need private files (serve-disk): Wine keeps access rules as Unix modes
+# that run another program than HONE, that the parts kills and make run, that rewrite files in place (meta, template-fix,
+# template-everywhere), which Wine 8 refuses, or whose caches on disk need private files (serve-disk): Wine keeps access
+# rules as Unix modes
 LEFT_OUT='abi arm64 blas cuda cuda-archs faults globals gpu guides isa-emu library python portable bench-kernels peers
-  peer-baseline card killed make-resume meta template-fix serve-disk'
+  peer-baseline card killed make-resume meta template-fix template-everywhere serve-disk'
 scripts() {
     passed=0 failed='' left='' skipped=''
     for f in ${SCRIPTS:-tests/cli/*.sh}; do
