@@ -44,6 +44,18 @@ static const struct vision_row unified_rows[] = {
     {"embed_vision.embedding_projection.weight", "mm.input_projection.weight", {VD_TEXT, VD_C}, 0, 0},
     {.hf = NULL},
 };
+static const struct vision_fixed gemma_fixed[] = {
+    {VP_TOWER, 0, "hidden_activation", VW_TANH},
+    {VP_TOWER, 0, "pooling_kernel_size", "3"},
+    V_THETA("100"),
+    V_BICUBIC,
+    {VP_IMAGE, VD_PATCH, "patch_size", NULL},
+    {.field = NULL},
+};
+static const struct vision_fixed unified_fixed[] = {
+    V_BICUBIC,
+    {.field = NULL},
+};
 // clang-format on
 
 /* Reads the hyperparameters of a Gemma 4 tower. Images of any size are scaled, so image_size is a
@@ -100,6 +112,7 @@ const struct vision_kind vision_gemma4 = {.name = "Gemma 4",
                                           .projector = "gemma4v",
                                           .projector_key = "clip.vision.projector_type",
                                           .rows = gemma_rows,
+                                          .fixed = gemma_fixed,
                                           .mean = {0, 0, 0},
                                           .std = {1, 1, 1},
                                           .limits = VL_SOFT_TOKENS,
@@ -109,6 +122,7 @@ const struct vision_kind vision_gemma4u = {.name = "Gemma 4 Unified",
                                            .projector = "gemma4uv",
                                            .projector_key = "clip.vision.projector_type",
                                            .rows = unified_rows,
+                                           .fixed = unified_fixed,
                                            .mean = {0, 0, 0},
                                            .std = {1, 1, 1},
                                            .usual = {3840, 1, 0, 0, 224, 16},

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* convert/tower_internvl.c - vision towers of InternVL 2.5 to 3.5. The second alternative of each
  * name is for folders saved by transformers. */
-#include <string.h>
-
 #include "convert/vision.h"
 
 // clang-format off
@@ -43,6 +41,15 @@ static const struct vision_row rows[] = {
     PROJ1("mlp1.3.bias", "linear_2.bias", "mm.model.mlp.3.bias", VD_TEXT),
     {.hf = NULL},
 };
+static const struct vision_fixed fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_GELU "|" VW_SILU},
+    {VP_ROOT, 0, "projector_hidden_act", VW_GELU},
+    {VP_ROOT, 0, "vision_feature_layer", "-1"},
+    {VP_ROOT, 0, "select_layer", "-1"},
+    {VP_ROOT, 0, "ps_version", "v2"},
+    V_BICUBIC,
+    {.field = NULL},
+};
 // clang-format on
 
 /* Reads the tower's sizes and options; ERR_DATA: not supported. */
@@ -54,10 +61,8 @@ static int read_config(struct vision *v, struct hfdir *dir, const struct json *c
     v->scale = ratio > 0 && ratio <= 1 ? (int64_t)(1 / ratio) : 0;
     if (v->scale < 1 || v->scale > 64)
         return err_set(e, ERR_DATA, "downsample_ratio is not a number between 0 and 1");
-    v->silu = act && strcmp(act, "silu") == 0;
+    v->silu = vision_one_of(act, VW_SILU);
     v->gelu = !v->silu;
-    if (act && !v->silu && strcmp(act, "gelu") != 0)
-        return err_set(e, ERR_DATA, "vision_config.hidden_act is %s, not gelu or silu", act);
     const int64_t side = v->image_size / v->d[VD_PATCH];
     v->d[VD_POS] = side * side + 1;
     v->d[VD_MERGED] = v->scale * v->scale * v->d[VD_C];
@@ -73,6 +78,7 @@ const struct vision_kind vision_internvl = {.name = "InternVL",
                                             .classes = classes,
                                             .projector = "internvl",
                                             .rows = rows,
+                                            .fixed = fixed,
                                             .mean = {.485f, .456f, .406f},
                                             .std = {.229f, .224f, .225f},
                                             .usual = {1024, 4096, 24, 16, 448, 14},

@@ -19,6 +19,13 @@ static const struct vision_row rows[] = {
     V_LINEAR("multi_modal_projector.linear_2", "mm.2", VD_TEXT, VD_MERGED),
     {.hf = NULL},
 };
+static const struct vision_fixed fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_TANH},
+    {VP_ROOT, 0, "projector_hidden_act", VW_GELU},
+    V_BICUBIC,
+    {VP_IMAGE, VD_PATCH, "patch_size", NULL},
+    {.field = NULL},
+};
 // clang-format on
 
 /* Reads the tower's sizes and options. */
@@ -44,6 +51,7 @@ const struct vision_kind vision_kimi = {.name = "Kimi-VL",
                                         .classes = classes,
                                         .projector = "kimivl",
                                         .rows = rows,
+                                        .fixed = fixed,
                                         .mean = {.5f, .5f, .5f},
                                         .std = {.5f, .5f, .5f},
                                         .usual = {1152, 4304, 27, 16, 0, 14},

@@ -27,6 +27,16 @@ static const struct vision_row rows[] = {
     {"embed_tokens.weight", "v.token_embd.img_break", {VD_TEXT}, VX_BREAK, VR_F32},
     {.hf = NULL},
 };
+static const struct vision_fixed fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_GELU "|" VW_SILU "|" VW_QUICK},
+    {VP_ROOT, 0, "projector_hidden_act", VW_GELU},
+    {VP_ROOT, 0, "vision_feature_layer", "-1"},
+    {VP_ROOT, 0, "vision_feature_select_strategy", "full"},
+    V_THETA("10000"),
+    V_BICUBIC,
+    {VP_IMAGE, VD_PATCH, "patch_size", NULL},
+    {.field = NULL},
+};
 // clang-format on
 
 /* Finds [IMG_BREAK] in a list of tokens whose texts are their members `text`, and sets *out to the
@@ -64,8 +74,8 @@ static int read_config(struct vision *v, struct hfdir *dir, const struct json *c
     v->d[VD_MERGED] = v->merge * v->merge * v->d[VD_C];
     v->d[VD_HEAD] = v->d[VD_C] / v->heads;
     v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-5);
-    v->gelu = !act || strcmp(act, "gelu") == 0;
-    v->silu = act && strcmp(act, "silu") == 0;
+    v->gelu = !act || vision_one_of(act, VW_GELU);
+    v->silu = vision_one_of(act, VW_SILU);
     return find_break(v, dir, e);
 }
 
@@ -75,6 +85,7 @@ const struct vision_kind vision_pixtral = {.name = "Pixtral and Mistral 3",
                                            .classes = classes,
                                            .projector = "pixtral",
                                            .rows = rows,
+                                           .fixed = fixed,
                                            .mean = {.48145466f, .4578275f, .40821073f},
                                            .std = {.26862954f, .26130258f, .27577711f},
                                            .usual = {1024, 4096, 24, 16, 1024, 16},

@@ -84,6 +84,28 @@ static const struct vision_row glm_rows[] = {
     V_LINEAR("visual.merger.down_proj", "mm.down", VD_TEXT, VD_PROJ),
     {.hf = NULL},
 };
+#define QWEN_IMAGE V_BICUBIC, {VP_IMAGE, VD_PATCH, "patch_size", NULL}, {VP_IMAGE, VD_MERGE, "merge_size", NULL}, V_THETA("10000")
+static const struct vision_fixed qwen2_fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_QUICK},
+    QWEN_IMAGE,
+    {.field = NULL},
+};
+static const struct vision_fixed qwen25_fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_SILU},
+    {VP_TOWER, 0, "window_size", "112"},
+    QWEN_IMAGE,
+    {.field = NULL},
+};
+static const struct vision_fixed qwen3_fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_TANH},
+    QWEN_IMAGE,
+    {.field = NULL},
+};
+static const struct vision_fixed glm_fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_SILU},
+    QWEN_IMAGE,
+    {.field = NULL},
+};
 // clang-format on
 
 /* Reads the hyperparameters common to these towers: kernels over two frames, merged squares of
@@ -143,6 +165,13 @@ static int qwen25_read(struct vision *v, struct hfdir *dir, const struct json *c
         v->full_every = at - before;
     }
     if (!n) return err_set(e, ERR_DATA, "vision_config.fullatt_block_indexes is missing");
+    if (n != v->blocks / v->full_every)
+        return err_set(e, ERR_DATA,
+                       "%s/config.json: vision_config.fullatt_block_indexes names %lld of %lld "
+                       "blocks: projector files need every block whose number is a multiple of "
+                       "%lld, counted from 1",
+                       hfdir_path(dir), (long long)n, (long long)v->blocks,
+                       (long long)v->full_every);
     v->image_size = 560;
     v->silu = true;
     v->eps = json_num(json_get(hfdir_config(dir), "rms_norm_eps"), 1e-6);
@@ -150,14 +179,18 @@ static int qwen25_read(struct vision *v, struct hfdir *dir, const struct json *c
 }
 
 /* Reads which blocks' outputs are also merged. ERR_DATA: there is no such block. */
-static int qwen_read_deepstack(struct vision *v, const struct json *cfg, struct err *e) {
+static int qwen_read_deepstack(struct vision *v, struct hfdir *dir, const struct json *cfg,
+                               struct err *e) {
+    int64_t before = -1;
     const struct json *list = json_get(cfg, "deepstack_visual_indexes");
     for (const struct json *j = json_first(list); j; j = json_next(j))
         if (v->n_deep == VISION_MAX_DEEP || !json_i64(j, &v->deep[v->n_deep]) ||
-            v->deep[v->n_deep] < 0 || v->deep[v->n_deep++] >= v->blocks)
-            return err_set(e, ERR_DATA,
-                           "vision_config.deepstack_visual_indexes is not a list of "
-                           "blocks");
+            v->deep[v->n_deep] <= before || (before = v->deep[v->n_deep++]) >= v->blocks)
+            return err_set(
+                e, ERR_DATA,
+                "%s/config.json: vision_config.deepstack_visual_indexes is not a list of "
+                "the tower's %lld blocks in ascending order",
+                hfdir_path(dir), (long long)v->blocks);
     return 0;
 }
 
@@ -170,7 +203,7 @@ static int qwen3_read(struct vision *v, struct hfdir *dir, const struct json *cf
     v->eps = json_num(hfdir_hparam(dir, "rms_norm_eps"), 1e-6);
     v->gelu = true;
     v->merge_key = v->merge;
-    return qwen_read_deepstack(v, cfg, e);
+    return qwen_read_deepstack(v, dir, cfg, e);
 }
 
 /* Writes which blocks' outputs are merged too (deepstack). */
@@ -183,7 +216,6 @@ static void qwen3_keys(const struct vision *v, struct gguf_w *w) {
 /* Reads GLM's hyperparameters. The blocks' feed-forward networks are as wide as the language model;
  * intermediate_size belongs to the projector. */
 static int glm_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
-    const char *act = json_str(json_get(cfg, "hidden_act"));
     (void)dir;
     TRY(read_blocks(v, cfg, e));
     TRY(check_out(v, cfg, "out_hidden_size", e));
@@ -192,8 +224,7 @@ static int glm_read(struct vision *v, struct hfdir *dir, const struct json *cfg,
     v->d[VD_FF] = v->d[VD_TEXT];
     v->d[VD_POS] = (v->image_size / v->d[VD_PATCH]) * (v->image_size / v->d[VD_PATCH]);
     v->eps = json_num(json_get(cfg, "rms_norm_eps"), 1e-5);
-    v->silu = !act || strcmp(act, "silu") == 0;
-    v->gelu = act && strcmp(act, "gelu") == 0;
+    v->silu = true;
     return 0;
 }
 
@@ -218,6 +249,7 @@ const struct vision_kind vision_qwen2 = {.name = "Qwen2-VL",
                                          .classes = qwen2_classes,
                                          .projector = "qwen2vl_merger",
                                          .rows = qwen2_rows,
+                                         .fixed = qwen2_fixed,
                                          .mean = CLIP_MEAN,
                                          .std = CLIP_STD,
                                          .usual = {0, 5120, 32, 16, 0, 14},
@@ -227,6 +259,7 @@ const struct vision_kind vision_qwen25 = {.name = "Qwen2.5-VL",
                                           .classes = qwen25_classes,
                                           .projector = "qwen2.5vl_merger",
                                           .rows = qwen25_rows,
+                                          .fixed = qwen25_fixed,
                                           .mean = CLIP_MEAN,
                                           .std = CLIP_STD,
                                           .usual = {0, 3420, 32, 16, 0, 14},
@@ -236,6 +269,7 @@ const struct vision_kind vision_qwen3 = {.name = "Qwen3-VL and Qwen3.5",
                                          .classes = qwen3_classes,
                                          .projector = "qwen3vl_merger",
                                          .rows = qwen3_rows,
+                                         .fixed = qwen3_fixed,
                                          .mean = {.5f, .5f, .5f},
                                          .std = {.5f, .5f, .5f},
                                          .usual = {1152, 4304, 27, 16, 0, 16},
@@ -246,6 +280,7 @@ const struct vision_kind vision_glm4v = {.name = "GLM-4.xV",
                                          .classes = glm_classes,
                                          .projector = "glm4v",
                                          .rows = glm_rows,
+                                         .fixed = glm_fixed,
                                          .mean = CLIP_MEAN,
                                          .std = CLIP_STD,
                                          .usual = {1536, 13696, 24, 12, 336, 14},

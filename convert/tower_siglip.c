@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* convert/tower_siglip.c - vision towers built from SigLIP's blocks: Gemma 3, SmolVLM and Idefics
  * 3, LFM2-VL, MiniCPM-V 4.6. */
-#include <math.h>
 #include <string.h>
 
 #include "convert/vision.h"
@@ -68,6 +67,29 @@ static const struct vision_row minicpm_rows[] = {
     V_LINEAR("merger.mlp.0.linear_2", "mm.down", VD_TEXT, VD_MERGED),
     {.hf = NULL},
 };
+static const struct vision_fixed gemma3_fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_TANH},
+    V_BILINEAR,
+    {.field = NULL},
+};
+static const struct vision_fixed idefics3_fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_TANH},
+    V_LANCZOS,
+    {.field = NULL},
+};
+static const struct vision_fixed lfm2_fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_TANH},
+    {VP_ROOT, 0, "projector_hidden_act", VW_GELU},
+    V_BILINEAR,
+    {VP_IMAGE, VD_PATCH, "encoder_patch_size", NULL},
+    {.field = NULL},
+};
+static const struct vision_fixed minicpm_fixed[] = {
+    {VP_TOWER, 0, "hidden_act", VW_TANH},
+    V_BICUBIC,
+    {VP_IMAGE, VD_PATCH, "patch_size", NULL},
+    {.field = NULL},
+};
 // clang-format on
 
 /* Sets the number of positions of a square image. */
@@ -76,20 +98,51 @@ static void grid(struct vision *v) {
     v->d[VD_POS] = side * side;
 }
 
-/* Reads Gemma 3's hyperparameters. Squares of patches are averaged, giving image_seq_length tokens;
+/* Sets the side of the squares of patches that are averaged, giving mm_tokens_per_image tokens;
  * other programs assume squares of 4 x 4. */
-static int gemma3_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
-    const struct json *j;
-    int64_t tokens = 256;
-    TRY(vision_transformer(v, cfg, e));
-    TRY(vision_preprocessor(dir, "image_seq_length", &j, e));
+static int gemma3_pool(struct vision *v, struct hfdir *dir, struct err *e) {
+    const struct json *j = json_get(hfdir_config(dir), "mm_tokens_per_image"), *processor;
+    const int64_t side = v->image_size / v->d[VD_PATCH];
+    int64_t tokens = 256, expected;
+    TRY(vision_preprocessor(dir, "image_seq_length", &processor, e));
+    if (!j) j = processor;
     if (j && (!json_i64(j, &tokens) || tokens < 1))
-        return err_set(e, ERR_DATA, "image_seq_length is not a valid number");
+        return err_set(e, ERR_DATA, "%s: mm_tokens_per_image or image_seq_length is not a number",
+                       hfdir_path(dir));
+    if (processor && (!json_i64(processor, &expected) || expected != tokens))
+        return err_set(e, ERR_DATA,
+                       "%s: the image processor's image_seq_length is not %lld, which config.json "
+                       "gives as mm_tokens_per_image",
+                       hfdir_path(dir), (long long)tokens);
+    v->scale = 1;
+    while (v->scale < side && tokens < (side / v->scale) * (side / v->scale)) v->scale++;
+    if (side % v->scale || tokens != (side / v->scale) * (side / v->scale))
+        return err_set(e, ERR_DATA,
+                       "%s/config.json: mm_tokens_per_image is %lld: only the number of equal "
+                       "squares that %lld by %lld patches can be divided into is supported",
+                       hfdir_path(dir), (long long)tokens, (long long)side, (long long)side);
+    if (v->scale == 4) v->scale = 0;
+    return 0;
+}
+
+/* Reads Gemma 3's hyperparameters. */
+static int gemma3_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
+    static const char *const edge[] = {"height", "width"};
+    const struct json *size;
+    TRY(vision_transformer(v, cfg, e));
     grid(v);
     v->gelu = true;
     v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
-    v->scale = v->image_size / v->d[VD_PATCH] / (int64_t)sqrt((double)tokens);
-    if (v->scale == 4) v->scale = 0;
+    TRY(gemma3_pool(v, dir, e));
+    TRY(vision_preprocessor(dir, "size", &size, e));
+    for (int i = 0; i < 2; i++) {
+        const double n = json_num(json_get(size, edge[i]), (double)v->image_size);
+        if (n != (double)v->image_size)
+            return err_set(e, ERR_DATA,
+                           "%s: the image processor's size.%s is %g: only %lld, the tower's "
+                           "image_size, is supported",
+                           hfdir_path(dir), edge[i], n, (long long)v->image_size);
+    }
     return 0;
 }
 
@@ -167,6 +220,7 @@ const struct vision_kind vision_gemma3 = {.name = "Gemma 3",
                                           .classes = gemma3_classes,
                                           .projector = "gemma3",
                                           .rows = gemma3_rows,
+                                          .fixed = gemma3_fixed,
                                           .mean = HALF,
                                           .std = HALF,
                                           .usual = {768, 3072, 12, 12, 224, 16},
@@ -175,6 +229,7 @@ const struct vision_kind vision_idefics3 = {.name = "SmolVLM and Idefics 3",
                                             .classes = idefics3_classes,
                                             .projector = "idefics3",
                                             .rows = idefics3_rows,
+                                            .fixed = idefics3_fixed,
                                             .mean = HALF,
                                             .std = HALF,
                                             .usual = {1152, 3072, 12, 16, 224, 32},
@@ -183,6 +238,7 @@ const struct vision_kind vision_lfm2 = {.name = "LFM2-VL",
                                         .classes = lfm2_classes,
                                         .projector = "lfm2",
                                         .rows = lfm2_rows,
+                                        .fixed = lfm2_fixed,
                                         .mean = HALF,
                                         .std = HALF,
                                         .usual = {768, 3072, 12, 12, 0, 16},
@@ -192,6 +248,7 @@ const struct vision_kind vision_minicpm = {.name = "MiniCPM-V 4.6",
                                            .classes = minicpm_classes,
                                            .projector = "minicpmv4_6",
                                            .rows = minicpm_rows,
+                                           .fixed = minicpm_fixed,
                                            .mean = HALF,
                                            .std = HALF,
                                            .usual = {1152, 4304, 27, 16, 980, 14},

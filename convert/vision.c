@@ -4,12 +4,15 @@
  * hyperparameters (both in a tower_*.c) and an entry in `kinds`. */
 #include "convert/vision.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/attr.h"
 #include "base/log.h"
 #include "base/num.h"
+#include "base/printable.h"
 
 static const struct vision_kind *const kinds[] = {
     &vision_qwen2,   &vision_qwen25,  &vision_qwen3,    &vision_gemma3,   &vision_gemma4,
@@ -64,6 +67,14 @@ int vision_preprocessor(struct hfdir *dir, const char *name, const struct json *
     return 0;
 }
 
+bool vision_one_of(const char *s, const char *list) {
+    for (size_t n; s && list; list = list[n] ? list + n + 1 : NULL) {
+        n = strcspn(list, "|");
+        if (strlen(s) == n && strncmp(s, list, n) == 0) return true;
+    }
+    return false;
+}
+
 /* Reads a list of exactly three numbers. Returns false for anything else. */
 static bool read_three(const struct json *list, float out[3]) {
     int n = 0;
@@ -72,6 +83,50 @@ static bool read_three(const struct json *list, float out[3]) {
         out[n] = (float)json_num(j, 0);
     }
     return n == 3;
+}
+
+/* Finds the image processor's config: in processor_config.json, or else the older file. NULL:
+ * none. name: the file's, for messages. */
+static int find_processor(struct hfdir *dir, const struct json **out, const char **name,
+                          struct err *e) {
+    const struct json *j;
+    *name = "processor_config.json";
+    TRY(hfdir_json(dir, *name, &j, e));
+    *out = json_get(j, "image_processor");
+    if (json_type(*out) == JSON_OBJ) return 0;
+    *name = "preprocessor_config.json";
+    TRY(hfdir_json(dir, *name, &j, e));
+    *out = json_get(j, "image_processor");
+    if (json_type(*out) != JSON_OBJ) *out = j;
+    return 0;
+}
+
+/* Multiplies the mean and deviation so that they suit pixels from 0 to 1, which projector files
+ * assume, although the image processor scales by rescale_factor, or not at all, and may not
+ * normalize. */
+static int scale_colours(struct vision *v, struct hfdir *dir, struct err *e) {
+    const struct json *from;
+    const char *file;
+    TRY(find_processor(dir, &from, &file, e));
+    const double factor = json_bool(json_get(from, "do_rescale"), true)
+                              ? json_num(json_get(from, "rescale_factor"), 1.0 / 255)
+                              : 1;
+    const double k = 255 * factor;
+    if (!(k > 1e-6 && k < 1e6))
+        return err_set(e, ERR_DATA, "%s/%s: rescale_factor is %g, not a positive number near 1/255",
+                       hfdir_path(dir), file, factor);
+    for (int c = 0; c < 3; c++) {
+        if (!json_bool(json_get(from, "do_normalize"), true)) v->mean[c] = 0, v->std[c] = 1;
+        if (!(v->std[c] > 0))
+            return err_set(e, ERR_DATA,
+                           "%s/%s: image_std is %g for one of the colours: only positive numbers "
+                           "are supported",
+                           hfdir_path(dir), file, (double)v->std[c]);
+        if (fabs(k - 1) < 1e-6) continue;
+        v->mean[c] = (float)((double)v->mean[c] / k);
+        v->std[c] = (float)((double)v->std[c] / k);
+    }
+    return 0;
 }
 
 /* Reads the mean and standard deviation for normalizing each colour channel. */
@@ -90,19 +145,6 @@ static int read_colours(struct vision *v, struct hfdir *dir, struct err *e) {
     log_warn("%s has no preprocessor_config.json: writing mean %g and deviation %g for colours, "
              "as in the published models",
              hfdir_path(dir), (double)v->mean[0], (double)v->std[0]);
-    return 0;
-}
-
-/* Finds the image processor's config: in processor_config.json, or else the older file. NULL:
- * none. */
-static int find_processor(struct hfdir *dir, const struct json **out, struct err *e) {
-    const struct json *j;
-    TRY(hfdir_json(dir, "processor_config.json", &j, e));
-    *out = json_get(j, "image_processor");
-    if (json_type(*out) == JSON_OBJ) return 0;
-    TRY(hfdir_json(dir, "preprocessor_config.json", &j, e));
-    *out = json_get(j, "image_processor");
-    if (json_type(*out) != JSON_OBJ) *out = j;
     return 0;
 }
 
@@ -134,11 +176,12 @@ static int read_limits(struct vision *v, struct hfdir *dir, struct err *e) {
     const int64_t patch = v->patch_key ? v->patch_key : v->d[VD_PATCH];
     int64_t unit = 1, side = v->scale ? v->scale : 1;
     const struct json *from;
+    const char *file;
     if (l == VL_NONE) return 0;
     if (l == VL_SOFT_TOKENS && !v->scale) side = 3;
     if (l == VL_PATCHES) side = 1;
     if (l >= VL_IMAGE_TOKENS) unit = patch * side * patch * side;
-    TRY(find_processor(dir, &from, e));
+    TRY(find_processor(dir, &from, &file, e));
     for (int i = 0; i < 2; i++) {
         if (rows[l].size)
             TRY(read_limit(json_get(from, "size"), edge[i], 1, dir, &v->pixels[i], e));
@@ -149,6 +192,63 @@ static int read_limits(struct vision *v, struct hfdir *dir, struct err *e) {
                    "%s: the image processor's limits contradict each other: at least %lld and at "
                    "most %lld pixels",
                    hfdir_path(dir), (long long)v->pixels[0], (long long)v->pixels[1]);
+}
+
+/* ---- fields that must have a certain value ---- */
+
+/* Returns the member "a.b" of j; NULL: missing. */
+static const struct json *member(const struct json *j, const char *path) {
+    for (const char *s = path; s; s = strchr(s, '.') ? strchr(s, '.') + 1 : NULL)
+        j = json_getn(j, s, strcspn(s, "."));
+    return j;
+}
+
+/* Returns whether the value is one of those of row f; numbers may be written differently, and an
+ * object with a height stands for that number. */
+static bool is_supported(const struct vision *v, const struct vision_fixed *f,
+                         const struct json *j) {
+    const char *s = json_str(j);
+    if (json_type(j) == JSON_OBJ) j = json_get(j, "height");
+    if (!j || json_type(j) == JSON_NULL) return true;
+    if (json_type(j) == JSON_NUM)
+        return json_num(j, 0) == (f->dim ? (double)v->d[f->dim] : strtod(f->want, NULL));
+    if (json_type(j) == JSON_BOOL) s = json_bool(j, false) ? "true" : "false";
+    return !f->dim && vision_one_of(s, f->want);
+}
+
+/* Refuses a value of row f that is not supported. */
+static int refuse(const struct vision *v, const struct vision_fixed *f, const struct json *j,
+                  const char *file, struct hfdir *dir, struct err *e) {
+    struct buf value = {0}, want = {0};
+    const char *str = json_str(j);
+    if (!str) json_write(&value, j);
+    if (f->dim) buf_fmt(&want, "%lld, as in config.json,", (long long)v->d[f->dim]);
+    for (const char *s = f->dim ? NULL : f->want; s; s = strchr(s, '|') ? strchr(s, '|') + 1 : NULL)
+        buf_fmt(&want, "%s%.*s", s == f->want ? "" : ", ", (int)strcspn(s, "|"), s);
+    const struct show shown = str ? show_n(str, strlen(str)) : show_n(value.data, value.len);
+    err_set(e, ERR_DATA, "%s/%s: %s%s is %s: for a tower of %s only %s is supported",
+            hfdir_path(dir), file, f->place == VP_TOWER ? "vision_config." : "", f->field, shown.s,
+            v->kind->name, want.data);
+    buf_release(&value);
+    buf_release(&want);
+    return ERR_DATA;
+}
+
+/* Compares the fields of the kind's table. */
+static int check_fixed(const struct vision *v, struct hfdir *dir, const struct json *cfg,
+                       struct err *e) {
+    const struct json *image;
+    const char *file;
+    TRY(find_processor(dir, &image, &file, e));
+    for (const struct vision_fixed *f = v->kind->fixed; f && f->field; f++) {
+        const struct json *in = f->place == VP_TOWER  ? cfg
+                                : f->place == VP_ROOT ? hfdir_config(dir)
+                                                      : image;
+        const struct json *j = member(in, f->field);
+        if (!is_supported(v, f, j))
+            return refuse(v, f, j, f->place == VP_IMAGE ? file : "config.json", dir, e);
+    }
+    return 0;
 }
 
 int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir, struct err *e) {
@@ -177,8 +277,14 @@ int vision_read(struct vision *v, const struct vision_kind *k, struct hfdir *dir
     d[VD_PIXELS] = 3 * d[VD_PATCH] * d[VD_PATCH];
     if (v->blocks > VISION_MAX_BLOCKS)
         return err_set(e, ERR_DATA, "the vision tower has more than %d blocks", VISION_MAX_BLOCKS);
+    if (v->heads && !d[VD_Q] && d[VD_C] % v->heads)
+        return err_set(e, ERR_DATA,
+                       "%s/config.json: the vision tower's %lld heads do not divide its width %lld",
+                       hfdir_path(dir), (long long)v->heads, (long long)d[VD_C]);
+    TRY(check_fixed(v, dir, cfg, e));
     TRY(read_limits(v, dir, e));
-    return read_colours(v, dir, e);
+    TRY(read_colours(v, dir, e));
+    return scale_colours(v, dir, e);
 }
 
 void vision_keys(const struct vision *v, struct gguf_w *w) {

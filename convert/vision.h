@@ -60,6 +60,36 @@ struct vision_row {
     uint8_t dim[4];   /* enum vdim of the output, outer to inner, ends with VD_NONE */
     uint8_t xf, flags;
 };
+/* A field of the folder's configs for which projector files have no key. A missing one is taken to
+ * have a supported value. A table ends with field NULL. */
+enum vision_place {
+    VP_TOWER, /* config.json: vision_config */
+    VP_ROOT,  /* config.json */
+    VP_IMAGE  /* the image processor's config */
+};
+struct vision_fixed {
+    uint8_t place;     /* enum vision_place */
+    uint8_t dim;       /* enum vdim: the only supported value, or VD_NONE: see want */
+    const char *field; /* "a.b": member b of a */
+    const char *want;  /* supported values "a|b", spelled as in JSON, strings without quotes */
+};
+/* Activations, in all spellings of transformers. */
+#define VW_TANH "gelu_pytorch_tanh|gelu_new|gelu_fast|gelu_accurate|gelu_python_tanh"
+#define VW_GELU "gelu|gelu_python"
+#define VW_SILU "silu|swish"
+#define VW_QUICK "quick_gelu"
+/* The base of the towers' rotary positions, in both places where configs have it. */
+#define V_THETA(n)                                                                                 \
+    {VP_TOWER, 0, "rope_parameters.rope_theta", n}, {                                              \
+        VP_TOWER, 0, "rope_theta", n                                                               \
+    }
+/* Pillow's numbers of the filters that resize images. */
+#define V_LANCZOS                                                                                  \
+    { VP_IMAGE, 0, "resample", "1" }
+#define V_BILINEAR                                                                                 \
+    { VP_IMAGE, 0, "resample", "2" }
+#define V_BICUBIC                                                                                  \
+    { VP_IMAGE, 0, "resample", "3" }
 enum { VISION_MAX_DEEP = 64, VISION_MAX_BLOCKS = 512 };
 struct vision {
     const struct vision_kind *kind;
@@ -100,10 +130,11 @@ struct vision_kind {
     const char *name;           /* for messages: "Gemma 3" */
     const char *const *classes; /* model classes, NULL-terminated */
     const char *projector, *projector_key;
-    const struct vision_row *rows; /* ends with hf NULL */
-    float mean[3], std[3];         /* from the published preprocessor config */
-    struct vision_usual usual;     /* defaults of keys missing from vision_config; 0: required */
-    enum vision_limits limits;     /* vision.c reads them after read() */
+    const struct vision_row *rows;    /* ends with hf NULL */
+    const struct vision_fixed *fixed; /* checked after read() */
+    float mean[3], std[3];            /* from the published preprocessor config */
+    struct vision_usual usual;        /* defaults of keys missing from vision_config; 0: required */
+    enum vision_limits limits;        /* vision.c reads them after read() */
     int (*read)(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e);
     void (*keys)(const struct vision *v, struct gguf_w *w); /* additional keys; NULL: none */
 };
@@ -128,6 +159,8 @@ int vision_number(const struct json *cfg, const char *names, int64_t otherwise, 
                   struct err *e);
 /* Reads the usual numbers of a transformer: blocks, heads, and image_size unless it is set. */
 int vision_transformer(struct vision *v, const struct json *cfg, struct err *e);
+/* Returns whether s is one of the values "a|b". */
+bool vision_one_of(const char *s, const char *list);
 /* Finds a member of processor_config.json or preprocessor_config.json; *out NULL: missing. */
 int vision_preprocessor(struct hfdir *dir, const char *name, const struct json **out,
                         struct err *e);

@@ -53,7 +53,7 @@ def qwen3vlmoe():
 
 
 def gemma3():
-    return tf.Gemma3ForConditionalGeneration(tf.Gemma3Config(text_config=dict(TEXT, head_dim=16), vision_config=dict(VIT, vision_use_head=False)))
+    return tf.Gemma3ForConditionalGeneration(tf.Gemma3Config(text_config=dict(TEXT, head_dim=16), vision_config=dict(VIT, vision_use_head=False), mm_tokens_per_image=4))
 
 
 def mistral3():
@@ -63,7 +63,8 @@ def mistral3():
 
 def pixtral():
     return tf.LlavaForConditionalGeneration(tf.LlavaConfig(
-        text_config=tf.MistralConfig(**TEXT, head_dim=16), vision_config=tf.PixtralVisionConfig(**PIXTRAL)))
+        text_config=tf.MistralConfig(**TEXT, head_dim=16), vision_config=tf.PixtralVisionConfig(**PIXTRAL), vision_feature_layer=-1,
+        vision_feature_select_strategy="full"))
 
 
 def smolvlm():

@@ -108,6 +108,119 @@ static void test_refusals(void) {
     CHECK_ERR(to_file(DIR "gemma4", "q4", &r, &e), ERR_USAGE, "--type q4");
 }
 
+/* Writes a copy of a tower's folder with one edit of each config; an edit of nothing: NULL. Returns
+ * its path. */
+static const char *edited(const char *name, const char *from, const char *to, const char *image) {
+    char folder[64], *path = xasprintf("%s/hf/preprocessor_config.json", tmp_dir);
+    snprintf(folder, sizeof folder, "tests/golden/towers/%s", name);
+    const char *edit[] = {from, to, NULL};
+    const char *none[] = {NULL};
+    const char *out = golden_edited(folder, folder, from ? edit : none);
+    FILE *f = fopen(path, "w");
+    CHECK(f != NULL);
+    if (f) {
+        fprintf(f, "{\"image_mean\": [0.5, 0.25, 0.125], \"image_std\": [0.5, 0.75, 0.25]%s}",
+                image);
+        fclose(f);
+    }
+    free(path);
+    return out;
+}
+
+/* Values of configs that projector files cannot express, or that hone does not compute. */
+static void test_unsupported_values(void) {
+    static const struct {
+        const char *name, *from, *to, *image, *text;
+    } bad[] = {
+        {"qwen3vlmoe", "gelu_pytorch_tanh", "relu", "", "vision_config.hidden_act is relu"},
+        {"gemma3", "\"hidden_act\": \"gelu_pytorch_tanh", "\"hidden_act\": \"silu",
+         ", \"image_seq_length\": 4", "hidden_act is silu"},
+        {"smolvlm", "gelu_pytorch_tanh", "gelu", "", "only gelu_pytorch_tanh, gelu_new"},
+        {"qwen25vl", "3\n  ],\n  \"hidden_act\": \"silu\"", "3\n  ],\n  \"hidden_act\": \"gelu\"",
+         "", "only silu, swish"},
+        {"qwen2vl", "quick_gelu", "gelu", "", "only quick_gelu"},
+        {"glm4v", "\"depth\": 3,\n  \"hidden_act\": \"silu\"",
+         "\"depth\": 3,\n  \"hidden_act\": \"gelu\"", "", "hidden_act is gelu"},
+        {"pixtral", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", "",
+         "hidden_act is relu"},
+        {"mistral3", "\"projector_hidden_act\": \"gelu\"", "\"projector_hidden_act\": \"relu\"", "",
+         "config.json: projector_hidden_act is relu"},
+        {"lfm2vl", "\"projector_hidden_act\": \"gelu\"", "\"projector_hidden_act\": \"relu\"", "",
+         "projector_hidden_act is relu"},
+        {"internvl-hf", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", "",
+         "hidden_act is relu"},
+        {"minicpmv", "gelu_pytorch_tanh", "relu", ", \"scale_resolution\": 12",
+         "hidden_act is relu"},
+        {"kimivl", "\"model_type\": \"moonvit\"", "\"hidden_act\": \"silu\"", "",
+         "hidden_act is silu"},
+        {"gemma3", "\"mm_tokens_per_image\": 4", "\"mm_tokens_per_image\": 16",
+         ", \"image_seq_length\": 4", "image_seq_length is not 16"},
+        {"gemma3", "\"mm_tokens_per_image\": 4", "\"mm_tokens_per_image\": 9", "", "is 9: only"},
+        {"gemma3", NULL, NULL, ", \"size\": {\"height\": 32, \"width\": 16}", "size.height is 32"},
+        {"qwen25vl", "\"window_size\": 112", "\"window_size\": 56", "", "window_size is 56"},
+        {"qwen25vl", "1,\n   3\n", "1\n", "", "names 1 of 4 blocks"},
+        {"mistral3", "\"vision_feature_layer\": -1", "\"vision_feature_layer\": -2", "",
+         "vision_feature_layer is -2"},
+        {"mistral3", "\"patch_size\": 4,\n  \"rope_parameters\": {\n   \"rope_theta\": 10000.0",
+         "\"patch_size\": 4,\n  \"rope_parameters\": {\n   \"rope_theta\": 5000.0", "",
+         "vision_config.rope_parameters.rope_theta is 5000.0"},
+        {"qwen3vlmoe", "0,\n   2\n", "2,\n   0\n", "", "ascending order"},
+        {"qwen3vlmoe", "\"num_heads\": 2", "\"num_heads\": 3", "", "3 heads do not divide"},
+        {"qwen3vlmoe", NULL, NULL, ", \"resample\": 2", "preprocessor_config.json: resample is 2"},
+        {"qwen3vlmoe", NULL, NULL, ", \"patch_size\": 14", "patch_size is 14"},
+        {"mistral3", NULL, NULL, ", \"patch_size\": {\"height\": 14, \"width\": 14}",
+         "only 4, as in config.json"},
+        {"qwen3vlmoe", NULL, NULL, ", \"rescale_factor\": 0", "rescale_factor is 0"},
+        {"qwen3vlmoe", NULL, NULL,
+         ", \"image_processor\": {\"image_std\": [0, 1, 1], \"image_mean\": [0, 0, 0]}",
+         "image_std is 0"},
+    };
+    struct err e;
+    struct mmproj_report r;
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        const char *folder = edited(bad[i].name, bad[i].from, bad[i].to, bad[i].image);
+        CHECK_ERR(to_file(folder, NULL, &r, &e), ERR_DATA, bad[i].text);
+    }
+}
+
+/* Returns an element of an array of the file written last. */
+static double element(const char *key, uint64_t i) {
+    struct gguf *g = NULL;
+    struct err e;
+    double x = NAN;
+    CHECK_OK(gguf_open(&g, tmp_path("mm.gguf"), 0, &e));
+    if (g && gguf_find(g, key)) x = gguf_kv_f64(gguf_find(g, key), i);
+    gguf_close(g);
+    return x;
+}
+
+/* Values that projector files express in another way. */
+static void test_expressed_values(void) {
+    static const char mean[] = "clip.vision.image_mean", std[] = "clip.vision.image_std";
+    struct err e;
+    struct mmproj_report r;
+    /* (x / 255 - mean) / std of the file is (x f - .25) / .75 of the folder */
+    CHECK_OK(to_file(edited("qwen3vlmoe", NULL, NULL, ", \"rescale_factor\": 0.0078431372549"),
+                     NULL, &r, &e));
+    CHECK_CLOSE(element(mean, 1), .125, 1e-6);
+    CHECK_CLOSE(element(std, 1), .375, 1e-6);
+    CHECK_OK(to_file(edited("qwen3vlmoe", NULL, NULL, ", \"do_rescale\": false"), NULL, &r, &e));
+    CHECK_CLOSE(element(std, 1), .75 / 255, 1e-7);
+    CHECK_OK(to_file(edited("qwen3vlmoe", NULL, NULL, ", \"do_normalize\": false"), NULL, &r, &e));
+    CHECK(element(mean, 1) == 0 && element(std, 1) == 1);
+    /* exactly the published spelling of 1/255, and equal activations */
+    CHECK_OK(to_file(edited("qwen3vlmoe", "gelu_pytorch_tanh", "gelu_new",
+                            ", \"resample\": 3, \"rescale_factor\": 0.00392156862745098"),
+                     NULL, &r, &e));
+    CHECK(element(mean, 1) == .25 && element(std, 1) == .75);
+    CHECK_OK(
+        to_file(edited("pixtral", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"quick_gelu\"", ""),
+                NULL, &r, &e));
+    CHECK_OK(
+        to_file(edited("gemma3", "\"mm_tokens_per_image\": 4", "\"mm_tokens_per_image\": 16", ""),
+                NULL, &r, &e));
+}
+
 int main(void) {
     tmp_make();
     RUN(test_gemma4);
@@ -115,6 +228,8 @@ int main(void) {
     RUN(test_towers);
     RUN(test_auto_type_and_dry_run);
     RUN(test_refusals);
+    RUN(test_unsupported_values);
+    RUN(test_expressed_values);
     tmp_remove();
     return check_done();
 }
