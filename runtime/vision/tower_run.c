@@ -368,6 +368,17 @@ static int check_size(const struct vision_tower *v, int w, int h, struct err *e)
                    (long long)n, MOST);
 }
 
+/* Returns ERR_DATA unless all n embeddings are finite. */
+static int check_finite(const struct vision_tower *v, const float *x, int64_t n, struct err *e) {
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return err_set(e, ERR_DATA,
+                           "%s: the embeddings of an image are not finite, so this projector file "
+                           "cannot be used: convert it again from an intact folder",
+                           gguf_path(v->file));
+    return 0;
+}
+
 int vision_encode(const struct vision_tower *v, const float *planes, int w, int h,
                   struct vision_rows *out, struct err *e) {
     const int64_t p = v->patch;
@@ -390,6 +401,7 @@ int vision_encode(const struct vision_tower *v, const float *planes, int w, int 
     if (data) out->deep = out->data + out->n * v->text;
     if (!rc) rc = allocate(&r, e);
     if (!rc) rc = run_segments(&r, e);
+    if (!rc) rc = check_finite(v, out->data, out->n * v->text * (1 + v->n_deep), e);
     for (int i = 0; i < r.n_own; i++) mem_free(r.own[i]);
     tower_grid_release(&r.grid);
     if (rc) vision_rows_release(out);

@@ -392,6 +392,35 @@ static void test_sizes(void) {
     vision_close(v);
 }
 
+/* One weight that is NaN: the error names the projector file. */
+static void test_not_finite(void) {
+    struct err e;
+    struct gguf *g = NULL;
+    struct vision_rows out;
+    struct vision_tower *v = NULL;
+    float pixels[3 * 8 * 8] = {0};
+    char *text = NULL;
+    size_t n = 0;
+    convert("tests/golden/towers/qwen2vl", "f32");
+    CHECK_OK(io_read_file(&text, &n, tmp_path("mm.gguf"), 1 << 24, &e));
+    CHECK_OK(gguf_open(&g, tmp_path("mm.gguf"), 0, &e));
+    const struct gguf_tensor *t = g ? gguf_find_tensor(g, "mm.2.weight") : NULL;
+    CHECK(t && text);
+    if (t && text) {
+        char *at = text;
+        while (memcmp(at, t->data, t->n_bytes) != 0) at++; /* the file has these bytes */
+        memset(at, 0xff, 4);
+        tmp_write("bad.gguf", text, n);
+        CHECK_OK(vision_open(&v, tmp_path("bad.gguf"), NULL, KERN_REF, &e));
+        if (v)
+            CHECK_ERR(vision_encode(v, pixels, 8, 8, &out, &e), ERR_DATA,
+                      "bad.gguf: the embeddings of an image are not finite");
+        vision_close(v);
+    }
+    gguf_close(g);
+    free(text);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) table = fopen(argv[1], "w");
     tmp_make();
@@ -408,6 +437,7 @@ int main(int argc, char **argv) {
     RUN(test_old_names);
     RUN(test_refusals);
     RUN(test_sizes);
+    RUN(test_not_finite);
     tmp_remove();
     if (table) fclose(table);
     return check_done();
