@@ -187,7 +187,7 @@ static void test_unsupported_values(void) {
 static double element(const char *key, uint64_t i) {
     struct gguf *g = NULL;
     struct err e;
-    double x = NAN;
+    double x = -1;
     CHECK_OK(gguf_open(&g, tmp_path("mm.gguf"), 0, &e));
     if (g && gguf_find(g, key)) x = gguf_kv_f64(gguf_find(g, key), i);
     gguf_close(g);
