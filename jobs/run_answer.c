@@ -84,7 +84,7 @@ static int open_pictures(struct run *r, struct err *e) {
     char *found = NULL;
     if (r->pictures) return 0;
     TRY(work_pool(r->w, e));
-    if (!r->a.mmproj) TRY(pictures_find(r->m, r->path, &found, e));
+    if (!r->a.mmproj) TRY(pictures_need(r->m, r->path, &found, e));
     const char *path = r->a.mmproj ? r->a.mmproj : found;
     log_info("images are read by %s", path);
     const int rc = pictures_open(&r->pictures, path, r->m, r->w->pool, r->w->isa, e);

@@ -18,6 +18,7 @@
 #include "base/progress.h"
 #include "runtime/generate/drafter.h"
 #include "runtime/engine/kv_type.h"
+#include "runtime/vision/image.h"
 #include "serve/ask.h"
 #include "serve/record_dedup.h"
 #include "serve/preset.h"
@@ -206,6 +207,16 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
     return 0;
 }
 
+/* Returns an error unless --mmproj is a projector file. */
+static int check_projector(const char *path, struct err *e) {
+    struct vision_params ignored;
+    struct gguf *g;
+    TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
+    const int rc = vision_params_read(g, &ignored, e);
+    gguf_close(g);
+    return rc;
+}
+
 /* Appends the members of the JSON object in --kwargs. */
 static int kwargs_members(const char *kwargs, struct buf *out, struct err *e) {
     struct json *j = NULL;
@@ -244,6 +255,8 @@ static int plain_options(struct work *w, const struct serve_job_opts *a, struct 
     TRY(read_keys(w, a, keys, e));
     TRY(check_access(a, keys, e));
     o->tmpl_name = a->tmpl ? "--template" : NULL;
+    o->mmproj = a->mmproj;
+    if (a->mmproj) TRY(check_projector(a->mmproj, e));
     if (a->record_last && !a->record)
         return err_set(e, ERR_USAGE,
                        "--record-last selects the lines that --record FILE keeps: give both");

@@ -189,7 +189,7 @@ int versus_inspect(const struct versus *v, struct versus_file *x, struct err *e)
     x->n_bytes = (int64_t)gguf_file_bytes(g);
     x->bpw = weights ? 8.0 * (double)bytes / (double)weights : 0;
     x->mtp = x->m->hp.d[HD_MTP];
-    x->vision = pictures_find(x->m, x->path, &mmproj, &ignored) == 0;
+    x->vision = pictures_find(x->m, x->path, &mmproj, &ignored) == 0 && mmproj;
     free(mmproj);
     judge_template(v, x);
     return 0;

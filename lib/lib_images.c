@@ -20,7 +20,7 @@ static int open_projector(struct hone_session *s, const char *path, int64_t max_
         return err_set(e, ERR_USAGE,
                        "images of this model are computed on the CPU only: open the session with "
                        "device \"cpu\"");
-    if (!path) TRY(pictures_find(m, gguf_path(m->gguf), &found, e));
+    if (!path) TRY(pictures_need(m, gguf_path(m->gguf), &found, e));
     const int rc = pictures_open(&s->pictures, path ? path : found, m, s->pool,
                                  session_get_opts(s->s)->isa, e);
     free(found);

@@ -158,16 +158,19 @@ static int look_at_kept(struct make *mk, struct err *e) {
 }
 
 /* Finds the projector file next to a GGUF file, as `hone run` does. Models that hone cannot run
- * have none. */
+ * have none; a file that cannot be used is named in a warning. */
 static int look_beside(struct make *mk, struct err *e) {
     struct model *m = NULL;
     struct err ignored;
     char *path = NULL;
+    int found = 0;
     mk->tower = (struct mmproj_look){.tower = TOWER_NONE};
     int rc = model_open(&m, mk->src, &ignored);
     if (!rc) rc = model_use_pre(m, mk->w->pre, &ignored);
-    if (!rc && m->tok) rc = pictures_find(m, mk->src, &path, &ignored);
+    if (!rc && m->tok) found = pictures_find(m, mk->src, &path, e);
     model_close(m);
+    if (found == ERR_DATA) log_warn("%s; no projector file is made", e->msg);
+    if (found && found != ERR_DATA) return found;
     return path ? take_projector(mk, path, NULL, e) : 0;
 }
 

@@ -90,8 +90,8 @@ static int open_pictures(struct served *d, const char *path, struct fault *f) {
                          "--device cpu");
     if (!d->mmproj)
         return fault_set(f, 400, NULL, path,
-                         "this model does not see images: there is no projector file "
-                         "(mmproj-*.gguf) next to it");
+                         "this model does not see images: the server has no projector file "
+                         "(mmproj-*.gguf) for it");
     if (pictures_open(&d->pictures, d->mmproj, d->core.m, o->pool, o->isa, &e))
         return fault_set(f, 500, NULL, NULL, "%s", e.msg);
     pictures_limit(d->pictures, 0, session_get_opts(d->core.s)->n_ctx);

@@ -44,6 +44,7 @@ struct serve_opts {
     void (*unload)(void *ud, int i, struct serve_core *c);
     void *load_ud;
     const char *tmpl_name;      /* name of the template, for messages; NULL: each file's own */
+    const char *mmproj;         /* projector file of the models that it fits; NULL: none is named */
     const struct json *presets; /* by name (preset.h); NULL: none */
     const char *kwargs;         /* template variables: members of a JSON object; NULL: none */
     int think;                  /* enum ask_think, default for requests */

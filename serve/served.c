@@ -43,6 +43,20 @@ static int open_template(struct served *d, struct err *e) {
     return rc;
 }
 
+/* Finds the model's projector file: --mmproj or, with several files, for those that it does not
+ * fit, the one next to the model. */
+static int find_projector(struct served *d, const struct serve_opts *o, struct err *e) {
+    struct err why;
+    if (o->mmproj) {
+        const int rc = pictures_fit_file(o->mmproj, d->core.m, e);
+        if (!rc) d->mmproj = xstrdup(o->mmproj);
+        if (!rc || o->n_files == 1) return rc;
+    }
+    if (pictures_find(d->core.m, d->file->path, &d->mmproj, &why))
+        log_warn("%s; images are refused", why.msg);
+    return 0;
+}
+
 int served_new(struct served **out, struct server *s, int i, const struct serve_core *c,
                struct err *e) {
     const struct serve_opts *o = &s->o;
@@ -60,7 +74,7 @@ int served_new(struct served **out, struct server *s, int i, const struct serve_
     d->core = *c;
     int rc = open_template(d, e);
     set_fingerprint(d);
-    (void)pictures_find(c->m, d->file->path, &d->mmproj, &why);
+    if (!rc) rc = find_projector(d, o, e);
     d->guards = guards_new(c->m->tok, d->fmt, (enum guards_mode)o->constrain, o->open_objects);
     if (o->cache_dir && prefix_disk_open(&d->shelf, c->s, o->cache_dir, o->cache_bytes, &why))
         log_warn("--cache-dir: %s; the on-disk cache is off", why.msg);

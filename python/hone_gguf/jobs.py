@@ -93,7 +93,8 @@ def diff(a: Path, b: Path, *, weights: bool = False, progress: Optional[_lib.Pro
 _lib.FUNCTIONS["diff"] = (None, [C.c_char_p, C.c_char_p, C.c_int, C.POINTER(_lib.Opts), _lib.OUT])
 SAYS = C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
 _TEXTS = ("alias", "cache_dir", "key", "key_file", "reasoning", "constrain", "kwargs", "kv_type", "act", "record",
-          "log_file", "special", "preset", "template_", "draft")
+          "log_file", "special", "preset", "template_", "draft",
+          "mmproj")
 
 
 class ServeOpts(_lib.Sized):
@@ -110,7 +111,8 @@ class ServeOpts(_lib.Sized):
                 ("allow_host", C.POINTER(C.c_char_p)), ("allow_origin", C.POINTER(C.c_char_p)),
                 ("special", C.c_char_p), ("ready", SAYS), ("request", SAYS), ("user", C.c_void_p),
                 ("preset", C.c_char_p), ("template_", C.c_char_p), ("draft", C.c_char_p), ("record_last", C.c_int),
-                ("open_objects", C.c_int64), ("strict_calls", C.c_int), ("more", C.POINTER(C.c_char_p))]
+                ("open_objects", C.c_int64), ("strict_calls", C.c_int), ("more", C.POINTER(C.c_char_p)),
+                ("mmproj", C.c_char_p)]
 
 
 _lib.FUNCTIONS["serve"] = (None, [C.c_char_p, C.POINTER(ServeOpts), C.POINTER(_lib.Opts)])

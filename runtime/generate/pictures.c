@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/attr.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -47,11 +48,30 @@ static int64_t n_deepstack(const struct gguf *g) {
     return n;
 }
 
+/* Returns whether a model of this architecture can have such a tower, as far as names tell. Some
+ * architectures have towers of their own, which no other model has. */
+static bool is_of(enum projector type, const char *arch) {
+    static const struct {
+        const char *arch;
+        enum projector a, b;
+    } own[] = {{"qwen2vl", PROJ_QWEN2VL, PROJ_QWEN25VL},
+               {"gemma3", PROJ_GEMMA3, PROJ_GEMMA3},
+               {"gemma4", PROJ_GEMMA4, PROJ_GEMMA4U},
+               {"lfm2", PROJ_LFM2, PROJ_LFM2},
+               {"lfm2moe", PROJ_LFM2, PROJ_LFM2}};
+    bool owned = false;
+    for (size_t i = 0; i < COUNT_OF(own); i++) {
+        const bool tower = type == own[i].a || type == own[i].b;
+        if (strcmp(own[i].arch, arch) == 0) return tower;
+        owned |= tower;
+    }
+    return !owned;
+}
+
 int pictures_fit(const struct gguf *g, const struct model *m, int64_t width, struct err *e) {
     struct vision_params params;
     TRY(vision_params_read(g, &params, e));
     const char *path = gguf_path(g), *holder = image_row_token(params.type);
-    const bool old = params.type == PROJ_QWEN2VL || params.type == PROJ_QWEN25VL;
     if (width != m->hp.d[HD_EMBD])
         return err_set(e, ERR_DATA,
                        "%s belongs to another model: its embeddings have %lld values, the model's "
@@ -61,7 +81,7 @@ int pictures_fit(const struct gguf *g, const struct model *m, int64_t width, str
         return err_set(e, ERR_DATA,
                        "%s belongs to another model: the model has no token %s for images", path,
                        holder);
-    if (old != (strcmp(m->arch->name, "qwen2vl") == 0)) /* the token is that of later models too */
+    if (!is_of(params.type, m->arch->name)) /* several families have one token */
         return err_set(e, ERR_DATA, "%s belongs to another model: a tower of %s, a model of %s",
                        path, vision_family(params.type), m->arch->family);
     if (n_deepstack(g) != m->hp.d[HD_DEEP])
@@ -70,6 +90,14 @@ int pictures_fit(const struct gguf *g, const struct model *m, int64_t width, str
             "%s belongs to another model: it has %lld deepstack branches, the model %lld", path,
             (long long)n_deepstack(g), (long long)m->hp.d[HD_DEEP]);
     return 0;
+}
+
+int pictures_fit_file(const char *path, const struct model *m, struct err *e) {
+    struct gguf *g;
+    TRY(gguf_open(&g, path, GGUF_TOLERANT, e));
+    const int rc = pictures_fit(g, m, (int64_t)gguf_u64_or(g, "clip.vision.projection_dim", 0), e);
+    gguf_close(g);
+    return rc;
 }
 
 /* Returns ERR_DATA unless the tower fits the model; finds the image token. */

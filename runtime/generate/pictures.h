@@ -17,6 +17,8 @@ int pictures_open(struct pictures **out, const char *mmproj, const struct model 
 /* Returns ERR_DATA unless a projector file, whose embeddings have `width` values, belongs to the
  * model, as far as the two files tell. */
 int pictures_fit(const struct gguf *g, const struct model *m, int64_t width, struct err *e);
+/* Like pictures_fit(), for a file from its path. */
+int pictures_fit_file(const char *path, const struct model *m, struct err *e);
 void pictures_free(struct pictures *p); /* accepts NULL */
 /* Returns how images are prepared, with the limits set. */
 const struct vision_params *pictures_params(const struct pictures *p);

@@ -7,108 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/io.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/str.h"
-
-/* ---- the projector file ---- */
-
-/* A projector file that fits the model. */
-struct fitting {
-    char *path; /* NULL: none */
-    uint64_t size;
-    bool same_name; /* general.name is the model's */
-    size_t n_same;  /* equal leading characters of the file names */
-};
-
-/* Returns the number of equal leading characters of two file names, apart from case and from
- * "mmproj-" at the start of the first. */
-static size_t same_start(const char *projector, const char *model) {
-    size_t n = 0;
-    if (strncasecmp(projector, "mmproj-", 7) == 0) projector += 7;
-    while (projector[n] && strncasecmp(projector, model, n + 1) == 0) n++;
-    return n;
-}
-
-/* Opens a projector file, and makes it the best of its kind if it belongs to the model and is
- * larger. Takes the path. kind[1]: projectors of Qwen 2.5 VL, whose files are those of Qwen 2 VL
- * in everything but name. */
-static void look_at(char *path, const struct model *m, const char *model_path,
-                    struct fitting kind[2]) {
-    struct gguf *g = NULL;
-    struct err ignored;
-    struct vision_params params;
-    struct fitting *to = NULL;
-    if (gguf_open(&g, path, GGUF_TOLERANT, &ignored)) g = NULL;
-    if (g &&
-        !pictures_fit(g, m, (int64_t)gguf_u64_or(g, "clip.vision.projection_dim", 0), &ignored) &&
-        !vision_params_read(g, &params, &ignored)) {
-        to = &kind[params.type == PROJ_QWEN25VL];
-        if (gguf_file_bytes(g) <= to->size) to = NULL;
-    }
-    if (to) {
-        const char *name = gguf_str_or(g, "general.name", "");
-        free(to->path);
-        *to = (struct fitting){path, gguf_file_bytes(g),
-                               *name && strcmp(name, gguf_str_or(m->gguf, "general.name", "")) == 0,
-                               same_start(io_base(path), io_base(model_path))};
-    } else
-        free(path);
-    gguf_close(g);
-}
-
-/* Returns the folder of a path; the caller frees it. */
-static char *folder_of(const char *path) {
-    const size_t n = (size_t)(io_base(path) - path);
-    return n ? xstrndup(path, n) : xstrdup("./");
-}
-
-/* Chooses between projectors of two kinds by their names. ERR_USAGE: none, or both are as likely.
- */
-static int choose(const struct fitting kind[2], const char *dir, int *which, struct err *e) {
-    const struct fitting *a = &kind[0], *b = &kind[1];
-    if (!a->path && !b->path)
-        return err_set(e, ERR_USAGE,
-                       "%s: no projector file of this model (mmproj-*.gguf), which images need; "
-                       "--mmproj FILE names one, `hone convert SRC --mmproj FILE` writes one",
-                       dir);
-    *which = !a->path;
-    if (!a->path || !b->path) return 0;
-    *which = a->same_name == b->same_name ? b->n_same > a->n_same : b->same_name;
-    if (a->same_name == b->same_name && a->n_same == b->n_same)
-        return err_set(e, ERR_USAGE,
-                       "%s and %s may both belong to this model: name the right one with "
-                       "--mmproj FILE",
-                       a->path, b->path);
-    return 0;
-}
-
-int pictures_find(const struct model *m, const char *model_path, char **out, struct err *e) {
-    char *dir = folder_of(model_path);
-    struct io_names l = {0};
-    struct fitting kind[2] = {0};
-    int which = 0;
-    *out = NULL;
-    int rc = io_list(&l, dir, e);
-    io_names_sort(&l);
-    for (int i = 0; i < l.n && !rc; i++)
-        if (strcasestr(l.v[i], "mmproj") && str_ends(l.v[i], ".gguf"))
-            look_at(xasprintf("%s%s", dir, l.v[i]), m, model_path, kind);
-    if (!rc) rc = choose(kind, dir, &which, e);
-    if (!rc) {
-        *out = kind[which].path;
-        kind[which].path = NULL;
-    }
-    free(kind[0].path);
-    free(kind[1].path);
-    io_names_release(&l);
-    free(dir);
-    return rc;
-}
 
 /* ---- reading images ---- */
 

@@ -8,10 +8,14 @@
 #include "runtime/generate/pictures.h"
 #include "template/chat.h"
 
-/* Finds the projector file in the folder of a model: of files with "mmproj" in their names, the
- * largest one with embeddings of the model's width. The caller frees *out. ERR_USAGE: no such
- * file. */
+/* Finds the projector file of a model among the files of its folder that have "mmproj" in their
+ * names and fit the model (pictures_find.c): the one named after the model's file, or else after
+ * general.name or general.basename, or else the only one. Of one name in several types, the largest
+ * file. The caller frees *out; NULL: there is none. ERR_USAGE: several may be the model's;
+ * ERR_DATA: the only one, or the one named after the model's file, cannot be used. */
 int pictures_find(const struct model *m, const char *model_path, char **out, struct err *e);
+/* Like pictures_find(), but ERR_USAGE if there is none. */
+int pictures_need(const struct model *m, const char *model_path, char **out, struct err *e);
 
 /* How a conversation becomes tokens. */
 struct pictures_prompt {

@@ -61,7 +61,6 @@ static int add_model(struct run *x, const char *path, const char *mmproj, struct
     struct one *v = &x->one[x->n];
     struct vision_result *r = &x->r[x->n];
     char *found = NULL;
-    struct err ignored;
     TRY(model_open(&v->m, path, e));
     x->n++;
     r->path = path;
@@ -69,9 +68,9 @@ static int add_model(struct run *x, const char *path, const char *mmproj, struct
     TRY(model_use_pre(v->m, x->o->eval.pre, e));
     TRY(model_need_tok(v->m, e));
     TRY(check_vocab(x, v->m, e));
-    if (!mmproj && x->n == 1) TRY(pictures_find(v->m, path, &found, e));
-    if (!mmproj && x->n > 1 && pictures_find(v->m, path, &found, &ignored))
-        found = xstrdup(x->eye[0].path);
+    if (!mmproj && x->n == 1) TRY(pictures_need(v->m, path, &found, e));
+    if (!mmproj && x->n > 1) TRY(pictures_find(v->m, path, &found, e));
+    if (!mmproj && !found) found = xstrdup(x->eye[0].path);
     const int rc = open_eye(x, mmproj ? mmproj : found, v->m, &v->eye, e);
     free(found);
     if (rc) return rc;

@@ -64,6 +64,26 @@ mkdir "$t/two" && ln "$t/v/m.gguf" "$t/v/mmproj-F32.gguf" "$t/two/" && cp "$t/v/
 "$HONE" run "$t/two/m.gguf" 'What is this?' --image $p/420.jpg --act f32 --kv-type f32 --temp 0 -n 24 --raw --json -q > "$t/o" 2> "$t/e" || :
 check one 'two projector files'
 
+# of several that fit, the one named after the model's file; if there is none, hone asks
+mkdir "$t/named"
+for n in a-m b-m; do ln "$t/v/m.gguf" "$t/named/$n-Q8_0.gguf"; cp "$t/v/mmproj-F32.gguf" "$t/named/mmproj-$n-BF16.gguf"; done
+ln "$t/v/m.gguf" "$t/named/c.gguf"
+see() { "$HONE" "$1" "$t/named/$2.gguf" x --image $p/420.jpg -n 1 > "$t/o" 2> "$t/e"; }
+see run a-m-Q8_0; grep -q 'read by .*/mmproj-a-m-BF16' "$t/e" || say "a-m: $(cat "$t/e")"
+see run b-m-Q8_0; grep -q 'read by .*/mmproj-b-m-BF16' "$t/e" || say "b-m: $(cat "$t/e")"
+see run c && say 'c: a projector of another model was used'
+grep -q 'mmproj-a-m-BF16.gguf, mmproj-b-m-BF16.gguf: .*--mmproj FILE' "$t/e" || say "c: $(cat "$t/e")"
+"$HONE" make "$t/named/c.gguf" -o "$t/made" --dry-run > "$t/o" 2> "$t/e" && say 'make: c has no projector of its own'
+grep -q 'several projector files' "$t/e" || say "make, c: $(cat "$t/e")"
+# of one name in several types, the largest
+rm "$t/named/mmproj-b-m-BF16.gguf" && "$HONE" convert "$t/hf" --type q8_0 --mmproj "$t/named/mmproj-a-m-Q8_0.gguf" -q > "$t/o" 2>&1
+see run c || :
+grep -q 'read by .*/mmproj-a-m-BF16' "$t/e" || say "two types: $(cat "$t/e")"
+# one that cannot be used is named with its defect, also if another one fits
+head -c 3000 "$t/v/mmproj-F32.gguf" > "$t/named/mmproj-c.gguf"
+see run c && say 'a cut projector file'
+grep -q 'mmproj-c.gguf: .*truncated' "$t/e" || say "cut: $(cat "$t/e")"
+
 # refused
 answer 'x' --image $p/decode.json > "$t/o" 2> "$t/e" && say 'a text was taken for an image'
 grep -q 'decode.json: the data are not an image' "$t/e" || say "not an image: $(cat "$t/e")"
@@ -165,4 +185,12 @@ post /v1/chat/completions "{\"messages\": [$look, {\"role\": \"assistant\", \"co
 post /v1/chat/completions "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": \"Calling.\"}, {\"role\": \"tool\", \"content\": [$cimg]}], $o}"; is 200 'a tool, without a projector'
 get /props; has '"vision":false'
 stop
+# --mmproj
+serve "$t/alone/m.gguf" --context-memory 64MiB --act f32 --kv-type f32 --mmproj "$t/v/mmproj-F32.gguf"
+get /props; has '"vision":true'
+post /v1/chat/completions "{\"messages\": $one, $o}"; is 200 '--mmproj'; same one '--mmproj'
+stop
+cp "$t/two/mmproj-A.gguf" "$t/A.gguf"
+"$HONE" serve "$t/v/m.gguf" --port 0 --mmproj "$t/A.gguf" > "$t/o" 2> "$t/e" && say 'serve: a projector of another model'
+grep -q 'A.gguf belongs to another model' "$t/e" || say "serve --mmproj: $(cat "$t/e")"
 exit $fail
