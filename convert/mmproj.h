@@ -29,8 +29,8 @@ enum mmproj_tower { TOWER_NONE, TOWER_KNOWN, TOWER_UNKNOWN };
 /* A folder's vision tower, as determined from headers alone. */
 struct mmproj_look {
     enum mmproj_tower tower;
-    int64_t n_tensors;            /* tensors of the tower in the folder */
-    char why[512];                /* TOWER_UNKNOWN: what prevents the conversion */
+    int64_t n_tensors; /* tensors of the tower in the folder */
+    char why[512];     /* TOWER_UNKNOWN: what prevents the conversion; n_tensors may be 0 */
     struct mmproj_report file[2]; /* files worth writing: floats, then Q8_0 */
     int n_files;
 };

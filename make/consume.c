@@ -19,7 +19,7 @@ static int check_source(struct make *mk, const char *out, struct err *e) {
         return err_set(e, ERR_USAGE, "--consume: %s is not a model folder", mk->src);
     TRY(make_check_place(mk->src, out, e));
     TRY(make_look_at_extras(mk, e));
-    if (mk->tower.tower == TOWER_UNKNOWN)
+    if (mk->tower.tower == TOWER_UNKNOWN && mk->tower.n_tensors)
         return err_set(e, ERR_USAGE,
                        "--consume: the vision tower of %s cannot be converted and would be deleted "
                        "with the shards (%s): use hone convert --consume to delete it anyway, "

@@ -223,7 +223,7 @@ static void emit_left_out(const struct dry *d, struct emit *m) {
     emit_col(m, "what", "what");
     if (make_mmproj_gap(mk, text, sizeof text)) {
         emit_row(m);
-        emit_cell_str(m, "unknown tower");
+        emit_cell_str(m, mk->tower.n_tensors ? "unknown tower" : "missing tower");
         emit_cell_str(m, text);
     }
     for (int i = 0; plan_no_memory(&mk->in, i, text, sizeof text); i++) {

@@ -9,9 +9,11 @@
 #include "make/make.h"
 #include "make/ownership.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "containers/gguf.h"
 #include "convert/draft_file.h"
 #include "models/arch.h"
+#include "report/folder_lint.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/out.h"
@@ -221,12 +223,33 @@ static int copy_file(const char *from, const char *to, struct err *e) {
     return rc;
 }
 
+/* Notes a vision tower that the folder's config.json names and of which it has no tensor. */
+static void look_for_missing(struct make *mk) {
+    enum { MAX_CONFIG = 1 << 24 };
+    struct mmproj_look *l = &mk->tower;
+    char *path = io_join(mk->src, "config.json"), *text = NULL;
+    struct json *config = NULL;
+    struct err ignored;
+    size_t n = 0;
+    if (l->tower == TOWER_NONE && !io_read_file(&text, &n, path, MAX_CONFIG, &ignored) &&
+        !json_parse(&config, text, n, path, &ignored) && lint_config_tower(config)) {
+        l->tower = TOWER_UNKNOWN;
+        snprintf(l->why, sizeof l->why,
+                 "config.json names a vision tower (%s), of which the folder has no tensor",
+                 lint_config_tower(config));
+    }
+    json_free(config);
+    free(text);
+    free(path);
+}
+
 int make_look_at_extras(struct make *mk, struct err *e) {
     make_free_extras(mk); /* --consume looks first at the folder, then at the file */
     mk->drafts = false;
     mk->n_draft_tensors = 0;
     const bool folder = io_is_dir(mk->src);
     if (folder) TRY(mmproj_look(mk->src, mk->type, mk->name, &mk->tower, e));
+    if (folder) look_for_missing(mk);
     for (int i = 0; folder && i < mk->tower.n_files; i++)
         add_extra(mk, EXTRA_TOWER, mk->tower.file[i].type, mk->tower.file[i].size_bytes);
     if (mk->consumed) TRY(look_at_kept(mk, e));

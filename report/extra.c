@@ -53,8 +53,10 @@ void card_extras(const struct result *r, const struct release *rel, struct buf *
         }
         buf_str(out, ".\n");
     } else if (why) {
-        buf_str(out, "\n**Text only**: the original also reads images, but its vision tower was "
-                     "not converted. ");
+        buf_str(out, "\n**Text only**: ");
+        if (doc_num(part_of(r, "vision"), "n_tensors", 1) > 0)
+            buf_str(out,
+                    "the original also reads images, but its vision tower was not converted. ");
         md_text(out, why);
         buf_str(out, ".\n");
     }
@@ -101,7 +103,9 @@ void html_extras(const struct result *r, struct buf *out) {
     const cJSON *vision = part_of(r, "vision"), *draft = part_of(r, "draft");
     const char *why = doc_str(vision, "why");
     if (why) {
-        buf_str(out, "<p class=m>Text only: the vision tower of the original was not converted. ");
+        buf_str(out, "<p class=m>Text only: ");
+        if (doc_num(vision, "n_tensors", 1) > 0)
+            buf_str(out, "the vision tower of the original was not converted. ");
         html_text(out, why);
         buf_str(out, ".</p>\n");
     }

@@ -53,6 +53,9 @@ void lint_card(struct lint *l);
 void lint_ollama(struct lint *l);
 /* Returns whether a model's metadata or tensors show that it reads images (lint_vision.c). */
 bool lint_sees(const struct gguf *g);
+struct json;
+/* Returns the member of a config.json that describes a vision tower; NULL: none. */
+const char *lint_config_tower(const struct json *config);
 /* Checks a folder that has no projector file. model_sees: result of lint_sees() for one of its
  * models. */
 void lint_vision(struct lint *l, bool model_sees);

@@ -19,16 +19,15 @@ static struct json *read_json(struct lint *l, const char *name) {
     return root;
 }
 
-/* Returns whether a config.json describes a model with a vision tower. */
-static bool sees(const struct json *config) {
+const char *lint_config_tower(const struct json *config) {
     static const char *const part[] = {"vision_config", "vision_encoder", "mm_vision_tower",
                                        "vision_tower", "visual"};
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         const struct json *j = json_get(config, part[i]);
-        if (json_type(j) == JSON_OBJ || json_type(j) == JSON_STR) return true;
+        if (json_type(j) == JSON_OBJ || json_type(j) == JSON_STR) return part[i];
     }
     const struct json *thinker = json_get(config, "thinker_config");
-    return json_type(thinker) == JSON_OBJ && sees(thinker);
+    return json_type(thinker) == JSON_OBJ ? lint_config_tower(thinker) : NULL;
 }
 
 bool lint_sees(const struct gguf *g) {
@@ -54,9 +53,9 @@ void lint_vision(struct lint *l, bool model_sees) {
     struct json *config = read_json(l, "config.json"), *results = read_json(l, "results.json");
     const struct json *made = json_get(results, "vision");
     const char *why = json_str(json_get(made, "why"));
-    /* Fine-tunes of the language model alone keep the original's config. */
-    const bool none = made && json_num(json_get(made, "n_tensors"), 1) == 0;
-    if (!none && (model_sees || sees(config)))
+    /* Fine-tunes of the language model alone keep the original's config; the job says so. */
+    const bool none = made && json_num(json_get(made, "n_tensors"), 1) == 0 && !why;
+    if (!none && (why || model_sees || lint_config_tower(config)))
         lint_add(l, false, "vision-mmproj", NULL,
                  "the model reads images, but there is no projector file (mmproj-*.gguf), so these "
                  "files accept only text%s%s%s",

@@ -84,4 +84,15 @@ grep -q '^  vision: false' "$t/u/model.yaml" || say "model.yaml of half a model"
 grep -rqF "$t" "$t/u/README.md" "$t/u/results.json" "$t/u/report.html" && say "a local path leaked"
 run 1 publish --check "$t/u" --json
 grep -q '"vision-mmproj"' "$t/o" || say "publish --check: $(cat "$t/o")"
+
+# ---- a config that names a tower whose tensors are missing, as of a fine-tune of the language model alone ----
+cp -r tests/golden/models/qwen3 "$t/Bare"
+sed -i 's/^{/{"vision_config": {"depth": 2},/' "$t/Bare/config.json" && rm -r "$t/Tiny" && mv "$t/Bare" "$t/Tiny"
+run 0 make "$t/Tiny" -o "$t/n" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --dry-run
+grep -q 'missing tower.*config.json names a vision tower (vision_config)' "$t/o" || say "dry run: $(cat "$t/o")"
+make 0 "$t/n"
+grep -q 'config.json names a vision tower (vision_config)' "$t/e" || say "no warning: $(cat "$t/e")"
+grep -q 'Text only\*\*: config.json names a vision tower' "$t/n/README.md" && grep -q 'Text only: config.json' "$t/n/report.html" || say "card: $(cat "$t/n/README.md")"
+run 1 publish --check "$t/n" --json
+grep -q 'config.json names a vision tower' "$t/o" || say "publish --check: $(cat "$t/o")"
 exit $fail

@@ -29,6 +29,8 @@ for cmd in $(sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' cli/commands.def); do
     [ $rc = 2 ] && [ ! -s "$t/o" ] || say "hone $cmd --jsno: exit $rc, expected 2 and nothing on stdout"
 done
 # ---- man pages of subcommands ----
+syn=$("$HONE" eval mtp --help | sed -n 's/^usage: hone eval mtp //p')
+sed 's/\\-/-/g' docs/man/hone-eval.1 | grep -qF -- "${syn%% \[*}" && [ -n "$syn" ] || say "docs/man/hone-eval.1 does not show eval mtp $syn"
 "$HONE" eval kld --help --verbose > "$t/full"
 sed -n '/^options:/,/^$/p' "$t/full" | grep -oE -- '--[a-z][a-z0-9-]*' | sort -u > "$t/opts"
 while read -r o; do
