@@ -274,5 +274,12 @@ char *gguf_split_name(const char *path, int i, int n);
 /* Parses a shard's file name: sets *i (from 0), *n and *prefix_len. Returns false for other
  * names. */
 bool gguf_split_parse(const char *path, int *i, int *n, size_t *prefix_len);
+/* Finds the encoding in a file name by the usual convention and writes it in capitals: the part
+ * after the last '-' or '.' before the shard number, or the whole name; e.g. "Q4_K_M", "Q4_K_XL" or
+ * "BF16". Returns false if the Hub would not recognise it. */
+bool gguf_name_encoding(const char *file, char out[32]);
+/* Returns a name without extension and shard number: "M-Q4_K_M" for "M-Q4_K_M.gguf" and
+ * "M-Q4_K_M-00001-of-00003.gguf". The caller frees it with free(). */
+char *gguf_stem(const char *file);
 
 #endif

@@ -47,7 +47,7 @@ static void set_names(struct versus *v) {
 /* Sets the labels: the names without extension, shard number and common beginning. */
 static void set_labels(struct versus *v) {
     size_t common = 0;
-    for (int i = 0; i < v->n; i++) v->f[i].label = release_stem(v->f[i].name);
+    for (int i = 0; i < v->n; i++) v->f[i].label = gguf_stem(v->f[i].name);
     for (size_t at = 0; v->n > 1; at++) {
         bool same = v->f[0].label[at] != 0;
         for (int i = 1; i < v->n; i++) same = same && v->f[i].label[at] == v->f[0].label[at];

@@ -185,7 +185,7 @@ static void check_encoding(struct lint *l, const struct gguf *g, const char *fil
     char enc[32];
     uint64_t type = gguf_u64_or(g, "general.file_type", UINT64_MAX);
     const char *is = type < INT32_MAX ? qtype_ftype_name((int64_t)type) : NULL;
-    if (!release_encoding(file, enc)) {
+    if (!gguf_name_encoding(file, enc)) {
         lint_add(
             l, false, "name-encoding", file,
             "the name does not end in an encoding, so the Hub shows none and -hf REPO:TAG cannot "
@@ -193,7 +193,7 @@ static void check_encoding(struct lint *l, const struct gguf *g, const char *fil
             is ? is : "Q4_K_M");
         return;
     }
-    char *stem = release_stem(file);
+    char *stem = gguf_stem(file);
     if (strlen(stem) == strlen(enc))
         lint_add(l, false, "name-model", file,
                  "the name is only an encoding, meaningless among other downloads: rename "

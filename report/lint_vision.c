@@ -53,7 +53,7 @@ void lint_vision(struct lint *l, bool model_sees) {
     struct json *config = read_json(l, "config.json"), *results = read_json(l, "results.json");
     const struct json *made = json_get(results, "vision");
     const char *why = json_str(json_get(made, "why"));
-    /* Fine-tunes of the language model alone keep the original's config; the job says so. */
+    /* Fine-tunes of the language model alone keep the original's config; the job reports that. */
     const bool none = made && json_num(json_get(made, "n_tensors"), 1) == 0 && !why;
     if (!none && (why || model_sees || lint_config_tower(config)))
         lint_add(l, false, "vision-mmproj", NULL,

@@ -11,14 +11,6 @@
 #include "base/err.h"
 #include "containers/gguf.h"
 
-/* Finds the encoding in a file name by the usual convention and writes it in capitals: the part
- * after the last '-' or '.' before the shard number, or the whole name; e.g. "Q4_K_M", "Q4_K_XL" or
- * "BF16". Returns false if the Hub would not recognise it. */
-bool release_encoding(const char *file, char out[32]);
-/* Returns a name without extension and shard number: "M-Q4_K_M" for "M-Q4_K_M.gguf" and
- * "M-Q4_K_M-00001-of-00003.gguf". The caller frees it with free(). */
-char *release_stem(const char *file);
-
 struct release_file { /* one model: a file or a split set */
     const char *file; /* file name; of a split set, the first shard */
     const char *stem;

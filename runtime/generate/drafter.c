@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "runtime/engine/fault.h"
 #include "runtime/engine/logits.h"
 
 int drafter_check(const char *how, const char *option, const char *names, struct err *e) {
@@ -123,6 +125,17 @@ int32_t drafter_token(const struct drafter *d, int64_t i) {
     return d->ids ? d->ids[i] : (int32_t)i;
 }
 
-int32_t drafter_best(const struct drafter *d, const float *logits) {
+/* Warns that the draft's logits are not finite, and names the weight of a draft file. */
+static void warn_of_fault(struct drafter *d) {
+    const struct gguf *g = d->m->gguf;
+    struct err e;
+    d->warned = true;
+    if (!d->taps || !fault_in_weights(g, &e))
+        err_set(&e, ERR_DATA, "%s: logits of the draft are not finite", gguf_path(g));
+    log_warn("%s; the drafts are useless: leave out --draft", e.msg);
+}
+
+int32_t drafter_best(struct drafter *d, const float *logits) {
+    if (!d->warned && fault_in_logits(logits, d->n_logits)) warn_of_fault(d);
     return drafter_token(d, logits_argmax(logits, d->n_logits));
 }

@@ -23,6 +23,7 @@ struct drafter {
     int64_t n_own;    /* values in a row of the draft's own output */
     int64_t n_logits; /* tokens that the draft can propose */
     int32_t *ids;     /* [n_logits] the trunk's numbers of these tokens; NULL: the same */
+    bool warned;      /* that logits are not finite */
 };
 
 /* Opens what drafts for the trunk, in a session with the same options. how: "mtp", or the path of a
@@ -43,8 +44,9 @@ void drafter_put_own(const struct drafter *d, float *in, const float *own);
 /* Runs the draft over pairs (session_pass.hidden_in). own: its outputs, for the rows for which
  * `hidden` would be written (all of `ids`); NULL: not wanted. */
 int drafter_pass(struct drafter *d, struct session_pass *p, float *own, struct err *e);
-/* Returns the trunk's number of the draft's token i, and of its likeliest token. */
+/* Returns the trunk's number of the draft's token i, and of its likeliest token. Logits that are
+ * not finite are reported once, in a warning. */
 int32_t drafter_token(const struct drafter *d, int64_t i);
-int32_t drafter_best(const struct drafter *d, const float *logits);
+int32_t drafter_best(struct drafter *d, const float *logits);
 
 #endif

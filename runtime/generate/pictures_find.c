@@ -9,7 +9,6 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "report/release.h"
 #include "runtime/generate/pictures_prompt.h"
 
 /* How well a file's name shows whose projector it is. */
@@ -36,9 +35,9 @@ struct search {
 /* Returns a file's name without extension, shard number and type: "M" for "M-Q4_K_M.gguf". A name
  * that is a type becomes "". The caller frees it. */
 static char *stem_of(const char *path) {
-    char type[32], *stem = release_stem(io_base(path));
+    char type[32], *stem = gguf_stem(io_base(path));
     size_t n = strlen(stem);
-    if (release_encoding(io_base(path), type)) n -= strlen(type);
+    if (gguf_name_encoding(io_base(path), type)) n -= strlen(type);
     while (n && strchr("-._", stem[n - 1])) n--;
     stem[n] = 0;
     return stem;

@@ -11,10 +11,10 @@
 /* Finds the projector file of a model among the files of its folder that have "mmproj" in their
  * names and fit the model (pictures_find.c): the one named after the model's file, or else after
  * general.name or general.basename, or else the only one. Of one name in several types, the largest
- * file. The caller frees *out; NULL: there is none. ERR_USAGE: several may be the model's;
+ * file. The caller frees *out; NULL: not found. ERR_USAGE: several may be the model's;
  * ERR_DATA: the only one, or the one named after the model's file, cannot be used. */
 int pictures_find(const struct model *m, const char *model_path, char **out, struct err *e);
-/* Like pictures_find(), but ERR_USAGE if there is none. */
+/* Like pictures_find(), but ERR_USAGE if nothing is found. */
 int pictures_need(const struct model *m, const char *model_path, char **out, struct err *e);
 
 /* How a conversation becomes tokens. */

@@ -35,6 +35,17 @@ run 0 eval mtp "$t/model.gguf" "$t/shares.gguf" "$t/small.gguf" calib/text/calib
 [ "$(grep -c '^\(shares\|small\)' "$t/o")" = 2 ] || say "eval mtp: $(cat "$t/o")"
 run 0 eval mtp "$t/model.gguf" "$t/whole.gguf" calib/text/calib.txt --ctx 64 --chunks 2 --json
 grep -q '"acceptance"' "$t/o" && grep -q '"n_tokens": 60' "$t/o" || say "eval mtp of one file: $(cat "$t/o")"
+# a draft with a weight that is not a number: the same text, and a warning that names the file
+made=$("$HONE_MICRO" tests/golden/eagle3/shares)
+run 0 convert "$made" -o "$t/nan.gguf" --type f32
+rm -r "${made%/hf}"
+size=$(stat -c %s "$t/nan.gguf")
+printf '\377\377\377\377' | dd of="$t/nan.gguf" bs=1 seek=$((size - 4)) conv=notrunc 2> /dev/null
+run 0 run "$t/model.gguf" -p "The value of" -n 20 --temp 0
+cp "$t/o" "$t/plain"
+run 0 run "$t/model.gguf" -p "The value of" -n 20 --temp 0 --draft "$t/nan.gguf"
+cmp "$t/plain" "$t/o" || say "a draft that is not finite: another text"
+grep -q 'nan.gguf: tensor .* is not finite.*the drafts are useless' "$t/e" || say "not finite: $(cat "$t/e")"
 refused 2 "a model and then its draft files" eval mtp "$t/model.gguf" "$t/shares.gguf" "$t/model.gguf" calib/text/calib.txt
 
 # ---- refusals ----

@@ -64,7 +64,7 @@ mkdir "$t/two" && ln "$t/v/m.gguf" "$t/v/mmproj-F32.gguf" "$t/two/" && cp "$t/v/
 "$HONE" run "$t/two/m.gguf" 'What is this?' --image $p/420.jpg --act f32 --kv-type f32 --temp 0 -n 24 --raw --json -q > "$t/o" 2> "$t/e" || :
 check one 'two projector files'
 
-# of several that fit, the one named after the model's file; if there is none, hone asks
+# of several that fit, the one named after the model's file; otherwise hone asks
 mkdir "$t/named"
 for n in a-m b-m; do ln "$t/v/m.gguf" "$t/named/$n-Q8_0.gguf"; cp "$t/v/mmproj-F32.gguf" "$t/named/mmproj-$n-BF16.gguf"; done
 ln "$t/v/m.gguf" "$t/named/c.gguf"

@@ -34,11 +34,11 @@ static void test_encodings(void) {
              {"M-", NULL}};
     for (size_t i = 0; i < COUNT_OF(t); i++) {
         char enc[32];
-        bool ok = release_encoding(t[i].file, enc);
+        bool ok = gguf_name_encoding(t[i].file, enc);
         if (ok != (t[i].want != NULL) || strcmp(enc, t[i].want ? t[i].want : "") != 0)
             CHECK_FAIL("%s: \"%s\"", t[i].file, enc);
     }
-    char *s = release_stem("M-Q8_0-00001-of-00003.gguf");
+    char *s = gguf_stem("M-Q8_0-00001-of-00003.gguf");
     CHECK_EQ_STR(s, "M-Q8_0");
     free(s);
 }
