@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* containers/gguf_name.c - what the name of a GGUF file says by the usual convention. */
+/* containers/gguf_name.c - parts of GGUF file names, by the usual convention. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
