@@ -204,7 +204,7 @@ static const struct json *member(const struct json *j, const char *path) {
 }
 
 /* Returns whether the value is one of those of row f; numbers may be written differently, and an
- * object with a height stands for that number. */
+ * object with a height means that number. */
 static bool is_supported(const struct vision *v, const struct vision_fixed *f,
                          const struct json *j) {
     const char *s = json_str(j);
