@@ -305,10 +305,35 @@ static double row_loss(const struct grad *g, float *l, double *p, const int32_t 
     return loss;
 }
 
+/* Replaces a token's logits by the gradient of their divergence from those in `to`; p holds 2 n
+ * values. Returns the divergence. */
+static double row_divergence(const struct grad *g, float *l, const float *to, double *p) {
+    const int64_t n = g->m->weight[g->g->output].ne[1];
+    const double cap = g->g->softcap;
+    double top[2] = {-(double)INFINITY, -(double)INFINITY}, sum[2] = {0, 0}, loss = 0;
+    for (int64_t i = 0; i < n; i++) {
+        top[0] = fmax(top[0], (double)l[i]);
+        top[1] = fmax(top[1], (double)to[i]);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        sum[0] += p[i] = fp_exp((double)l[i] - top[0]);
+        sum[1] += p[n + i] = fp_exp((double)to[i] - top[1]);
+    }
+    const double between = (top[0] + fp_log(sum[0])) - (top[1] + fp_log(sum[1]));
+    for (int64_t i = 0; i < n; i++) {
+        const double q = p[i] / sum[0], t = p[n + i] / sum[1];
+        const double of = cap > 0 ? (double)l[i] / cap : 0;
+        loss += t * ((double)to[i] - (double)l[i] + between);
+        l[i] = (float)((q - t) * (1 - of * of));
+    }
+    return loss;
+}
+
 struct head_job {
     struct grad *g;
     float *logits;
-    double *p, *loss; /* [workers][n_vocab], [HEAD_ROWS] */
+    const float *aim; /* [HEAD_ROWS][n_vocab] the other model's logits; NULL: answers */
+    double *p, *loss; /* [workers][2][n_vocab], [HEAD_ROWS] */
     const int32_t *answer;
     uint64_t seed;
     int64_t t0;
@@ -317,9 +342,12 @@ struct head_job {
 static void loss_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct head_job *j = ctx;
     const int64_t n = j->g->m->weight[j->g->g->output].ne[1];
-    for (int64_t i = i0; i < i1; i++)
-        j->loss[i] =
-            row_loss(j->g, j->logits + i * n, j->p + worker * n, j->answer, j->seed, j->t0 + i);
+    for (int64_t i = i0; i < i1; i++) {
+        float *l = j->logits + i * n;
+        double *p = j->p + 2 * worker * n;
+        j->loss[i] = j->aim ? row_divergence(j->g, l, j->aim + i * n, p)
+                            : row_loss(j->g, l, p, j->answer, j->seed, j->t0 + i);
+    }
 }
 
 /* Computes the loss and the gradients of the head's input rows. */
@@ -331,17 +359,20 @@ static int run_head(struct grad *g, const int32_t *answer, uint64_t seed, double
     double part[HEAD_ROWS];
     void *p = NULL;
     TRY(mem_alloc(&p,
-                  (uint64_t)n_vocab *
-                      (HEAD_ROWS * sizeof(float) + (uint64_t)pool_size(g->pool) * sizeof(double)),
+                  (uint64_t)n_vocab * ((g->aim ? 2U : 1U) * HEAD_ROWS * sizeof(float) +
+                                       2 * (uint64_t)pool_size(g->pool) * sizeof(double)),
                   "logits", e));
     struct head_job j = {.g = g, .answer = answer, .seed = seed, .p = p, .loss = part};
-    j.logits = (float *)(j.p + pool_size(g->pool) * n_vocab);
+    j.logits = (float *)(j.p + 2 * pool_size(g->pool) * n_vocab);
+    float *aim = g->aim ? j.logits + HEAD_ROWS * n_vocab : NULL;
+    j.aim = aim;
     int rc = 0;
     *loss = 0;
     memset(dx, 0, (size_t)(g->n * d) * sizeof *dx);
     for (int64_t t = 0, n; t < g->n && !rc; t += n) {
         n = min_i64(HEAD_ROWS, g->n - t);
         rc = session_head(g->s, g->hidden + t * d, n, j.logits, e);
+        if (!rc && aim) rc = g->aim(g->aim_ud, t, n, aim, e);
         if (rc) break;
         j.t0 = t;
         pool_for(g->pool, n, 1, loss_range, &j);
@@ -355,8 +386,9 @@ static int run_head(struct grad *g, const int32_t *answer, uint64_t seed, double
     return rc;
 }
 
-int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
-              double *loss, struct err *e) {
+/* Runs a text forward and computes its loss. */
+static int run_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n,
+                    uint64_t seed, double *loss, struct err *e) {
     double unused;
     if (n < 1 || n > g->n_ctx)
         return err_set(e, ERR_USAGE, "%lld tokens do not fit the gradient buffers of %lld",
@@ -366,7 +398,21 @@ int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t
     session_reset(g->s);
     session_observe(g->s, &(struct session_probe){.ud = g, .residual = keep_residual});
     TRY(session_forward(g->s, ids, n, g->hidden, e));
-    TRY(run_head(g, answer, seed, loss ? loss : &unused, e));
+    return run_head(g, answer, seed, loss ? loss : &unused, e);
+}
+
+int grad_loss(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
+              double *loss, struct err *e) {
+    const grad_see_fn see = g->see;
+    g->see = NULL;
+    const int rc = run_text(g, ids, answer, n, seed, loss, e);
+    g->see = see;
+    return rc;
+}
+
+int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
+              double *loss, struct err *e) {
+    TRY(run_text(g, ids, answer, n, seed, loss, e));
     memset(g->reg[g->g->residual], 0,
            g->g->residual == g->g->hidden_out
                ? 0
@@ -575,6 +621,10 @@ void grad_device(struct grad *g, struct dev_product *d) {
 void grad_observe(struct grad *g, grad_see_fn see, void *ud) {
     g->see = see;
     g->see_ud = ud;
+}
+void grad_aim(struct grad *g, grad_aim_fn aim, void *ud) {
+    g->aim = aim;
+    g->aim_ud = ud;
 }
 const int32_t *grad_seen_tokens(const struct grad *g) {
     return g->seen_tokens;

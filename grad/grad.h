@@ -3,7 +3,8 @@
  *
  * The loss is -sum log p(answer), with answers drawn from the model's own distribution. The outer
  * products of its gradients then add up to the Fisher information, which gives, to second order,
- * the divergence that errors of an output cause. Gradients of weights are not computed. */
+ * the divergence that errors of an output cause. With grad_aim, it is the divergence itself.
+ * Gradients of weights are not computed: they are sums over tokens of what grad_observe gives. */
 #ifndef HONE_RUNTIME_GRAD_GRAD_H
 #define HONE_RUNTIME_GRAD_GRAD_H
 
@@ -24,6 +25,10 @@ typedef void (*grad_residual_fn)(void *ud, int block, const float *g, int64_t n_
  * [n_rows][width] is the gradient with respect to row ids[t] of w times `by`. */
 typedef void (*grad_lookup_fn)(void *ud, const struct gr_weight *w, const int32_t *ids, float by,
                                const float *g, int64_t n_rows);
+
+/* Sets the logits [n][n_vocab] of tokens t to t + n - 1 of the current text to those of the model
+ * that this one is compared with. */
+typedef int (*grad_aim_fn)(void *ud, int64_t t, int64_t n, float *logits, struct err *e);
 
 /* Returns whether all operations of a model's graph have derivatives; if not, sets *missing to the
  * name of the first one without. */
@@ -51,9 +56,15 @@ const int32_t *grad_seen_tokens(const struct grad *g);
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud);
 /* Sets the function that sees each lookup of a row; NULL: none. */
 void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud);
+/* Sets the function that gives another model's logits: the loss of every text is then the
+ * divergence from it, sum p (log p - log q), and no answers are drawn. NULL: answers. */
+void grad_aim(struct grad *g, grad_aim_fn aim, void *ud);
 /* Computes the gradients for n tokens from an empty context. `answer` [n] holds the target tokens;
  * NULL: they are sampled, using `seed` and the position. *loss may be NULL. */
 int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
+              double *loss, struct err *e);
+/* Computes only the loss of a text. */
+int grad_loss(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
               double *loss, struct err *e);
 
 #endif

@@ -322,7 +322,8 @@ static int sequential(struct work *w, const struct quantize_job_opts *a,
                        "--sequential needs one recipe and -o, and no --dry-run: its moments are "
                        "those of one file's inputs");
     if (a->gram) TRY(out_check(a->gram, w->overwrite, e));
-    const struct sequential_opts so = {.q = o, .texts = a->sequential, .keep = a->gram};
+    const struct sequential_opts so = {
+        .q = o, .texts = a->sequential, .keep = a->gram, .learn = (int)a->learn};
     return sequential_quantize(w, &so, r, e);
 }
 
@@ -347,6 +348,8 @@ static int run_recipes(struct work *w, const struct quantize_job_opts *a, char *
         .split_max = a->split_max,
         .resume = a->resume ? RESUME_ALWAYS : RESUME_AUTO,
     };
+    if (a->learn && (!a->sequential.n || budget_asked(&a->mix)))
+        return err_set(e, ERR_USAGE, "--learn needs --sequential TEXT and --recipe or --type");
     TRY(parse_search(a->search, &one.search, e));
     TRY(parse_without(a->without, &one.without, e));
     if (one.without & FEEDBACK_GRADIENTS && !a->sequential.n)

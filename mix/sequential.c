@@ -10,7 +10,9 @@
 #include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "calib/pair.h"
+#include "mix/learn.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
@@ -40,6 +42,7 @@ struct seq_job {
     struct weight *done; /* [n_done] encoded weights, owned */
     /* The `done` weights in the form that the file's writer takes; names are borrowed. */
     struct quantize_given *given;
+    struct learn_tensor *learn; /* the same, to be changed */
     int n_done;
     int64_t ctx, n_chunks, width; /* width of the residual */
     float *hidden;                /* scratch for the rows after the last block */
@@ -171,11 +174,14 @@ static int encode(struct seq_job *j, const struct gram *gram, int64_t index, str
                         index, &data, &alpha, e));
     j->done = xreallocarray(j->done, (size_t)j->n_done + 1, sizeof *j->done);
     j->given = xreallocarray(j->given, (size_t)j->n_done + 1, sizeof *j->given);
+    j->learn = xreallocarray(j->learn, (size_t)j->n_done + 1, sizeof *j->learn);
     const int rc = weight_given(&j->done[j->n_done], like, t->name, data, to, mem_free, e);
     if (rc)
         mem_free(data);
-    else
+    else {
+        j->learn[j->n_done] = (struct learn_tensor){t->name, data};
         j->given[j->n_done++] = (struct quantize_given){t->name, data, alpha};
+    }
     return rc;
 }
 
@@ -361,6 +367,7 @@ static void release(struct seq_job *j) {
     for (int i = 0; i < j->n_done; i++) weight_drop(&j->done[i]);
     free(j->done);
     free(j->given);
+    free(j->learn);
     model_close(j->base);
     qplan_release(&j->plan);
     imat_release(&j->imat);
@@ -385,6 +392,26 @@ static int all_blocks(struct seq_job *j, struct err *e) {
     return rc;
 }
 
+/* Lets the scales of all encoded blocks follow the gradient of the whole model's divergence. */
+static int learn(struct seq_job *j, struct err *e) {
+    const struct learn_opts o = {.w = j->w,
+                                 .base = j->base,
+                                 .now = j->now,
+                                 .tensor = j->learn,
+                                 .n_tensors = j->n_done,
+                                 .ids = j->ids.v,
+                                 .ctx = j->ctx,
+                                 .n_chunks = j->n_chunks,
+                                 .passes = j->o->learn};
+    struct learn_report r;
+    if (!o.passes) return 0;
+    TRY(learn_run(&o, &r, e));
+    log_info("learned scales of %lld weights in %lld steps: divergence of held-out text %.5f, "
+             "before %.5f",
+             (long long)r.n_weights, (long long)r.n_steps, r.after, r.before);
+    return 0;
+}
+
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e) {
     struct seq_job j = {.w = w, .o = o};
@@ -393,11 +420,13 @@ int sequential_quantize(struct work *w, const struct sequential_opts *o, struct 
     int rc = start(&j, e);
     if (!rc) rc = all_blocks(&j, e);
     if (!rc) rc = write_moments(&j, moments, e);
+    if (!rc) rc = learn(&j, e);
     if (!rc) {
         struct quantize_opts q = *o->q;
         q.gram = moments;
         q.given = j.given;
         q.n_given = j.n_done;
+        if (o->learn) q.without |= FEEDBACK_LEARNED;
         end_passes(&j);
         rc = quantize_run(&q, r, e);
     }

@@ -12,6 +12,7 @@ struct sequential_opts {
         *q; /* output file: input, recipe, importance, search; gram is ignored */
     struct str_list texts;
     int64_t ctx, chunks; /* tokens per chunk, 0: 512; maximum number of chunks, 0: all */
+    int learn;           /* passes over the texts in which scales are learned (mix/learn.h) */
     const char *keep;    /* where to save the moments (docs/formats/gram.md); NULL: a temporary file
                             next to the output */
 };
