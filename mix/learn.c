@@ -69,8 +69,7 @@ static void add_panels(void *ctx, int64_t i0, int64_t i1, int worker) {
     for (int64_t i = i0; i < i1; i++) {
         const int64_t r0 = i * PANEL, m = min_i64(PANEL, rows - r0);
         for (int64_t r = 0; r < m; r++)
-            for (int64_t t = 0; t < p->n; t++)
-                turned[r * p->n + t] = p->g[t * p->ld_g + r0 + r];
+            for (int64_t t = 0; t < p->n; t++) turned[r * p->n + t] = p->g[t * p->ld_g + r0 + r];
         p->j->kern.gemm_nn(turned, p->n, p->x, p->ld_x, p->d + r0 * cols, cols, m, cols, p->n);
     }
 }
@@ -230,11 +229,8 @@ static int add_tensor(struct job *j, const struct learn_tensor *from, struct err
 static int start(struct job *j, struct learn_report *r, struct err *e) {
     const struct learn_opts *o = j->o;
     const struct graph *g = &o->base->graph;
-    const struct session_opts so = {.n_ctx = o->ctx,
-                                    .n_ubatch = o->ctx,
-                                    .isa = o->w->isa,
-                                    .act = ACT_F32,
-                                    .pool = o->w->pool};
+    const struct session_opts so = {
+        .n_ctx = o->ctx, .n_ubatch = o->ctx, .isa = o->w->isa, .act = ACT_F32, .pool = o->w->pool};
     void *p = NULL;
     kern_init(&j->kern, o->w->isa);
     j->tensor = xcalloc((size_t)o->n_tensors + 1, sizeof *j->tensor);
@@ -245,8 +241,7 @@ static int start(struct job *j, struct learn_report *r, struct err *e) {
                   "hidden rows", e));
     j->hidden = p;
     j->most = o->ctx;
-    j->scratch =
-        xcalloc((size_t)(pool_size(o->w->pool) * PANEL * j->most), sizeof *j->scratch);
+    j->scratch = xcalloc((size_t)(pool_size(o->w->pool) * PANEL * j->most), sizeof *j->scratch);
     TRY(grad_new(&j->grad, o->now, o->ctx, o->w->isa, o->w->pool, e));
     grad_aim(j->grad, aim, j);
     grad_observe(j->grad, see_product, j);

@@ -19,7 +19,7 @@ struct latent { /* a value that is learned, and the averages of its gradients */
     double x, mean, square;
 };
 struct learned_block {
-    float d0, m0; /* at the start */
+    float d0, m0;       /* at the start */
     struct latent d, m; /* relative changes */
 };
 struct learned {

@@ -117,8 +117,7 @@ static void one(const struct model *m, const char *name) {
     double best = 1e300, slope = 0;
     for (float eps = 2e-2f; eps > 1e-3f; eps /= 3) {
         struct model *up = scaled(now, name, 1 + eps), *down = scaled(now, name, 1 - eps);
-        const double by =
-            (divergence(m, up, ids) - divergence(m, down, ids)) / (2 * (double)eps);
+        const double by = (divergence(m, up, ids) - divergence(m, down, ids)) / (2 * (double)eps);
         if (fabs(by - f.by) < best) slope = by;
         best = fmin(best, fabs(by - f.by));
         model_close(up);
