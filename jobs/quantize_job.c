@@ -23,7 +23,7 @@
 #include "quantize/quantize.h"
 #include "quantize/requant.h"
 
-enum { MAX_RECIPES = 32 };
+enum { MAX_RECIPES = 32, MAX_PASSES = 1000 };
 
 /* Parses --search. ERR_USAGE: unknown. */
 static int parse_search(const char *name, enum search *out, struct err *e) {
@@ -350,6 +350,8 @@ static int run_recipes(struct work *w, const struct quantize_job_opts *a, char *
     };
     if (a->learn && (!a->sequential.n || budget_asked(&a->mix)))
         return err_set(e, ERR_USAGE, "--learn needs --sequential TEXT and --recipe or --type");
+    if (a->learn > MAX_PASSES)
+        return err_set(e, ERR_USAGE, "--learn: at most %d passes", MAX_PASSES);
     TRY(parse_search(a->search, &one.search, e));
     TRY(parse_without(a->without, &one.without, e));
     if (one.without & FEEDBACK_GRADIENTS && !a->sequential.n)

@@ -203,12 +203,13 @@ static int steps(struct job *j, const int64_t *order, int64_t n, struct learn_re
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-/* Prepares a tensor, unless its blocks cannot be learned or it is an embedding or the head. */
+/* Prepares a tensor, unless its blocks cannot be learned, its products have factors, or it is an
+ * embedding or the head. */
 static int add_tensor(struct job *j, const struct learn_tensor *from, struct err *e) {
     const struct model *m = j->o->now;
     const struct weight *w = model_find_weight(m, from->name);
     void *p = NULL;
-    if (!w || !learn_can(w->type) || strncmp(from->name, "blk.", 4) != 0) return 0;
+    if (!w || w->scale || !learn_can(w->type) || strncmp(from->name, "blk.", 4) != 0) return 0;
     struct tensor *t = &j->tensor[j->n_tensors++];
     for (int i = 0; i < m->graph.n_weights; i++)
         if (strcmp(m->graph.weight[i].name, from->name) == 0) t->w = &m->graph.weight[i];

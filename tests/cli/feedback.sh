@@ -125,6 +125,7 @@ if [ "$threads" = "1 3" ]; then
     head -c 6000 "$src/self_calib.txt" >"$dir/text"
     expect 3 'need 8 chunks' $q -o "$dir/x.gguf" --sequential "$dir/text" --learn 1
 fi
+expect 2 'at most 1000' $s $plan -o "$dir/x.gguf" --sequential "$dir/text" --learn 1001
 expect 2 'needs --sequential' $s $plan -o "$dir/x.gguf" --learn 1
 [ -e "$dir/x.gguf" ] && fail "a refused run left a file"
 exit 0
