@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_learn.c - learned scales: the divergence from another model and its gradient,
- * compared with sums from ordinary passes and their differences, and steps of blocks, compared with
- * a least-squares fit that has one answer. */
+ * compared with sums from ordinary passes and their differences; steps of blocks and of a whole
+ * model whose scales are wrong by a tenth, which have one answer. */
 #include <math.h>
 
 #include "convert/convert.h"
@@ -9,13 +9,14 @@
 #include "base/rng.h"
 #include "grad/grad.h"
 #include "kernels/kern.h"
-#include "quantize/enc/super.h"
+#include "mix/learn.h"
+#include "quantize/enc/enc.h"
 #include "quantize/learn.h"
 #include "tests/check.h"
 #include "tests/unit/micro.h"
 #include "tests/unit/with.h"
 
-enum { N = 20, BLOCKS = 12, STEPS = 400 };
+enum { N = 20, BLOCKS = 12, STEPS = 400, CHUNKS = 24, PASSES = 8 };
 
 /* ---- divergence ------------------------------------------------------------------------------ */
 
@@ -147,71 +148,173 @@ static void test_divergence(void) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+/* Decodes blocks. */
+static void decode(enum qtype type, const void *blk, float *to, int64_t n) {
+    struct kern ref;
+    kern_init(&ref, KERN_REF);
+    ref.op[type].decode(blk, to, n);
+}
 /* Returns half the squared error of the blocks, and its gradient in g. */
 static double error(enum qtype type, const uint8_t *blk, const float *want, float *g) {
-    struct kern ref;
     double sum = 0;
-    kern_init(&ref, KERN_REF);
-    ref.op[type].decode(blk, g, BLOCKS * QK);
+    decode(type, blk, g, BLOCKS * QK);
     for (int i = 0; i < BLOCKS * QK; i++) {
         g[i] -= want[i];
         sum += (double)g[i] * (double)g[i] / 2;
     }
     return sum;
 }
+/* Encodes random weights. */
+static void encode(enum qtype type, uint64_t seed, int64_t n, uint8_t *blk) {
+    float *x = xcalloc((size_t)(2 * n), sizeof *x), *imp = x + n;
+    struct rng r;
+    rng_seed(&r, seed);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = 0.05f * rng_normal(&r);
+        imp[i] = 1;
+    }
+    enc_find(type)->row(x, imp, n, blk, SEARCH_FAST);
+    free(x);
+}
 
 /* Tests that blocks whose scales are wrong by a tenth find back to the weights that they were made
- * for, that codes stay, and that the bytes do not depend on how blocks are divided. */
-static void test_blocks(void) {
-    static const enum qtype types[] = {QT_Q2_K, QT_Q3_K};
-    static float x[BLOCKS * QK], want[BLOCKS * QK], g[BLOCKS * QK];
-    static uint8_t blk[BLOCKS * 128], before[BLOCKS * 128], parts[BLOCKS * 128];
-    struct rng r;
+ * for, that all other bytes stay, and that the result does not depend on how blocks are divided. */
+static void one_type(enum qtype type) {
+    static float want[BLOCKS * QK], g[BLOCKS * QK];
+    static uint8_t blk[BLOCKS * QK], before[BLOCKS * QK], parts[BLOCKS * QK];
+    const struct qtype_info *t = qtype_info(type);
+    const size_t n_bytes = (size_t)t->block_bytes * BLOCKS;
+    struct learned *l = NULL, *of = NULL;
     struct err e;
-    rng_seed(&r, 5);
-    for (int i = 0; i < BLOCKS * QK; i++) x[i] = 0.05f * rng_normal(&r);
-    for (size_t k = 0; k < COUNT_OF(types); k++) {
-        const enum qtype type = types[k];
-        const size_t bytes = (size_t)qtype_info(type)->block_bytes;
-        struct learned *l = NULL, *of = NULL;
-        CHECK(learn_can(type));
-        enc_row(enc_blocks_find(type), x, NULL, BLOCKS * QK, blk, SEARCH_FAST);
-        memset(want, 0, sizeof want);
+    encode(type, 5, BLOCKS * QK, blk);
+    decode(type, blk, want, BLOCKS * QK);
+    for (int i = 0; i < BLOCKS * QK; i++) want[i] *= 1.1f;
+    memcpy(before, blk, n_bytes);
+    memcpy(parts, blk, n_bytes);
+    CHECK_OK(learn_new(&l, type, blk, BLOCKS, &e));
+    CHECK_OK(learn_new(&of, type, blk, BLOCKS, &e));
+    memset(g, 0, sizeof g);
+    learn_step(l, 0, BLOCKS, g, 0.01, 1, blk);
+    learn_step(of, 0, BLOCKS, g, 0.01, 1, parts);
+    CHECK(memcmp(blk, before, n_bytes) == 0); /* a gradient of 0 changes nothing */
+    const double first = error(type, blk, want, g);
+    for (int s = 0; s < STEPS; s++) {
+        const double rate = 0.003 * (1 - (double)s / STEPS);
         (void)error(type, blk, want, g);
-        for (int i = 0; i < BLOCKS * QK; i++) want[i] = g[i] * 1.1f;
-        memcpy(before, blk, sizeof blk);
-        CHECK_OK(learn_new(&l, type, blk, BLOCKS, &e));
-        CHECK_OK(learn_new(&of, type, blk, BLOCKS, &e));
-        memset(g, 0, sizeof g);
-        learn_step(l, 0, BLOCKS, g, 0.01, 1, blk);
-        CHECK(memcmp(blk, before, bytes * BLOCKS) == 0); /* a gradient of 0 changes nothing */
-        memcpy(parts, blk, sizeof blk);
-        learn_step(of, 0, BLOCKS, g, 0.01, 1, parts);
-        const double first = error(type, blk, want, g);
-        for (int s = 0; s < STEPS; s++) {
-            (void)error(type, blk, want, g);
-            learn_step(l, 0, BLOCKS, g, 0.003 * (1 - (double)s / STEPS), s + 2, blk);
-            (void)error(type, parts, want, g);
-            learn_step(of, 5, BLOCKS, g + 5 * QK, 0.003 * (1 - (double)s / STEPS), s + 2, parts);
-            learn_step(of, 0, 5, g, 0.003 * (1 - (double)s / STEPS), s + 2, parts);
-        }
-        CHECK(memcmp(blk, parts, bytes * BLOCKS) == 0);
-        CHECK_CLOSE(error(type, blk, want, g) / first, 0, 0.05);
-        const size_t qs = type == QT_Q2_K ? 16 : 32; /* the codes' low bits: 64 bytes from here */
-        for (int b = 0; b < BLOCKS; b++)
-            CHECK(memcmp(blk + (size_t)b * bytes + qs, before + (size_t)b * bytes + qs, 64) == 0);
-        learn_free(l);
-        learn_free(of);
+        learn_step(l, 0, BLOCKS, g, rate, s + 2, blk);
+        (void)error(type, parts, want, g);
+        learn_step(of, 5, BLOCKS, g + 5 * QK, rate, s + 2, parts);
+        learn_step(of, 0, 5, g, rate, s + 2, parts);
     }
+    CHECK(memcmp(blk, parts, n_bytes) == 0);
+    const double left = error(type, blk, want, g) / first;
+    if (!(left < 0.05)) CHECK_FAIL("%s: %g of the error is left", t->name, left);
+    for (int b = 0; b < BLOCKS; b++) /* the same scales: the same block */
+        for (int k = 0; k < t->scale.n; k++)
+            memcpy(blk + b * t->block_bytes + t->scale.off[k],
+                   before + b * t->block_bytes + t->scale.off[k], 2);
+    CHECK(memcmp(blk, before, n_bytes) == 0);
+    learn_free(l);
+    learn_free(of);
+}
+
+static void test_blocks(void) {
+    static const enum qtype types[] = {QT_Q2_K,  QT_Q3_K,    QT_Q4_K,   QT_Q5_K,  QT_Q6_K,
+                                       QT_IQ1_S, QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS,
+                                       QT_IQ3_S, QT_IQ4_XS,  QT_TQ1_0,  QT_TQ2_0};
+    int n = 0;
+    for (int t = 0; t < QT_COUNT; t++) n += learn_can((enum qtype)t);
+    CHECK_EQ_I64(n, COUNT_OF(types));
+    for (size_t k = 0; k < COUNT_OF(types); k++) one_type(types[k]);
 }
 
 static void test_refused(void) {
     struct err e;
     struct learned *l = NULL;
     uint8_t blk[256] = {0};
-    CHECK(!learn_can(QT_IQ2_XS) && !learn_can(QT_Q8_0));
+    CHECK(!learn_can(QT_IQ1_M) && !learn_can(QT_IQ4_NL) && !learn_can(QT_F32));
     CHECK_ERR(learn_new(&l, QT_Q8_0, blk, 1, &e), ERR_USAGE, "Q8_0");
     CHECK(!l);
+}
+
+/* ---- a model --------------------------------------------------------------------------------- */
+
+static const char changed[] = "blk.1.ffn_down.weight";
+
+/* Learns the scales of the blocks blk of one weight of a model, in a pool of n_threads. */
+static void learn(const struct model *base, uint8_t *blk, enum qtype type, const int32_t *ids,
+                  int n_threads, struct learn_report *r) {
+    struct err e;
+    struct pool *pool = NULL;
+    struct model *now = with_weight(base, changed, blk, type, NULL);
+    CHECK_OK(pool_new(&pool, n_threads, &e));
+    struct work w = {.isa = kern_isa_best(), .pool = pool};
+    const struct learn_tensor t = {changed, blk};
+    struct learn_opts o = {.w = &w, .base = base, .now = now, .tensor = &t, .n_tensors = 1};
+    o.ids = ids;
+    o.ctx = N;
+    o.n_chunks = LEARN_LEAST_CHUNKS - 1;
+    o.passes = PASSES;
+    CHECK_ERR(learn_run(&o, r, &e), ERR_DATA, "8 chunks");
+    o.n_chunks = CHUNKS;
+    CHECK_OK(learn_run(&o, r, &e));
+    model_close(now);
+    pool_free(pool);
+}
+
+/* Returns the mean divergence of every eighth chunk with one weight replaced by blocks. */
+static double held_out(const struct model *base, uint8_t *blk, enum qtype type,
+                       const int32_t *ids) {
+    struct model *now = with_weight(base, changed, blk, type, NULL);
+    double sum = 0;
+    for (int i = 7; i < CHUNKS; i += 8) sum += divergence(base, now, ids + (ptrdiff_t)i * N);
+    model_close(now);
+    return sum / (CHUNKS / 8 * N);
+}
+
+/* Tests that a model finds back to the original that differs from it by a tenth in the scales of
+ * one matrix, and that its bytes do not depend on the number of threads. */
+static void whole_model(const struct model *m, enum qtype type) {
+    const struct weight *like = model_find_weight(m, changed);
+    const int64_t n = like->ne[0] * like->ne[1];
+    const size_t n_bytes = (size_t)(n / QK) * (size_t)qtype_info(type)->block_bytes;
+    float *x = xcalloc((size_t)n, sizeof *x);
+    uint8_t *blk = xcalloc(2, n_bytes), *again = blk + n_bytes;
+    int32_t ids[CHUNKS * N];
+    struct rng rng;
+    struct learn_report r, r2;
+    rng_seed(&rng, 9);
+    for (int i = 0; i < CHUNKS * N; i++) ids[i] = (int32_t)(rng_unit(&rng) * 1000);
+    encode(type, 6, n, blk);
+    memcpy(again, blk, n_bytes);
+    decode(type, blk, x, n);
+    for (int64_t i = 0; i < n; i++) x[i] *= 1.1f;
+    struct model *base = with_weight(m, changed, x, QT_F32, free);
+    const double before = held_out(base, blk, type, ids);
+    learn(base, blk, type, ids, 1, &r);
+    CHECK_CLOSE(r.before, before, 1e-3 * before);
+    CHECK_CLOSE(r.after, held_out(base, blk, type, ids), 1e-3 * before);
+    CHECK(r.after < 0.3 * r.before);
+    CHECK(r.n_weights == n && r.n_steps == PASSES * ((CHUNKS * 7 / 8 + 1) / 2));
+    learn(base, again, type, ids, 2, &r2);
+    CHECK(memcmp(blk, again, n_bytes) == 0 && r.after == r2.after && r.before == r2.before);
+    free(blk);
+    model_close(base);
+}
+
+static void test_model(void) {
+    struct err e = {0};
+    struct model *m = NULL;
+    struct convert_report r;
+    const struct convert_opts o = {.src = "tests/golden/models/mistral",
+                                   .out = tmp_path("d.gguf"),
+                                   .type = "f32",
+                                   .overwrite = true};
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_OK(model_open(&m, tmp_path("d.gguf"), &e));
+    whole_model(m, QT_Q2_K);
+    whole_model(m, QT_IQ3_S);
+    model_close(m);
 }
 
 int main(void) {
@@ -219,6 +322,7 @@ int main(void) {
     RUN(test_divergence);
     RUN(test_blocks);
     RUN(test_refused);
+    RUN(test_model);
     tmp_remove();
     return check_done();
 }
