@@ -22,11 +22,11 @@
 enum { BATCH = 2, HELD = 8, CHECKS = 4, WARM_STEPS = 20 };
 /* Relative step of scales at its highest. */
 #define RATE 0.003
+/* Work of one task: rows of a gradient; blocks of a step. */
 enum { PANEL = 64, BLOCKS = 16 };
 
 struct tensor {
     const struct gr_weight *w;
-    enum qtype type;
     struct learned *l;
     uint8_t *data, *best; /* blocks: current, and with the lowest divergence so far */
     float *d;             /* gradient of the batch */
@@ -214,7 +214,6 @@ static int add_tensor(struct job *j, const struct learn_tensor *from, struct err
     for (int i = 0; i < m->graph.n_weights; i++)
         if (strcmp(m->graph.weight[i].name, from->name) == 0) t->w = &m->graph.weight[i];
     if (!t->w) return err_set(e, ERR_DATA, "the graph has no weight %s", from->name);
-    t->type = w->type;
     t->data = from->data;
     t->n_bytes = w->n_bytes;
     t->n_blocks = (int64_t)(w->n_bytes / (uint64_t)qtype_info(w->type)->block_bytes);
@@ -223,7 +222,7 @@ static int add_tensor(struct job *j, const struct learn_tensor *from, struct err
     memset(t->d, 0, (size_t)(t->n_blocks * QK) * sizeof(float));
     TRY(mem_alloc(&p, t->n_bytes, "copies of blocks", e));
     t->best = p;
-    return learn_new(&t->l, t->type, t->data, t->n_blocks, e);
+    return learn_new(&t->l, w->type, t->data, t->n_blocks, e);
 }
 
 /* Opens both models and prepares the tensors. */
@@ -262,14 +261,22 @@ static void release(struct job *j) {
     free(j->tensor);
 }
 
+int learn_check(const struct model *base, int64_t n_chunks, struct err *e) {
+    const char *missing = NULL;
+    if (n_chunks < LEARN_LEAST_CHUNKS)
+        return err_set(e, ERR_DATA, "learned scales need %d chunks of text: there are %lld",
+                       LEARN_LEAST_CHUNKS, (long long)n_chunks);
+    if (!grad_can(base, &missing))
+        return err_set(e, ERR_DATA, "learned scales: the operation %s has no derivative", missing);
+    return 0;
+}
+
 int learn_run(const struct learn_opts *o, struct learn_report *r, struct err *e) {
     struct job j = {.o = o};
     struct progress p;
     int64_t n = 0;
     *r = (struct learn_report){0};
-    if (o->n_chunks < LEARN_LEAST_CHUNKS)
-        return err_set(e, ERR_DATA, "learned scales need %d chunks of text: there are %lld",
-                       LEARN_LEAST_CHUNKS, (long long)o->n_chunks);
+    TRY(learn_check(o->base, o->n_chunks, e));
     int rc = start(&j, r, e);
     if (!rc && j.n_tensors) {
         int64_t *order = order_of(o, &n);

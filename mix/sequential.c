@@ -42,7 +42,7 @@ struct seq_job {
     struct weight *done; /* [n_done] encoded weights, owned */
     /* The `done` weights in the form that the file's writer takes; names are borrowed. */
     struct quantize_given *given;
-    struct learn_tensor *learn; /* the same, to be changed */
+    struct learn_tensor *learn; /* their blocks, for mix/learn.h */
     int n_done;
     int64_t ctx, n_chunks, width; /* width of the residual */
     float *hidden;                /* scratch for the rows after the last block */
@@ -289,6 +289,7 @@ static int start(struct seq_job *j, struct err *e) {
     if (j->n_chunks < 1)
         return err_set(e, ERR_DATA, "the texts give %lld tokens, fewer than one chunk of %lld",
                        (long long)j->ids.n, (long long)j->ctx);
+    if (o->learn) TRY(learn_check(j->base, j->n_chunks, e));
     j->width = j->base->hp.d[HD_EMBD];
     TRY(mem_alloc(&p, (uint64_t)(j->ctx * j->width) * sizeof(float), "hidden rows", e));
     j->hidden = p;
@@ -406,6 +407,10 @@ static int learn(struct seq_job *j, struct err *e) {
     struct learn_report r;
     if (!o.passes) return 0;
     TRY(learn_run(&o, &r, e));
+    if (!r.n_weights) {
+        log_warn("--learn: no block has a type whose scales can be learned");
+        return 0;
+    }
     log_info("learned scales of %lld weights in %lld steps: divergence of held-out text %.5f, "
              "before %.5f",
              (long long)r.n_weights, (long long)r.n_steps, r.after, r.before);
