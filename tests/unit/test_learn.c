@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_learn.c - learned scales: the divergence from another model and its gradient,
  * compared with sums from ordinary passes and their differences; steps of blocks and of a whole
- * model whose scales are wrong by a tenth, which have one answer. */
+ * model whose scales are wrong by 10 %, which have one answer. */
 #include <math.h>
 
 #include "convert/convert.h"
@@ -177,7 +177,7 @@ static void encode(enum qtype type, uint64_t seed, int64_t n, uint8_t *blk) {
     free(x);
 }
 
-/* Tests that blocks whose scales are wrong by a tenth find back to the weights that they were made
+/* Tests that blocks whose scales are wrong by 10 % find back to the weights that they were made
  * for, that all other bytes stay, and that the result does not depend on how blocks are divided. */
 static void one_type(enum qtype type) {
     static float want[BLOCKS * QK], g[BLOCKS * QK];
@@ -272,7 +272,7 @@ static double held_out(const struct model *base, uint8_t *blk, enum qtype type,
     return sum / (CHUNKS / 8 * N);
 }
 
-/* Tests that a model finds back to the original that differs from it by a tenth in the scales of
+/* Tests that a model finds back to the original that differs from it by 10 % in the scales of
  * one matrix, and that its bytes do not depend on the number of threads. */
 static void whole_model(const struct model *m, enum qtype type) {
     const struct weight *like = model_find_weight(m, changed);
