@@ -129,8 +129,9 @@ static const struct cmd_spec mtp_spec = {
     .synopsis = "MODEL.gguf... TEXT | MODEL.gguf DRAFT.gguf... TEXT [--ctx 512] [--chunks N] "
                 "[--kv-type T]",
     .about = "Acceptance rate of drafts: how often the MTP block's likeliest token is also the "
-             "model's, over the second half of each window of a text; or that of EAGLE-3 draft "
-             "files, named after their model. Several files are compared with the first, guess by "
+             "model's, over the second half of each window of a text; or that of draft files (MTP "
+             "blocks, EAGLE-3), named after their model. Several files are compared with the "
+             "first, guess by "
              "guess, with 95 % intervals.",
     .opts = eval_mtp_options,
     .min_args = 2,

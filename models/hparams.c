@@ -172,10 +172,11 @@ static int row_from_gguf(struct hparams *h, const struct arch *a, const struct h
 void hparams_found(struct hparams *h, const struct arch *a,
                    bool (*has)(const void *ud, const struct tensor_row *row, int64_t layer),
                    const void *ud) {
+    const int64_t n = h->d[HD_LAYERS] + h->d[HD_MTP];
     for (const struct tensor_row *r = a->tensors; r->gguf; r++) {
         bool there = false;
         if (!(r->flags & TR_FOUND)) continue;
-        for (int64_t i = 0; i < h->d[HD_LAYERS] && !there; i++) there = has(ud, r, i);
+        for (int64_t i = 0; i < n && !there; i++) there = has(ud, r, i);
         if (!there && !r->hf) continue; /* computed by conversion */
         h->d[r->flags >> TR_IF_SHIFT] = there;
     }

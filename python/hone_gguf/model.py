@@ -144,7 +144,7 @@ class Model:
     n_ctx: context length in tokens (0: the model's, capped at 4096). exact: float32 activations,
     for measuring; the default, 8 bits, is faster. device: "cpu", "cuda", "auto". kv_type: cache
     type, default "f16". draft "mtp": the model's own block predicts a token ahead; or the path of
-    an EAGLE-3 draft file; the text is the same. Calls from several threads run one after another. A
+    a draft file; the text is the same. Calls from several threads run one after another. A
     forked process uses a session of its own. `close` or a `with` block frees the memory.
     """
 

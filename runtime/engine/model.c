@@ -51,12 +51,19 @@ static int check_shape(const struct gguf_tensor *t, const int64_t want[4], struc
                    t->name, have_text, want_text);
 }
 
+/* Returns whether a file with an MTP block uses its own embeddings as the head, as its target
+ * does. */
+static bool has_tied_head(const struct model *m) {
+    return !m->arch->draft && m->target->hp.tied && gguf_find_tensor(m->gguf, "token_embd.weight");
+}
+
 /* Like find_weight, for a weight that a draft file lacks: its target's embeddings or head. */
 static const struct weight *find_in_target(const struct model *m, const char *name,
                                            const struct gguf_tensor **t) {
     const struct model *of = m->target;
     const bool head = strcmp(name, "output.weight") == 0;
     if (!of || (!head && strcmp(name, "token_embd.weight") != 0)) return NULL;
+    if (head && has_tied_head(m)) return NULL;
     if (head) name = model_head(of)->name;
     *t = gguf_find_tensor(of->gguf, name);
     return *t ? model_find_weight(of, name) : NULL;
@@ -99,10 +106,10 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
         }
         int rc = 0;
         if (!t)
-            rc = err_set(e, ERR_DATA,
-                         "tensor %s is missing: the file is incomplete or holds only an MTP "
-                         "block; convert the whole model",
-                         gw->name);
+            rc = err_set(e, ERR_DATA, "tensor %s is missing: the file is incomplete%s", gw->name,
+                         m->target ? "; convert the draft again"
+                                   : " or holds only an MTP block, which --draft takes; use a file "
+                                     "of the whole model");
         else if (!(rc = check_shape(t, gw->ne, e)) && !kern_has(k, w->type))
             rc = err_set(e, ERR_DATA, "tensor %s has type %s, which is not supported", t->name,
                          qtype_name(w->type));
@@ -454,30 +461,50 @@ static int check_target(const struct model *m, struct err *e) {
     return same_tokens(m, e);
 }
 
+/* Fails unless an MTP block, the only block of its file, belongs to a model like the target. */
+static int check_block_target(const struct model *m, struct err *e) {
+    const struct model *of = m->target;
+    const int64_t *d = m->hp.d;
+    if (m->arch != of->arch)
+        return err_set(e, ERR_DATA,
+                       "its model is %s, but %s is %s: use the draft made for this model, or leave "
+                       "out --draft",
+                       m->arch->name, gguf_path(of->gguf), of->arch->name);
+    TRY(same_size(m, "a width of", d[HD_EMBD], of->hp.d[HD_EMBD], e));
+    TRY(same_size(m, "a vocabulary of", d[HD_VOCAB], of->hp.d[HD_VOCAB], e));
+    TRY(same_size(m, "a layer count of", d[HD_LAYERS], of->hp.d[HD_LAYERS], e));
+    return same_tokens(m, e);
+}
+
+/* Fails unless hone drafts with files like this one. */
+static int check_kind(const struct model *m, struct err *e) {
+    const struct arch *a = m->arch;
+    const char *path = gguf_path(m->gguf), *of = gguf_path(m->target->gguf);
+    const bool is_draft = gguf_draft_kind(m->gguf) != NULL;
+    if (!a || !is_draft)
+        return err_set(e, ERR_DATA,
+                       "%s is not a draft file, but %s%.80s: --draft takes an MTP block or an "
+                       "EAGLE-3 draft made for %s",
+                       path, a ? "a model of its own: " : "of the unknown architecture ",
+                       a ? a->name : gguf_str_or(m->gguf, "general.architecture", ""), of);
+    if (a->draft_graph || a->drafts) return 0;
+    if (!a->draft)
+        return err_set(e, ERR_DATA,
+                       "%s: hone cannot draft with the MTP block of %s: leave out "
+                       "--draft",
+                       path, a->family);
+    return err_set(e, ERR_DATA,
+                   "%s: hone cannot draft with %s; it can with EAGLE-3 drafts and with MTP blocks "
+                   "(--draft mtp). llama-server -m %s -md %s --spec-type draft-%s can",
+                   path, a->family, of, path, a->draft);
+}
+
 /* Reads and binds an opened draft file. */
 static int bind_draft(struct model *m, const char *path, struct err *e) {
-    const char *name = gguf_str_or(m->gguf, "general.architecture", "");
-    m->arch = arch_find_table(name);
-    if (m->arch && !m->arch->draft && gguf_part_of(m->gguf) == GGUF_DRAFT)
-        return err_set(e, ERR_DATA,
-                       "%s holds an MTP block without its model: use a file of the model that has "
-                       "it, with --draft mtp",
-                       path);
-    if (!m->arch || !m->arch->draft)
-        return err_set(
-            e, ERR_DATA,
-            "%s is not a draft file, but %s%.80s: --draft takes an EAGLE-3 draft made for "
-            "%s",
-            path, m->arch ? "a model of its own: " : "of the unknown architecture ",
-            m->arch ? m->arch->name : name, gguf_path(m->target->gguf));
-    if (!m->arch->draft_graph)
-        return err_set(
-            e, ERR_DATA,
-            "%s: hone cannot draft with %s; it can with EAGLE-3 drafts and with MTP blocks "
-            "(--draft mtp). llama-server -m %s -md %s --spec-type draft-%s can",
-            path, m->arch->family, gguf_path(m->target->gguf), path, m->arch->draft);
+    m->arch = arch_find_table(gguf_str_or(m->gguf, "general.architecture", ""));
+    TRY(check_kind(m, e));
     TRY(hparams_from_gguf(&m->hp, m->arch, m->gguf, e)); /* names the file */
-    int rc = check_target(m, e);
+    int rc = m->arch->draft ? check_target(m, e) : check_block_target(m, e);
     if (!rc) rc = arch_build_draft(m->arch, &m->hp, &m->graph, e);
     if (!rc) take_tensors(m);
     if (!rc) rc = bind_graph(m, NULL, e);

@@ -88,9 +88,9 @@ static inline int64_t model_n_logits(const struct model *m) {
  * ahead (models/block_mtp.c). Both share the weights that both use. ERR_DATA: no MTP block. */
 int model_open_draft(struct model **out, const struct model *of, struct err *e);
 
-/* Opens a draft file (EAGLE-3) for `target`, which must outlive it. ERR_DATA: the file is not a
- * draft, hone cannot draft with its kind, or it belongs to another model; the message names both
- * files. */
+/* Opens a draft file, an EAGLE-3 draft or an MTP block without its model, for `target`, which must
+ * outlive it. ERR_DATA: the file is not a draft, hone cannot draft with its kind, or it belongs to
+ * another model; the message names both files. */
 int model_open_draft_file(struct model **out, const char *path, const struct model *target,
                           struct err *e);
 

@@ -12,9 +12,10 @@ int session_tap(struct session *s, const int32_t *layer, int n, struct err *e) {
     struct taps *t = &s->taps;
     void *rows = NULL;
     if (s->be->on_device)
-        return err_set(e, ERR_USAGE,
-                       "draft files are computed on the CPU only: use --device cpu, or leave out "
-                       "--draft");
+        return err_set(
+            e, ERR_USAGE,
+            "EAGLE-3 drafts are computed on the CPU only: use --device cpu, or leave out "
+            "--draft");
     if (n < 1 || n > HP_MAX_TARGETS)
         return err_set(e, ERR_USAGE, "%d layers to keep: 1 to %d are possible", n, HP_MAX_TARGETS);
     for (int i = 0; i < n; i++) {

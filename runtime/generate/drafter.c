@@ -47,10 +47,10 @@ static int read_ids(struct drafter *d, struct err *e) {
     return rc;
 }
 
-/* Opens a draft file and its session, and lets the trunk keep the rows that it reads. */
-static int open_file(struct drafter *d, struct session *trunk, const char *path, struct err *e) {
-    TRY(model_open_draft_file(&d->m, path, session_model(trunk), e));
+/* Lets the trunk keep the rows that the draft reads (EAGLE-3), and opens the draft's session. */
+static int start_tapped(struct drafter *d, struct session *trunk, struct err *e) {
     const struct hparams *h = &d->m->hp;
+    const char *path = gguf_path(d->m->gguf);
     const int32_t own = (int32_t)h->d[HD_LAYERS];
     TRY(session_tap(trunk, h->target, (int)h->d[HD_TARGETS], e));
     if (session_new(&d->s, d->m, session_get_opts(trunk), e)) return err_wrap(e, "%s", path);
@@ -67,18 +67,25 @@ static int open_file(struct drafter *d, struct session *trunk, const char *path,
     return 0;
 }
 
-/* Opens the trunk's MTP block. */
-static int open_block(struct drafter *d, struct session *trunk, struct err *e) {
-    TRY(model_open_draft(&d->m, session_model(trunk), e));
+/* Opens the session of an MTP block. */
+static int start_block(struct drafter *d, struct session *trunk, struct err *e) {
     TRY(session_new(&d->s, d->m, session_get_opts(trunk), e));
     d->steps = 1;
     d->n_row = d->n_own = d->m->graph.reg_width[d->m->graph.hidden_out];
     return 0;
 }
 
+/* Opens the draft and its session. */
+static int start(struct drafter *d, struct session *trunk, const char *how, struct err *e) {
+    const struct model *of = session_model(trunk);
+    TRY(strcmp(how, "mtp") == 0 ? model_open_draft(&d->m, of, e)
+                                : model_open_draft_file(&d->m, how, of, e));
+    return d->m->arch->draft ? start_tapped(d, trunk, e) : start_block(d, trunk, e);
+}
+
 int drafter_open(struct drafter **out, struct session *trunk, const char *how, struct err *e) {
     struct drafter *d = xcalloc(1, sizeof *d);
-    int rc = strcmp(how, "mtp") == 0 ? open_block(d, trunk, e) : open_file(d, trunk, how, e);
+    int rc = start(d, trunk, how, e);
     if (!rc) {
         d->n_in = d->m->graph.reg_width[d->m->graph.hidden_in];
         d->n_logits = model_n_logits(d->m);
@@ -130,7 +137,7 @@ static void warn_of_fault(struct drafter *d) {
     const struct gguf *g = d->m->gguf;
     struct err e;
     d->warned = true;
-    if (!d->taps || !fault_in_weights(g, &e))
+    if (d->m->of || !fault_in_weights(g, &e))
         err_set(&e, ERR_DATA, "%s: logits of the draft are not finite", gguf_path(g));
     log_warn("%s; the drafts are useless: leave out --draft", e.msg);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* runtime/generate/drafter.h - the model that drafts tokens for another one, the trunk: the trunk's
- * MTP block, or a draft file (EAGLE-3).
+ * MTP block, or a draft file (an MTP block without its model, or EAGLE-3).
  *
  * Both predict from pairs: the trunk's row of a position, and the token after it, give the token
  * after that. The trunk's row is its hidden row (input of the head) for an MTP block, and the
@@ -27,8 +27,8 @@ struct drafter {
 };
 
 /* Opens what drafts for the trunk, in a session with the same options. how: "mtp", or the path of a
- * draft file. The trunk, on the CPU for a draft file, must outlive it. ERR_DATA: the model has no
- * MTP block, or the file does not fit it; ERR_USAGE: a draft file on a device. */
+ * draft file. The trunk, on the CPU for EAGLE-3, must outlive it. ERR_DATA: the model has no MTP
+ * block, or the file does not fit it; ERR_USAGE: EAGLE-3 on a device. */
 int drafter_open(struct drafter **out, struct session *trunk, const char *how, struct err *e);
 void drafter_close(struct drafter *d); /* accepts NULL */
 /* Returns ERR_USAGE unless how is "mtp" or an existing file. names: what the option takes, for the

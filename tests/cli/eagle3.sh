@@ -54,7 +54,8 @@ refused 3 "shares.gguf: its model has a width of 128, but $t/other.gguf has 64: 
     run "$t/other.gguf" -p x --draft "$t/shares.gguf"
 refused 3 "other.gguf is not a draft file" run "$t/model.gguf" -p x --draft "$t/other.gguf"
 "$HONE" convert tests/golden/models/qwen35 -o "$t/mtp.gguf" --mtp-only -q > /dev/null 2>&1
-refused 3 "use a file of the model that has it, with --draft mtp" run "$t/model.gguf" -p x --draft "$t/mtp.gguf"
+refused 3 "mtp.gguf: its model is qwen35, but $t/model.gguf is qwen3: use the draft made for this model" \
+    run "$t/model.gguf" -p x --draft "$t/mtp.gguf"
 refused 3 "dflash.gguf: hone cannot draft with DFlash" run "$t/model.gguf" -p x --draft "$t/dflash.gguf"
 refused 2 "'nothing.gguf' is not mtp, and there is no such file" run "$t/model.gguf" -p x --draft nothing.gguf
 refused 2 "'nothing.gguf' is not one of auto, mtp, off, and there is no such file" serve "$t/model.gguf" --draft nothing.gguf

@@ -1,12 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone eval mtp; hone run --draft mtp generates the same text as without drafts; invalid requests are refused.
+# hone eval mtp; hone run --draft with the model's MTP block, or with one in a file of its own, generates the same text as without drafts;
+# invalid requests are refused.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 for m in qwen35moe qwen35; do
     "$HONE" convert tests/golden/models/$m -o "$t/$m.gguf" --type f32 -q > /dev/null 2>&1
+    "$HONE" convert tests/golden/models/$m -o "$t/none-$m.gguf" --type f32 --no-mtp -q > /dev/null 2>&1
+    "$HONE" convert tests/golden/models/$m -o "$t/mtp-$m.gguf" --type f32 --mtp-only -q > /dev/null 2>&1
     for how in "--temp 0" "--temp 1 --seed 3"; do
         # shellcheck disable=SC2086
         "$HONE" run "$t/$m.gguf" -p "The value of" -n 60 $how --act f32 > "$t/plain"
@@ -14,8 +17,18 @@ for m in qwen35moe qwen35; do
         "$HONE" run "$t/$m.gguf" -p "The value of" -n 60 $how --act f32 --draft mtp > "$t/draft" 2> "$t/log"
         cmp "$t/plain" "$t/draft"
         grep -q 'of [1-9][0-9]* drafted tokens accepted' "$t/log" || { cat "$t/log"; exit 1; }
+        # the block in a file of its own, for a model without it: the same text and drafts
+        # shellcheck disable=SC2086
+        "$HONE" run "$t/none-$m.gguf" -p "The value of" -n 60 $how --act f32 --draft "$t/mtp-$m.gguf" > "$t/draft" 2> "$t/log2"
+        cmp "$t/plain" "$t/draft"
+        [ "$(grep -o '[0-9]* of [0-9]* drafted' "$t/log")" = "$(grep -o '[0-9]* of [0-9]* drafted' "$t/log2")" ] || { cat "$t/log2"; exit 1; }
     done
 done
+# the rates of drafts in files: those of the block in the model's file, which --no-mtp leaves out
+"$HONE" eval mtp "$t/qwen35.gguf" calib/text/calib.txt --ctx 64 --chunks 2 --json > "$t/json"
+"$HONE" eval mtp "$t/none-qwen35.gguf" "$t/mtp-qwen35.gguf" calib/text/calib.txt --ctx 64 --chunks 2 --json > "$t/json2"
+[ "$(grep -o '"overlap": [0-9.]*' "$t/json")" = "$(grep -o '"overlap": [0-9.]*' "$t/json2")" ] || { cat "$t/json2"; exit 1; }
+grep -q '"overlap": 0[.]0*[1-9]' "$t/json2"
 "$HONE" run "$t/qwen35.gguf" -p "The value of" -n 9 --temp 0 --draft mtp --json > "$t/json"
 for key in drafted_tokens accepted_tokens acceptance; do grep -q "\"$key\"" "$t/json"; done
 # a context that becomes full within an answer
@@ -41,6 +54,10 @@ awk -F, -v one="$one" '/^qwen35moe/ { if (!n++) first = $2; else if ($5 != 0 || 
 "$HONE" convert tests/golden/models/qwen35moe -o "$t/none.gguf" --no-mtp -q > /dev/null 2>&1
 refused 3 "no MTP block" run "$t/none.gguf" -p x --draft mtp
 refused 3 "no MTP block" eval mtp "$t/none.gguf" calib/text/calib.txt
+refused 3 "mtp-qwen35.gguf: its model is qwen35, but $t/none.gguf is qwen35moe: use the draft made for this model" \
+    run "$t/none.gguf" -p x --draft "$t/mtp-qwen35.gguf"
+refused 3 "none.gguf is not a draft file, but a model of its own" run "$t/qwen35.gguf" -p x --draft "$t/none.gguf"
+refused 3 "holds only an MTP block, which --draft takes" run "$t/mtp-qwen35.gguf" -p x
 refused 2 "--draft: 'eagle' is not mtp" run "$t/none.gguf" -p x --draft eagle
 
 # --mtp-only: the block and the tensors that it shares, with the keys of the whole model, as llama.cpp's converter writes with --mtp
@@ -58,9 +75,20 @@ grep -q 'nextn_predict_layers *u32 *1' "$t/mtp.keys"
 refused 2 "no-mtp" convert $m -o "$t/x.gguf" --mtp-only --no-mtp
 refused 3 "no MTP block" convert tests/golden/models/qwen3 -o "$t/x.gguf" --mtp-only
 
+# such a file of another model, one that is cut, and one with a weight that is not a number, which gives the same text
+"$HONE" synth --arch-from tests/golden/tiny-qwen35moe/config.json --recipe BF16 --tokenizer tests/golden/tiny-qwen35moe -o "$t/base.gguf" > /dev/null 2>&1
+refused 3 "mtp.gguf: its model has a width of 128, but $t/base.gguf has" run "$t/base.gguf" -p x --draft "$t/mtp.gguf"
+head -c 20000 "$t/mtp.gguf" > "$t/cut.gguf"
+refused 3 "cut.gguf" run "$t/all.gguf" -p x --draft "$t/cut.gguf"
+cp "$t/mtp-qwen35.gguf" "$t/nan.gguf" # its last tensor, output_norm of 512 bytes, is not used: the block has its own norm before it
+printf '\377\377\377\377' | dd of="$t/nan.gguf" bs=1 seek=$(($(stat -c %s "$t/nan.gguf") - 516)) conv=notrunc 2> /dev/null
+"$HONE" run "$t/none-qwen35.gguf" -p "The value of" -n 20 --temp 0 > "$t/plain" 2> /dev/null
+"$HONE" run "$t/none-qwen35.gguf" -p "The value of" -n 20 --temp 0 --draft "$t/nan.gguf" > "$t/draft" 2> "$t/log"
+cmp "$t/plain" "$t/draft"
+grep -q 'nan.gguf: tensor .* is not finite.*the drafts are useless' "$t/log" || { cat "$t/log"; exit 1; }
+
 # Presets, recipes and mixes give the MTP block at least 4.5 bits per weight (Q4_K); explicit types stay as they are. Layer 3 of a random model
 # is declared to be the MTP block.
-"$HONE" synth --arch-from tests/golden/tiny-qwen35moe/config.json --recipe BF16 --tokenizer tests/golden/tiny-qwen35moe -o "$t/base.gguf" > /dev/null 2>&1
 head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
 "$HONE" imatrix "$t/base.gguf" "$t/calib.txt" --ctx 64 --gram "$t/gram.gguf" -o "$t/im.gguf" > /dev/null 2>&1
 "$HONE" meta "$t/base.gguf" qwen35moe.nextn_predict_layers=1 > /dev/null 2>&1

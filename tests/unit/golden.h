@@ -31,6 +31,16 @@ static inline struct model *golden_open(const char *folder, const char *out) {
     return m;
 }
 
+/* Converts only the MTP block of a folder, to `out`; returns out. */
+static inline const char *golden_mtp_file(const char *folder, const char *out, const char *type) {
+    struct err e = {0};
+    struct convert_report r;
+    const struct convert_opts o = {
+        .src = folder, .out = out, .type = type, .mtp_only = true, .overwrite = true};
+    CHECK_OK(convert_run(&o, &r, &e));
+    return out;
+}
+
 /* Copies a folder with changes to config.json: from/to pairs, NULL-terminated; each `from` must
  * occur. Other files are links, the tokenizer's to folder `tok`. The copy is "hf" in the scratch
  * folder; the next call replaces it. */

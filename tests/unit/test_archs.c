@@ -407,15 +407,21 @@ static void test_other_kinds(void) {
     check_refused("gemma3", both_ways, "use_bidirectional_attention");
 }
 
-/* Checks the drafts of an MTP block that is stored as the last layer, from the trunk's rows. */
-static void check_draft(const char *name) {
+/* Checks the drafts of an MTP block that is stored as the last layer, from the trunk's rows; file:
+ * the block has a file of its own. */
+static void check_draft(const char *name, bool file) {
     char *dir = xasprintf("tests/golden/archs/%s", name);
     struct err e = {0};
     struct golden g;
-    struct model *m = golden_open(micro_folder(dir, NULL), tmp_path("m.gguf")), *draft = NULL;
+    const char *folder = micro_folder(dir, NULL);
+    struct model *m = golden_open(folder, tmp_path("m.gguf")), *draft = NULL;
     struct session *s = NULL;
     const bool ok = golden_load(&g, dir) && m;
-    if (ok) CHECK_OK(model_open_draft(&draft, m, &e));
+    if (ok && file)
+        CHECK_OK(model_open_draft_file(&draft, golden_mtp_file(folder, tmp_path("mtp.gguf"), "f32"),
+                                       m, &e));
+    else if (ok)
+        CHECK_OK(model_open_draft(&draft, m, &e));
     const struct session_opts o = {.n_ctx = g.n_ids, .isa = kern_isa_best()};
     if (draft) CHECK_OK(session_new(&s, draft, &o, &e));
     if (s) {
@@ -431,7 +437,7 @@ static void check_draft(const char *name) {
         g.logits = golden_floats(g.st, "mtp", &g.n_logits);
         CHECK_EQ_I64(g.n_logits, n / 4 * (v / 4));
         const double diff = micro_diff(&g, l, n, v);
-        printf("%s, drafts: max |logit difference| %.3g\n", name, diff);
+        printf("%s, drafts%s: max |logit difference| %.3g\n", name, file ? " of a file" : "", diff);
         if (!(diff <= tol)) CHECK_FAIL("%s: drafts, %g is more than %g", name, diff, tol);
         free(mtp);
         free(hidden);
@@ -445,9 +451,11 @@ static void check_draft(const char *name) {
     free(dir);
 }
 static void test_mtp(void) {
-    check_draft("glm4moe-air");
-    check_draft("glm4moe-lite");
-    check_draft("hyv3");
+    for (int file = 0; file < 2; file++) {
+        check_draft("glm4moe-air", file);
+        check_draft("glm4moe-lite", file);
+        check_draft("hyv3", file);
+    }
 }
 
 /* Returns the root mean square difference from the recorded logits. */

@@ -38,9 +38,17 @@ static int32_t *golden_ids(const char *which, int64_t *n) {
     return ids;
 }
 
-/* Returns the block's logits for rows 0 .. n - 2, fed in pieces. */
-static float *drafted(const struct model *m, struct session_opts *o, const int32_t *ids, int64_t n,
-                      const int *pieces) {
+/* Converts the block of a model to a file of its own; returns its path. */
+static const char *block_file(const char *which, const char *type) {
+    char *folder = xasprintf(MODELS "%s", which);
+    const char *out = golden_mtp_file(folder, tmp_path("mtp.gguf"), type);
+    free(folder);
+    return out;
+}
+
+/* Returns the logits of the block (how: drafter_open) for rows 0 .. n - 2, fed in pieces. */
+static float *drafted(const struct model *m, const char *how, struct session_opts *o,
+                      const int32_t *ids, int64_t n, const int *pieces) {
     struct err e = {0};
     struct session *t = NULL;
     struct drafter *by = NULL;
@@ -49,7 +57,7 @@ static float *drafted(const struct model *m, struct session_opts *o, const int32
     float *l = xcalloc((size_t)(n * v), sizeof *l);
     CHECK_OK(session_new(&t, m, o, &e));
     CHECK_OK(session_forward(t, ids, n, y, &e));
-    CHECK_OK(drafter_open(&by, t, "mtp", &e));
+    CHECK_OK(drafter_open(&by, t, how, &e));
     if (!by) return l;
     struct session *s = by->s;
     for (int64_t i = 0, k; i < n - 1; i += k) {
@@ -73,6 +81,34 @@ static float *drafted(const struct model *m, struct session_opts *o, const int32
     return l;
 }
 
+/* Compares the logits of the block, in every batching and with every kernel set. */
+static void check_logits(const struct model *m, const char *which, const char *how,
+                         const struct st *oracle) {
+    int64_t n = 0, n_rows = 0, n_logits = 0;
+    const int64_t v = m->hp.d[HD_VOCAB];
+    int32_t *ids = golden_ids(which, &n);
+    float *row = golden_floats(oracle, "rows", &n_rows);
+    float *want = golden_floats(oracle, "logits", &n_logits);
+    CHECK_EQ_I64(n_logits, n_rows * v);
+    CHECK_EQ_I64(n_rows, 20);
+    for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++)
+        for (size_t b = 0; b < COUNT_OF(golden_batching); b += isa == KERN_REF ? 2 : 1) {
+            struct session_opts o = {
+                .n_ctx = n, .n_ubatch = golden_batching[b].n_ubatch, .isa = (enum kern_isa)isa};
+            float *l = drafted(m, how, &o, ids, n, golden_batching[b].pieces);
+            double diff = 0;
+            for (int64_t i = 0; i < n_rows; i++)
+                diff = fmax(diff, golden_diff(l + (int64_t)row[i] * v, want + i * v, v));
+            printf("%s, %s, %s, %s: max |logit difference| %.3g\n", which, io_base(how),
+                   kern_isa_name((enum kern_isa)isa), golden_batching[b].name, diff);
+            if (!(diff <= TOL)) CHECK_FAIL("%s: %g is more than %g", which, diff, TOL);
+            free(l);
+        }
+    free(row);
+    free(want);
+    free(ids);
+}
+
 static void test_logits(void) {
     for (int k = 0; k < 2; k++) {
         struct err e = {0};
@@ -80,30 +116,9 @@ static void test_logits(void) {
         char *path = xasprintf("tests/golden/mtp/%s.safetensors", name[k]);
         CHECK_OK(st_open(&st, path, &e));
         struct model *m = open_model(name[k]);
-        int64_t n, n_rows = 0, n_logits = 0;
-        int32_t *ids = golden_ids(name[k], &n);
-        if (!st || !m || !ids) return;
-        float *row = golden_floats(st, "rows", &n_rows);
-        float *want = golden_floats(st, "logits", &n_logits);
-        int64_t v = m->hp.d[HD_VOCAB];
-        CHECK_EQ_I64(n_logits, n_rows * v);
-        CHECK_EQ_I64(n_rows, 20);
-        for (int isa = KERN_REF; isa <= (int)kern_isa_best(); isa++)
-            for (size_t b = 0; b < COUNT_OF(golden_batching); b += isa == KERN_REF ? 2 : 1) {
-                struct session_opts o = {
-                    .n_ctx = n, .n_ubatch = golden_batching[b].n_ubatch, .isa = (enum kern_isa)isa};
-                float *l = drafted(m, &o, ids, n, golden_batching[b].pieces);
-                double diff = 0;
-                for (int64_t i = 0; i < n_rows; i++)
-                    diff = fmax(diff, golden_diff(l + (int64_t)row[i] * v, want + i * v, v));
-                printf("%s, %s, %s: max |logit difference| %.3g\n", name[k],
-                       kern_isa_name((enum kern_isa)isa), golden_batching[b].name, diff);
-                if (!(diff <= TOL)) CHECK_FAIL("%s: %g is more than %g", name[k], diff, TOL);
-                free(l);
-            }
-        free(row);
-        free(want);
-        free(ids);
+        if (!st || !m) return;
+        check_logits(m, name[k], "mtp", st);
+        check_logits(m, name[k], block_file(name[k], "f32"), st);
         free(path);
         st_close(st);
         model_close(m);
@@ -293,13 +308,76 @@ static void test_calibration(void) {
     model_close(m);
 }
 
+/* Returns the acceptance rate of the drafts (how: drafter_open) over two windows of 40 ids. */
+static struct eval_mtp acceptance(const struct model *m, const char *how, const struct ids *ids) {
+    struct err e = {0};
+    struct session *t = NULL;
+    struct drafter *d = NULL;
+    struct eval_mtp r = {0};
+    struct session_opts o = {.n_ctx = 40, .isa = kern_isa_best()};
+    CHECK_OK(session_new(&t, m, &o, &e));
+    CHECK_OK(drafter_open(&d, t, how, &e));
+    if (d) CHECK_OK(eval_mtp(t, d, ids, 40, 0, &r, NULL, &e));
+    drafter_close(d);
+    session_free(t);
+    return r;
+}
+
+/* Checks that a block in a file of its own is accepted as often as in the model's file, and for a
+ * model's file without it, and that files of other models are refused. */
+static void test_block_file(void) {
+    static const char *const other[] = {"qwen35", "qwen3"};
+    for (int k = 0; k < 2; k++) {
+        struct err e = {0};
+        struct ids ids = {0};
+        int64_t n = 0;
+        char *folder = xasprintf(MODELS "%s", name[k]);
+        struct convert_report r;
+        struct convert_opts o = {
+            .src = folder, .out = tmp_path("none.gguf"), .type = "f32", .no_mtp = true};
+        struct model *m = open_model(name[k]), *none = NULL;
+        int32_t *g = golden_ids(name[k], &n);
+        o.overwrite = true;
+        CHECK_OK(convert_run(&o, &r, &e));
+        CHECK_OK(model_open(&none, o.out, &e));
+        if (!m || !none || !g) return;
+        for (int64_t i = 0; i < n; i++) ids_add(&ids, g[i]);
+        const char *file = block_file(name[k], "f32");
+        const struct eval_mtp want = acceptance(m, "mtp", &ids);
+        CHECK(want.overlap > 0);
+        const struct eval_mtp got[] = {acceptance(m, file, &ids), acceptance(none, file, &ids)};
+        for (int i = 0; i < 2; i++) {
+            CHECK_EQ_I64(got[i].n_tokens, want.n_tokens);
+            CHECK_CLOSE(got[i].acceptance, want.acceptance, 0);
+            CHECK_CLOSE(got[i].overlap, want.overlap, 0);
+        }
+        printf("%s: %.4f accepted\n", name[k], want.acceptance);
+        struct model *d = NULL; /* for models of another size */
+        none->hp.d[HD_LAYERS]++;
+        CHECK_ERR(model_open_draft_file(&d, file, none, &e), ERR_DATA, "a layer count of 4");
+        none->hp.d[HD_LAYERS]--;
+        none->hp.d[HD_VOCAB]++;
+        CHECK_ERR(model_open_draft_file(&d, file, none, &e), ERR_DATA, "a vocabulary of");
+        model_close(none);
+        model_close(m);
+        free(folder);
+        free(g);
+        ids_release(&ids);
+    }
+    for (int k = 0; k < 2; k++) { /* the file of qwen35moe */
+        struct err e = {0};
+        struct model *m = open_model(other[k]), *d = NULL;
+        if (!m) return;
+        CHECK_ERR(model_open_draft_file(&d, tmp_path("mtp.gguf"), m, &e), ERR_DATA,
+                  "its model is qwen35moe, but ");
+        model_close(m);
+    }
+}
+
 /* Compares the rate with a count over the logits that test_logits checks. */
 static void test_acceptance(void) {
     enum { CTX = 40 };
-    struct err e = {0};
     struct model *m = open_model("qwen35moe");
-    struct session *t = NULL;
-    struct drafter *d = NULL;
     struct ids ids = {0};
     int64_t n, hits = 0, trunk = 0, rows = 0;
     int32_t *g = golden_ids("qwen35moe", &n);
@@ -309,7 +387,7 @@ static void test_acceptance(void) {
     double overlap = 0;
     for (int64_t i = 0; i < n; i++) ids_add(&ids, g[i]);
     for (int64_t c = 0; c < 2; c++) {
-        float *ld = drafted(m, &o, g + c * CTX, CTX, golden_all);
+        float *ld = drafted(m, "mtp", &o, g + c * CTX, CTX, golden_all);
         float *lt = golden_run(m, &o, g + c * CTX, CTX, golden_all, NULL, NULL, NULL);
         for (int64_t i = CTX / 2; i < CTX - 2; i++, rows++) {
             const float *a = lt + (i + 1) * v, *b = ld + i * v;
@@ -323,18 +401,13 @@ static void test_acceptance(void) {
         free(lt);
         free(ld);
     }
-    struct eval_mtp r;
-    CHECK_OK(session_new(&t, m, &o, &e));
-    CHECK_OK(drafter_open(&d, t, "mtp", &e));
-    CHECK_OK(eval_mtp(t, d, &ids, CTX, 0, &r, NULL, &e));
+    const struct eval_mtp r = acceptance(m, "mtp", &ids);
     CHECK_EQ_I64(r.n_tokens, rows);
     CHECK_EQ_I64(r.n_chunks, 2);
     CHECK_CLOSE(r.acceptance, (double)hits / (double)rows, 1e-12);
     CHECK_CLOSE(r.trunk_top1, (double)trunk / (double)rows, 1e-12);
     CHECK_CLOSE(r.overlap, overlap / (double)rows, 1e-5); /* f32 exponentials there */
     CHECK(r.overlap > 0 && r.overlap < 1);
-    drafter_close(d);
-    session_free(t);
     free(g);
     ids_release(&ids);
     model_close(m);
@@ -348,6 +421,7 @@ int main(void) {
     RUN(test_refusals);
     RUN(test_calibration);
     RUN(test_acceptance);
+    RUN(test_block_file);
     tmp_remove();
     return check_done();
 }

@@ -392,6 +392,20 @@ static void test_draft_file(void) {
     model_close(m);
 }
 
+/* Tests answers with an MTP block in a file of its own. */
+static void test_mtp_file(void) {
+    const struct session_opts q8 = {.isa = kern_isa_best(), .act = ACT_Q8, .pack = true};
+    struct model *m = open_model("tests/golden/models/qwen35moe", "q8_0");
+    if (!m) return;
+    char *out = xstrdup(tmp_path("draft.gguf"));
+    const int before = (int)n_by_mtp;
+    same_as_unguessed(m, &q8, "mtp file", 500,
+                      golden_mtp_file("tests/golden/models/qwen35moe", out, "q8_0"));
+    CHECK_EQ_I64(n_by_mtp, before + 1);
+    free(out);
+    model_close(m);
+}
+
 static void test_guesses(void) {
     static const int32_t ids[] = {1, 2, 3, 4, 9, 1, 2, 3, 5, 6, 7, 2, 3, 4, 1, 2, 3};
     static const struct {
@@ -805,6 +819,7 @@ int main(void) {
     tmp_make();
     RUN(test_every_architecture);
     RUN(test_draft_file);
+    RUN(test_mtp_file);
     RUN(test_guesses);
     RUN(test_waiting_again);
     RUN(test_tree);
