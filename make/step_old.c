@@ -35,8 +35,6 @@ static int move_entries(const struct job *j, const char *old, struct err *e) {
         free(to);
     }
     io_names_release(&all);
-    if (rc == 0 && os_rmdir(old) != 0)
-        log_warn("%s: the state of the job is now in %s; remove the old folder", old, j->state);
     return rc;
 }
 
@@ -73,6 +71,9 @@ static int move_folder(const struct job *j, const char *old, struct err *e) {
     if (rc == 0) rc = move_entries(j, old, e);
     if (rc == 0) rc = claim_outputs(j, e);
     if (fd >= 0) os_close(fd);
+    /* on Windows, a folder keeps the names of files that are open */
+    if (rc == 0 && os_rmdir(old) != 0)
+        log_warn("%s: the state of the job is now in %s; remove the old folder", old, j->state);
     return rc;
 }
 

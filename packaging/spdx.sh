@@ -1,7 +1,8 @@
 #!/bin/sh
 # usage: spdx.sh VERSION FILE... : prints a bill of materials (SPDX 2.3, JSON) for the results of `make dist`: each file
 # with its SHA-256 and the SHA-1 that SPDX requires, and the libraries contained in wheels and static programs, in the
-# versions of this machine and, for another processor, of ARM64_ROOT (arm64-root.sh).
+# versions of this machine, for another processor of ARM64_ROOT (arm64-root.sh), and for other systems of CROSS
+# (build/cross).
 set -eu
 version=$1; shift
 when=$(date -u -d "@${SOURCE_DATE_EPOCH:-$(date +%s)}" +%Y-%m-%dT%H:%M:%SZ)
@@ -37,7 +38,13 @@ libraries=$(echo "$libraries" | while read -r deb name licence home; do
     echo "$name $name $v $licence $home"
     a=$(sed -n 's/^Version: //p' "${ARM64_ROOT:-none}/packages/$deb/DEBIAN/control" 2> /dev/null || true)
     [ -z "$a" ] || [ "$a" = "$v" ] || echo "$name-arm64 $name $a $licence $home"
-done)
+    # sources have names in small letters, libpng's with a version
+    c=$(cat "${CROSS:-none}/libs/src/$(echo "$name" | tr A-Z a-z)"*_*.dsc 2> /dev/null | sed -n 's/^Version: //p' | head -1)
+    [ -z "$c" ] || [ "$c" = "$v" ] || echo "$name-cross $name $c $licence $home"
+done
+zig=$(sed -n 's/^version=//p' packaging/cross/tools.sh)
+[ ! -d "${CROSS:-none}/dist" ] ||
+    printf '%s\n' "zig zig $zig MIT https://ziglang.org" "mingw-w64 mingw-w64 zig-$zig ZPL-2.1 https://www.mingw-w64.org")
 echo "$libraries" | while read -r id name v licence home; do
     printf '    ,{"SPDXID": "SPDXRef-lib-%s", "name": "%s", "versionInfo": "%s", "downloadLocation": "%s", "filesAnalyzed": false, "licenseConcluded": "%s", "licenseDeclared": "%s", "copyrightText": "NOASSERTION"}\n' \
         "$id" "$name" "$v" "$home" "$licence" "$licence"

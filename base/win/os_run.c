@@ -239,7 +239,8 @@ void os_stop_thread(void) {
 }
 void os_ignore_write_signals(void) { /* Windows has no such signals */
 }
-void os_end_by_pipe(void) {
+void os_end_by_pipe(void) { /* no signal ends it: what a shell reports for one */
+    _exit(141);
 }
 
 /* ---- standard streams and consoles ---- */

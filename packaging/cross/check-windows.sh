@@ -69,6 +69,7 @@ script() { # name, words for the result, command
     rc=$?
     case $rc in 0) word=ok ;; 77) word=skipped ;; *) word=FAILED ;; esac
     echo "$name: $word, $(($(date +%s) - start)) s: $(tail -1 "$t/out" | cut -c1-140)"
+    [ $word != FAILED ] || tail -30 "$t/out" | cut -c1-200 | sed 's/^/    /'
     return $rc
 }
 make_() { CUTS=${CUTS:-9} script make-resume sh tests/cli/make-resume.sh || fail=1; }
@@ -104,13 +105,14 @@ serve() {
 }
 
 # ---- hone.dll: the programs of docs/examples, linked with its import library, write what they write on Linux ----
-example() { # file for the output, name, arguments
+example() { # file for the output, name, arguments; $in for standard input
     out=$1 name=$2
     shift 2
     for who in linux windows; do
         program=$t/library/$name
         [ $who = linux ] || program=$wine
-        (cd "$t/library/$who" && WINE_EXE=$t/library/$name.exe "$program" "$@") > "$t/library/$who/$out" 2> "$t/log" ||
+        (cd "$t/library/$who" && WINE_EXE=$t/library/$name.exe "$program" "$@") \
+            < "${in:-/dev/null}" > "$t/library/$who/$out" 2> "$t/log" ||
             say "library: $name on $who: $(tail -1 "$t/log")"
     done
 }
@@ -131,6 +133,11 @@ library() {
     example template.txt template ../../lib.gguf ../../conv
     example corpus.txt corpus ../../lib.gguf ../../eval.txt ids
     example perplexity.txt perplexity ../../lib.gguf ../../eval.txt 2
+    printf '<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>' > "$t/answer"
+    in=$t/answer example toolcall.txt toolcall ../../lib.gguf
+    rc=0
+    (cd "$t/library" && WINE_EXE=$t/library/cancel.exe "$wine" ../lib.gguf late.gguf IQ4_XS 1) > "$t/out" 2>&1 || rc=$?
+    [ $rc = 130 ] && grep -q cancelled "$t/out" && [ ! -e "$t/library/late.gguf" ] || say "library: cancel: exit $rc: $(tail -1 "$t/out")"
     # Windows' C library ends lines with a carriage return
     for f in "$t"/library/*/*.txt; do tr -d '\r' < "$f" | grep -v '"seconds"' > "$f.new"; mv "$f.new" "$f"; done
     same=0
@@ -174,10 +181,10 @@ units() {
 
 # left out: scripts that limit a process (Wine's server is limited too), that test Linux, its libraries or a compiler,
 # that run another program than HONE, that the parts kills and make run, that rewrite files in place (meta, template-fix,
-# template-everywhere), which Wine 8 refuses, or whose caches on disk need private files (serve-disk): Wine keeps access
+# template-everywhere), which Wine 8 refuses, that test the console, which Wine redraws (run-chat), or whose caches on disk need private files (serve-disk): Wine keeps access
 # rules as Unix modes
 LEFT_OUT='abi arm64 blas cuda cuda-archs faults globals gpu guides isa-emu library python portable bench-kernels peers
-  peer-baseline card killed make-resume meta template-fix template-everywhere serve-disk'
+  peer-baseline card killed make-resume meta run-chat template-fix template-everywhere serve-disk'
 scripts() {
     passed=0 failed='' left='' skipped=''
     for f in ${SCRIPTS:-tests/cli/*.sh}; do

@@ -59,6 +59,7 @@ wheel win-amd64 "$windows/hone.dll" "$windows/hone.exe"
 for cpu in arm64 x86_64; do
     macos=$dir/macos-$cpu
     folder macos-$cpu "$macos/hone" "$macos"/libhone.*.dylib packaging/macos-check.sh
+    mkdir -p "$s/man/man1" && cp "$macos"/gen/man/*.1 "$s/man/man1"
     same_times
     (cd "$dir/stage" && tar --sort=name --owner=0 --group=0 --numeric-owner --format=ustar -cf - "${s##*/}" |
         gzip -9n > "$out/${s##*/}.tar.gz")

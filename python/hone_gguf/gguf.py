@@ -252,7 +252,9 @@ class GGUF:
 
     @classmethod
     def from_bytes(cls, data: "Union[bytes, bytearray, memoryview]", *, untrusted: bool = False) -> "GGUF":
-        """Opens a file that is in memory. The data is copied once and never written to disk."""
+        """Opens a file that is in memory. The data is copied once and never written to disk. Linux only."""
+        if not hasattr(os, "memfd_create"):
+            raise UsageError("GGUF.from_bytes works on Linux only: write the data to a file and open that")
         fd = os.memfd_create("gguf")
         with open(fd, "wb") as f:
             f.write(data)

@@ -87,6 +87,8 @@ printf '\377\377\377\377' | dd of="$t/nan.gguf" bs=1 seek=$(($(stat -c %s "$t/na
 cmp "$t/plain" "$t/draft"
 grep -q 'nan.gguf: tensor .* is not finite.*the drafts are useless' "$t/log" || { cat "$t/log"; exit 1; }
 
+[ -z "${WINE_EXE-}" ] || exit 0 # Wine cannot edit a file in place
+
 # Presets, recipes and mixes give the MTP block at least 4.5 bits per weight (Q4_K); explicit types stay as they are. Layer 3 of a random model
 # is declared to be the MTP block.
 head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"

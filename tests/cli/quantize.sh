@@ -65,7 +65,7 @@ for bad in 'Q8_0,' ',Q8_0' 'Q8_0,,Q6_K' '' ','; do
 done
 expect 2 'twice' $q "$dir/in.gguf" -o "$dir/many" -f --recipe Q8_0,q8_0
 expect 2 'more than' $q "$dir/in.gguf" -o "$dir/many" -f --recipe "$(i=0; while [ $i -lt 40 ]; do printf 'r%d,' $i; i=$((i + 1)); done)"
-expect 2 'neither' $q "$dir/in.gguf" -o "$dir/many" -f --recipe 'Q8_0,%s%n../..'
+expect 2 'neither' $q "$dir/in.gguf" -o "$dir/many" -f --recipe 'Q8_0,%s%n../../absent'
 expect 2 'plan-out' $q "$dir/in.gguf" -o "$dir/many" -f --recipe Q8_0,Q6_K --plan-out "$dir/p.tsv"
 
 # the coarsest types need importance
