@@ -252,7 +252,8 @@ static HANDLE handle_of(FILE *f) {
 bool os_stdout_gone(void) {
     DWORD n;
     HANDLE h = handle_of(stdout);
-    return GetFileType(h) == FILE_TYPE_PIPE && !WriteFile(h, "", 0, &n, NULL);
+    /* one more byte of a text that is cut already: writing none succeeds */
+    return GetFileType(h) == FILE_TYPE_PIPE && !WriteFile(h, "\n", 1, &n, NULL);
 }
 int os_wait_writable(int fd, int ms) {
     (void)fd, (void)ms;
