@@ -7,6 +7,8 @@ version=0.17.1
 hash=ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54
 mkdir -p "$1/bin"
 dir=$(cd "$1" && pwd)
+exec 9> "$dir/lock" # several targets may be built at once
+flock 9
 if [ ! -x "$dir/ziglang/zig" ]; then
     echo "ziglang==$version --hash=sha256:$hash" > "$dir/requirements.txt"
     python3 -m pip download -q --no-deps --require-hashes --only-binary :all: --platform manylinux_2_12_x86_64 \
