@@ -32,9 +32,10 @@ check-macos: macos $(HONE_H) ## processor, minimum version, libraries, symbols a
 have-wine:
 	$(Q)command -v wine > /dev/null || { echo 'check-windows: wine is missing (Debian: wine64)'; exit 1; }
 # PARTS="bytes kills": some of its parts
-check-windows: have-wine all shared windows windows-unit ## the Windows program under Wine, compared with this one
+check-windows: have-wine all shared $(OBJ)/tests/micro windows windows-unit ## hone.exe under Wine, compared with this program
 	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(addprefix $(CROSS_DIR)/windows-x86_64/hone.,exe dll)
-	$(Q)CC='$(HOSTCC)' sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64 $(BUILD)/hone $(PARTS)
+	$(Q)CC='$(HOSTCC)' HONE_MICRO=$(abspath $(OBJ))/tests/micro \
+	  sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64 $(BUILD)/hone $(PARTS)
 ifneq ($(WINDOWS),)
 # Unit tests that cannot be built for Windows: they start processes with fork (gguf_edit, io, pack_cache), make a named
 # pipe (lines), call Linux (machine, pages, seq_rss) or its sockets (os).

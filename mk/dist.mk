@@ -101,7 +101,8 @@ dist: tarball wheel static deb $(ARM64_DIST) $(CROSS_FILES) ## all release files
 	  $(BUILD)/arm64/wheel/*.whl $(BUILD)/dist)
 	$(Q)$(if $(CROSS_HERE),cp $(CROSS_DIR)/dist/* $(BUILD)/dist)
 	$(Q)rm -f $(BUILD)/dist/*dbgsym*
-	$(Q)ARM64_ROOT=$(ARM64_ROOT) $(if $(CROSS_HERE),CROSS=$(CROSS_DIR) )sh packaging/spdx.sh $(VERSION) $(BUILD)/dist/* > $(BUILD)/hone.spdx.json && \
+	$(Q)ARM64_ROOT=$(ARM64_ROOT) $(if $(CROSS_HERE),CROSS=$(CROSS_DIR) )sh packaging/spdx.sh $(VERSION) $(BUILD)/dist/* \
+	  > $(BUILD)/hone.spdx.json && \
 	  mv $(BUILD)/hone.spdx.json $(BUILD)/dist/hone-$(VERSION).spdx.json
 	$(Q)cd $(BUILD)/dist && sha256sum * > ../SHA256SUMS && mv ../SHA256SUMS . && ls -l
 dist-check: $(filter dist,$(MAKECMDGOALS)) ## install each release file in a clean folder and run it once
