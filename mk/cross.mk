@@ -32,7 +32,7 @@ check-macos: macos $(HONE_H) ## processor, minimum version, libraries, symbols a
 have-wine:
 	$(Q)command -v wine > /dev/null || { echo 'check-windows: wine is missing (Debian: wine64)'; exit 1; }
 # PARTS="bytes kills": some of its parts
-check-windows: have-wine all shared $(OBJ)/tests/micro windows windows-unit ## hone.exe under Wine, compared with this program
+check-windows: have-wine all shared $(OBJ)/tests/micro windows windows-unit ## hone.exe under Wine against hone
 	$(Q)$(PYTHON) packaging/cross/pe.py $(HONE_H) $(addprefix $(CROSS_DIR)/windows-x86_64/hone.,exe dll)
 	$(Q)CC='$(HOSTCC)' HONE_MICRO=$(abspath $(OBJ))/tests/micro \
 	  sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64 $(BUILD)/hone $(PARTS)
