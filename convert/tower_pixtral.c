@@ -61,6 +61,23 @@ static int find_break(struct vision *v, struct hfdir *dir, struct err *e) {
                    hfdir_path(dir));
 }
 
+/* Refuses a config of Llava that leaves out a value whose default in transformers is not
+ * supported. */
+static int check_defaults(struct hfdir *dir, struct err *e) {
+    static const char *const field[][3] = {{"vision_feature_layer", "-2", "-1"},
+                                           {"vision_feature_select_strategy", "default", "full"}};
+    const struct json *root = hfdir_config(dir);
+    const char *cls = json_str(json_first(json_get(root, "architectures")));
+    if (!cls || strcmp(cls, "LlavaForConditionalGeneration") != 0) return 0;
+    for (size_t i = 0; i < COUNT_OF(field); i++)
+        if (!json_get(root, field[i][0]))
+            return err_set(e, ERR_DATA,
+                           "%s/config.json has no %s, whose default is %s: for a tower of Pixtral "
+                           "only %s is supported",
+                           hfdir_path(dir), field[i][0], field[i][1], field[i][2]);
+    return 0;
+}
+
 /* Reads the tower's sizes and options and finds the token that ends a row. */
 static int read_config(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     const char *act = json_str(json_get(cfg, "hidden_act"));
@@ -68,6 +85,7 @@ static int read_config(struct vision *v, struct hfdir *dir, const struct json *c
     const char *type = json_str(json_get(cfg, "model_type"));
     if (type && strcmp(type, "pixtral") != 0)
         return err_set(e, ERR_DATA, "vision_config.model_type is %s, not pixtral", type);
+    TRY(check_defaults(dir, e));
     TRY(vision_transformer(v, cfg, e));
     TRY(vision_number(hfdir_config(dir), "spatial_merge_size", 1, &v->merge, e));
     v->merge_key = merge ? v->merge : 0;

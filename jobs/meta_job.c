@@ -144,6 +144,7 @@ static int add_change(struct changes *c, const struct gguf *g, const char *text,
         v->kv.key = v->key = xstrdup(text);
     else
         TRY(kv_parse(v, g, text, e));
+    if (!unset) TRY(meta_check_value(&v->kv, e));
     c->kv[c->n - 1] = v->kv;
     for (int k = 0; k + 1 < c->n; k++)
         if (strcmp(c->kv[k].key, v->key) == 0)

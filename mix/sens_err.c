@@ -13,12 +13,10 @@
 #include "base/progress.h"
 #include "base/ranks.h"
 #include "quantize/batch.h"
+#include "quantize/exact.h"
 #include "mix/sens.h"
 
 enum { MIN_ROWS = 64, MIN_ROWS_MAT = 8, PERCENT = 2, TAU = 256 };
-/* Relative squared error of weights that were rounded to bf16 when they were stored: at most 2^-18.
- */
-static const double ROUNDING = 4e-6;
 static const int64_t BATCH = 4 << 20; /* weights encoded at a time */
 
 struct sampler {
@@ -49,7 +47,8 @@ static void signals(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Computes the errors of the rows in b.out. */
+/* Computes the errors of the rows in b.out. A row that is exact (exact.h) has none: its weights
+ * were rounded when they were stored. */
 static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct sampler *s = ctx;
     const int64_t ne0 = s->b.t->ne[0];
@@ -57,9 +56,11 @@ static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end; i++) {
         const float *imp = imp_of(&s->b, s->b.first + i);
         double sum = 0;
+        bool exact = (qtype_info(s->b.to)->flags & QF_EXACT) != 0;
         batch_load(&s->b, s->b.first + i, x);
         s->ref->op[s->b.to].decode(s->b.out + (uint64_t)i * s->b.dst_row, y, ne0);
-        for (int64_t c = 0; c < ne0; c++) {
+        exact = exact && exact_equal(s->b.t->type, x, y, ne0);
+        for (int64_t c = 0; c < ne0 && !exact; c++) {
             double d = (double)x[c] - (double)y[c];
             sum += (imp ? (double)imp[c] : 1) * d * d;
         }
@@ -190,8 +191,7 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
         if (!en) g->can[k] = g->can[k] && !recipe_needs_imatrix(NULL, &it);
         if (!g->can[k]) continue;
         rc = errors_in(&s, it.type, from, e);
-        double rel = signal > 0 ? total(&s, en) / signal : 0;
-        if ((qtype_info(k)->flags & QF_EXACT) && rel <= ROUNDING) rel = 0; /* exact.h */
+        const double rel = signal > 0 ? total(&s, en) / signal : 0;
         g->err[k] = fmax(g->err[k], 0) + rel / g->n_items;
     }
     free(s.sum);

@@ -309,6 +309,22 @@ bool exact_offers(const struct gguf_tensor *t, enum qtype to) {
     return !zero && scan(t, to, false, NULL, NULL);
 }
 
+/* Returns whether the decoded values y, rounded to the form, equal x; sets *rounds if one must be
+ * rounded. */
+static bool equal(struct form f, const float *x, const float *y, int64_t n, bool *rounds) {
+    for (int64_t i = 0; i < n; i++) {
+        if (round_to(f, (double)y[i]) != (double)x[i]) return false;
+        *rounds |= y[i] != x[i];
+    }
+    return true;
+}
+
+bool exact_equal(enum qtype from, const float *x, const float *y, int64_t n) {
+    struct form f;
+    bool ignored = false;
+    return form_of(from, &f) && equal(f, x, y, n, &ignored);
+}
+
 /* Returns whether a row of `t` decodes to the row of `base`, rounded to base's type; sets *rounds
  * if it must be rounded. x: two rows. */
 static bool same_row(const struct gguf_tensor *base, const struct gguf_tensor *t,
@@ -316,11 +332,7 @@ static bool same_row(const struct gguf_tensor *base, const struct gguf_tensor *t
     const int64_t n = t->ne[0];
     ref->op[base->type].decode(base->data + (uint64_t)row * qtype_row_bytes(base->type, n), x, n);
     ref->op[t->type].decode(t->data + (uint64_t)row * qtype_row_bytes(t->type, n), x + n, n);
-    for (int64_t i = 0; i < n; i++) {
-        if (round_to(f, (double)x[n + i]) != (double)x[i]) return false;
-        *rounds |= x[n + i] != x[i];
-    }
-    return true;
+    return equal(f, x, x + n, n, rounds);
 }
 
 /* Returns whether t, of a quantized type, holds base's weights, and sets *how. */

@@ -24,6 +24,9 @@ const char *exact_source(enum exact_how how);
 /* Encodes a row of n weights, which were stored as `from`, with the least error. Returns false,
  * with dst undefined, if a block is not exact in `to`, a type with QF_EXACT. */
 bool exact_row(enum qtype to, enum qtype from, const float *x, int64_t n, uint8_t *dst);
+/* Returns whether the n decoded values y, rounded to the type `from` of the source, equal its
+ * values x. */
+bool exact_equal(enum qtype from, const float *x, const float *y, int64_t n);
 /* Returns whether some rows of a float tensor are exact in `to`; ordinary weights fail within a
  * block. */
 bool exact_seems(const struct gguf_tensor *t, enum qtype to);

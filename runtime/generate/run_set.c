@@ -75,6 +75,18 @@ static bool in_range(const struct row *r, double v) {
     return v >= r->least && v <= r->most; /* false for NaN */
 }
 
+bool run_set_range(const char *key, double *least, double *most) {
+    static const char head[] = "general.sampling.";
+    const size_t n = sizeof head - 1;
+    for (size_t i = 0; i < COUNT_OF(rows) && strncmp(key, head, n) == 0; i++) {
+        if (!rows[i].key || strcmp(rows[i].key, key + n) != 0) continue;
+        *least = rows[i].kind == COUNT ? -1 : rows[i].least;
+        *most = rows[i].most;
+        return true;
+    }
+    return false;
+}
+
 /* Stores v in the row's member, converted to its type. */
 static void store_value(const struct row *r, struct run_set *s, double v) {
     if (r->kind == REAL)

@@ -31,6 +31,9 @@ int run_set_init(struct run_set *s, const struct gguf *g, struct err *e);
  * of range; the message gives the range. */
 int run_set(struct run_set *s, const char *where, const char *name, const char *text,
             struct err *e);
+/* Returns whether the key of a file ("general.sampling.temp") is a setting, and sets its limits. A
+ * number of tokens may also be -1, which other programs take as all. */
+bool run_set_range(const char *key, double *least, double *most);
 /* Settings that are options of hone run; most are also options of hone serve. */
 enum run_set_id {
     SET_TEMP,

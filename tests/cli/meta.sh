@@ -75,6 +75,19 @@ refused 'hone split' split.count=2
 refused 'cannot open' "t.gone=@$t/none"
 refused 'UTF-8' "general.name=$(printf 'a\377')"
 refused 'general.alignment.*power of two' general.alignment=24
+refused '"general.sampling.temp": -3 is out of range; values are 0 to 100' general.sampling.temp=-3
+refused 'values are 0 to 1' general.sampling.top_p=1.5
+refused 'values are 0 to 1' general.sampling.xtc_probability=-1
+refused 'values are -1 to' general.sampling.top_k=-2
+refused 'values are 0.01 to 100' general.sampling.penalty_repeat=0
+refused '"general.file_type": 999 is not the number of a type' general.file_type=999
+refused '"any.context_length": 0 is out of range; values are 1 to' any.context_length=0
+refused 'values are 0.001 to' any.rope.freq_base=-10000
+refused '_epsilon": 0 is out of range' any.attention.layer_norm_rms_epsilon=0
+refused '0 is out of range' 'any.context_length:arr u32=[4, 0]'
+cp $g/base.gguf "$t/m.gguf"
+"$HONE" meta "$t/m.gguf" general.sampling.temp=0 general.sampling.top_k=-1 general.sampling.penalty_last_n=-1 general.file_type=15 \
+    any.context_length=1 > /dev/null 2> "$t/err" || fail "values at the ends of their ranges"
 [ "$("$HONE" meta $g/base.gguf none 2>&1 > /dev/null; echo $?)" != 0 ] || fail "lists a key that is missing"
 
 "$HONE" convert tests/golden/tiny-qwen35moe -o "$t/model.gguf" -q > /dev/null

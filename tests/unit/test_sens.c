@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_sens.c - groups, errors, floors, losses and sensitivity files, on a small file of
  * known shapes. Expected bytes are computed manually from the block sizes. */
+#include "base/fp.h"
 #include "base/io.h"
 #include "base/out.h"
 #include "base/mem.h"
@@ -368,6 +369,49 @@ static void write_text(const char *text, size_t n) {
     CHECK_OK(out_write_file(file, text, n, true, &e));
 }
 
+/* Writes a tensor of 64 rows: products of integers of 8 bits and a scale, which bf16 rounds; f32:
+ * with errors of 1e-4 of a step instead. */
+static void write_products(struct gguf_w *w, bool f32) {
+    struct err e;
+    for (int i = 0; i < 64 * 256; i++) {
+        const int q = i % 32 ? i * 37 % 255 - 127 : 127; /* which gives away the scale */
+        const float v = .0123291015625f * (float)q;      /* the scale is a number of f16 */
+        const uint16_t rounded = fp_f32_to_bf16(v);
+        const float moved = v + .0123f * 1e-4f * (float)(i % 3 - 1);
+        CHECK_OK(f32 ? gguf_w_data(w, &moved, sizeof moved, &e)
+                     : gguf_w_data(w, &rounded, sizeof rounded, &e));
+    }
+}
+
+/* Checks that only weights that a type holds bit by bit, up to the rounding of the source, have no
+ * error, however small the others are. */
+static void test_exact_weights(void) {
+    const int64_t ne[4] = {256, 64, 1, 1};
+    struct err e;
+    struct gguf *g;
+    struct sens s;
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "general.architecture", "unknown");
+    CHECK_OK(gguf_w_tensor(w, "blk.0.attn_q.weight", QT_BF16, 2, ne, &e));
+    CHECK_OK(gguf_w_tensor(w, "blk.1.attn_q.weight", QT_F32, 2, ne, &e));
+    CHECK_OK(gguf_w_begin(w, file, true, &e));
+    write_products(w, false);
+    write_products(w, true);
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+    CHECK_OK(gguf_open(&g, file, 0, &e));
+    CHECK_OK(sens_init(&s, g, &e));
+    CHECK_OK(sens_errors(&s, &(struct sens_source){.g = g, .pool = NULL}, &e));
+    const double *exact = s.group[find(&s, "blk.0.attn_q.weight")].err,
+                 *near = s.group[find(&s, "blk.1.attn_q.weight")].err;
+    printf("errors in Q8_0: %.3g, %.3g\n", exact[QT_Q8_0], near[QT_Q8_0]);
+    CHECK(!(exact[QT_Q8_0] > 0));
+    CHECK(near[QT_Q8_0] > 0 && near[QT_Q8_0] < 4e-6);
+    sens_release(&s);
+    gguf_close(g);
+    unlink(file);
+}
+
 static void test_file(void) {
     struct err e;
     struct gguf *g;
@@ -457,6 +501,7 @@ int main(void) {
     RUN(test_solve_against_all);
     RUN(test_accuracy);
     RUN(test_slopes);
+    RUN(test_exact_weights);
     RUN(test_file);
     RUN(test_tied);
     tmp_remove();
