@@ -67,7 +67,7 @@ static void put_kld(const cJSON *row, struct buf *out) {
 static const struct {
     const char *key, *name;
 } kinds[] = {{"choices", "choices"}, {"greedy", "texts"}, {"tools", "tool calls"}};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { GREEDY = 1, KINDS = sizeof kinds / sizeof *kinds };
 
 /* Returns member PREFIX_SUFFIX of a row of "flips"; NaN if it is missing. */
 static double share(const cJSON *row, int kind, const char *suffix) {
@@ -83,7 +83,7 @@ static bool has_kind(const cJSON *root, int kind) {
     return false;
 }
 
-/* Appends what changes in a file: "choices 2.5 (1.0 to 5.9)". */
+/* Appends what changes in a file: "choices 2.5 (1.0 to 5.9), texts 94 (72 to 99) from token 5". */
 static void put_changes(const cJSON *root, const char *name, struct buf *out) {
     const cJSON *r = row_named(root, "flips", name);
     bool any = false;
@@ -92,6 +92,8 @@ static void put_changes(const cJSON *root, const char *name, struct buf *out) {
         if (!isfinite(x)) continue;
         buf_fmt(out, "%s%s %.*f (%.0f to %.0f)", any ? ", " : "", kinds[k].name, x < 9.95 ? 1 : 0,
                 x, share(r, k, "lo"), share(r, k, "hi"));
+        if (k == GREEDY && num(r, "first_change") > 0)
+            buf_fmt(out, " from token %.4g", num(r, "first_change"));
         any = true;
     }
     if (!any) buf_chr(out, '-');
@@ -130,7 +132,9 @@ static void put_files(const cJSON *root, struct buf *out) {
                  "nats, ± one standard error by windows. Same token: how often both rank the same "
                  "token first.");
     if (has_kind(root, 0)) buf_str(out, " Choices: multiple-choice answers that change.");
-    if (has_kind(root, 1)) buf_str(out, " Texts: greedy continuations that change.");
+    if (has_kind(root, GREEDY))
+        buf_str(out, " Texts: greedy continuations that change, and the median position of their "
+                     "first different token.");
     if (has_kind(root, 2)) buf_str(out, " Tool calls: answers to tool prompts that change.");
     buf_chr(out, '\n');
 }

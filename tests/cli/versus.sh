@@ -105,6 +105,16 @@ echo '{"hone_versus": 1, "files": [{"name": "<script>|`x`", "size_bytes": "many"
 run 0 publish "$t/p" --compare "$t/odd" --force
 grep -q '<script>' "$t/p/README.md" && say "a name of the comparison is not escaped"
 
+# where greedy texts change: when all change, only the position tells files apart
+for at in 5 2.5 null; do
+    echo '{"hone_versus": 1, "files": [{"name": "x", "size_bytes": 1, "mean_kld": 0.1, "same_top1": 0.9}], "flips": [{"name": "x",' \
+        "\"greedy_per_100\": 93.75, \"greedy_lo\": 71.67, \"greedy_hi\": 98.89, \"greedy_of\": 16, \"first_change\": $at}]}" > "$t/at"
+    run 0 publish "$t/p" --compare "$t/at" --force
+    want="| texts 94 (72 to 99) from token $at |"
+    [ $at != null ] || want="| texts 94 (72 to 99) |"
+    grep -qF "$want" "$t/p/README.md" || say "first change $at: $(grep -F 'texts 94' "$t/p/README.md")"
+done
+
 # refused: another model, a broken file, a file given twice, the base itself, bad options; nothing is written
 "$HONE" convert tests/golden/models/qwen2 -o "$t/other.gguf" --type bf16 -q > /dev/null
 head -c 200000 "$t/a/M-all.gguf" > "$t/cut.gguf"
