@@ -19,7 +19,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "quantize/feedback.h"
 #include "quantize/record.h"
 
 enum { MAX_NOTES = 32 };
@@ -319,12 +318,6 @@ static int run_replay(struct replay *r, const struct replay_opts *o, struct emit
     struct verdict v;
     TRY(gguf_open(&r->g, r->path, 0, e));
     TRY(record_read(&r->rec, r->g, e));
-    if (r->rec.without & FEEDBACK_LEARNED)
-        return err_set(
-            e, ERR_DATA,
-            "%s: made with --learn: its scales follow from the texts, not from a file of "
-            "moments, so it cannot be replayed",
-            r->path);
     if (strcmp(r->rec.version, HONE_VERSION) != 0)
         log_warn("made by hone %s, this is %s: bytes may differ for that reason", r->rec.version,
                  HONE_VERSION);

@@ -28,8 +28,9 @@ enum { PANEL = 64, BLOCKS = 16 };
 struct tensor {
     const struct gr_weight *w;
     struct learned *l;
-    uint8_t *data, *best; /* blocks: current, and with the lowest divergence so far */
-    float *d;             /* gradient of the batch */
+    uint8_t *data, *best;         /* blocks: current, and with the lowest divergence so far */
+    struct learn_changes *change; /* of the best state */
+    float *d;                     /* gradient of the batch */
     int64_t n_blocks;
     uint64_t n_bytes;
 };
@@ -167,6 +168,7 @@ static void copy_best(struct job *j, bool back) {
     for (int i = 0; i < j->n_tensors; i++) {
         struct tensor *t = &j->tensor[i];
         memcpy(back ? t->data : t->best, back ? t->best : t->data, (size_t)t->n_bytes);
+        if (!back) learn_changes(t->l, t->change->v);
     }
 }
 
@@ -205,7 +207,8 @@ static int steps(struct job *j, const int64_t *order, int64_t n, struct learn_re
 
 /* Prepares a tensor, unless its blocks cannot be learned, its products have factors, or it is an
  * embedding or the head. */
-static int add_tensor(struct job *j, const struct learn_tensor *from, struct err *e) {
+static int add_tensor(struct job *j, const struct learn_tensor *from, struct learn_report *r,
+                      struct err *e) {
     const struct model *m = j->o->now;
     const struct weight *w = model_find_weight(m, from->name);
     void *p = NULL;
@@ -222,7 +225,12 @@ static int add_tensor(struct job *j, const struct learn_tensor *from, struct err
     memset(t->d, 0, (size_t)(t->n_blocks * QK) * sizeof(float));
     TRY(mem_alloc(&p, t->n_bytes, "copies of blocks", e));
     t->best = p;
-    return learn_new(&t->l, w->type, t->data, t->n_blocks, e);
+    TRY(learn_new(&t->l, w->type, t->data, t->n_blocks, e));
+    t->change = &r->change[r->n_changes++];
+    *t->change = (struct learn_changes){
+        .name = xstrdup(from->name), .type = w->type, .n = learn_scales(w->type, t->n_blocks)};
+    t->change->v = xcalloc((size_t)t->change->n, sizeof(float));
+    return 0;
 }
 
 /* Opens both models and prepares the tensors. */
@@ -234,7 +242,8 @@ static int start(struct job *j, struct learn_report *r, struct err *e) {
     void *p = NULL;
     kern_init(&j->kern, o->w->isa);
     j->tensor = xcalloc((size_t)o->n_tensors + 1, sizeof *j->tensor);
-    for (int i = 0; i < o->n_tensors; i++) TRY(add_tensor(j, &o->tensor[i], e));
+    r->change = xcalloc((size_t)o->n_tensors + 1, sizeof *r->change);
+    for (int i = 0; i < o->n_tensors; i++) TRY(add_tensor(j, &o->tensor[i], r, e));
     for (int i = 0; i < j->n_tensors; i++) r->n_weights += j->tensor[i].n_blocks * QK;
     TRY(session_new(&j->base, o->base, &so, e));
     TRY(mem_alloc(&p, (uint64_t)(o->ctx * g->reg_width[g->hidden_out]) * sizeof(float),
@@ -259,6 +268,15 @@ static void release(struct job *j) {
         mem_free(j->tensor[i].best);
     }
     free(j->tensor);
+}
+
+void learn_report_release(struct learn_report *r) {
+    for (int i = 0; i < r->n_changes; i++) {
+        free(r->change[i].name);
+        free(r->change[i].v);
+    }
+    free(r->change);
+    *r = (struct learn_report){0};
 }
 
 int learn_check(const struct model *base, int64_t n_chunks, struct err *e) {

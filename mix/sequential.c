@@ -43,6 +43,7 @@ struct seq_job {
     /* The `done` weights in the form that the file's writer takes; names are borrowed. */
     struct quantize_given *given;
     struct learn_tensor *learn; /* their blocks, for mix/learn.h */
+    struct learn_report learned;
     int n_done;
     int64_t ctx, n_chunks, width; /* width of the residual */
     float *hidden;                /* scratch for the rows after the last block */
@@ -340,6 +341,8 @@ static int write_moments(struct seq_job *j, const char *path, struct err *e) {
     gram_init(&g);
     g.n_chunks = (uint32_t)j->n_chunks;
     g.chunk_size = (uint32_t)j->ctx;
+    g.learned = j->learned.change;
+    g.n_learned = j->learned.n_changes;
     int rc = gram_col_finish(j->col, &g, e);
     if (!rc) rc = gram_write(&g, path, true, e);
     gram_release(&g);
@@ -369,6 +372,7 @@ static void release(struct seq_job *j) {
     free(j->done);
     free(j->given);
     free(j->learn);
+    learn_report_release(&j->learned);
     model_close(j->base);
     qplan_release(&j->plan);
     imat_release(&j->imat);
@@ -404,16 +408,16 @@ static int learn(struct seq_job *j, struct err *e) {
                                  .ctx = j->ctx,
                                  .n_chunks = j->n_chunks,
                                  .passes = j->o->learn};
-    struct learn_report r;
+    struct learn_report *r = &j->learned;
     if (!o.passes) return 0;
-    TRY(learn_run(&o, &r, e));
-    if (!r.n_weights) {
+    TRY(learn_run(&o, r, e));
+    if (!r->n_weights) {
         log_warn("--learn: no block has a type whose scales can be learned");
         return 0;
     }
     log_info("learned scales of %lld weights in %lld steps: divergence of held-out text %.5f, "
              "before %.5f",
-             (long long)r.n_weights, (long long)r.n_steps, r.after, r.before);
+             (long long)r->n_weights, (long long)r->n_steps, r->after, r->before);
     return 0;
 }
 
@@ -424,14 +428,13 @@ int sequential_quantize(struct work *w, const struct sequential_opts *o, struct 
     imat_init(&j.imat);
     int rc = start(&j, e);
     if (!rc) rc = all_blocks(&j, e);
-    if (!rc) rc = write_moments(&j, moments, e);
     if (!rc) rc = learn(&j, e);
+    if (!rc) rc = write_moments(&j, moments, e);
     if (!rc) {
         struct quantize_opts q = *o->q;
         q.gram = moments;
         q.given = j.given;
         q.n_given = j.n_done;
-        if (o->learn) q.without |= FEEDBACK_LEARNED;
         end_passes(&j);
         rc = quantize_run(&q, r, e);
     }

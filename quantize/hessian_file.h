@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "quantize/learn.h"
 
 enum { GRAM_HALVES = 2 };
 /* Prefix of an input's name for the moments of gradients with respect to a weight's outputs. */
@@ -38,7 +39,11 @@ struct gram {
     char **dataset;
     int n_datasets;
     uint32_t n_chunks, chunk_size;
-    bool crossed;      /* all inputs have cross sums */
+    bool crossed; /* all inputs have cross sums */
+    /* Learned changes of the scales of the file for which the moments were collected; owned if
+     * `file` is not NULL. */
+    struct learn_changes *learned;
+    int n_learned;
     struct gguf *file; /* NULL: not from a file */
 };
 void gram_init(struct gram *m);
@@ -54,6 +59,8 @@ const struct gram_input *gram_find(const struct gram *m, const char *weight);
  * rows); NULL: missing, or their size is different. */
 const struct gram_input *gram_find_out(const struct gram *m, const char *weight, int64_t rows,
                                        int64_t n_mat);
+/* Returns the learned changes of a weight's scales; NULL: none. */
+const struct learn_changes *gram_find_learned(const struct gram *m, const char *weight);
 /* Reads a file and checks its structure. The values of the sums are checked when they are used. */
 int gram_read(struct gram *m, const char *path, struct err *e);
 /* Writes the moments as a GGUF file. */

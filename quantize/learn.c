@@ -15,9 +15,6 @@
 /* Averages of Adam's rule: of gradients, and of their squares. */
 #define KEEP_MEAN 0.9
 #define KEEP_SQUARE 0.99
-/* Range of a relative change. */
-#define LEAST (-0.5)
-#define MOST 1.0
 
 struct latent {          /* a scale that is learned */
     double change;       /* relative to `from` */
@@ -27,7 +24,8 @@ struct latent {          /* a scale that is learned */
 struct learned {
     const struct qtype_info *type;
     void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
-    struct latent *v; /* [blocks][type->scale.n] */
+    struct latent *v; /* [n]: [blocks][type->scale.n] */
+    int64_t n;
 };
 
 bool learn_can(enum qtype type) {
@@ -42,18 +40,19 @@ int learn_new(struct learned **out, enum qtype type, const void *blocks, int64_t
     if (!learn_can(type))
         return err_set(e, ERR_USAGE, "blocks of %s cannot be learned", qtype_name(type));
     const struct qtype_info *t = qtype_info(type);
-    const int n = t->scale.n;
-    TRY(mem_alloc(&p, (uint64_t)n_blocks * (uint64_t)n * sizeof(struct latent), "learned scales",
-                  e));
+    const int per = t->scale.n;
+    const int64_t n = learn_scales(type, n_blocks);
+    TRY(mem_alloc(&p, (uint64_t)n * sizeof(struct latent), "learned scales", e));
     struct learned *l = xcalloc(1, sizeof *l);
     struct kern ref;
     kern_init(&ref, KERN_REF);
     l->decode = ref.op[type].decode;
     l->type = t;
     l->v = p;
-    for (int64_t i = 0; i < n_blocks * n; i++) {
-        const uint8_t *b = (const uint8_t *)blocks + i / n * t->block_bytes;
-        l->v[i] = (struct latent){.from = fp_f16_to_f32(load_u16(b + t->scale.off[i % n]))};
+    l->n = n;
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *b = (const uint8_t *)blocks + i / per * t->block_bytes;
+        l->v[i] = (struct latent){.from = fp_f16_to_f32(load_u16(b + t->scale.off[i % per]))};
     }
     *out = l;
     return 0;
@@ -84,13 +83,13 @@ static void move(struct latent *v, double g, const struct pace *p) {
     v->square = KEEP_SQUARE * v->square + (1 - KEEP_SQUARE) * g * g;
     const double size = sqrt(v->square / p->square);
     if (size > 0) v->change -= p->rate * (v->mean / p->mean) / size;
-    v->change = fmin(fmax(v->change, LEAST), MOST);
+    v->change = fmin(fmax(v->change, LEARN_LEAST), LEARN_MOST);
 }
-/* Writes a latent's scale as f16, unless that is 0 or infinite. */
-static void store(const struct latent *v, uint8_t *to) {
-    const uint16_t h = fp_f32_to_f16((float)((double)v->from * (1 + v->change)));
+/* Writes the scale `from` after a relative change as f16; unchanged if that is 0 or not finite. */
+static void store(float from, float change, uint8_t *to) {
+    const uint16_t h = fp_f32_to_f16((float)((double)from * (1 + (double)change)));
     const float f = fp_f16_to_f32(h);
-    if (f != 0 && isfinite(f)) store_u16(to, h);
+    store_u16(to, f != 0 && isfinite(f) ? h : fp_f32_to_f16(from));
 }
 
 /* Sets of[k] to the derivative of the loss with respect to the relative change of scale k, given
@@ -119,7 +118,24 @@ void learn_step(struct learned *l, int64_t b0, int64_t b1, const float *g, doubl
         for (int k = 0; k < t->scale.n; k++) {
             struct latent *v = &l->v[b * t->scale.n + k];
             move(v, of[k], &p);
-            store(v, blk + t->scale.off[k]);
+            store(v->from, (float)v->change, blk + t->scale.off[k]);
         }
+    }
+}
+
+int64_t learn_scales(enum qtype type, int64_t n_blocks) {
+    return n_blocks * qtype_info(type)->scale.n;
+}
+
+void learn_changes(const struct learned *l, float *out) {
+    for (int64_t i = 0; i < l->n; i++) out[i] = (float)l->v[i].change;
+}
+
+void learn_apply(enum qtype type, const float *change, int64_t n_blocks, void *blocks) {
+    const struct qtype_info *t = qtype_info(type);
+    const int n = t->scale.n;
+    for (int64_t i = 0; i < n_blocks * n; i++) {
+        uint8_t *to = (uint8_t *)blocks + i / n * t->block_bytes + t->scale.off[i % n];
+        store(fp_f16_to_f32(load_u16(to)), change[i], to);
     }
 }

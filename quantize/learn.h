@@ -10,6 +10,17 @@
 #include "base/err.h"
 #include "containers/qtype.h"
 
+/* Range of a relative change. */
+#define LEARN_LEAST (-0.5)
+#define LEARN_MOST 1.0
+/* Result for one tensor: relative changes of its scales, which a replay applies to the same blocks.
+ */
+struct learn_changes {
+    char *name; /* of the tensor */
+    enum qtype type;
+    float *v; /* [blocks][scales of a block] */
+    int64_t n;
+};
 struct learned;
 /* Returns whether blocks of this type can be learned: they have 256 weights and scales in f16. */
 bool learn_can(enum qtype type);
@@ -22,5 +33,12 @@ void learn_free(struct learned *l);
  * 3 and so on. The bytes do not depend on how blocks are divided. */
 void learn_step(struct learned *l, int64_t b0, int64_t b1, const float *g, double rate, int step,
                 void *blocks);
+
+/* Sets out [blocks][scales of a block] to the changes so far. */
+void learn_changes(const struct learned *l, float *out);
+/* Returns the number of scales in n_blocks blocks of a type that can be learned. */
+int64_t learn_scales(enum qtype type, int64_t n_blocks);
+/* Applies changes to the blocks from which learning started: gives the bytes of the last step. */
+void learn_apply(enum qtype type, const float *change, int64_t n_blocks, void *blocks);
 
 #endif

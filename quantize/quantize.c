@@ -219,6 +219,15 @@ static int open_feedback(struct source *s, const struct quantize_opts *o, enum r
     return 0;
 }
 
+/* Returns the learned changes of a tensor's scales; NULL: none for this type and size. */
+static const float *find_learned(const struct source *s, const struct gguf_tensor *t,
+                                 enum qtype to) {
+    if (!s->gram || to == t->type) return NULL;
+    const struct learn_changes *l = gram_find_learned(s->gram, t->name);
+    const int64_t blocks = n_rows(t->ne) * (t->ne[0] / QK);
+    return l && l->type == to && l->n == learn_scales(to, blocks) ? l->v : NULL;
+}
+
 /* State of encoding one tensor to one type. */
 struct encoding {
     struct batch_job j;
@@ -241,6 +250,7 @@ static int encoding_open(struct encoding *x, struct source *s, const struct quan
                            .alpha = have ? have->alpha : 0};
     if (it->type != t->type && !have) TRY(load_importance(s, o, t, it->role, &x->imp, &unused, e));
     x->j.imp = x->imp;
+    x->j.learned = have ? NULL : find_learned(s, t, it->type);
     TRY(batch_open(&x->j, &s->ref, e));
     return have ? 0 : open_feedback(s, o, it->role, &x->j, &x->alpha, e);
 }

@@ -18,7 +18,6 @@ enum {
     FEEDBACK_INTS = 4,       /* neighboring integer sub-scales */
     FEEDBACK_BALANCE = 8,    /* as in enc_row_balanced; also works without feedback */
     FEEDBACK_GRADIENTS = 16, /* block by block: moments weighted by gradients, and of gradients */
-    FEEDBACK_LEARNED = 32,   /* not a step: the record of a file whose scales were learned */
     FEEDBACK_ALL = 15
 };
 

@@ -22,6 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             for (int64_t k = 0; in && k < in->n_mat * in->n * in->block; k++)
                 touched = touched + (in->sum[0][k] == in->sum[1][k]);
         }
+        for (int i = 0; i < m.n_learned; i++)
+            for (int64_t k = 0; k < m.learned[i].n; k++)
+                touched = touched + (m.learned[i].v[k] < 0);
         gram_release(&m);
     }
     if (fd >= 0) close(fd);

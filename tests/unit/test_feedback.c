@@ -451,6 +451,38 @@ static void test_collector(void) {
     pool_free(pool);
 }
 
+/* Tests that learned changes of scales are written and read, and that damaged ones are refused.
+ * g: moments with cross sums. */
+static void learned_changes(struct gram *g) {
+    static float v[] = {-0.5f, 0, 0.25f, 1};
+    char q[] = "blk.1.attn_q.weight", up[] = "blk.1.x.weight";
+    struct learn_changes l[] = {{q, QT_Q2_K, v, 4}, {up, QT_IQ3_S, v, 2}};
+    const char *path = tmp_path("learned.gguf");
+    struct gram back;
+    struct err e;
+    g->learned = l;
+    g->n_learned = 2;
+    CHECK_OK(gram_write(g, path, true, &e));
+    CHECK_OK(gram_read(&back, path, &e));
+    const struct learn_changes *got = gram_find_learned(&back, q);
+    CHECK(back.crossed && back.n_weights == g->n_weights && back.n_learned == 2);
+    CHECK(got && got->type == QT_Q2_K && got->n == 4 && memcmp(got->v, v, sizeof v) == 0);
+    CHECK(gram_find_learned(&back, up) && !gram_find_learned(&back, "blk.1.y.weight"));
+    gram_release(&back);
+    const float bad[] = {NAN, 1.01f, -0.51f, INFINITY};
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        v[3] = bad[i];
+        CHECK_OK(gram_write(g, path, true, &e));
+        CHECK_ERR(gram_read(&back, path, &e), ERR_DATA, "learned change 3");
+    }
+    v[3] = 1;
+    l[1].type = QT_Q8_0;
+    CHECK_OK(gram_write(g, path, true, &e));
+    CHECK_ERR(gram_read(&back, path, &e), ERR_DATA, "Q8_0");
+    g->learned = NULL;
+    g->n_learned = 0;
+}
+
 /* Tests pairing of two models' rows for the same tokens: dense rows, experts whose router decided
  * differently, and a file of the differences. */
 static void test_pair(void) {
@@ -514,6 +546,7 @@ static void test_pair(void) {
     CHECK(back.crossed &&
           memcmp(gram_find(&back, q.name)->cross[0], in->cross[0], N * N * sizeof(float)) == 0);
     gram_release(&back);
+    learned_changes(&g);
     gram_release(&g);
     gram_col_free(c);
     pair_free(p);
@@ -556,7 +589,8 @@ static void test_hostile_files(void) {
         const char *text;
     } cases[] = {
         {{"imatrix", "a", 32, 32, 1, 1, 1, 1, 1}, "general.type"},
-        {{"gram", "a", 32, 32, 1, 1, 3, 1, 1}, "version 3"},
+        {{"gram", "a", 32, 32, 1, 1, 4, 1, 1}, "version 4"},
+        {{"gram", "a", 32, 32, 1, 1, 3, 1, 1}, "gram.learned"},
         {{"gram", "a", 32, 32, 1, 1, 2, 1, 1}, "cross.0"},
         {{"gram", "", 32, 32, 1, 1, 1, 1, 1}, "name"},
         {{"gram", "a", 64, 32, 1, 1, 1, 1, 1}, "sizes"},

@@ -207,6 +207,12 @@ static void one_type(enum qtype type) {
         learn_step(of, 0, 5, g, rate, s + 2, parts);
     }
     CHECK(memcmp(blk, parts, n_bytes) == 0);
+    float change[2 * BLOCKS];
+    CHECK_EQ_I64(learn_scales(type, BLOCKS), BLOCKS * t->scale.n);
+    learn_changes(l, change);
+    memcpy(parts, before, n_bytes);
+    learn_apply(type, change, BLOCKS, parts); /* what a replay does */
+    CHECK(memcmp(blk, parts, n_bytes) == 0);
     const double left = error(type, blk, want, g) / first;
     if (!(left < 0.05)) CHECK_FAIL("%s: %g of the error is left", t->name, left);
     for (int b = 0; b < BLOCKS; b++) /* the same scales: the same block */
@@ -258,6 +264,7 @@ static void learn(const struct model *base, uint8_t *blk, enum qtype type, const
     CHECK_ERR(learn_run(&o, r, &e), ERR_DATA, "8 chunks");
     o.n_chunks = CHUNKS;
     CHECK_OK(learn_run(&o, r, &e));
+    CHECK(r->n_changes == 1 && strcmp(r->change[0].name, changed) == 0);
     model_close(now);
     pool_free(pool);
 }
@@ -298,6 +305,11 @@ static void whole_model(const struct model *m, enum qtype type) {
     CHECK(r.n_weights == n && r.n_steps == PASSES * ((CHUNKS * 7 / 8 + 1) / 2));
     learn(base, again, type, ids, 2, &r2);
     CHECK(memcmp(blk, again, n_bytes) == 0 && r.after == r2.after && r.before == r2.before);
+    encode(type, 6, n, again);
+    learn_apply(type, r.change[0].v, n / QK, again);
+    CHECK(memcmp(blk, again, n_bytes) == 0); /* the kept state, not the last one */
+    learn_report_release(&r);
+    learn_report_release(&r2);
     free(blk);
     model_close(base);
 }
