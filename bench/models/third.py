@@ -5,8 +5,8 @@
 
 The texts exist on every Debian machine with this script's venv: the sources of the Python package transformers and the manual
 pages. A hash of each document's path assigns it: 2 in 100 each become calib.txt, probe.txt and eval.txt (sources) and
-man_calib.txt and man_eval.txt (pages); the rest is for training. --small: 6 million weights and a vocabulary of 2048. OUT_FOLDER gets a checkpoint in the published layout, the five
-texts, and train.json with the loss by step. Needs torch, transformers, tokenizers.
+man_calib.txt and man_eval.txt (pages); the rest is for training. --small: 6 million weights and a vocabulary of 2048. OUT_FOLDER gets a checkpoint in the
+published layout, the five texts, and train.json with the loss by step. Needs torch, transformers, tokenizers.
 """
 import argparse
 import copy
