@@ -125,7 +125,8 @@ struct seen { /* findings about several models */
     char *template, *arch;
     int n;
     bool q4km, quantized, sees, mmproj;
-    struct { /* unquantized models */
+    const char *image; /* lint_image_text() of the first model that has one */
+    struct {           /* unquantized models */
         char *file;
         uint64_t n_bytes;
     } * plain;
@@ -284,6 +285,7 @@ static void check_model(struct lint *l, const char *file, struct seen *s) {
     } else if (part == GGUF_MODEL) {
         note_shape(g, file, &s->model);
         s->sees |= lint_sees(g);
+        if (!s->image) s->image = lint_image_text(g);
         check_encoding(l, g, file, s);
         note_plain(g, file, s);
         lint_gguf(l, g);
@@ -371,7 +373,7 @@ int lint_folder(struct lint *l, struct err *e) {
     free(s.encoding);
     free(s.template);
     free(s.arch);
-    if (n_gguf && !s.mmproj) lint_vision(l, s.sees);
+    if (n_gguf && !s.mmproj) lint_vision(l, s.sees, s.image);
     lint_card(l);
     lint_ollama(l);
     if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");

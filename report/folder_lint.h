@@ -53,12 +53,14 @@ void lint_card(struct lint *l);
 void lint_ollama(struct lint *l);
 /* Returns whether a model's metadata or tensors show that it reads images (lint_vision.c). */
 bool lint_sees(const struct gguf *g);
+/* Returns what the chat template writes for an image; NULL: nothing that is known. */
+const char *lint_image_text(const struct gguf *g);
 struct json;
 /* Returns the member of a config.json that describes a vision tower; NULL: none. */
 const char *lint_config_tower(const struct json *config);
 /* Checks a folder that has no projector file. model_sees: result of lint_sees() for one of its
- * models. */
-void lint_vision(struct lint *l, bool model_sees);
+ * models; image: of lint_image_text(). */
+void lint_vision(struct lint *l, bool model_sees, const char *image);
 /* Checks SHA256SUMS and manifest.json (lint_sums.c). */
 int lint_sums(struct lint *l, struct err *e);
 /* Checks the metadata of one model. */

@@ -49,7 +49,18 @@ bool lint_sees(const struct gguf *g) {
     return false;
 }
 
-void lint_vision(struct lint *l, bool model_sees) {
+/* Tokenizers do not tell: text models share those of vision models, image tokens included. */
+const char *lint_image_text(const struct gguf *g) {
+    static const char *const image[] = {"<|vision_start|>",   "<|image_pad|>", "<|image|>",
+                                        "<start_of_image>",   "<image>",       "<|image_1|>",
+                                        "<|begin_of_image|>", "<IMG_CONTEXT>", "[IMG]"};
+    const char *template = gguf_str_or(g, "tokenizer.chat_template", "");
+    for (size_t i = 0; i < sizeof image / sizeof *image; i++)
+        if (strstr(template, image[i])) return image[i];
+    return NULL;
+}
+
+void lint_vision(struct lint *l, bool model_sees, const char *image) {
     struct json *config = read_json(l, "config.json"), *results = read_json(l, "results.json");
     const struct json *made = json_get(results, "vision");
     const char *why = json_str(json_get(made, "why"));
@@ -61,6 +72,12 @@ void lint_vision(struct lint *l, bool model_sees) {
                  "files accept only text%s%s%s",
                  why ? " (" : "", why ? why : ": hone convert SRC --mmproj FILE writes it",
                  why ? ")" : "");
+    else if (image && !results) /* hone make knows whether the original has a tower */
+        lint_add(l, false, "vision-template", NULL,
+                 "looks like a vision model without a projector file (mmproj-*.gguf): its chat "
+                 "template writes %s for images; if the original reads images, hone convert SRC "
+                 "--mmproj FILE writes it",
+                 image);
     json_free(config);
     json_free(results);
 }

@@ -117,7 +117,7 @@ refused() { # message, options: nothing is deleted
 }
 refused 'is a link to .*--consume-links'
 refused 'exclude each other' --lora "$t/now"
-refused 'exclude each other' --mmproj "$t/mm.gguf"
+refused 'hone make --consume writes both; or first convert the vision tower, with --mmproj and without -o' --mmproj "$t/mm.gguf"
 refused 'exclude each other' --split-max 4M
 refused 'exclude each other' --mtp-only
 "$HONE" convert "$t/now" -o "$t/m.gguf" --consume-links > /dev/null 2>&1 && fail "--consume-links alone"

@@ -180,5 +180,16 @@ seed params-value 'echo "{\"stop\": \"x\"}" > params'
 seed json-local-path 'echo "{\"_name_or_path\": \"/root/tiny\"}" > config.json'
 seed model-yaml-keys 'echo "name: x" > model.yaml'
 seed model-yaml-tab 'printf "\tx: 1\n" >> model.yaml'
+# ---- a template that places images, of a file alone: only the template shows that a projector file is missing ----
+mkdir "$t/v"
+run 0 convert tests/golden/models/qwen3 -o "$t/v/Some-Q8_0.gguf" --type q8_0 # its tokenizer has the tokens of images
+"$HONE" publish --check "$t/v" --json > "$t/o" 2> "$t/e" || true
+grep -q '"rule": "vision' "$t/o" && say "a text model: $(cat "$t/o")"
+run 0 meta "$t/v/Some-Q8_0.gguf" 'tokenizer.chat_template={% for m in messages %}<|vision_start|>{{ m.content }}{% endfor %}'
+"$HONE" publish --check "$t/v" --json > "$t/o" 2> "$t/e" || true
+grep -q '"rule": "vision-template"' "$t/o" && grep -q 'looks like a vision model without a projector' "$t/o" || say "images in a template: $(cat "$t/o")"
+run 0 convert tests/golden/models/qwen35 --mmproj "$t/v/mmproj-Some-BF16.gguf"
+"$HONE" publish --check "$t/v" --json > "$t/o" 2> "$t/e" || true
+grep -q '"rule": "vision' "$t/o" && say "with a projector file: $(cat "$t/o")"
 [ $n_faults -ge 30 ] || say "$n_faults faults only"
 exit $fail
