@@ -156,6 +156,8 @@ enum gguf_part gguf_part_of(const struct gguf *g);
 /* Returns llama.cpp's name for a draft's kind, "mtp", "eagle3" or "dflash": its files are called
  * KIND-..., and --spec-type draft-KIND uses them. NULL: not a draft. */
 const char *gguf_draft_kind(const struct gguf *g);
+/* Returns the projector type of a vision tower's file; "": it has none. */
+const char *gguf_projector_type(const struct gguf *g);
 
 /* ---- deeper checks --------------------------------------------------------------------------- */
 

@@ -33,6 +33,11 @@ const char *gguf_draft_kind(const struct gguf *g) {
     return only_mtp(g, arch) ? "mtp" : NULL;
 }
 
+const char *gguf_projector_type(const struct gguf *g) {
+    const char *own = gguf_str_or(g, "clip.vision.projector_type", "");
+    return *own ? own : gguf_str_or(g, "clip.projector_type", "");
+}
+
 enum gguf_part gguf_part_of(const struct gguf *g) {
     if (strcmp(gguf_str_or(g, "general.architecture", ""), "clip") == 0) return GGUF_TOWER;
     if (strcmp(gguf_str_or(g, "general.type", "model"), "model") != 0) return GGUF_OTHER;

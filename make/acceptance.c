@@ -8,6 +8,7 @@
 
 #include "calib/imatrix.h"
 #include "make/make.h"
+#include "models/arch.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -120,7 +121,7 @@ int make_acceptance(struct make *mk, struct err *e) {
 int make_draft_target(struct make *mk, struct err *e) {
     struct io_names names = {0};
     uint64_t most = 0;
-    if (!mk->target || !mk->draft || strcmp(mk->draft, "eagle3") != 0) return 0;
+    if (!mk->target || !arch_runs_draft(mk->draft)) return 0;
     const int rc = io_list(&names, mk->target, e);
     for (int i = 0; i < names.n && !rc; i++) {
         char *path = io_join(mk->target, names.v[i]);

@@ -126,11 +126,9 @@ static int take_projector(struct make *mk, char *path, const char *type, struct 
     int rc = gguf_open(&g, path, 0, e);
     if (g && gguf_part_of(g) == GGUF_TOWER && l->n_files < (int)COUNT_OF(l->file)) {
         struct mmproj_report *r = &l->file[l->n_files++];
-        const char *one = gguf_str_or(g, "clip.projector_type", "");
         const int64_t key = (int64_t)gguf_u64_or(g, "general.file_type", 1 << 20);
         if (!type) type = qtype_ftype_name(key) ? qtype_ftype_name(key) : "GGUF";
-        snprintf(r->projector, sizeof r->projector, "%s",
-                 *one ? one : gguf_str_or(g, "clip.vision.projector_type", ""));
+        snprintf(r->projector, sizeof r->projector, "%s", gguf_projector_type(g));
         snprintf(r->type, sizeof r->type, "%s", type);
         l->tower = TOWER_KNOWN;
         l->n_tensors = r->n_tensors = gguf_n_tensors(g);

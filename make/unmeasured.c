@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "make/make.h"
+#include "models/arch.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -99,7 +100,7 @@ int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct
     }
     buf_fmt(after, "\nThe folder to publish is %s. %s.\n", mk->job.dir,
             mk->target_file ? "Only the acceptance was measured" : "Nothing was measured");
-    if (mk->draft && !mk->target_file && strcmp(mk->draft, "eagle3") == 0)
+    if (!mk->target_file && arch_runs_draft(mk->draft))
         buf_fmt(after,
                 "How many drafts the model accepts: hone eval mtp MODEL.gguf %s/*.gguf TEXT, or a "
                 "GGUF file of the model in the folder of --target-model-dir\n",

@@ -368,6 +368,8 @@ struct arch {
 const struct arch *arch_find(const char *gguf_name);
 /* Like arch_find, but also finds architectures that are only converted and quantized. */
 const struct arch *arch_find_table(const char *gguf_name);
+/* Returns whether hone drafts with draft models of this kind (struct arch); NULL: none. */
+bool arch_runs_draft(const char *kind);
 /* Returns the architecture of a class, ignoring case; for a bare model such as LlamaModel or
  * Gemma3TextModel, the architecture of the class with a head. NULL: unknown. */
 const struct arch *arch_find_hf(const char *hf_class);

@@ -136,6 +136,12 @@ const struct arch *arch_find_table(const char *gguf_name) {
     return NULL;
 }
 
+bool arch_runs_draft(const char *kind) {
+    for (size_t i = 0; kind && i < COUNT_OF(all); i++)
+        if (all[i]->draft && all[i]->draft_graph && strcmp(all[i]->draft, kind) == 0) return true;
+    return false;
+}
+
 const struct arch *arch_find(const char *gguf_name) {
     const struct arch *a = arch_find_table(gguf_name);
     return a && a->decoder ? a : NULL;

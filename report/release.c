@@ -156,11 +156,9 @@ static void add_mmproj(struct release *r, const char *name, const struct gguf *g
     measure_file(&about, g);
     int at = r->n_mmproj++;
     for (; about.is_float && at > 0; at--) r->mmproj[at] = r->mmproj[at - 1];
-    const char *kind = gguf_str_or(g, "clip.vision.projector_type", "");
-    r->mmproj[at] = (struct release_mmproj){
-        .file = arena_strdup(&r->arena, name),
-        .projector = keep_text(r, *kind ? kind : gguf_str_or(g, "clip.projector_type", "")),
-        .size_bytes = about.size_bytes};
+    r->mmproj[at] = (struct release_mmproj){.file = arena_strdup(&r->arena, name),
+                                            .projector = keep_text(r, gguf_projector_type(g)),
+                                            .size_bytes = about.size_bytes};
 }
 
 /* Adds a GGUF file of the folder to the release. drafts: the files released are drafts. */

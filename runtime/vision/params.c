@@ -34,9 +34,8 @@ static const struct row {
 
 /* Sets *type to the file's projector type. ERR_DATA: none, or not supported. */
 static int find_type(const struct gguf *g, enum projector *type, struct err *e) {
-    const char *name = gguf_str_or(g, "clip.vision.projector_type", NULL);
-    if (!name) name = gguf_str_or(g, "clip.projector_type", NULL);
-    if (!name)
+    const char *name = gguf_projector_type(g);
+    if (!*name)
         return err_set(e, ERR_DATA,
                        "%s is not a projector (mmproj) file: it has no key clip.projector_type",
                        gguf_path(g));
