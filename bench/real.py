@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import unicodedata
 
 import numpy as np
 
@@ -52,13 +53,20 @@ def strings():
 
 
 def same_ids(name, m):
+    """Strings whose ids are the same in both engines. Of the others: those that are the same once the other engine gets
+    the string in the form NFC, which it does not compute, and those that are the same if it looks for no special tokens
+    (it makes some words special by their spelling)."""
     out = {}
     for what, texts in zip(("strings", "paragraphs"), strings()):
         json.dump(texts, open(path(name, ".texts.json"), "w"))
         ours = json.loads(run("tokenize", path(name, ".gguf"), "--batch", path(name, ".texts.json")))
         theirs = [m.tokenize(t) for t in texts]
         bad = [t for t, a, b in zip(texts, ours, theirs) if list(a) != list(b)]
-        out[what] = {"n": len(texts), "same": len(texts) - len(bad), "other": [ascii(t)[:80] for t in bad[:8]]}
+        of = dict(zip(texts, ours))
+        nfc = [t for t in bad if m.tokenize(unicodedata.normalize("NFC", t)) == list(of[t])]
+        plain = [t for t in bad if m.tokenize(t, False) == list(of[t])]
+        out[what] = {"n": len(texts), "same": len(texts) - len(bad), "same_after_nfc": len(nfc), "same_without_special": len(plain),
+                     "other": [ascii(t)[:80] for t in bad[:8]]}
     return out
 
 
@@ -124,6 +132,28 @@ def tools(name):
     return {"cases": found["n_cases"], "bare_json": found["n_loose"], "cut": found["n_cut"], **{g["grade"]: g["n"] for g in found["grades"]}}
 
 
+def template(name):
+    """What the template doctor finds: probes, and the rule of each defect and warning."""
+    found = run_json("template", "lint", path(name, ".gguf"))
+    return {"tool_calls": found["tool_format"], "renders": found["renders"], "probes": found["n_probes"], "passed": found["n_passed"],
+            "not_applicable": found["n_moot"], "errors": found["n_errors"], "warnings": found["n_warnings"],
+            "findings": [{k: f[k] for k in ("severity", "rule", "probe", "consequence")} for f in found["findings"]]}
+
+
+def speed(name):
+    """Tokens per second in alternating runs (bench/peers.py), with the ratio of each pair and the load of the machine
+    before and after."""
+    at = path(name, ".speed.json")
+    if os.path.exists(at):
+        os.remove(at)
+    before = os.getloadavg()[0]
+    subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "peers.py"), hone, at, "--file", f"{name}={path(name, '.gguf')}",
+                    "--groups", os.environ.get("SPEED", "512:64:0:3"), "--threads", str(threads), "--model", name], check=True)
+    found = json.load(open(at))
+    return {"threads": threads, "load_before": before, "load_after": os.getloadavg()[0], "builds": found["builds"], "cpu": found["cpu"],
+            "isa": found["hone_isa"], "tests": found["models"][name]["tests"]}
+
+
 def ladder(name):
     base, made = path(name, "-F16.gguf"), path(name, "-GGUF")
     job = run_json("make", base, "-o", made, "--allow-requantize", "--time", hours, "--calib", CALIB, "--eval", TEXT, "--chunks", chunks,
@@ -166,7 +196,8 @@ for name in names:
     row["ids"], row["greedy"], row["perplexity"] = same_ids(name, m), greedy(name, m), perplexity(name, m)
     m.close()
     print(name, json.dumps({k: row[k] for k in ("ids", "perplexity")}), [[g["same"], g["same_f16"]] for g in row["greedy"]], flush=True)
-    row["tools"] = tools(name)
+    row["template"], row["tools"] = template(name), tools(name)
+    row["speed"] = speed(name) if os.environ.get("SPEED") != "none" else doc["models"].get(name, {}).get("speed")
     if os.environ.get("QUICK"):
         row["ladder"] = doc["models"].get(name, {}).get("ladder")
     else:
