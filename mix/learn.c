@@ -168,7 +168,7 @@ static void copy_best(struct job *j, bool back) {
     for (int i = 0; i < j->n_tensors; i++) {
         struct tensor *t = &j->tensor[i];
         memcpy(back ? t->data : t->best, back ? t->best : t->data, (size_t)t->n_bytes);
-        if (!back) learn_changes(t->l, t->change->v);
+        if (!back) learn_result(t->l, t->change->v);
     }
 }
 

@@ -127,7 +127,7 @@ int64_t learn_scales(enum qtype type, int64_t n_blocks) {
     return n_blocks * qtype_info(type)->scale.n;
 }
 
-void learn_changes(const struct learned *l, float *out) {
+void learn_result(const struct learned *l, float *out) {
     for (int64_t i = 0; i < l->n; i++) out[i] = (float)l->v[i].change;
 }
 

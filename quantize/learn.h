@@ -13,8 +13,7 @@
 /* Range of a relative change. */
 #define LEARN_LEAST (-0.5)
 #define LEARN_MOST 1.0
-/* Result for one tensor: relative changes of its scales, which a replay applies to the same blocks.
- */
+/* Relative changes of a tensor's scales; a replay applies them to the same blocks. */
 struct learn_changes {
     char *name; /* of the tensor */
     enum qtype type;
@@ -35,7 +34,7 @@ void learn_step(struct learned *l, int64_t b0, int64_t b1, const float *g, doubl
                 void *blocks);
 
 /* Sets out [blocks][scales of a block] to the changes so far. */
-void learn_changes(const struct learned *l, float *out);
+void learn_result(const struct learned *l, float *out);
 /* Returns the number of scales in n_blocks blocks of a type that can be learned. */
 int64_t learn_scales(enum qtype type, int64_t n_blocks);
 /* Applies changes to the blocks from which learning started: gives the bytes of the last step. */

@@ -209,7 +209,7 @@ static void one_type(enum qtype type) {
     CHECK(memcmp(blk, parts, n_bytes) == 0);
     float change[2 * BLOCKS];
     CHECK_EQ_I64(learn_scales(type, BLOCKS), BLOCKS * t->scale.n);
-    learn_changes(l, change);
+    learn_result(l, change);
     memcpy(parts, before, n_bytes);
     learn_apply(type, change, BLOCKS, parts); /* what a replay does */
     CHECK(memcmp(blk, parts, n_bytes) == 0);
