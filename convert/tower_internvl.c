@@ -52,6 +52,22 @@ static const struct vision_fixed fixed[] = {
 };
 // clang-format on
 
+/* Reads the limits of tiles: in config.json, or in the image processor of folders saved by
+ * transformers. */
+static int read_tiles(struct vision *v, struct hfdir *dir, struct err *e) {
+    static const char *const key[][2] = {{"min_dynamic_patch", "min_patches"},
+                                         {"max_dynamic_patch", "max_patches"}};
+    for (int i = 0; i < 2; i++) {
+        const struct json *j = json_get(hfdir_config(dir), key[i][0]);
+        if (!j) TRY(vision_preprocessor(dir, key[i][1], &j, e));
+        if (!j || json_type(j) == JSON_NULL) continue;
+        if (!json_i64(j, &v->tiles[i]) || v->tiles[i] < 1 || v->tiles[i] > 1 << 16)
+            return err_set(e, ERR_DATA, "%s: %s or %s is not a number of tiles", hfdir_path(dir),
+                           key[i][0], key[i][1]);
+    }
+    return 0;
+}
+
 /* Reads the tower's sizes and options; ERR_DATA: not supported. */
 static int read_config(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     const struct json *root = hfdir_config(dir);
@@ -67,9 +83,7 @@ static int read_config(struct vision *v, struct hfdir *dir, const struct json *c
     v->d[VD_POS] = side * side + 1;
     v->d[VD_MERGED] = v->scale * v->scale * v->d[VD_C];
     v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
-    v->tiles[0] = (int64_t)json_num(json_get(root, "min_dynamic_patch"), 0);
-    v->tiles[1] = (int64_t)json_num(json_get(root, "max_dynamic_patch"), 0);
-    return 0;
+    return read_tiles(v, dir, e);
 }
 
 static const char *const classes[] = {"InternVLChatModel", "InternVLForConditionalGeneration",

@@ -78,6 +78,19 @@ static int check_defaults(struct hfdir *dir, struct err *e) {
     return 0;
 }
 
+/* Reads the side that larger images are shrunk to, which is image_size in projector files. */
+static int read_side(struct vision *v, struct hfdir *dir, struct err *e) {
+    const struct json *size;
+    const int64_t most = v->image_size;
+    TRY(vision_preprocessor(dir, "size", &size, e));
+    TRY(vision_number(size, "longest_edge", most, &v->image_size, e));
+    if (v->image_size <= most) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s: the image processor's size.longest_edge is %lld, but the tower has "
+                   "positions for images of %lld pixels",
+                   hfdir_path(dir), (long long)v->image_size, (long long)most);
+}
+
 /* Reads the tower's sizes and options and finds the token that ends a row. */
 static int read_config(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
     const char *act = json_str(json_get(cfg, "hidden_act"));
@@ -87,6 +100,7 @@ static int read_config(struct vision *v, struct hfdir *dir, const struct json *c
         return err_set(e, ERR_DATA, "vision_config.model_type is %s, not pixtral", type);
     TRY(check_defaults(dir, e));
     TRY(vision_transformer(v, cfg, e));
+    TRY(read_side(v, dir, e));
     TRY(vision_number(hfdir_config(dir), "spatial_merge_size", 1, &v->merge, e));
     v->merge_key = merge ? v->merge : 0;
     v->d[VD_MERGED] = v->merge * v->merge * v->d[VD_C];

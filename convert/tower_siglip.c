@@ -70,11 +70,13 @@ static const struct vision_row minicpm_rows[] = {
 static const struct vision_fixed gemma3_fixed[] = {
     {VP_TOWER, 0, "hidden_act", VW_TANH},
     V_BILINEAR,
+    {VP_IMAGE, 0, "do_pan_and_scan", "false"},
     {.field = NULL},
 };
 static const struct vision_fixed idefics3_fixed[] = {
     {VP_TOWER, 0, "hidden_act", VW_TANH},
     V_LANCZOS,
+    {VP_IMAGE, 0, "do_image_splitting", "true"},
     {.field = NULL},
 };
 static const struct vision_fixed lfm2_fixed[] = {
@@ -82,6 +84,12 @@ static const struct vision_fixed lfm2_fixed[] = {
     {VP_ROOT, 0, "projector_hidden_act", VW_GELU},
     V_BILINEAR,
     {VP_IMAGE, VD_PATCH, "encoder_patch_size", NULL},
+    {VP_IMAGE, 0, "do_image_splitting", "true"},
+    {VP_IMAGE, 0, "use_thumbnail", "true"},
+    {VP_IMAGE, 0, "tile_size", "512"},
+    {VP_IMAGE, 0, "min_tiles", "2"},
+    {VP_IMAGE, 0, "max_tiles", "10"},
+    {VP_IMAGE, 0, "max_pixels_tolerance", "2"},
     {.field = NULL},
 };
 static const struct vision_fixed minicpm_fixed[] = {
@@ -150,8 +158,16 @@ static int gemma3_read(struct vision *v, struct hfdir *dir, const struct json *c
 static int idefics3_read(struct vision *v, struct hfdir *dir, const struct json *cfg,
                          struct err *e) {
     const struct json *size;
+    int64_t tile;
     TRY(vision_transformer(v, cfg, e));
     TRY(vision_number(hfdir_config(dir), "scale_factor", 2, &v->scale, e));
+    TRY(vision_preprocessor(dir, "max_image_size", &size, e));
+    TRY(vision_number(size, "longest_edge", v->image_size, &tile, e));
+    if (tile != v->image_size)
+        return err_set(e, ERR_DATA,
+                       "%s: the image processor's max_image_size.longest_edge is %lld: only %lld, "
+                       "the tower's image_size, is supported",
+                       hfdir_path(dir), (long long)tile, (long long)v->image_size);
     TRY(vision_preprocessor(dir, "size", &size, e));
     TRY(vision_number(size, "longest_edge", v->image_size, &v->longest, e));
     grid(v);

@@ -83,13 +83,14 @@ struct vision_fixed {
     {VP_TOWER, 0, "rope_parameters.rope_theta", n}, {                                              \
         VP_TOWER, 0, "rope_theta", n                                                               \
     }
-/* Pillow's numbers of the filters that resize images. */
-#define V_LANCZOS                                                                                  \
-    { VP_IMAGE, 0, "resample", "1" }
-#define V_BILINEAR                                                                                 \
-    { VP_IMAGE, 0, "resample", "2" }
-#define V_BICUBIC                                                                                  \
-    { VP_IMAGE, 0, "resample", "3" }
+/* All images are resized; Pillow's numbers of the filters. */
+#define V_RESIZED(filter)                                                                          \
+    {VP_IMAGE, 0, "do_resize", "true"}, {                                                          \
+        VP_IMAGE, 0, "resample", filter                                                            \
+    }
+#define V_LANCZOS V_RESIZED("1")
+#define V_BILINEAR V_RESIZED("2")
+#define V_BICUBIC V_RESIZED("3")
 enum { VISION_MAX_DEEP = 64, VISION_MAX_BLOCKS = 512 };
 struct vision {
     const struct vision_kind *kind;
