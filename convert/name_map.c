@@ -329,6 +329,24 @@ static void unfused(const struct mapping *m, struct item *it, const char *name,
         it->xf = XF_COPY;
 }
 
+/* Returns the layout of square fused experts, which their own shape does not show, from the other
+ * tensor of the same experts: 1 for transposed, 0 for not, -1 for unknown. */
+static int square_layout(const struct mapping *m, const char *name) {
+    static const char up[] = "gate_up_proj", down[] = "down_proj";
+    const int64_t width = m->p->hp_src.d[HD_EMBD];
+    const char *at = strstr(name, up);
+    const bool to_down = at != NULL;
+    char other[NAME_MAX_LEN];
+    if (!at) at = strstr(name, down);
+    if (!at) return -1;
+    const int n = snprintf(other, sizeof other, "%.*s%s%s", (int)(at - name), name,
+                           to_down ? down : up, at + strlen(to_down ? up : down));
+    const int64_t i = n < 0 || n >= NAME_MAX_LEN ? -1 : lookup(m, other);
+    const struct st_tensor *t = i < 0 ? NULL : hfdir_tensor_at(m->p->dir, i);
+    if (!t || t->n_dims != 3 || (t->shape[1] == width) == (t->shape[2] == width)) return -1;
+    return (t->shape[1] == width) != to_down; /* down_proj has `width` rows, gate_up_proj columns */
+}
+
 /* Chooses the transform by the layout of fused experts, [rows][columns] or transposed. Releases of
  * transformers differ: if only the layout that the table does not name fits the shape, it is
  * used. */
@@ -341,8 +359,12 @@ static void choose_orientation(const struct mapping *m, struct item *it, const c
     const int64_t i = lookup(m, name);
     const struct st_tensor *t = i < 0 ? NULL : hfdir_tensor_at(m->p->dir, i);
     if (!t || t->n_dims != 3 || it->inst.n_dims != 3 || !role_is_routed(it->inst.row->role)) return;
-    const bool as_is = t->shape[1] == want[1] && t->shape[2] == want[2];
-    const bool swapped = t->shape[1] == want[2] && t->shape[2] == want[1];
+    bool as_is = t->shape[1] == want[1] && t->shape[2] == want[2];
+    bool swapped = t->shape[1] == want[2] && t->shape[2] == want[1];
+    if (as_is && swapped) {
+        const int turned = square_layout(m, name);
+        if (turned >= 0) swapped = turned, as_is = !turned;
+    }
     for (size_t k = 0; k < COUNT_OF(pair) && as_is != swapped; k++)
         if (it->xf == pair[k].plain || it->xf == pair[k].turned) {
             it->xf = swapped ? pair[k].turned : pair[k].plain;
