@@ -147,7 +147,7 @@ static int read_question(struct vision_lines *l, struct vision_question *q, cons
     if (json_type(j) != JSON_OBJ)
         rc = err_set(e, ERR_DATA, "not an object with \"image\" and \"question\"");
     else if (!json_str(text) || !*json_str(text))
-        rc = err_set(e, ERR_DATA, "\"question\" is missing or not a text");
+        rc = err_set(e, ERR_DATA, "\"question\" is missing, empty or not a text");
     else if (!image)
         rc = err_set(e, ERR_DATA, "\"image\" is missing");
     if (!rc) q->text = keep(l, json_str(text));

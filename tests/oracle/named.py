@@ -618,6 +618,37 @@ def mimo25(folder, n, full_kv, window_kv):
     f.write(folder)
 
 
+def square_experts(folder, turned):
+    """Qwen3-VL MoE whose experts' gate_up_proj is square, as first published (transposed) and as transformers 5 saves it."""
+    d, heads, key, experts, ff = 64, 4, 16, 3, 32
+    rope = dict(rope_type="default", rope_theta=5e5, mrope_section=[2, 3, 3])
+    f = Folder("qwen3vlmoe", dict(
+        architectures=["Qwen3VLMoeForConditionalGeneration"], model_type="qwen3_vl_moe", tie_word_embeddings=False,
+        text_config=BASE | dict(model_type="qwen3_vl_moe_text", num_hidden_layers=2, num_key_value_heads=2, head_dim=key, rms_norm_eps=1e-6,
+                                hidden_act="silu", intermediate_size=96, moe_intermediate_size=ff, num_experts=experts, num_experts_per_tok=2,
+                                decoder_sparse_step=1, mlp_only_layers=[], rope_parameters=rope)))  # fmt: skip
+    f.tensor("token_embd.weight", f.mat("model.language_model.embed_tokens.weight", VOCAB, d))
+    f.tensor("output_norm.weight", f.norm("model.language_model.norm.weight", d))
+    f.tensor("output.weight", f.mat("lm_head.weight", VOCAB, d))
+    for i in range(2):
+        at, to = f"model.language_model.layers.{i}.", f"blk.{i}."
+        f.tensor(to + "attn_norm.weight", f.norm(at + "input_layernorm.weight", d))
+        f.tensor(to + "ffn_norm.weight", f.norm(at + "post_attention_layernorm.weight", d))
+        for x, rows, columns, name in ("q", heads * key, d, "q"), ("k", 2 * key, d, "k"), ("v", 2 * key, d, "v"), ("o", d, heads * key, "output"):
+            f.tensor(to + f"attn_{name}.weight", f.mat(at + f"self_attn.{x}_proj.weight", rows, columns))
+        for x in "qk":
+            f.tensor(to + f"attn_{x}_norm.weight", f.norm(at + f"self_attn.{x}_norm.weight", key))
+        f.tensor(to + "ffn_gate_inp.weight", f.mat(at + "mlp.gate.weight", experts, d))
+        both = f.mat(at + "mlp.experts.gate_up_proj", experts, 2 * ff, d)
+        down = f.mat(at + "mlp.experts.down_proj", experts, *((ff, d) if turned else (d, ff)))
+        if turned:
+            both, down = both.transpose(0, 2, 1), down.transpose(0, 2, 1)
+        f.tensor(to + "ffn_gate_exps.weight", both[:, :ff])
+        f.tensor(to + "ffn_up_exps.weight", both[:, ff:])
+        f.tensor(to + "ffn_down_exps.weight", down)
+    f.write(folder)
+
+
 if __name__ == "__main__":
     kimi_k3()
     glm5_next()
@@ -628,3 +659,5 @@ if __name__ == "__main__":
     gemma4_assistant()
     mimo25("mimo2-4", 4, 4, 8)
     mimo25("mimo2-8", 8, 8, 8)
+    square_experts("qwen3vlmoe", False)
+    square_experts("qwen3vlmoe-turned", True)
