@@ -89,7 +89,7 @@ WINDOWS := $(findstring windows,$(TRIPLE))
 ifneq ($(WINDOWS),)
 DIRS += base/win
 NOT_HERE := $(filter-out base/os_bare.c,$(wildcard base/os*.c))
-ALL_CFLAGS += -Ibase/win/include -include base/win/include/posix.h -DPATH_MAX=4096 -Wno-pedantic
+ALL_CFLAGS += -Ibase/win/include -include base/win/include/posix.h -Wno-pedantic
 EXE := .exe
 endif
 OTHER_DIRS := $(filter-out $(DIRS),$(X86_DIRS) $(ARM64_DIRS))

@@ -6,6 +6,7 @@
 #include "base/io.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,7 +176,7 @@ int io_make_dir(const char *path, struct err *e) {
     char *p = xstrdup(path);
     int rc = 0;
     for (char *s = p; !rc; s++) {
-        if (*s && (*s != '/' || s == p)) continue;
+        if (*s && (!os_is_slash(*s) || s == p)) continue;
         char was = *s;
         *s = 0;
         if (os_mkdir(p, 0777) != 0 && !(errno == EEXIST && io_is_dir(p))) {
@@ -195,13 +196,13 @@ int io_make_dir(const char *path, struct err *e) {
 int io_need_space(const char *path, uint64_t n_bytes, struct err *e) {
     char *p = xstrdup(path);
     while (p[0] && !io_is_dir(p)) { /* find the nearest existing folder */
-        char *slash = strrchr(p, '/');
+        char *slash = io_last_slash(p);
         if (!slash)
             p[0] = 0;
         else
             slash[slash == p && slash[1] ? 1 : 0] = 0;
     }
-    const char *dir = p[0] ? p : (path[0] == '/' ? "/" : ".");
+    const char *dir = p[0] ? p : (os_is_slash(path[0]) ? "/" : ".");
     uint64_t have;
     int rc = 0;
     if (os_free_space(dir, &have) != 0)
@@ -219,14 +220,20 @@ int io_need_space(const char *path, uint64_t n_bytes, struct err *e) {
 char *io_join(const char *dir, const char *name) {
     size_t n = strlen(dir);
     if (!n) return xstrdup(name);
-    return xasprintf("%s%s%s", dir, dir[n - 1] == '/' ? "" : "/", name);
+    return xasprintf("%s%s%s", dir, os_is_slash(dir[n - 1]) ? "" : "/", name);
 }
 
 char *io_real(const char *path) {
     return os_real(path);
 }
 
+char *io_last_slash(const char *path) {
+    size_t n = strlen(path);
+    while (n && !os_is_slash(path[n - 1])) n--;
+    return n ? (char *)(uintptr_t)(path + n - 1) : NULL;
+}
+
 const char *io_base(const char *path) {
-    const char *slash = strrchr(path, '/');
+    const char *slash = io_last_slash(path);
     return slash ? slash + 1 : path;
 }

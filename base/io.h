@@ -55,7 +55,9 @@ char *io_join(const char *dir, const char *name);
  * if the file does not exist. Running out of memory is handled as in xmalloc, never reported as a
  * missing file. */
 char *io_real(const char *path);
-/* Returns the part after the last '/', borrowed. */
+/* Returns the last character that separates names (os_is_slash), as strrchr does; NULL: none. */
+char *io_last_slash(const char *path);
+/* Returns the part after that character, borrowed. */
 const char *io_base(const char *path);
 
 #endif

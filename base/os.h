@@ -89,6 +89,20 @@ int os_mkstemp(char *path);
 /* Returns the path with links, "." and ".." resolved, to be freed; NULL and errno. */
 char *os_real(const char *path);
 
+/* Room for a path, in bytes. Not PATH_MAX, which is 260 on Windows. */
+enum { OS_PATH_MAX = 4096 };
+/* Returns whether the character separates the names of a path: '/', and on Windows '\\'. */
+static inline bool os_is_slash(char c) {
+#ifdef _WIN32
+    if (c == '\\') return true;
+#endif
+    return c == '/';
+}
+/* Returns whether the system can create a file of that name. On Windows, a name can be no device
+ * (NUL, COM1.txt), end with no dot or blank, and have none of <>:"|?*. */
+bool os_can_be_name(const char *path);
+/* Returns the folder for temporary files, if the user names none. */
+const char *os_temp_dir(void);
 /* Returns whether the path starts at the root, or on Windows at a drive. */
 bool os_is_absolute(const char *path);
 
@@ -230,7 +244,7 @@ void os_ignore_write_signals(void);
 void os_end_by_pipe(void);
 /* Prepares the process; main() calls it first. Opens closed standard streams, so that no other file
  * gets their descriptor and receives the output; reads and writes then fail. On Windows, the
- * arguments become UTF-8, the streams bytes, and `\` in paths `/`. */
+ * arguments become UTF-8 and the streams bytes. */
 void os_begin(int *argc, char ***argv);
 /* Returns whether the reader of standard output has exited. */
 bool os_stdout_gone(void);

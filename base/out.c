@@ -9,7 +9,6 @@
  * written again. Sequential writes are buffered in units of 1 MiB; out_pwrite writes directly to
  * the file and is thread-safe. */
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,7 +29,7 @@ enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 512, TEMP_FREE = 0, TEMP_CLAIMED, TEM
  * name. */
 static struct {
     atomic_int state;
-    char path[PATH_MAX];
+    char path[OS_PATH_MAX];
 } temps[TEMP_MAX];
 static atomic_uint temp_count;
 
@@ -52,9 +51,9 @@ static int claim_slot(int *slot, const char *path, struct err *e) {
         int want = TEMP_FREE;
         if (!atomic_compare_exchange_strong(&temps[i].state, &want, TEMP_CLAIMED)) continue;
         unsigned count = atomic_fetch_add(&temp_count, 1);
-        int n = snprintf(temps[i].path, PATH_MAX, "%s.tmp-%ld-%u", path, (long)os_pid(), count);
+        int n = snprintf(temps[i].path, OS_PATH_MAX, "%s.tmp-%ld-%u", path, (long)os_pid(), count);
         *slot = i;
-        if (n > 0 && n < PATH_MAX) return 0;
+        if (n > 0 && n < OS_PATH_MAX) return 0;
         atomic_store(&temps[i].state, TEMP_FREE);
         return err_set(e, ERR_USAGE, "the output path %.80s... is too long", path);
     }
@@ -105,8 +104,13 @@ static int check_target(char **final, unsigned *mode, const char *path, bool ove
     struct os_stat st;
     *mode = 0;
     *final = NULL;
-    if (!path[0] || path[strlen(path) - 1] == '/')
+    if (!path[0] || os_is_slash(path[strlen(path) - 1]))
         return err_set(e, ERR_USAGE, "the output path \"%s\" names no file", path);
+    if (!os_can_be_name(path))
+        return err_set(e, ERR_USAGE,
+                       "the output %s cannot be a file on Windows: a name can be no device such as "
+                       "NUL or COM1, end with no dot or blank, and have none of <>:\"|?*",
+                       path);
     if (!strncmp(path, "/dev/std", 8) || !strncmp(path, "/dev/fd/", 8) ||
         !strncmp(path, "/proc/self/", 11))
         return err_set(
@@ -142,7 +146,7 @@ int out_check(const char *path, bool overwrite, struct err *e) {
 /* Returns the folder of a path (the caller frees it), and sets *base to its last component,
  * borrowed. */
 static char *split_path(const char *path, const char **base) {
-    const char *slash = strrchr(path, '/');
+    const char *slash = io_last_slash(path);
     *base = slash ? slash + 1 : path;
     if (!slash) return xstrdup(".");
     return xstrndup(path, slash == path ? 1 : (size_t)(slash - path));

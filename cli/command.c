@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/remedy.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/str.h"
 
 #define COMMAND(name, id, summary) {name, cmd_##id, summary},
@@ -141,7 +142,7 @@ int command_run(struct cli *c, int argc, char **argv, struct err *e) {
     c->full_argc = argc;
     c->full_argv = argv;
     const char *tmp = getenv("TMPDIR");
-    c->work.tmp = tmp && *tmp ? tmp : "/tmp";
+    c->work.tmp = tmp && *tmp ? tmp : os_temp_dir();
     arena_init(&c->work.mem);
     int rc = 0;
     if (argc < 2) {

@@ -8,6 +8,7 @@
 
 #include "base/attr.h"
 #include "base/io.h"
+#include "base/os.h"
 #include "base/str.h"
 
 /* Returns whether s ends like a file name, so that "data/wiki.txt" counts as a missing path and
@@ -94,7 +95,7 @@ bool hub_name(const char *given, bool first, const char *command, char *say, siz
     bool hub = false;
     char arg[512];
     size_t len = strlen(given);
-    while (len > 1 && given[len - 1] == '/') len--;
+    while (len > 1 && os_is_slash(given[len - 1])) len--;
     if (!len || len >= sizeof arg || io_exists(given)) return false;
     memcpy(arg, given, len);
     arg[len] = 0;

@@ -33,7 +33,7 @@ static void on_signal(int sig) {
 static void on_map_fault(const void *at) {
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     static const char head[] = "hone: error: ";
-    char msg[PATH_MAX + 200];
+    char msg[OS_PATH_MAX + 200];
     int rc = map_fault(at, msg, sizeof msg - 1);
     if (!rc) return; /* not a mapped input */
     if (atomic_flag_test_and_set(&busy)) os_stop_thread();

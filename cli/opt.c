@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/io.h"
 #include "base/os.h"
 #include "base/progress.h"
 
@@ -492,8 +493,8 @@ void cli_emit(struct cli *c, struct emit *m) {
     struct buf line = {0};
     for (int i = 0; i < c->full_argc; i++) {
         if (i) buf_chr(&line, ' ');
-        const char *base = strrchr(c->full_argv[i], '/');
-        buf_str(&line, i == 0 && base ? base + 1 : c->full_argv[i]);
+        const char *word = c->full_argv[i];
+        buf_str(&line, i == 0 ? io_base(word) : word);
     }
     emit_str(m, "hone_version", NULL, HONE_VERSION);
     emit_str(m, "command_line", NULL, line.data);

@@ -254,7 +254,7 @@ static int write_journal(const char *name, const struct edit *d, const char *old
 
 /* Flushes the file's folder to disk, if the file system supports that. */
 static void sync_folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
+    const char *slash = io_last_slash(path);
     char *dir = slash ? xstrndup(path, slash == path ? 1 : (size_t)(slash - path)) : xstrdup(".");
     int fd = os_open(dir, OS_READ | OS_DIR, 0);
     free(dir);

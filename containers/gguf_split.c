@@ -29,7 +29,7 @@ bool gguf_split_parse(const char *path, int *i, int *n, size_t *prefix_len) {
     if (len <= TAIL) return false;
     const char *t = path + len - TAIL;
     if (t[0] != '-' || strncmp(t + 6, "-of-", 4) != 0 || strcmp(t + 15, ".gguf") != 0) return false;
-    if (t[-1] == '/') return false;
+    if (os_is_slash(t[-1])) return false;
     int a = five_digits(t + 1), b = five_digits(t + 10);
     if (a < 1 || b < 1 || a > b || b > 65535) return false;
     *i = a - 1;

@@ -429,7 +429,7 @@ static int look(const struct convert_opts *o, struct mmproj_look *l, struct err 
 /* Sets l->why to an error's text, without the folder's path, which may be private. */
 static void take_reason(struct mmproj_look *l, const char *src, const char *text) {
     const size_t n = strlen(src);
-    if (n && strncmp(text, src, n) == 0) text += n + strspn(text + n, "/: ");
+    if (n && strncmp(text, src, n) == 0) text += n + strspn(text + n, "/\\: ");
     snprintf(l->why, sizeof l->why, "%.*s", (int)sizeof l->why - 1, text);
 }
 

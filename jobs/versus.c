@@ -8,6 +8,7 @@
 
 #include "jobs/versus_int.h"
 #include "base/io.h"
+#include "base/os.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -30,7 +31,7 @@ const struct versus_opts versus_usual = {
 static const char *with_folder(const char *path) {
     const char *p = io_base(path);
     if (p == path) return p;
-    for (p--; p > path && p[-1] != '/';) p--;
+    for (p--; p > path && !os_is_slash(p[-1]);) p--;
     return p;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/os.h"
 
 const struct form *form_list(int i) {
     static const struct form *const list[] = {forms_steps,     forms_evals, forms_files,
@@ -163,7 +164,7 @@ static int begin(struct task *t, const struct hone_opts *o, const char *device, 
     arena_init(&t->w.mem);
     t->w.ctx = &t->c.ctx;
     t->w.pre = t->owner->o.pre;
-    t->w.tmp = t->owner->o.tmp ? t->owner->o.tmp : "/tmp";
+    t->w.tmp = t->owner->o.tmp ? t->owner->o.tmp : os_temp_dir();
     t->m = emit_new();
     rc = work_set(&t->w, &how, &t->c.err);
     return rc ? task_end(t, rc, json, e) : HONE_OK;

@@ -8,6 +8,7 @@
 
 #include "make/make.h"
 #include "base/io.h"
+#include "base/os.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "report/manifest.h"
@@ -21,7 +22,7 @@ static char *real_or_new(const char *path) {
     if (real) return real;
     char *parent = xstrdup(path);
     size_t n = strlen(parent);
-    while (n > 1 && parent[n - 1] == '/') parent[--n] = 0;
+    while (n > 1 && os_is_slash(parent[n - 1])) parent[--n] = 0;
     const char *name = io_base(parent);
     char *last = xstrdup(name), *above;
     if (name == parent)

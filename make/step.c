@@ -59,7 +59,7 @@ static int remove_leftovers(const char *dir, bool (*which)(const struct io_names
 
 char *job_work(const char *dir) {
     size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/') n--;
+    while (n > 1 && os_is_slash(dir[n - 1])) n--;
     char *plain = xstrndup(dir, n), *real = NULL;
     const char *last = io_base(plain);
     struct os_stat st;
@@ -113,9 +113,9 @@ static int can_make(const char *path, struct err *e) {
     char *dir = xstrdup(path), *probe;
     size_t n = strlen(dir);
     while (n && !io_exists(dir)) { /* up to an existing folder */
-        while (n && dir[n - 1] == '/') dir[--n] = 0;
-        while (n && dir[n - 1] != '/') dir[--n] = 0;
-        while (n > 1 && dir[n - 1] == '/') dir[--n] = 0;
+        while (n && os_is_slash(dir[n - 1])) dir[--n] = 0;
+        while (n && !os_is_slash(dir[n - 1])) dir[--n] = 0;
+        while (n > 1 && os_is_slash(dir[n - 1])) dir[--n] = 0;
     }
     int rc = 0;
     probe = xasprintf("%s/.hone-probe-XXXXXX", n ? dir : ".");

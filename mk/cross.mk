@@ -58,7 +58,7 @@ MINGW ?= x86_64-w64-mingw32-gcc-posix
 check-mingw: $(HONE_H) ## compile base/win and cli/win with Debian's mingw gcc, if it is installed
 	$(Q)command -v $(MINGW) > /dev/null || { echo 'check-mingw: no $(MINGW)'; exit 0; }; \
 	  for f in base/win/*.c cli/win/*.c serve/poller.c; do \
-	    $(MINGW) -std=c11 -D_GNU_SOURCE -D__USE_MINGW_ANSI_STDIO=1 -DPATH_MAX=4096 -I. -I$(GEN) -Ibase/win/include \
+	    $(MINGW) -std=c11 -D_GNU_SOURCE -D__USE_MINGW_ANSI_STDIO=1 -I. -I$(GEN) -Ibase/win/include \
 	      -include base/win/include/posix.h -Wall -Wextra -Wshadow -Wconversion -Werror -O2 \
 	      -c $$f -o /dev/null || exit 1; done
 .PHONY: macos windows windows-unit unit-here check-macos have-wine cross-packages check-windows check-mingw

@@ -325,7 +325,9 @@ int os_link(const char *from, const char *to) {
 }
 int os_symlink(const char *to, const char *path) { /* needs a privilege; a hard link does not */
     enum { UNPRIVILEGED = 2 };
-    wchar_t *a = win_path(to, false), *b = a ? win_path(path, true) : NULL;
+    wchar_t *a = win_wide(to), *b = a ? win_path(path, true) : NULL;
+    for (wchar_t *p = a; p && *p; p++)
+        if (*p == L'/') *p = L'\\';
     const bool ok = b && CreateSymbolicLinkW(b, a, UNPRIVILEGED) &&
                     GetFileAttributesW(b) != INVALID_FILE_ATTRIBUTES; /* Wine 8 makes none */
     free(a);
@@ -422,7 +424,7 @@ struct os_dir {
 };
 struct os_dir *os_dir_open(const char *path) {
     const size_t n = strlen(path);
-    char *all = xasprintf("%s%s*", path, n && path[n - 1] == '/' ? "" : "/");
+    char *all = xasprintf("%s%s*", path, n && os_is_slash(path[n - 1]) ? "" : "/");
     wchar_t *w = win_path(all, false);
     free(all);
     if (!w) return NULL;

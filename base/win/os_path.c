@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* base/win/os_path.c - paths, texts, errors and owners on Windows. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <windows.h>
@@ -76,7 +78,9 @@ static bool is_device(const wchar_t *name, size_t n) {
     while (stem < n && name[stem] != L'.' && name[stem] != L' ') stem++;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         if (_wcsnicmp(name, list[i], 3) != 0) continue;
-        if (i < 4 ? stem == 3 : stem == 4 && name[3] >= L'1' && name[3] <= L'9') return true;
+        if (i < 4 ? stem == 3
+                  : stem == 4 && name[3] && wcschr(L"123456789\u00b9\u00b2\u00b3", name[3]))
+            return true;
     }
     return false;
 }
@@ -117,9 +121,10 @@ wchar_t *win_path(const char *path, bool create) {
         free(w);
         return NULL;
     }
-    if (wcslen(w) < LONG || wcsncmp(w, L"\\\\?\\", 4) == 0) return w;
+    if (wcsncmp(w, L"\\\\?\\", 4) == 0) return w;
     static const wchar_t local[] = L"\\\\?\\", share[] = L"\\\\?\\UNC";
-    const DWORD n = GetFullPathNameW(w, 0, NULL, NULL);
+    const DWORD n = GetFullPathNameW(w, 0, NULL, NULL); /* a short path in a deep folder, too */
+    if (n < LONG) return w;
     wchar_t *full = xreallocarray(NULL, (size_t)n + 16, sizeof *full), *at = full + 8;
     if (!n || !GetFullPathNameW(w, n, at, NULL)) {
         free(full);
@@ -134,8 +139,28 @@ wchar_t *win_path(const char *path, bool create) {
     return full;
 }
 
+bool os_can_be_name(const char *path) {
+    wchar_t *w = win_path(path, true);
+    const bool yes = w || errno != EINVAL;
+    free(w);
+    return yes;
+}
 bool os_is_absolute(const char *path) {
     return *path == '/' || *path == '\\' || (*path && path[1] == ':');
+}
+
+static char temp_dir[4096] = ".";
+static void find_temp_dir(void) {
+    wchar_t w[1024];
+    const DWORD n = GetTempPathW(1024, w);
+    char *s = n && n < 1024 ? win_utf8(w, true) : NULL;
+    if (s && strlen(s) > 1) snprintf(temp_dir, sizeof temp_dir, "%.*s", (int)strlen(s) - 1, s);
+    free(s); /* without the `\` at the end */
+}
+const char *os_temp_dir(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_temp_dir);
+    return temp_dir;
 }
 
 /* ---- owners ----

@@ -20,25 +20,6 @@
 
 /* ---- start ---- */
 
-/* Returns whether the text is a path with `\`: one that begins like a path, or exists, or whose
- * folder does. */
-static bool is_path(const char *s) {
-    if (!strchr(s, '\\')) return false;
-    if ((s[0] && s[1] == ':') || s[0] == '\\' || (s[0] == '.' && strchr("\\.", s[1]))) return true;
-    char *dir = xstrdup(s);
-    *strrchr(dir, '\\') = 0;
-    const bool yes = os_exists(s) || os_exists(dir);
-    free(dir);
-    return yes;
-}
-/* Turns `\` into `/` in an argument that is a path, or in the value of `--NAME=path`. */
-static void use_slashes(char *s) {
-    char *equals = s[0] == '-' ? strchr(s, '=') : NULL;
-    if (equals) s = equals + 1;
-    if (!is_path(s)) return;
-    for (; *s; s++)
-        if (*s == '\\') *s = '/';
-}
 /* Replaces the arguments by those in UTF-8. They live as long as the process. */
 static void take_arguments(int *argc, char ***argv) {
     int n;
@@ -47,7 +28,6 @@ static void take_arguments(int *argc, char ***argv) {
     for (int i = 0; w && i < n; i++) {
         v[i] = win_utf8(w[i], false);
         if (!v[i]) v[i] = xstrdup("");
-        use_slashes(v[i]);
     }
     if (!w) return;
     LocalFree(w);

@@ -332,6 +332,7 @@ static void test_paths(void) {
     free(a), free(b), free(c);
     CHECK_EQ_STR(io_base("a/b/c.x"), "c.x");
     CHECK_EQ_STR(io_base("c.x"), "c.x");
+    CHECK_EQ_STR(io_base("a/b\\c.x"), "b\\c.x"); /* a separator on Windows only */
 }
 
 static void test_list(void) {
