@@ -5,13 +5,18 @@
 #include "convert/convert.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "convert/consume.h"
 #include "convert/conv_plan.h"
-#include "base/out.h"
+#include "base/io.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/out.h"
 #include "base/progress.h"
+#include "base/str.h"
 
 struct run {
     struct conv_plan plan;
@@ -30,10 +35,22 @@ static int add_progress(void *ud, uint64_t n_bytes, struct err *e) {
     return progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
 }
 
+/* Returns whether the output would replace a file of the source folder, other than a GGUF file. */
+static bool is_source_file(const struct convert_opts *o) {
+    struct os_stat a, b;
+    const char *slash = io_last_slash(o->out);
+    char *dir = slash ? xstrndup(o->out, (size_t)(slash + 1 - o->out)) : xstrdup(".");
+    const bool inside = os_stat(o->src, &a) == 0 && os_stat(dir, &b) == 0 && os_same_file(&a, &b);
+    free(dir);
+    return inside && io_exists(o->out) && !str_ends(o->out, ".gguf");
+}
+
 /* Returns an error unless source and output are usable. */
 static int check_opts(const struct convert_opts *o, struct err *e) {
     if (!o->src || (!o->out && !o->dry_run))
         return err_set(e, ERR_USAGE, "a folder and an output file are required");
+    if (!o->dry_run && is_source_file(o))
+        return err_set(e, ERR_USAGE, "%s is a file of the source: name another output", o->out);
     TRY(consume_check(o, e));
     return o->dry_run || o->consume ? 0 : out_check(o->out, o->overwrite, e);
 }

@@ -5,6 +5,8 @@
 # the same version (default: the current folder). Takes a few minutes, downloads nothing, writes only to a temporary
 # folder and hone-macos.json.
 set -u
+export LC_ALL=C
+[ $# -ge 1 ] || { echo "usage: sh packaging/macos-check.sh HONE [SOURCE]" >&2; exit 2; }
 hone=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 src=$(cd "${2:-.}" && pwd)
 model=$src/tests/golden/tiny-qwen35moe
@@ -15,7 +17,7 @@ trap 'rm -rf "$t"' EXIT
 cd "$t" || exit 1
 json() { # text of a file as a JSON string
     printf '"'
-    tr -d '\000-\010\013-\037' < "$1" | sed 's/\\/\\\\/g; s/"/\\"/g' |
+    tr '\t' ' ' < "$1" | tr -d '\000-\010\013-\037' | sed 's/\\/\\\\/g; s/"/\\"/g' |
         awk '{ if (NR > 1) printf "%s", "\\n"; printf "%s", $0 }'
     printf '"'
 }

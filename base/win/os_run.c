@@ -99,9 +99,35 @@ void os_name(char *name, size_t n_name, char *machine, size_t n_machine) {
 bool os_memory_is_limited(void) {
     return false;
 }
+/* Returns an argument as programs split it off their command line: in quotes, with `\` before a
+ * quote and each `\` that precedes one doubled. NULL: not UTF-8. */
+static wchar_t *quoted(const char *arg) {
+    wchar_t *w = win_wide(arg), *out = w ? xreallocarray(NULL, 2 * wcslen(w) + 3, sizeof *w) : NULL;
+    size_t n = 0, n_back = 0;
+    if (!w) return NULL;
+    out[n++] = L'"';
+    for (const wchar_t *p = w;; p++) {
+        if (*p == L'"' || !*p)
+            for (n_back += *p == L'"'; n_back; n_back--) out[n++] = L'\\';
+        if (!*p) break;
+        n_back = *p == L'\\' ? n_back + 1 : 0;
+        out[n++] = *p;
+    }
+    out[n++] = L'"';
+    out[n] = 0;
+    free(w);
+    return out;
+}
 int os_run_program(char *const argv[]) {
-    const char *const *v = (const char *const *)argv;
-    const intptr_t rc = _spawnvp(_P_WAIT, argv[0], v);
+    size_t n = 0;
+    while (argv[n]) n++;
+    wchar_t **v = xcalloc(n + 1, sizeof *v), *file = win_wide(argv[0]);
+    bool ok = file;
+    for (size_t i = 0; i < n; i++) ok &= (v[i] = quoted(argv[i])) != NULL;
+    const intptr_t rc = ok ? _wspawnvp(_P_WAIT, file, (const wchar_t *const *)v) : -1;
+    for (size_t i = 0; i < n; i++) free(v[i]);
+    free(v);
+    free(file);
     return rc < 0 ? -1 : (int)(rc & 255);
 }
 bool os_random(void *p, size_t n) {

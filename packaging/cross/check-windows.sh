@@ -42,6 +42,24 @@ commands() { # program
     "$1" quantize base.gguf -o mix2.gguf --budget 1200K --imatrix imatrix.gguf --sensitivity sensitivity.json -q
     "$1" eval kld base.gguf ../eval.txt --save-base logits.kld --ctx 128 -q
 }
+# `\` in paths gives the bytes of `/`, and is kept in arguments that are no paths
+paths() {
+    mkdir "$t/linux.paths" "$t/windows.paths"
+    for who in linux windows; do
+        program=$linux slash=/
+        [ $who = linux ] || program=$wine slash='\'
+        (
+            cd "$t/$who.paths" || exit 1
+            "$program" quantize "..${slash}linux${slash}base.gguf" -o ".${slash}a.gguf" --recipe IQ2_S \
+                --imatrix "..${slash}linux${slash}imatrix.gguf" --tensor '\.attn_output\.weight=Q8_0' -q
+        ) > "$t/log" 2>&1 || say "paths: $who: $(tail -2 "$t/log")"
+    done
+    cmp "$t/linux.paths/a.gguf" "$t/windows.paths/a.gguf" || say 'paths: another file'
+    grep -q C:/ "$t/windows.paths/a.gguf" && say 'paths: a folder is in the file'
+    rc=0
+    "$wine" quantize "$t/linux/base.gguf" -o "$t/COM1.gguf" --recipe Q8_0 -q > "$t/log" 2>&1 || rc=$?
+    [ $rc = 2 ] && grep -q 'a name can be no device' "$t/log" || say "paths: COM1: exit $rc: $(tail -1 "$t/log")"
+}
 bytes() {
     mkdir "$t/linux" "$t/windows"
     # not before || or &&, where set -e has no effect
@@ -56,6 +74,7 @@ bytes() {
             say "bytes: $name differs: $("$linux" diff "$f" "$t/windows/$name" 2>&1 | grep -i 'differ' | head -1)"
         fi
     done
+    paths
     echo "bytes: $same of $(ls "$t/linux" | wc -l) files are equal"
 }
 

@@ -44,6 +44,11 @@ refuse 3 'not supported, only those of' $m/qwen3 --mmproj "$t/x.gguf"
 refuse 2 'exists already' $m/qwen35 --mmproj "$t/mm.gguf"
 refuse 2 'exclude each other' $m/qwen3 -o "$t/x.gguf" --keep-mxfp4 --pad
 refuse 2 'same file' $m/qwen35 -o "$t/x.gguf" --mmproj "$t/x.gguf"
+cp -r $m/qwen3 "$t/own"
+for f in "$t/own"/*.safetensors "$t/own/config.json"; do
+    refuse 2 'a file of the source' "$t/own" -o "$f" -f
+    cmp "$f" "$m/qwen3/${f##*/}" || say "$f was replaced"
+done
 refuse 2 'q4_k' $m/qwen3 -o "$t/x.gguf" --type q4_k
 refuse 3 'config.json' tests/golden -o "$t/x.gguf"
 refuse 2 'nowhere' $m/qwen3 -o "$t/nowhere/x.gguf"

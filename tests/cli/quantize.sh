@@ -29,6 +29,10 @@ expect 2 'not a tensor type' $q "$dir/in.gguf" -o "$dir/a.gguf" --type Q99
 expect 2 'not fast' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --search slow
 expect 2 'REGEX=TYPE' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --tensor abc
 expect 2 'same file' $q "$dir/in.gguf" -o "$dir/in.gguf" -f --recipe Q4_K_M
+cp "$dir/in.gguf" "$dir/importance.gguf"
+expect 2 'same file' $q "$dir/in.gguf" -o "$dir/importance.gguf" -f --recipe Q4_K_M --imatrix "$dir/importance.gguf"
+cmp "$dir/in.gguf" "$dir/importance.gguf" || fail "the importance file changed"
+rm "$dir/importance.gguf"
 [ -e "$dir/a.gguf" ] && fail "a refused run left a file"
 
 # --dry-run writes nothing and predicts the size
