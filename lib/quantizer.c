@@ -118,10 +118,11 @@ static int quantize_file(const struct hone_quantizer *q, const char *in, const c
     int n = 0;
     enum search search;
     if (!o->recipe) return err_set(e, ERR_USAGE, "hone_quantize_opts.recipe is missing");
-    if (o->type || o->sequential || o->without)
+    if (o->type || o->sequential || o->learn || o->without)
         return err_set(e, ERR_USAGE, "hone_quantize_opts.%s is an option of hone_quantize",
                        o->type         ? "type"
                        : o->sequential ? "sequential"
+                       : o->learn      ? "learn"
                                        : "without");
     TRY(mix_search(o->search, &search, e));
     int rc = requant_check(in, &base, e);
