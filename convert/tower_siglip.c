@@ -96,6 +96,8 @@ static const struct vision_fixed minicpm_fixed[] = {
     {VP_TOWER, 0, "hidden_act", VW_TANH},
     V_BICUBIC,
     {VP_IMAGE, VD_PATCH, "patch_size", NULL},
+    {VP_IMAGE, 0, "slice_mode", "true"},
+    {VP_IMAGE, 0, "max_slice_nums", "9"},
     {.field = NULL},
 };
 // clang-format on

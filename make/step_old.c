@@ -71,7 +71,7 @@ static int move_folder(const struct job *j, const char *old, struct err *e) {
     if (rc == 0) rc = move_entries(j, old, e);
     if (rc == 0) rc = claim_outputs(j, e);
     if (fd >= 0) os_close(fd);
-    /* on Windows, a folder keeps the names of files that are open */
+    /* only now: Windows does not remove a folder while a deleted file in it is open */
     if (rc == 0 && os_rmdir(old) != 0)
         log_warn("%s: the state of the job is now in %s; remove the old folder", old, j->state);
     return rc;

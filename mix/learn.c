@@ -19,7 +19,7 @@
 
 /* Chunks per step; every HELD-th chunk is held out; CHECKS of the held-out chunks; steps in which
  * the rate rises. */
-enum { BATCH = 2, HELD = 8, CHECKS = 4, WARM_STEPS = 20 };
+enum { BATCH = 2, HELD = LEARN_LEAST_CHUNKS, CHECKS = 4, WARM_STEPS = 20 };
 /* Relative step of scales at its highest. */
 #define RATE 0.003
 /* Work of one task: rows of a gradient; blocks of a step. */

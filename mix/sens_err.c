@@ -47,8 +47,8 @@ static void signals(void *ctx, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Computes the errors of the rows in b.out. A row that is exact (exact.h) has none: its weights
- * were rounded when they were stored. */
+/* Computes the errors of the rows in b.out. An exact row (exact.h) has no error: it differs only by
+ * the rounding of the stored weights. */
 static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct sampler *s = ctx;
     const int64_t ne0 = s->b.t->ne[0];

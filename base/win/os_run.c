@@ -245,7 +245,7 @@ void os_stop_thread(void) {
 }
 void os_ignore_write_signals(void) { /* Windows has no such signals */
 }
-void os_end_by_pipe(void) { /* no signal ends it: what a shell reports for one */
+void os_end_by_pipe(void) { /* Windows has no SIGPIPE; this is its exit status in a shell */
     _exit(141);
 }
 
@@ -258,7 +258,7 @@ static HANDLE handle_of(FILE *f) {
 bool os_stdout_gone(void) {
     DWORD n;
     HANDLE h = handle_of(stdout);
-    /* one more byte of a text that is cut already: writing none succeeds */
+    /* The output is cut anyway, so one more byte does no harm. Writing 0 bytes always succeeds. */
     return GetFileType(h) == FILE_TYPE_PIPE && !WriteFile(h, "\n", 1, &n, NULL);
 }
 int os_wait_writable(int fd, int ms) {

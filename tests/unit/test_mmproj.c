@@ -184,6 +184,8 @@ static void test_unsupported_values(void) {
         {"smolvlm", NULL, NULL, ", \"max_image_size\": {\"longest_edge\": 8}",
          "max_image_size.longest_edge is 8"},
         {"pixtral", NULL, NULL, ", \"size\": {\"longest_edge\": 4096}", "longest_edge is 4096"},
+        {"minicpmv", NULL, NULL, ", \"scale_resolution\": 12, \"max_slice_nums\": 4",
+         "max_slice_nums is 4"},
         {"internvl-hf", NULL, NULL, ", \"max_patches\": 0", "not a number of tiles"},
         {"qwen3vlmoe", NULL, NULL, ", \"rescale_factor\": 0", "rescale_factor is 0"},
         {"qwen3vlmoe", NULL, NULL,
