@@ -79,9 +79,10 @@ void emit_free(struct emit *m) {
     free(m);
 }
 
-/* Returns copies of key and title; a NULL title hides the field from readers. */
+/* Returns copies of key and title. A NULL title hides the field from readers, a NULL key hides the
+ * table from programs. */
 static struct column make_column(const char *key, const char *title) {
-    return (struct column){xstrdup(key), title ? xstrdup(title) : NULL};
+    return (struct column){key ? xstrdup(key) : NULL, title ? xstrdup(title) : NULL};
 }
 
 /* Adds a field and takes ownership of the value's text; drops a second field with the same key. */
@@ -495,6 +496,7 @@ static void render_json(const struct emit *m, struct buf *out) {
     for (int i = 0; i < m->n_fields; i++) json_cell(&w, m->field[i].name.key, &m->field[i].value);
     for (int i = 0; i < m->n_tables; i++) {
         const struct table *t = &m->table[i];
+        if (!t->key) continue;
         jw_arr(&w, t->key);
         for (size_t r = 0; r < n_rows(t); r++) {
             jw_obj(&w, NULL);
@@ -559,8 +561,9 @@ static void csv_table(const struct table *t, struct buf *out) {
 
 /* Appends only the first table as CSV; without tables, the fields as lines of key and value. */
 static void render_csv(const struct emit *m, struct buf *out) {
-    if (m->n_tables) {
-        csv_table(&m->table[0], out);
+    for (int i = 0; i < m->n_tables; i++) {
+        if (!m->table[i].key) continue;
+        csv_table(&m->table[i], out);
         return;
     }
     if (m->n_fields) buf_str(out, "key,value\n");

@@ -39,7 +39,7 @@ void emit_num(struct emit *m, const char *key, const char *title, double value, 
 void emit_bool(struct emit *m, const char *key, const char *title, bool value);
 
 /* Starts a table. Declare its columns, then for each row add one cell per column, in order. title
- * NULL: JSON and CSV only; "": no headline. */
+ * NULL: JSON and CSV only; "": no headline. key NULL: table and Markdown forms only. */
 void emit_table(struct emit *m, const char *key, const char *title);
 void emit_col(struct emit *m, const char *key, const char *title); /* title NULL: JSON/CSV only */
 void emit_row(struct emit *m); /* before the cells of a row; completes a short previous row */

@@ -21,7 +21,7 @@
 enum { MAX_GREEDY = 1000 };
 
 const struct versus_opts versus_usual = {
-    .eval = {.ctx = 512, .chunks = 40, .kv_type = KV_EXACT, .base_kv = KV_EXACT, .act = ACT_EXACT},
+    .eval = {.ctx = 512, .chunks = 44, .kv_type = KV_EXACT, .base_kv = KV_EXACT, .act = ACT_EXACT},
     .n_cases = 20,
     .max_tokens = 128};
 
@@ -128,10 +128,10 @@ static int open_all(struct versus *v, struct err *e) {
     return 0;
 }
 
-/* Loads the texts: [NAME=]FILE, or the built-in ones. */
+/* Loads the texts: [NAME=]FILE, names of built-in domains, or all built-in domains. */
 static int load_texts(struct versus *v, struct err *e) {
     const struct str_list *l = &v->o->text;
-    if (!l->n) return eval_texts_add(&v->texts, v->base.m, NULL, "builtin", e);
+    if (!l->n) return eval_texts_add_all(&v->texts, v->base.m, e);
     for (int i = 0; i < l->n; i++) {
         const char *eq = strchr(l->v[i], '=');
         if (!eq || eq == l->v[i] || io_exists(l->v[i])) {

@@ -267,22 +267,74 @@ static void put_group_columns(struct emit *m) {
     emit_col(m, "ppl", "ppl");
 }
 
+/* Sets *g to the statistics of file i on domain d. Returns false if none of its windows were read.
+ */
+static bool domain_group(const struct versus *v, int i, int d, struct eval_group *g) {
+    eval_kld_group(&v->r, i, d, v->r.ctx / 2, v->r.ctx, g);
+    return g->n_tokens > 0;
+}
+
+/* Returns the divergence on a domain relative to the file's mean; NaN if the file has none. */
+static double relative(const struct versus_file *f, const struct eval_group *g) {
+    return f->g.mean_kld > 0 ? kld(g->mean_kld) / f->g.mean_kld : (double)NAN;
+}
+
+/* Adds a table for people: domains as rows, files i to end - 1 as columns. */
+static void put_domain_columns(const struct versus *v, struct emit *m, int i, int end) {
+    struct eval_group g;
+    struct buf b = {0};
+    emit_table(m, NULL, i ? "" : "by domain: mean KLD, and its ratio to the mean of all windows");
+    emit_col(m, "", "domain");
+    for (int k = i; k < end; k++) emit_col(m, "", v->f[k].label);
+    for (int d = 0; d < v->texts.n; d++) {
+        if (!domain_group(v, i, d, &g)) continue;
+        emit_row(m);
+        emit_cell_str(m, v->texts.domain[d].name);
+        for (int k = i; k < end; k++) {
+            buf_reset(&b);
+            domain_group(v, k, d, &g);
+            buf_fmt(&b, "%.5f", kld(g.mean_kld));
+            if (isfinite(relative(&v->f[k], &g))) buf_fmt(&b, " (%.1fx)", relative(&v->f[k], &g));
+            emit_cell_str(m, b.data);
+        }
+    }
+    buf_release(&b);
+}
+
+/* Adds the tables by domain for people, each with as many files as fit a line. */
+static void put_domain_tables(const struct versus *v, struct emit *m) {
+    enum { LINE = 100, GAP = 2, CELL = 15 /* 0.12345 (12.3x) */ };
+    int64_t first = 6;
+    for (int d = 0; d < v->texts.n; d++)
+        first = max_i64(first, (int64_t)strlen(v->texts.domain[d].name));
+    for (int i = 0, end; i < v->n; i = end) {
+        int64_t width = first;
+        for (end = i; end < v->n; end++) {
+            width += GAP + max_i64(CELL, (int64_t)strlen(v->f[end].label));
+            if (end > i && width > LINE) break;
+        }
+        put_domain_columns(v, m, i, end);
+    }
+}
+
 static void put_domains(const struct versus *v, struct emit *m) {
+    struct eval_group g;
     if (v->texts.n < 2) return;
-    emit_table(m, "by_domain", "by domain");
+    emit_table(m, "by_domain", NULL);
     emit_col(m, "domain", "domain");
     emit_col(m, "name", "file");
     put_group_columns(m);
+    emit_col(m, "relative", NULL);
     for (int d = 0; d < v->texts.n; d++)
         for (int i = 0; i < v->n; i++) {
-            struct eval_group g;
-            eval_kld_group(&v->r, i, d, v->r.ctx / 2, v->r.ctx, &g);
-            if (!g.n_tokens) continue;
+            if (!domain_group(v, i, d, &g)) continue;
             emit_row(m);
             emit_cell_str(m, v->texts.domain[d].name);
             emit_cell_str(m, v->f[i].label);
             put_group(m, &g);
+            number_cell(m, relative(&v->f[i], &g), 2);
         }
+    put_domain_tables(v, m);
 }
 
 static void put_depths(const struct versus *v, struct emit *m) {

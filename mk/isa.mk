@@ -1,5 +1,5 @@
 # mk/isa.mk - flags for single files: instruction sets, embedded files, sanitizers, packed rows, emulation.
-$(OBJ)/calib/defaults.o: $(wildcard calib/text/*)
+$(OBJ)/calib/defaults.o: $(wildcard calib/text/*.* calib/text/domain/*)
 $(OBJ)/models/config.o: models/defaults.json
 $(OBJ)/template/own.o: $(wildcard template/own/*)
 $(OBJ)/template/add_tools.o: template/add_tools.jinja

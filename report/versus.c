@@ -5,11 +5,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/card.h"
 #include "report/pick.h"
 #include "report/report_text.h"
+#include "base/mem.h"
 
 enum { MAX_BYTES = 16 << 20 };
 
@@ -156,18 +158,133 @@ static void put_pairs(const cJSON *root, struct buf *out) {
 
 /* ---- details ---- */
 
-/* Appends the divergence by domain or by depth. */
-static void put_groups(const cJSON *root, const char *table, const char *title, struct buf *out) {
-    const cJSON *r = doc_first(doc_get(root, table));
+enum { MAX_FILES = 64, MAX_DOMAINS = 256, LINE = 100 };
+struct domains { /* the rows of by_domain, sorted into a table */
+    const char *file[MAX_FILES], *domain[MAX_DOMAINS];
+    int n_files, n_domains;
+    double mean[MAX_FILES];                   /* over all windows */
+    const cJSON *row[MAX_DOMAINS][MAX_FILES]; /* NULL: not measured */
+};
+
+/* Returns the position of a name among n; n if it is new. */
+static int position(const char *const *list, int n, const char *name) {
+    int i = 0;
+    while (i < n && strcmp(list[i], name) != 0) i++;
+    return i;
+}
+
+/* Sorts the rows of by_domain by domain and file. Rows of other files, and domains and files past
+ * the limits, are left out. */
+static void sort_domains(const cJSON *root, struct domains *t) {
+    memset(t, 0, sizeof *t);
+    for (const cJSON *r = doc_first(doc_get(root, "files")); r; r = r->next) {
+        const char *name = doc_str(r, "name");
+        if (!name || t->n_files == MAX_FILES) continue;
+        t->mean[t->n_files] = num(r, "mean_kld");
+        t->file[t->n_files++] = name;
+    }
+    for (const cJSON *r = doc_first(doc_get(root, "by_domain")); r; r = r->next) {
+        const char *domain = doc_str(r, "domain"), *name = doc_str(r, "name");
+        if (!domain || !name || !isfinite(num(r, "mean_kld"))) continue;
+        const int f = position(t->file, t->n_files, name),
+                  d = position(t->domain, t->n_domains, domain);
+        if (f == t->n_files || d == MAX_DOMAINS) continue;
+        if (d == t->n_domains) t->domain[t->n_domains++] = domain;
+        t->row[d][f] = r;
+    }
+}
+
+/* Returns the divergence of file f on domain d relative to the file's mean; NaN: not measured. */
+static double relative(const struct domains *t, int d, int f) {
+    return t->row[d][f] && t->mean[f] > 0 ? fmax(0, num(t->row[d][f], "mean_kld")) / t->mean[f]
+                                          : (double)NAN;
+}
+
+/* Appends a table with domains as rows and files i to end - 1 as columns. */
+static void put_domain_table(const struct domains *t, int i, int end, struct buf *out) {
+    buf_str(out, "| domain |");
+    for (int f = i; f < end; f++) {
+        buf_chr(out, ' ');
+        md_text(out, t->file[f]);
+        buf_str(out, " |");
+    }
+    buf_str(out, "\n|---|");
+    for (int f = i; f < end; f++) buf_str(out, "---:|");
+    for (int d = 0; d < t->n_domains; d++) {
+        buf_str(out, "\n| ");
+        md_text(out, t->domain[d]);
+        buf_str(out, " |");
+        for (int f = i; f < end; f++) {
+            const double x = relative(t, d, f);
+            buf_chr(out, ' ');
+            if (t->row[d][f])
+                text_kld(out, num(t->row[d][f], "mean_kld"), (double)NAN);
+            else
+                buf_chr(out, '-');
+            if (isfinite(x)) buf_fmt(out, ", %.1fx", x);
+            buf_str(out, " |");
+        }
+    }
+    buf_str(out, "\n\n");
+}
+
+/* Appends the tables by domain, each with as many files as fit a line, and how certain they are. */
+static void put_domains(const struct domains *t, struct buf *out) {
+    enum { CELL = 12, EDGES = 3 };
+    size_t first = 6;
+    double worst = 0;
+    for (int d = 0; d < t->n_domains; d++) {
+        if (strlen(t->domain[d]) > first) first = strlen(t->domain[d]);
+        for (int f = 0; f < t->n_files; f++) {
+            const double x =
+                t->row[d][f] ? num(t->row[d][f], "mean_kld_stderr") / num(t->row[d][f], "mean_kld")
+                             : 0;
+            if (isfinite(x) && x > worst) worst = x;
+        }
+    }
+    for (int i = 0, end; i < t->n_files && t->n_domains; i = end) {
+        size_t width = first + EDGES + 1;
+        for (end = i; end < t->n_files; end++) {
+            const size_t n = strlen(t->file[end]);
+            width += EDGES + (n > CELL ? n : CELL);
+            if (end > i && width > LINE) break;
+        }
+        put_domain_table(t, i, end, out);
+    }
+    if (!t->n_domains) return;
+    buf_str(out, "Mean KLD, and its ratio to the file's mean over all windows.");
+    if (worst > 0) buf_fmt(out, " Standard errors are at most %.0f %% of a value.", 100 * worst);
+    buf_str(out, "\n\n");
+}
+
+/* Appends a sentence: the domain on which each file loses most, relative to its mean. */
+static void put_weakest(const struct domains *t, struct buf *out) {
+    bool any = false;
+    for (int f = 0; f < t->n_files && t->n_domains > 1; f++) {
+        int worst = -1;
+        for (int d = 0; d < t->n_domains; d++)
+            if (isfinite(relative(t, d, f)) &&
+                (worst < 0 || relative(t, d, f) > relative(t, worst, f)))
+                worst = d;
+        if (worst < 0) continue;
+        buf_str(out,
+                any ? ", " : "\nThe domain on which a file loses most, relative to its mean: ");
+        md_text(out, t->file[f]);
+        buf_str(out, " on ");
+        md_text(out, t->domain[worst]);
+        buf_fmt(out, " (%.1fx)", relative(t, worst, f));
+        any = true;
+    }
+    if (any) buf_str(out, ".\n");
+}
+
+/* Appends the divergence by depth. */
+static void put_depths(const cJSON *root, struct buf *out) {
+    const cJSON *r = doc_first(doc_get(root, "by_depth"));
     if (!r) return;
-    buf_fmt(out, "| %s | file | mean KLD | same token |\n|---|---|---:|---:|\n", title);
+    buf_str(out, "| tokens of context | file | mean KLD | same token |\n|---|---|---:|---:|\n");
     for (; r; r = r->next) {
-        buf_str(out, "| ");
-        if (doc_str(r, "domain"))
-            put_text(r, "domain", out);
-        else
-            buf_fmt(out, "%.0f to %.0f", num(r, "from"), num(r, "to"));
-        buf_str(out, " | ");
+        buf_fmt(out, "| %.0f to %.0f | ", num(r, "from"), num(r, "to"));
         put_text(r, "name", out);
         buf_str(out, " | ");
         put_kld(r, out);
@@ -223,11 +340,15 @@ void versus_markdown(const cJSON *root, struct buf *out) {
         put_text(root, "answer", out);
         buf_str(out, "\n\n");
     }
+    struct domains *t = xcalloc(1, sizeof *t);
+    sort_domains(root, t);
     put_files(root, out);
     put_pairs(root, out);
+    put_weakest(t, out);
     card_fold("By domain and depth, metadata", out);
-    put_groups(root, "by_domain", "domain", out);
-    put_groups(root, "by_depth", "tokens of context", out);
+    put_domains(t, out);
+    free(t);
+    put_depths(root, out);
     put_checks(root, out);
     card_fold_end(out);
     put_how(root, out);

@@ -76,9 +76,13 @@ struct eval_texts { /* texts, grouped by domain */
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e);
 /* Adds one file to t, zeroed or filled before, as the domain `name`; NULL: named after the file.
- * path "builtin": the built-in texts, as domains "prose" and, with a chat template, "chat". */
+ * path "builtin": the built-in texts, as domains "prose" and, with a chat template, "chat". The
+ * name of a built-in domain (calib/defaults.h) adds its text, unless there is a file of that name.
+ */
 int eval_texts_add(struct eval_texts *t, const struct model *m, const char *name, const char *path,
                    struct err *e);
+/* Adds the texts of all built-in domains, those of conversations only if m has a chat template. */
+int eval_texts_add_all(struct eval_texts *t, const struct model *m, struct err *e);
 void eval_texts_release(struct eval_texts *t);
 /* Reduces ids to max_chunks chunks of ctx tokens, spread evenly over all texts so that each text
  * has its share. 1 keeps two chunks, the minimum that an evaluation requires. 0: all. */

@@ -89,19 +89,37 @@ static int load_lines(struct lines *l, struct err *e) {
     return rc;
 }
 
-/* Adds the built-in evaluation texts: prose and, if the model has a chat template, chat. */
-static int add_builtin(struct lines *l, struct err *e) {
-    int rc = 0;
+/* Adds a built-in text to the domain l->name. */
+static int add_builtin(struct lines *l, const struct default_text *t, struct err *e) {
+    struct ids *ids = ids_of(l->to, l->name);
+    if (!ids) return err_set(e, ERR_DATA, "%s: more than %d domains", l->path, MAX_DOMAINS);
+    return t->is_chat ? add_lines(l, t->data, default_text_len(t), e)
+                      : tok_encode(l->m->tok, t->data, default_text_len(t), false, true, ids, e);
+}
+
+/* Adds the first n built-in domains (0: all), conversations only if the model has a template. */
+static int add_builtins(struct lines *l, int n, struct err *e) {
     const bool chats = gguf_find(l->m->gguf, "tokenizer.chat_template") != NULL;
-    for (int i = 0; default_text_at(i) && !rc; i++) {
-        const struct default_text *t = default_text_at(i);
-        if (!t->is_eval || (t->is_chat && !chats)) continue;
-        l->name = t->is_chat ? "chat" : "prose";
-        rc = t->is_chat ? add_lines(l, t->data, default_text_len(t), e)
-                        : tok_encode(l->m->tok, t->data, default_text_len(t), false, true,
-                                     ids_of(l->to, l->name), e);
+    const struct default_domain *d;
+    for (int i = 0; (d = default_domain_at(i)) != NULL && (!n || i < n); i++) {
+        if (d->text.is_chat && !chats) continue;
+        l->name = d->name;
+        TRY(add_builtin(l, &d->text, e));
     }
-    return rc;
+    return 0;
+}
+
+/* Returns the built-in domain that a path names; NULL: none. A file of that name wins. */
+static const struct default_domain *named_domain(const char *path) {
+    return io_exists(path) && !io_is_dir(path) ? NULL : default_domain(path);
+}
+
+/* Makes the token lists of all domains visible in t->domain. */
+static void link_ids(struct eval_texts *t) {
+    for (int i = 0; i < t->n; i++) {
+        t->domain[i].ids = t->ids[i].v;
+        t->domain[i].n_ids = t->ids[i].n;
+    }
 }
 
 int eval_texts_add(struct eval_texts *t, const struct model *m, const char *name, const char *path,
@@ -109,8 +127,11 @@ int eval_texts_add(struct eval_texts *t, const struct model *m, const char *name
     struct lines l = {.m = m, .path = path, .name = name ? name : io_base(path), .to = t};
     int rc;
     TRY(model_need_tok(m, e));
+    const struct default_domain *d = named_domain(path);
     if (strcmp(path, "builtin") == 0) {
-        rc = add_builtin(&l, e);
+        rc = add_builtins(&l, 2, e);
+    } else if (d) {
+        rc = add_builtin(&l, &d->text, e);
     } else if (corpus_is_lines(path)) {
         rc = load_lines(&l, e);
     } else {
@@ -120,10 +141,17 @@ int eval_texts_add(struct eval_texts *t, const struct model *m, const char *name
     }
     chat_free(l.chat);
     buf_release(&l.text);
-    for (int i = 0; i < t->n; i++) {
-        t->domain[i].ids = t->ids[i].v;
-        t->domain[i].n_ids = t->ids[i].n;
-    }
+    link_ids(t);
+    return rc;
+}
+
+int eval_texts_add_all(struct eval_texts *t, const struct model *m, struct err *e) {
+    struct lines l = {.m = m, .path = "built-in text", .to = t};
+    TRY(model_need_tok(m, e));
+    const int rc = add_builtins(&l, 0, e);
+    chat_free(l.chat);
+    buf_release(&l.text);
+    link_ids(t);
     return rc;
 }
 
