@@ -40,7 +40,7 @@ static const struct default_text texts[] = {
     EVAL_CHAT,
 };
 
-/* Increment the version whenever one of these changes (tests/unit/test_texts.c). */
+/* Increment the version whenever one of these changes (tests/unit/test_domains.c). */
 #define DOMAINS "; written for hone, version 1"
 #define LANGUAGE "letters, news, instructions, dialogue, essays, forum threads" DOMAINS
 #define TEXT(name) hone_domain_##name, hone_domain_##name##_end
@@ -48,7 +48,7 @@ static const struct default_domain domains[] = {
     {"prose", EVAL_TXT},
     {"chat", EVAL_CHAT},
     {"code",
-     {"code.txt", TEXT(code), "small programs and settings, eight languages" DOMAINS, true, false}},
+     {"code.txt", TEXT(code), "small programs in seven languages, settings" DOMAINS, true, false}},
     {"math",
      {"math.txt", TEXT(math), "proofs and exercises, LaTeX and plain" DOMAINS, true, false}},
     {"tools", {"tools.jsonl", TEXT(tools), "conversations with tools" DOMAINS, true, true}},

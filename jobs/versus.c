@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "jobs/versus_int.h"
+#include "calib/defaults.h"
 #include "base/io.h"
 #include "base/os.h"
 #include "base/map.h"
@@ -128,6 +129,21 @@ static int open_all(struct versus *v, struct err *e) {
     return 0;
 }
 
+/* Adds a text as the domain `name`; NULL: named after the file or the built-in domain. */
+static int add_text(struct versus *v, const char *name, const char *path, struct err *e) {
+    struct buf names = {0};
+    const struct default_domain *d;
+    if (io_exists(path) || default_domain(path) || strcmp(path, "builtin") == 0 ||
+        strcmp(path, "-") == 0)
+        return eval_texts_add(&v->texts, v->base.m, name, path, e);
+    for (int i = 0; (d = default_domain_at(i)) != NULL; i++)
+        buf_fmt(&names, "%s%s", i ? ", " : "", d->name);
+    const int rc = err_set(e, ERR_USAGE, "--text: '%s' is not a file, nor a built-in domain (%s)",
+                           path, names.data);
+    buf_release(&names);
+    return rc;
+}
+
 /* Loads the texts: [NAME=]FILE, names of built-in domains, or all built-in domains. */
 static int load_texts(struct versus *v, struct err *e) {
     const struct str_list *l = &v->o->text;
@@ -135,11 +151,11 @@ static int load_texts(struct versus *v, struct err *e) {
     for (int i = 0; i < l->n; i++) {
         const char *eq = strchr(l->v[i], '=');
         if (!eq || eq == l->v[i] || io_exists(l->v[i])) {
-            TRY(eval_texts_add(&v->texts, v->base.m, NULL, l->v[i], e));
+            TRY(add_text(v, NULL, l->v[i], e));
             continue;
         }
         char *name = xstrndup(l->v[i], (size_t)(eq - l->v[i]));
-        const int rc = eval_texts_add(&v->texts, v->base.m, name, eq + 1, e);
+        const int rc = add_text(v, name, eq + 1, e);
         free(name);
         if (rc) return rc;
     }

@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/str.h"
+#include "report/report_text.h"
 #include "runtime/measure/answer.h"
 
 enum { DEPTH_BASE = 64 };
@@ -303,16 +304,14 @@ static void put_domain_columns(const struct versus *v, struct emit *m, int i, in
 
 /* Adds the tables by domain for people, each with as many files as fit a line. */
 static void put_domain_tables(const struct versus *v, struct emit *m) {
-    enum { LINE = 100, GAP = 2, CELL = 15 /* 0.12345 (12.3x) */ };
-    int64_t first = 6;
+    enum { GAP = 2, CELL = 15 /* 0.12345 (12.3x) */ };
+    const char *label[VERSUS_MAX];
+    size_t first = 6;
+    for (int i = 0; i < v->n; i++) label[i] = v->f[i].label;
     for (int d = 0; d < v->texts.n; d++)
-        first = max_i64(first, (int64_t)strlen(v->texts.domain[d].name));
+        if (strlen(v->texts.domain[d].name) > first) first = strlen(v->texts.domain[d].name);
     for (int i = 0, end; i < v->n; i = end) {
-        int64_t width = first;
-        for (end = i; end < v->n; end++) {
-            width += GAP + max_i64(CELL, (int64_t)strlen(v->f[end].label));
-            if (end > i && width > LINE) break;
-        }
+        end = text_columns(label, v->n, i, first, CELL, GAP);
         put_domain_columns(v, m, i, end);
     }
 }

@@ -102,6 +102,27 @@ void text_thousands(char out[32], int64_t n) {
     out[k] = 0;
 }
 
+/* Returns the end of the columns from i on that fit a line. */
+static int line_end(const char *const *title, int n, int i, size_t first, size_t cell, size_t gap) {
+    enum { LINE = 100 };
+    size_t width = first;
+    int end = i;
+    for (; end < n; end++) {
+        const size_t len = strlen(title[end]);
+        width += gap + (len > cell ? len : cell);
+        if (end > i && width > LINE) break;
+    }
+    return end;
+}
+
+int text_columns(const char *const *title, int n, int i, size_t first, size_t cell, size_t gap) {
+    int n_tables = 0;
+    for (int at = i; at < n; n_tables++) at = line_end(title, n, at, first, cell, gap);
+    const int each = n_tables ? (n - i + n_tables - 1) / n_tables : 1,
+              end = line_end(title, n, i, first, cell, gap);
+    return end < i + each ? end : i + each;
+}
+
 void text_kld(struct buf *out, double kld, double err) {
     if (!isfinite(kld)) {
         buf_str(out, "-");

@@ -28,6 +28,10 @@ void text_thousands(char out[32], int64_t n);
 /* Appends a divergence in nats with its error, "0.0103 ± 0.0004". A value that is negative due to
  * rounding becomes 0; an unknown error is omitted. */
 void text_kld(struct buf *out, double kld, double err);
+/* Divides columns i to n - 1 among tables whose lines have at most 100 bytes, and returns the end
+ * of the first table's columns, at least i + 1. Every line has `first` bytes before these columns,
+ * and each column takes its title or `cell` bytes, whichever is longer, and `gap` bytes. */
+int text_columns(const char *const *title, int n, int i, size_t first, size_t cell, size_t gap);
 /* Appends s escaped for HTML text and attributes. */
 void html_text(struct buf *out, const char *s);
 

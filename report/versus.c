@@ -158,7 +158,7 @@ static void put_pairs(const cJSON *root, struct buf *out) {
 
 /* ---- details ---- */
 
-enum { MAX_FILES = 64, MAX_DOMAINS = 256, LINE = 100 };
+enum { MAX_FILES = 64, MAX_DOMAINS = 256 };
 struct domains { /* the rows of by_domain, sorted into a table */
     const char *file[MAX_FILES], *domain[MAX_DOMAINS];
     int n_files, n_domains;
@@ -243,12 +243,7 @@ static void put_domains(const struct domains *t, struct buf *out) {
         }
     }
     for (int i = 0, end; i < t->n_files && t->n_domains; i = end) {
-        size_t width = first + EDGES + 1;
-        for (end = i; end < t->n_files; end++) {
-            const size_t n = strlen(t->file[end]);
-            width += EDGES + (n > CELL ? n : CELL);
-            if (end > i && width > LINE) break;
-        }
+        end = text_columns(t->file, t->n_files, i, first + EDGES + 1, CELL, EDGES);
         put_domain_table(t, i, end, out);
     }
     if (!t->n_domains) return;

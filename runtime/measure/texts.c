@@ -12,6 +12,7 @@
 #include "runtime/measure/job.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
@@ -38,7 +39,24 @@ struct lines {
     const char *path, *name; /* name: of lines without a domain */
     struct eval_texts *to;
     struct buf text;
+    bool skip_refused; /* conversations that the template refuses are counted instead of an error */
+    int n_refused;
+    struct err why; /* why the template refused the first one */
 };
+
+/* Renders a conversation and adds it to the tokens. */
+static int add_conversation(struct lines *l, const char *line, size_t len, const char *what,
+                            struct ids *ids, struct err *e) {
+    if (!l->chat) TRY(chat_from_gguf(&l->chat, l->m->gguf, l->m->tok, e));
+    buf_reset(&l->text);
+    if (chat_render_text(l->chat, line, len, NULL, false, &l->text, e)) {
+        if (!l->skip_refused) return err_wrap(e, "%s", what);
+        if (!l->n_refused++) l->why = *e;
+        return 0;
+    }
+    return tok_encode(l->m->tok, l->text.data ? l->text.data : "", l->text.len, true, false, ids,
+                      e);
+}
 
 /* Adds the text, or rendered conversation, of a JSON line to the tokens of its domain. */
 static int add_line(struct lines *l, const char *line, size_t len, const char *what,
@@ -52,15 +70,8 @@ static int add_line(struct lines *l, const char *line, size_t len, const char *w
         rc = err_set(e, ERR_DATA, "%s: more than %d domains", what, MAX_DOMAINS);
     else if (text)
         rc = tok_encode(l->m->tok, text, strlen(text), false, ids->n == 0, ids, e);
-    else {
-        if (!l->chat) rc = chat_from_gguf(&l->chat, l->m->gguf, l->m->tok, e);
-        buf_reset(&l->text);
-        if (!rc && chat_render_text(l->chat, line, len, NULL, false, &l->text, e))
-            rc = err_wrap(e, "%s", what);
-        if (!rc)
-            rc = tok_encode(l->m->tok, l->text.data ? l->text.data : "", l->text.len, true, false,
-                            ids, e);
-    }
+    else
+        rc = add_conversation(l, line, len, what, ids, e);
     json_free(j);
     return rc;
 }
@@ -93,8 +104,15 @@ static int load_lines(struct lines *l, struct err *e) {
 static int add_builtin(struct lines *l, const struct default_text *t, struct err *e) {
     struct ids *ids = ids_of(l->to, l->name);
     if (!ids) return err_set(e, ERR_DATA, "%s: more than %d domains", l->path, MAX_DOMAINS);
-    return t->is_chat ? add_lines(l, t->data, default_text_len(t), e)
-                      : tok_encode(l->m->tok, t->data, default_text_len(t), false, true, ids, e);
+    if (!t->is_chat)
+        return tok_encode(l->m->tok, t->data, default_text_len(t), false, true, ids, e);
+    l->skip_refused = true;
+    l->n_refused = 0;
+    TRY(add_lines(l, t->data, default_text_len(t), e));
+    if (l->n_refused)
+        log_warn("%d conversations of '%s' are skipped: the model's template refuses them (%s)",
+                 l->n_refused, l->name, l->why.msg);
+    return 0;
 }
 
 /* Adds the first n built-in domains (0: all), conversations only if the model has a template. */

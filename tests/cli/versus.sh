@@ -63,6 +63,79 @@ grep -F "$t" "$t/md" && say "a path of this machine is shown"
 run 0 versus "$t/base.gguf" "$t"/a/M-*.gguf $texts --ctx 64 --chunks 4 --by-depth --greedy 2
 [ "$(sed 1d "$t/o" | wc -L)" -le 100 ] || say "lines of $(sed 1d "$t/o" | wc -L) columns"
 
+# the built-in domains: all of them without --text
+names() { sed -n 's/^ *"domain": "\(.*\)",$/\1/p' "$1" | uniq | tr '\n' ' '; }
+row() { awk -v domain="\"domain\": \"$2\"" -v key="\"$3\":" 'index($0, domain) { on = 1 } on && index($0, key) { sub(/^[^:]*: */, ""); sub(/,$/, ""); print; exit }' "$1"; }
+run 0 versus "$t/base.gguf" "$t"/a/M-*.gguf --ctx 64 --chunks 22 --json
+[ "$(num "$t/o" n_chunks)" = 22 ] || say "built-in domains: not 22 windows"
+[ "$(names "$t/o")" = "prose chat code math tools de fr es ru zh ja " ] || say "built-in domains: $(names "$t/o")"
+[ "$(sed -n '/"by_domain"/,/^  ]/p' "$t/o" | grep -c '"n_tokens": 62,')" = 33 ] || say "built-in domains: not two windows each"
+grep '"command"' "$t/o" | grep -q -- --text && say "the command names texts"
+near "$(row "$t/o" zh relative)" "$(awk "BEGIN { print $(row "$t/o" zh mean_kld) / $(cell "$t/o" files "$(row "$t/o" zh name | tr -d '"')" mean_kld) }")" 1e-5 relative
+
+# chosen by name: the same numbers as from a file, and as eval kld's
+vs() { # options; the result is $t/o
+    (cd "$t/b" && "$HONE" versus "$t/base.gguf" "$t/a/M-all.gguf" "$@" --ctx 64 --chunks 4 --json -q > "$t/o") || say "versus $* failed"
+}
+vs --text code --text ja
+[ "$(names "$t/o")" = "code ja " ] || say "--text code --text ja: $(names "$t/o")"
+grep -q -- '--text code --text ja --ctx 64' "$t/o" || say "$(grep '"command"' "$t/o")"
+grep -v '"command' "$t/o" > "$t/named"
+code=$(row "$t/o" code mean_kld)
+texts_of=$PWD/calib/text/domain
+vs --text code="$texts_of/code.txt" --text ja="$texts_of/ja.txt"
+grep -v '"command' "$t/o" | cmp - "$t/named" || say "a built-in domain differs from its file"
+run 0 eval kld "$t/a/M-all.gguf" code --base "$t/base.gguf" --ctx 64 --chunks 2 --json
+[ "$(num "$t/o" mean_kld)" = "$code" ] || say "code: $code, eval kld $(num "$t/o" mean_kld)"
+vs --text tools --text x=tools --text builtin
+[ "$(names "$t/o")" = "tools x prose chat " ] || say "--text builtin: $(names "$t/o")"
+
+# a file of that name wins, a folder does not; other names are refused
+mkdir "$t/b/code"
+vs --text code --text ja
+grep -v '"command' "$t/o" | cmp - "$t/named" || say "a folder hides a domain"
+cp "$texts_of/de.txt" "$t/b/ja"
+vs --text code --text ja
+[ "$(names "$t/o")" = "code ja " ] && ! grep -v '"command' "$t/o" | cmp -s - "$t/named" || say "a file does not win"
+rm -r "$t/b/code" "$t/b/ja"
+refused 2 "'klingon' is not a file, nor a built-in domain (prose, chat, code," versus "$t/base.gguf" "$t/a/M-all.gguf" --text klingon
+refused 2 "'klingon' is not a file" versus "$t/base.gguf" "$t/a/M-all.gguf" --text code=klingon
+
+# a short text gives what it has; without a template there are no conversations
+head -c 300 calib/text/eval.txt > "$t/b/short"
+run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" --text code --text "$t/b/short" --ctx 64 --chunks 20 --json
+[ "$(num "$t/o" n_chunks)" = 20 ] && [ "$(row "$t/o" short n_tokens)" -lt 310 ] && [ "$(row "$t/o" code n_tokens)" -gt 310 ] || say "a short text"
+cp "$t/base.gguf" "$t/b/bare.gguf"
+"$HONE" meta "$t/b/bare.gguf" --unset tokenizer.chat_template -q > /dev/null 2>&1 || say "hone meta failed"
+run 0 versus "$t/b/bare.gguf" "$t/a/M-all.gguf" --ctx 64 --chunks 9 --json
+[ "$(names "$t/o")" = "prose code math de fr es ru zh ja " ] || say "without a template: $(names "$t/o")"
+refused 3 template versus "$t/b/bare.gguf" "$t/a/M-all.gguf" --text tools
+# conversations that the template refuses are skipped, with a warning
+echo "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}" > "$t/strict"
+"$HONE" meta "$t/b/bare.gguf" tokenizer.chat_template=@"$t/strict" -q > /dev/null 2>&1 || say "hone meta failed"
+"$HONE" versus "$t/b/bare.gguf" "$t/a/M-all.gguf" --ctx 64 --chunks 10 --json -j 1 > "$t/o" 2> "$t/e" || say "$(cat "$t/e")"
+[ "$(names "$t/o")" = "prose chat code math de fr es ru zh ja " ] && grep -q "8 conversations of 'tools' are skipped.*roles must alternate" "$t/e" || say "a strict template: $(names "$t/o") $(cat "$t/e")"
+rm "$t"/b/*
+
+# six files and eleven domains: rows of domains, columns of files, at most 100 wide; cards too
+mkdir "$t/six" "$t/q"
+for n in Q4_0 Q5_0 Q8_0; do
+    "$HONE" quantize "$t/base.gguf" -o "$t/six/hone-$n.gguf" --type $n -q > /dev/null
+    "$HONE" quantize "$t/base.gguf" -o "$t/six/llama.cpp-$n.gguf" --type $n --search conventional -q > /dev/null
+done
+run 0 versus "$t/base.gguf" "$t"/six/*.gguf --ctx 64 --chunks 22 --markdown "$t/wide"
+[ "$(sed 1d "$t/o" | wc -L)" -le 100 ] || say "lines of $(sed 1d "$t/o" | wc -L) columns"
+[ "$(grep -c '^ja  *[0-9.]* ([0-9.]*x)  [^(]*([0-9.]*x)  [^(]*([0-9.]*x)$' "$t/o")" = 2 ] || say "not two tables of three files: $(grep '^ja' "$t/o")"
+[ "$(grep -c '^| ja | [0-9.]*, [0-9.]*x | [0-9.]*, [0-9.]*x | [0-9.]*, [0-9.]*x |$' "$t/wide")" = 2 ] || say "$(grep '^| ja' "$t/wide")"
+[ "$(sed -n '/^| domain/,/^$/p' "$t/wide" | wc -L)" -le 100 ] || say "tables by domain are too wide"
+grep -q '^The domain on which a file loses most' "$t/wide" && grep -q 'Standard errors are at most' "$t/wide" || say "$(cat "$t/wide")"
+run 0 versus "$t/base.gguf" "$t"/six/*.gguf --ctx 64 --chunks 22 --json
+cp "$t/o" "$t/six.json"
+cp "$t"/six/*.gguf "$t/q"
+run 0 publish "$t/q" --compare "$t/six.json"
+grep -q "^| ja | " "$t/q/README.md" && grep -q "^The domain on which" "$t/q/README.md" || say "the card has no table by domain"
+[ "$(sed -n '/^| domain/,/^$/p' "$t/q/README.md" | wc -L)" -le 100 ] || say "the card's tables by domain are too wide"
+
 # flips of choices are those of eval choice, and a file against a copy of the base has none
 cp "$t/base.gguf" "$t/b/copy.gguf"
 run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/copy.gguf" $texts --ctx 64 --chunks 2 --greedy 2 --cases 0 \
@@ -104,6 +177,17 @@ refused 3 "not a result of 'hone versus --json'" publish "$t/p" --compare tests/
 echo '{"hone_versus": 1, "files": [{"name": "<script>|`x`", "size_bytes": "many"}, 7], "flips": 3, "faults": [null]}' > "$t/odd"
 run 0 publish "$t/p" --compare "$t/odd" --force
 grep -q '<script>' "$t/p/README.md" && say "a name of the comparison is not escaped"
+
+# rows by domain that make no sense: other files, missing numbers, names with markup, more rows than fit
+{
+    echo '{"hone_versus": 1, "files": [{"name": "x", "mean_kld": 0.1}, {"name": "y"}], "by_domain": [3, {"domain": "<b>|", "name": "x", "mean_kld": 0.2},'
+    awk 'BEGIN { for (i = 0; i < 400; i++) printf "{\"domain\": \"d%d\", \"name\": \"x\", \"mean_kld\": 1e-3},\n", i }'
+    echo '{"domain": "a", "name": "z", "mean_kld": 1}, {"domain": 5, "name": "x"}, {"domain": "a", "name": "y", "mean_kld": "1"}]}'
+} > "$t/rows"
+run 0 publish "$t/p" --compare "$t/rows" --force
+grep -q '^| d254 | 0.0010, 0.0x | - |$' "$t/p/README.md" && grep -q '(2.0x)' "$t/p/README.md" || say "rows by domain: $(grep '^| d25' "$t/p/README.md")"
+grep -q '<b>' "$t/p/README.md" && say "a domain's name is not escaped"
+grep -q '^| d255' "$t/p/README.md" && say "more than 256 domains"
 
 # where greedy texts change: when all change, only the position tells files apart
 for at in 5 2.5 null; do

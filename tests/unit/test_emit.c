@@ -74,6 +74,33 @@ static void test_csv(void) {
     emit_free(m);
 }
 
+/* Checks a table without a key: for people only. */
+static void test_table_for_people(void) {
+    struct emit *m = emit_new();
+    struct buf b = {0};
+    emit_table(m, NULL, "seen");
+    emit_col(m, "", "a");
+    emit_row(m);
+    emit_cell_str(m, "x");
+    emit_table(m, "read", NULL);
+    emit_col(m, "b", "b");
+    emit_row(m);
+    emit_cell_i64(m, 7);
+    emit_render(m, EMIT_TABLE, &b);
+    CHECK_EQ_STR(b.data, "seen\na\nx\n");
+    buf_reset(&b);
+    emit_render(m, EMIT_MD, &b);
+    CHECK_EQ_STR(b.data, "### seen\n\n| a |\n|---|\n| x |\n");
+    buf_reset(&b);
+    emit_render(m, EMIT_JSON, &b);
+    CHECK_EQ_STR(b.data, "{\n  \"read\": [\n    {\n      \"b\": 7\n    }\n  ]\n}\n");
+    buf_reset(&b);
+    emit_render(m, EMIT_CSV, &b);
+    CHECK_EQ_STR(b.data, "b\n7\n");
+    buf_release(&b);
+    emit_free(m);
+}
+
 static void test_markdown(void) {
     check_form(EMIT_MD, "- **model:** a,\"b\"\\|c\n- **tokens:** 512\n- **perplexity:** 29.14\n"
                         "- **ok:** yes\n\n### by type\n\n| type | count | bpw |\n|---|---:|---:|\n"
@@ -207,6 +234,7 @@ int main(void) {
     RUN(test_table);
     RUN(test_json);
     RUN(test_csv);
+    RUN(test_table_for_people);
     RUN(test_markdown);
     RUN(test_answer);
     RUN(test_wide_table);
