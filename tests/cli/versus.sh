@@ -101,7 +101,7 @@ rm -r "$t/b/code" "$t/b/ja"
 refused 2 "'klingon' is not a file, nor a built-in domain (prose, chat, code," versus "$t/base.gguf" "$t/a/M-all.gguf" --text klingon
 refused 2 "'klingon' is not a file" versus "$t/base.gguf" "$t/a/M-all.gguf" --text code=klingon
 
-# a short text gives what it has; without a template there are no conversations
+# a short text gives fewer windows; without a template there are no conversations
 head -c 300 calib/text/eval.txt > "$t/b/short"
 run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" --text code --text "$t/b/short" --ctx 64 --chunks 20 --json
 [ "$(num "$t/o" n_chunks)" = 20 ] && [ "$(row "$t/o" short n_tokens)" -lt 310 ] && [ "$(row "$t/o" code n_tokens)" -gt 310 ] || say "a short text"
