@@ -10,8 +10,8 @@ same texts and, to choose types, texts held out from them. `hone versus` reads t
 
 Runs inside the venv. A step whose output exists in build/versus/MODEL is not repeated; its seconds are kept. Environment:
 MODEL, THREADS (2), DOCS (calibration documents of every 5; 4), PROBES (windows of the probes, 8), SEARCH (best), CHUNKS
-(windows of 512 tokens that `hone versus` reads, 40), CASES (of the tool suite, 20), CONTROL_CHUNKS (16: windows for the
-control, in which the engine's encoders use hone's choice of types).
+(windows of 512 tokens that `hone versus` reads, 44: 4 of each built-in domain), CASES (of the tool suite, 20),
+CONTROL_CHUNKS (22: windows for the control, in which the engine's encoders use hone's choice of types).
 """
 import json
 import os
@@ -99,7 +99,7 @@ for c in CLASSES:
     files += [ours, theirs]
 for f in files:
     types[os.path.basename(f)] = {t["type"]: t["n_tensors"] for t in run("inspect", f)["types"]}
-found = step("versus", f"{d}/versus.md", "versus", base, *files, "--chunks", env("CHUNKS", "40"), "--flips", "--cases", env("CASES", "20"),
+found = step("versus", f"{d}/versus.md", "versus", base, *files, "--chunks", env("CHUNKS", "44"), "--flips", "--cases", env("CASES", "20"),
              "--markdown", f"{d}/versus.md", "--plot", f"{d}/versus.svg", "-f")
 # which part of the difference is the choice of types, and which the encoding: the engine's encoders with hone's types
 pairs = []
@@ -109,7 +109,7 @@ for c in CLASSES:
     step("llama.cpp-types-of-hone-" + c, same, lambda: peer.quantize(base, same, c, threads, imatrix=dat, types=chosen),
          f"llama_model_quantize, ftype {c}, imatrix im.dat, the type of each tensor from hone-{c}.gguf")
     pairs += [ours, same]
-control = step("versus-same-types", f"{d}/control.md", "versus", base, *pairs, "--chunks", env("CONTROL_CHUNKS", "16"), "--markdown",
+control = step("versus-same-types", f"{d}/control.md", "versus", base, *pairs, "--chunks", env("CONTROL_CHUNKS", "22"), "--markdown",
                f"{d}/control.md", "-f")
 doc = json.load(open(out)) if os.path.exists(out) else {}
 doc["command"] = "bench/versus.py"
