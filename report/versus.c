@@ -252,23 +252,35 @@ static void put_domains(const struct domains *t, struct buf *out) {
     buf_str(out, "\n\n");
 }
 
-/* Appends a sentence: the domain on which each file loses most, relative to its mean. */
+/* Returns the domain on which file f loses most relative to its mean; -1: none. */
+static int weakest(const struct domains *t, int f) {
+    int worst = -1;
+    for (int d = 0; d < t->n_domains; d++)
+        if (isfinite(relative(t, d, f)) && (worst < 0 || relative(t, d, f) > relative(t, worst, f)))
+            worst = d;
+    return worst;
+}
+
+/* Appends a sentence that names these domains, each with its files. */
 static void put_weakest(const struct domains *t, struct buf *out) {
     bool any = false;
-    for (int f = 0; f < t->n_files && t->n_domains > 1; f++) {
-        int worst = -1;
-        for (int d = 0; d < t->n_domains; d++)
-            if (isfinite(relative(t, d, f)) &&
-                (worst < 0 || relative(t, d, f) > relative(t, worst, f)))
-                worst = d;
-        if (worst < 0) continue;
-        buf_str(out,
-                any ? ", " : "\nThe domain on which a file loses most, relative to its mean: ");
-        md_text(out, t->file[f]);
-        buf_str(out, " on ");
-        md_text(out, t->domain[worst]);
-        buf_fmt(out, " (%.1fx)", relative(t, worst, f));
-        any = true;
+    int worst[MAX_FILES];
+    for (int f = 0; f < t->n_files; f++) worst[f] = weakest(t, f);
+    for (int d = 0; d < t->n_domains && t->n_domains > 1; d++) {
+        bool listed = false;
+        for (int f = 0; f < t->n_files; f++) {
+            if (worst[f] != d) continue;
+            if (!any)
+                buf_str(out, "\nThe domain on which a file loses most, relative to its mean: ");
+            if (!listed) {
+                buf_str(out, any ? "; " : "");
+                md_text(out, t->domain[d]);
+            }
+            buf_str(out, listed ? ", " : " for ");
+            md_text(out, t->file[f]);
+            buf_fmt(out, " (%.1fx)", relative(t, d, f));
+            any = listed = true;
+        }
     }
     if (any) buf_str(out, ".\n");
 }
