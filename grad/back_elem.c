@@ -39,11 +39,6 @@ float gelu_of(float x) {
     return 0.5f * x * (1 + fp_tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
 }
 
-/* Does nothing: adding a constant (OP_BIAS) leaves the gradient unchanged. */
-void back_nothing(struct grad *g, const struct gr_node *n, const struct kept *k) {
-    (void)g, (void)n, (void)k;
-}
-
 /* Passes the gradients of looked-up rows to the caller's callback; leaves them in place. */
 void back_embed(struct grad *g, const struct gr_node *n, const struct kept *k) {
     (void)k;

@@ -10,7 +10,7 @@ const struct back back_table[OP_COUNT] = {
     [OP_LAYER_NORM] = {.fn = back_layer_norm, .keep = KEEP_SRC0},
     [OP_MATMUL] = {.fn = back_matmul, .keep = KEEP_SRC0},
     [OP_MATMUL_HEADS] = {.fn = back_matmul_heads, .keep = KEEP_SRC0},
-    [OP_BIAS] = {.fn = back_nothing},
+    [OP_BIAS] = {.fn = back_bias},
     [OP_ADD] = {.fn = back_add},
     [OP_SPLIT_GATE] = {.fn = back_split_gate},
     [OP_ROPE] = {.fn = back_rope},

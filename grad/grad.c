@@ -629,6 +629,10 @@ void grad_aim(struct grad *g, grad_aim_fn aim, void *ud) {
 const int32_t *grad_seen_tokens(const struct grad *g) {
     return g->seen_tokens;
 }
+void grad_observe_vectors(struct grad *g, grad_vector_fn see, void *ud) {
+    g->see_vector = see;
+    g->see_vector_ud = ud;
+}
 void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud) {
     g->see_lookup = see;
     g->see_lookup_ud = ud;

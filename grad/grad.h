@@ -4,7 +4,7 @@
  * The loss is -sum log p(answer), with answers drawn from the model's own distribution. The outer
  * products of its gradients then add up to the Fisher information, which gives, to second order,
  * the divergence that errors of an output cause. With grad_aim, it is the divergence itself.
- * Gradients of weights are not computed: they are sums over tokens of what grad_observe gives. */
+ * Gradients of matrices are not computed: they are sums over tokens of what grad_observe gives. */
 #ifndef HONE_RUNTIME_GRAD_GRAD_H
 #define HONE_RUNTIME_GRAD_GRAD_H
 
@@ -25,6 +25,9 @@ typedef void (*grad_residual_fn)(void *ud, int block, const float *g, int64_t n_
  * [n_rows][width] is the gradient with respect to row ids[t] of w times `by`. */
 typedef void (*grad_lookup_fn)(void *ud, const struct gr_weight *w, const int32_t *ids, float by,
                                const float *g, int64_t n_rows);
+
+/* Receives the gradient [n] of a norm's factors, or of a bias, summed over the text. */
+typedef void (*grad_vector_fn)(void *ud, const struct gr_weight *w, const double *d, int64_t n);
 
 /* Sets the logits [n][n_vocab] of tokens t to t + n - 1 of the current text to those of the model
  * that this one is compared with. */
@@ -56,6 +59,8 @@ const int32_t *grad_seen_tokens(const struct grad *g);
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud);
 /* Sets the function that sees each lookup of a row; NULL: none. */
 void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud);
+/* Sets the function that sees the gradients of norms' factors and of biases; NULL: none. */
+void grad_observe_vectors(struct grad *g, grad_vector_fn see, void *ud);
 /* Sets the function that gives another model's logits: the loss of every text is then the
  * divergence from it, sum p (log p - log q), and no answers are drawn. NULL: answers. */
 void grad_aim(struct grad *g, grad_aim_fn aim, void *ud);

@@ -62,6 +62,8 @@ struct grad {
     void *see_residual_ud;
     grad_lookup_fn see_lookup;
     void *see_lookup_ud;
+    grad_vector_fn see_vector;
+    void *see_vector_ud;
     grad_aim_fn aim; /* NULL: the loss is that of answers */
     void *aim_ud;
     const int32_t *ids; /* [n] current text, borrowed */
@@ -132,7 +134,7 @@ BACK(gated_rms);
 BACK(layer_norm);
 BACK(matmul);
 BACK(matmul_heads);
-BACK(nothing);
+BACK(bias);
 BACK(add);
 BACK(split_gate);
 BACK(rope);

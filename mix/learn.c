@@ -2,7 +2,8 @@
 /* mix/learn.c - learned scales: gradients of weights summed over a batch, and steps of all blocks.
  *
  * The loss of a batch is the mean divergence of its tokens. The gradient of a matrix is the sum of
- * g x^T over tokens, with the outputs' gradients g and the inputs x that grad/ shows. */
+ * g x^T over tokens, with the outputs' gradients g and the inputs x that grad/ shows. Gradients of
+ * vectors come from grad/ as sums. */
 #include "mix/learn.h"
 
 #include <math.h>
@@ -22,8 +23,8 @@
 enum { BATCH = 2, HELD = LEARN_LEAST_CHUNKS, CHECKS = 4, WARM_STEPS = 20 };
 /* Relative step of scales at its highest. */
 #define RATE 0.003
-/* Work of one task: rows of a gradient; blocks of a step. */
-enum { PANEL = 64, BLOCKS = 16 };
+/* Work of one task: rows of a gradient; weights of a step. */
+enum { PANEL = 64, WEIGHTS = 4096 };
 
 struct tensor {
     const struct gr_weight *w;
@@ -31,7 +32,7 @@ struct tensor {
     uint8_t *data, *best;         /* blocks: current, and with the lowest divergence so far */
     struct learn_changes *change; /* of the best state */
     float *d;                     /* gradient of the batch */
-    int64_t n_blocks;
+    int64_t n_blocks, block;      /* blocks, and weights of each */
     uint64_t n_bytes;
 };
 struct job {
@@ -92,6 +93,16 @@ static void see_product(void *ud, const struct gr_weight *w, int64_t expert, con
     }
 }
 
+/* Adds a text's gradient of a vector; a grad_vector_fn. */
+static void see_vector(void *ud, const struct gr_weight *w, const double *d, int64_t n) {
+    struct job *j = ud;
+    for (int i = 0; i < j->n_tensors; i++) {
+        const struct tensor *t = &j->tensor[i];
+        if (strcmp(t->w->name, w->name) != 0) continue;
+        for (int64_t k = 0; k < n; k++) t->d[k] += (float)d[k];
+    }
+}
+
 /* Runs the original over a chunk, for its logits. */
 static int run_base(struct job *j, int64_t chunk, struct err *e) {
     session_reset(j->base);
@@ -125,16 +136,19 @@ struct step_job {
     float by; /* factor of the gradient */
     int step;
 };
-/* Changes the blocks of tasks i0 to i1 - 1, BLOCKS each; a pool_fn. */
+/* Changes the blocks of tasks i0 to i1 - 1; a pool_fn. */
 static void step_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     const struct step_job *s = ctx;
+    const struct tensor *t = s->t;
+    const int64_t each = WEIGHTS / t->block;
     (void)worker;
     for (int64_t i = i0; i < i1; i++) {
-        const int64_t b0 = i * BLOCKS, b1 = min_i64(b0 + BLOCKS, s->t->n_blocks);
-        float *d = s->t->d + b0 * QK;
-        for (int64_t k = 0; k < (b1 - b0) * QK; k++) d[k] *= s->by;
-        learn_step(s->t->l, b0, b1, d, s->rate, s->step, s->t->data);
-        memset(d, 0, (size_t)((b1 - b0) * QK) * sizeof *d);
+        const int64_t b0 = i * each, b1 = min_i64(b0 + each, t->n_blocks);
+        const int64_t n = (b1 - b0) * t->block;
+        float *d = t->d + b0 * t->block;
+        for (int64_t k = 0; k < n; k++) d[k] *= s->by;
+        learn_step(t->l, b0, b1, d, s->rate, s->step, t->data);
+        memset(d, 0, (size_t)n * sizeof *d);
     }
 }
 /* Changes all blocks against the gradient of the batch, which becomes zero. */
@@ -143,7 +157,7 @@ static void step_all(struct job *j, int64_t n_tokens, int64_t step, int64_t n_st
                  fall = 1 - (double)(step - 1) / (double)n_steps;
     for (int i = 0; i < j->n_tensors; i++) {
         struct step_job s = {&j->tensor[i], RATE * rise * fall, 1 / (float)n_tokens, (int)step};
-        pool_for(j->o->w->pool, div_up(s.t->n_blocks, BLOCKS), 1, step_range, &s);
+        pool_for(j->o->w->pool, div_up(s.t->n_blocks * s.t->block, WEIGHTS), 1, step_range, &s);
     }
 }
 
@@ -205,14 +219,20 @@ static int steps(struct job *j, const int64_t *order, int64_t n, struct learn_re
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-/* Prepares a tensor, unless its blocks cannot be learned, its products have factors, or it is an
- * embedding or the head. */
+/* Returns whether a weight is learned: its blocks can be, its products have no factors, and it is
+ * in a block of the model or a vector. */
+static bool is_learned(const struct weight *w, const char *name) {
+    if (!w || w->scale || !learn_can(w->type)) return false;
+    const bool vector = w->ne[1] * w->ne[2] * w->ne[3] == 1;
+    return w->type == QT_F32 ? vector : strncmp(name, "blk.", 4) == 0;
+}
+/* Prepares a tensor, unless it cannot be learned, or is an embedding or the head. */
 static int add_tensor(struct job *j, const struct learn_tensor *from, struct learn_report *r,
                       struct err *e) {
     const struct model *m = j->o->now;
     const struct weight *w = model_find_weight(m, from->name);
     void *p = NULL;
-    if (!w || w->scale || !learn_can(w->type) || strncmp(from->name, "blk.", 4) != 0) return 0;
+    if (!is_learned(w, from->name)) return 0;
     struct tensor *t = &j->tensor[j->n_tensors++];
     for (int i = 0; i < m->graph.n_weights; i++)
         if (strcmp(m->graph.weight[i].name, from->name) == 0) t->w = &m->graph.weight[i];
@@ -220,9 +240,11 @@ static int add_tensor(struct job *j, const struct learn_tensor *from, struct lea
     t->data = from->data;
     t->n_bytes = w->n_bytes;
     t->n_blocks = (int64_t)(w->n_bytes / (uint64_t)qtype_info(w->type)->block_bytes);
-    TRY(mem_alloc(&p, (uint64_t)t->n_blocks * QK * sizeof(float), "gradients of weights", e));
+    t->block = qtype_info(w->type)->block_elems;
+    const uint64_t n = (uint64_t)(t->n_blocks * t->block);
+    TRY(mem_alloc(&p, n * sizeof(float), "gradients of weights", e));
     t->d = p;
-    memset(t->d, 0, (size_t)(t->n_blocks * QK) * sizeof(float));
+    memset(t->d, 0, (size_t)n * sizeof(float));
     TRY(mem_alloc(&p, t->n_bytes, "copies of blocks", e));
     t->best = p;
     TRY(learn_new(&t->l, w->type, t->data, t->n_blocks, e));
@@ -244,7 +266,8 @@ static int start(struct job *j, struct learn_report *r, struct err *e) {
     j->tensor = xcalloc((size_t)o->n_tensors + 1, sizeof *j->tensor);
     r->change = xcalloc((size_t)o->n_tensors + 1, sizeof *r->change);
     for (int i = 0; i < o->n_tensors; i++) TRY(add_tensor(j, &o->tensor[i], r, e));
-    for (int i = 0; i < j->n_tensors; i++) r->n_weights += j->tensor[i].n_blocks * QK;
+    for (int i = 0; i < j->n_tensors; i++)
+        r->n_weights += j->tensor[i].n_blocks * j->tensor[i].block;
     TRY(session_new(&j->base, o->base, &so, e));
     TRY(mem_alloc(&p, (uint64_t)(o->ctx * g->reg_width[g->hidden_out]) * sizeof(float),
                   "hidden rows", e));
@@ -254,6 +277,7 @@ static int start(struct job *j, struct learn_report *r, struct err *e) {
     TRY(grad_new(&j->grad, o->now, o->ctx, o->w->isa, o->w->pool, e));
     grad_aim(j->grad, aim, j);
     grad_observe(j->grad, see_product, j);
+    grad_observe_vectors(j->grad, see_vector, j);
     return 0;
 }
 
@@ -277,6 +301,23 @@ void learn_report_release(struct learn_report *r) {
     }
     free(r->change);
     *r = (struct learn_report){0};
+}
+
+/* Drops the changes of tensors that have none: vectors without a gradient. */
+static void drop_unchanged(struct learn_report *r) {
+    const int n = r->n_changes;
+    r->n_changes = 0;
+    for (int i = 0; i < n; i++) {
+        struct learn_changes *c = &r->change[i];
+        bool any = false;
+        for (int64_t k = 0; k < c->n; k++) any |= c->v[k] != 0;
+        if (any) {
+            r->change[r->n_changes++] = *c;
+        } else {
+            free(c->name);
+            free(c->v);
+        }
+    }
 }
 
 int learn_check(const struct model *base, int64_t n_chunks, struct err *e) {
@@ -308,5 +349,6 @@ int learn_run(const struct learn_opts *o, struct learn_report *r, struct err *e)
         free(order);
     }
     release(&j);
+    drop_unchanged(r);
     return rc;
 }

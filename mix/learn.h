@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* mix/learn.h - scales and minima of a quantized model that follow the gradient of its divergence
- * from the original. */
+/* mix/learn.h - scales, minima, norms and biases of a quantized model that follow the gradient of
+ * its divergence from the original. */
 #ifndef HONE_MIX_LEARN_H
 #define HONE_MIX_LEARN_H
 
 #include "quantize/learn.h"
 #include "work/work.h"
 
-struct learn_tensor { /* an encoded tensor of `now` */
+struct learn_tensor { /* an encoded tensor of `now`, or an F32 vector */
     const char *name;
-    void *data; /* its blocks, which are changed in place */
+    void *data; /* its blocks or values, which are changed in place */
 };
 struct learn_opts {
     struct work *w;
@@ -22,7 +22,7 @@ struct learn_opts {
 };
 struct learn_report {
     double before, after; /* mean divergence of the held-out chunks */
-    int64_t n_weights;    /* in blocks that were learned */
+    int64_t n_weights;    /* in blocks that were learned, and values of vectors */
     int64_t n_steps;
     struct learn_changes *change; /* [n_changes] of the learned tensors */
     int n_changes;
@@ -34,9 +34,10 @@ enum { LEARN_LEAST_CHUNKS = 8 };
  * LEARN_LEAST_CHUNKS chunks, or an operation without a derivative. */
 int learn_check(const struct model *base, int64_t n_chunks, struct err *e);
 /* Changes the blocks of all tensors whose type can be learned (quantize/learn.h), except embeddings
- * and the head. Every eighth chunk is held out: the state with the lowest divergence there is kept,
- * so the result is never worse than the beginning on these chunks. The bytes do not depend on the
- * number of threads. Memory: that of grad_new, and 5 bytes per weight. Fails like learn_check. */
+ * and the head; of vectors, norms' factors and biases. Every eighth chunk is held out: the state
+ * with the lowest divergence there is kept, so the result is never worse than the beginning on
+ * these chunks. The bytes do not depend on the number of threads. Memory: that of grad_new, and 5
+ * bytes per weight. Fails like learn_check. */
 int learn_run(const struct learn_opts *o, struct learn_report *r, struct err *e);
 
 #endif

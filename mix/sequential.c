@@ -163,7 +163,22 @@ static bool is_head(const struct seq_job *j, const char *name) {
     return strcmp(name, model_head(j->base)->name) == 0 && strcmp(name, "token_embd.weight") != 0;
 }
 
-/* Encodes a tensor and keeps it for the models that follow. */
+/* Keeps a tensor of the file, whose data it takes over, for the models that follow. */
+static int keep(struct seq_job *j, const struct weight *like, const char *name, enum qtype to,
+                void *data, double alpha, struct err *e) {
+    j->done = xreallocarray(j->done, (size_t)j->n_done + 1, sizeof *j->done);
+    j->given = xreallocarray(j->given, (size_t)j->n_done + 1, sizeof *j->given);
+    j->learn = xreallocarray(j->learn, (size_t)j->n_done + 1, sizeof *j->learn);
+    const int rc = weight_given(&j->done[j->n_done], like, name, data, to, mem_free, e);
+    if (rc)
+        mem_free(data);
+    else {
+        j->learn[j->n_done] = (struct learn_tensor){name, data};
+        j->given[j->n_done++] = (struct quantize_given){name, data, alpha};
+    }
+    return rc;
+}
+/* Encodes a tensor and keeps it. */
 static int encode(struct seq_job *j, const struct gram *gram, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, index);
     const struct weight *like = model_find_weight(j->base, t->name);
@@ -173,17 +188,7 @@ static int encode(struct seq_job *j, const struct gram *gram, int64_t index, str
     if (!like || to == t->type) return 0;
     TRY(quantize_tensor(j->o->q, j->base->gguf, j->o->q->imatrix ? &j->imat : NULL, gram, &j->plan,
                         index, &data, &alpha, e));
-    j->done = xreallocarray(j->done, (size_t)j->n_done + 1, sizeof *j->done);
-    j->given = xreallocarray(j->given, (size_t)j->n_done + 1, sizeof *j->given);
-    j->learn = xreallocarray(j->learn, (size_t)j->n_done + 1, sizeof *j->learn);
-    const int rc = weight_given(&j->done[j->n_done], like, t->name, data, to, mem_free, e);
-    if (rc)
-        mem_free(data);
-    else {
-        j->learn[j->n_done] = (struct learn_tensor){t->name, data};
-        j->given[j->n_done++] = (struct quantize_given){t->name, data, alpha};
-    }
-    return rc;
+    return keep(j, like, t->name, to, data, alpha, e);
 }
 
 /* Rebuilds the model of the file so far: the base with all encoded weights. */
@@ -397,8 +402,24 @@ static int all_blocks(struct seq_job *j, struct err *e) {
     return rc;
 }
 
-/* Lets the scales of all encoded blocks follow the gradient of the whole model's divergence. */
+/* Copies the model's F32 vectors, which are to be learned. */
+static int keep_vectors(struct seq_job *j, struct err *e) {
+    for (int64_t i = 0; i < j->plan.n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, i);
+        const struct weight *like = model_find_weight(j->base, t->name);
+        void *data = NULL;
+        if (!like || t->type != QT_F32 || j->plan.item[i].type != QT_F32) continue;
+        if (t->ne[1] * t->ne[2] * t->ne[3] != 1) continue;
+        TRY(mem_alloc(&data, (uint64_t)t->ne[0] * sizeof(float), "vectors", e));
+        memcpy(data, t->data, (size_t)t->ne[0] * sizeof(float));
+        TRY(keep(j, like, t->name, QT_F32, data, 0, e));
+    }
+    return renew(j, e);
+}
+/* Lets scales and vectors of the encoded model follow the gradient of its divergence. */
 static int learn(struct seq_job *j, struct err *e) {
+    if (!j->o->learn) return 0;
+    TRY(keep_vectors(j, e));
     const struct learn_opts o = {.w = j->w,
                                  .base = j->base,
                                  .now = j->now,
@@ -409,7 +430,6 @@ static int learn(struct seq_job *j, struct err *e) {
                                  .n_chunks = j->n_chunks,
                                  .passes = j->o->learn};
     struct learn_report *r = &j->learned;
-    if (!o.passes) return 0;
     TRY(learn_run(&o, r, e));
     if (!r->n_weights) {
         log_warn("--learn: no block has a type whose scales can be learned");

@@ -335,7 +335,7 @@ int batch_device(struct batch_job *j, struct qdev *d, struct err *e) {
 
 /* Applies the learned changes of the batch's scales. */
 static void apply_learned(const struct batch_job *j) {
-    const int64_t blocks = j->t->ne[0] / QK;
+    const int64_t blocks = j->t->ne[0] / qtype_info(j->to)->block_elems;
     learn_apply(j->to, j->learned + learn_scales(j->to, j->first * blocks), j->n * blocks, j->out);
 }
 

@@ -30,7 +30,15 @@ struct learned {
 
 bool learn_can(enum qtype type) {
     const struct qtype_info *t = qtype_info(type);
-    return t && t->block_elems == QK && t->scale.kind == QS_HALF;
+    return t && (type == QT_F32 || (t->block_elems == QK && t->scale.kind == QS_HALF));
+}
+/* Returns the scales of a block. */
+static int n_scales(const struct qtype_info *t) {
+    return t->block_elems == 1 ? 1 : t->scale.n;
+}
+/* Returns a scale as it is stored. */
+static float load(const struct qtype_info *t, const uint8_t *from) {
+    return t->block_elems == 1 ? load_f32(from) : fp_f16_to_f32(load_u16(from));
 }
 
 int learn_new(struct learned **out, enum qtype type, const void *blocks, int64_t n_blocks,
@@ -40,7 +48,7 @@ int learn_new(struct learned **out, enum qtype type, const void *blocks, int64_t
     if (!learn_can(type))
         return err_set(e, ERR_USAGE, "blocks of %s cannot be learned", qtype_name(type));
     const struct qtype_info *t = qtype_info(type);
-    const int per = t->scale.n;
+    const int per = n_scales(t);
     const int64_t n = learn_scales(type, n_blocks);
     TRY(mem_alloc(&p, (uint64_t)n * sizeof(struct latent), "learned scales", e));
     struct learned *l = xcalloc(1, sizeof *l);
@@ -52,7 +60,7 @@ int learn_new(struct learned **out, enum qtype type, const void *blocks, int64_t
     l->n = n;
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *b = (const uint8_t *)blocks + i / per * t->block_bytes;
-        l->v[i] = (struct latent){.from = fp_f16_to_f32(load_u16(b + t->scale.off[i % per]))};
+        l->v[i] = (struct latent){.from = load(t, b + t->scale.off[i % per])};
     }
     *out = l;
     return 0;
@@ -85,9 +93,14 @@ static void move(struct latent *v, double g, const struct pace *p) {
     if (size > 0) v->change -= p->rate * (v->mean / p->mean) / size;
     v->change = fmin(fmax(v->change, LEARN_LEAST), LEARN_MOST);
 }
-/* Writes the scale `from` after a relative change as f16; unchanged if that is 0 or not finite. */
-static void store(float from, float change, uint8_t *to) {
-    const uint16_t h = fp_f32_to_f16((float)((double)from * (1 + (double)change)));
+/* Writes the scale `from` after a relative change; as f16, unchanged if that is 0 or not finite. */
+static void store(const struct qtype_info *t, float from, float change, uint8_t *to) {
+    const float v = (float)((double)from * (1 + (double)change));
+    if (t->block_elems == 1) {
+        store_f32(to, isfinite(v) ? v : from);
+        return;
+    }
+    const uint16_t h = fp_f32_to_f16(v);
     const float f = fp_f16_to_f32(h);
     store_u16(to, f != 0 && isfinite(f) ? h : fp_f32_to_f16(from));
 }
@@ -98,6 +111,10 @@ static void derive(const struct learned *l, const uint8_t *blk, const float *g, 
     uint8_t one[256];
     float w[QK];
     const struct qtype_info *t = l->type;
+    if (t->block_elems == 1) {
+        of[0] = (double)g[0] * (double)load_f32(blk);
+        return;
+    }
     for (int k = 0; k < t->scale.n; k++) {
         memcpy(one, blk, (size_t)t->block_bytes);
         if (t->scale.n > 1) store_u16(one + t->scale.off[1 - k], 0);
@@ -111,20 +128,21 @@ void learn_step(struct learned *l, int64_t b0, int64_t b1, const float *g, doubl
                 void *blocks) {
     const struct qtype_info *t = l->type;
     const struct pace p = pace_of(rate, step);
-    for (int64_t b = b0; b < b1; b++, g += QK) {
+    const int per = n_scales(t);
+    for (int64_t b = b0; b < b1; b++, g += t->block_elems) {
         uint8_t *blk = (uint8_t *)blocks + b * t->block_bytes;
         double of[2];
         derive(l, blk, g, of);
-        for (int k = 0; k < t->scale.n; k++) {
-            struct latent *v = &l->v[b * t->scale.n + k];
+        for (int k = 0; k < per; k++) {
+            struct latent *v = &l->v[b * per + k];
             move(v, of[k], &p);
-            store(v->from, (float)v->change, blk + t->scale.off[k]);
+            store(t, v->from, (float)v->change, blk + t->scale.off[k]);
         }
     }
 }
 
 int64_t learn_scales(enum qtype type, int64_t n_blocks) {
-    return n_blocks * qtype_info(type)->scale.n;
+    return n_blocks * n_scales(qtype_info(type));
 }
 
 void learn_result(const struct learned *l, float *out) {
@@ -133,9 +151,9 @@ void learn_result(const struct learned *l, float *out) {
 
 void learn_apply(enum qtype type, const float *change, int64_t n_blocks, void *blocks) {
     const struct qtype_info *t = qtype_info(type);
-    const int n = t->scale.n;
+    const int n = n_scales(t);
     for (int64_t i = 0; i < n_blocks * n; i++) {
         uint8_t *to = (uint8_t *)blocks + i / n * t->block_bytes + t->scale.off[i % n];
-        store(fp_f16_to_f32(load_u16(to)), change[i], to);
+        store(t, load(t, to), change[i], to);
     }
 }

@@ -146,6 +146,95 @@ static void test_divergence(void) {
     model_close(m);
 }
 
+struct vectors { /* derivative along a direction of one vector */
+    const char *name;
+    float *along;
+    double by;
+    int n_seen;
+};
+static void see_vector(void *ud, const struct gr_weight *w, const double *d, int64_t n) {
+    struct vectors *v = ud;
+    if (strcmp(w->name, v->name) != 0) return;
+    v->n_seen++;
+    for (int64_t i = 0; i < n; i++) v->by += d[i] * (double)v->along[i];
+}
+/* Returns the model with one vector moved by `far` in a direction. */
+static struct model *moved(const struct model *m, const struct vectors *v, float far) {
+    const struct weight *w = model_find_weight(m, v->name);
+    const int64_t n = (int64_t)(w->n_bytes / sizeof(float));
+    float *data = xcalloc((size_t)n, sizeof *data);
+    for (int64_t i = 0; i < n; i++) data[i] = ((const float *)w->data)[i] + far * v->along[i];
+    return with_weight(m, v->name, data, QT_F32, free);
+}
+/* Compares the gradient of a vector along a random direction with differences of the loss. */
+static void one_vector(const struct model *m, const char *name, const int32_t *ids) {
+    struct err e;
+    struct grad *g = NULL;
+    struct rng rng;
+    double loss;
+    const struct weight *w = model_find_weight(m, name);
+    CHECK(w && w->type == QT_F32);
+    const int64_t n = (int64_t)(w->n_bytes / sizeof(float));
+    struct vectors v = {.name = name, .along = xcalloc((size_t)n, sizeof(float))};
+    rng_seed(&rng, 3);
+    for (int64_t i = 0; i < n; i++) v.along[i] = rng_normal(&rng) * 0.1f;
+    struct model *now = moved(m, &v, 3);
+    struct other o = {session_of(m), NULL, m->graph.reg_width[m->graph.hidden_out]};
+    o.hidden = xcalloc((size_t)(N * o.width), sizeof *o.hidden);
+    CHECK_OK(session_forward(o.s, ids, N, o.hidden, &e));
+    CHECK_OK(grad_new(&g, now, N, kern_isa_best(), NULL, &e));
+    grad_aim(g, aim, &o);
+    grad_observe_vectors(g, see_vector, &v);
+    CHECK_OK(grad_text(g, ids, NULL, N, 0, &loss, &e));
+    CHECK(v.n_seen > 0);
+    double best = 1e300, slope = 0;
+    for (float eps = 0.3f; eps > 2e-3f; eps /= 3) {
+        struct model *up = moved(now, &v, eps), *down = moved(now, &v, -eps);
+        const double by = (divergence(m, up, ids) - divergence(m, down, ids)) / (2 * (double)eps);
+        if (fabs(by - v.by) < best) slope = by;
+        best = fmin(best, fabs(by - v.by));
+        model_close(up);
+        model_close(down);
+    }
+    if (!(fabs(v.by - slope) <= 0.02 * fabs(slope)))
+        CHECK_FAIL("%s: gradient %g, difference %g", name, v.by, slope);
+    grad_free(g);
+    session_free(o.s);
+    free(o.hidden);
+    free(v.along);
+    model_close(now);
+}
+
+/* Tests the gradients of norms' factors and of biases: RMS norms of rows and of heads, gated norms,
+ * LayerNorm, biases. */
+static void test_vectors(void) {
+    static const struct {
+        const char *arch, *name[4];
+    } all[] = {{"qwen3next",
+                {"blk.0.ssm_norm.weight", "blk.3.attn_q_norm.weight", "blk.1.attn_norm.weight"}},
+               {"gpt2",
+                {"blk.0.attn_norm.weight", "blk.1.ffn_norm.bias", "blk.1.attn_qkv.bias",
+                 "output_norm.bias"}}};
+    for (size_t k = 0; k < COUNT_OF(all); k++) {
+        struct err e;
+        struct model *m = NULL;
+        struct convert_report r;
+        char *dir = xasprintf("tests/golden/archs/%s", all[k].arch);
+        const struct convert_opts o = {.src = micro_folder(dir, NULL),
+                                       .out = tmp_path("v.gguf"),
+                                       .type = "f32",
+                                       .overwrite = true};
+        int32_t ids[N];
+        CHECK_OK(convert_run(&o, &r, &e));
+        CHECK_OK(model_open(&m, tmp_path("v.gguf"), &e));
+        const int64_t vocab = model_weight(m, m->graph.output)->ne[1];
+        for (int i = 0; i < N; i++) ids[i] = (int32_t)(11 * i % vocab);
+        for (int i = 0; i < 4 && all[k].name[i]; i++) one_vector(m, all[k].name[i], ids);
+        model_close(m);
+        free(dir);
+    }
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Decodes blocks. */
@@ -230,26 +319,50 @@ static void test_blocks(void) {
                                        QT_IQ3_S, QT_IQ4_XS,  QT_TQ1_0,  QT_TQ2_0};
     int n = 0;
     for (int t = 0; t < QT_COUNT; t++) n += learn_can((enum qtype)t);
-    CHECK_EQ_I64(n, COUNT_OF(types));
+    CHECK_EQ_I64(n, COUNT_OF(types) + 1); /* and F32: test_values */
     for (size_t k = 0; k < COUNT_OF(types); k++) one_type(types[k]);
+}
+
+/* Tests that values of F32 find back, by relative changes that a replay repeats. */
+static void test_values(void) {
+    enum { VALUES = 40 };
+    float want[VALUES], x[VALUES], from[VALUES], g[VALUES], change[VALUES];
+    struct learned *l = NULL;
+    struct err e;
+    for (int i = 0; i < VALUES; i++) {
+        want[i] = i == 7 ? 0 : (float)(i - 20) * 0.05f + 0.02f;
+        x[i] = from[i] = want[i] * (i % 2 ? 1.2f : 0.9f);
+    }
+    CHECK_OK(learn_new(&l, QT_F32, x, VALUES, &e));
+    for (int s = 0; s < STEPS; s++) {
+        for (int i = 0; i < VALUES; i++) g[i] = x[i] - want[i];
+        learn_step(l, 0, 5, g, 0.003 * (1 - (double)s / STEPS), s + 1, x);
+        learn_step(l, 5, VALUES, g + 5, 0.003 * (1 - (double)s / STEPS), s + 1, x);
+    }
+    for (int i = 0; i < VALUES; i++) CHECK_CLOSE(x[i], want[i], 1e-3 * fabs((double)want[i]));
+    CHECK_EQ_I64(learn_scales(QT_F32, VALUES), VALUES);
+    learn_result(l, change);
+    learn_apply(QT_F32, change, VALUES, from);
+    CHECK(memcmp(from, x, sizeof x) == 0);
+    learn_free(l);
 }
 
 static void test_refused(void) {
     struct err e;
     struct learned *l = NULL;
     uint8_t blk[256] = {0};
-    CHECK(!learn_can(QT_IQ1_M) && !learn_can(QT_IQ4_NL) && !learn_can(QT_F32));
+    CHECK(!learn_can(QT_IQ1_M) && !learn_can(QT_IQ4_NL) && !learn_can(QT_F16));
     CHECK_ERR(learn_new(&l, QT_Q8_0, blk, 1, &e), ERR_USAGE, "Q8_0");
     CHECK(!l);
 }
 
 /* ---- a model --------------------------------------------------------------------------------- */
 
-static const char changed[] = "blk.1.ffn_down.weight";
+static const char matrix[] = "blk.1.ffn_down.weight", vector[] = "blk.1.ffn_norm.weight";
 
 /* Learns the scales of the blocks blk of one weight of a model, in a pool of n_threads. */
-static void learn(const struct model *base, uint8_t *blk, enum qtype type, const int32_t *ids,
-                  int n_threads, struct learn_report *r) {
+static void learn(const struct model *base, const char *changed, uint8_t *blk, enum qtype type,
+                  const int32_t *ids, int n_threads, struct learn_report *r) {
     struct err e;
     struct pool *pool = NULL;
     struct model *now = with_weight(base, changed, blk, type, NULL);
@@ -270,7 +383,7 @@ static void learn(const struct model *base, uint8_t *blk, enum qtype type, const
 }
 
 /* Returns the mean divergence of every eighth chunk with one weight replaced by blocks. */
-static double held_out(const struct model *base, uint8_t *blk, enum qtype type,
+static double held_out(const struct model *base, const char *changed, uint8_t *blk, enum qtype type,
                        const int32_t *ids) {
     struct model *now = with_weight(base, changed, blk, type, NULL);
     double sum = 0;
@@ -282,7 +395,7 @@ static double held_out(const struct model *base, uint8_t *blk, enum qtype type,
 /* Tests that a model finds back to the original that differs from it by 10 % in the scales of
  * one matrix, and that its bytes do not depend on the number of threads. */
 static void whole_model(const struct model *m, enum qtype type) {
-    const struct weight *like = model_find_weight(m, changed);
+    const struct weight *like = model_find_weight(m, matrix);
     const int64_t n = like->ne[0] * like->ne[1];
     const size_t n_bytes = (size_t)(n / QK) * (size_t)qtype_info(type)->block_bytes;
     float *x = xcalloc((size_t)n, sizeof *x);
@@ -296,14 +409,14 @@ static void whole_model(const struct model *m, enum qtype type) {
     memcpy(again, blk, n_bytes);
     decode(type, blk, x, n);
     for (int64_t i = 0; i < n; i++) x[i] *= 1.1f;
-    struct model *base = with_weight(m, changed, x, QT_F32, free);
-    const double before = held_out(base, blk, type, ids);
-    learn(base, blk, type, ids, 1, &r);
+    struct model *base = with_weight(m, matrix, x, QT_F32, free);
+    const double before = held_out(base, matrix, blk, type, ids);
+    learn(base, matrix, blk, type, ids, 1, &r);
     CHECK_CLOSE(r.before, before, 1e-3 * before);
-    CHECK_CLOSE(r.after, held_out(base, blk, type, ids), 1e-3 * before);
+    CHECK_CLOSE(r.after, held_out(base, matrix, blk, type, ids), 1e-3 * before);
     CHECK(r.after < 0.3 * r.before);
     CHECK(r.n_weights == n && r.n_steps == PASSES * ((CHUNKS * 7 / 8 + 1) / 2));
-    learn(base, again, type, ids, 2, &r2);
+    learn(base, matrix, again, type, ids, 2, &r2);
     CHECK(memcmp(blk, again, n_bytes) == 0 && r.after == r2.after && r.before == r2.before);
     encode(type, 6, n, again);
     learn_apply(type, r.change[0].v, n / QK, again);
@@ -312,6 +425,28 @@ static void whole_model(const struct model *m, enum qtype type) {
     learn_report_release(&r2);
     free(blk);
     model_close(base);
+}
+
+/* Tests that a norm whose factors differ from the original's finds back. */
+static void whole_vector(const struct model *base) {
+    const struct weight *like = model_find_weight(base, vector);
+    const int64_t n = like->ne[0];
+    float *x = xcalloc((size_t)(2 * n), sizeof *x), *again = x + n;
+    int32_t ids[CHUNKS * N];
+    struct rng rng;
+    struct learn_report r, r2;
+    rng_seed(&rng, 10);
+    for (int i = 0; i < CHUNKS * N; i++) ids[i] = (int32_t)(rng_unit(&rng) * 1000);
+    for (int64_t i = 0; i < n; i++)
+        again[i] = x[i] = ((const float *)like->data)[i] * (1 + 0.1f * rng_normal(&rng));
+    learn(base, vector, (uint8_t *)x, QT_F32, ids, 1, &r);
+    learn(base, vector, (uint8_t *)again, QT_F32, ids, 2, &r2);
+    CHECK(r.after < 0.3 * r.before && r.n_weights == n);
+    CHECK_CLOSE(r.after, held_out(base, vector, (uint8_t *)x, QT_F32, ids), 1e-3 * r.before);
+    CHECK(memcmp(x, again, (size_t)n * sizeof *x) == 0 && r.after == r2.after);
+    learn_report_release(&r);
+    learn_report_release(&r2);
+    free(x);
 }
 
 static void test_model(void) {
@@ -326,13 +461,16 @@ static void test_model(void) {
     CHECK_OK(model_open(&m, tmp_path("d.gguf"), &e));
     whole_model(m, QT_Q2_K);
     whole_model(m, QT_IQ3_S);
+    whole_vector(m);
     model_close(m);
 }
 
 int main(void) {
     tmp_make();
     RUN(test_divergence);
+    RUN(test_vectors);
     RUN(test_blocks);
+    RUN(test_values);
     RUN(test_refused);
     RUN(test_model);
     tmp_remove();
