@@ -79,7 +79,8 @@ class Model:
         if step == "block":
             types = preset if env("PLAIN", "") else f"{self.work}/feedback-{preset}.gguf.plan.tsv"
             texts = [a for t in self.calib for a in ("--sequential", t)]
-            return make(file, hone, "quantize", self.base, "-o", file, "--recipe", types, *best, *texts)
+            learn = ["--learn", env("LEARN", "")] if env("LEARN", "") else []
+            return make(file, hone, "quantize", self.base, "-o", file, "--recipe", types, *best, *texts, *learn)
         fed = [] if step == "mix" else ["--gram", gram]
         if env("PLAIN", ""):
             return make(file, hone, "quantize", self.base, "-o", file, "--recipe", preset, *best, *fed)

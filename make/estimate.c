@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "mix/sens.h"
+#include "quantize/recipe.h"
 #include "quantize/feedback.h"
 #include "runtime/generate/windows.h"
 
@@ -126,6 +127,16 @@ static void fed_times(const struct recipe_item *it, const struct speeds *s, stru
                               in.n_mats * fed_factor(s, in.block));
 }
 
+bool estimate_learns(const char *size_class) {
+    return qtype_bpw(recipe_default(size_class)) < 4;
+}
+/* Returns the share of the size classes that estimate_learns. */
+static double learning(const struct str_list *classes) {
+    int n = 0;
+    for (int i = 0; i < classes->n; i++) n += estimate_learns(classes->v[i]);
+    return classes->n ? (double)n / classes->n : 0;
+}
+
 /* Forecasts the encoding time. `tokens` is the size of the calibration text. With block-by-block
  * encoding, it runs three times per file: once in the base's pass and twice in the file's. Moments
  * of differences need twice as many products. Before that, the base's gradients are collected. */
@@ -160,6 +171,10 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
     in->encode_sequential = encode + 2 * (choose + in->factors) +
                             tokens * 3 * (r->calib_token + moments) +
                             (in->gradients ? tokens * slope_passes * r->pass_token : 0);
+    /* learning: gradients of the file, and a pass of the base */
+    if (in->gradients)
+        in->encode_sequential +=
+            learning(o->files[0]) * tokens * (slope_passes + 1) * r->pass_token;
 }
 
 /* Returns whether a role always has the type of another role: some types are chosen together

@@ -295,7 +295,7 @@ static int start(struct seq_job *j, struct err *e) {
     if (j->n_chunks < 1)
         return err_set(e, ERR_DATA, "the texts give %lld tokens, fewer than one chunk of %lld",
                        (long long)j->ids.n, (long long)j->ctx);
-    if (o->learn) TRY(learn_check(j->base, j->n_chunks, e));
+    if (o->learn && !o->learn_if_possible) TRY(learn_check(j->base, j->n_chunks, e));
     j->width = j->base->hp.d[HD_EMBD];
     TRY(mem_alloc(&p, (uint64_t)(j->ctx * j->width) * sizeof(float), "hidden rows", e));
     j->hidden = p;
@@ -402,6 +402,15 @@ static int all_blocks(struct seq_job *j, struct err *e) {
     return rc;
 }
 
+/* Returns whether the model has more weights than those whose scales are learned. */
+static bool is_too_large(const struct seq_job *j) {
+    int64_t n = 0;
+    for (int i = 0; i < j->n_done; i++) {
+        const int64_t *ne = j->done[i].ne;
+        n += ne[0] * ne[1] * ne[2] * ne[3];
+    }
+    return j->o->learn_most && n > j->o->learn_most;
+}
 /* Copies the model's F32 vectors, which are to be learned. */
 static int keep_vectors(struct seq_job *j, struct err *e) {
     for (int64_t i = 0; i < j->plan.n; i++) {
@@ -418,13 +427,19 @@ static int keep_vectors(struct seq_job *j, struct err *e) {
 }
 /* Lets scales and vectors of the encoded model follow the gradient of its divergence. */
 static int learn(struct seq_job *j, struct err *e) {
+    struct err why;
     if (!j->o->learn) return 0;
+    if (learn_check(j->base, j->n_chunks, &why)) { /* learn_if_possible */
+        log_info("%s", why.msg);
+        return 0;
+    }
+    const int first = is_too_large(j) ? j->n_done : 0; /* of the tensors that are learned */
     TRY(keep_vectors(j, e));
     const struct learn_opts o = {.w = j->w,
                                  .base = j->base,
                                  .now = j->now,
-                                 .tensor = j->learn,
-                                 .n_tensors = j->n_done,
+                                 .tensor = j->learn + first,
+                                 .n_tensors = j->n_done - first,
                                  .ids = j->ids.v,
                                  .ctx = j->ctx,
                                  .n_chunks = j->n_chunks,
@@ -432,12 +447,13 @@ static int learn(struct seq_job *j, struct err *e) {
     struct learn_report *r = &j->learned;
     TRY(learn_run(&o, r, e));
     if (!r->n_weights) {
-        log_warn("--learn: no block has a type whose scales can be learned");
+        log_warn("--learn: no tensor can be learned");
         return 0;
     }
-    log_info("learned scales of %lld weights in %lld steps: divergence of held-out text %.5f, "
-             "before %.5f",
-             (long long)r->n_weights, (long long)r->n_steps, r->after, r->before);
+    log_info(
+        "learned scales and norms of %lld weights in %lld steps: divergence of held-out text %.5f, "
+        "before %.5f",
+        (long long)r->n_weights, (long long)r->n_steps, r->after, r->before);
     return 0;
 }
 

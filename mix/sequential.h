@@ -12,9 +12,14 @@ struct sequential_opts {
         *q; /* output file: input, recipe, importance, search; gram is ignored */
     struct str_list texts;
     int64_t ctx, chunks; /* tokens per chunk, 0: 512; maximum number of chunks, 0: all */
-    int learn;           /* passes over the texts in which scales are learned (mix/learn.h) */
-    const char *keep;    /* where to save the moments (docs/formats/gram.md); NULL: a temporary file
-                            next to the output */
+    /* Passes over the texts in which scales and vectors are learned (mix/learn.h). Of a model with
+     * more than learn_most weights, vectors only; 0: no limit. learn_if_possible: no error if the
+     * model or the texts allow no learning. */
+    int learn;
+    int64_t learn_most;
+    bool learn_if_possible;
+    const char *keep; /* where to save the moments (docs/formats/gram.md); NULL: a temporary file
+                         next to the output */
 };
 /* Quantizes the model block by block. Each block runs the texts twice: on the outputs of the
  * original blocks, and on those of the quantized blocks. It is quantized with the options in q,

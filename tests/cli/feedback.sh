@@ -111,7 +111,7 @@ if [ "$threads" = "1 3" ]; then
     awk -v p="$p" -v f="$f" 'BEGIN { exit !(p > 0 && f > 0 && f < p) }' || fail "divergence $f, without gradients $p"
 fi
 
-# scales that follow gradients (their numbers: test_learn): the same bytes for any thread count, other scales only
+# scales and norms that follow gradients (their numbers: test_learn): the same bytes for any thread count
 "$HONE" convert tests/golden/models/mistral -o "$dir/m.gguf" --type bf16 -q >/dev/null || fail "convert"
 head -c 12000 "$src/self_calib.txt" >"$dir/text"
 q="$HONE quantize $dir/m.gguf --type IQ3_S --sequential $dir/text --without gradients -q"
@@ -120,7 +120,7 @@ for j in 1 2; do
     $q -o "$dir/l$j.gguf" --gram "$dir/learn$j.gguf" --learn 1 -j $j >/dev/null || fail "--learn"
 done
 cmp -s "$dir/l1.gguf" "$dir/l2.gguf" || fail "threads change learned scales"
-"$HONE" diff "$dir/l0.gguf" "$dir/l1.gguf" 2>/dev/null | grep -q 'tensors that differ  3$' || fail "--learn does not change three tensors"
+"$HONE" diff "$dir/l0.gguf" "$dir/l1.gguf" 2>/dev/null | grep -q 'tensors that differ  8$' || fail "--learn does not change three matrices and five norms"
 "$HONE" verify "$dir/l1.gguf" >/dev/null || fail "verify"
 "$HONE" replay "$dir/l1.gguf" --source "$dir/m.gguf" --gram "$dir/learn1.gguf" -q >/dev/null || fail "a file with learned scales cannot be replayed"
 head -c 6000 "$src/self_calib.txt" >"$dir/text"
