@@ -4,8 +4,9 @@
 
 FOLDER: a checkpoint, for example from bench/models/third.py. SCHEME: gguf:q4_k_m. PRE: the pre-tokenizer's name as `hone
 inspect` prints it for our own conversion; the export identifies tokenizers by a hash. Needs auto-round, gguf, sentencepiece
-and torch (PyPI). ITERS: 0 (its advice for GGUF), 50 (its light recipe, the default here) or 200 (its default). SAMPLES:
-windows of 512 tokens, the same number from each text (128 in all). THREADS: 1. The result is written to a folder below OUT and
+and torch (PyPI). ITERS: 0 (its advice for GGUF), 50 (its light recipe, the default here), 200 (its default) or 1000 (its best recipe, with
+512 windows). SAMPLES: windows of 512 tokens, the same number from each text (128 in all). EXT=1: enable_alg_ext, which its
+documentation recommends for GGUF types. THREADS: 1. The result is written to a folder below OUT and
 can be compared with: hone eval kld OUT/*/*.gguf OURS.gguf eval.txt --base base.gguf"""
 import os
 import sys
@@ -45,6 +46,8 @@ def main():
         windows = [torch.tensor([ids[i : i + WINDOW]]) for i in range(0, len(ids) - WINDOW, WINDOW)]
         data += windows[: samples // len(texts)]
     more = {"lr": 5e-3} if iters == 50 else {}
+    if os.environ.get("EXT"):
+        more["enable_alg_ext"] = True
     AutoRound(model, tok, scheme=scheme, nsamples=len(data), seqlen=WINDOW, iters=iters, dataset=data, device_map="cpu",
               batch_size=8, **more).quantize_and_save(out, format=scheme)
 
