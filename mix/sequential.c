@@ -18,6 +18,7 @@
 #include "base/os.h"
 #include "base/progress.h"
 #include "quantize/feedback.h"
+#include "quantize/learn.h"
 #include "quantize/qplan.h"
 
 struct side { /* one side: the original, or the file so far */
@@ -417,11 +418,11 @@ static int keep_vectors(struct seq_job *j, struct err *e) {
         const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, i);
         const struct weight *like = model_find_weight(j->base, t->name);
         void *data = NULL;
-        if (!like || t->type != QT_F32 || j->plan.item[i].type != QT_F32) continue;
-        if (t->ne[1] * t->ne[2] * t->ne[3] != 1) continue;
+        if (!like || !learn_can(t->type) || j->plan.item[i].type != t->type) continue;
+        if (qtype_info(t->type)->block_elems > 1 || t->ne[1] * t->ne[2] * t->ne[3] != 1) continue;
         TRY(mem_alloc(&data, (uint64_t)t->ne[0] * sizeof(float), "vectors", e));
         memcpy(data, t->data, (size_t)t->ne[0] * sizeof(float));
-        TRY(keep(j, like, t->name, QT_F32, data, 0, e));
+        TRY(keep(j, like, t->name, t->type, data, 0, e));
     }
     return renew(j, e);
 }

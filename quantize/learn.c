@@ -30,7 +30,8 @@ struct learned {
 
 bool learn_can(enum qtype type) {
     const struct qtype_info *t = qtype_info(type);
-    return t && (type == QT_F32 || (t->block_elems == QK && t->scale.kind == QS_HALF));
+    return t && ((t->block_elems == QK && t->scale.kind == QS_HALF) ||
+                 (t->block_elems == 1 && t->scale.kind == QS_F32));
 }
 /* Returns the scales of a block. */
 static int n_scales(const struct qtype_info *t) {

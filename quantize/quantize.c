@@ -222,7 +222,7 @@ static int open_feedback(struct source *s, const struct quantize_opts *o, enum r
 /* Returns the learned changes of a tensor's scales; NULL: none for this type and size. */
 static const float *find_learned(const struct source *s, const struct gguf_tensor *t,
                                  enum qtype to) {
-    if (!s->gram || (to == t->type && to != QT_F32)) return NULL;
+    if (!s->gram || (to == t->type && qtype_info(to)->block_elems > 1)) return NULL;
     const struct learn_changes *l = gram_find_learned(s->gram, t->name);
     const int64_t blocks = n_rows(t->ne) * (t->ne[0] / qtype_info(to)->block_elems);
     return l && l->type == to && l->n == learn_scales(to, blocks) ? l->v : NULL;
