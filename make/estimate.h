@@ -41,7 +41,7 @@ void estimate(struct plan_in *in, const struct rates *r, const struct shapes *s,
  * type has fewer than four bits per weight. */
 bool estimate_learns(const char *size_class);
 /* Models with more weights than this learn only their norms and biases: the others' gradients take
- * 5 bytes of memory per weight. */
+ * 6 bytes of memory per weight. */
 #define LEARN_MOST_WEIGHTS ((int64_t)2500000000)
 /* Returns the number of windows of ctx tokens in a text, at most `most`; 0: no limit. */
 int64_t estimate_windows(int64_t tokens, int64_t ctx, int64_t most);

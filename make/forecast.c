@@ -78,7 +78,7 @@ static void memory_of_blocks(struct plan_in *in, const struct make *mk, const st
     in->need[NEED_BLOCKS] = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool)) + 2 * g.inputs +
                             tokens * 8 * (double)s->n_embd;
     if (s->gradients && s->weights <= (double)LEARN_MOST_WEIGHTS)
-        in->need[NEED_BLOCKS] += 5 * s->weights;
+        in->need[NEED_BLOCKS] += 6 * s->weights;
     plan_memory(in);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/learn.c - learned scales and minima of super-blocks, for all types whose scales are f16
+/* quantize/learn.c - learned scales and minima of blocks, for all types whose scales are f16
  * fields: what a field contributes to the weights follows from decoding. */
 #include "quantize/learn.h"
 
@@ -30,8 +30,7 @@ struct learned {
 
 bool learn_can(enum qtype type) {
     const struct qtype_info *t = qtype_info(type);
-    return t && ((t->block_elems == QK && t->scale.kind == QS_HALF) ||
-                 (t->block_elems == 1 && t->scale.kind == QS_F32));
+    return t && (t->scale.kind == QS_HALF || (t->block_elems == 1 && t->scale.kind == QS_F32));
 }
 /* Returns the scales of a block. */
 static int n_scales(const struct qtype_info *t) {
@@ -119,9 +118,9 @@ static void derive(const struct learned *l, const uint8_t *blk, const float *g, 
     for (int k = 0; k < t->scale.n; k++) {
         memcpy(one, blk, (size_t)t->block_bytes);
         if (t->scale.n > 1) store_u16(one + t->scale.off[1 - k], 0);
-        l->decode(one, w, QK);
+        l->decode(one, w, t->block_elems);
         of[k] = 0;
-        for (int i = 0; i < QK; i++) of[k] += (double)g[i] * (double)w[i];
+        for (int i = 0; i < t->block_elems; i++) of[k] += (double)g[i] * (double)w[i];
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* quantize/learn.h - scales of encoded super-blocks that follow gradients, while codes stay.
+/* quantize/learn.h - scales of encoded blocks that follow gradients, while codes stay.
  *
  * A weight is d a - dmin b, where a and b come from the block's other bits (b: only in types with
- * minima). Only d and dmin change, one or two numbers per 256 weights: a step moves their relative
+ * minima). Only d and dmin change, one or two numbers per block: a step moves their relative
  * changes by Adam's rule and rounds to f16. Blocks keep their type and size. An F32 vector (the
  * factors of a norm, a bias) is a tensor whose blocks are single values: each is its own scale. */
 #ifndef HONE_QUANTIZE_LEARN_H
@@ -22,8 +22,8 @@ struct learn_changes {
     int64_t n;
 };
 struct learned;
-/* Returns whether blocks of this type can be learned: they have 256 weights and scales in f16, or
- * are single F32 values. */
+/* Returns whether blocks of this type can be learned: their scales are in f16, or they are single
+ * F32 values. */
 bool learn_can(enum qtype type);
 /* Starts from the blocks of a tensor. ERR_USAGE: a type that cannot be learned. */
 int learn_new(struct learned **out, enum qtype type, const void *blocks, int64_t n_blocks,

@@ -246,8 +246,9 @@ static void decode(enum qtype type, const void *blk, float *to, int64_t n) {
 /* Returns half the squared error of the blocks, and its gradient in g. */
 static double error(enum qtype type, const uint8_t *blk, const float *want, float *g) {
     double sum = 0;
-    decode(type, blk, g, BLOCKS * QK);
-    for (int i = 0; i < BLOCKS * QK; i++) {
+    const int n = BLOCKS * qtype_info(type)->block_elems;
+    decode(type, blk, g, n);
+    for (int i = 0; i < n; i++) {
         g[i] -= want[i];
         sum += (double)g[i] * (double)g[i] / 2;
     }
@@ -275,9 +276,10 @@ static void one_type(enum qtype type) {
     const size_t n_bytes = (size_t)t->block_bytes * BLOCKS;
     struct learned *l = NULL, *of = NULL;
     struct err e;
-    encode(type, 5, BLOCKS * QK, blk);
-    decode(type, blk, want, BLOCKS * QK);
-    for (int i = 0; i < BLOCKS * QK; i++) want[i] *= 1.1f;
+    const int n = BLOCKS * t->block_elems;
+    encode(type, 5, n, blk);
+    decode(type, blk, want, n);
+    for (int i = 0; i < n; i++) want[i] *= 1.1f;
     memcpy(before, blk, n_bytes);
     memcpy(parts, blk, n_bytes);
     CHECK_OK(learn_new(&l, type, blk, BLOCKS, &e));
@@ -292,7 +294,7 @@ static void one_type(enum qtype type) {
         (void)error(type, blk, want, g);
         learn_step(l, 0, BLOCKS, g, rate, s + 2, blk);
         (void)error(type, parts, want, g);
-        learn_step(of, 5, BLOCKS, g + 5 * QK, rate, s + 2, parts);
+        learn_step(of, 5, BLOCKS, g + 5 * t->block_elems, rate, s + 2, parts);
         learn_step(of, 0, 5, g, rate, s + 2, parts);
     }
     CHECK(memcmp(blk, parts, n_bytes) == 0);
@@ -314,9 +316,10 @@ static void one_type(enum qtype type) {
 }
 
 static void test_blocks(void) {
-    static const enum qtype types[] = {QT_Q2_K,  QT_Q3_K,    QT_Q4_K,   QT_Q5_K,  QT_Q6_K,
-                                       QT_IQ1_S, QT_IQ2_XXS, QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS,
-                                       QT_IQ3_S, QT_IQ4_XS,  QT_TQ1_0,  QT_TQ2_0};
+    static const enum qtype types[] = {
+        QT_Q2_K,  QT_Q3_K,    QT_Q4_K,  QT_Q5_K,   QT_Q6_K,  QT_IQ1_S, QT_IQ2_XXS, QT_IQ2_XS,
+        QT_IQ2_S, QT_IQ3_XXS, QT_IQ3_S, QT_IQ4_XS, QT_TQ1_0, QT_TQ2_0, QT_Q4_0,    QT_Q4_1,
+        QT_Q5_0,  QT_Q5_1,    QT_Q8_0,  QT_IQ4_NL, QT_Q1_0,  QT_Q2_0};
     int n = 0;
     for (int t = 0; t < QT_COUNT; t++) n += learn_can((enum qtype)t);
     CHECK_EQ_I64(n, COUNT_OF(types) + 1); /* and F32: test_values */
@@ -351,8 +354,8 @@ static void test_refused(void) {
     struct err e;
     struct learned *l = NULL;
     uint8_t blk[256] = {0};
-    CHECK(!learn_can(QT_IQ1_M) && !learn_can(QT_IQ4_NL) && !learn_can(QT_F16));
-    CHECK_ERR(learn_new(&l, QT_Q8_0, blk, 1, &e), ERR_USAGE, "Q8_0");
+    CHECK(!learn_can(QT_IQ1_M) && !learn_can(QT_MXFP4) && !learn_can(QT_F16));
+    CHECK_ERR(learn_new(&l, QT_MXFP4, blk, 1, &e), ERR_USAGE, "MXFP4");
     CHECK(!l);
 }
 
