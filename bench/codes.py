@@ -9,7 +9,8 @@ BASE.gguf. What it showed: docs/notebook/codes.md.
 
 A weight is d * sc * q - dmin * m. The latent of a code starts at the checkpoint's weight in units of the step, at most EDGE
 from the code, so the first file is START. Gradients pass the rounding unchanged (straight-through estimate). Needs torch,
-transformers and gguf. Environment: LEARN=codes,scales (both), RATE=.02 (codes, in steps), SRATE=.002 (d and dmin, relative),
+transformers and gguf. Environment: LEARN=codes,scales (also norms: vectors, convolutions and routers, by
+NRATE=.001; OUT then lacks them), RATE=.02 (codes, in steps), SRATE=.002 (d and dmin, relative),
 SINT=10 (sc and m: factor of SRATE), EDGE=.49, STEPS=300, BATCH=4 windows, WINDOW=512 tokens, RULE=adam, sign or fisher
 (codes: the gradient divided by the Fisher information of each weight), FISHER=40 windows for that, THREADS=1, SEED=0,
 PROBE=TEXT (held-out text: the state with the lowest divergence is kept, checked every CHECK steps on PROBES=32 windows),
@@ -295,6 +296,11 @@ def main():
             e = {n: torch.from_numpy(dequantize(base_t[n].data, base_t[n].tensor_type).reshape(x.shape).copy()) - x.weight() for n, x in learned.items()}
             print(f"divergence by the Fisher information alone: {sum((x.fisher * e[n]**2).sum().item() for n, x in learned.items()) / 2:.5f}", flush=True)
 
+    vectors = [p for n, p in params.items() if "norms" in LEARN and (p.dim() == 1 or any(k in n for k in ("conv1d", "mlp.gate.", "shared_expert_gate")))]
+    for p in vectors:
+        p.requires_grad_(True)
+    adam = torch.optim.Adam(vectors, betas=(.9, .99)) if vectors else None
+
     order = []
     first = check() if probe else None
     best, kept = (first.mean().item(), None) if probe else (1e9, None)
@@ -309,8 +315,11 @@ def main():
         loss.backward()
         run = loss.item() if t == 1 else .95 * run + .05 * loss.item()
         fall = min(1, t / 20) * max(0, 1 - (t - 1) / STEPS)
+        if adam:
+            adam.param_groups[0]["lr"] = float(env("NRATE", ".001")) * fall
+            adam.step()
         with torch.no_grad():
-            for name, x in learned.items():
+            for name, x in learned.items() if LEARN != ["norms"] else ():
                 p, part, where, inverse = put[name]
                 g = params[p].grad if part is None else params[p].grad[:, part]
                 if inverse is not None:
