@@ -98,7 +98,7 @@ static void see_vector(void *ud, const struct gr_weight *w, const double *d, int
     struct job *j = ud;
     for (int i = 0; i < j->n_tensors; i++) {
         const struct tensor *t = &j->tensor[i];
-        if (strcmp(t->w->name, w->name) != 0) continue;
+        if (t->n_blocks != n || strcmp(t->w->name, w->name) != 0) continue;
         for (int64_t k = 0; k < n; k++) t->d[k] += (float)d[k];
     }
 }

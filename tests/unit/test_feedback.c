@@ -476,9 +476,9 @@ static void learned_changes(struct gram *g) {
         CHECK_ERR(gram_read(&back, path, &e), ERR_DATA, "learned change 3");
     }
     v[3] = 1;
-    l[1].type = QT_Q8_0;
+    l[1].type = QT_MXFP4;
     CHECK_OK(gram_write(g, path, true, &e));
-    CHECK_ERR(gram_read(&back, path, &e), ERR_DATA, "Q8_0");
+    CHECK_ERR(gram_read(&back, path, &e), ERR_DATA, "MXFP4");
     g->learned = NULL;
     g->n_learned = 0;
 }
