@@ -45,6 +45,7 @@ struct source {
     struct gguf *g;
     const struct imat *imat;  /* NULL: none */
     const struct gram *gram;  /* NULL: none */
+    bool learned;             /* the learned changes of gram belong to the outputs' types */
     struct embd_moments embd; /* computed on first use */
     struct factors *factors;  /* of the moments, for all tensors and targets; NULL: no moments */
     struct kern ref;
@@ -222,7 +223,7 @@ static int open_feedback(struct source *s, const struct quantize_opts *o, enum r
 /* Returns the learned changes of a tensor's scales; NULL: none for this type and size. */
 static const float *find_learned(const struct source *s, const struct gguf_tensor *t,
                                  enum qtype to) {
-    if (!s->gram || (to == t->type && qtype_info(to)->block_elems > 1)) return NULL;
+    if (!s->learned || (to == t->type && qtype_info(to)->block_elems > 1)) return NULL;
     const struct learn_changes *l = gram_find_learned(s->gram, t->name);
     const int64_t blocks = n_rows(t->ne) * (t->ne[0] / qtype_info(to)->block_elems);
     return l && l->type == to && l->n == learn_scales(to, blocks) ? l->v : NULL;
@@ -461,6 +462,18 @@ static int check_paths(const struct quantize_opts *o, struct err *e) {
     return out_check(o->out, o->overwrite, e);
 }
 
+/* Returns whether an output has all tensors with learned changes, in the types that they were
+ * learned for: changes made for other codes would be noise. */
+static bool fits_learned(const struct target *q) {
+    int n = 0;
+    for (int64_t i = 0; i < q->plan.n; i++) {
+        const struct learn_changes *l =
+            gram_find_learned(q->s->gram, gguf_tensor_at(q->s->g, i)->name);
+        n += l && l->type == q->plan.item[i].type;
+    }
+    return n == q->s->gram->n_learned;
+}
+
 /* Does everything for one output that can fail without reading weights. */
 static int prepare(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
@@ -553,6 +566,14 @@ static int run_targets(struct source *s, struct imat *imat, struct gram *gram, s
         TRY(prepare(&s->target[k], e));
         total += s->target[k].r->in_bytes;
     }
+    s->learned = s->gram && s->gram->n_learned;
+    for (int k = 0; k < s->n && s->learned; k++)
+        if (!fits_learned(&s->target[k])) {
+            log_warn("%s: its learned scales and norms were learned for other types than %s has: "
+                     "they are ignored",
+                     o->gram, s->target[k].plan.name);
+            s->learned = false;
+        }
     if (o->dry_run) return 0;
     for (int k = 0; k < s->n; k++) log_exact(&s->target[k].plan);
     TRY(writer_new(&s->writer, e));

@@ -123,6 +123,9 @@ cmp -s "$dir/l1.gguf" "$dir/l2.gguf" || fail "threads change learned scales"
 "$HONE" diff "$dir/l0.gguf" "$dir/l1.gguf" 2>/dev/null | grep -q 'tensors that differ  28$' || fail "--learn does not change 21 matrices and seven norms"
 "$HONE" verify "$dir/l1.gguf" >/dev/null || fail "verify"
 "$HONE" replay "$dir/l1.gguf" --source "$dir/m.gguf" --gram "$dir/learn1.gguf" -q >/dev/null || fail "a file with learned scales cannot be replayed"
+# other types: norms learned for these codes are not taken
+expect 0 'they are ignored' "$HONE" quantize "$dir/m.gguf" --type Q4_0 --gram "$dir/learn1.gguf" -o "$dir/other-types.gguf"
+"$HONE" diff "$dir/m.gguf" "$dir/other-types.gguf" 2>/dev/null | grep -q '^data .*F32' && fail "norms learned for other types were taken"
 head -c 6000 "$src/self_calib.txt" >"$dir/text"
 expect 3 'need 8 chunks' $q -o "$dir/x.gguf" --learn 1
 expect 2 'at most 1000' $q -o "$dir/x.gguf" --learn 1001
