@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* grad/back_norm.c - derivatives of norms and biases. With y = x r w and r = 1 / sqrt(mean x^2 +
- * eps), dx = r (w dy - x r^2 mean(w dy x)); LayerNorm also subtracts the means. dw is the sum of
- * dy x r over tokens, a bias's gradient that of dy. Sums are double. */
+ * eps), dx = r (w dy - x r^2 mean(w dy x)); LayerNorm also subtracts the means. The gradient
+ * of w is the sum of dy x r over tokens, that of a bias the sum of dy. Sums are in double. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ struct job {
     bool centered;                 /* the mean is subtracted */
 };
 
-/* Sets the mean of a group, 0 unless it is subtracted, and r. */
+/* Computes r of a group, and its mean: 0 if the norm does not subtract it. */
 static void measure(const struct job *j, const float *x, double *mean, double *r) {
     const int64_t n = j->group;
     double sum = 0, square = 0;
@@ -84,11 +84,11 @@ static void sum_range(void *ctx, int64_t i0, int64_t i1, int worker) {
             s->dw[c] += d * ((double)j->k->src[0][row + c] - m[0]) * m[1];
         }
 }
-/* Shows a sum to the observer, unless the norm has no such vector. */
+/* Passes a gradient to the observer, unless the norm has no such vector. */
 static void show(const struct grad *g, gr_w w, const double *d, int64_t n) {
     if (w != GR_NONE) g->see_vector(g->see_vector_ud, &g->g->weight[w], d, n);
 }
-/* Shows the gradients of a norm's factors and bias, given the gradient dy of its output. */
+/* Passes the gradients of a norm's factors and bias to the observer; dy: gradient of its output. */
 static void show_factors(const struct job *j, const float *dy) {
     struct grad *g = j->g;
     if (!g->see_vector || j->n->norm.weight == GR_NONE) return;
@@ -102,7 +102,7 @@ static void show_factors(const struct job *j, const float *dy) {
     if (j->centered) show(g, j->n->norm.bias, s.db, s.period);
     free(s.group);
 }
-/* Shows the gradient of a bias, which leaves that of the rows unchanged. */
+/* Passes the gradient of a bias to the observer; that of the rows stays as it is. */
 void back_bias(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct job j = {.g = g, .width = grad_width(g, n->dst)};
     struct sums s = {.j = &j, .dy = g->reg[n->dst], .period = j.width};
@@ -143,7 +143,7 @@ static struct job job_of(struct grad *g, const struct gr_node *n, const struct k
     return j;
 }
 
-/* Adds the gradients of a norm's input and shows those of its vectors. */
+/* Adds the gradient of a norm's input, and passes those of its factors and bias to the observer. */
 static void norm(struct job *j) {
     grad_tokens(j->g, norm_range, j);
     show_factors(j, j->dy);

@@ -280,7 +280,7 @@ static double relative(const struct versus_file *f, const struct eval_group *g) 
     return f->g.mean_kld > 0 ? kld(g->mean_kld) / f->g.mean_kld : (double)NAN;
 }
 
-/* Adds a table for people: domains as rows, files i to end - 1 as columns. */
+/* Adds a table that only people see: domains as rows, files i to end - 1 as columns. */
 static void put_domain_columns(const struct versus *v, struct emit *m, int i, int end) {
     struct eval_group g;
     struct buf b = {0};

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "make/estimate.h"
 #include "make/ownership.h"
 #include "work/device.h"
 #include "make/size_ladder.h"
@@ -507,8 +506,8 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
                                        .texts = l->mk->calib,
                                        .ctx = l->mk->calib_ctx,
                                        .chunks = l->mk->calib_chunks,
-                                       .learn = estimate_learns(r->name),
-                                       .learn_most = LEARN_MOST_WEIGHTS,
+                                       .learn = plan_learns(r->name),
+                                       .learn_most = PLAN_LEARN_MOST,
                                        .learn_if_possible = true};
     return sequential_quantize(l->mk->w, &so, &report, e);
 }
@@ -531,7 +530,7 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     init_rung_step(l, "block", r, &s);
     add_cand_keys(l, r, &s);
     step_key(&s, "types", "%s", r->mix ? "mix" : "preset");
-    if (estimate_learns(r->name)) step_key(&s, "learned", "1");
+    if (plan_learns(r->name)) step_key(&s, "learned", "1");
     const bool known = make_reuse(l->mk, &s, &result);
     const char *files[] = {r->cand.file};
     int rc = 0;

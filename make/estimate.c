@@ -8,7 +8,6 @@
 
 #include "base/num.h"
 #include "mix/sens.h"
-#include "quantize/recipe.h"
 #include "quantize/feedback.h"
 #include "runtime/generate/windows.h"
 
@@ -127,13 +126,10 @@ static void fed_times(const struct recipe_item *it, const struct speeds *s, stru
                               in.n_mats * fed_factor(s, in.block));
 }
 
-bool estimate_learns(const char *size_class) {
-    return qtype_bpw(recipe_default(size_class)) < 4;
-}
-/* Returns the share of the size classes that estimate_learns. */
+/* Returns the share of the size classes that plan_learns. */
 static double learning(const struct str_list *classes) {
     int n = 0;
-    for (int i = 0; i < classes->n; i++) n += estimate_learns(classes->v[i]);
+    for (int i = 0; i < classes->n; i++) n += plan_learns(classes->v[i]);
     return classes->n ? (double)n / classes->n : 0;
 }
 

@@ -37,12 +37,6 @@ void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_
  * be set. */
 void estimate(struct plan_in *in, const struct rates *r, const struct shapes *s,
               const struct estimate_opts *o);
-/* Returns whether `high` lets the file of a size class follow gradients (mix/learn.h): its main
- * type has fewer than four bits per weight. */
-bool estimate_learns(const char *size_class);
-/* Models with more weights than this learn only their norms and biases: the others' gradients take
- * 6 bytes of memory per weight. */
-#define LEARN_MOST_WEIGHTS ((int64_t)2500000000)
 /* Returns the number of windows of ctx tokens in a text, at most `most`; 0: no limit. */
 int64_t estimate_windows(int64_t tokens, int64_t ctx, int64_t most);
 

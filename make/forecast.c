@@ -77,7 +77,7 @@ static void memory_of_blocks(struct plan_in *in, const struct make *mk, const st
     if (!in->sequential) return;
     in->need[NEED_BLOCKS] = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool)) + 2 * g.inputs +
                             tokens * 8 * (double)s->n_embd;
-    if (s->gradients && s->weights <= (double)LEARN_MOST_WEIGHTS)
+    if (s->gradients && s->weights <= (double)PLAN_LEARN_MOST)
         in->need[NEED_BLOCKS] += 6 * s->weights;
     plan_memory(in);
 }

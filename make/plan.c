@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/num.h"
 #include "mix/probe.h"
+#include "quantize/recipe.h"
 
 const char *const effort_name[EFFORT_COUNT] = {"fast", "normal", "high"};
 const char *const plan_part_name[PART_COUNT] = {"conversion",
@@ -342,6 +343,10 @@ bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap) {
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
+
+bool plan_learns(const char *size_class) {
+    return qtype_bpw(recipe_default(size_class)) < 4;
+}
 
 void plan_describe(const struct plan_in *in, const struct make_plan *p, char *out, size_t cap) {
     struct make_plan full;

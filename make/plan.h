@@ -120,5 +120,11 @@ bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, c
                    size_t cap);
 /* Writes a duration in words: "3.2 hours", "14 minutes", "40 seconds". */
 void plan_time_text(double seconds, char out[32]);
+/* Returns whether `high` lets the file of a size class follow gradients (mix/learn.h): its main
+ * type has fewer than four bits per weight. */
+bool plan_learns(const char *size_class);
+/* Models with more weights than this learn only their norms and biases: the others' gradients take
+ * 6 bytes of memory per weight. */
+#define PLAN_LEARN_MOST ((int64_t)2500000000)
 
 #endif

@@ -223,8 +223,8 @@ static int steps(struct job *j, const int64_t *order, int64_t n, struct learn_re
  * in a block of the model or a vector. */
 static bool is_learned(const struct weight *w, const char *name) {
     if (!w || w->scale || !learn_can(w->type)) return false;
-    if (qtype_info(w->type)->block_elems > 1) return strncmp(name, "blk.", 4) == 0;
-    return w->ne[1] * w->ne[2] * w->ne[3] == 1;
+    return qtype_info(w->type)->block_elems == 1 ? learn_is_vector(w->type, w->ne)
+                                                 : strncmp(name, "blk.", 4) == 0;
 }
 /* Prepares a tensor, unless it cannot be learned, or is an embedding or the head. */
 static int add_tensor(struct job *j, const struct learn_tensor *from, struct learn_report *r,

@@ -34,10 +34,10 @@ enum { LEARN_LEAST_CHUNKS = 8 };
  * LEARN_LEAST_CHUNKS chunks, or an operation without a derivative. */
 int learn_check(const struct model *base, int64_t n_chunks, struct err *e);
 /* Changes the blocks of all tensors whose type can be learned (quantize/learn.h), except embeddings
- * and the head; of vectors, norms' factors and biases. Every eighth chunk is held out: the state
+ * and the head, and the factors of norms and biases. Every eighth chunk is held out, and the state
  * with the lowest divergence there is kept, so the result is never worse than the beginning on
- * these chunks. The bytes do not depend on the number of threads. Memory: that of grad_new, and 6
- * bytes per weight. Fails like learn_check. */
+ * these chunks. The bytes do not depend on the number of threads. Needs the memory of grad_new and
+ * 6 bytes per weight. Fails like learn_check. */
 int learn_run(const struct learn_opts *o, struct learn_report *r, struct err *e);
 
 #endif

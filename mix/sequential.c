@@ -418,8 +418,7 @@ static int keep_vectors(struct seq_job *j, struct err *e) {
         const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, i);
         const struct weight *like = model_find_weight(j->base, t->name);
         void *data = NULL;
-        if (!like || !learn_can(t->type) || j->plan.item[i].type != t->type) continue;
-        if (qtype_info(t->type)->block_elems > 1 || t->ne[1] * t->ne[2] * t->ne[3] != 1) continue;
+        if (!like || !learn_is_vector(t->type, t->ne) || j->plan.item[i].type != t->type) continue;
         TRY(mem_alloc(&data, (uint64_t)t->ne[0] * sizeof(float), "vectors", e));
         memcpy(data, t->data, (size_t)t->ne[0] * sizeof(float));
         TRY(keep(j, like, t->name, t->type, data, 0, e));

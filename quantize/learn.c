@@ -32,6 +32,9 @@ bool learn_can(enum qtype type) {
     const struct qtype_info *t = qtype_info(type);
     return t && (t->scale.kind == QS_HALF || (t->block_elems == 1 && t->scale.kind == QS_F32));
 }
+bool learn_is_vector(enum qtype type, const int64_t ne[4]) {
+    return learn_can(type) && qtype_info(type)->block_elems == 1 && ne[1] * ne[2] * ne[3] == 1;
+}
 /* Returns the scales of a block. */
 static int n_scales(const struct qtype_info *t) {
     return t->block_elems == 1 ? 1 : t->scale.n;

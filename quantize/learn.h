@@ -21,6 +21,8 @@ struct learn_changes {
     float *v; /* [blocks][scales of a block] */
     int64_t n;
 };
+/* Returns whether a tensor is a vector whose values can be learned. */
+bool learn_is_vector(enum qtype type, const int64_t ne[4]);
 struct learned;
 /* Returns whether blocks of this type can be learned: their scales are in f16, or they are single
  * F32 values. */

@@ -99,8 +99,8 @@ void os_name(char *name, size_t n_name, char *machine, size_t n_machine) {
 bool os_memory_is_limited(void) {
     return false;
 }
-/* Returns an argument as programs split it off their command line: in quotes, with `\` before a
- * quote and each `\` that precedes one doubled. NULL: not UTF-8. */
+/* Quotes an argument for a command line, in the way that programs parse it: `\` before a quote, and
+ * each `\` that precedes one doubled. NULL: not UTF-8. */
 static wchar_t *quoted(const char *arg) {
     wchar_t *w = win_wide(arg), *out = w ? xreallocarray(NULL, 2 * wcslen(w) + 3, sizeof *w) : NULL;
     size_t n = 0, n_back = 0;

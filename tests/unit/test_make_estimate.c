@@ -81,7 +81,7 @@ static void test_parts(void) {
     CHECK_CLOSE(in.encode_sequential - plain, 20 * 512 * 5 * r.pass_token, 1e-6);
     name[0] = "Q2_K"; /* learns: five passes of the file and one of the base */
     estimate(&in, &r, &model, &o);
-    CHECK(estimate_learns("Q2_K") && estimate_learns("Q3_K_M") && !estimate_learns("IQ4_XS"));
+    CHECK(plan_learns("Q2_K") && plan_learns("Q3_K_M") && !plan_learns("IQ4_XS"));
     const double learned = in.encode_sequential;
     name[0] = "Q4_K_M";
     estimate(&in, &r, &model, &o);
