@@ -68,6 +68,13 @@ void grad_aim(struct grad *g, grad_aim_fn aim, void *ud);
  * NULL: they are sampled, using `seed` and the position. *loss may be NULL. */
 int grad_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
               double *loss, struct err *e);
+/* Computes the gradients of half the squared distance of one block's output from `target`. The
+ * block's input is x, which is ignored for block 0: it reads its embeddings. x and target are
+ * [n][n_embd]; ids: the n tokens, from an empty context. *loss: the squared distance. Without
+ * `back`, only that. ERR_USAGE: the block, or the next one, reads more than the residual before it.
+ */
+int grad_block(struct grad *g, int block, const int32_t *ids, const float *x, const float *target,
+               int64_t n, bool back, double *loss, struct err *e);
 /* Computes only the loss of a text. */
 int grad_loss(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n, uint64_t seed,
               double *loss, struct err *e);

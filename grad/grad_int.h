@@ -110,6 +110,9 @@ struct grad_scan {
 /* Runs a recurrence backward, last token first. room: grad_scan_floats(size, n_ctx) floats. */
 void grad_scan(const struct grad_scan *r, float *room);
 int64_t grad_scan_floats(int64_t size, int64_t n_ctx);
+/* Computes the loss of the current text, whose head's input rows are in g->hidden, and the
+ * gradients of these rows. */
+int grad_head(struct grad *g, const int32_t *answer, uint64_t seed, double *loss, struct err *e);
 /* Computes grad_rows_back for a whole dense weight and all tokens of the text. */
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m);
 static inline int64_t grad_width(const struct grad *g, gr_reg r) {

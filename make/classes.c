@@ -530,7 +530,7 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     init_rung_step(l, "block", r, &s);
     add_cand_keys(l, r, &s);
     step_key(&s, "types", "%s", r->mix ? "mix" : "preset");
-    if (plan_learns(r->name)) step_key(&s, "learned", "1");
+    if (plan_learns(r->name)) step_key(&s, "learned", "2"); /* 2: also codes */
     const bool known = make_reuse(l->mk, &s, &result);
     const char *files[] = {r->cand.file};
     int rc = 0;

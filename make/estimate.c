@@ -133,6 +133,14 @@ static double learning(const struct str_list *classes) {
     return classes->n ? (double)n / classes->n : 0;
 }
 
+/* Returns the cost of learning in passes: gradients of all blocks, unless there are too many
+ * weights, then gradients of the file and a pass of the base. */
+static double learn_passes(const struct shapes *s) {
+    double n = 0;
+    for (int64_t i = 0; i < s->n; i++) n += weights_of(&s->item[i]);
+    return (n > (double)PLAN_LEARN_MOST ? 0 : slope_passes) + slope_passes + 1;
+}
+
 /* Forecasts the encoding time. `tokens` is the size of the calibration text. With block-by-block
  * encoding, it runs three times per file: once in the base's pass and twice in the file's. Moments
  * of differences need twice as many products. Before that, the base's gradients are collected. */
@@ -167,10 +175,8 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
     in->encode_sequential = encode + 2 * (choose + in->factors) +
                             tokens * 3 * (r->calib_token + moments) +
                             (in->gradients ? tokens * slope_passes * r->pass_token : 0);
-    /* learning: gradients of the file, and a pass of the base */
     if (in->gradients)
-        in->encode_sequential +=
-            learning(o->files[0]) * tokens * (slope_passes + 1) * r->pass_token;
+        in->encode_sequential += learning(o->files[0]) * tokens * learn_passes(s) * r->pass_token;
 }
 
 /* Returns whether a role always has the type of another role: some types are chosen together

@@ -24,10 +24,7 @@ struct learn_report {
     double before, after; /* mean divergence of the held-out chunks */
     int64_t n_weights;    /* in blocks that were learned, and values of vectors */
     int64_t n_steps;
-    struct learn_changes *change; /* [n_changes] of the learned tensors */
-    int n_changes;
 };
-void learn_report_release(struct learn_report *r); /* also after an error of learn_run */
 /* Enough chunks for one that is held out. */
 enum { LEARN_LEAST_CHUNKS = 8 };
 /* Checks, before the model is encoded, that its scales can be learned. ERR_DATA: fewer than

@@ -10,7 +10,7 @@
 #include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "calib/pair.h"
-#include "mix/learn.h"
+#include "mix/learn_block.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -44,8 +44,10 @@ struct seq_job {
     /* The `done` weights in the form that the file's writer takes; names are borrowed. */
     struct quantize_given *given;
     struct learn_tensor *learn; /* their blocks, for mix/learn.h */
-    struct learn_report learned;
+    struct gram_learned *final; /* the same for the file of moments */
     int n_done;
+    bool can_learn;
+    bool is_learned;              /* by gradients: moments alone do not give the file */
     int64_t ctx, n_chunks, width; /* width of the residual */
     float *hidden;                /* scratch for the rows after the last block */
     /* Block of the current pass; for the head, the number of blocks. */
@@ -170,11 +172,15 @@ static int keep(struct seq_job *j, const struct weight *like, const char *name, 
     j->done = xreallocarray(j->done, (size_t)j->n_done + 1, sizeof *j->done);
     j->given = xreallocarray(j->given, (size_t)j->n_done + 1, sizeof *j->given);
     j->learn = xreallocarray(j->learn, (size_t)j->n_done + 1, sizeof *j->learn);
+    j->final = xreallocarray(j->final, (size_t)j->n_done + 1, sizeof *j->final);
     const int rc = weight_given(&j->done[j->n_done], like, name, data, to, mem_free, e);
     if (rc)
         mem_free(data);
     else {
+        const struct weight *w = &j->done[j->n_done];
         j->learn[j->n_done] = (struct learn_tensor){name, data};
+        j->final[j->n_done] = (struct gram_learned){
+            name, to, {w->ne[0], w->ne[1], w->ne[2], w->ne[3]}, data, w->n_bytes};
         j->given[j->n_done++] = (struct quantize_given){name, data, alpha};
     }
     return rc;
@@ -235,12 +241,82 @@ static int head(struct seq_job *j, struct err *e) {
     return encode_all(j, model_head(j->base)->name, e);
 }
 
+/* ---- learning -------------------------------------------------------------------------------- */
+
+/* Returns whether the model has more weights than may be learned: then only vectors are. */
+static bool is_too_large(const struct seq_job *j) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < j->plan.n; i++) {
+        const int64_t *ne = gguf_tensor_at(j->base->gguf, i)->ne;
+        n += ne[0] * ne[1] * ne[2] * ne[3];
+    }
+    return j->o->learn_most && n > j->o->learn_most;
+}
+/* Returns whether a tensor belongs to the blocks whose names begin with `head`; NULL: to none. */
+static bool is_among(const char *name, const char *head) {
+    return head ? strncmp(name, head, strlen(head)) == 0 : strncmp(name, "blk.", 4) != 0;
+}
+/* Copies the F32 vectors of a block, or those outside of blocks (head NULL), which are to be
+ * learned. */
+static int keep_vectors(struct seq_job *j, const char *head, struct err *e) {
+    for (int64_t i = 0; i < j->plan.n; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, i);
+        const struct weight *like = model_find_weight(j->base, t->name);
+        void *data = NULL;
+        if (!is_among(t->name, head) || !like || !learn_is_vector(t->type, t->ne) ||
+            j->plan.item[i].type != t->type)
+            continue;
+        TRY(mem_alloc(&data, (uint64_t)t->ne[0] * sizeof(float), "vectors", e));
+        memcpy(data, t->data, (size_t)t->ne[0] * sizeof(float));
+        TRY(keep(j, like, t->name, t->type, data, 0, e));
+    }
+    return renew(j, e);
+}
+/* Returns the options for learning the tensors of a block (NULL: of the model), or of them the
+ * vectors only. The list of tensors belongs to the caller. */
+static struct learn_opts learn_opts_of(const struct seq_job *j, const char *head, bool vectors) {
+    struct learn_tensor *t = xcalloc((size_t)j->n_done + 1, sizeof *t);
+    struct learn_opts o = {.w = j->w,
+                           .base = j->base,
+                           .now = j->now,
+                           .tensor = t,
+                           .ids = j->ids.v,
+                           .ctx = j->ctx,
+                           .n_chunks = j->n_chunks,
+                           .passes = j->o->learn};
+    for (int i = 0; i < j->n_done; i++)
+        if ((!head || is_among(j->given[i].name, head)) &&
+            (!vectors || learn_is_vector(j->final[i].type, j->final[i].ne)))
+            t[o.n_tensors++] = j->learn[i];
+    return o;
+}
+/* Lets codes, scales and vectors of the current block follow the gradient of its output's error. */
+static int learn_current(struct seq_job *j, const char *head, struct err *e) {
+    struct learn_block_report r;
+    const struct learn_block_opts b = {.o = learn_opts_of(j, head, false),
+                                       .block = j->block,
+                                       .x = j->side[PAIR_OTHER].residual,
+                                       .y = j->side[PAIR_BASE].residual};
+    const int rc = learn_block(&b, &r, e);
+    free((void *)(uintptr_t)b.o.tensor);
+    if (rc) return rc;
+    j->is_learned = true;
+    log_info("block %d: learning leaves %.3f of its output's error", j->block,
+             r.before > 0 ? r.after / r.before : 1);
+    return 0;
+}
+
+/* ---- the blocks -------------------------------------------------------------------------------
+ */
+
 /* Collects the moments of one block, encodes it, and runs the encoded block. */
 static int block(struct seq_job *j, struct progress *p, struct err *e) {
     char head[32];
     snprintf(head, sizeof head, "blk.%d.", j->block);
     TRY(collect_block(j, p, e));
     TRY(encode_all(j, head, e));
+    if (j->can_learn) TRY(keep_vectors(j, head, e));
+    if (j->can_learn && !is_too_large(j)) TRY(learn_current(j, head, e));
     for (int64_t i = 0; i < j->n_chunks; i++) {
         TRY(pass(j, PAIR_OTHER, i, true, e));
         progress_update(p, p->done + 1);
@@ -275,6 +351,16 @@ static int open_sides(struct seq_job *j, struct err *e) {
     return 0;
 }
 
+/* Decides whether tensors are learned. */
+static int check_learning(struct seq_job *j, struct err *e) {
+    struct err why;
+    if (!j->o->learn) return 0;
+    j->can_learn = learn_check(j->base, j->n_chunks, &why) == 0;
+    if (j->can_learn) return 0;
+    if (!j->o->learn_if_possible) return err_set(e, why.code, "%s", why.msg);
+    log_info("%s", why.msg);
+    return 0;
+}
 /* Opens the model and the texts and allocates what the passes need. */
 static int start(struct seq_job *j, struct err *e) {
     const struct sequential_opts *o = j->o;
@@ -296,7 +382,7 @@ static int start(struct seq_job *j, struct err *e) {
     if (j->n_chunks < 1)
         return err_set(e, ERR_DATA, "the texts give %lld tokens, fewer than one chunk of %lld",
                        (long long)j->ids.n, (long long)j->ctx);
-    if (o->learn && !o->learn_if_possible) TRY(learn_check(j->base, j->n_chunks, e));
+    TRY(check_learning(j, e));
     j->width = j->base->hp.d[HD_EMBD];
     TRY(mem_alloc(&p, (uint64_t)(j->ctx * j->width) * sizeof(float), "hidden rows", e));
     j->hidden = p;
@@ -347,8 +433,8 @@ static int write_moments(struct seq_job *j, const char *path, struct err *e) {
     gram_init(&g);
     g.n_chunks = (uint32_t)j->n_chunks;
     g.chunk_size = (uint32_t)j->ctx;
-    g.learned = j->learned.change;
-    g.n_learned = j->learned.n_changes;
+    g.learned = j->final;
+    g.n_learned = j->is_learned ? j->n_done : 0;
     int rc = gram_col_finish(j->col, &g, e);
     if (!rc) rc = gram_write(&g, path, true, e);
     gram_release(&g);
@@ -378,7 +464,7 @@ static void release(struct seq_job *j) {
     free(j->done);
     free(j->given);
     free(j->learn);
-    learn_report_release(&j->learned);
+    free(j->final);
     model_close(j->base);
     qplan_release(&j->plan);
     imat_release(&j->imat);
@@ -403,57 +489,22 @@ static int all_blocks(struct seq_job *j, struct err *e) {
     return rc;
 }
 
-/* Returns whether the model has more weights than those whose scales are learned. */
-static bool is_too_large(const struct seq_job *j) {
-    int64_t n = 0;
-    for (int i = 0; i < j->n_done; i++) {
-        const int64_t *ne = j->done[i].ne;
-        n += ne[0] * ne[1] * ne[2] * ne[3];
-    }
-    return j->o->learn_most && n > j->o->learn_most;
-}
-/* Copies the model's F32 vectors, which are to be learned. */
-static int keep_vectors(struct seq_job *j, struct err *e) {
-    for (int64_t i = 0; i < j->plan.n; i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, i);
-        const struct weight *like = model_find_weight(j->base, t->name);
-        void *data = NULL;
-        if (!like || !learn_is_vector(t->type, t->ne) || j->plan.item[i].type != t->type) continue;
-        TRY(mem_alloc(&data, (uint64_t)t->ne[0] * sizeof(float), "vectors", e));
-        memcpy(data, t->data, (size_t)t->ne[0] * sizeof(float));
-        TRY(keep(j, like, t->name, t->type, data, 0, e));
-    }
-    return renew(j, e);
-}
 /* Lets scales and vectors of the encoded model follow the gradient of its divergence. */
 static int learn(struct seq_job *j, struct err *e) {
-    struct err why;
-    if (!j->o->learn) return 0;
-    if (learn_check(j->base, j->n_chunks, &why)) { /* learn_if_possible */
-        log_info("%s", why.msg);
-        return 0;
-    }
-    const int first = is_too_large(j) ? j->n_done : 0; /* of the tensors that are learned */
-    TRY(keep_vectors(j, e));
-    const struct learn_opts o = {.w = j->w,
-                                 .base = j->base,
-                                 .now = j->now,
-                                 .tensor = j->learn + first,
-                                 .n_tensors = j->n_done - first,
-                                 .ids = j->ids.v,
-                                 .ctx = j->ctx,
-                                 .n_chunks = j->n_chunks,
-                                 .passes = j->o->learn};
-    struct learn_report *r = &j->learned;
-    TRY(learn_run(&o, r, e));
-    if (!r->n_weights) {
+    struct learn_report r;
+    if (!j->can_learn) return 0;
+    TRY(keep_vectors(j, NULL, e));
+    const struct learn_opts o = learn_opts_of(j, NULL, is_too_large(j));
+    const int rc = learn_run(&o, &r, e);
+    free((void *)(uintptr_t)o.tensor);
+    if (rc) return rc;
+    j->is_learned = true;
+    if (!r.n_weights)
         log_warn("--learn: no tensor can be learned");
-        return 0;
-    }
-    log_info(
-        "learned scales and norms of %lld weights in %lld steps: divergence of held-out text %.5f, "
-        "before %.5f",
-        (long long)r->n_weights, (long long)r->n_steps, r->after, r->before);
+    else
+        log_info("learned scales and norms of %lld weights in %lld steps: divergence of held-out "
+                 "text %.5f, before %.5f",
+                 (long long)r.n_weights, (long long)r.n_steps, r.after, r.before);
     return 0;
 }
 

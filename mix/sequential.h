@@ -12,9 +12,10 @@ struct sequential_opts {
         *q; /* output file: input, recipe, importance, search; gram is ignored */
     struct str_list texts;
     int64_t ctx, chunks; /* tokens per chunk, 0: 512; maximum number of chunks, 0: all */
-    /* Passes over the texts in which scales and vectors are learned (mix/learn.h). Of a model with
-     * more than learn_most weights, vectors only; 0: no limit. learn_if_possible: no error if the
-     * model or the texts allow no learning. */
+    /* Passes over the texts in which each block is learned once it is encoded (mix/learn_block.h),
+     * and then again the whole model (mix/learn.h). Of a model with more than learn_most weights,
+     * only vectors are learned, at the end; 0: no limit. learn_if_possible: no error if the model
+     * or the texts allow no learning. */
     int learn;
     int64_t learn_most;
     bool learn_if_possible;

@@ -16,7 +16,6 @@
 #include "quantize/enc/gridq.h"
 #include "quantize/exact.h"
 #include "quantize/feedback.h"
-#include "quantize/learn.h"
 
 /* Returns the first column whose value is not finite; -1: there is no such column. */
 static int64_t not_finite(const float *x, int64_t n) {
@@ -333,12 +332,6 @@ int batch_device(struct batch_job *j, struct qdev *d, struct err *e) {
     return 0;
 }
 
-/* Applies the learned changes of the batch's scales. */
-static void apply_learned(const struct batch_job *j) {
-    const int64_t blocks = j->t->ne[0] / qtype_info(j->to)->block_elems;
-    learn_apply(j->to, j->learned + learn_scales(j->to, j->first * blocks), j->n * blocks, j->out);
-}
-
 int batch_encode(struct batch_job *j, int64_t first, int64_t n, const char *path, struct err *e) {
     int64_t rows_of_matrix = j->t->ne[1];
     j->first = first;
@@ -352,7 +345,6 @@ int batch_encode(struct batch_job *j, int64_t first, int64_t n, const char *path
         TRY(by_device(j, e));
     if (!j->fb && !j->dev) pool_for(j->pool, n, max_i64(1, 8192 / j->t->ne[0]), requant_rows, j);
     if (j->fb && progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
-    if (j->learned) apply_learned(j);
     return check_faults(j, pool_size(j->pool), path, e);
 }
 

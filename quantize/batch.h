@@ -39,9 +39,7 @@ struct batch_job {
     struct enc_raw **open;       /* per worker: the blocks of a row */
     struct batch_fault *fault;
     struct fb_tensor *fb; /* error feedback, or NULL; set by the caller, freed by batch_close */
-    /* Learned changes of the scales of all rows (learn.h), or NULL; set by the caller. */
-    const float *learned;
-    struct qdev *dev; /* set by batch_device; NULL: the CPU encodes */
+    struct qdev *dev;     /* set by batch_device; NULL: the CPU encodes */
 };
 
 /* Allocates the row buffers; ref supplies the decoders. Call batch_close even after an error. */

@@ -10,8 +10,8 @@
  * - Descent costs u R u^T, with all other columns fixed.
  * Then signs change one at a time, or in pairs if the type requires an even number of them, and
  * d is refitted. */
-#include "quantize/enc/grid_pack.h"
 #include "quantize/enc/super.h"
+#include "quantize/enc/unpack.h"
 #include "quantize/feedback_kind.h"
 
 enum { OCTET = 8, SUB_MAX = 32 };
@@ -362,14 +362,7 @@ static void rescale(void *block, double gain) {
 
 /* Packs the block into its type's format. */
 static void close_block(const struct feedback *fb, const void *block, void *dst) {
-#define ROW(T) {QT_##T, enc_pack_##T},
-    static const struct {
-        enum qtype type;
-        void (*pack)(void *, const struct grid_block *);
-    } row[] = {ENC_GRID_TYPES(ROW)};
-#undef ROW
-    for (size_t i = 0; i < COUNT_OF(row); i++)
-        if (row[i].type == fb->type) row[i].pack(dst, &((const struct grid_open *)block)->b);
+    enc_pack_grid(fb->type, &((const struct grid_open *)block)->b, dst);
 }
 
 const struct fb_kind fb_kind_grid = {sizeof(struct grid_open), pass, descend, rescale, close_block};

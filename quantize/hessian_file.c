@@ -19,7 +19,7 @@ enum {
     VERSION_CROSS = 2,
     VERSION_LEARNED = 3
 };
-/* Prefix of a tensor of learned changes. */
+/* Prefix of a learned weight. */
 #define LEARNED "learned:"
 
 void gram_init(struct gram *m) {
@@ -29,7 +29,6 @@ void gram_release(struct gram *m) {
     for (int64_t i = 0; i < m->n_inputs; i++) free(m->input[i].name);
     for (int64_t i = 0; i < m->n_weights; i++) free(m->weight[i].name);
     for (int i = 0; i < m->n_datasets; i++) free(m->dataset[i]);
-    for (int i = 0; m->file && i < m->n_learned; i++) free(m->learned[i].name);
     if (m->file) free(m->learned);
     free(m->input);
     free(m->weight);
@@ -73,7 +72,7 @@ const struct gram_input *gram_find_out(const struct gram *m, const char *weight,
     return out && out->n == rows && (out->n_mat == 1 || out->n_mat == n_mat) ? out : NULL;
 }
 
-const struct learn_changes *gram_find_learned(const struct gram *m, const char *weight) {
+const struct gram_learned *gram_find_learned(const struct gram *m, const char *weight) {
     for (int i = 0; i < m->n_learned; i++)
         if (strcmp(m->learned[i].name, weight) == 0) return &m->learned[i];
     return NULL;
@@ -200,56 +199,16 @@ static int read_weights(struct gram *m, struct err *e) {
     return 0;
 }
 
-/* Reads the learned changes of one weight. ERR_DATA: malformed. */
-static int read_changes(struct gram *m, const char *name, const char *type, struct err *e) {
-    struct learn_changes *l = &m->learned[m->n_learned];
-    const struct gguf_tensor *t;
-    if (!qtype_parse(type, &l->type) || !learn_can(l->type))
-        return err_set(e, ERR_DATA, "scales of type \"%s\" cannot be learned",
-                       show_n(type, strlen(type)).s);
-    TRY(find_part(m->file, LEARNED, name, &t, e));
-    l->n = t->ne[0];
-    l->v = (float *)(uintptr_t)t->data;
-    if (t->ne[1] * t->ne[2] * t->ne[3] != 1)
-        return err_set(e, ERR_DATA, "tensor \"" LEARNED "%s\" is not a row",
-                       show_n(name, strlen(name)).s);
-    for (int64_t i = 0; i < l->n; i++)
-        if (!((double)l->v[i] >= LEARN_LEAST && (double)l->v[i] <= LEARN_MOST))
-            return err_set(e, ERR_DATA, "learned change %lld of \"%s\" is %g, not %g to %g",
-                           (long long)i, show_n(name, strlen(name)).s, (double)l->v[i], LEARN_LEAST,
-                           LEARN_MOST);
-    l->name = xstrdup(name);
-    m->n_learned++;
-    return 0;
-}
-
-/* Reads the learned changes of all weights that have them. */
-static int read_learned(struct gram *m, struct err *e) {
-    const struct gguf_kv *w = string_array(m->file, "gram.learned"),
-                         *t = string_array(m->file, "gram.learned_types");
-    if (!w || !t || w->count != t->count || w->count > MAX_WEIGHTS)
-        return err_set(
-            e, ERR_DATA,
-            "\"gram.learned\" and \"gram.learned_types\" are not arrays of equal numbers "
-            "of strings, up to %d",
-            MAX_WEIGHTS);
-    m->learned = xcalloc((size_t)w->count + 1, sizeof *m->learned);
-    const uint8_t *pw = w->data, *pt = t->data;
-    for (uint64_t i = 0; i < w->count; i++) {
-        const char *sw, *st;
-        uint64_t nw, nt;
-        gguf_kv_str_next(w, &pw, &sw, &nw);
-        gguf_kv_str_next(t, &pt, &st, &nt);
-        char *name = xstrndup(sw, (size_t)nw), *type = xstrndup(st, (size_t)nt);
-        const int rc = gram_find_learned(m, name)
-                           ? err_set(e, ERR_DATA, "learned changes of \"%s\" occur twice",
-                                     show_n(name, strlen(name)).s)
-                           : read_changes(m, name, type, e);
-        free(name);
-        free(type);
-        if (rc) return rc;
+/* Lists the learned weights: the tensors whose names begin with LEARNED. */
+static void read_learned(struct gram *m) {
+    const size_t skip = strlen(LEARNED);
+    m->learned = xcalloc((size_t)gguf_n_tensors(m->file) + 1, sizeof *m->learned);
+    for (int64_t i = 0; i < gguf_n_tensors(m->file); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(m->file, i);
+        if (strncmp(t->name, LEARNED, skip) != 0) continue;
+        m->learned[m->n_learned++] = (struct gram_learned){
+            t->name + skip, t->type, {t->ne[0], t->ne[1], t->ne[2], t->ne[3]}, t->data, t->n_bytes};
     }
-    return 0;
 }
 
 /* Checks the file's kind and version, then reads inputs and weights. */
@@ -269,7 +228,7 @@ static int read_file(struct gram *m, struct err *e) {
                        (unsigned long long)chunks, (unsigned long long)size);
     m->n_chunks = (uint32_t)chunks;
     m->chunk_size = (uint32_t)size;
-    if (v == VERSION_LEARNED) TRY(read_learned(m, e));
+    if (v == VERSION_LEARNED) read_learned(m);
     return read_weights(m, e);
 }
 
@@ -312,19 +271,12 @@ static int write_data(struct gguf_w *w, const struct gram_input *in, struct err 
     return 0;
 }
 
-/* Writes the names and types of the weights with learned changes. */
-static void write_learned_keys(struct gguf_w *w, const struct gram *m) {
-    const char **a = xcalloc((size_t)m->n_learned, sizeof *a);
-    for (int i = 0; i < m->n_learned; i++) a[i] = m->learned[i].name;
-    gguf_w_arr_str(w, "gram.learned", a, (uint64_t)m->n_learned);
-    for (int i = 0; i < m->n_learned; i++) a[i] = qtype_name(m->learned[i].type);
-    gguf_w_arr_str(w, "gram.learned_types", a, (uint64_t)m->n_learned);
-    free(a);
-}
-/* Declares the tensor of a weight's learned changes. */
-static int declare_learned(struct gguf_w *w, const struct learn_changes *l, struct err *e) {
+/* Declares the tensor of a learned weight. */
+static int declare_learned(struct gguf_w *w, const struct gram_learned *l, struct err *e) {
     char *name = xasprintf(LEARNED "%s", l->name);
-    const int rc = gguf_w_tensor(w, name, QT_F32, 1, &l->n, e);
+    int n = 4;
+    while (n > 1 && l->ne[n - 1] == 1) n--;
+    const int rc = gguf_w_tensor(w, name, l->type, n, l->ne, e);
     free(name);
     return rc;
 }
@@ -346,7 +298,6 @@ static void write_keys(struct gguf_w *w, const struct gram *m) {
     for (int64_t i = 0; i < m->n_weights; i++) a[i] = m->input[m->weight[i].input].name;
     gguf_w_arr_str(w, "gram.inputs", a, (uint64_t)m->n_weights);
     free(a);
-    if (m->n_learned) write_learned_keys(w, m);
 }
 
 int gram_write(const struct gram *m, const char *path, bool overwrite, struct err *e) {
@@ -358,7 +309,7 @@ int gram_write(const struct gram *m, const char *path, bool overwrite, struct er
     if (!rc) rc = gguf_w_begin(w, path, overwrite, e);
     for (int64_t i = 0; i < m->n_inputs && !rc; i++) rc = write_data(w, &m->input[i], e);
     for (int i = 0; i < m->n_learned && !rc; i++)
-        rc = gguf_w_data(w, m->learned[i].v, (uint64_t)m->learned[i].n * sizeof(float), e);
+        rc = gguf_w_data(w, m->learned[i].data, m->learned[i].n_bytes, e);
     if (!rc) rc = gguf_w_commit(w, e);
     gguf_w_free(w);
     return rc;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "quantize/learn.h"
+#include "containers/qtype.h"
 
 enum { GRAM_HALVES = 2 };
 /* Prefix of an input's name for the moments of gradients with respect to a weight's outputs. */
@@ -31,6 +31,13 @@ struct gram_weight {
     char *name;
     int64_t input;
 };
+struct gram_learned {
+    const char *name; /* of the weight */
+    enum qtype type;
+    int64_t ne[4];
+    const void *data;
+    uint64_t n_bytes;
+};
 struct gguf;
 struct gram {
     struct gram_input *input;
@@ -40,9 +47,9 @@ struct gram {
     int n_datasets;
     uint32_t n_chunks, chunk_size;
     bool crossed; /* all inputs have cross sums */
-    /* Learned changes of the scales of the file for which the moments were collected; owned if
-     * `file` is not NULL. */
-    struct learn_changes *learned;
+    /* Tensors of the file for which the moments were collected, in their final form, if it was
+     * learned; the list is owned if `file` is not NULL, the data never. */
+    struct gram_learned *learned;
     int n_learned;
     struct gguf *file; /* NULL: not from a file */
 };
@@ -59,8 +66,8 @@ const struct gram_input *gram_find(const struct gram *m, const char *weight);
  * rows); NULL: missing, or their size is different. */
 const struct gram_input *gram_find_out(const struct gram *m, const char *weight, int64_t rows,
                                        int64_t n_mat);
-/* Returns the learned changes of a weight's scales; NULL: none. */
-const struct learn_changes *gram_find_learned(const struct gram *m, const char *weight);
+/* Returns a learned weight; NULL: none. */
+const struct gram_learned *gram_find_learned(const struct gram *m, const char *weight);
 /* Reads a file and checks its structure. The values of the sums are checked when they are used. */
 int gram_read(struct gram *m, const char *path, struct err *e);
 /* Writes the moments as a GGUF file. */

@@ -11,10 +11,7 @@
 #include "base/fp.h"
 #include "base/mem.h"
 #include "kernels/kern.h"
-
-/* Averages of Adam's rule: of gradients, and of their squares. */
-#define KEEP_MEAN 0.9
-#define KEEP_SQUARE 0.99
+#include "quantize/learn_codes.h"
 
 struct latent {          /* a scale that is learned */
     double change;       /* relative to `from` */
@@ -22,10 +19,12 @@ struct latent {          /* a scale that is learned */
     float from;          /* value at the start */
 };
 struct learned {
+    enum qtype id;
     const struct qtype_info *type;
+    struct codes *codes; /* NULL: codes stay */
     void (*decode)(const void *restrict blk, float *restrict dst, int64_t n);
     struct latent *v; /* [n]: [blocks][type->scale.n] */
-    int64_t n;
+    int64_t n, n_blocks;
 };
 
 bool learn_can(enum qtype type) {
@@ -52,15 +51,17 @@ int learn_new(struct learned **out, enum qtype type, const void *blocks, int64_t
         return err_set(e, ERR_USAGE, "blocks of %s cannot be learned", qtype_name(type));
     const struct qtype_info *t = qtype_info(type);
     const int per = n_scales(t);
-    const int64_t n = learn_scales(type, n_blocks);
+    const int64_t n = n_blocks * n_scales(t);
     TRY(mem_alloc(&p, (uint64_t)n * sizeof(struct latent), "learned scales", e));
     struct learned *l = xcalloc(1, sizeof *l);
     struct kern ref;
     kern_init(&ref, KERN_REF);
     l->decode = ref.op[type].decode;
+    l->id = type;
     l->type = t;
     l->v = p;
     l->n = n;
+    l->n_blocks = n_blocks;
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *b = (const uint8_t *)blocks + i / per * t->block_bytes;
         l->v[i] = (struct latent){.from = load(t, b + t->scale.off[i % per])};
@@ -72,28 +73,25 @@ int learn_new(struct learned **out, enum qtype type, const void *blocks, int64_t
 void learn_free(struct learned *l) {
     if (!l) return;
     mem_free(l->v);
+    codes_free(l->codes);
     free(l);
 }
 
-struct pace { /* of one step */
-    double rate;
-    double mean, square; /* sums of the averages' coefficients so far, up to 1 */
-};
 /* Returns the pace of a step. */
-static struct pace pace_of(double rate, int step) {
+static struct learn_pace pace_of(struct learn_rate rate, int step) {
     double mean = 1, square = 1;
     for (int i = 0; i < step; i++) {
         mean *= KEEP_MEAN;
         square *= KEEP_SQUARE;
     }
-    return (struct pace){rate, 1 - mean, 1 - square};
+    return (struct learn_pace){rate, 1 - mean, 1 - square};
 }
 /* Moves a latent against its gradient g. */
-static void move(struct latent *v, double g, const struct pace *p) {
+static void move(struct latent *v, double g, const struct learn_pace *p) {
     v->mean = KEEP_MEAN * v->mean + (1 - KEEP_MEAN) * g;
     v->square = KEEP_SQUARE * v->square + (1 - KEEP_SQUARE) * g * g;
     const double size = sqrt(v->square / p->square);
-    if (size > 0) v->change -= p->rate * (v->mean / p->mean) / size;
+    if (size > 0) v->change -= p->rate.scale * (v->mean / p->mean) / size;
     v->change = fmin(fmax(v->change, LEARN_LEAST), LEARN_MOST);
 }
 /* Writes the scale `from` after a relative change; as f16, unchanged if that is 0 or not finite. */
@@ -127,36 +125,28 @@ static void derive(const struct learned *l, const uint8_t *blk, const float *g, 
     }
 }
 
-void learn_step(struct learned *l, int64_t b0, int64_t b1, const float *g, double rate, int step,
-                void *blocks) {
+int learn_codes(struct learned *l, struct err *e) {
+    return codes_new(&l->codes, l->id, l->n_blocks, e);
+}
+void learn_codes_begin(struct learned *l, int64_t b0, int64_t b1, const float *x,
+                       const void *blocks) {
+    codes_begin(l->codes, b0, b1, x, blocks);
+}
+
+void learn_step(struct learned *l, int64_t b0, int64_t b1, const float *g, struct learn_rate rate,
+                int step, void *blocks) {
     const struct qtype_info *t = l->type;
-    const struct pace p = pace_of(rate, step);
+    const struct learn_pace p = pace_of(rate, step);
     const int per = n_scales(t);
     for (int64_t b = b0; b < b1; b++, g += t->block_elems) {
         uint8_t *blk = (uint8_t *)blocks + b * t->block_bytes;
         double of[2];
         derive(l, blk, g, of);
+        if (l->codes) codes_move(l->codes, b, g, &p, blk);
         for (int k = 0; k < per; k++) {
             struct latent *v = &l->v[b * per + k];
             move(v, of[k], &p);
             store(t, v->from, (float)v->change, blk + t->scale.off[k]);
         }
-    }
-}
-
-int64_t learn_scales(enum qtype type, int64_t n_blocks) {
-    return n_blocks * n_scales(qtype_info(type));
-}
-
-void learn_result(const struct learned *l, float *out) {
-    for (int64_t i = 0; i < l->n; i++) out[i] = (float)l->v[i].change;
-}
-
-void learn_apply(enum qtype type, const float *change, int64_t n_blocks, void *blocks) {
-    const struct qtype_info *t = qtype_info(type);
-    const int n = n_scales(t);
-    for (int64_t i = 0; i < n_blocks * n; i++) {
-        uint8_t *to = (uint8_t *)blocks + i / n * t->block_bytes + t->scale.off[i % n];
-        store(t, load(t, to), change[i], to);
     }
 }

@@ -14,13 +14,6 @@
 /* Range of a relative change. */
 #define LEARN_LEAST (-0.5)
 #define LEARN_MOST 1.0
-/* Relative changes of a tensor's scales; a replay applies them to the same blocks. */
-struct learn_changes {
-    char *name; /* of the tensor */
-    enum qtype type;
-    float *v; /* [blocks][scales of a block] */
-    int64_t n;
-};
 /* Returns whether a tensor is a vector whose values can be learned. */
 bool learn_is_vector(enum qtype type, const int64_t ne[4]);
 struct learned;
@@ -31,17 +24,22 @@ bool learn_can(enum qtype type);
 int learn_new(struct learned **out, enum qtype type, const void *blocks, int64_t n_blocks,
               struct err *e);
 void learn_free(struct learned *l);
+/* Returns whether the codes of this type's blocks can be learned. */
+bool learn_can_codes(enum qtype type);
+/* Lets codes follow gradients as well (learn_codes.h). */
+int learn_codes(struct learned *l, struct err *e);
+/* Sets the original weights x of blocks b0 to b1 - 1; call it for all blocks before the first
+ * step. */
+void learn_codes_begin(struct learned *l, int64_t b0, int64_t b1, const float *x,
+                       const void *blocks);
+struct learn_rate {
+    double scale; /* relative step of d and dmin */
+    double code;  /* step of codes, in levels; learn_codes */
+};
 /* Changes blocks b0 to b1 - 1 of the tensor at `blocks` against g, the gradient of these blocks'
- * weights. rate: relative step of d and dmin. step: 1 for the first call for these blocks, then 2,
- * 3 and so on. The bytes do not depend on how blocks are divided. */
-void learn_step(struct learned *l, int64_t b0, int64_t b1, const float *g, double rate, int step,
-                void *blocks);
-
-/* Sets out [blocks][scales of a block] to the changes so far. */
-void learn_result(const struct learned *l, float *out);
-/* Returns the number of scales in n_blocks blocks of a type that can be learned. */
-int64_t learn_scales(enum qtype type, int64_t n_blocks);
-/* Applies changes to the blocks from which learning started: gives the bytes of the last step. */
-void learn_apply(enum qtype type, const float *change, int64_t n_blocks, void *blocks);
+ * weights. step: 1 for the first call for these blocks, then 2, 3 and so on. The bytes do not
+ * depend on how blocks are divided. */
+void learn_step(struct learned *l, int64_t b0, int64_t b1, const float *g, struct learn_rate rate,
+                int step, void *blocks);
 
 #endif

@@ -45,7 +45,7 @@ struct source {
     struct gguf *g;
     const struct imat *imat;  /* NULL: none */
     const struct gram *gram;  /* NULL: none */
-    bool learned;             /* the learned changes of gram belong to the outputs' types */
+    bool learned;             /* the learned tensors of gram have the outputs' types */
     struct embd_moments embd; /* computed on first use */
     struct factors *factors;  /* of the moments, for all tensors and targets; NULL: no moments */
     struct kern ref;
@@ -220,15 +220,6 @@ static int open_feedback(struct source *s, const struct quantize_opts *o, enum r
     return 0;
 }
 
-/* Returns the learned changes of a tensor's scales; NULL: none for this type and size. */
-static const float *find_learned(const struct source *s, const struct gguf_tensor *t,
-                                 enum qtype to) {
-    if (!s->learned || (to == t->type && qtype_info(to)->block_elems > 1)) return NULL;
-    const struct learn_changes *l = gram_find_learned(s->gram, t->name);
-    const int64_t blocks = n_rows(t->ne) * (t->ne[0] / qtype_info(to)->block_elems);
-    return l && l->type == to && l->n == learn_scales(to, blocks) ? l->v : NULL;
-}
-
 /* State of encoding one tensor to one type. */
 struct encoding {
     struct batch_job j;
@@ -251,7 +242,6 @@ static int encoding_open(struct encoding *x, struct source *s, const struct quan
                            .alpha = have ? have->alpha : 0};
     if (it->type != t->type && !have) TRY(load_importance(s, o, t, it->role, &x->imp, &unused, e));
     x->j.imp = x->imp;
-    x->j.learned = have ? NULL : find_learned(s, t, it->type);
     TRY(batch_open(&x->j, &s->ref, e));
     return have ? 0 : open_feedback(s, o, it->role, &x->j, &x->alpha, e);
 }
@@ -267,13 +257,24 @@ static const struct quantize_given *find_given(const struct quantize_opts *o, co
     return NULL;
 }
 
+/* Sets *to to the tensor as it was learned. Returns false if it was not. */
+static bool find_learned(const struct source *s, const struct gguf_tensor *t,
+                         struct quantize_given *to) {
+    const struct gram_learned *l = s->learned ? gram_find_learned(s->gram, t->name) : NULL;
+    if (!l) return false;
+    *to = (struct quantize_given){.name = l->name, .data = l->data};
+    return true;
+}
+
 /* Encodes a tensor for `first`, and for the later targets that want the same type. */
 static int do_tensor(struct target *first, int64_t index, struct err *e) {
     struct source *s = first->s;
     const struct gguf_tensor *t = gguf_tensor_at(s->g, index);
     const struct quantize_given *have = find_given(first->o, t->name);
+    struct quantize_given learned;
     struct encoding x;
     int rc, n_takers = 0;
+    if (!have && find_learned(s, t, &learned)) have = &learned;
     TRY_GOTO(out, rc, encoding_open(&x, s, first->o, t, &first->plan.item[index], have, e));
     for (int k = 0; k < s->n; k++) {
         if (!wants_bytes(&s->target[k], first, index)) continue;
@@ -462,14 +463,14 @@ static int check_paths(const struct quantize_opts *o, struct err *e) {
     return out_check(o->out, o->overwrite, e);
 }
 
-/* Returns whether an output has all tensors with learned changes, in the types that they were
- * learned for: changes made for other codes would be noise. */
+/* Returns whether an output has all learned tensors, in the types and sizes that they were learned
+ * for: they only fit each other. */
 static bool fits_learned(const struct target *q) {
     int n = 0;
     for (int64_t i = 0; i < q->plan.n; i++) {
-        const struct learn_changes *l =
-            gram_find_learned(q->s->gram, gguf_tensor_at(q->s->g, i)->name);
-        n += l && l->type == q->plan.item[i].type;
+        const struct gguf_tensor *t = gguf_tensor_at(q->s->g, i);
+        const struct gram_learned *l = gram_find_learned(q->s->gram, t->name);
+        n += l && l->type == q->plan.item[i].type && memcmp(l->ne, t->ne, sizeof l->ne) == 0;
     }
     return n == q->s->gram->n_learned;
 }
@@ -569,8 +570,8 @@ static int run_targets(struct source *s, struct imat *imat, struct gram *gram, s
     s->learned = s->gram && s->gram->n_learned;
     for (int k = 0; k < s->n && s->learned; k++)
         if (!fits_learned(&s->target[k])) {
-            log_warn("%s: its learned scales and norms were learned for other types than %s has: "
-                     "they are ignored",
+            log_warn("%s: its learned tensors have other types than those of %s: they are "
+                     "ignored",
                      o->gram, s->target[k].plan.name);
             s->learned = false;
         }

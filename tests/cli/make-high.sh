@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# hone make --effort high: a class below four bits per weight is made again block by block, and its scales and norms
+# hone make --effort high: a class below four bits per weight is made again block by block, and its codes, scales and norms
 # follow gradients; the job's records keep that from being repeated.
 set -eu
 t=$(mktemp -d)

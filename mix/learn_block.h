@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/* mix/learn_block.h - codes, scales and vectors of one block of a quantized model that follow the
+ * gradient of its output's error. */
+#ifndef HONE_MIX_LEARN_BLOCK_H
+#define HONE_MIX_LEARN_BLOCK_H
+
+#include "mix/learn.h"
+
+struct learn_block_opts {
+    struct learn_opts o; /* tensors: those of the block */
+    int block;
+    const float *x, *y; /* [n_chunks][ctx][n_embd] the block's input, and the wanted output */
+};
+struct learn_block_report {
+    double before, after; /* squared error of the output on held-out chunks */
+    int64_t n_weights;
+};
+/* Changes the block's tensors (quantize/learn.h; also codes, if their types allow it) so that its
+ * output comes closer to y. Of the held-out chunks' states the one with the lowest error is
+ * kept; if the first half of the steps finds none, the rest is skipped. The bytes do not
+ * depend on the number of threads. Needs the memory of grad_new and 17 bytes per weight of the
+ * block. Fails like learn_check. */
+int learn_block(const struct learn_block_opts *o, struct learn_block_report *r, struct err *e);
+
+#endif
