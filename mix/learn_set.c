@@ -158,13 +158,13 @@ static int add_codes(struct learn_one *t, const struct model *base, struct err *
     const struct qtype_info *q = w ? qtype_info(w->type) : NULL;
     struct kern ref;
     float x[QK];
-    if (!w || w->scale || QK % q->block_elems != 0) return 0;
+    if (!w || w->scale || t->block % q->block_elems != 0) return 0;
     kern_init(&ref, KERN_REF);
     TRY(learn_codes(t->l, e));
     for (int64_t b = 0; b < t->n_blocks; b++) {
         const uint8_t *from =
-            (const uint8_t *)w->data + (uint64_t)(b * QK / q->block_elems * q->block_bytes);
-        ref.op[w->type].decode(from, x, QK);
+            (const uint8_t *)w->data + (uint64_t)(b * t->block / q->block_elems * q->block_bytes);
+        ref.op[w->type].decode(from, x, t->block);
         learn_codes_begin(t->l, b, b + 1, x, t->data);
     }
     return 0;

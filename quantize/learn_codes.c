@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/learn_codes.c - latents of codes, for K-quants of up to four bits and for the grid types
- * with separate signs. */
+/* quantize/learn_codes.c - latents of codes, for types of up to five bits with one code per weight
+ * and for grid types with separate signs. */
 #include "quantize/learn_codes.h"
 
 #include <math.h>
@@ -16,6 +16,8 @@ enum { OCTET = 8, ATTEMPTS = 6 };
 /* Largest distance of a latent from its code at the beginning, and past the outer levels; in
  * levels. */
 #define EDGE 0.49f
+/* Mean distance between the levels of the IQ4 table. */
+#define TABLE_GAP 16.0f
 
 struct code {
     float at;           /* latent */
@@ -23,7 +25,8 @@ struct code {
 };
 struct codes {
     enum qtype type;
-    struct code *v; /* [n_blocks][QK] */
+    struct code *v; /* [n_blocks][n] */
+    int n;          /* weights of a block */
     struct grid_how grid;
     const struct grid_around *around; /* NULL: one code per weight */
 };
@@ -34,10 +37,12 @@ bool learn_can_codes(enum qtype type) {
 
 int codes_new(struct codes **out, enum qtype type, int64_t n_blocks, struct err *e) {
     void *p = NULL;
-    TRY(mem_alloc(&p, (uint64_t)n_blocks * QK * sizeof(struct code), "learned codes", e));
+    const int n = qtype_info(type)->block_elems;
+    TRY(mem_alloc(&p, (uint64_t)(n_blocks * n) * sizeof(struct code), "learned codes", e));
     struct codes *c = xcalloc(1, sizeof *c);
     c->type = type;
     c->v = p;
+    c->n = n;
     if (enc_can_unpack_grid(type)) {
         c->grid = grid_how_of(type, SEARCH_FAST);
         c->around = enc_grid_around(type);
@@ -66,19 +71,32 @@ static float limit(float v, float lo, float hi) {
 
 /* ---- one code per weight --------------------------------------------------------------------- */
 
+/* Returns the level nearest to v. */
+static int level_near(const struct levels *lv, float v) {
+    const float in = limit(v, (float)lv->lo, (float)lv->hi);
+    return lv->tab ? (int)enc_iq4_level[(int)(256.0F - 2.0F * in)] : (int)lrintf(in);
+}
+/* Returns the distance from level l to the next lower (-1) or higher (1) one; a mean one where
+ * there is none. */
+static float gap(const struct levels *lv, int l, int way) {
+    const int to = enc_level_index((float)l) + way;
+    return !lv->tab ? 1 : to < 0 || to > 15 ? TABLE_GAP : fabsf((float)(lv->tab[to] - l));
+}
 static void open_begin(struct code *c, const float *x, const struct enc_raw *o) {
-    for (int i = 0; i < QK; i++) {
+    for (int i = 0; i < o->n; i++) {
         const float step = enc_raw_step(o, i / o->sub), base = enc_raw_base(o, i / o->sub);
         const float code = (float)o->l[i], at = step != 0 ? (x[i] - base) / step : code;
-        c[i] = (struct code){.at = limit(at, code - EDGE, code + EDGE)};
+        c[i] = (struct code){.at = limit(at, code - EDGE * gap(&o->lv, o->l[i], -1),
+                                         code + EDGE * gap(&o->lv, o->l[i], 1))};
     }
 }
 static void open_move(struct code *c, const float *g, const struct learn_pace *p,
                       struct enc_raw *o) {
-    for (int i = 0; i < QK; i++) {
-        move(&c[i], g[i] * enc_raw_step(o, i / o->sub), 1, p);
-        c[i].at = limit(c[i].at, (float)o->lv.lo - EDGE, (float)o->lv.hi + EDGE);
-        o->l[i] = (int8_t)lrintf(c[i].at);
+    const float level = o->lv.tab ? TABLE_GAP : 1, past = EDGE * level;
+    for (int i = 0; i < o->n; i++) {
+        move(&c[i], g[i] * enc_raw_step(o, i / o->sub), level, p);
+        c[i].at = limit(c[i].at, (float)o->lv.lo - past, (float)o->lv.hi + past);
+        o->l[i] = (int8_t)level_near(&o->lv, c[i].at);
     }
 }
 
@@ -172,12 +190,12 @@ static void octet_move(const struct codes *all, struct code *c, const float *g,
 
 void codes_begin(struct codes *c, int64_t b0, int64_t b1, const float *x, const void *blocks) {
     const uint8_t *blk = (const uint8_t *)blocks + b0 * qtype_info(c->type)->block_bytes;
-    for (int64_t b = b0; b < b1; b++, x += QK, blk += qtype_info(c->type)->block_bytes) {
-        struct code *v = c->v + b * QK;
+    for (int64_t b = b0; b < b1; b++, x += c->n, blk += qtype_info(c->type)->block_bytes) {
+        struct code *v = c->v + b * c->n;
         if (c->around) {
             struct grid_block o;
             enc_unpack_grid(c->type, blk, &o);
-            for (int i = 0; i < QK; i += OCTET) octet_begin(c, v + i, x + i, &o, i);
+            for (int i = 0; i < c->n; i += OCTET) octet_begin(c, v + i, x + i, &o, i);
         } else {
             struct enc_raw o;
             enc_unpack(c->type, blk, &o);
@@ -188,11 +206,11 @@ void codes_begin(struct codes *c, int64_t b0, int64_t b1, const float *x, const 
 
 void codes_move(struct codes *c, int64_t b, const float *g, const struct learn_pace *p,
                 uint8_t *blk) {
-    struct code *v = c->v + b * QK;
+    struct code *v = c->v + b * c->n;
     if (c->around) {
         struct grid_block o;
         enc_unpack_grid(c->type, blk, &o);
-        for (int i = 0; i < QK; i += OCTET) octet_move(c, v + i, g + i, p, &o, i);
+        for (int i = 0; i < c->n; i += OCTET) octet_move(c, v + i, g + i, p, &o, i);
         enc_pack_grid(c->type, &o, blk);
     } else {
         struct enc_raw o;

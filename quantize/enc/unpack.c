@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/unpack.c - scales, minima and codes of Q2_K, Q3_K and Q4_K blocks; scales, entries
- * and signs of IQ2 and IQ3 blocks. Layouts: containers/qtype.h. */
+/* quantize/enc/unpack.c - scales, minima and codes of blocks with one code per weight; scales,
+ * entries and signs of IQ2 and IQ3 blocks. Layouts: containers/qtype.h. */
 #include "quantize/enc/unpack.h"
 
 #include "base/attr.h"
@@ -31,24 +31,73 @@ static void unpack_Q3_K(const void *blk, struct enc_raw *o) {
     }
 }
 
-static void unpack_Q4_K(const void *blk, struct enc_raw *o) {
-    const struct blk_Q4_K *b = blk;
-    const uint8_t *s = b->scales;
+/* Sets the scales and minima of Q4_K and Q5_K. */
+static void unpack_scale_min(const uint8_t s[12], struct enc_raw *o) {
     for (int k = 0; k < 4; k++) {
         o->sc[k] = s[k] & 63;
         o->mn[k] = s[k + 4] & 63;
         o->sc[k + 4] = (int16_t)((s[k + 8] & 15) | s[k] >> 6 << 4);
         o->mn[k + 4] = (int16_t)(s[k + 8] >> 4 | s[k + 4] >> 6 << 4);
     }
+}
+static void unpack_Q4_K(const void *blk, struct enc_raw *o) {
+    const struct blk_Q4_K *b = blk;
+    unpack_scale_min(b->scales, o);
     for (int i = 0; i < QK; i++)
         o->l[i] = (int8_t)(b->qs[32 * (i / 64) + i % 32] >> 4 * (i / 32 % 2) & 15);
+}
+static void unpack_Q5_K(const void *blk, struct enc_raw *o) {
+    const struct blk_Q5_K *b = blk;
+    unpack_scale_min(b->scales, o);
+    for (int i = 0; i < QK; i++) {
+        const int low = b->qs[32 * (i / 64) + i % 32] >> 4 * (i / 32 % 2) & 15;
+        o->l[i] = (int8_t)(low | (b->qh[i % 32] >> i / 32 & 1) << 4);
+    }
+}
+
+static void unpack_IQ4_XS(const void *blk, struct enc_raw *o) {
+    const struct blk_IQ4_XS *b = blk;
+    for (int k = 0; k < 8; k++) {
+        const int low = b->scales_l[k / 2] >> 4 * (k % 2) & 15;
+        o->sc[k] = (int16_t)((low | (b->scales_h >> 2 * k & 3) << 4) - 32);
+    }
+    for (int i = 0; i < QK; i++)
+        o->l[i] = enc_iq4_values[b->qs[16 * (i / 32) + i % 16] >> 4 * (i / 16 % 2) & 15];
+}
+
+/* Returns code i of a block of 32: low nibbles, then high ones. */
+static int nibble(const uint8_t *qs, int i) {
+    return qs[i % 16] >> 4 * (i / 16) & 15;
+}
+static void unpack_Q4_0(const void *blk, struct enc_raw *o) {
+    for (int i = 0; i < 32; i++)
+        o->l[i] = (int8_t)(nibble(((const struct blk_Q4_0 *)blk)->qs, i) - 8);
+}
+static void unpack_Q4_1(const void *blk, struct enc_raw *o) {
+    for (int i = 0; i < 32; i++) o->l[i] = (int8_t)nibble(((const struct blk_Q4_1 *)blk)->qs, i);
+}
+static void unpack_Q5_0(const void *blk, struct enc_raw *o) {
+    const struct blk_Q5_0 *b = blk;
+    const uint32_t high = load_u32(b->qh);
+    for (int i = 0; i < 32; i++)
+        o->l[i] = (int8_t)((nibble(b->qs, i) | (int)(high >> i & 1) << 4) - 16);
+}
+static void unpack_Q5_1(const void *blk, struct enc_raw *o) {
+    const struct blk_Q5_1 *b = blk;
+    const uint32_t high = load_u32(b->qh);
+    for (int i = 0; i < 32; i++) o->l[i] = (int8_t)(nibble(b->qs, i) | (int)(high >> i & 1) << 4);
+}
+static void unpack_IQ4_NL(const void *blk, struct enc_raw *o) {
+    for (int i = 0; i < 32; i++)
+        o->l[i] = enc_iq4_values[nibble(((const struct blk_IQ4_NL *)blk)->qs, i)];
 }
 
 #define ROW(T) {QT_##T, unpack_##T},
 static const struct {
     enum qtype type;
     void (*unpack)(const void *blk, struct enc_raw *o);
-} open_row[] = {ROW(Q2_K) ROW(Q3_K) ROW(Q4_K)};
+} open_row[] = {ROW(Q2_K) ROW(Q3_K) ROW(Q4_K) ROW(Q5_K) ROW(IQ4_XS) ROW(Q4_0) ROW(Q4_1) ROW(Q5_0)
+                    ROW(Q5_1) ROW(IQ4_NL)};
 
 /* Returns the index of a type's row; -1: none. */
 static int open_find(enum qtype t) {
@@ -64,15 +113,17 @@ void enc_unpack(enum qtype t, const void *restrict blk, struct enc_raw *restrict
     const struct enc_spec *s = enc_blocks_find(t)->spec;
     const struct qtype_info *q = qtype_info(t);
     const uint8_t *b = blk;
-    o->n = QK;
+    const bool two = q->scale.n > 1, fixed = s->family == ENC_B32;
+    o->n = q->block_elems;
     o->sub = s->sub;
     o->lv = s->lv;
-    o->sc_lo = s->sc_lo;
-    o->sc_hi = s->sc_hi;
+    o->sc_lo = fixed ? 1 : s->sc_lo;
+    o->sc_hi = fixed ? 1 : s->sc_hi;
+    o->sc[0] = o->mn[0] = 1;
     o->d = fp_f16_to_f32(load_u16(b + q->scale.off[0]));
-    o->m = q->scale.n > 1 ? fp_f16_to_f32(load_u16(b + q->scale.off[1])) : 0;
-    o->m_sign = q->scale.n > 1 ? -1 : 0;
-    o->mn_hi = q->scale.n > 1 ? s->sc_hi : 0;
+    o->m = two ? fp_f16_to_f32(load_u16(b + q->scale.off[1])) : 0;
+    o->m_sign = !two ? 0 : fixed ? 1 : -1;
+    o->mn_hi = two && !fixed ? s->sc_hi : 0;
     open_row[open_find(t)].unpack(blk, o);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* quantize/enc/unpack.h - raw blocks (raw.h) from the bytes of encoded ones: the inverse of pack.h
- * for K-quants of up to four bits and grid types with separate signs. */
+ * for types of up to five bits with one code per weight, and grid types with separate signs. */
 #ifndef HONE_QUANTIZE_ENC_UNPACK_H
 #define HONE_QUANTIZE_ENC_UNPACK_H
 

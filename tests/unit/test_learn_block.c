@@ -17,8 +17,9 @@
 #include "tests/unit/with.h"
 
 enum { N = 20, BLOCKS = 6, STEPS = 600, CHUNKS = 24, PASSES = 8 };
-static const enum qtype types[] = {QT_Q2_K,   QT_Q3_K,  QT_Q4_K,    QT_IQ2_XXS,
-                                   QT_IQ2_XS, QT_IQ2_S, QT_IQ3_XXS, QT_IQ3_S};
+static const enum qtype types[] = {QT_Q2_K,  QT_Q3_K,    QT_Q4_K,  QT_IQ2_XXS, QT_IQ2_XS,
+                                   QT_IQ2_S, QT_IQ3_XXS, QT_IQ3_S, QT_Q5_K,    QT_IQ4_XS,
+                                   QT_Q4_0,  QT_Q4_1,    QT_Q5_0,  QT_Q5_1,    QT_IQ4_NL};
 
 /* Decodes blocks. */
 static void decode(enum qtype type, const void *blk, float *to, int64_t n) {
@@ -46,13 +47,13 @@ static void test_unpack(void) {
             fill(blk, (size_t)t->block_bytes, &r);
             for (int i = 0; i < t->scale.n; i++) /* finite scales */
                 blk[t->scale.off[i] + 1] &= 0x3f;
-            decode(types[k], blk, x, QK);
+            decode(types[k], blk, x, t->block_elems);
             if (enc_can_unpack_grid(types[k])) {
                 enc_unpack_grid(types[k], blk, &grid);
                 enc_pack_grid(types[k], &grid, again);
             } else {
                 enc_unpack(types[k], blk, &o);
-                for (int i = 0; i < QK; i++)
+                for (int i = 0; i < o.n; i++)
                     if (enc_raw_value(&o, i) != x[i]) CHECK_FAIL("%s: weight %d", t->name, i);
                 enc_blocks_find(types[k])->pack(&o, again);
             }
@@ -95,9 +96,11 @@ static void damage_grid(enum qtype type, uint8_t *blk) {
 static void damage_open(enum qtype type, uint8_t *blk) {
     struct enc_raw o;
     enc_unpack(type, blk, &o);
-    for (int i = 0; i < QK; i += 3)
-        if (enc_raw_step(&o, i / o.sub) != 0)
-            o.l[i] = (int8_t)(o.l[i] + (o.l[i] == o.lv.hi ? -1 : 1));
+    for (int i = 0; i < o.n; i += 3) {
+        if (enc_raw_step(&o, i / o.sub) == 0) continue;
+        const int way = o.l[i] == o.lv.hi ? -1 : 1;
+        o.l[i] = (int8_t)(o.lv.tab ? o.lv.tab[enc_level_index(o.l[i]) + way] : o.l[i] + way);
+    }
     enc_blocks_find(type)->pack(&o, blk);
 }
 /* Changes codes of blocks. */
@@ -112,14 +115,15 @@ static void one_type(enum qtype type) {
     static float want[BLOCKS * QK], x[BLOCKS * QK], g[BLOCKS * QK];
     static uint8_t blk[BLOCKS * QK], was[BLOCKS * QK], parts[BLOCKS * QK];
     const struct qtype_info *t = qtype_info(type);
+    const int n = BLOCKS * t->block_elems;
     const size_t n_bytes = (size_t)t->block_bytes * BLOCKS;
     struct learned *l = NULL, *of = NULL;
     struct err e;
     struct rng r;
     rng_seed(&r, 2);
-    for (int i = 0; i < BLOCKS * QK; i++) x[i] = 0.05f * rng_normal(&r);
-    enc_find(type)->row(x, NULL, BLOCKS * QK, was, SEARCH_FAST);
-    decode(type, was, want, BLOCKS * QK);
+    for (int i = 0; i < n; i++) x[i] = 0.05f * rng_normal(&r);
+    enc_find(type)->row(x, NULL, n, was, SEARCH_FAST);
+    decode(type, was, want, n);
     memcpy(blk, was, n_bytes);
     damage(type, blk, BLOCKS);
     CHECK(memcmp(blk, was, n_bytes) != 0);
@@ -132,10 +136,10 @@ static void one_type(enum qtype type) {
     learn_codes_begin(of, 0, BLOCKS, want, blk);
     for (int s = 0; s < STEPS; s++) {
         const struct learn_rate rate = {.code = 0.04 * (1 - (double)s / STEPS)};
-        decode(type, blk, g, BLOCKS * QK);
-        for (int i = 0; i < BLOCKS * QK; i++) g[i] -= want[i];
+        decode(type, blk, g, n);
+        for (int i = 0; i < n; i++) g[i] -= want[i];
         learn_step(l, 0, BLOCKS, g, rate, s + 1, blk);
-        learn_step(of, 3, BLOCKS, g + 3 * QK, rate, s + 1, parts);
+        learn_step(of, 3, BLOCKS, g + 3 * t->block_elems, rate, s + 1, parts);
         learn_step(of, 0, 3, g, rate, s + 1, parts);
     }
     CHECK(memcmp(blk, parts, n_bytes) == 0);
@@ -359,12 +363,13 @@ static void test_block(void) {
     for (int i = 0; i < CHUNKS * N; i++) t.ids[i] = (int32_t)(rng_unit(&rng) * 1000);
     trial_rows(&t);
     for (size_t k = 0; k < COUNT_OF(types); k += 2) {
+        const struct qtype_info *of = qtype_info(types[k]);
         const int64_t n = like->ne[0] * like->ne[1];
-        const size_t n_bytes = (size_t)(n / QK) * (size_t)qtype_info(types[k])->block_bytes;
+        const size_t n_bytes = (size_t)(n / of->block_elems) * (size_t)of->block_bytes;
         uint8_t *blk = xcalloc(3, n_bytes), *again = blk + n_bytes, *was = again + n_bytes;
         struct learn_block_report r, r2;
         enc_find(types[k])->row(like->data, NULL, n, was, SEARCH_FAST);
-        damage(types[k], was, n / QK);
+        damage(types[k], was, n / of->block_elems);
         memcpy(blk, was, n_bytes);
         memcpy(again, was, n_bytes);
         const double before = held_out(&t, blk, types[k]);
