@@ -76,8 +76,8 @@ static int level_near(const struct levels *lv, float v) {
     const float in = limit(v, (float)lv->lo, (float)lv->hi);
     return lv->tab ? (int)enc_iq4_level[(int)(256.0F - 2.0F * in)] : (int)lrintf(in);
 }
-/* Returns the distance from level l to the next lower (-1) or higher (1) one; a mean one where
- * there is none. */
+/* Returns the distance from level l to the next lower (-1) or higher (1) one; past the outer
+ * levels, the mean distance. */
 static float gap(const struct levels *lv, int l, int way) {
     const int to = enc_level_index((float)l) + way;
     return !lv->tab ? 1 : to < 0 || to > 15 ? TABLE_GAP : fabsf((float)(lv->tab[to] - l));
