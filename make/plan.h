@@ -124,7 +124,7 @@ void plan_time_text(double seconds, char out[32]);
  * type has fewer than four bits per weight. */
 bool plan_learns(const char *size_class);
 /* Models with more weights than this learn only their norms and biases: the others' gradients take
- * 6 bytes of memory per weight, and those of a block 17 per weight of the block. */
+ * 6 bytes of memory per weight, and those of a block 13 per weight of the block. */
 #define PLAN_LEARN_MOST ((int64_t)2500000000)
 
 #endif

@@ -10,7 +10,7 @@
 
 /* Steps of codes, in levels, and relative steps of scales and vectors at the beginning; checks of
  * the held-out chunks. */
-static const struct learn_rate first_rate = {.code = 0.005, .scale = 0.002};
+static const struct learn_rate first_rate = {.code = 0.005, .scale = 0.001};
 enum { CHECKS = 4 };
 
 struct job {
@@ -66,7 +66,6 @@ static int steps(struct job *j, const int64_t *order, int64_t n, struct learn_bl
         learn_set_step(&j->set, by, rate, (int)s + 1);
         if ((s + 1) * CHECKS / all == s * CHECKS / all) continue;
         TRY(keep_if_better(j, r, e));
-        if (2 * (s + 1) >= all && !(r->after < r->before)) break;
     }
     return 0;
 }

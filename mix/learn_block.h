@@ -16,10 +16,9 @@ struct learn_block_report {
     int64_t n_weights;
 };
 /* Changes the block's tensors (quantize/learn.h; also codes, if their types allow it) so that its
- * output comes closer to y. Of the held-out chunks' states the one with the lowest error is
- * kept; if the first half of the steps finds none, the rest is skipped. The bytes do not
- * depend on the number of threads. Needs the memory of grad_new and 17 bytes per weight of the
- * block. Fails like learn_check. */
+ * output comes closer to y. The state with the lowest error on the held-out chunks is kept. The
+ * bytes do not depend on the number of threads. Needs the memory of grad_new and 13 bytes per
+ * weight of the block. Fails like learn_check. */
 int learn_block(const struct learn_block_opts *o, struct learn_block_report *r, struct err *e);
 
 #endif

@@ -20,12 +20,13 @@ enum { OCTET = 8, ATTEMPTS = 6 };
 #define TABLE_GAP 16.0f
 
 struct code {
-    float at;           /* latent */
-    float mean, square; /* averages of its gradients */
+    float at;   /* latent */
+    float mean; /* average of its gradients */
 };
 struct codes {
     enum qtype type;
     struct code *v; /* [n_blocks][n] */
+    float *square;  /* [n_blocks] average of a block's mean squared gradient */
     int n;          /* weights of a block */
     struct grid_how grid;
     const struct grid_around *around; /* NULL: one code per weight */
@@ -43,6 +44,7 @@ int codes_new(struct codes **out, enum qtype type, int64_t n_blocks, struct err 
     c->type = type;
     c->v = p;
     c->n = n;
+    c->square = xcalloc((size_t)n_blocks, sizeof *c->square);
     if (enc_can_unpack_grid(type)) {
         c->grid = grid_how_of(type, SEARCH_FAST);
         c->around = enc_grid_around(type);
@@ -54,15 +56,24 @@ int codes_new(struct codes **out, enum qtype type, int64_t n_blocks, struct err 
 void codes_free(struct codes *c) {
     if (!c) return;
     mem_free(c->v);
+    free(c->square);
     free(c);
 }
 
-/* Moves a latent, whose level is `level` wide, against the gradient by. */
-static void move(struct code *c, float by, float level, const struct learn_pace *p) {
-    c->mean = (float)KEEP_MEAN * c->mean + (float)(1 - KEEP_MEAN) * by;
-    c->square = (float)KEEP_SQUARE * c->square + (float)(1 - KEEP_SQUARE) * by * by;
-    const float size = sqrtf(c->square / (float)p->square);
-    if (size > 0) c->at -= (float)p->rate.code * level * (c->mean / (float)p->mean) / size;
+/* Moves a block's latents, whose levels are `level` wide, against their gradients by [n]. */
+static void move(struct codes *c, int64_t b, const float *by, float level,
+                 const struct learn_pace *p) {
+    struct code *v = c->v + b * c->n;
+    double sum = 0;
+    for (int i = 0; i < c->n; i++) {
+        v[i].mean = (float)KEEP_MEAN * v[i].mean + (float)(1 - KEEP_MEAN) * by[i];
+        sum += (double)by[i] * (double)by[i];
+    }
+    c->square[b] = (float)(KEEP_SQUARE * (double)c->square[b] + (1 - KEEP_SQUARE) * sum / c->n);
+    const double size = sqrt((double)c->square[b] / p->square) * p->mean;
+    if (!(size > 0)) return;
+    const float rate = (float)(p->rate.code * (double)level / size);
+    for (int i = 0; i < c->n; i++) v[i].at -= rate * v[i].mean;
 }
 /* Returns v, at least lo and at most hi. */
 static float limit(float v, float lo, float hi) {
@@ -90,13 +101,16 @@ static void open_begin(struct code *c, const float *x, const struct enc_raw *o) 
                                          code + EDGE * gap(&o->lv, o->l[i], 1))};
     }
 }
-static void open_move(struct code *c, const float *g, const struct learn_pace *p,
+static void open_move(struct codes *c, int64_t b, const float *g, const struct learn_pace *p,
                       struct enc_raw *o) {
     const float level = o->lv.tab ? TABLE_GAP : 1, past = EDGE * level;
+    struct code *v = c->v + b * c->n;
+    float by[QK] = {0};
+    for (int i = 0; i < o->n; i++) by[i] = g[i] * enc_raw_step(o, i / o->sub);
+    move(c, b, by, level, p);
     for (int i = 0; i < o->n; i++) {
-        move(&c[i], g[i] * enc_raw_step(o, i / o->sub), level, p);
-        c[i].at = limit(c[i].at, (float)o->lv.lo - past, (float)o->lv.hi + past);
-        o->l[i] = (int8_t)level_near(&o->lv, c[i].at);
+        v[i].at = limit(v[i].at, (float)o->lv.lo - past, (float)o->lv.hi + past);
+        o->l[i] = (int8_t)level_near(&o->lv, v[i].at);
     }
 }
 
@@ -175,15 +189,16 @@ static void octet_begin(const struct codes *all, struct code *c, const float *x,
             c[k].at = n < ATTEMPTS - 1 ? (c[k].at + level[k]) / 2 : level[k];
     }
 }
-static void octet_move(const struct codes *all, struct code *c, const float *g,
-                       const struct learn_pace *p, struct grid_block *o, int i) {
-    const struct grid_spec *s = all->grid.s;
+static void grid_move(struct codes *c, int64_t b, const float *g, const struct learn_pace *p,
+                      struct grid_block *o) {
+    const struct grid_spec *s = c->grid.s;
     const float level = level_of(s), most = s->top + EDGE * level;
-    for (int k = 0; k < OCTET; k++) {
-        move(&c[k], g[k] * grid_step(all, o, i + k), level, p);
-        c[k].at = limit(c[k].at, -most, most);
-    }
-    nearest(all, c, i, o);
+    struct code *v = c->v + b * c->n;
+    float by[QK] = {0};
+    for (int i = 0; i < c->n; i++) by[i] = g[i] * grid_step(c, o, i);
+    move(c, b, by, level, p);
+    for (int i = 0; i < c->n; i++) v[i].at = limit(v[i].at, -most, most);
+    for (int i = 0; i < c->n; i += OCTET) nearest(c, v + i, i, o);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -206,16 +221,15 @@ void codes_begin(struct codes *c, int64_t b0, int64_t b1, const float *x, const 
 
 void codes_move(struct codes *c, int64_t b, const float *g, const struct learn_pace *p,
                 uint8_t *blk) {
-    struct code *v = c->v + b * c->n;
     if (c->around) {
         struct grid_block o;
         enc_unpack_grid(c->type, blk, &o);
-        for (int i = 0; i < c->n; i += OCTET) octet_move(c, v + i, g + i, p, &o, i);
+        grid_move(c, b, g, p, &o);
         enc_pack_grid(c->type, &o, blk);
     } else {
         struct enc_raw o;
         enc_unpack(c->type, blk, &o);
-        open_move(v, g, p, &o);
+        open_move(c, b, g, p, &o);
         enc_blocks_find(c->type)->pack(&o, blk);
     }
 }

@@ -4,7 +4,9 @@
  *
  * Each weight has a latent, in units of its block's step. Codes are the nearest to the latents that
  * the type has: the rounded latents, or, in grid types, signs and the nearest grid entries. The
- * gradient of a latent is that of the weight. */
+ * gradient of a latent is that of the weight. Latents of a block move by their mean gradients,
+ * divided by the root of the block's mean square: Adam's rule with one size per block, so that
+ * weights that hardly matter hardly move. */
 #ifndef HONE_QUANTIZE_LEARN_CODES_H
 #define HONE_QUANTIZE_LEARN_CODES_H
 
