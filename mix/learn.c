@@ -129,10 +129,12 @@ static void release(struct job *j) {
 int learn_check(const struct model *base, int64_t n_chunks, struct err *e) {
     const char *missing = NULL;
     if (n_chunks < LEARN_LEAST_CHUNKS)
-        return err_set(e, ERR_DATA, "learned scales need %d chunks of text: there are %lld",
+        return err_set(e, ERR_DATA,
+                       "learning needs %d chunks of text, there are %lld: give more text",
                        LEARN_LEAST_CHUNKS, (long long)n_chunks);
     if (!grad_can(base, &missing))
-        return err_set(e, ERR_DATA, "learned scales: the operation %s has no derivative", missing);
+        return err_set(e, ERR_DATA, "the operation %s has no derivative: leave out --learn",
+                       missing);
     return 0;
 }
 

@@ -12,6 +12,8 @@
  * the held-out chunks. */
 static const struct learn_rate first_rate = {.code = 0.005, .scale = 0.001};
 enum { CHECKS = 4 };
+/* A block with a smaller error is left as it is; its inverse would not be a float. */
+#define LEAST_ERROR 1e-30
 
 struct job {
     const struct learn_block_opts *b;
@@ -59,8 +61,11 @@ static int steps(struct job *j, const int64_t *order, int64_t n, struct learn_bl
         const int64_t from = s % each * LEARN_BATCH, to = min_i64(from + LEARN_BATCH, n);
         const double part = (double)s / (double)all, fall = 1 - part * part * (3 - 2 * part);
         double unused;
-        for (int64_t i = from; i < to; i++) TRY(run(j, order[i], true, &unused, e));
-        if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+        for (int64_t i = from; i < to; i++) {
+            TRY(run(j, order[i], true, &unused, e));
+            if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
+            if (j->b->progress) progress_update(j->b->progress, j->b->progress->done + 1);
+        }
         const struct learn_rate rate = {.code = first_rate.code * fall,
                                         .scale = first_rate.scale * fall};
         learn_set_step(&j->set, by, rate, (int)s + 1);
@@ -68,6 +73,10 @@ static int steps(struct job *j, const int64_t *order, int64_t n, struct learn_bl
         TRY(keep_if_better(j, r, e));
     }
     return 0;
+}
+
+int64_t learn_block_chunks(int64_t n_chunks, int passes) {
+    return (n_chunks - n_chunks / LEARN_HELD) * passes;
 }
 
 int learn_block(const struct learn_block_opts *o, struct learn_block_report *r, struct err *e) {
@@ -89,7 +98,7 @@ int learn_block(const struct learn_block_opts *o, struct learn_block_report *r, 
         r->after = r->before;
         r->n_weights = j.set.n_weights;
         learn_set_keep(&j.set);
-        if (!rc && r->before > 0) rc = steps(&j, order, n, r, e);
+        if (!rc && r->before >= LEAST_ERROR) rc = steps(&j, order, n, r, e);
         learn_set_return(&j.set);
         free(order);
     }

@@ -9,6 +9,7 @@
 struct learn_block_opts {
     struct learn_opts o; /* tensors: those of the block */
     int block;
+    struct progress *progress; /* counts learn_block_chunks for the block; NULL: none */
     const float *x, *y; /* [n_chunks][ctx][n_embd] the block's input, and the wanted output */
 };
 struct learn_block_report {
@@ -20,5 +21,8 @@ struct learn_block_report {
  * bytes do not depend on the number of threads. Needs the memory of grad_new and 13 bytes per
  * weight of the block. Fails like learn_check. */
 int learn_block(const struct learn_block_opts *o, struct learn_block_report *r, struct err *e);
+/* Returns the chunks that learn_block runs through a block in a number of passes, without checks.
+ */
+int64_t learn_block_chunks(int64_t n_chunks, int passes);
 
 #endif

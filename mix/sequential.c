@@ -11,11 +11,13 @@
 #include "calib/imatrix.h"
 #include "calib/pair.h"
 #include "mix/learn_block.h"
+#include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "base/progress.h"
 #include "quantize/feedback.h"
 #include "quantize/learn.h"
@@ -155,6 +157,7 @@ static int collect_block(struct seq_job *j, struct progress *p, struct err *e) {
         TRY(pass(j, PAIR_BASE, i, true, e));
         TRY(pass(j, PAIR_OTHER, i, false, e));
         j->collecting = false;
+        if (progress_interrupted()) return err_set(e, ERR_INTR, "interrupted");
         progress_update(p, p->done + 2);
     }
     return 0;
@@ -179,8 +182,14 @@ static int keep(struct seq_job *j, const struct weight *like, const char *name, 
     else {
         const struct weight *w = &j->done[j->n_done];
         j->learn[j->n_done] = (struct learn_tensor){name, data};
-        j->final[j->n_done] = (struct gram_learned){
-            name, to, {w->ne[0], w->ne[1], w->ne[2], w->ne[3]}, data, w->n_bytes};
+        j->final[j->n_done] = (struct gram_learned){.name = name,
+                                                    .type = to,
+                                                    .ne = {w->ne[0], w->ne[1], w->ne[2], w->ne[3]},
+                                                    .data = data,
+                                                    .n_bytes = w->n_bytes};
+        const struct gguf_tensor *from = gguf_find_tensor(j->base->gguf, name);
+        if (j->can_learn)
+            hash_xxh128_hex(j->final[j->n_done].source, from->data, (size_t)from->n_bytes);
         j->given[j->n_done++] = (struct quantize_given){name, data, alpha};
     }
     return rc;
@@ -256,6 +265,10 @@ static bool is_too_large(const struct seq_job *j) {
 static bool is_among(const char *name, const char *head) {
     return head ? strncmp(name, head, strlen(head)) == 0 : strncmp(name, "blk.", 4) != 0;
 }
+/* Returns whether each block is learned once it is encoded. */
+static bool learns_blocks(const struct seq_job *j) {
+    return j->can_learn && !is_too_large(j);
+}
 /* Copies the F32 vectors of a block, or those outside of blocks (head NULL), which are to be
  * learned. */
 static int keep_vectors(struct seq_job *j, const char *head, struct err *e) {
@@ -291,10 +304,11 @@ static struct learn_opts learn_opts_of(const struct seq_job *j, const char *head
     return o;
 }
 /* Lets codes, scales and vectors of the current block follow the gradient of its output's error. */
-static int learn_current(struct seq_job *j, const char *head, struct err *e) {
+static int learn_current(struct seq_job *j, const char *head, struct progress *p, struct err *e) {
     struct learn_block_report r;
     const struct learn_block_opts b = {.o = learn_opts_of(j, head, false),
                                        .block = j->block,
+                                       .progress = p,
                                        .x = j->side[PAIR_OTHER].residual,
                                        .y = j->side[PAIR_BASE].residual};
     const int rc = learn_block(&b, &r, e);
@@ -316,7 +330,7 @@ static int block(struct seq_job *j, struct progress *p, struct err *e) {
     TRY(collect_block(j, p, e));
     TRY(encode_all(j, head, e));
     if (j->can_learn) TRY(keep_vectors(j, head, e));
-    if (j->can_learn && !is_too_large(j)) TRY(learn_current(j, head, e));
+    if (learns_blocks(j)) TRY(learn_current(j, head, p, e));
     for (int64_t i = 0; i < j->n_chunks; i++) {
         TRY(pass(j, PAIR_OTHER, i, true, e));
         progress_update(p, p->done + 1);
@@ -346,7 +360,7 @@ static int open_sides(struct seq_job *j, struct err *e) {
         if (!session_can_begin(j->side[0].s, b))
             return err_set(e, ERR_USAGE,
                            "block %d of this architecture reads more than the residual: it cannot "
-                           "be calibrated block by block",
+                           "be calibrated block by block: leave out --sequential",
                            b);
     return 0;
 }
@@ -365,6 +379,9 @@ static int check_learning(struct seq_job *j, struct err *e) {
 static int start(struct seq_job *j, struct err *e) {
     const struct sequential_opts *o = j->o;
     void *p = NULL;
+    if (o->keep && strcmp(o->keep, o->q->out) == 0)
+        return err_set(e, ERR_USAGE, "%s: the moments and the output are the same file", o->keep);
+    if (o->keep) TRY(out_check(o->keep, true, e));
     TRY(work_pool(j->w, e));
     TRY(model_open(&j->base, o->q->in, e));
     TRY(model_need_tok(j->base, e));
@@ -421,6 +438,7 @@ static int collect_gradients(struct seq_job *j, struct err *e) {
     for (int64_t i = 0; i < j->n_chunks && !rc; i++) {
         gram_col_chunk(j->col, i);
         rc = gradients_text(j->gradients, j->ids.v + i * j->ctx, j->ctx, i, e);
+        if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");
         progress_update(&p, p.done + 1);
     }
     progress_end(&p);
@@ -482,7 +500,9 @@ static int all_blocks(struct seq_job *j, struct err *e) {
     TRY(collect_gradients(j, e));
     TRY(encode_all(j, NULL, e));
     int rc = 0;
-    progress_begin(&p, "block by block", PROG_ITEMS, (uint64_t)(3 * layers * j->n_chunks));
+    const int64_t each =
+        3 * j->n_chunks + (learns_blocks(j) ? learn_block_chunks(j->n_chunks, j->o->learn) : 0);
+    progress_begin(&p, "block by block", PROG_ITEMS, (uint64_t)(layers * each));
     for (j->block = 0; j->block < layers && !rc; j->block++) rc = block(j, &p, e);
     if (!rc && is_head(j, model_head(j->base)->name)) rc = head(j, e);
     progress_end(&p);

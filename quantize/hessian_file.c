@@ -199,16 +199,50 @@ static int read_weights(struct gram *m, struct err *e) {
     return 0;
 }
 
-/* Lists the learned weights: the tensors whose names begin with LEARNED. */
-static void read_learned(struct gram *m) {
-    const size_t skip = strlen(LEARNED);
-    m->learned = xcalloc((size_t)gguf_n_tensors(m->file) + 1, sizeof *m->learned);
-    for (int64_t i = 0; i < gguf_n_tensors(m->file); i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(m->file, i);
-        if (strncmp(t->name, LEARNED, skip) != 0) continue;
-        m->learned[m->n_learned++] = (struct gram_learned){
-            t->name + skip, t->type, {t->ne[0], t->ne[1], t->ne[2], t->ne[3]}, t->data, t->n_bytes};
+/* Reads one learned weight. ERR_DATA: its tensor is missing, or it occurs twice. */
+static int read_one(struct gram *m, const char *name, const char *source, struct err *e) {
+    char *full = xasprintf(LEARNED "%s", name);
+    const struct gguf_tensor *t = gguf_find_tensor(m->file, full);
+    struct gram_learned *l = &m->learned[m->n_learned];
+    free(full);
+    if (!t || strlen(source) != sizeof l->source - 1)
+        return err_set(e, ERR_DATA, "the learned tensor of \"%s\" is missing",
+                       show_n(name, strlen(name)).s);
+    if (gram_find_learned(m, name))
+        return err_set(e, ERR_DATA, "\"%s\" is learned twice", show_n(name, strlen(name)).s);
+    *l = (struct gram_learned){.name = t->name + strlen(LEARNED),
+                               .type = t->type,
+                               .ne = {t->ne[0], t->ne[1], t->ne[2], t->ne[3]},
+                               .data = t->data,
+                               .n_bytes = t->n_bytes};
+    memcpy(l->source, source, sizeof l->source);
+    m->n_learned++;
+    return 0;
+}
+/* Reads the learned weights. */
+static int read_learned(struct gram *m, struct err *e) {
+    const struct gguf_kv *names = string_array(m->file, "gram.learned"),
+                         *sources = string_array(m->file, "gram.learned_sources");
+    if (!names || !sources || !names->count || names->count != sources->count ||
+        names->count > MAX_WEIGHTS)
+        return err_set(e, ERR_DATA,
+                       "\"gram.learned\" and \"gram.learned_sources\" are not arrays of equal "
+                       "numbers of strings, 1 to %d",
+                       MAX_WEIGHTS);
+    m->learned = xcalloc((size_t)names->count, sizeof *m->learned);
+    const uint8_t *pn = names->data, *ps = sources->data;
+    for (uint64_t i = 0; i < names->count; i++) {
+        const char *sn, *ss;
+        uint64_t nn, ns;
+        gguf_kv_str_next(names, &pn, &sn, &nn);
+        gguf_kv_str_next(sources, &ps, &ss, &ns);
+        char *name = xstrndup(sn, (size_t)nn), *source = xstrndup(ss, (size_t)ns);
+        const int rc = read_one(m, name, source, e);
+        free(name);
+        free(source);
+        if (rc) return rc;
     }
+    return 0;
 }
 
 /* Checks the file's kind and version, then reads inputs and weights. */
@@ -228,7 +262,7 @@ static int read_file(struct gram *m, struct err *e) {
                        (unsigned long long)chunks, (unsigned long long)size);
     m->n_chunks = (uint32_t)chunks;
     m->chunk_size = (uint32_t)size;
-    if (v == VERSION_LEARNED) read_learned(m);
+    if (v == VERSION_LEARNED) TRY(read_learned(m, e));
     return read_weights(m, e);
 }
 
@@ -271,6 +305,15 @@ static int write_data(struct gguf_w *w, const struct gram_input *in, struct err 
     return 0;
 }
 
+/* Writes the names of the learned weights and the hashes of their sources. */
+static void write_learned_keys(struct gguf_w *w, const struct gram *m) {
+    const char **a = xcalloc((size_t)m->n_learned, sizeof *a);
+    for (int i = 0; i < m->n_learned; i++) a[i] = m->learned[i].name;
+    gguf_w_arr_str(w, "gram.learned", a, (uint64_t)m->n_learned);
+    for (int i = 0; i < m->n_learned; i++) a[i] = m->learned[i].source;
+    gguf_w_arr_str(w, "gram.learned_sources", a, (uint64_t)m->n_learned);
+    free(a);
+}
 /* Declares the tensor of a learned weight. */
 static int declare_learned(struct gguf_w *w, const struct gram_learned *l, struct err *e) {
     char *name = xasprintf(LEARNED "%s", l->name);
@@ -298,6 +341,7 @@ static void write_keys(struct gguf_w *w, const struct gram *m) {
     for (int64_t i = 0; i < m->n_weights; i++) a[i] = m->input[m->weight[i].input].name;
     gguf_w_arr_str(w, "gram.inputs", a, (uint64_t)m->n_weights);
     free(a);
+    if (m->n_learned) write_learned_keys(w, m);
 }
 
 int gram_write(const struct gram *m, const char *path, bool overwrite, struct err *e) {

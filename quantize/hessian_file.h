@@ -37,6 +37,7 @@ struct gram_learned {
     int64_t ne[4];
     const void *data;
     uint64_t n_bytes;
+    char source[33]; /* XXH3-128 of the tensor that it was learned from */
 };
 struct gguf;
 struct gram {

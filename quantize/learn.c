@@ -86,8 +86,9 @@ static struct learn_pace pace_of(struct learn_rate rate, int step) {
     }
     return (struct learn_pace){rate, 1 - mean, 1 - square};
 }
-/* Moves a latent against its gradient g. */
+/* Moves a latent against its gradient g, if that is finite. */
 static void move(struct latent *v, double g, const struct learn_pace *p) {
+    if (!isfinite(g)) return;
     v->mean = KEEP_MEAN * v->mean + (1 - KEEP_MEAN) * g;
     v->square = KEEP_SQUARE * v->square + (1 - KEEP_SQUARE) * g * g;
     const double size = sqrt(v->square / p->square);

@@ -60,24 +60,25 @@ void codes_free(struct codes *c) {
     free(c);
 }
 
-/* Moves a block's latents, whose levels are `level` wide, against their gradients by [n]. */
+/* Moves a block's latents, whose levels are `level` wide, against their gradients by [n]. Gradients
+ * that are not finite are ignored. */
 static void move(struct codes *c, int64_t b, const float *by, float level,
                  const struct learn_pace *p) {
     struct code *v = c->v + b * c->n;
     double sum = 0;
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < c->n; i++) sum += (double)by[i] * (double)by[i];
+    if (!isfinite((float)sum)) return;
+    for (int i = 0; i < c->n; i++)
         v[i].mean = (float)KEEP_MEAN * v[i].mean + (float)(1 - KEEP_MEAN) * by[i];
-        sum += (double)by[i] * (double)by[i];
-    }
     c->square[b] = (float)(KEEP_SQUARE * (double)c->square[b] + (1 - KEEP_SQUARE) * sum / c->n);
     const double size = sqrt((double)c->square[b] / p->square) * p->mean;
     if (!(size > 0)) return;
-    const float rate = (float)(p->rate.code * (double)level / size);
-    for (int i = 0; i < c->n; i++) v[i].at -= rate * v[i].mean;
+    const double rate = p->rate.code * (double)level / size;
+    for (int i = 0; i < c->n; i++) v[i].at -= (float)(rate * (double)v[i].mean);
 }
-/* Returns v, at least lo and at most hi. */
+/* Returns v, at least lo and at most hi; lo for NaN. */
 static float limit(float v, float lo, float hi) {
-    return v < lo ? lo : v > hi ? hi : v;
+    return !(v > lo) ? lo : v > hi ? hi : v;
 }
 
 /* ---- one code per weight --------------------------------------------------------------------- */
@@ -140,16 +141,11 @@ static uint8_t signs_of(const struct grid_spec *s, const struct code *c) {
     }
     return (uint8_t)(s->parity && odd_bits(sign) ? sign ^ 1U << least : sign);
 }
+/* The unit matrix [OCTET][OCTET]. */
+static const float unit[OCTET * OCTET] = {
+    [0] = 1, [9] = 1, [18] = 1, [27] = 1, [36] = 1, [45] = 1, [54] = 1, [63] = 1};
 /* Sets the signs and entries of the octet at weight i to those nearest to the latents c[8]. */
 static void nearest(const struct codes *all, const struct code *c, int i, struct grid_block *o) {
-    static const float unit[OCTET][OCTET] = {{1},
-                                             {0, 1},
-                                             {0, 0, 1},
-                                             {0, 0, 0, 1},
-                                             {0, 0, 0, 0, 1},
-                                             {0, 0, 0, 0, 0, 1},
-                                             {0, 0, 0, 0, 0, 0, 1},
-                                             {0, 0, 0, 0, 0, 0, 0, 1}};
     const int per = all->grid.s->per;
     const uint8_t sign = o->sign[i / OCTET] = signs_of(all->grid.s, c);
     for (int first = 0; first < OCTET; first += per) {
@@ -158,7 +154,7 @@ static void nearest(const struct codes *all, const struct code *c, int i, struct
         for (int k = 0; k < per; k++)
             p[k] = 2 * (sign >> (first + k) & 1 ? -c[first + k].at : c[first + k].at);
         const int8_t *lev = all->around->lev + (int64_t)*entry * per * GRID_AROUND;
-        *entry = all->around->entry[*entry][enc_lanes()->around(lev, per, unit[0], p)];
+        *entry = all->around->entry[*entry][enc_lanes()->around(lev, per, unit, p)];
     }
 }
 

@@ -33,6 +33,7 @@
 #include "quantize/enc/gridq.h"
 #include "quantize/fb_tensor.h"
 #include "quantize/feedback.h"
+#include "quantize/learned.h"
 #include "quantize/qplan.h"
 #include "quantize/record.h"
 #include "quantize/requant.h"
@@ -45,7 +46,6 @@ struct source {
     struct gguf *g;
     const struct imat *imat;  /* NULL: none */
     const struct gram *gram;  /* NULL: none */
-    bool learned;             /* the learned tensors of gram have the outputs' types */
     struct embd_moments embd; /* computed on first use */
     struct factors *factors;  /* of the moments, for all tensors and targets; NULL: no moments */
     struct kern ref;
@@ -67,12 +67,14 @@ struct target { /* one output */
     struct quantize_report *r;
     struct resume *resume; /* NULL: an interrupted output is removed */
     int64_t n_done;        /* tensors that an earlier run completed */
+    bool learned;          /* takes the learned tensors of the moments */
 };
 
 /* Returns whether target q can reuse the bytes that `first` computes for a tensor: q wants the
- * same type, and no earlier run has written the tensor. */
+ * same type, learned or not, and no earlier run has written the tensor. */
 static bool wants_bytes(const struct target *q, const struct target *first, int64_t tensor) {
-    return q->plan.item[tensor].type == first->plan.item[tensor].type && tensor >= q->n_done;
+    return q->plan.item[tensor].type == first->plan.item[tensor].type &&
+           q->learned == first->learned && tensor >= q->n_done;
 }
 
 /* Returns the number of rows in all matrices. */
@@ -257,13 +259,16 @@ static const struct quantize_given *find_given(const struct quantize_opts *o, co
     return NULL;
 }
 
-/* Sets *to to the tensor as it was learned. Returns false if it was not. */
-static bool find_learned(const struct source *s, const struct gguf_tensor *t,
-                         struct quantize_given *to) {
-    const struct gram_learned *l = s->learned ? gram_find_learned(s->gram, t->name) : NULL;
-    if (!l) return false;
+/* Sets *to, and *have to it, if the tensor was learned for this output. */
+static int find_learned(const struct target *q, const struct gguf_tensor *t,
+                        struct quantize_given *to, const struct quantize_given **have,
+                        struct err *e) {
+    const struct gram_learned *l = q->learned ? gram_find_learned(q->s->gram, t->name) : NULL;
+    if (!l || *have) return 0;
+    if (learned_check(l, t, e)) return err_wrap(e, "%s", q->o->gram);
     *to = (struct quantize_given){.name = l->name, .data = l->data};
-    return true;
+    *have = to;
+    return 0;
 }
 
 /* Encodes a tensor for `first`, and for the later targets that want the same type. */
@@ -274,7 +279,7 @@ static int do_tensor(struct target *first, int64_t index, struct err *e) {
     struct quantize_given learned;
     struct encoding x;
     int rc, n_takers = 0;
-    if (!have && find_learned(s, t, &learned)) have = &learned;
+    TRY(find_learned(first, t, &learned, &have, e));
     TRY_GOTO(out, rc, encoding_open(&x, s, first->o, t, &first->plan.item[index], have, e));
     for (int k = 0; k < s->n; k++) {
         if (!wants_bytes(&s->target[k], first, index)) continue;
@@ -463,18 +468,6 @@ static int check_paths(const struct quantize_opts *o, struct err *e) {
     return out_check(o->out, o->overwrite, e);
 }
 
-/* Returns whether an output has all learned tensors, in the types and sizes that they were learned
- * for: they only fit each other. */
-static bool fits_learned(const struct target *q) {
-    int n = 0;
-    for (int64_t i = 0; i < q->plan.n; i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(q->s->g, i);
-        const struct gram_learned *l = gram_find_learned(q->s->gram, t->name);
-        n += l && l->type == q->plan.item[i].type && memcmp(l->ne, t->ne, sizeof l->ne) == 0;
-    }
-    return n == q->s->gram->n_learned;
-}
-
 /* Does everything for one output that can fail without reading weights. */
 static int prepare(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
@@ -557,6 +550,17 @@ static void log_exact(const struct qplan *p) {
         }
 }
 
+/* Decides whether an output takes the learned tensors of the moments. */
+static void use_learned(struct target *q) {
+    q->learned = learned_fit(q->s->gram, q->s->g, &q->plan);
+    if (q->learned)
+        log_info("%d learned tensors of %s are copied", q->s->gram->n_learned, q->o->gram);
+    else
+        log_warn("%s: its learned tensors have other names, types or shapes than those of %s: they "
+                 "are ignored",
+                 q->o->gram, q->plan.name);
+}
+
 /* Makes all outputs, reading the source once. */
 static int run_targets(struct source *s, struct imat *imat, struct gram *gram, struct err *e) {
     const struct quantize_opts *o = s->target->o;
@@ -567,14 +571,7 @@ static int run_targets(struct source *s, struct imat *imat, struct gram *gram, s
         TRY(prepare(&s->target[k], e));
         total += s->target[k].r->in_bytes;
     }
-    s->learned = s->gram && s->gram->n_learned;
-    for (int k = 0; k < s->n && s->learned; k++)
-        if (!fits_learned(&s->target[k])) {
-            log_warn("%s: its learned tensors have other types than those of %s: they are "
-                     "ignored",
-                     o->gram, s->target[k].plan.name);
-            s->learned = false;
-        }
+    for (int k = 0; k < s->n && gram->n_learned && !o->n_given; k++) use_learned(&s->target[k]);
     if (o->dry_run) return 0;
     for (int k = 0; k < s->n; k++) log_exact(&s->target[k].plan);
     TRY(writer_new(&s->writer, e));

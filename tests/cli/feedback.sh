@@ -126,8 +126,17 @@ cmp -s "$dir/l1.gguf" "$dir/l2.gguf" || fail "threads change what is learned"
 # other types: norms learned for these codes are not taken
 expect 0 'they are ignored' "$HONE" quantize "$dir/m.gguf" --type Q4_0 --gram "$dir/learn1.gguf" -o "$dir/other-types.gguf"
 "$HONE" diff "$dir/m.gguf" "$dir/other-types.gguf" 2>/dev/null | grep -q '^data .*F32' && fail "norms learned for other types were taken"
+# of two outputs, the one with these types takes them: then both can be replayed
+"$HONE" quantize "$dir/m.gguf" --recipe IQ3_S,Q4_0 --pure --gram "$dir/learn1.gguf" -o "$dir/two-{}.gguf" -q >/dev/null 2>&1 || fail "two outputs"
+for t in IQ3_S Q4_0; do
+    "$HONE" replay "$dir/two-$t.gguf" --source "$dir/m.gguf" --gram "$dir/learn1.gguf" -q >/dev/null 2>&1 || fail "$t of two outputs cannot be replayed"
+done
+# other weights of the same shapes
+"$HONE" convert tests/golden/models/mistral -o "$dir/m32.gguf" --type f32 -q >/dev/null || fail "convert"
+expect 3 'learned from other weights' "$HONE" quantize "$dir/m32.gguf" --type IQ3_S --gram "$dir/learn1.gguf" -o "$dir/x.gguf"
+expect 2 'are the same file' $q -o "$dir/x.gguf" --gram "$dir/x.gguf" --learn 1
 head -c 6000 "$src/self_calib.txt" >"$dir/text"
-expect 3 'need 8 chunks' $q -o "$dir/x.gguf" --learn 1
+expect 3 'needs 8 chunks' $q -o "$dir/x.gguf" --learn 1
 expect 2 'at most 1000' $q -o "$dir/x.gguf" --learn 1001
 expect 2 'learn' $q -o "$dir/x.gguf" --learn -1
 expect 2 'needs --sequential' $s $plan -o "$dir/x.gguf" --learn 1

@@ -451,12 +451,15 @@ static void test_collector(void) {
     pool_free(pool);
 }
 
-/* Tests that learned tensors are written and read. g: moments with cross sums. */
+#define SOURCE "0123456789abcdef0123456789abcdef"
+/* Tests that learned tensors are written and read, and that lists that cannot be right are refused.
+ * g: moments with cross sums. */
 static void learned_tensors(struct gram *g) {
     static uint8_t q[2 * 84 * 3];
     static float v[5] = {1, 2, 3, 4, 5};
-    const struct gram_learned l[] = {{"blk.1.attn_q.weight", QT_Q2_K, {512, 3, 1, 1}, q, sizeof q},
-                                     {"blk.1.attn_norm.weight", QT_F32, {5, 1, 1, 1}, v, sizeof v}};
+    const struct gram_learned l[] = {
+        {"blk.1.attn_q.weight", QT_Q2_K, {512, 3, 1, 1}, q, sizeof q, SOURCE},
+        {"blk.1.attn_norm.weight", QT_F32, {5, 1, 1, 1}, v, sizeof v, SOURCE}};
     const char *path = tmp_path("learned.gguf");
     struct gram back;
     struct err e;
@@ -471,9 +474,16 @@ static void learned_tensors(struct gram *g) {
         CHECK(got && got->type == l[i].type && got->n_bytes == l[i].n_bytes);
         CHECK(memcmp(got->ne, l[i].ne, sizeof got->ne) == 0);
         CHECK(memcmp(got->data, l[i].data, (size_t)l[i].n_bytes) == 0);
+        CHECK(strcmp(got->source, SOURCE) == 0);
     }
     CHECK(!gram_find_learned(&back, "blk.1.y.weight"));
     gram_release(&back);
+    struct gram_learned bad = l[0];
+    bad.source[7] = 0; /* a short hash */
+    g->learned = &bad;
+    g->n_learned = 1;
+    CHECK_OK(gram_write(g, path, true, &e));
+    CHECK_ERR(gram_read(&back, path, &e), ERR_DATA, "learned tensor of \"blk.1.attn_q.weight\"");
     g->learned = NULL;
     g->n_learned = 0;
 }
@@ -585,6 +595,7 @@ static void test_hostile_files(void) {
     } cases[] = {
         {{"imatrix", "a", 32, 32, 1, 1, 1, 1, 1}, "general.type"},
         {{"gram", "a", 32, 32, 1, 1, 4, 1, 1}, "version 4"},
+        {{"gram", "a", 32, 32, 1, 1, 3, 1, 1}, "gram.learned"},
         {{"gram", "a", 32, 32, 1, 1, 2, 1, 1}, "cross.0"},
         {{"gram", "", 32, 32, 1, 1, 1, 1, 1}, "name"},
         {{"gram", "a", 64, 32, 1, 1, 1, 1, 1}, "sizes"},

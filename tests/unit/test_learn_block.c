@@ -148,6 +148,11 @@ static void one_type(enum qtype type) {
     /* a grid entry that is not among those around the current one may stay out of reach */
     if (left > (enc_can_unpack(type) ? 0 : (int)n_bytes / 100))
         CHECK_FAIL("%s: %d of %d bytes did not find back", t->name, left, (int)n_bytes);
+    memcpy(blk, was, n_bytes); /* gradients that are not finite change nothing */
+    for (int i = 0; i < n; i++) g[i] = i % 2 ? INFINITY : NAN;
+    learn_codes_begin(l, 0, BLOCKS, want, blk);
+    learn_step(l, 0, BLOCKS, g, (struct learn_rate){.code = 0.1}, 1, blk);
+    CHECK(memcmp(blk, was, n_bytes) == 0);
     learn_free(l);
     learn_free(of);
 }
