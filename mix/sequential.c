@@ -320,8 +320,7 @@ static int learn_current(struct seq_job *j, const char *head, struct progress *p
     return 0;
 }
 
-/* ---- the blocks -------------------------------------------------------------------------------
- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* Collects the moments of one block, encodes it, and runs the encoded block. */
 static int block(struct seq_job *j, struct progress *p, struct err *e) {
