@@ -23,8 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 touched = touched + (in->sum[0][k] == in->sum[1][k]);
         }
         for (int i = 0; i < m.n_learned; i++)
-            for (int64_t k = 0; k < m.learned[i].n; k++)
-                touched = touched + (m.learned[i].v[k] < 0);
+            for (uint64_t k = 0; k < m.learned[i].n_bytes; k++)
+                touched = touched + ((const uint8_t *)m.learned[i].data)[k];
         gram_release(&m);
     }
     if (fd >= 0) close(fd);
