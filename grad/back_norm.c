@@ -102,7 +102,7 @@ static void show_factors(const struct job *j, const float *dy) {
     if (j->centered) show(g, j->n->norm.bias, s.db, s.period);
     free(s.group);
 }
-/* Passes the gradient of a bias to the observer; that of the rows stays as it is. */
+/* Reports the gradient of a bias to the observer. The gradient of the rows does not change. */
 void back_bias(struct grad *g, const struct gr_node *n, const struct kept *k) {
     const struct job j = {.g = g, .width = grad_width(g, n->dst)};
     struct sums s = {.j = &j, .dy = g->reg[n->dst], .period = j.width};

@@ -13,7 +13,7 @@
  * moments' bits. */
 enum { HEAD_ROWS = 128, SEEN_ROWS = 32 };
 
-/* Samples a token from n probabilities; the same seed and position give the same token. */
+/* Draws a token from n probabilities. The same seed and position give the same token. */
 static int32_t draw_target(const double *p, int64_t n, uint64_t seed, int64_t t) {
     struct rng r;
     rng_seed(&r, seed + (uint64_t)t * 0x9e3779b97f4a7c15u);

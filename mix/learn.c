@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* mix/learn.c - steps of all blocks against the gradient of the divergence. The loss of a batch is
- * the mean divergence of its tokens. */
+/* mix/learn.c - gradient descent on the scales and vectors of the whole model. The loss of a batch
+ * is the mean divergence of its tokens from the original. */
 #include "mix/learn.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* mix/learn_block.c - steps of one block against the gradient of its output's squared error. */
+/* mix/learn_block.c - gradient descent on the codes, scales and vectors of one block. */
 #include "mix/learn_block.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
  * the held-out chunks. */
 static const struct learn_rate first_rate = {.code = 0.005, .scale = 0.001};
 enum { CHECKS = 4 };
-/* A block with a smaller error is left as it is; its inverse would not be a float. */
+/* A block with a smaller error is not learned: 1 / error could overflow a float. */
 #define LEAST_ERROR 1e-30
 
 struct job {
@@ -96,7 +96,6 @@ int learn_block(const struct learn_block_opts *o, struct learn_block_report *r, 
             rc = check(&j, &r->before, e);
         }
         r->after = r->before;
-        r->n_weights = j.set.n_weights;
         learn_set_keep(&j.set);
         if (!rc && r->before >= LEAST_ERROR) rc = steps(&j, order, n, r, e);
         learn_set_return(&j.set);

@@ -14,7 +14,6 @@ struct learn_block_opts {
 };
 struct learn_block_report {
     double before, after; /* squared error of the output on held-out chunks */
-    int64_t n_weights;
 };
 /* Changes the block's tensors (quantize/learn.h; also codes, if their types allow it) so that its
  * output comes closer to y. The state with the lowest error on the held-out chunks is kept. The

@@ -29,7 +29,7 @@ struct learn_set {
     float *scratch; /* [workers][panel][most tokens] */
     int64_t most;
 };
-/* Prepares for batches of texts of up to `ctx` tokens. */
+/* Prepares for at most n_most tensors and texts of up to `ctx` tokens. */
 void learn_set_init(struct learn_set *s, int n_most, int64_t ctx, const struct work *w);
 void learn_set_release(struct learn_set *s);
 /* Adds an encoded tensor or a vector of model `now`, unless it cannot be learned, or is an

@@ -45,8 +45,7 @@ struct seq_job {
     struct weight *done; /* [n_done] encoded weights, owned */
     /* The `done` weights in the form that the file's writer takes; names are borrowed. */
     struct quantize_given *given;
-    struct learn_tensor *learn; /* their blocks, for mix/learn.h */
-    struct gram_learned *final; /* the same for the file of moments */
+    struct gram_learned *final; /* the same in the form of the file of moments */
     int n_done;
     bool can_learn;
     bool is_learned;              /* by gradients: moments alone do not give the file */
@@ -174,14 +173,12 @@ static int keep(struct seq_job *j, const struct weight *like, const char *name, 
                 void *data, double alpha, struct err *e) {
     j->done = xreallocarray(j->done, (size_t)j->n_done + 1, sizeof *j->done);
     j->given = xreallocarray(j->given, (size_t)j->n_done + 1, sizeof *j->given);
-    j->learn = xreallocarray(j->learn, (size_t)j->n_done + 1, sizeof *j->learn);
     j->final = xreallocarray(j->final, (size_t)j->n_done + 1, sizeof *j->final);
     const int rc = weight_given(&j->done[j->n_done], like, name, data, to, mem_free, e);
     if (rc)
         mem_free(data);
     else {
         const struct weight *w = &j->done[j->n_done];
-        j->learn[j->n_done] = (struct learn_tensor){name, data};
         j->final[j->n_done] = (struct gram_learned){.name = name,
                                                     .type = to,
                                                     .ne = {w->ne[0], w->ne[1], w->ne[2], w->ne[3]},
@@ -300,7 +297,8 @@ static struct learn_opts learn_opts_of(const struct seq_job *j, const char *head
     for (int i = 0; i < j->n_done; i++)
         if ((!head || is_among(j->given[i].name, head)) &&
             (!vectors || learn_is_vector(j->final[i].type, j->final[i].ne)))
-            t[o.n_tensors++] = j->learn[i];
+            t[o.n_tensors++] =
+                (struct learn_tensor){j->given[i].name, (void *)(uintptr_t)j->given[i].data};
     return o;
 }
 /* Lets codes, scales and vectors of the current block follow the gradient of its output's error. */
@@ -480,7 +478,6 @@ static void release(struct seq_job *j) {
     for (int i = 0; i < j->n_done; i++) weight_drop(&j->done[i]);
     free(j->done);
     free(j->given);
-    free(j->learn);
     free(j->final);
     model_close(j->base);
     qplan_release(&j->plan);

@@ -199,14 +199,15 @@ static int read_weights(struct gram *m, struct err *e) {
     return 0;
 }
 
-/* Reads one learned weight. ERR_DATA: its tensor is missing, or it occurs twice. */
+/* Reads one learned weight. ERR_DATA: its tensor or hash is missing, or it occurs twice. */
 static int read_one(struct gram *m, const char *name, const char *source, struct err *e) {
     char *full = xasprintf(LEARNED "%s", name);
     const struct gguf_tensor *t = gguf_find_tensor(m->file, full);
     struct gram_learned *l = &m->learned[m->n_learned];
     free(full);
     if (!t || strlen(source) != sizeof l->source - 1)
-        return err_set(e, ERR_DATA, "the learned tensor of \"%s\" is missing",
+        return err_set(e, ERR_DATA,
+                       "the learned tensor of \"%s\", or its source's hash, is missing",
                        show_n(name, strlen(name)).s);
     if (gram_find_learned(m, name))
         return err_set(e, ERR_DATA, "\"%s\" is learned twice", show_n(name, strlen(name)).s);

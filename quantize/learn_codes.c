@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* quantize/learn_codes.c - latents of codes, for types of up to five bits with one code per weight
- * and for grid types with separate signs. */
+/* quantize/learn_codes.c - latents of codes, for the types that enc/unpack.h can unpack. */
 #include "quantize/learn_codes.h"
 
 #include <math.h>
@@ -91,8 +90,9 @@ static int level_near(const struct levels *lv, float v) {
 /* Returns the distance from level l to the next lower (-1) or higher (1) one; past the outer
  * levels, the mean distance. */
 static float gap(const struct levels *lv, int l, int way) {
+    if (!lv->tab) return 1;
     const int to = enc_level_index((float)l) + way;
-    return !lv->tab ? 1 : to < 0 || to > 15 ? TABLE_GAP : fabsf((float)(lv->tab[to] - l));
+    return to < 0 || to > 15 ? TABLE_GAP : fabsf((float)(lv->tab[to] - l));
 }
 static void open_begin(struct code *c, const float *x, const struct enc_raw *o) {
     for (int i = 0; i < o->n; i++) {

@@ -2,11 +2,11 @@
 /* quantize/learn_codes.h - codes of encoded blocks that follow gradients, by a straight-through
  * estimate. Internal to quantize/learn*.c.
  *
- * Each weight has a latent, in units of its block's step. Codes are the nearest to the latents that
- * the type has: the rounded latents, or, in grid types, signs and the nearest grid entries. The
- * gradient of a latent is that of the weight. Latents of a block move by their mean gradients,
- * divided by the root of the block's mean square: Adam's rule with one size per block, so that
- * weights that hardly matter hardly move. */
+ * Each weight has a latent: a code that may be between levels, in units of its block's step. Its
+ * gradient is that of the weight. After each step, codes become those that the type has nearest to
+ * the latents: rounded ones, or, in grid types, the latents' signs and the nearest grid entries.
+ * The step is Adam's, but with one mean square for each block instead of one for each weight, so
+ * that weights that hardly matter hardly move. */
 #ifndef HONE_QUANTIZE_LEARN_CODES_H
 #define HONE_QUANTIZE_LEARN_CODES_H
 

@@ -8,8 +8,8 @@
 #include "quantize/hessian_file.h"
 #include "quantize/qplan.h"
 
-/* Returns whether an output has all learned tensors, in the types and shapes that they were learned
- * for: they only fit each other. */
+/* Returns whether the output has every learned tensor, in the type and shape it was learned in.
+ * Learned tensors only fit each other, so an output takes all of them or none. */
 bool learned_fit(const struct gram *m, const struct gguf *g, const struct qplan *plan);
 /* Checks a learned tensor that replaces tensor t of the source. ERR_DATA: it was learned from other
  * weights, or holds NaN or infinity. */

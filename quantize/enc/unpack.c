@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/unpack.c - scales, minima and codes of blocks with one code per weight; scales,
- * entries and signs of IQ2 and IQ3 blocks. Layouts: containers/qtype.h. */
+/* quantize/enc/unpack.c - scales, minima and codes of types with raw blocks; scales, entries and
+ * signs of IQ2 and IQ3 blocks. Layouts: containers/qtype.h. */
 #include "quantize/enc/unpack.h"
 
 #include "base/attr.h"
@@ -92,41 +92,6 @@ static void unpack_IQ4_NL(const void *blk, struct enc_raw *o) {
         o->l[i] = enc_iq4_values[nibble(((const struct blk_IQ4_NL *)blk)->qs, i)];
 }
 
-#define ROW(T) {QT_##T, unpack_##T},
-static const struct {
-    enum qtype type;
-    void (*unpack)(const void *blk, struct enc_raw *o);
-} open_row[] = {ROW(Q2_K) ROW(Q3_K) ROW(Q4_K) ROW(Q5_K) ROW(IQ4_XS) ROW(Q4_0) ROW(Q4_1) ROW(Q5_0)
-                    ROW(Q5_1) ROW(IQ4_NL)};
-
-/* Returns the index of a type's row; -1: none. */
-static int open_find(enum qtype t) {
-    for (int i = 0; i < (int)COUNT_OF(open_row); i++)
-        if (open_row[i].type == t) return i;
-    return -1;
-}
-bool enc_can_unpack(enum qtype t) {
-    return open_find(t) >= 0;
-}
-
-void enc_unpack(enum qtype t, const void *restrict blk, struct enc_raw *restrict o) {
-    const struct enc_spec *s = enc_blocks_find(t)->spec;
-    const struct qtype_info *q = qtype_info(t);
-    const uint8_t *b = blk;
-    const bool two = q->scale.n > 1, fixed = s->family == ENC_B32;
-    o->n = q->block_elems;
-    o->sub = s->sub;
-    o->lv = s->lv;
-    o->sc_lo = fixed ? 1 : s->sc_lo;
-    o->sc_hi = fixed ? 1 : s->sc_hi;
-    o->sc[0] = o->mn[0] = 1;
-    o->d = fp_f16_to_f32(load_u16(b + q->scale.off[0]));
-    o->m = two ? fp_f16_to_f32(load_u16(b + q->scale.off[1])) : 0;
-    o->m_sign = !two ? 0 : fixed ? 1 : -1;
-    o->mn_hi = two && !fixed ? s->sc_hi : 0;
-    open_row[open_find(t)].unpack(blk, o);
-}
-
 /* ---- grid types ------------------------------------------------------------------------------ */
 
 /* Returns eight signs from seven: their number is even. */
@@ -179,25 +144,51 @@ static void unpack_IQ3_S(const void *blk, struct grid_block *o) {
     unpack_nibbles(b->scales, 8, o);
 }
 
-static const struct {
-    enum qtype type;
-    void (*unpack)(const void *blk, struct grid_block *o);
-} grid_row[] = {ROW(IQ2_XXS) ROW(IQ2_XS) ROW(IQ2_S) ROW(IQ3_XXS) ROW(IQ3_S)};
-#undef ROW
+/* ---- all types ------------------------------------------------------------------------------- */
 
-/* Returns the index of a type's row; -1: none. */
-static int grid_find(enum qtype t) {
-    for (int i = 0; i < (int)COUNT_OF(grid_row); i++)
-        if (grid_row[i].type == t) return i;
-    return -1;
+#define OPEN(T) {QT_##T, unpack_##T, NULL},
+#define GRID(T) {QT_##T, NULL, unpack_##T},
+static const struct row {
+    enum qtype type;
+    void (*open)(const void *blk, struct enc_raw *o);
+    void (*grid)(const void *blk, struct grid_block *o);
+} rows[] = {OPEN(Q2_K) OPEN(Q3_K) OPEN(Q4_K) OPEN(Q5_K) OPEN(IQ4_XS) OPEN(Q4_0) OPEN(Q4_1) OPEN(
+    Q5_0) OPEN(Q5_1) OPEN(IQ4_NL) GRID(IQ2_XXS) GRID(IQ2_XS) GRID(IQ2_S) GRID(IQ3_XXS) GRID(IQ3_S)};
+
+/* Returns a type's row; NULL: missing. */
+static const struct row *find(enum qtype t) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (rows[i].type == t) return &rows[i];
+    return NULL;
+}
+bool enc_can_unpack(enum qtype t) {
+    return find(t) && find(t)->open;
 }
 bool enc_can_unpack_grid(enum qtype t) {
-    return grid_find(t) >= 0;
+    return find(t) && find(t)->grid;
+}
+
+void enc_unpack(enum qtype t, const void *restrict blk, struct enc_raw *restrict o) {
+    const struct enc_spec *s = enc_blocks_find(t)->spec;
+    const struct qtype_info *q = qtype_info(t);
+    const uint8_t *b = blk;
+    const bool two = q->scale.n > 1, fixed = s->family == ENC_B32;
+    o->n = q->block_elems;
+    o->sub = s->sub;
+    o->lv = s->lv;
+    o->sc_lo = fixed ? 1 : s->sc_lo;
+    o->sc_hi = fixed ? 1 : s->sc_hi;
+    o->sc[0] = o->mn[0] = 1;
+    o->d = fp_f16_to_f32(load_u16(b + q->scale.off[0]));
+    o->m = two ? fp_f16_to_f32(load_u16(b + q->scale.off[1])) : 0;
+    o->m_sign = !two ? 0 : fixed ? 1 : -1;
+    o->mn_hi = two && !fixed ? s->sc_hi : 0;
+    find(t)->open(blk, o);
 }
 
 void enc_unpack_grid(enum qtype t, const void *restrict blk, struct grid_block *restrict o) {
     o->d = fp_f16_to_f32(load_u16(blk));
-    grid_row[grid_find(t)].unpack(blk, o);
+    find(t)->grid(blk, o);
 }
 
 void enc_pack_grid(enum qtype t, const struct grid_block *o, void *blk) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/unpack.h - raw blocks (raw.h) from the bytes of encoded ones: the inverse of pack.h
- * for types of up to five bits with one code per weight, and grid types with separate signs. */
+/* quantize/enc/unpack.h - raw blocks (raw.h) and grid blocks (gridq.h) from the bytes of encoded
+ * ones: the inverse of pack.h for codes of up to five bits, and of grid_pack.h for IQ2 and IQ3. */
 #ifndef HONE_QUANTIZE_ENC_UNPACK_H
 #define HONE_QUANTIZE_ENC_UNPACK_H
 

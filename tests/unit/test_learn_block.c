@@ -211,50 +211,21 @@ static double distance(const struct model *m, int block, const int32_t *ids, con
     return sum;
 }
 
-struct factor { /* derivative with respect to a factor of one weight */
-    const char *name;
-    const float *mat;
-    int64_t rows, cols;
-    double by;
-    int other; /* rows of other blocks' weights */
-};
-static void see(void *ud, const struct gr_weight *w, int64_t expert, const float *x, int64_t ld_x,
-                const float *g, int64_t ld_g, int64_t n) {
-    struct factor *f = ud;
-    f->other += strncmp(w->name, f->name, 6) != 0;
-    if (strcmp(w->name, f->name) != 0) return;
-    const float *mat = f->mat + (expert < 0 ? 0 : expert) * f->rows * f->cols;
-    for (int64_t t = 0; t < n; t++)
-        for (int64_t r = 0; r < f->rows; r++)
-            for (int64_t c = 0; c < f->cols; c++)
-                f->by += (double)g[t * ld_g + r] * (double)mat[r * f->cols + c] *
-                         (double)x[t * ld_x + c];
-}
-
-/* Returns the model with a matrix multiplied by `by`. */
-static struct model *scaled(const struct model *m, const char *name, float by) {
-    const struct weight *w = model_find_weight(m, name);
-    const int64_t n = (int64_t)(w->n_bytes / sizeof(float));
-    float *data = xcalloc((size_t)n, sizeof *data);
-    for (int64_t i = 0; i < n; i++) data[i] = ((const float *)w->data)[i] * by;
-    return with_weight(m, name, data, QT_F32, free);
-}
-
 /* Tests the gradient of one block's error with respect to a factor of one of its weights. */
 static void one_gradient(const struct model *m, int block, const char *name) {
     struct err e;
     int32_t ids[N];
     for (int i = 0; i < N; i++) ids[i] = 7 * i % 200;
-    struct model *now = scaled(m, name, 1.3f);
+    struct model *now = with_scaled(m, name, 1.3f);
     const int64_t n = N * m->hp.d[HD_EMBD];
     float *v = residuals(m, ids);
     const float *target = v + (block + 1) * n;
     const struct weight *w = model_find_weight(now, name);
-    struct factor f = {name, w->data, w->ne[1], w->ne[0], 0, 0};
+    struct with_factor f = {name, w->data, w->ne[1], w->ne[0], 0, 0};
     struct grad *g = NULL;
     double loss = 0, again = 0;
     CHECK_OK(grad_new(&g, now, N, kern_isa_best(), NULL, &e));
-    grad_observe(g, see, &f);
+    grad_observe(g, with_factor_see, &f);
     CHECK_OK(grad_block(g, block, ids, v + block * n, target, N, false, &again, &e));
     CHECK(f.by == 0);
     CHECK_OK(grad_block(g, block, ids, v + block * n, target, N, true, &loss, &e));
@@ -263,7 +234,7 @@ static void one_gradient(const struct model *m, int block, const char *name) {
     CHECK_CLOSE(loss, want, 1e-4 * want);
     double best = 1e300, slope = 0;
     for (float eps = 2e-2f; eps > 1e-3f; eps /= 3) {
-        struct model *up = scaled(now, name, 1 + eps), *down = scaled(now, name, 1 - eps);
+        struct model *up = with_scaled(now, name, 1 + eps), *down = with_scaled(now, name, 1 - eps);
         const double by = (distance(up, block, ids, target) - distance(down, block, ids, target)) /
                           (4 * (double)eps);
         if (fabs(by - f.by) < best) slope = by;
