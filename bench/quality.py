@@ -45,8 +45,11 @@ def remember(path, *cmd):
 class Model:
     def __init__(self, hone, folder, work):
         self.hone, self.folder, self.work = hone, folder, work
-        self.base = make(work + "/base.gguf", hone, "convert", folder, "-o", work + "/base.gguf", "--type", "f32")
-        self.calib = [t for t in (folder + "/calib.txt", folder + "/calib_chat.txt", folder + "/man_calib.txt") if os.path.exists(t)]
+        self.base = folder + "/base.gguf"
+        if not os.path.exists(self.base):
+            self.base = make(work + "/base.gguf", hone, "convert", folder, "-o", work + "/base.gguf", "--type", "f32")
+        chat = "calib_chat.txt" if os.path.exists(folder + "/calib_chat.txt") else "calib.jsonl"
+        self.calib = [t for t in (f"{folder}/{n}" for n in ("calib.txt", chat, "man_calib.txt")) if os.path.exists(t)]
         self.imatrix, self.gram = self.moments(hone, "")
 
     def moments(self, hone, name):

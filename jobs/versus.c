@@ -102,8 +102,7 @@ static void set_groups(struct versus *v) {
 /* Opens a model file and reads what its header says. */
 static int open_file(struct versus *v, struct versus_file *x, const char *path, struct err *e) {
     x->path = path;
-    TRY(model_open(&x->m, path, e));
-    TRY(model_use_pre(x->m, v->o->eval.pre, e));
+    TRY(eval_model(&v->o->eval, path, &x->m, e));
     return model_need_tok(x->m, e);
 }
 
@@ -123,10 +122,11 @@ static int open_all(struct versus *v, struct err *e) {
     set_names(v);
     set_labels(v);
     v->base.name = xstrdup(io_base(v->base.path));
-    TRY(eval_session(v->w, &o->eval, v->base.m, o->eval.base_kv, room, &v->base.s, e));
+    struct eval_opening s[VERSUS_MAX + 1];
     for (int i = 0; i < v->n; i++)
-        TRY(eval_session(v->w, &o->eval, v->f[i].m, o->eval.kv_type, room, &v->f[i].s, e));
-    return 0;
+        s[i] = (struct eval_opening){&o->eval, v->f[i].m, o->eval.kv_type, &v->f[i].s};
+    s[v->n] = (struct eval_opening){&o->eval, v->base.m, o->eval.base_kv, &v->base.s};
+    return eval_sessions(v->w, s, v->n + 1, room, e);
 }
 
 /* Adds a text as the domain `name`; NULL: named after the file or the built-in domain. */

@@ -88,28 +88,21 @@ static cJSON *kld_result(const struct eval_kld_run *r, int cand, bool base) {
 struct bench { /* open models: the base, then the candidates */
     struct model **model;
     struct session **session;
-    const char **path;
     int n;
 };
 
-/* Opens n files with a session each; on error, bench_close() is still needed. */
+/* Opens n files with a session each, the base, which is the largest, first; on error, bench_close()
+ * is still needed. */
 static int bench_open(struct make *mk, struct bench *b, struct made *const *f, int n,
                       struct err *e) {
     b->model = xcalloc((size_t)n, sizeof *b->model);
     b->session = xcalloc((size_t)n, sizeof *b->session);
-    b->path = xcalloc((size_t)n, sizeof *b->path);
     b->n = n;
-    struct session_opts o = {
-        .n_ctx = mk->eval_ctx, .isa = mk->w->isa, .act = ACT_F32, .pool = mk->w->pool};
-    for (int i = 0; i < n; i++) b->path[i] = f[i]->path;
-    for (int i = n - 1; i >= 0; i--) { /* backwards, so that the base, the largest, comes last */
-        o.device = device_share(mk->w, b->path, i + 1);
+    for (int i = 0; i < n; i++) {
         TRY(open_model(mk->w, &b->model[i], f[i]->path, e));
         open_warn_context(mk->w, b->model[i], mk->eval_ctx);
-        if (!o.n_ubatch) o.n_ubatch = passes_rows(mk->w, b->model[i], mk->eval_ctx, n);
-        TRY(session_new(&b->session[i], b->model[i], &o, e));
     }
-    return 0;
+    return device_sessions(mk->w, b->model, n, mk->eval_ctx, b->session, e);
 }
 
 static void bench_close(struct bench *b) {
@@ -119,7 +112,6 @@ static void bench_close(struct bench *b) {
     }
     free(b->session);
     free(b->model);
-    free(b->path);
 }
 
 int make_keep_eval(struct make *mk, const struct made *f, struct err *e) {
@@ -295,7 +287,7 @@ static int time_file(struct make *mk, const struct made *f, const char *what, cJ
                              .pack = true,
                              .pack_cache = mk->w->pack_cache,
                              .pool = mk->w->pool,
-                             .device = device_share(mk->w, (const char *const[]){f->path}, 1)};
+                             .device = device_share(mk->w, &(uint64_t){0}, 1, 0)};
     TRY_GOTO(out, rc, open_model(mk->w, &m, f->path, e));
     TRY_GOTO(out, rc, session_new(&s, m, &o, e));
     TRY_GOTO(out, rc,

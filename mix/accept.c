@@ -102,16 +102,9 @@ static int compare(struct gate *g, const char *mix, struct err *e) {
     struct kept_of kept = {0};
     struct eval_kld_run r;
     int rc = 0, n = g->n + 2;
-    const char *path[GATE_PLAIN + 2] = {g->base, mix};
-    for (int i = 0; i < g->n; i++) path[i + 2] = g->plain[i].path;
-    struct session_opts o = {.n_ctx = g->ctx, .isa = g->w->isa, .act = ACT_F32, .pool = g->w->pool};
-    for (int i = n - 1; i >= 0 && !rc;
-         i--) { /* backwards, so that the base, the largest, comes last */
-        o.device = device_share(g->w, path, i + 1);
-        rc = open_model(g->w, &m[i], path[i], e);
-        if (!rc && !o.n_ubatch) o.n_ubatch = passes_rows(g->w, m[i], g->ctx, n);
-        if (!rc) rc = session_new(&s[i], m[i], &o, e);
-    }
+    for (int i = 0; i < n && !rc; i++)
+        rc = open_model(g->w, &m[i], i == 0 ? g->base : i == 1 ? mix : g->plain[i - 2].path, e);
+    if (!rc) rc = device_sessions(g->w, m, n, g->ctx, s, e);
     for (int i = 0; i < g->texts.n && !rc; i++)
         rc = corpus_load(m[0], g->texts.v[i], true, &ids, e);
     if (!rc) eval_spread_chunks(&ids, g->ctx, g->chunks);

@@ -19,6 +19,7 @@
 #include "work/open.h"
 #include "work/passes.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 
@@ -70,10 +71,13 @@ static int open_sessions(struct probe *p, struct session_opts *o, struct err *e)
     }
     o->device.kind = asked;
     if (rc == ERR_SYS && asked != DEVICE_CUDA) {
-        o->n_followers = p->n_slots = PROBE_SLOTS;
+        if (asked == DEVICE_AUTO) log_warn("computing on the CPU: %s", e->msg);
+        o->device.kind = DEVICE_CPU;
+        p->n_slots = PROBE_SLOTS;
         rc = session_new(&p->session[PROBE_SLOTS], p->base, o, e);
     }
     o->n_followers = 0;
+    o->like = p->session[PROBE_SLOTS];
     for (int i = 0; i < p->n_slots && !rc; i++) rc = session_new(&p->session[i], p->base, o, e);
     return rc;
 }

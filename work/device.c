@@ -2,10 +2,15 @@
 /* work/device.c - names, free memory and memory shares of the devices that --device selects. */
 #include "work/device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/io.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "containers/gguf.h"
 #include "kernels/cuda/cuda.h"
+#include "runtime/engine/model.h"
+#include "work/passes.h"
 
 /* Fills *i with the properties of the n-th device. Returns false for the CPU, or if the device does
  * not respond. */
@@ -25,47 +30,56 @@ void device_name(const struct work *w, char out[256]) {
     if (get_info(w, 0, &i)) memcpy(out, i.name, sizeof i.name);
 }
 
-/* Returns the usable bytes of w's k-th device; i holds its properties. */
-static uint64_t usable(const struct work *w, int k, const struct cu_info *i) {
+/* Returns the usable bytes of w's k-th device, with `taken` of its limit in use; i holds its
+ * properties. */
+static uint64_t usable(const struct work *w, int k, const struct cu_info *i, uint64_t taken) {
     const uint64_t most = device_most(&w->device, k);
     const uint64_t all = i->mem_free > CU_KEEP_FREE ? i->mem_free - CU_KEEP_FREE : 0;
-    return most && most < all ? most : all;
+    if (!most) return all;
+    return most > taken ? min_u64(most - taken, all) : 0;
 }
 
 uint64_t device_free(const struct work *w) {
     uint64_t sum = 0;
     for (int k = 0; k <= w->device.n_more; k++) {
         struct cu_info i;
-        if (get_info(w, k, &i)) sum += usable(w, k, &i);
+        if (get_info(w, k, &i)) sum += usable(w, k, &i, 0);
     }
     return sum;
 }
 
-/* Returns the share of a device's memory for a session of path[n - 1]. */
-static double share(const char *const *path, int n) {
+struct device device_share(const struct work *w, const uint64_t *n_bytes, int n, uint64_t taken) {
     const double beside = 0x1p30; /* activations and caches, about the same for every session */
-    double all = 0, mine = 0;
-    for (int i = 0; i < n; i++) {
-        uint64_t bytes = 0;
-        struct err unused;
-        (void)io_file_size(path[i], &bytes, &unused); /* opening the file reports errors */
-        mine = (double)bytes + beside;
-        all += mine;
-    }
-    return mine / all;
-}
-
-struct device device_share(const struct work *w, const char *const *path, int n) {
-    const double part = share(path, n);
+    double all = 0;
+    for (int i = 0; i < n; i++) all += (double)n_bytes[i] + beside;
+    const double part = ((double)n_bytes[n - 1] + beside) / all;
     struct device d = w->device;
     for (int k = 0; k <= d.n_more; k++) {
         struct cu_info i;
         if (!get_info(w, k, &i)) continue;
         d.kind = DEVICE_AUTO;
         *(k ? &d.more_bytes[k - 1] : &d.max_bytes) =
-            (uint64_t)((double)usable(w, k, &i) * part) + 1; /* 0 would mean all of it */
+            (uint64_t)((double)usable(w, k, &i, w->device.n_more ? 0 : taken) * part) +
+            1; /* 0 would mean all of it */
     }
     return d;
+}
+
+int device_sessions(struct work *w, struct model *const *m, int n, int64_t ctx, struct session **s,
+                    struct err *e) {
+    struct session_opts o = {.n_ctx = ctx, .isa = w->isa, .act = ACT_F32, .pool = w->pool};
+    uint64_t *n_bytes = xcalloc((size_t)n + 1, sizeof *n_bytes);
+    uint64_t taken = 0;
+    int rc = 0;
+    for (int i = 0; i < n; i++) n_bytes[i] = gguf_file_bytes(m[i]->gguf);
+    for (int i = n - 1; i >= 0 && !rc; i--) {
+        o.device = device_share(w, n_bytes, i + 1, taken);
+        if (!o.n_ubatch) o.n_ubatch = passes_rows(w, m[i], ctx, n);
+        rc = session_new(&s[i], m[i], &o, e);
+        if (!rc) taken += session_device_bytes(s[i]);
+    }
+    free(n_bytes);
+    return rc;
 }
 
 struct qdev_want device_quantize(const struct work *w) {

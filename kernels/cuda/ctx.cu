@@ -9,6 +9,9 @@
 extern "C" {
 #include "base/log.h"
 #include "base/mem.h"
+#define _Noreturn [[noreturn]] /* C++ has no _Noreturn */
+#include "base/os.h"
+#undef _Noreturn
 }
 
 struct cu_buf {
@@ -114,15 +117,20 @@ int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e) {
     size_t mem_free, mem_total;
     CU_TRY(e, cu_on(c));
     CU_TRY(e, cudaMemGetInfo(&mem_free, &mem_total));
+    /* Memory shared with the processor counts pages of cached files, such as the model's, as used;
+     * the system gives them up when asked. */
+    if (c->integrated) mem_free = (size_t)min_u64(mem_total, max_u64(mem_free, os_free_memory()));
     c->info.mem_free = mem_free;
     c->info.mem_total = mem_total;
     *out = c->info;
     return 0;
 }
 
-/* Returns the memory bandwidth, counting both clock edges. 0: the driver does not report it. */
-static uint64_t bandwidth(int device) {
+/* Returns the memory bandwidth, counting both clock edges. 0: the driver does not report it, or it
+ * reports that of a whole card of which `name` is a part (MIG). */
+static uint64_t bandwidth(int device, const char *name) {
     int khz = 0, bits = 0;
+    if (strstr(name, " MIG ")) return 0;
     if (cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, device) != cudaSuccess ||
         cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device) != cudaSuccess) {
         cudaGetLastError(); /* clear it for the next launch */
@@ -144,7 +152,7 @@ static int fill_info(struct cu_info *i, int device, struct err *e) {
     i->n_sm = p.multiProcessorCount;
     i->l2_bytes = (uint64_t)p.l2CacheSize;
     i->smem_bytes = p.sharedMemPerBlockOptin;
-    i->bandwidth = bandwidth(device);
+    i->bandwidth = bandwidth(device, i->name);
 #ifdef CU_EMU
     i->emulated = true;
 #endif
@@ -171,11 +179,13 @@ CU_KERNEL nothing(int32_t *p) {
  * of its generation, or PTX compiled by the driver. */
 static int ask_code(struct cu_ctx *c, struct err *e) {
     struct cudaFuncAttributes a;
-    int pageable = 0;
+    int pageable = 0, integrated = 0;
     CU_TRY(e, cudaFuncGetAttributes(&a, (const void *)nothing));
+    CU_TRY(e, cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, c->info.index));
     CU_TRY(e, cudaDeviceGetAttribute(&pageable, cudaDevAttrPageableMemoryAccess, c->info.index));
     c->code = a.ptxVersion;
     c->reads_pageable = pageable != 0;
+    c->integrated = integrated != 0;
     if (a.ptxVersion < a.binaryVersion)
         log_info(
             "%s: the driver compiles PTX for it at the first use, which can take minutes; a build "

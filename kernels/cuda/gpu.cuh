@@ -335,6 +335,7 @@ struct cu_ctx {
     /* 90: the running code was compiled for 9.0 (from PTX of 9.0, by nvcc or the driver). */
     int code;
     bool reads_pageable; /* the device may read unpinned host memory at any time */
+    bool integrated;     /* its memory is the processor's */
     bool full;           /* cu_buf_new failed for lack of memory */
 };
 struct cu_stream {

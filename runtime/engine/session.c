@@ -208,6 +208,7 @@ int session_new(struct session **out, const struct model *m, const struct sessio
     TRY_GOTO(fail, rc, find_ropes(s, e));
     if (s->o.device.kind == DEVICE_CPU) TRY_GOTO(fail, rc, exec_pack(s, NULL, e));
     TRY_GOTO(fail, rc, open_device(s, &plan, e));
+    s->o.like = NULL; /* may be freed from now on */
     alloc_rows(s);
     *out = s;
     ctx_enter(callers);
@@ -269,6 +270,12 @@ struct session_info session_info(const struct session *s) {
 uint64_t session_bytes(const struct session *s) {
     uint64_t n = s->n_bytes;
     for (int i = 0; i < s->cache.n_places; i++) n += s->cache.n_bytes[i];
+    return n;
+}
+uint64_t session_device_bytes(const struct session *s) {
+    uint64_t n = 0;
+    for (int i = 0; i < s->cache.n_places && s->be != &backend_cpu; i++)
+        n += s->place[i].n_bytes + s->cache.n_bytes[i];
     return n;
 }
 void session_observe(struct session *s, const struct session_probe *p) {

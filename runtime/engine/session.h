@@ -49,6 +49,9 @@ struct session_opts {
      * weights. A device stores shared weights once and leaves room for these sessions, each with a
      * weight or two replaced. */
     int n_followers;
+    /* An open session of a similar model, or NULL: on the same devices, the new one takes over its
+     * placement of layers and experts and its length of a pass, if they fit. */
+    const struct session *like;
     bool whole;  /* calls that feed tokens ignore interruption */
     bool guests; /* no memory is reserved for the session's own sequence; only other sequences are
                     fed */
@@ -68,6 +71,8 @@ void session_reset(struct session *s); /* position 0, zero states */
 /* Returns the number of tokens in the session's own sequence. */
 int64_t session_pos(const struct session *s);
 uint64_t session_bytes(const struct session *s); /* caches, states and scratch */
+/* Returns the memory that the session has taken on its devices, in bytes. */
+uint64_t session_device_bytes(const struct session *s);
 struct session_info {
     const char *device; /* "cpu" or "cuda" */
     /* Nominal bandwidth of device memory in bytes per second; 0: CPU, or unknown. */

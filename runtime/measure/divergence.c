@@ -38,6 +38,7 @@ struct run {
     const struct eval_args *a; /* points into o */
     struct eval_loaded base;
     struct model *model[MAX_CAND];
+    struct model *model_of[MAX_CAND]; /* of each candidate; borrowed */
     struct session *s[MAX_CAND];
     char *label[MAX_CAND]; /* owned */
     const char *path[MAX_CAND], *kv[MAX_CAND];
@@ -392,8 +393,8 @@ static int emit_result(struct run *x, struct emit *m, struct err *e) {
 
 /* ---- runs ---- */
 
-/* Opens a candidate for every model and cache type listed. */
-static int open_candidates(struct run *x, int64_t ctx, struct err *e) {
+/* Opens the models of the candidates: one for every model and cache type listed. */
+static int open_models(struct run *x, struct err *e) {
     const int n_models = x->o->n_models;
     struct str_list kv = {0};
     work_split(x->w, x->a->kv_type, &kv);
@@ -401,9 +402,7 @@ static int open_candidates(struct run *x, int64_t ctx, struct err *e) {
         return err_set(e, ERR_USAGE, "eval kld: at most %d models and cache types at a time",
                        MAX_CAND);
     for (int i = 0; i < n_models; i++) {
-        TRY(model_open(&x->model[i], x->o->model[i], e));
-        x->n_models++;
-        TRY(model_use_pre(x->model[i], x->a->pre, e));
+        TRY(eval_model(x->a, x->o->model[i], &x->model[x->n_models++], e));
         for (int k = 0; k < kv.n; k++) {
             const char *base = io_base(x->o->model[i]);
             x->path[x->n] = x->o->model[i];
@@ -411,12 +410,21 @@ static int open_candidates(struct run *x, int64_t ctx, struct err *e) {
             x->label[x->n] = kv.n == 1       ? xstrdup(base)
                              : n_models == 1 ? xstrdup(kv.v[k])
                                              : xasprintf("%s %s", base, kv.v[k]);
-            x->n++;
-            TRY(eval_session(x->w, x->a, x->model[i], kv.v[k], ctx, &x->s[x->n - 1], e));
+            x->model_of[x->n++] = x->model[i];
         }
     }
     x->tok_of = x->model[0];
     return 0;
+}
+
+/* Opens the sessions of all candidates and, with `base`, of the base's model. */
+static int open_sessions(struct run *x, const struct eval_args *base, int64_t ctx, struct err *e) {
+    struct eval_opening o[MAX_CAND + 1];
+    int n = 0;
+    if (base) o[n++] = (struct eval_opening){base, x->base.m, base->kv_type, &x->base.s};
+    for (int i = 0; i < x->n; i++)
+        o[n++] = (struct eval_opening){x->a, x->model_of[i], x->kv[i], &x->s[i]};
+    return eval_sessions(x->w, o, n, ctx, e);
 }
 
 static void run_release(struct run *x) {
@@ -437,9 +445,10 @@ static int run_with_base(struct run *x, struct err *e) {
     struct eval_args base_args = *x->a;
     base_args.kv_type = x->a->base_kv;
     base_args.kv_skip = 0;
-    TRY(eval_open_one(x->w, &base_args, x->a->base, x->a->ctx, &x->base, e));
+    TRY(eval_model(&base_args, x->a->base, &x->base.m, e));
     TRY(eval_texts_load(x->base.m, x->o->text, x->o->n_texts, &x->texts, e));
-    TRY(open_candidates(x, x->a->ctx, e));
+    TRY(open_models(x, e));
+    TRY(open_sessions(x, &base_args, x->a->ctx, e));
     for (int i = 0; i < x->n; i++)
         kept_pair(&x->kept, x->keep, x->base.s, NULL, NULL, x->s[i], NULL);
     const struct eval_kld_job job = {.base = x->base.s,
@@ -480,7 +489,8 @@ static int run_with_file(struct run *x, struct err *e) {
                        "eval kld --routing needs --base: the file holds no expert choices");
     int64_t ctx;
     TRY(file_ctx(x->a->base_file, &ctx, e));
-    TRY(open_candidates(x, ctx, e));
+    TRY(open_models(x, e));
+    TRY(open_sessions(x, NULL, ctx, e));
     for (int i = 0; i < x->n; i++)
         kept_pair(&x->kept, x->keep, NULL, NULL, x->a->base_file, x->s[i], NULL);
     const struct eval_kld_job job = {.base_file = x->a->base_file,

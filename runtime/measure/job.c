@@ -10,9 +10,11 @@
 #include "calib/defaults.h"
 #include "calib/imatrix.h"
 #include "base/io.h"
+#include "base/mem.h"
 #include "base/num.h"
 #include "base/progress.h"
 #include "runtime/measure/measurement_cache.h"
+#include "work/device.h"
 #include "work/open.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/measure/choices.h"
@@ -47,6 +49,51 @@ int eval_session(struct work *w, const struct eval_args *a, struct model *m, con
     return session_new(out, m, &o, e);
 }
 
+/* Orders sessions by the size of their files, largest first; those of one model stay together. */
+static int by_size(const void *x, const void *y) {
+    const struct eval_opening *a = x, *b = y;
+    const uint64_t na = gguf_file_bytes(a->m->gguf), nb = gguf_file_bytes(b->m->gguf);
+    const uintptr_t pa = (uintptr_t)a->m, pb = (uintptr_t)b->m;
+    return na != nb ? (na < nb) - (na > nb) : (pa > pb) - (pa < pb);
+}
+
+/* Opens the last of n sessions within its share of a device or, if it needs more, with all that is
+ * left. n_bytes and taken: as for device_share. */
+static int open_last(struct work *w, const struct eval_opening *o, const uint64_t *n_bytes, int n,
+                     uint64_t taken, int64_t n_ctx, struct err *e) {
+    const struct device chosen = w->device;
+    const struct eval_opening *last = &o[n - 1];
+    int rc = ERR_SYS;
+    for (int whole = chosen.kind == DEVICE_CPU; whole < 2 && rc == ERR_SYS; whole++) {
+        if (chosen.kind != DEVICE_CPU)
+            w->device = device_share(w, n_bytes + whole * (n - 1), whole ? 1 : n, taken);
+        w->device.kind = chosen.kind == DEVICE_AUTO && !whole ? DEVICE_CUDA : chosen.kind;
+        rc = eval_session(w, last->a, last->m, last->kv, n_ctx, last->out, e);
+        w->device = chosen;
+    }
+    return rc;
+}
+
+int eval_sessions(struct work *w, struct eval_opening *o, int n, int64_t n_ctx, struct err *e) {
+    uint64_t *n_bytes = xcalloc((size_t)n + 1, sizeof *n_bytes);
+    uint64_t taken = 0;
+    int rc = 0;
+    qsort(o, (size_t)n, sizeof *o, by_size);
+    for (int i = 0; i < n; i++)
+        n_bytes[i] = i + 1 < n && o[i + 1].m == o[i].m ? 0 : gguf_file_bytes(o[i].m->gguf);
+    for (int i = n; i > 0 && !rc; i--) {
+        rc = open_last(w, o, n_bytes, i, taken, n_ctx, e);
+        if (!rc) taken += session_device_bytes(*o[i - 1].out);
+    }
+    free(n_bytes);
+    return rc;
+}
+
+int eval_model(const struct eval_args *a, const char *path, struct model **out, struct err *e) {
+    TRY(model_open(out, path, e));
+    return model_use_pre(*out, a->pre, e);
+}
+
 void eval_close_one(struct eval_loaded *l) {
     session_free(l->s);
     model_close(l->m);
@@ -58,8 +105,7 @@ int eval_open_one(struct work *w, const struct eval_args *a, const char *path, i
                   struct eval_loaded *l, struct err *e) {
     const double t0 = progress_now_s();
     memset(l, 0, sizeof *l);
-    TRY(model_open(&l->m, path, e));
-    int rc = model_use_pre(l->m, a->pre, e);
+    int rc = eval_model(a, path, &l->m, e);
     if (!rc) rc = eval_session(w, a, l->m, a->kv_type, n_ctx, &l->s, e);
     l->seconds = progress_now_s() - t0;
     if (rc) eval_close_one(l);

@@ -32,6 +32,17 @@ struct eval_loaded {
  * come from `a`. */
 int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e);
+struct eval_opening { /* a session to open beside others */
+    const struct eval_args *a;
+    struct model *m;
+    const char *kv;
+    struct session **out;
+};
+/* Creates n sessions of n_ctx tokens, which will be open at the same time: on a device, each may
+ * use a share of the memory in proportion to its file. Reorders o. On error, some may be open. */
+int eval_sessions(struct work *w, struct eval_opening *o, int n, int64_t n_ctx, struct err *e);
+/* Opens a model, with the arguments' pre-tokenizer. */
+int eval_model(const struct eval_args *a, const char *path, struct model **out, struct err *e);
 /* Opens a model and a session of n_ctx tokens; on error, leaves nothing open. */
 int eval_open_one(struct work *w, const struct eval_args *a, const char *path, int64_t n_ctx,
                   struct eval_loaded *l, struct err *e);

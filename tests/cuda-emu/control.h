@@ -32,9 +32,9 @@ enum probe_mistake {
 };
 
 /* Counts of operations on the devices so far: copies from and to main memory, downloads to unpinned
- * memory among them, waits of the caller, launches, whole graphs. */
+ * memory among them, waits of the caller, launches, whole graphs, allocations of pinned memory. */
 struct emu_counts {
-    int64_t up, down, pageable, waits, launches, graphs;
+    int64_t up, down, pageable, waits, launches, graphs, pins;
     int64_t up_bytes, down_bytes;
 };
 
@@ -76,6 +76,10 @@ __attribute__((weak)) void emu_code(int capability);
 /* Devices fetch from host memory that is not pinned when the copy's turn comes, as where they share
  * page tables with the processor. */
 __attribute__((weak)) void emu_reads_pageable(int yes);
+/* Contexts opened from here on are of a device whose memory is the processor's. */
+__attribute__((weak)) void emu_integrated(int yes);
+/* Devices are parts of a card (MIG) from here on. */
+__attribute__((weak)) void emu_mig(int yes);
 /* cudaMallocHost refuses from here on. */
 __attribute__((weak)) void emu_no_pinned(int yes);
 /* Bit i: the work of the i-th oldest stream runs only when something waits for it. */

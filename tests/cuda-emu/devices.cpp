@@ -130,6 +130,13 @@ static void read_environment(void) {
 }
 
 // ---- devices ------------------------------------------------------------------------------------
+static bool is_integrated, is_mig;
+extern "C" void emu_integrated(int yes) {
+    is_integrated = yes != 0;
+}
+extern "C" void emu_mig(int yes) {
+    is_mig = yes != 0;
+}
 cudaError_t cudaGetDeviceCount(int *n) {
     read_environment();
     *n = n_cards;
@@ -147,7 +154,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     memset(p, 0, sizeof *p);
     if (device < 0 || device >= n_cards) return emu_error(cudaErrorInvalidDevice);
     const int cc = emu_capability;
-    snprintf(p->name, sizeof p->name, "CPU emulation");
+    snprintf(p->name, sizeof p->name, "CPU emulation%s", is_mig ? " MIG 1g.10gb" : "");
     p->major = cc / 10;
     p->minor = cc % 10;
     p->multiProcessorCount = 4; /* few: grids that loop over the device do loop */
@@ -159,6 +166,7 @@ cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttr what, int device) {
     if (device < 0 || device >= n_cards) return emu_error(cudaErrorInvalidDevice);
     *v = what == cudaDevAttrMemoryClockRate        ? 10000000 /* kHz */
          : what == cudaDevAttrPageableMemoryAccess ? emu_pageable_is_read()
+         : what == cudaDevAttrIntegrated           ? is_integrated
                                                    : card[device].bus; /* bits */
     return cudaSuccess;
 }

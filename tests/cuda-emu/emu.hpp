@@ -399,6 +399,7 @@ struct cudaDeviceProp {
     size_t sharedMemPerBlockOptin;
 };
 enum cudaDeviceAttr {
+    cudaDevAttrIntegrated = 18,
     cudaDevAttrMemoryClockRate = 36,
     cudaDevAttrGlobalMemoryBusWidth = 37,
     cudaDevAttrPageableMemoryAccess = 88

@@ -268,6 +268,7 @@ cudaError_t cudaMallocHost(void **p, size_t n) {
     *p = no_pinned ? nullptr : malloc(n);
     if (!*p) return emu_error(cudaErrorMemoryAllocation);
     pinned_list = new pinned{(char *)*p, n, pinned_list};
+    counts.pins++;
     return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void *p) {

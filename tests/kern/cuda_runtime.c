@@ -166,6 +166,33 @@ static void test_code(struct dev *d) {
     dev_open(d);
 }
 
+/* Checks that memory shared with the processor counts as free where the system could give it up,
+ * and that the bandwidth of a part of a card is unknown. */
+static void test_integrated(struct dev *d) {
+    struct err e;
+    struct cu_info i;
+    if (!emu_integrated) return;
+    dev_end(d);
+    dev_close(d);
+    const struct emu_device small = {(size_t)64 << 20, 384};
+    emu_devices(1, &small);
+    emu_other(0, (size_t)60 << 20);
+    for (int yes = 0; yes < 2; yes++) {
+        emu_integrated(yes);
+        emu_mig(yes);
+        dev_open(d);
+        CHECK_OK(cu_get_info(d->c, &i, &e));
+        CHECK_EQ_I64((int64_t)i.mem_free >> 20, yes ? 64 : 3); /* 4 less the grids */
+        CHECK((i.bandwidth == 0) == yes);
+        dev_end(d);
+        dev_close(d);
+    }
+    emu_integrated(0);
+    emu_mig(0);
+    emu_devices(1, NULL);
+    dev_open(d);
+}
+
 int main(void) {
     struct dev d;
     if (!dev_open(&d)) return check_skip("no CUDA device");
@@ -175,6 +202,7 @@ int main(void) {
     RUN_DEV(test_upload, &d);
     RUN_DEV(test_shared_memory, &d);
     RUN_DEV(test_code, &d);
+    RUN_DEV(test_integrated, &d);
     dev_close(&d);
     return check_done();
 }

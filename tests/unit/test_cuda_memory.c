@@ -5,12 +5,13 @@
  * between the plan and the last tensor, the session plans again. As many probes run at a time as
  * fit. Emulated devices only. */
 #include <stdio.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #include "base/rng.h"
 #include "kernels/cuda/cuda.h"
 #include "mix/probe.h"
 #include "runtime/engine/cuda/exec.h"
+#include "runtime/measure/job.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/micro.h"
 #include "work/device.h"
@@ -158,7 +159,9 @@ static void test_probe_slots(void) {
         by_cpu = strcmp(session_info(p.session[PROBE_SLOTS]).device, "cpu") == 0;
         CHECK(by_cpu ? p.n_slots == PROBE_SLOTS : p.n_slots <= last);
         if (!by_cpu) last = p.n_slots;
-        for (int i = 0; i < p.n_slots; i++) CHECK(p.session[i]);
+        for (int i = 0; i < p.n_slots; i++)
+            CHECK(p.session[i] &&
+                  strcmp(session_info(p.session[i]).device, by_cpu ? "cpu" : "cuda") == 0);
         seen[p.n_slots] += !by_cpu;
         probe_close(&p);
     }
@@ -166,24 +169,98 @@ static void test_probe_slots(void) {
     emu_devices(1, NULL);
 }
 
+/* Checks that a candidate's session computes the same experts on the CPU as the base's, which kept
+ * room for several: without `like` it would fill that room itself. */
+static void test_like(void) {
+    struct model *m = golden_open("tests/golden/models/qwen35moe", tmp_path("m.gguf"));
+    struct session_opts o = {.n_ctx = 256, .device = {.kind = DEVICE_CUDA, .stream_from = -1}};
+    struct session *base = NULL, *s[2] = {NULL};
+    struct err e;
+    if (!m) return;
+    memory_of(4096 * MIB);
+    CHECK_OK(session_new(&base, m, &o, &e));
+    const uint64_t all = session_bytes(base);
+    session_free(base);
+    base = NULL;
+    emu_blocks(0);
+    o.n_followers = 7;
+    uint64_t most = CU_KEEP_FREE + 8 * all; /* less and less, until some experts have no room */
+    do {
+        session_free(base);
+        base = NULL;
+        most -= all / 16;
+        memory_of(most);
+        CHECK_OK(session_new(&base, m, &o, &e));
+    } while (base && !session_info(base).offload_blocks);
+    o.n_followers = 0;
+    for (int like = 0; like < 2 && base; like++) {
+        o.like = like ? base : NULL;
+        CHECK_OK(session_new(&s[like], m, &o, &e));
+    }
+    if (base && s[0] && s[1]) {
+        CHECK(session_info(s[0]).offload_blocks < session_info(base).offload_blocks);
+        CHECK_EQ_I64(session_info(s[1]).offload_blocks, session_info(base).offload_blocks);
+        CHECK_EQ_I64(s[1]->o.n_ubatch, base->o.n_ubatch);
+    }
+    session_free(s[0]);
+    session_free(s[1]);
+    session_free(base);
+    model_close(m);
+    emu_devices(1, NULL);
+    emu_blocks(1);
+}
+
 /* Checks that files opened together share a device in proportion to their sizes, with 1 GiB left
  * for other uses. */
 static void test_share(void) {
-    char name[2][4096];
-    const char *path[] = {name[0], name[1]};
     const struct work w = {.device = {.kind = DEVICE_CUDA}};
-    const int64_t gib = INT64_C(1) << 30;
-    for (int i = 0; i < 2; i++) {
-        snprintf(name[i], sizeof name[i], "%s", tmp_path(i ? "small" : "large"));
-        FILE *f = fopen(path[i], "wb");
-        CHECK(f && ftruncate(fileno(f), i ? gib : 3 * gib) == 0 && fclose(f) == 0);
-    }
+    const uint64_t gib = UINT64_C(1) << 30, n_bytes[] = {3 * gib, 0, gib};
     memory_of(CU_KEEP_FREE + 3072 * MIB);
-    const uint64_t all = device_share(&w, path, 1).max_bytes;
+    const uint64_t all = device_share(&w, n_bytes, 1, 0).max_bytes;
     CHECK(all > 2900 * MIB);
-    CHECK_EQ_I64((device_share(&w, path, 2).max_bytes - all / 3) / MIB, 0);
-    for (int i = 0; i < 2; i++) CHECK(remove(path[i]) == 0);
+    CHECK_EQ_I64((device_share(&w, n_bytes, 3, 0).max_bytes - all * 2 / 7) / MIB, 0);
     emu_devices(1, NULL);
+}
+
+/* Checks that sessions opened for one evaluation divide the device: two equal files, with room for
+ * one of them, leave about as many experts to the CPU; the first one alone leaves none. */
+static void test_beside(void) {
+    enum { N = 2 };
+    struct work w = {.ctx = ctx_process(),
+                     .isa = kern_isa_best(),
+                     .threads = 1,
+                     .device = {.kind = DEVICE_CUDA, .stream_from = -1}};
+    struct eval_args a = eval_text_usual;
+    struct model *m[N] = {NULL};
+    struct session *s[N] = {NULL};
+    struct eval_opening o[N];
+    struct err e;
+    a.ctx = 64;
+    CHECK_OK(work_pool(&w, &e));
+    emu_blocks(0);
+    for (int i = 0; i < N; i++) {
+        m[i] = golden_open("tests/golden/models/qwen35moe", tmp_path(i ? "m2.gguf" : "m.gguf"));
+        if (!m[i]) return;
+        o[i] = (struct eval_opening){&a, m[i], "f32", &s[i]};
+    }
+    memory_of(4096 * MIB);
+    w.device.max_bytes = gguf_file_bytes(m[0]->gguf) * 7 / 4;
+    CHECK_OK(eval_sessions(&w, o, 1, a.ctx, &e));
+    CHECK_EQ_I64(session_info(*o[0].out).offload_blocks, 0);
+    session_free(*o[0].out);
+    *o[0].out = NULL;
+    CHECK_OK(eval_sessions(&w, o, N, a.ctx, &e));
+    if (s[0] && s[1]) {
+        const int64_t n[N] = {session_info(s[0]).offload_blocks, session_info(s[1]).offload_blocks};
+        CHECK(n[0] > 0 && n[1] > 0 && llabs(n[0] - n[1]) <= 1);
+        CHECK(session_device_bytes(s[0]) + session_device_bytes(s[1]) <= w.device.max_bytes);
+    }
+    for (int i = 0; i < N; i++) {
+        session_free(s[i]);
+        model_close(m[i]);
+    }
+    emu_devices(1, NULL);
+    emu_blocks(1);
 }
 
 int main(void) {
@@ -194,7 +271,9 @@ int main(void) {
     RUN(test_others);
     RUN(test_forks);
     RUN(test_probe_slots);
+    RUN(test_like);
     RUN(test_share);
+    RUN(test_beside);
     tmp_remove();
     return check_done();
 }

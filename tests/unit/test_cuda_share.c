@@ -67,6 +67,15 @@ static struct rows alone(const struct model *of, enum act_mode act, float *up) {
     return r;
 }
 
+/* Returns how much pinned memory the sessions of alone() allocate, in allocations. */
+static int64_t pins_of_opening(const struct model *m) {
+    struct emu_counts before, after;
+    emu_count(&before);
+    (void)alone(m, ACT_F32, NULL);
+    emu_count(&after);
+    return after.pins - before.pins;
+}
+
 struct trio { /* three sessions of a model */
     struct model *m;
     struct session *s[3];
@@ -183,6 +192,31 @@ static void test_replaced(void) {
     lag(0);
 }
 
+/* Checks that a session pins memory for replaced weights once, not once per weight. */
+static void test_feed(void) {
+    enum { WIDE = 256, N = EXPERTS * WIDE * WIDE }; /* 1.25 MiB of f32 */
+    struct model *m = synthetic("F32", WIDE, WIDE, LAYERS);
+    struct session *s = open_on(m, ACT_F32, 0, 0);
+    struct emu_counts before, after;
+    emu_count(&before);
+    for (int turn = 0; turn < 3; turn++) {
+        float *x = xcalloc(N, sizeof *x);
+        for (int i = 0; i < N; i++) x[i] = (float)((i + turn) % 17) * .01f;
+        struct model *cand = with_up(m, x);
+        const struct rows want = alone(m, ACT_F32, x), r = rows_with(s, cand);
+        CHECK(same(&r, &want));
+        (void)rows_with(s, m);
+        model_close(cand);
+        free(x);
+    }
+    emu_count(&after);
+    /* the sessions of alone() have pinned rows, and chunks while they open */
+    const int64_t others = 3 * pins_of_opening(m);
+    CHECK_EQ_I64(after.pins - before.pins - others, 2);
+    session_free(s);
+    model_close(m);
+}
+
 /* Checks that with little memory the base leaves room for the others by computing experts on the
  * CPU. */
 static void test_little_memory(void) {
@@ -221,6 +255,7 @@ int main(void) {
     RUN(test_shared);
     RUN(test_replaced);
     if (counts_bytes()) RUN(test_little_memory); /* its limits are exact */
+    if (emu_count) RUN(test_feed);
     tmp_remove();
     return check_done();
 }

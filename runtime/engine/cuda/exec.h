@@ -137,6 +137,7 @@ struct cuda { /* one part of a session */
 
     struct cuda_arrivals in;
     struct cuda_feed feed;  /* used during weight upload */
+    bool filled;            /* the weights are there; later uploads replace some */
     bool fed_plainly;       /* pinned memory was not available */
     struct cuda_sums *sums; /* calibration sums (sums.c), or NULL */
     bool exact;             /* f32 activations */

@@ -24,13 +24,8 @@ static int split_of(const struct fit_ask *a, const struct fit_way *w, struct spl
     return 0;
 }
 
-/* Computes the exact memory needs of one way to run the model. */
-static int try_way(const struct fit_ask *a, struct fit_way w, struct fit *out, struct err *e) {
-    struct split p = {.n_cards = a->n_cards, .n_layers = a->n_layers};
-    p.layer = xcalloc((size_t)a->n_layers + 1, sizeof *p.layer);
-    const int rc = split_of(a, &w, &p, out->card_of, e);
-    free(p.layer);
-    if (rc) return rc;
+/* Computes the exact memory needs of w with the layers placed by out->card_of. */
+static int measure_way(const struct fit_ask *a, struct fit_way w, struct fit *out, struct err *e) {
     out->way = w;
     out->short_of = -1;
     TRY(a->sizes.cards(a->sizes.ud, &w, out->card_of, out->need, e));
@@ -40,6 +35,15 @@ static int try_way(const struct fit_ask *a, struct fit_way w, struct fit *out, s
         if (!fits && is_used(a, out->card_of, i)) out->short_of = i;
     }
     return 0;
+}
+
+/* Computes the exact memory needs of one way to run the model. */
+static int try_way(const struct fit_ask *a, struct fit_way w, struct fit *out, struct err *e) {
+    struct split p = {.n_cards = a->n_cards, .n_layers = a->n_layers};
+    p.layer = xcalloc((size_t)a->n_layers + 1, sizeof *p.layer);
+    const int rc = split_of(a, &w, &p, out->card_of, e);
+    free(p.layer);
+    return rc ? rc : measure_way(a, w, out, e);
 }
 
 /* Leaves experts in main memory, starting with the last block, until the rest fits. Copying them to
@@ -69,7 +73,7 @@ static int place(const struct fit_ask *a, int64_t n_ubatch, struct fit *out, str
 /* Chooses the length of a pass. Longer passes read weights less often, so the default is the
  * longest one that does not leave out more experts. A pass longer than a context takes the rows of
  * several whole sequences. */
-int fit_decide(const struct fit_ask *a, struct fit *out, struct err *e) {
+static int choose(const struct fit_ask *a, struct fit *out, struct err *e) {
     const int64_t usual = min_i64(a->wanted_ubatch, a->n_ctx);
     /* sequences per pass if it is longer than a context */
     int64_t n_seqs = a->any_ubatch ? 0 : a->wanted_ubatch / a->n_ctx;
@@ -87,4 +91,13 @@ int fit_decide(const struct fit_ask *a, struct fit *out, struct err *e) {
         longer = a->any_ubatch ? longer / 2 : n_seqs * a->n_ctx;
     }
     return out->way.n_ubatch == usual ? 0 : place(a, usual, out, e);
+}
+
+int fit_decide(const struct fit_ask *a, struct fit *out, struct err *e) {
+    if (a->like) {
+        memcpy(out->card_of, a->like_cards, (size_t)a->n_layers);
+        TRY(measure_way(a, *a->like, out, e));
+        if (out->short_of < 0) return 0;
+    }
+    return choose(a, out, e);
 }

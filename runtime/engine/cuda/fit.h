@@ -43,6 +43,8 @@ struct fit_ask {
     int64_t stream_from, usual_from, least_from;
     int64_t n_ctx, wanted_ubatch; /* tokens */
     bool any_ubatch;              /* wanted_ubatch is a default and may be exceeded */
+    const struct fit_way *like;   /* taken, with like_cards [n_layers], if it fits; NULL: none */
+    const uint8_t *like_cards;
 };
 struct fit {
     struct fit_way way;

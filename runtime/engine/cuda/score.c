@@ -46,6 +46,8 @@ int exec_cuda_score(struct session *s, struct session *base, int64_t first, int6
                     const int32_t *target, struct session_score *out, struct err *e) {
     struct cuda *d = exec_cuda_head(s);
     struct cu_score_row row[HEAD_ROWS];
+    /* before the head, because some systems wait for all earlier work in such an upload */
+    if (out) TRY(cu_upload(d->q, d->target, target, (uint64_t)n * sizeof *target, e));
     TRY(head(d, row_at(d, first), n, e));
     if (!out) return cu_sync(d->q, e);
     const struct cu_score a = {.q = d->logits,
@@ -54,7 +56,6 @@ int exec_cuda_score(struct session *s, struct session *base, int64_t first, int6
                                .n = n,
                                .n_vocab = n_vocab(d),
                                .row = d->score};
-    TRY(cu_upload(d->q, d->target, target, (uint64_t)n * sizeof *target, e));
     TRY(cu_score_rows(d->q, &a, e));
     TRY(cu_download(d->q, row, d->score, (uint64_t)n * sizeof *row, e));
     TRY(cu_sync(d->q, e));

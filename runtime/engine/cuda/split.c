@@ -304,11 +304,36 @@ static void drop_idle(struct session *s) {
     for (int i = 0; i < n_idle; i++) exec_cuda_close_part(idle[i]);
 }
 
+/* Sets *w and card_of [n_layers] to the placement of the session s->o.like. Returns false if there
+ * is none, or it does not use s's devices. */
+static bool find_like(const struct session *s, struct fit_way *w, uint8_t *card_of) {
+    const struct cuda_set *all = s->dev, *of = s->o.like ? s->o.like->dev : NULL;
+    if (!of || of->n_layers != all->n_layers) return false;
+    for (int i = 0; i < all->n_layers; i++) {
+        const int device = of->part[of->part_of[i]]->info.index;
+        int k = 0;
+        while (k < all->n && all->part[k]->info.index != device) k++;
+        if (k == all->n) return false;
+        card_of[i] = (uint8_t)k;
+    }
+    *w =
+        (struct fit_way){of->n_on_host - of->n_placed, of->part[0]->in.from, s->o.like->o.n_ubatch};
+    return true;
+}
+
 /* Decides what is placed where (*f) and lays out every card (p); an error if nothing fits. */
 static int settle_fit(struct session *s, struct fit *f, struct cuda_plan *p, struct err *e) {
     const struct cuda_set *all = s->dev;
-    const struct fit_ask a = ask_of(s);
-    TRY(fit_decide(&a, f, e));
+    struct fit_ask a = ask_of(s);
+    struct fit_way like;
+    uint8_t *cards = xcalloc((size_t)all->n_layers + 1, 1);
+    if (find_like(s, &like, cards)) {
+        a.like = &like;
+        a.like_cards = cards;
+    }
+    const int rc = fit_decide(&a, f, e);
+    free(cards);
+    if (rc) return rc;
     TRY(lay_out(s, &f->way, f->card_of, p, e));
     if (f->short_of >= 0)
         return too_large(all->part[f->short_of], &p[f->short_of], a.card[f->short_of].have, e);

@@ -7,8 +7,9 @@
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* Upload chunk size and the smallest weight that is uploaded in chunks, in bytes. */
-enum { FEED_PIECE = 16 << 20, FEED_FROM = 1 << 20 };
+/* Upload chunk size while a session opens, and afterwards, for replaced weights: such a session
+ * keeps its two chunks. FEED_FROM: the smallest weight that is uploaded in chunks. In bytes. */
+enum { FEED_PIECE = 16 << 20, FEED_KEPT = 4 << 20, FEED_FROM = 1 << 20 };
 
 /* Returns whether weight w has its own data. A tied weight uses the upload of its source. */
 static bool owns(const struct cuda *d, int w) {
@@ -146,7 +147,8 @@ static int send(struct cuda *d, void *dst, const void *src, uint64_t n, struct e
     struct err refused = {0};
     if (n < FEED_FROM) return cu_upload(d->q, dst, src, n, e);
     if (!d->feed.piece && !d->fed_plainly)
-        d->fed_plainly = cuda_feed_open(&d->feed, d->ctx, FEED_PIECE, &refused) != 0;
+        d->fed_plainly =
+            cuda_feed_open(&d->feed, d->ctx, d->filled ? FEED_KEPT : FEED_PIECE, &refused) != 0;
     if (d->fed_plainly) return cu_upload(d->q, dst, src, n, e);
     return cuda_feed_put(&d->feed, d->q, d->s->o.pool, dst, src, n, e);
 }
@@ -248,7 +250,8 @@ static int refresh(struct cuda *d, bool first, struct err *e) {
     TRY(cu_sync(d->q, e)); /* From here on, other streams may read them. */
     cu_buf_free(d->stage);
     d->stage = NULL;
-    cuda_feed_close(&d->feed);
+    if (first) cuda_feed_close(&d->feed);
+    d->filled = true;
     for (int i = 0; i < d->s->g->n_weights; i++) exec_cuda_copy_list(d->w[i].mem, d->w[i].copy);
     return 0;
 }
