@@ -32,7 +32,7 @@ struct eval_loaded {
  * come from `a`. */
 int eval_session(struct work *w, const struct eval_args *a, struct model *m, const char *kv,
                  int64_t n_ctx, struct session **out, struct err *e);
-struct eval_opening { /* a session to open beside others */
+struct eval_opening { /* a session, opened with others */
     const struct eval_args *a;
     struct model *m;
     const char *kv;

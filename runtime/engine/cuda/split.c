@@ -304,8 +304,8 @@ static void drop_idle(struct session *s) {
     for (int i = 0; i < n_idle; i++) exec_cuda_close_part(idle[i]);
 }
 
-/* Sets *w and card_of [n_layers] to the placement of the session s->o.like. Returns false if there
- * is none, or it does not use s's devices. */
+/* Sets *w and card_of [n_layers] to the placement of the session s->o.like. Returns false if it
+ * is NULL or does not use s's devices. */
 static bool find_like(const struct session *s, struct fit_way *w, uint8_t *card_of) {
     const struct cuda_set *all = s->dev, *of = s->o.like ? s->o.like->dev : NULL;
     if (!of || of->n_layers != all->n_layers) return false;
