@@ -2,10 +2,10 @@
 /* grad/back_delta.c - derivatives of short convolutions and of the gated delta rule.
  *
  * The rule for one head, with S its matrix [v_dim][k_dim], a the decay and b the sigmoid of beta: p
- * = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backward, with Z the gradient with respect to
- * S': Z += do q^T, dq = S'^T do, dd = Z k, dk = Z^T d, da = <Z, S>, and through d: dv = b dd, db =
- * dd . (v - a p), da -= b dd . p, dk -= a b S^T dd. Z for the preceding token is a Z - a b dd k^T.
- * scan.c recomputes the matrices. */
+ * = S k, d = b (v - a p), S' = a S + d k^T, o = S' q. Backward (kern.delta_back), with Z the
+ * gradient with respect to S': Z += do q^T, dq = S'^T do, dd = Z k, dk = Z^T d, da = <Z, S>, and
+ * through d: dv = b dd, db = dd . (v - a p), da -= b dd . p, dk -= a b S^T dd. Z for the preceding
+ * token is a Z - a b dd k^T. scan.c recomputes the matrices. */
 #include <math.h>
 #include <string.h>
 
@@ -97,7 +97,8 @@ struct delta {
 };
 
 int64_t grad_delta_scratch(const struct gr_node *n, int64_t n_ctx) {
-    return grad_scan_floats(n->delta.k_dim * n->delta.v_dim, n_ctx) + 4 * n->delta.k_dim;
+    return grad_scan_floats(n->delta.k_dim * n->delta.v_dim, n_ctx) + 4 * n->delta.k_dim +
+           n->delta.v_dim;
 }
 
 /* Returns the offset of a head's beta logit in src1; alpha's is in src1 or src2. */
@@ -118,6 +119,7 @@ struct head { /* a head, and its inputs at a token */
     int64_t h, kh; /* value head, key head */
     const float *v;
     float *q, *k, *dq, *dk;   /* [k_dim] normalized, and gradients; the worker's scratch */
+    float *out;               /* [v_dim] unused outputs of the forward pass */
     float beta, decay, alpha; /* alpha: input of softplus */
 };
 void grad_unit(float *to, const float *x, int64_t n, float eps, float scale) {
@@ -154,14 +156,10 @@ static void read_token(struct head *o, int64_t t) {
 static void forward(void *ctx, int64_t t, const float *s, float *to) {
     struct head *o = ctx;
     const struct delta *j = o->j;
-    const struct kern *kern = &j->g->s->kern;
     read_token(o, t);
-    for (int64_t r = 0; r < j->dv; r++) {
-        const float p = kern->dot_f32(s + r * j->dk, o->k, j->dk);
-        const float d = o->beta * (o->v[r] - o->decay * p);
-        for (int64_t i = 0; i < j->dk; i++)
-            to[r * j->dk + i] = o->decay * s[r * j->dk + i] + d * o->k[i];
-    }
+    if (to != s) memcpy(to, s, (size_t)(j->dk * j->dv) * sizeof *to);
+    j->g->s->kern.delta_rows(to, o->q, o->k, j->dk, o->v, j->dv, o->out, j->dv, &o->decay, &o->beta,
+                             1, 1, j->dk, 0, j->dv);
 }
 
 /* Adds a token's gradients of beta and of the decay to those of their inputs. */
@@ -179,32 +177,24 @@ static void backward(void *ctx, int64_t t, const float *s, const float *next, fl
     struct head *o = ctx;
     const struct delta *j = o->j;
     const struct gr_delta *m = &j->n->delta;
-    const struct kern *kern = &j->g->s->kern;
     const int64_t n = j->dk, q_at = o->kh * n, k_at = (j->hk + o->kh) * n;
-    const float *dy = j->dy + t * grad_width(j->g, j->n->dst) + o->h * j->dv;
     const float *row = j->k->src[0] + t * j->ld;
-    float *drow = j->g->reg[j->n->src[0]] + t * j->ld, *dv = drow + 2 * j->hk * n + o->h * j->dv;
-    double dbeta = 0, da = 0;
+    float *drow = j->g->reg[j->n->src[0]] + t * j->ld;
+    (void)next;
     read_token(o, t);
     memset(o->dq, 0, (size_t)n * sizeof *o->dq);
     memset(o->dk, 0, (size_t)n * sizeof *o->dk);
-    for (int64_t r = 0; r < j->dv; r++) {
-        const float *sr = s + r * n;
-        float *zr = z + r * n;
-        kern->axpy(o->dq, next + r * n, dy[r], n);
-        kern->axpy(zr, o->q, dy[r], n);
-        const float p = kern->dot_f32(sr, o->k, n), dd = kern->dot_f32(zr, o->k, n);
-        const float left = o->v[r] - o->decay * p, e = o->beta * dd;
-        kern->axpy(o->dk, zr, o->beta * left, n);
-        kern->axpy(o->dk, sr, -o->decay * e, n);
-        da += (double)kern->dot_f32(zr, sr, n) - (double)e * (double)p;
-        dbeta += (double)dd * (double)left;
-        dv[r] += e;
-        for (int64_t i = 0; i < n; i++) zr[i] = o->decay * (zr[i] - e * o->k[i]);
-    }
+    struct kern_delta_back b = {.n_k = n, .n_v = j->dv, .q = o->q, .k = o->k, .v = o->v};
+    b.dy = j->dy + t * grad_width(j->g, j->n->dst) + o->h * j->dv;
+    b.decay = o->decay;
+    b.beta = o->beta;
+    b.dq = o->dq;
+    b.dk = o->dk;
+    b.dv = drow + 2 * j->hk * n + o->h * j->dv;
+    j->g->s->kern.delta_back(&b, s, z);
     grad_unit_back(row + q_at, o->dq, n, m->eps, m->scale, drow + q_at);
     grad_unit_back(row + k_at, o->dk, n, m->eps, 1, drow + k_at);
-    gates_back(o, t, dbeta, da);
+    gates_back(o, t, b.dbeta, b.ddecay);
 }
 
 /* Runs the backward pass over all tokens of value head h, which uses the keys of key head kh. */
@@ -213,9 +203,10 @@ static void one_head(const struct delta *j, int64_t h, int64_t kh, float *room) 
     o.k = o.q + j->dk;
     o.dq = o.k + j->dk;
     o.dk = o.dq + j->dk;
+    o.out = o.dk + j->dk;
     const struct grad_scan scan = {
         .size = j->dk * j->dv, .n = j->g->n, .ctx = &o, .forward = forward, .back = backward};
-    grad_scan(&scan, o.dk + j->dk);
+    grad_scan(&scan, o.out + j->dv);
 }
 
 /* Runs key heads [k0, k1). A key head is one task, because the value heads that share it add to the

@@ -99,6 +99,69 @@ static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, c
     }
 }
 
+/* Runs rows [r, r + rows) (1 or 2) of the backward pass; n_k is a multiple of 8. Returns the sum of
+ * dy d over the rows. */
+INLINE float delta_back_rows(int rows, struct kern_delta_back *j, int64_t r, const float *s,
+                             float *z) {
+    const int64_t n = j->n_k;
+    f8 p[2], dd[2], zs[2], dk_z[2], dk_s[2], dq_s[2], e[2];
+    float dyd = 0;
+    UNROLL for (int h = 0; h < rows; h++) p[h] = dd[h] = zs[h] = f_set(0);
+    for (int64_t i = 0; i < n; i += 8) {
+        const f8 q = f_load(j->q + i), k = f_load(j->k + i);
+        UNROLL for (int h = 0; h < rows; h++) {
+            float *z_at = z + h * n + i;
+            const f8 sv = f_load(s + h * n + i), zv = f_fma(f_set(j->dy[r + h]), q, f_load(z_at));
+            f_store(z_at, zv);
+            p[h] = f_fma(sv, k, p[h]);
+            dd[h] = f_fma(zv, k, dd[h]);
+            zs[h] = f_fma(zv, sv, zs[h]);
+        }
+    }
+    UNROLL for (int h = 0; h < rows; h++) {
+        const float ps = hsum(p[h]), dds = hsum(dd[h]), dy = j->dy[r + h], es = j->beta * dds;
+        const float left = __builtin_fmaf(-j->decay, ps, j->v[r + h]), d = j->beta * left;
+        j->ddecay += (double)hsum(zs[h]) - (double)es * (double)ps;
+        j->dbeta += (double)dds * (double)left;
+        j->dv[r + h] += es;
+        dyd = __builtin_fmaf(dy, d, dyd);
+        dk_z[h] = f_set(d);
+        dk_s[h] = f_set(-j->decay * es);
+        dq_s[h] = f_set(j->decay * dy);
+        e[h] = f_set(es);
+    }
+    const f8 decay = f_set(j->decay);
+    for (int64_t i = 0; i < n; i += 8) {
+        const f8 k = f_load(j->k + i);
+        f8 dq = f_load(j->dq + i), dk = f_load(j->dk + i);
+        UNROLL for (int h = 0; h < rows; h++) {
+            float *z_at = z + h * n + i;
+            const f8 sv = f_load(s + h * n + i), zv = f_load(z_at);
+            dq = f_fma(dq_s[h], sv, dq);
+            dk = f_fma(dk_s[h], sv, f_fma(dk_z[h], zv, dk));
+            f_store(z_at, f_mul(decay, f_fnma(e[h], k, zv)));
+        }
+        f_store(j->dq + i, dq);
+        f_store(j->dk + i, dk);
+    }
+    return dyd;
+}
+
+static void delta_back(struct kern_delta_back *j, const float *s, float *z) {
+    if (j->n_k % 8) {
+        struct kern ref;
+        kern_ref_f32(&ref);
+        ref.delta_back(j, s, z);
+        return;
+    }
+    float dyd = 0;
+    int64_t r = 0;
+    for (; r + 2 <= j->n_v; r += 2) dyd += delta_back_rows(2, j, r, s + r * j->n_k, z + r * j->n_k);
+    if (r < j->n_v) dyd += delta_back_rows(1, j, r, s + r * j->n_k, z + r * j->n_k);
+    for (int64_t i = 0; i < j->n_k; i += 8)
+        f_store(j->dq + i, f_fma(f_set(dyd), f_load(j->k + i), f_load(j->dq + i)));
+}
+
 /* Runs one token on `rows` (1 or 4) rows of the state. dk is a multiple of 8. */
 INLINE void kda_step(int rows, float *s, const float *q, const float *k, const float *v, float *o,
                      const float *decay, float beta, int64_t dk) {
@@ -217,6 +280,7 @@ static void mamba1_rows(float *s, const float *a, const float *skip, const float
 static void put_seq(struct kern *k) {
     k->conv_silu = conv_silu;
     k->delta_rows = delta_rows;
+    k->delta_back = delta_back;
     k->kda_rows = kda_rows;
     k->mamba2_rows = mamba2_rows;
     k->mamba1_rows = mamba1_rows;

@@ -170,6 +170,33 @@ static void delta_rows(float *s, const float *q, const float *k, int64_t ldqk, c
         }
 }
 
+/* Runs a token of the delta rule backward. With Z the gradient of the state S' after it, p = S k, d
+ * = b (v - a p) and S' = a S + d k^T: Z += dy q^T, dd = Z k, dq = S'^T dy, dk = Z^T d - a b S^T dd.
+ */
+static void delta_back(struct kern_delta_back *j, const float *s, float *z) {
+    for (int64_t r = 0; r < j->n_v; r++) {
+        const float *sr = s + r * j->n_k;
+        float *zr = z + r * j->n_k;
+        double p = 0, dd = 0, zs = 0;
+        for (int64_t i = 0; i < j->n_k; i++) {
+            zr[i] += j->dy[r] * j->q[i];
+            p += (double)sr[i] * (double)j->k[i];
+            dd += (double)zr[i] * (double)j->k[i];
+            zs += (double)zr[i] * (double)sr[i];
+        }
+        const double left = (double)j->v[r] - (double)j->decay * p, e = (double)j->beta * dd;
+        const float d = (float)((double)j->beta * left), ae = (float)((double)j->decay * e);
+        for (int64_t i = 0; i < j->n_k; i++) {
+            j->dq[i] += j->dy[r] * (j->decay * sr[i] + d * j->k[i]);
+            j->dk[i] += d * zr[i] - ae * sr[i];
+            zr[i] = j->decay * (zr[i] - (float)e * j->k[i]);
+        }
+        j->ddecay += zs - e * p;
+        j->dbeta += dd * left;
+        j->dv[r] += (float)e;
+    }
+}
+
 /* Runs Kimi delta attention for rows [j0, j1) of the state s over n_tok tokens. */
 static void kda_rows(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                      int64_t ldv, float *o, int64_t ldo, const float *decay, int64_t ldd,
@@ -244,6 +271,7 @@ void kern_ref_f32(struct kern *k) {
     k->conv_silu = conv_silu;
     k->short_conv = short_conv;
     k->delta_rows = delta_rows;
+    k->delta_back = delta_back;
     k->kda_rows = kda_rows;
     k->mamba2_rows = mamba2_rows;
     k->mamba1_rows = mamba1_rows;

@@ -339,6 +339,7 @@ int main(int argc, char **argv) {
     RUN(test_mamba);
     RUN(test_kda);
     RUN(test_delta);
+    RUN(test_delta_back);
     RUN(test_gemm);
     RUN(test_gemm_nn);
     return check_done();

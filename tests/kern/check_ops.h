@@ -450,6 +450,66 @@ static void delta_case(struct rng *r, const struct kern *k, int64_t dk, int64_t 
     CHECK(intact(s, DV * dk) && intact(o, n_tok * DV));
 }
 
+/* The loss that delta_back_case differentiates: <o, dy> + <S', z> after one token of the textbook
+ * rule. x: q, k, v, decay, beta, then the state [dv][dk]. */
+static double delta_loss(const double *x, const float *dy, const float *z, int64_t dk, int64_t dv) {
+    const double *q = x, *k = q + dk, *v = k + dk, a = v[dv], b = v[dv + 1], *s = v + dv + 2;
+    double loss = 0;
+    for (int64_t r = 0; r < dv; r++) {
+        double p = 0, o = 0;
+        for (int64_t i = 0; i < dk; i++) p += a * s[r * dk + i] * k[i];
+        for (int64_t i = 0; i < dk; i++) {
+            const double next = a * s[r * dk + i] + b * (v[r] - p) * k[i];
+            o += next * q[i];
+            loss += next * (double)z[r * dk + i];
+        }
+        loss += o * (double)dy[r];
+    }
+    return loss;
+}
+
+/* Compares all gradients of a token with central differences, in double, of the loss. */
+static void delta_back_case(struct rng *r, const struct kern *k, int64_t dk) {
+    enum { DV = 5, MAX_DK = 64, MOST = 2 * MAX_DK + DV + 2 + DV * MAX_DK };
+    static float f[MOST], dy[DV], z[DV * MAX_DK + PAD], got[MOST];
+    static double x[MOST];
+    const int64_t gates = 2 * dk + DV, state = gates + 2, n = state + DV * dk;
+    normals(r, f, n, .3f);
+    normals(r, dy, DV, 1);
+    normals(r, z, DV * dk, .3f);
+    f[gates] = rng_f32(r, .5f, 1);
+    f[gates + 1] = rng_f32(r, 0, 1);
+    for (int64_t i = 0; i < n; i++) x[i] = (double)f[i];
+    static float before[DV * MAX_DK];
+    memcpy(before, z, (size_t)(DV * dk) * sizeof *z);
+    poison(z + DV * dk, 0);
+    memset(got, 0, sizeof got);
+    struct kern_delta_back j = {dk,           DV,  f,        f + dk,       f + 2 * dk, dy, f[gates],
+                                f[gates + 1], got, got + dk, got + 2 * dk, 0,          0};
+    k->delta_back(&j, f + state, z);
+    got[gates] = (float)j.ddecay;
+    got[gates + 1] = (float)j.dbeta;
+    memcpy(got + state, z, (size_t)(DV * dk) * sizeof *z);
+    for (int64_t i = 0; i < n; i++) {
+        const double at = x[i], h = 1e-4;
+        x[i] = at + h;
+        const double more = delta_loss(x, dy, before, dk, DV);
+        x[i] = at - h;
+        const double less = delta_loss(x, dy, before, dk, DV);
+        x[i] = at;
+        near_("delta gradient", k, dk, i, (double)got[i], (more - less) / (2 * h), 1e-4);
+    }
+    CHECK(intact(z, DV * dk));
+}
+static void test_delta_back(void) {
+    static const int64_t dks[] = {8, 12, 16, 64};
+    struct kern k;
+    struct rng r;
+    rng_seed(&r, 22);
+    EACH_ISA(k)
+    for (size_t i = 0; i < sizeof dks / sizeof dks[0]; i++) delta_back_case(&r, &k, dks[i]);
+}
+
 static void test_delta(void) {
     static const int64_t dks[] = {8, 12, 16, 24, 32, 64, 96, 128}, toks[] = {1, 2, 63, 64, 65, 70};
     struct kern k;

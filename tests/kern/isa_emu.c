@@ -67,6 +67,7 @@ static void test_f32(void) {
     test_mamba();
     test_kda();
     test_delta();
+    test_delta_back();
     played("512-bit delta rule", emu_count.fma512);
 }
 
