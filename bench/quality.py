@@ -50,7 +50,10 @@ class Model:
             self.base = make(work + "/base.gguf", hone, "convert", folder, "-o", work + "/base.gguf", "--type", "f32")
         chat = "calib_chat.txt" if os.path.exists(folder + "/calib_chat.txt") else "calib.jsonl"
         self.calib = [t for t in (f"{folder}/{n}" for n in ("calib.txt", chat, "man_calib.txt")) if os.path.exists(t)]
-        self.imatrix, self.gram = self.moments(hone, "")
+
+    def importance(self, hone, name):
+        im = f"{self.work}/{name}im.gguf"
+        return make(im, hone, "imatrix", self.base, *self.calib, "-o", im, "-f")
 
     def moments(self, hone, name):
         """Importance and second moments, as in `hone make`."""
@@ -68,7 +71,8 @@ class Model:
                 out[p] = peer[p]["size_bytes"], peer[p]
             else:
                 file = f"{self.work}/preset-{p}.gguf"
-                make(file, self.hone, "quantize", self.base, "-o", file, "--recipe", p, "--imatrix", self.imatrix, "--search", "conventional")
+                make(file, self.hone, "quantize", self.base, "-o", file, "--recipe", p, "--imatrix", self.importance(self.hone, ""), "--search",
+                     "conventional")
                 out[p] = os.path.getsize(file), None
         return out
 
@@ -76,7 +80,7 @@ class Model:
         """Makes the file of a step: mix, feedback, block (the types of feedback, block by block), before (feedback with
         OLD)."""
         name = "before-" if step == "before" else ""
-        imatrix, gram = self.moments(hone, name)
+        imatrix, gram = (self.importance(hone, name), None) if step == "block" else self.moments(hone, name)
         file, sens = f"{self.work}/{step}-{preset}.gguf", f"{self.work}/{name}sens.json"
         best = ["--imatrix", imatrix, "--search", "best"]
         if step == "block":
