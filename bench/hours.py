@@ -11,8 +11,9 @@ with the targets of issue 51 next to them.
 
     python3 bench/hours.py --run build/hone SRC SCRATCH [OPTION...]
 
-forecasts the job of a small model, runs it, and prints forecast, run and their ratio by step; exit 1 if the total is off by
-more than 1.3. Run it on a quiet machine.
+forecasts a job, runs it, and adds forecast, run and their ratio to docs/results/hours-run.json; exit 1 if the total is off
+by more than 1.3. SRC: a model, or 4B or 35B for random weights of that shape with 4 layers. Run it on a quiet machine. If it
+is interrupted (exit 75), the same command goes on, and the times add up.
 
     python3 bench/hours.py --memory N build/hone SCRATCH docs/results/hours.json
 
@@ -21,6 +22,7 @@ every 20 ms: without pages of mapped files)."""
 import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -35,6 +37,9 @@ ASKED = {"presets": ["--plain", "--time", "0"], "fast": ["--effort", "fast", "--
 MEMORY = "128GiB"
 KEPT = ["file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", "feedback", "measured"]
 
+
+FOUR_LAYERS = ["4B", "35B"]
+RUNS = "docs/results/hours-run.json"
 
 # hidden, layers, heads, kv heads, head size, feed-forward, vocabulary, tied head
 DENSE = {"0.5B": (896, 24, 14, 2, 64, 4864, 151936, True), "4B": (2560, 36, 32, 8, 128, 9728, 151936, True),
@@ -90,20 +95,71 @@ def forecast(hone, src, out, asked):
         "hours_with_card": {m["card"]: round(m["seconds"] / 3600, 2) for m in cards}}
 
 
-def run_once(hone, src, scratch, more):
+def source(hone, name, scratch):
+    """The model to run: a path, or random weights of a shape, made once."""
+    if name not in FOUR_LAYERS:
+        return name
+    path, config = os.path.join(scratch, name + "-4.gguf"), os.path.join(scratch, name + ".json")
+    if not os.path.exists(path):
+        if name in DENSE:
+            hidden, n_layers, heads, kv, head, ff, vocab, tied = DENSE[name]
+            json.dump({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": hidden, "num_hidden_layers": n_layers,
+                       "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": head, "intermediate_size": ff, "vocab_size": vocab,
+                       "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": tied}, open(config, "w"))
+        tokenizer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/tiny-qwen35moe")
+        subprocess.run([hone, "synth", *(["--arch-from", config] if name in DENSE else []), "--layers", "4", "--recipe", "BF16", "--tokenizer",
+                        tokenizer, "-o", path, "-q"], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+def run_part(hone, job, src, out):
+    """Runs the job or, after an interruption, the rest of it; adds the seconds to job. Returns whether it is done."""
+    signal.signal(signal.SIGTERM, interrupted)
+    t0, made = time.monotonic(), subprocess.Popen([hone, "make", src, "-o", out, "-q", *job["options"]], stdout=subprocess.DEVNULL)
+    try:
+        if made.wait():
+            sys.exit(f"hone make: exit {made.returncode}")
+        return True
+    except KeyboardInterrupt:
+        made.terminate()
+        made.wait()
+        return False
+    finally:
+        job["parts"].append({"seconds": round(time.monotonic() - t0, 1), "load_at_end": os.getloadavg()[0]})
+
+
+def run_job(hone, name, scratch, more):
     """Forecasts and runs one job; returns the ratio of the total times."""
-    out = os.path.join(scratch, "run")
-    for d in out, out + ".work":
-        shutil.rmtree(d, ignore_errors=True)
-    run = subprocess.run([hone, "make", src, "-o", out, "--dry-run", "--json", "-q", *more], stdout=subprocess.PIPE, check=True)
-    said = json.loads(run.stdout)
-    t0 = time.monotonic()
-    subprocess.run([hone, "make", src, "-o", out, "-q", *more], stdout=subprocess.DEVNULL, check=True)
-    took = time.monotonic() - t0
-    ratio = said["seconds"] / took
-    print(json.dumps({"model": src, "load": os.getloadavg()[0], "forecast_seconds": round(said["seconds"], 1), "seconds": round(took, 1),
-                      "ratio": round(ratio, 2), "steps": {s["step"]: round(s["seconds"], 1) for s in said["steps"]}}, indent=1))
-    return ratio
+    out, note = os.path.join(scratch, "run"), os.path.join(scratch, "run.json")
+    src = source(hone, name, scratch)
+    job = json.load(open(note)) if os.path.exists(note) else None
+    if not job or job["model"] != name or job["options"] != more:
+        for d in out, out + ".work":
+            shutil.rmtree(d, ignore_errors=True)
+        load = os.getloadavg()[0]
+        run = subprocess.run([hone, "make", src, "-o", out, "--dry-run", "--json", "-q", *more], stdout=subprocess.PIPE, check=True)
+        said = json.loads(run.stdout)
+        job = {"model": name, "options": more, "threads": os.cpu_count(), "load_at_start": load, "forecast_seconds": round(said["seconds"], 1),
+               "quiet_seconds": round(said["machines"][0]["seconds"], 1),
+               "forecast": {s["step"]: round(s["seconds"], 1) for s in said["steps"]}, "parts": []}
+        json.dump(job, open(note, "w"))
+    done = run_part(hone, job, src, out)
+    json.dump(job, open(note, "w"))
+    if not done:
+        sys.exit(75)
+    job["seconds"] = round(sum(p["seconds"] for p in job["parts"]), 1)
+    job["ratio"] = round(job["forecast_seconds"] / job["seconds"], 2)
+    job["model"] = os.path.basename(name)
+    table = json.load(open(RUNS)) if os.path.exists(RUNS) else {"command": "python3 bench/hours.py --run build/hone SRC SCRATCH [OPTION...]", "jobs": []}
+    table["jobs"] = [j for j in table["jobs"] if (j["model"], j["options"]) != (job["model"], more)] + [job]
+    json.dump(table, open(RUNS, "w"), indent=1)
+    print(json.dumps(job, indent=1))
+    os.remove(note)
+    return job["ratio"]
 
 
 def measured(hone, scratch, layers):
@@ -136,7 +192,7 @@ if sys.argv[1] == "--memory":
     sys.exit(0)
 if sys.argv[1] == "--run":
     hone, src, scratch, *more = sys.argv[2:]
-    sys.exit(not 1 / 1.3 <= run_once(hone, src, scratch, more or ["--time", "0"]) <= 1.3)
+    sys.exit(not 1 / 1.3 <= run_job(hone, src, scratch, more or ["--time", "0"]) <= 1.3)
 hone, scratch, result, *shapes = sys.argv[1:]
 load, rows = os.getloadavg()[0], {}
 for shape in shapes or ["0.5B", "4B", "27B", "35B", "397B"]:

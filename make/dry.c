@@ -372,6 +372,7 @@ static int run_forecast(struct dry *d, struct emit *m, struct err *e) {
         if (!mk->n_files && !io_is_dir(mk->src))
             make_add_file(mk, "base", xstrdup(mk->src), true)->is_base = true;
         if (!mk->calib.n || !mk->eval.n) TRY(make_texts(mk, e));
+        TRY(make_check_judge(mk, e));
         TRY(make_plan(d, e));
     }
     emit_forecast(d, m);

@@ -338,9 +338,7 @@ static void log_plan(const struct make *mk) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Checks whether mixes can be judged, which requires an evaluation text that was not used for any
- * choice. Otherwise presets are made instead, or --budget is an error. */
-static int check_judge(struct make *mk, struct err *e) {
+int make_check_judge(struct make *mk, struct err *e) {
     const char *same;
     if (!mk->classes.n && !mk->budget.n) return 0;
     TRY(make_texts_apart(mk, &same, e));
@@ -361,7 +359,7 @@ static int check_judge(struct make *mk, struct err *e) {
 int make_forecast(struct make *mk, struct err *e) {
     struct step s;
     cJSON *known_plan = NULL;
-    TRY(check_judge(mk, e));
+    TRY(make_check_judge(mk, e));
     int rc = plan_step(mk, &s, e);
     bool known = !rc && make_reuse(mk, &s, &known_plan) && read_plan(mk, known_plan);
     cJSON_Delete(known_plan);

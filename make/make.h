@@ -257,6 +257,9 @@ int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct
 int make_texts(struct make *mk, struct err *e);
 /* Forecasts the job's cost, and makes the plan that fits --time. */
 int make_forecast(struct make *mk, struct err *e);
+/* Checks whether mixes can be judged, which requires an evaluation text that was not used for any
+ * choice. Otherwise presets are planned instead, or --budget is an error. */
+int make_check_judge(struct make *mk, struct err *e);
 /* Returns whether the plan exceeds --time although nothing more can be left out; writes a warning
  * to out. */
 bool make_too_long(const struct make *mk, char out[512]);

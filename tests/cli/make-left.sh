@@ -21,6 +21,11 @@ if grep -qi expert "$t/e"; then say "the forecast's few windows are said to miss
 [ ! -e "$t/x" ] && [ ! -e "$t/x.work" ] || say "the forecast wrote"
 make x --recipe Q8_0 --budget 21GiB --dry-run --json # a mix is never larger than the model
 [ "$(number file_bytes "$t/o")" -lt 100000000 ] || say "files of a small model: $(number file_bytes "$t/o")"
+# no text is left to judge mixes: presets, in the forecast too
+same=tests/golden/tiny-qwen35moe/self_eval.txt
+"$HONE" make "$t/Tiny" -o "$t/x" --recipe Q4_K_M --calib $same --eval $same --time 0 --dry-run --json > "$t/o" 2> "$t/e"
+[ "$(number n_probes "$t/o")" = 0 ] || say "probes for mixes that are not made: $(number n_probes "$t/o")"
+grep -q "the files are presets" "$t/e" || say "no reason: $(cat "$t/e")"
 
 # ---- a job: one warning on experts; the progress line has the step, the probe and the time of the whole job ----
 make out --recipe Q4_K_M,Q8_0 --progress always
