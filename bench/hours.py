@@ -40,6 +40,7 @@ KEPT = ["file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", 
 
 FOUR_LAYERS = ["4B", "35B"]
 RUNS = "docs/results/hours-run.json"
+AGAIN = 75  # exit status: the same command goes on
 
 # hidden, layers, heads, kv heads, head size, feed-forward, vocabulary, tied head
 DENSE = {"0.5B": (896, 24, 14, 2, 64, 4864, 151936, True), "4B": (2560, 36, 32, 8, 128, 9728, 151936, True),
@@ -117,19 +118,16 @@ def interrupted(*_):
 
 
 def run_part(hone, job, src, out):
-    """Runs the job or, after an interruption, the rest of it; adds the seconds to job. Returns whether it is done."""
-    signal.signal(signal.SIGTERM, interrupted)
+    """Runs the job or, after an interruption, the rest of it; adds the seconds to job. Returns its exit status."""
     t0, made = time.monotonic(), subprocess.Popen([hone, "make", src, "-o", out, "-q", *job["options"]], stdout=subprocess.DEVNULL)
     try:
-        if made.wait():
-            sys.exit(f"hone make: exit {made.returncode}")
-        return True
+        status = made.wait()
     except KeyboardInterrupt:
         made.terminate()
         made.wait()
-        return False
-    finally:
-        job["parts"].append({"seconds": round(time.monotonic() - t0, 1), "load_at_end": os.getloadavg()[0]})
+        status = AGAIN
+    job["parts"].append({"seconds": round(time.monotonic() - t0, 1), "load_at_end": os.getloadavg()[0]})
+    return status
 
 
 def run_job(hone, name, scratch, more):
@@ -147,10 +145,10 @@ def run_job(hone, name, scratch, more):
                "quiet_seconds": round(said["machines"][0]["seconds"], 1),
                "forecast": {s["step"]: round(s["seconds"], 1) for s in said["steps"]}, "parts": []}
         json.dump(job, open(note, "w"))
-    done = run_part(hone, job, src, out)
+    status = run_part(hone, job, src, out)
     json.dump(job, open(note, "w"))
-    if not done:
-        sys.exit(75)
+    if status:
+        sys.exit(status)
     job["seconds"] = round(sum(p["seconds"] for p in job["parts"]), 1)
     job["ratio"] = round(job["forecast_seconds"] / job["seconds"], 2)
     job["model"] = os.path.basename(name)
@@ -192,7 +190,13 @@ if sys.argv[1] == "--memory":
     sys.exit(0)
 if sys.argv[1] == "--run":
     hone, src, scratch, *more = sys.argv[2:]
-    sys.exit(not 1 / 1.3 <= run_job(hone, src, scratch, more or ["--time", "0"]) <= 1.3)
+    signal.signal(signal.SIGTERM, interrupted)
+    os.makedirs(os.path.dirname(RUNS), exist_ok=True)
+    try:
+        ratio = run_job(hone, src, scratch, more or ["--time", "0"])
+    except KeyboardInterrupt:
+        sys.exit(AGAIN)
+    sys.exit(not 1 / 1.3 <= ratio <= 1.3)
 hone, scratch, result, *shapes = sys.argv[1:]
 load, rows = os.getloadavg()[0], {}
 for shape in shapes or ["0.5B", "4B", "27B", "35B", "397B"]:

@@ -80,7 +80,7 @@ class Model:
         """Makes the file of a step: mix, feedback, block (the types of feedback, block by block), before (feedback with
         OLD)."""
         name = "before-" if step == "before" else ""
-        imatrix, gram = (self.importance(hone, name), None) if step == "block" else self.moments(hone, name)
+        imatrix, gram = (self.importance(hone, name), None) if step in ("mix", "block") else self.moments(hone, name)
         file, sens = f"{self.work}/{step}-{preset}.gguf", f"{self.work}/{name}sens.json"
         best = ["--imatrix", imatrix, "--search", "best"]
         if step == "block":

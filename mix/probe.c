@@ -58,28 +58,42 @@ static int thin_windows(struct probe *p, int64_t ctx, int64_t n, struct err *e) 
     return 0;
 }
 
-/* Opens the base's session, which uploads the weights, and as many candidates' sessions as fit on
- * the device. If fewer than two fit, the CPU runs all sessions. */
+/* Closes all sessions. */
+static void close_sessions(struct probe *p) {
+    for (int i = 0; i <= PROBE_SLOTS; i++) {
+        session_free(p->session[i]);
+        p->session[i] = NULL;
+    }
+}
+
+/* Opens the base's session, which uploads the weights, and those of n candidates on one kind of
+ * device; all or none. */
+static int open_on(struct probe *p, struct session_opts *o, enum device_kind kind, int n,
+                   struct err *e) {
+    struct session **base = &p->session[PROBE_SLOTS];
+    o->device.kind = kind;
+    o->n_followers = p->n_slots = n;
+    o->like = NULL;
+    int rc = session_new(base, p->base, o, e);
+    o->n_followers = 0;
+    o->like = *base;
+    for (int i = 0; i < n && !rc; i++) rc = session_new(&p->session[i], p->base, o, e);
+    if (rc) close_sessions(p);
+    return rc;
+}
+
+/* Opens the sessions of the base and of as many candidates as fit on the device, at least two. If
+ * the device cannot be used and was not requested, the CPU runs all sessions. */
 static int open_sessions(struct probe *p, struct session_opts *o, struct err *e) {
     static const int slots[] = {PROBE_SLOTS, 3, 2};
     const enum device_kind asked = o->device.kind;
+    if (asked == DEVICE_CPU) return open_on(p, o, DEVICE_CPU, PROBE_SLOTS, e);
     int rc = ERR_SYS;
-    o->device.kind = DEVICE_CUDA;
-    for (size_t i = 0; i < COUNT_OF(slots) && rc == ERR_SYS && asked != DEVICE_CPU; i++) {
-        o->n_followers = p->n_slots = slots[i];
-        rc = session_new(&p->session[PROBE_SLOTS], p->base, o, e);
-    }
-    o->device.kind = asked;
-    if (rc == ERR_SYS && asked != DEVICE_CUDA) {
-        if (asked == DEVICE_AUTO) log_warn("computing on the CPU: %s", e->msg);
-        o->device.kind = DEVICE_CPU;
-        p->n_slots = PROBE_SLOTS;
-        rc = session_new(&p->session[PROBE_SLOTS], p->base, o, e);
-    }
-    o->n_followers = 0;
-    o->like = p->session[PROBE_SLOTS];
-    for (int i = 0; i < p->n_slots && !rc; i++) rc = session_new(&p->session[i], p->base, o, e);
-    return rc;
+    for (size_t i = 0; i < COUNT_OF(slots) && rc == ERR_SYS; i++)
+        rc = open_on(p, o, DEVICE_CUDA, slots[i], e);
+    if (!rc || asked == DEVICE_CUDA) return rc;
+    log_warn("computing on the CPU: %s", e->msg);
+    return open_on(p, o, DEVICE_CPU, PROBE_SLOTS, e);
 }
 
 int probe_open(struct probe *p, struct work *w, const char *model, const struct str_list *texts,
@@ -135,7 +149,7 @@ void probe_forget(struct probe *p) {
 
 void probe_close(struct probe *p) {
     drop(p, true);
-    for (int i = 0; i <= PROBE_SLOTS; i++) session_free(p->session[i]);
+    close_sessions(p);
     model_close(p->base);
     free(p->data);
     ids_release(&p->ids);

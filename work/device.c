@@ -48,7 +48,8 @@ uint64_t device_free(const struct work *w) {
     return sum;
 }
 
-struct device device_share(const struct work *w, const uint64_t *n_bytes, int n, uint64_t taken) {
+struct device device_share(const struct work *w, const uint64_t *n_bytes, int n,
+                           const uint64_t taken[DEVICES]) {
     const double beside = 0x1p30; /* activations and caches, about the same for every session */
     double all = 0;
     for (int i = 0; i < n; i++) all += (double)n_bytes[i] + beside;
@@ -59,8 +60,7 @@ struct device device_share(const struct work *w, const uint64_t *n_bytes, int n,
         if (!get_info(w, k, &i)) continue;
         d.kind = DEVICE_AUTO;
         *(k ? &d.more_bytes[k - 1] : &d.max_bytes) =
-            (uint64_t)((double)usable(w, k, &i, w->device.n_more ? 0 : taken) * part) +
-            1; /* 0 would mean all of it */
+            (uint64_t)((double)usable(w, k, &i, taken[k]) * part) + 1; /* 0 would mean all of it */
     }
     return d;
 }
@@ -69,14 +69,14 @@ int device_sessions(struct work *w, struct model *const *m, int n, int64_t ctx, 
                     struct err *e) {
     struct session_opts o = {.n_ctx = ctx, .isa = w->isa, .act = ACT_F32, .pool = w->pool};
     uint64_t *n_bytes = xcalloc((size_t)n + 1, sizeof *n_bytes);
-    uint64_t taken = 0;
+    uint64_t taken[DEVICES] = {0};
     int rc = 0;
     for (int i = 0; i < n; i++) n_bytes[i] = gguf_file_bytes(m[i]->gguf);
     for (int i = n - 1; i >= 0 && !rc; i--) {
         o.device = device_share(w, n_bytes, i + 1, taken);
         if (!o.n_ubatch) o.n_ubatch = passes_rows(w, m[i], ctx, n);
         rc = session_new(&s[i], m[i], &o, e);
-        if (!rc) taken += session_device_bytes(s[i]);
+        if (!rc) session_device_bytes(s[i], taken);
     }
     free(n_bytes);
     return rc;

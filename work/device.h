@@ -12,11 +12,11 @@
 void device_name(const struct work *w, char out[256]);
 /* Returns the device for a session of the last of n files, of n_bytes each, whose sessions will all
  * be open at the same time; 0: the file shares the weights of a later one. Its limit is a share of
- * the free memory, in proportion to size. Open the files in order of size, smallest first, so that
- * each can use what the smaller ones left. taken: session_device_bytes of those, which count
- * towards
- * --max-vram of a single device. Parts that do not fit are computed by the CPU, with a warning. */
-struct device device_share(const struct work *w, const uint64_t *n_bytes, int n, uint64_t taken);
+ * the free memory, in proportion to file size plus 1 GiB. Open the smallest file first, so that
+ * each can use what the smaller ones left; `taken` is the sum of their session_device_bytes, which
+ * count towards --max-vram. Parts that do not fit are computed by the CPU, with a warning. */
+struct device device_share(const struct work *w, const uint64_t *n_bytes, int n,
+                           const uint64_t taken[DEVICES]);
 /* Opens sessions of ctx tokens, with exact activations, for n models that run together; they share
  * a device as above. m: the largest file first. On error, some of s [n] may be open. */
 int device_sessions(struct work *w, struct model *const *m, int n, int64_t ctx, struct session **s,

@@ -174,6 +174,7 @@ struct session {
     uint64_t n_bytes;
     struct {
         uint64_t n_bytes;  /* without sequences */
+        int device;        /* its CUDA index */
     } place[CACHE_PLACES]; /* per device, numbered as in s->cache */
     struct {
         int64_t n_blocks, n_bytes, from;

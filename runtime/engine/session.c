@@ -272,11 +272,11 @@ uint64_t session_bytes(const struct session *s) {
     for (int i = 0; i < s->cache.n_places; i++) n += s->cache.n_bytes[i];
     return n;
 }
-uint64_t session_device_bytes(const struct session *s) {
-    uint64_t n = 0;
+void session_device_bytes(const struct session *s, uint64_t sum[DEVICES]) {
     for (int i = 0; i < s->cache.n_places && s->be != &backend_cpu; i++)
-        n += s->place[i].n_bytes + s->cache.n_bytes[i];
-    return n;
+        for (int k = 0; k <= s->o.device.n_more; k++)
+            if (device_index(&s->o.device, k) == s->place[i].device)
+                sum[k] += s->place[i].n_bytes + s->cache.n_bytes[i];
 }
 void session_observe(struct session *s, const struct session_probe *p) {
     s->probe = p ? *p : (struct session_probe){0};

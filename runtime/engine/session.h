@@ -71,8 +71,8 @@ void session_reset(struct session *s); /* position 0, zero states */
 /* Returns the number of tokens in the session's own sequence. */
 int64_t session_pos(const struct session *s);
 uint64_t session_bytes(const struct session *s); /* caches, states and scratch */
-/* Returns the memory that the session has taken on its devices, in bytes. */
-uint64_t session_device_bytes(const struct session *s);
+/* Adds the bytes that the session has taken on each device of its options to sum. */
+void session_device_bytes(const struct session *s, uint64_t sum[DEVICES]);
 struct session_info {
     const char *device; /* "cpu" or "cuda" */
     /* Nominal bandwidth of device memory in bytes per second; 0: CPU, or unknown. */

@@ -398,6 +398,7 @@ static int open_models(struct run *x, struct err *e) {
     const int n_models = x->o->n_models;
     struct str_list kv = {0};
     work_split(x->w, x->a->kv_type, &kv);
+    if (!kv.n) return err_set(e, ERR_USAGE, "--kv-type: '%s' names no type", x->a->kv_type);
     if (n_models * kv.n > MAX_CAND)
         return err_set(e, ERR_USAGE, "eval kld: at most %d models and cache types at a time",
                        MAX_CAND);

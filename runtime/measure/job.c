@@ -57,33 +57,41 @@ static int by_size(const void *x, const void *y) {
     return na != nb ? (na < nb) - (na > nb) : (pa > pb) - (pa < pb);
 }
 
-/* Opens the last of n sessions within its share of a device or, if it needs more, with all that is
- * left. n_bytes and taken: as for device_share. */
-static int open_last(struct work *w, const struct eval_opening *o, const uint64_t *n_bytes, int n,
-                     uint64_t taken, int64_t n_ctx, struct err *e) {
+/* Opens a session on device d. */
+static int open_on(struct work *w, const struct eval_opening *o, struct device d, int64_t n_ctx,
+                   struct err *e) {
     const struct device chosen = w->device;
-    const struct eval_opening *last = &o[n - 1];
-    int rc = ERR_SYS;
-    for (int whole = chosen.kind == DEVICE_CPU; whole < 2 && rc == ERR_SYS; whole++) {
-        if (chosen.kind != DEVICE_CPU)
-            w->device = device_share(w, n_bytes + whole * (n - 1), whole ? 1 : n, taken);
-        w->device.kind = chosen.kind == DEVICE_AUTO && !whole ? DEVICE_CUDA : chosen.kind;
-        rc = eval_session(w, last->a, last->m, last->kv, n_ctx, last->out, e);
-        w->device = chosen;
-    }
+    w->device = d;
+    const int rc = eval_session(w, o->a, o->m, o->kv, n_ctx, o->out, e);
+    w->device = chosen;
     return rc;
 }
 
+/* Opens the last of n sessions within its share of a device or, if it needs more, with all that is
+ * left. n_bytes and taken: as for device_share. */
+static int open_last(struct work *w, const struct eval_opening *o, const uint64_t *n_bytes, int n,
+                     const uint64_t taken[DEVICES], int64_t n_ctx, struct err *e) {
+    const enum device_kind chosen = w->device.kind;
+    if (chosen == DEVICE_CPU) return open_on(w, &o[n - 1], w->device, n_ctx, e);
+    struct device d = device_share(w, n_bytes, n, taken);
+    d.kind = DEVICE_CUDA;
+    const int rc = n > 1 ? open_on(w, &o[n - 1], d, n_ctx, e) : ERR_SYS;
+    if (!rc || (rc != ERR_SYS && chosen == DEVICE_CUDA)) return rc;
+    d = device_share(w, n_bytes + n - 1, 1, taken);
+    d.kind = chosen;
+    return open_on(w, &o[n - 1], d, n_ctx, e);
+}
+
 int eval_sessions(struct work *w, struct eval_opening *o, int n, int64_t n_ctx, struct err *e) {
-    uint64_t *n_bytes = xcalloc((size_t)n + 1, sizeof *n_bytes);
-    uint64_t taken = 0;
+    TRY(work_pool(w, e)); /* which decides about the device */
+    uint64_t taken[DEVICES] = {0}, *n_bytes = xcalloc((size_t)n + 1, sizeof *n_bytes);
     int rc = 0;
     qsort(o, (size_t)n, sizeof *o, by_size);
     for (int i = 0; i < n; i++)
         n_bytes[i] = i + 1 < n && o[i + 1].m == o[i].m ? 0 : gguf_file_bytes(o[i].m->gguf);
     for (int i = n; i > 0 && !rc; i--) {
         rc = open_last(w, o, n_bytes, i, taken, n_ctx, e);
-        if (!rc) taken += session_device_bytes(*o[i - 1].out);
+        if (!rc) session_device_bytes(*o[i - 1].out, taken);
     }
     free(n_bytes);
     return rc;

@@ -100,6 +100,7 @@ refused 3 "text" eval ppl "$t/text" "$t/text"
 refused 2 "too short" eval ppl "$t/f32.gguf" "$t/text" --ctx 2
 refused 2 "--kv-type" eval ppl "$t/f32.gguf" "$t/text" --kv-type q4_K
 refused 2 "K/V" eval ppl "$t/f32.gguf" "$t/text" --kv-type q8_0/tq9
+refused 2 "names no type" eval kld "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --kv-type ,
 refused 2 "--kv-skip-type" eval kld "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --kv-skip-type x
 refused 2 "--act" eval ppl "$t/f32.gguf" "$t/text" --act q4
 refused 2 "--base" eval kld "$t/q4.gguf" "$t/text"

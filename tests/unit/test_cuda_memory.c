@@ -214,11 +214,11 @@ static void test_like(void) {
  * for other uses. */
 static void test_share(void) {
     const struct work w = {.device = {.kind = DEVICE_CUDA}};
-    const uint64_t gib = UINT64_C(1) << 30, n_bytes[] = {3 * gib, 0, gib};
+    const uint64_t gib = UINT64_C(1) << 30, n_bytes[] = {3 * gib, 0, gib}, none[DEVICES] = {0};
     memory_of(CU_KEEP_FREE + 3072 * MIB);
-    const uint64_t all = device_share(&w, n_bytes, 1, 0).max_bytes;
+    const uint64_t all = device_share(&w, n_bytes, 1, none).max_bytes;
     CHECK(all > 2900 * MIB);
-    CHECK_EQ_I64((device_share(&w, n_bytes, 3, 0).max_bytes - all * 2 / 7) / MIB, 0);
+    CHECK_EQ_I64((device_share(&w, n_bytes, 3, none).max_bytes - all * 2 / 7) / MIB, 0);
     emu_devices(1, NULL);
 }
 
@@ -253,7 +253,9 @@ static void test_beside(void) {
     if (s[0] && s[1]) {
         const int64_t n[N] = {session_info(s[0]).offload_blocks, session_info(s[1]).offload_blocks};
         CHECK(n[0] > 0 && n[1] > 0 && llabs(n[0] - n[1]) <= 1);
-        CHECK(session_device_bytes(s[0]) + session_device_bytes(s[1]) <= w.device.max_bytes);
+        uint64_t taken[DEVICES] = {0};
+        for (int i = 0; i < N; i++) session_device_bytes(s[i], taken);
+        CHECK(taken[0] <= w.device.max_bytes);
     }
     for (int i = 0; i < N; i++) {
         session_free(s[i]);
@@ -261,6 +263,34 @@ static void test_beside(void) {
     }
     emu_devices(1, NULL);
     emu_blocks(1);
+}
+
+/* Checks that a cache type that CUDA lacks is an error with --device cuda, and moves just that
+ * session to the CPU if the device was not requested. */
+static void test_unsupported(void) {
+    struct work w = {.ctx = ctx_process(), .isa = kern_isa_best(), .threads = 1};
+    struct model *m = golden_open("tests/golden/models/qwen35moe", tmp_path("m.gguf"));
+    struct eval_args a = eval_text_usual;
+    struct err e;
+    a.ctx = 64;
+    CHECK_OK(work_pool(&w, &e));
+    for (int i = 0; i < 2 && m; i++) {
+        struct session *s[2] = {NULL};
+        struct eval_opening o[] = {{&a, m, "tq4", &s[0]}, {&a, m, "f32", &s[1]}};
+        memory_of(4096 * MIB);
+        w.device = (struct device){.kind = i ? DEVICE_AUTO : DEVICE_CUDA, .stream_from = -1};
+        if (i) {
+            CHECK_OK(eval_sessions(&w, o, 2, a.ctx, &e));
+            CHECK(s[0] && strcmp(session_info(s[0]).device, "cpu") == 0);
+            CHECK(s[1] && strcmp(session_info(s[1]).device, "cuda") == 0);
+        } else {
+            CHECK_ERR(eval_sessions(&w, o, 2, a.ctx, &e), ERR_USAGE, "tq4");
+        }
+        session_free(s[0]);
+        session_free(s[1]);
+    }
+    model_close(m);
+    emu_devices(1, NULL);
 }
 
 int main(void) {
@@ -274,6 +304,7 @@ int main(void) {
     RUN(test_like);
     RUN(test_share);
     RUN(test_beside);
+    RUN(test_unsupported);
     tmp_remove();
     return check_done();
 }

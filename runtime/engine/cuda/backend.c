@@ -67,6 +67,7 @@ static int alloc_part(struct cuda *d, const struct cuda_plan *p, struct err *e) 
     TRY(cu_reserve(d->q, p->scratch, e));
     d->others = p->others;
     s->place[d->place].n_bytes = p->needed - p->stage - p->others - p->kv - p->rec;
+    s->place[d->place].device = d->info.index;
     if (d->most) s->cache.most[d->place] = d->most - s->place[d->place].n_bytes - p->others;
     s->n_bytes += s->place[d->place].n_bytes;
     void *host = NULL;

@@ -238,11 +238,11 @@ static int too_large(const struct cuda *d, const struct cuda_plan *p, uint64_t h
         e, ERR_SYS,
         "%s has %.0f MiB free, of which %.0f may be used, and %.0f MiB are needed%s: weights "
         "%.0f, cache %.0f, states %.0f, activations %.0f%s. Use a smaller quantization, "
-        "--ctx or cache type, or --device cpu",
+        "--ctx or cache type%s, or --device cpu",
         name, (double)d->info.mem_free / mib, (double)have / mib, (double)p->needed / mib,
         d->all->n_on_host ? " without the experts" : "", (double)(p->weights + p->stage) / mib,
         (double)p->kv / mib, (double)p->rec / mib, (double)(p->regs + p->work + p->scratch) / mib,
-        others);
+        others, d->most ? ", a larger --max-vram, fewer files at a time" : "");
 }
 
 /* Records which experts stay in main memory and logs their number. */

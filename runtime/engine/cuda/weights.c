@@ -7,8 +7,8 @@
 #include "base/num.h"
 #include "runtime/engine/cuda/exec.h"
 
-/* Upload chunk size while a session opens, and afterwards, for replaced weights: such a session
- * keeps its two chunks. FEED_FROM: the smallest weight that is uploaded in chunks. In bytes. */
+/* Upload chunk size, in bytes: while a session opens, and afterwards, for replaced weights, when it
+ * keeps two chunks until it closes. FEED_FROM: the smallest weight that is uploaded in chunks. */
 enum { FEED_PIECE = 16 << 20, FEED_KEPT = 4 << 20, FEED_FROM = 1 << 20 };
 
 /* Returns whether weight w has its own data. A tied weight uses the upload of its source. */
