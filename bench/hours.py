@@ -40,7 +40,7 @@ KEPT = ["file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", 
 
 FOUR_LAYERS = ["4B", "35B"]
 RUNS = "docs/results/hours-run.json"
-AGAIN = 75  # exit status: the same command goes on
+AGAIN = 75  # exit status: the same command continues
 
 # hidden, layers, heads, kv heads, head size, feed-forward, vocabulary, tied head
 DENSE = {"0.5B": (896, 24, 14, 2, 64, 4864, 151936, True), "4B": (2560, 36, 32, 8, 128, 9728, 151936, True),
