@@ -13,7 +13,7 @@ with the targets of issue 51 next to them.
 
 forecasts a job, runs it, and adds forecast, run and their ratio to docs/results/hours-run.json; exit 1 if the total is off
 by more than 1.3. SRC: a model, or 4B or 35B for random weights of that shape with 4 layers. Run it on a quiet machine. If it
-is interrupted (exit 75), the same command goes on, and the times add up.
+is interrupted (exit 75), the same command continues, and the times add up.
 
     python3 bench/hours.py --memory N build/hone SCRATCH docs/results/hours.json
 
@@ -100,16 +100,16 @@ def source(hone, name, scratch):
     """The model to run: a path, or random weights of a shape, made once."""
     if name not in FOUR_LAYERS:
         return name
-    path, config = os.path.join(scratch, name + "-4.gguf"), os.path.join(scratch, name + ".json")
+    path, shapes = os.path.join(scratch, name + "-4.gguf"), []
     if not os.path.exists(path):
         if name in DENSE:
-            hidden, n_layers, heads, kv, head, ff, vocab, tied = DENSE[name]
-            json.dump({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": hidden, "num_hidden_layers": n_layers,
-                       "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": head, "intermediate_size": ff, "vocab_size": vocab,
-                       "max_position_embeddings": 40960, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": tied}, open(config, "w"))
+            folder = os.path.join(scratch, name)
+            dense(folder, name)
+            shapes = ["--arch-from", os.path.join(folder, "config.json")]
         tokenizer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/golden/tiny-qwen35moe")
-        subprocess.run([hone, "synth", *(["--arch-from", config] if name in DENSE else []), "--layers", "4", "--recipe", "BF16", "--tokenizer",
-                        tokenizer, "-o", path, "-q"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([hone, "synth", *shapes, "--layers", "4", "--recipe", "BF16", "--tokenizer", tokenizer, "-o", path, "-q"], check=True,
+                       stdout=subprocess.DEVNULL)
+        shutil.rmtree(os.path.join(scratch, name), ignore_errors=True)
     return path
 
 

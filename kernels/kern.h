@@ -66,7 +66,7 @@ struct kern_ops {
     bool needs_vbmi;
 };
 
-struct kern_delta_back { /* a token's inputs of the delta rule, and their gradients, added to */
+struct kern_delta_back { /* a token's inputs; their gradients, which delta_back adds to */
     int64_t n_k, n_v;
     const float *q, *k;  /* [n_k] */
     const float *v, *dy; /* [n_v] values; gradients of the output */
@@ -132,9 +132,8 @@ struct kern {
     void (*delta_rows)(float *s, const float *q, const float *k, int64_t ldqk, const float *v,
                        int64_t ldv, float *o, int64_t ldo, const float *decay, const float *beta,
                        int64_t ldg, int64_t n_tok, int64_t dk, int64_t j0, int64_t j1);
-    /* Runs one token of its backward pass for n_v rows of the state s [n_v][n_k] before the token.
-     * z [n_v][n_k]: on entry the gradients of the state after the token from later ones, on return
-     * those of s. */
+    /* Runs the delta rule backward over one token. s [n_v][n_k] is the state before the token. z
+     * [n_v][n_k]: on entry, the gradient of the state after the token; on return, that of s. */
     void (*delta_back)(struct kern_delta_back *j, const float *s, float *z);
     /* Runs the delta rule with a decay per column: decay [n_tok][ldd] has dk values per token.
      * S[j] = decay * S[j] elementwise; d = beta*(v_j - S[j].k) ; S[j] += d*k ; o_j = S[j].q */

@@ -50,7 +50,7 @@ static int measure(struct make *mk, const struct made *f, struct eval_mtp *r, st
     int rc;
     struct session_opts o = {
         .n_ctx = mk->eval_ctx, .isa = mk->w->isa, .act = ACT_F32, .pool = mk->w->pool};
-    if (!mk->target_file) o.device = device_share(mk->w, &(uint64_t){0}, 1, (uint64_t[DEVICES]){0});
+    if (!mk->target_file) o.device = device_alone(mk->w);
     TRY_GOTO(out, rc, open_model(mk->w, &m, path, e));
     TRY_GOTO(out, rc, session_new(&s, m, &o, e));
     TRY_GOTO(out, rc, drafter_open(&draft, s, how, e));

@@ -287,8 +287,7 @@ static int time_file(struct make *mk, const struct made *f, const char *what, cJ
                              .pack = true,
                              .pack_cache = mk->w->pack_cache,
                              .pool = mk->w->pool,
-                             .device =
-                                 device_share(mk->w, &(uint64_t){0}, 1, (uint64_t[DEVICES]){0})};
+                             .device = device_alone(mk->w)};
     TRY_GOTO(out, rc, open_model(mk->w, &m, f->path, e));
     TRY_GOTO(out, rc, session_new(&s, m, &o, e));
     TRY_GOTO(out, rc,

@@ -123,8 +123,8 @@ void plan_time_text(double seconds, char out[32]);
 /* Returns whether `high` lets the file of a size class follow gradients (mix/learn.h): its main
  * type has fewer than four bits per weight. */
 bool plan_learns(const char *size_class);
-/* Models with more weights than this learn only their norms and biases, which saves the memory that
- * mix/learn.h and mix/learn_block.h state. */
+/* Above this number of weights, only norms and biases are learned, to save memory (mix/learn.h,
+ * mix/learn_block.h). */
 #define PLAN_LEARN_MOST ((int64_t)2500000000)
 
 #endif

@@ -66,8 +66,8 @@ static void close_sessions(struct probe *p) {
     }
 }
 
-/* Opens the base's session, which uploads the weights, and those of n candidates on one kind of
- * device; all or none. */
+/* Opens sessions for the base, which uploads the weights, and for n candidates on one kind of
+ * device. On error, none stays open. */
 static int open_on(struct probe *p, struct session_opts *o, enum device_kind kind, int n,
                    struct err *e) {
     struct session **base = &p->session[PROBE_SLOTS];
@@ -82,8 +82,8 @@ static int open_on(struct probe *p, struct session_opts *o, enum device_kind kin
     return rc;
 }
 
-/* Opens the sessions of the base and of as many candidates as fit on the device, at least two. If
- * the device cannot be used and was not requested, the CPU runs all sessions. */
+/* Opens sessions for the base and for two or more candidates, up to the number that fits on the
+ * device. With `auto`, the CPU runs all of them if the device cannot. */
 static int open_sessions(struct probe *p, struct session_opts *o, struct err *e) {
     static const int slots[] = {PROBE_SLOTS, 3, 2};
     const enum device_kind asked = o->device.kind;

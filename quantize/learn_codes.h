@@ -3,9 +3,9 @@
  * estimate. Internal to quantize/learn*.c.
  *
  * Each weight has a latent: a code that may be between levels, in units of its block's step. Its
- * gradient is that of the weight. After each step, codes become those that the type has nearest to
- * the latents: rounded ones, or, in grid types, the latents' signs and the nearest grid entries.
- * The step is Adam's, but with one mean square for each block instead of one for each weight, so
+ * gradient is that of the weight. After each step, each code is set to the level nearest to its
+ * latent. In grid types, the signs are those of the latents, and each entry is the nearest one of
+ * the grid. The step is Adam's, but with one mean square per block instead of one per weight, so
  * that weights that hardly matter hardly move. */
 #ifndef HONE_QUANTIZE_LEARN_CODES_H
 #define HONE_QUANTIZE_LEARN_CODES_H

@@ -65,6 +65,11 @@ struct device device_share(const struct work *w, const uint64_t *n_bytes, int n,
     return d;
 }
 
+struct device device_alone(const struct work *w) {
+    const uint64_t none[DEVICES] = {0};
+    return device_share(w, none, 1, none);
+}
+
 int device_sessions(struct work *w, struct model *const *m, int n, int64_t ctx, struct session **s,
                     struct err *e) {
     struct session_opts o = {.n_ctx = ctx, .isa = w->isa, .act = ACT_F32, .pool = w->pool};

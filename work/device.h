@@ -17,6 +17,8 @@ void device_name(const struct work *w, char out[256]);
  * count towards --max-vram. Parts that do not fit are computed by the CPU, with a warning. */
 struct device device_share(const struct work *w, const uint64_t *n_bytes, int n,
                            const uint64_t taken[DEVICES]);
+/* Returns the device for a session that is open alone, as device_share does. */
+struct device device_alone(const struct work *w);
 /* Opens sessions of ctx tokens, with exact activations, for n models that run together; they share
  * a device as above. m: the largest file first. On error, some of s [n] may be open. */
 int device_sessions(struct work *w, struct model *const *m, int n, int64_t ctx, struct session **s,

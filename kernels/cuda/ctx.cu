@@ -117,8 +117,8 @@ int cu_get_info(struct cu_ctx *c, struct cu_info *out, struct err *e) {
     size_t mem_free, mem_total;
     CU_TRY(e, cu_on(c));
     CU_TRY(e, cudaMemGetInfo(&mem_free, &mem_total));
-    /* Memory shared with the processor counts pages of cached files, such as the model's, as used;
-     * the system gives them up when asked. */
+    /* On integrated GPUs, cudaMemGetInfo counts the page cache as used, but the system can reclaim
+     * it. */
     if (c->integrated) mem_free = (size_t)min_u64(mem_total, max_u64(mem_free, os_free_memory()));
     c->info.mem_free = mem_free;
     c->info.mem_total = mem_total;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/unpack.h - raw blocks (raw.h) and grid blocks (gridq.h) from the bytes of encoded
- * ones: the inverse of pack.h for codes of up to five bits, and of grid_pack.h for IQ2 and IQ3. */
+/* quantize/enc/unpack.h - decoding of encoded blocks into raw blocks (raw.h) and grid blocks
+ * (gridq.h): the inverse of pack.h for codes of up to five bits, and of grid_pack.h for IQ2 and
+ * IQ3. */
 #ifndef HONE_QUANTIZE_ENC_UNPACK_H
 #define HONE_QUANTIZE_ENC_UNPACK_H
 

@@ -49,7 +49,7 @@ int eval_session(struct work *w, const struct eval_args *a, struct model *m, con
     return session_new(out, m, &o, e);
 }
 
-/* Orders sessions by the size of their files, largest first; those of one model stay together. */
+/* Compares sessions for qsort: larger files first, sessions of the same model adjacent. */
 static int by_size(const void *x, const void *y) {
     const struct eval_opening *a = x, *b = y;
     const uint64_t na = gguf_file_bytes(a->m->gguf), nb = gguf_file_bytes(b->m->gguf);

@@ -118,6 +118,7 @@ refused 2 "--depths" eval speed "$t/q4.gguf" --depths 0,x
 refused 2 "--head-dims" eval kv --head-dims 64,x
 refused 2 "multiples of 32" eval kv --head-dims 40
 refused 2 "'q9' must be one of" eval kv --kv-type q9
+refused 2 "names no type" eval kv --kv-type ,
 refused 2 "nothing to measure" eval speed "$t/q4.gguf" --pp 0 --tg 0
 refused 3 "5 bytes" eval logits "$t/q4.gguf" --ids "$t/odd" -o "$t/x"
 refused 3 "0 bytes" eval logits "$t/q4.gguf" --ids "$t/empty" -o "$t/x"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/with.h - a model with one weight replaced, and derivatives with respect to a factor of
- * one. */
+/* tests/unit/with.h - helpers for tests: models with one weight replaced or scaled, and derivatives
+ * with respect to the scale. */
 #ifndef HONE_TESTS_WITH_H
 #define HONE_TESTS_WITH_H
 
