@@ -127,8 +127,8 @@ static void say_about(struct chatting *u) {
     run_cut(r, &u->a, true, &b);
     if (b.len) screen_note(u->screen, "%s", b.data);
     if (n_calls)
-        screen_note(u->screen, "the model calls %d tool%s: /tool RESULT, or JSON, answers%s",
-                    n_calls, n_calls > 1 ? "s" : "", n_calls > 1 ? " the first" : "");
+        screen_note(u->screen, "the model called %d tool%s: enter /tool RESULT or paste JSON%s",
+                    n_calls, n_calls > 1 ? "s" : "", n_calls > 1 ? " for the first" : "");
     buf_reset(&b);
     run_speed(&u->a, &b);
     screen_note(u->screen, "%s", b.data);
@@ -178,7 +178,7 @@ void chat_answer(struct chatting *u, bool mine) {
     if (mine) talk_drop_last(&r->talk);
     if (rc == ERR_INTR)
         screen_note(u->screen, "stopped before the answer began%s",
-                    mine ? "; your message was removed, the up key recalls it" : "");
+                    mine ? "; your message was removed (press Up to get it back)" : "");
     else
         print_error(&e);
 }
@@ -186,7 +186,7 @@ void chat_answer(struct chatting *u, bool mine) {
 void chat_more(struct chatting *u) {
     struct err e = {0};
     if (!u->has_answer || u->a.gen.stop == GEN_END || u->a.gen.stop == GEN_TEXT) {
-        screen_note(u->screen, "the last answer was not cut");
+        screen_note(u->screen, "the last answer is already complete");
         return;
     }
     talk_drop_last(&u->r->talk);

@@ -317,10 +317,10 @@ int cmd_eval(struct cli *c, int argc, char **argv, struct err *e) {
         {"checks", eval_cmd_checks, "checks of answers"},
         {"choice", eval_cmd_choice, "multiple choice"},
         {"needle", eval_cmd_needle, "retrieval of numbers from a long text"},
-        {"traffic", eval_cmd_replay, "recorded requests, sent again"},
+        {"traffic", eval_cmd_replay, "replay recorded requests and compare the answers"},
         {"replay", eval_cmd_replay, "the same as traffic"},
         {"suite", eval_cmd_suite, "the standard set of measurements, in one file"},
-        {"compare", eval_cmd_compare, "compare two such files"},
+        {"compare", eval_cmd_compare, "compare two results of eval suite"},
         {"speed", eval_cmd_speed, "tokens per second"},
         {"kv", eval_cmd_kv, "KV cache types without a model"},
         {"logits", eval_cmd_logits, "raw logits of a sequence"}};

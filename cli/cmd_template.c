@@ -184,7 +184,7 @@ int cmd_template(struct cli *c, int argc, char **argv, struct err *e) {
         {"eval", cmd_eval_units, "evaluate small templates in a batch"},
         {"diff", cmd_text_diff, "compare two templates"},
         {"parse", cmd_parse, "split an assistant's text into content, reasoning and tool calls"},
-        {"lint", cmd_lint, "find defects by behaviour"},
+        {"lint", cmd_lint, "find defects by rendering test conversations"},
         {"check", cmd_lint, "the same as lint"},
         {"fix", cmd_fix, "repair known defects, including those in a GGUF file"},
     };

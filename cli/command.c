@@ -67,7 +67,7 @@ static int unknown_command(const char *name, struct err *e) {
         return err_set(e, ERR_USAGE, "no command '%.80s'; did you mean 'hone %s'?", name, best);
     if (name[0] == '-')
         return err_set(e, ERR_USAGE,
-                       "'%.80s' is in the place of a command: hone COMMAND [options], such as "
+                       "expected a command, found '%.80s': hone COMMAND [options], such as "
                        "'hone run MODEL.gguf'; 'hone --help' lists the commands",
                        name);
     if (str_ends(name, ".gguf"))

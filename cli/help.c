@@ -214,8 +214,8 @@ void help_overview(struct buf *b, const struct subcommand *s, int n, int width) 
     char head[32];
     buf_str(b, "usage: hone COMMAND [options]\n\n");
     help_wrap(b,
-              "Turns language-model checkpoints into quantized GGUF files that can be trusted, "
-              "and runs and serves them. Never downloads anything.",
+              "Turns Hugging Face models into quantized GGUF files, measures every file, and runs "
+              "and serves them. It never downloads anything.",
               0, 0, width);
     buf_str(b, "\n\n");
     for (int i = 0; i < n; i++) {
@@ -223,7 +223,7 @@ void help_overview(struct buf *b, const struct subcommand *s, int n, int width) 
         paragraph(b, head, s[i].summary, width);
     }
     buf_str(b, "\nMost people need one:  hone make MODEL_FOLDER -o RESULT_FOLDER\n"
-               "'hone help COMMAND' describes one command, 'man hone' everything.\n");
+               "'hone help COMMAND' describes a command; 'man hone' covers everything.\n");
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */

@@ -75,19 +75,19 @@ static void say_download(const char *repo, int n_org, int n, const char *tag, co
     int n_name = n - n_org - 1;
     if (wants_folder(command))
         snprintf(say, cap,
-                 "hone does not download: 'hf download %.*s --local-dir %.*s' does, then 'hone %s "
+                 "hone does not download: run 'hf download %.*s --local-dir %.*s', then 'hone %s "
                  "%.*s -o %s'",
                  n, repo, n_name, name, command, n_name, name,
                  strcmp(command, "make") == 0 ? "OUT" : "OUT.gguf");
     else if (strcmp(command, "plan") == 0 && !tag && !strcasestr(repo, "gguf"))
         snprintf(say, cap,
-                 "hone does not download: 'hf download %.*s config.json --local-dir %.*s' does, "
+                 "hone does not download: run 'hf download %.*s config.json --local-dir %.*s', "
                  "which is enough for 'hone plan %.*s'",
                  n, repo, n_name, name, n_name, name);
     else
         snprintf(say, cap,
-                 "hone does not download: 'hf download %.*s --include \"*%.40s*\" --local-dir "
-                 "%.*s' does, then give it the file",
+                 "hone does not download: run 'hf download %.*s --include \"*%.40s*\" --local-dir "
+                 "%.*s', then pass the file",
                  n, repo, tag && *tag ? tag : ".gguf", n_name, name);
 }
 
@@ -101,7 +101,7 @@ bool hub_name(const char *given, bool first, const char *command, char *say, siz
     arg[len] = 0;
     const char *repo = behind_host(arg, &hub);
     if (!hub && strstr(arg, "://")) {
-        snprintf(say, cap, "hone does not download: 'curl -LO %.300s' does, then give it the file",
+        snprintf(say, cap, "hone does not download: run 'curl -LO %.300s', then pass the file",
                  arg);
         return true;
     }

@@ -247,7 +247,7 @@ static int check_given(const struct parse *p, struct err *e) {
     for (int i = 0; i < p->n_given; i++) {
         const struct option *o = p->given[i], *other = given_of(p, o->excludes);
         if (other)
-            return err_set(e, ERR_USAGE, "%s: --%s and --%s exclude each other", p->spec->name,
+            return err_set(e, ERR_USAGE, "%s: --%s and --%s cannot be used together", p->spec->name,
                            other->name, o->name);
         if (o->goes_with && !given_of(p, o->goes_with))
             return err_set(e, ERR_USAGE, "%s: --%s requires --%.*s", p->spec->name, o->name,

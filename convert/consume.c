@@ -32,15 +32,15 @@ int consume_check(const struct convert_opts *o, struct err *e) {
     if (!o->consume) return 0;
     if (o->lora)
         return err_set(e, ERR_USAGE,
-                       "--consume and --lora exclude each other: the adapter applies "
+                       "--consume and --lora cannot be used together: the adapter applies "
                        "to shards that would be gone");
     if (o->mtp_only)
         return err_set(e, ERR_USAGE,
-                       "--consume and --mtp-only exclude each other: the rest of the "
+                       "--consume and --mtp-only cannot be used together: the rest of the "
                        "model would be lost");
     if (o->split_max)
         return err_set(e, ERR_USAGE,
-                       "--consume and --split-max exclude each other: convert to one "
+                       "--consume and --split-max cannot be used together: convert to one "
                        "file, or give --split-max to hone quantize");
     return 0;
 }

@@ -102,7 +102,7 @@ int convert_job_run(struct work *w, struct convert_job_opts *x, struct emit *m, 
     if (o->consume && mmproj)
         return err_set(
             e, ERR_USAGE,
-            "--consume and --mmproj exclude each other: hone make --consume writes both; or "
+            "--consume and --mmproj cannot be used together: hone make --consume writes both; or "
             "first convert the vision tower, with --mmproj and without -o, then the "
             "rest with --consume, which keeps the shards that hold the tower");
     if (io_is_dir(o->src) && !o->consume) TRY(source_check(o->src, "convert", false, e));

@@ -115,7 +115,7 @@ static void say_files(const struct serve_opts *o, const char *url, uint64_t cont
         if (f->wrong)
             log_warn("%s cannot be served: %s", f->id, f->wrong);
         else
-            log_info("%s: %.1f MiB, with contexts and buffers %.1f; context of %" PRId64
+            log_info("%s: %.1f MiB (%.1f with contexts and buffers); context of %" PRId64
                      " tokens%s%s",
                      f->id, (double)f->n_bytes / mib, (double)f->need / mib, f->n_ctx,
                      i == o->first ? "; the default" : "",

@@ -47,7 +47,7 @@ static int finding(struct verify *v, const char *path, int rc, const struct err 
 }
 
 static void emit_report(struct emit *m, const struct verify *v) {
-    emit_bool(m, "ok", "whole", v->n_findings == 0);
+    emit_bool(m, "ok", "intact", v->n_findings == 0);
     emit_i64(m, "n_files", "files", v->n_files);
     emit_i64(m, "n_tensors", "tensors", v->n_tensors);
     emit_i64(m, "data_bytes_read", v->deep ? "data bytes read" : NULL, (int64_t)v->n_bytes);

@@ -225,7 +225,7 @@ static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct
     *found = rc == 0;
     r->predicted = job->m.loss;
     if (rc != ERR_USAGE && rc != ERR_DATA) return rc;
-    snprintf(r->why, sizeof r->why, "no mix is as small (%.400s)", e->msg);
+    snprintf(r->why, sizeof r->why, "no mix fits this size (%.400s)", e->msg);
     return save_mix(l, r, NULL, e);
 }
 

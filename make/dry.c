@@ -196,7 +196,7 @@ static void emit_machines(const struct dry *d, struct emit *m) {
     struct rates r = mk->rates;
     rates_opts(mk, &o);
     emit_table(m, "machines",
-               "other machines (16 threads like this one's; computed, not measured)");
+               "other machines (16 threads as fast as this one's; calculated, not measured)");
     emit_col(m, "card", "card");
     emit_col(m, "seconds", NULL);
     emit_col(m, "everything", "everything");
@@ -204,7 +204,7 @@ static void emit_machines(const struct dry *d, struct emit *m) {
     emit_col(m, "presets", "plain presets");
     r.speeds = mk->speeds;
     rates_guess(&r, &d->s, &o);
-    emit_machine_row(d, "none: this machine, quiet", &r, &o, m);
+    emit_machine_row(d, "none: this machine, idle", &r, &o, m);
     for (int i = 0; (row = machine_at(i)); i++) {
         machine_rates(row, &mk->rates, &mk->speeds, pool_size(mk->w->pool), &d->s, &o, &r);
         emit_machine_row(d, row->name, &r, &o, m);
@@ -323,7 +323,7 @@ static void say_answer(const struct dry *d, const struct dry *sums, bool nothing
                  d->out);
     else
         snprintf(answer, sizeof answer,
-                 "About %s%s on this machine, %.1f GB of files and %.1f GB next to them in "
+                 "About %s%s on this machine, %.1f GB of files and %.1f GB of temporary files in "
                  "%s.work; nothing was written.%s%s%s",
                  time, begun, (double)sums->file_bytes / 1e9, (double)sums->work_bytes / 1e9,
                  d->out, too_long ? " Note: " : "", too_long ? late : "", too_long ? "." : "");
@@ -346,7 +346,7 @@ static void emit_forecast(struct dry *d, struct emit *m) {
     emit_free(files);
     say_answer(d, &sums, nothing_left, m);
     emit_i64(m, "file_bytes", "files, bytes", (int64_t)sums.file_bytes);
-    emit_i64(m, "work_bytes", "next to them while working, bytes", (int64_t)sums.work_bytes);
+    emit_i64(m, "work_bytes", "temporary files, bytes", (int64_t)sums.work_bytes);
     emit_i64(m, "memory_bytes", "memory, bytes", (int64_t)sums.memory);
     emit_i64(m, "buffer_bytes", "of which large buffers, bytes",
              (int64_t)plan_bytes(&mk->in, &mk->plan));

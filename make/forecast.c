@@ -302,9 +302,9 @@ static int apply_plan(struct make *mk, struct err *e) {
     plan_time_text(mk->seconds, limit);
     for (int i = 0; i < mk->left_out.n; i++)
         if (i < mk->n_no_memory)
-            log_info("left out: %s", mk->left_out.v[i]);
+            log_info("skipped: %s", mk->left_out.v[i]);
         else
-            log_info("left out to meet --time (%s): %s", limit, mk->left_out.v[i]);
+            log_info("skipped to meet --time (%s): %s", limit, mk->left_out.v[i]);
     return save_plan(mk, e);
 }
 

@@ -98,7 +98,7 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
                               .resume = make_resume(mk),
                               .pool = mk->w->pool};
     o.device = device_quantize(mk->w);
-    log_info("making the best mix of %" PRIu64 " bytes", budget);
+    log_info("making the best mix of at most %" PRIu64 " bytes", budget);
     int rc = mixer_open(&x, mk->w, &o, sens, budget, e);
     if (!rc) rc = mix_solve_job(&x, &o, &ask, job, e);
     if (!rc) rc = quantize_run(&job->o, &r, e);

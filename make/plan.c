@@ -332,8 +332,7 @@ bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap) {
         amount_text(in->need[row[k].need], need);
         amount_text(in->memory, have);
         size_text(in->need[row[k].need], size);
-        snprintf(out, cap,
-                 "%s: needs %s of memory, %s%s%s; %s--max-memory %s puts it back into the plan",
+        snprintf(out, cap, "%s: needs %s of memory, %s%s%s; %s--max-memory %s would allow it",
                  row[k].what, need, in->memory_given ? "--max-memory allows " : "", have,
                  in->memory_given ? "" : " are free",
                  in->memory_given ? "" : "more free memory or ", size);
@@ -473,9 +472,7 @@ bool plan_left_out(const struct plan_in *from, const struct make_plan *p, int i,
         cost(in, p, &with, more);
         if (full.sequential && p->feedback && !p->sequential && n++ == i)
             return snprintf(out, cap,
-                            "making files block by block after the quantized blocks: it would "
-                            "take %s more",
-                            more),
+                            "block-by-block encoding (--effort high): it would take %s more", more),
                    true;
     }
     const bool plain = full.mixes && !p->mixes; /* said with the mixes */

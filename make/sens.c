@@ -150,7 +150,8 @@ int make_sensitivity(struct make *mk, struct err *e) {
     TRY(mix_search(mk->search, &o.search, e));
     o.texts = mk->probe.n ? mk->probe : mk->calib;
     if (!mk->probe.n)
-        make_note(mk, "the probes of the mixes used the calibration texts: --probe names others");
+        make_note(mk,
+                  "the mixes were chosen on the calibration texts; --probe FILE gives other texts");
     TRY(budgets(mk, &o, e));
     char *path = job_path(&mk->job, MAKE_SENSITIVITY);
     o.out = path;

@@ -68,10 +68,10 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
     const int best = pick_file(&r);
     char *take = best >= 0 ? xstrdup(r.file[best].file) : NULL;
     result_close(&r);
-    for (int i = 0; i < mk->left_out.n; i++) log_info("left out: %s", mk->left_out.v[i]);
-    for (int i = 0; i < mk->cut_short.n; i++) log_info("left out: %s", mk->cut_short.v[i]);
+    for (int i = 0; i < mk->left_out.n; i++) log_info("skipped: %s", mk->left_out.v[i]);
+    for (int i = 0; i < mk->cut_short.n; i++) log_info("skipped: %s", mk->cut_short.v[i]);
     if (answer.len) buf_fmt(after, "\n%s\n", answer.data);
-    buf_fmt(after, "The report is %s/report.html, the folder to publish %s.\n", mk->job.dir,
+    buf_fmt(after, "The report is %s/report.html. To publish, upload the folder %s.\n", mk->job.dir,
             mk->job.dir);
     if (take) buf_fmt(after, "To serve it: hone serve %s/%s\n", mk->job.dir, take);
     const char *tower = make_extra_file(mk, EXTRA_TOWER), *draft = make_extra_file(mk, EXTRA_DRAFT);

@@ -98,7 +98,7 @@ int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct
         emit_cell_i64(m, (int64_t)size);
         if (mk->target_file) emit_acceptance(&mk->file[i], m);
     }
-    buf_fmt(after, "\nThe folder to publish is %s. %s.\n", mk->job.dir,
+    buf_fmt(after, "\nTo publish, upload the folder %s. %s.\n", mk->job.dir,
             mk->target_file ? "Only the acceptance was measured" : "Nothing was measured");
     if (!mk->target_file && arch_runs_draft(mk->draft))
         buf_fmt(after,

@@ -263,7 +263,7 @@ static void fit_text(const struct plan *p, struct buf *b) {
         buf_fmt(b, "the last %d of %d blocks, with ", f->n, p->z.n_blocks);
         break;
     case FIT_NONE:
-        buf_str(b, "nothing of it, with ");
+        buf_str(b, "no part of it, with ");
         break;
     }
     buf_fmt(b, "%lld tokens", (long long)p->ask.n_ctx);
@@ -289,7 +289,7 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
         buf_str(&b, "; with --kv-type " KV_SMALL " ");
         buf_str(&b, show_bytes(u.total).s);
     }
-    if (p->fit.way == FIT_BLOCKS) buf_str(&b, "; hone would compute it on the CPU");
+    if (p->fit.way == FIT_BLOCKS) buf_str(&b, "; hone would run it on the CPU");
     buf_chr(&b, '.');
     emit_answer(m, b.data);
     buf_release(&b);

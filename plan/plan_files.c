@@ -438,7 +438,7 @@ static void put_answer(const struct choice *x, const struct take *t, struct emit
     buf_chr(&b, ' ');
     with_tokens(x, c, &b);
     if (t->way == FIT_ALL && !t->small_cache) with_small_cache(x, t->i, &b);
-    if (t->way == FIT_BLOCKS) buf_str(&b, "; hone would compute it on the CPU");
+    if (t->way == FIT_BLOCKS) buf_str(&b, "; hone would run it on the CPU");
     buf_chr(&b, '.');
     emit_answer(m, b.data);
     emit_str(m, "take", NULL, c->name);

@@ -90,7 +90,7 @@ static void take(const struct result *r, int i, const struct release *rel, struc
     buf_fmt(out, ", %s <span class='q q%d'>%s</span></h2>", size, 1 + (int)g.band,
             pick_bands[g.band].name);
     if (g.band > PICK_SLIGHT)
-        buf_fmt(out, "<p>Of these files it is the closest to %s, but not close.</p>",
+        buf_fmt(out, "<p>No file here is closer to %s, but the loss is still noticeable.</p>",
                 pick_base_word(r));
 }
 
@@ -145,8 +145,8 @@ static void put_size_plot(const struct result *r, struct buf *out) {
     plot(&wide, &narrow, out);
     buf_str(out, "<p class=m>");
     if (rings)
-        buf_str(out, "Rings: files of llama.cpp's presets (their types, made by hone) of the same "
-                     "size, on the same text. ");
+        buf_str(out, "Rings: llama.cpp's presets of the same size, encoded by hone, on the same "
+                     "text. ");
     if (front)
         buf_str(out, "The dashed line joins the files that no other file beats in both size and "
                      "divergence. ");
@@ -198,8 +198,7 @@ static void put_words(const struct result *r, struct buf *out) {
     }
     buf_fmt(out,
             "</dl><p class=m>&quot;perhaps&quot;: the 95 %% interval crosses a limit. The "
-            "recommended file is the smallest that surely has no noticeable loss; if every file "
-            "has one, "
+            "recommended file is the smallest that certainly has no noticeable loss; failing that, "
             "%s (divergence up to %g, errors included).</p></details>\n",
             pick_take.reason, pick_take.max_kld);
 }

@@ -31,7 +31,7 @@ const struct pick_row pick_bands[PICK_BANDS] = {
 
 /* Keeps a margin below noticeable loss: other texts may lose more than the measured ones. */
 const struct pick_row pick_take = {
-    "recommended", "the smallest file that 150 tokens of output cannot tell from the original",
+    "recommended", "the smallest file that cannot be told from the original within 150 tokens",
     0.02};
 
 /* Returns the grade of a mean divergence. */
@@ -272,7 +272,8 @@ void pick_head(const struct result *r, struct buf *out) {
     pick_grade_text(&g, out);
     buf_chr(out, '.');
     if (g.band > PICK_SLIGHT)
-        buf_fmt(out, " Of these files it is the closest to %s, but not close.", pick_base_word(r));
+        buf_fmt(out, " No file here is closer to %s, but the loss is still noticeable.",
+                pick_base_word(r));
 }
 
 void pick_numbers(const struct result *r, struct buf *out) {
@@ -280,7 +281,7 @@ void pick_numbers(const struct result *r, struct buf *out) {
     if (i < 0) return;
     const struct result_file *f = &r->file[i];
     if (isfinite(f->same_top1))
-        buf_fmt(out, "The same most likely token as %s %.1f %% of the time, mean divergence ",
+        buf_fmt(out, "The most likely token is that of %s %.1f %% of the time; mean divergence ",
                 pick_base_word(r), f->same_top1 * 100);
     else
         buf_str(out, "Mean divergence ");
@@ -305,7 +306,7 @@ void pick_others(const struct result *r, struct buf *out) {
     }
     if (more >= 0 && more != pick && r->file[more].size_bytes > r->file[pick].size_bytes) {
         if (less >= 0) buf_chr(out, ' ');
-        buf_str(out, "If nothing may be lost: ");
+        buf_str(out, "For no noticeable loss: ");
         name_and_size(r, more, out);
         buf_fmt(out, " (%s).", pick_bands[PICK_NONE].name);
     }

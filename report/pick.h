@@ -68,8 +68,8 @@ bool pick_types(const struct result *r, int i, struct buf *out);
 /* Appends the recommendation and its gain: "Take Q4_K_M, 19.8 GB: 8.7x closer to the original than
  * llama.cpp's Q4_K_M of the same size, slight loss." Appends nothing if no file was measured. */
 void pick_head(const struct result *r, struct buf *out);
-/* Appends the numbers of the recommended file: "The same most likely token as the original 97.9 %
- * of the time, mean divergence 0.0103 ± 0.0004." */
+/* Appends the numbers of the recommended file: "The most likely token is that of the original 97.9
+ * % of the time; mean divergence 0.0103 ± 0.0004." */
 void pick_numbers(const struct result *r, struct buf *out);
 /* Appends the alternatives, if any: a file that needs less memory, and one without noticeable
  * loss. */

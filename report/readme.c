@@ -128,7 +128,7 @@ static void put_how(const struct result *r, struct buf *out) {
     md_list(out, r->eval_texts);
     buf_str(out,
             "; second half of each chunk scored, weights dequantized, activations in 32 bits, so "
-            "only the error of the weights is seen.\n");
+            "only the error of the weights is measured.\n");
     for (const cJSON *n = doc_first(r->notes); n; n = n->next)
         if (cJSON_GetStringValue(n)) buf_fmt(out, "- %s\n", cJSON_GetStringValue(n));
     for (const cJSON *n = doc_first(r->left_out); n; n = n->next) {
@@ -195,11 +195,12 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
     if (r) answer(r, out);
     if (r && rel) card_glance(r, rel, versus, out);
     if (rel && rel->drafts)
-        buf_str(out,
-                "**Not a model of its own**: with its model it guesses the next tokens, which the "
-                "model checks, so answers stay those of the model.\n\n**Not listed**: how many of "
-                "these guesses the model accepts, in each of the files. No matrix has a type below "
-                "Q4_K, because drafts are accepted less often below it.\n\n");
+        buf_str(
+            out,
+            "**A draft, not a complete model**: it guesses the next tokens, and its model checks "
+            "them, so the model's answers do not change.\n\n**Not listed**: how many of "
+            "these guesses the model accepts, in each of the files. No matrix has a type below "
+            "Q4_K, because drafts are accepted less often below it.\n\n");
     else if (rel && rel->unknown) {
         buf_str(out, "**Not evaluated**: hone cannot run the architecture `");
         md_text(out, rel->arch);

@@ -2,7 +2,7 @@
 /* runtime/generate/draft.h - speculative decoding with the model's MTP block or a draft file
  * (drafter.h): each pass of the model, the trunk, computes the chosen token and the tokens drafted
  * after it, so that correct drafts save passes. The logits are those of the trunk for exactly the
- * given tokens, up to the rounding of batched passes, so the text equals that of plain generation.
+ * given tokens; on a device, up to the rounding of batched passes.
  *
  * Memory in addition to the trunk's session: the draft's memory (one layer's cache, scratch, and on
  * a GPU its own copy of embeddings and head), a copy of the trunk's recurrent states, and a few

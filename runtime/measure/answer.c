@@ -5,15 +5,15 @@
 #include "report/pick.h"
 #include "report/report_text.h"
 
-static const char *const loses[] = {[PICK_NONE] = "loses nothing noticeable",
-                                    [PICK_SLIGHT] = "loses little",
-                                    [PICK_NOTICEABLE] = "loses noticeably",
-                                    [PICK_HEAVY] = "loses much",
+static const char *const loses[] = {[PICK_NONE] = "has no noticeable loss",
+                                    [PICK_SLIGHT] = "has a slight loss",
+                                    [PICK_NOTICEABLE] = "has a noticeable loss",
+                                    [PICK_HEAVY] = "has a heavy loss",
                                     [PICK_UNKNOWN] = "was not measured"};
-static const char *const perhaps[] = {[PICK_NONE] = ", perhaps nothing noticeable",
-                                      [PICK_SLIGHT] = ", perhaps little",
-                                      [PICK_NOTICEABLE] = ", perhaps noticeably",
-                                      [PICK_HEAVY] = ", perhaps much",
+static const char *const perhaps[] = {[PICK_NONE] = ", perhaps none",
+                                      [PICK_SLIGHT] = ", perhaps slight",
+                                      [PICK_NOTICEABLE] = ", perhaps noticeable",
+                                      [PICK_HEAVY] = ", perhaps heavy",
                                       [PICK_UNKNOWN] = ""};
 
 /* Grades the quality loss by the mean divergence; best and worst are the grades at the ends of its

@@ -55,7 +55,7 @@ async function pollServer() {
     drawServer(readMetrics(await (await ask('/metrics')).text()), await getJson(propsOf()), await getJson('/slots'));
     trouble('');
   } catch (e) {
-    trouble('The server does not answer: ' + e.message);
+    trouble('The server is not responding: ' + e.message);
   }
 }
 setInterval(pollServer, 2000);

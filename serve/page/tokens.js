@@ -55,7 +55,7 @@ async function sendTokens(generate) {
     const a = await getJson('/v1/completions', {model, temperature, top_p, top_k, min_p, seed, stop, max_tokens: s.max_tokens || 256,
       prompt: r.tokens_of.map(x => x.id), logprobs: 10}, signal);
     drawAnswer(a.choices[0]);
-    state.textContent = `${r.tokens} prompt tokens, ${a.usage.completion_tokens} answer tokens in ${((performance.now() - t) / 1000).toFixed(1)} s. Point at a token for its alternatives.`;
+    state.textContent = `${r.tokens} prompt tokens, ${a.usage.completion_tokens} answer tokens in ${((performance.now() - t) / 1000).toFixed(1)} s. Hover over a token to see its alternatives.`;
   });
   if (state.textContent === 'reading the prompt') state.textContent = '';
 }

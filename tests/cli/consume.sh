@@ -116,10 +116,10 @@ refused() { # message, options: nothing is deleted
     [ "$(shards "$t/now")" = 2 ] && [ "$(shards "$t/whole")" = 2 ] || fail "$*: deleted a shard"
 }
 refused 'is a link to .*--consume-links'
-refused 'exclude each other' --lora "$t/now"
+refused 'cannot be used together' --lora "$t/now"
 refused 'hone make --consume writes both; or first convert the vision tower, with --mmproj and without -o' --mmproj "$t/mm.gguf"
-refused 'exclude each other' --split-max 4M
-refused 'exclude each other' --mtp-only
+refused 'cannot be used together' --split-max 4M
+refused 'cannot be used together' --mtp-only
 "$HONE" convert "$t/now" -o "$t/m.gguf" --consume-links > /dev/null 2>&1 && fail "--consume-links alone"
 
 consume --consume-links || fail "links"

@@ -42,7 +42,7 @@ refuse() { # code, text, arguments
 refuse 2 '-o OUT' $m/qwen3
 refuse 3 'not supported, only those of' $m/qwen3 --mmproj "$t/x.gguf"
 refuse 2 'exists already' $m/qwen35 --mmproj "$t/mm.gguf"
-refuse 2 'exclude each other' $m/qwen3 -o "$t/x.gguf" --keep-mxfp4 --pad
+refuse 2 'cannot be used together' $m/qwen3 -o "$t/x.gguf" --keep-mxfp4 --pad
 refuse 2 'same file' $m/qwen35 -o "$t/x.gguf" --mmproj "$t/x.gguf"
 cp -r $m/qwen3 "$t/own"
 for f in "$t/own"/*.safetensors "$t/own/config.json"; do

@@ -50,7 +50,7 @@ run 0 make "$t/Head" -o "$t/d" --license mit --base-model me/Head --target-model
 grep -q "Nothing was measured" "$t/o" && grep -q "hone eval mtp MODEL.gguf" "$t/o" && grep -q -- "-md $t/d/eagle3-Head-Q8_0.gguf --spec-type draft-eagle3" "$t/o" || say "make: $(cat "$t/o")"
 (cd "$t/d" && ls ./*.gguf) > "$t/ls"
 [ "$(tr '\n' ' ' < "$t/ls")" = "./eagle3-Head-Q4_K_M.gguf ./eagle3-Head-Q5_K_M.gguf ./eagle3-Head-Q6_K.gguf ./eagle3-Head-Q8_0.gguf " ] || say "$(cat "$t/ls")"
-for text in "Draft of a model" "Not a model of its own" "Not listed" "-md eagle3-Head-Q4_K_M.gguf --spec-type draft-eagle3"; do
+for text in "Draft of a model" "A draft, not a complete model" "Not listed" "-md eagle3-Head-Q4_K_M.gguf --spec-type draft-eagle3"; do
     grep -qF -- "$text" "$t/d/README.md" || say "the card lacks \"$text\""
 done
 grep -q "^hone run MODEL --draft eagle3-Head-Q4_K_M.gguf" "$t/d/README.md" || say "the card lacks hone's commands"

@@ -35,7 +35,7 @@ if [ "$threads" = "1 3" ]; then
 fi
 expect 2 'use -f' $im -o "$dir/i2.gguf" --gram "$dir/g.gguf"
 expect 2 'multiple of 256' $im -o "$dir/i2.gguf" --gram "$dir/g2.gguf" --gram-block 100
-expect 2 'exclude each other' "$HONE" imatrix --stats "$dir/i.gguf" --gram "$dir/g2.gguf"
+expect 2 'cannot be used together' "$HONE" imatrix --stats "$dir/i.gguf" --gram "$dir/g2.gguf"
 
 # only the dense matrices of one block: quick, and the rest does not hide their effect
 q="$HONE quantize $dir/in.gguf --recipe Q3_K_M --imatrix $dir/i.gguf --tensor blk.[023]=BF16 --tensor exps|token_embd|output.weight=BF16 -q"

@@ -47,10 +47,10 @@ run 0 imatrix "$base" "$t/pool.jsonl" --select 100 -o "$t/c.jsonl" -q # nothing 
 out="-o $t/x.jsonl -q"
 refused 2 '.jsonl' imatrix "$base" $pool --select 10 -o "$t/x.txt"
 refused 2 'use -f' imatrix "$base" $pool --select 10 -o "$t/a.jsonl"
-refused 2 'exclude each other' imatrix --stats "$t/have.gguf" --select 10
+refused 2 'cannot be used together' imatrix --stats "$t/have.gguf" --select 10
 refused 2 'requires --select' imatrix "$base" "$t/pool.txt" --have "$t/have.gguf" $out
 refused 2 '--chunks' imatrix "$base" "$t/pool.txt" --select 10 --chunks 2 $out
-refused 2 'exclude each other' imatrix "$base" "$t/pool.txt" --select 10 --gram "$t/g" $out
+refused 2 'cannot be used together' imatrix "$base" "$t/pool.txt" --select 10 --gram "$t/g" $out
 refused 2 'twice' imatrix "$base" - --select 10 $out
 refused 2 'at least one TEXT' imatrix "$base" --select 10 $out
 refused 3 'fits into 1 tokens' imatrix "$base" "$t/pool.txt" --select 1 --ctx 64 $out

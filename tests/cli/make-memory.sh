@@ -18,7 +18,7 @@ cp "$t/o" "$t/dry"
 [ "$(number buffer_bytes "$t/dry")" -le 20971520 ] || say "buffers of $(number buffer_bytes "$t/dry") bytes within 20 MiB"
 what=$(grep -o 'error feedback: needs [^"]*' "$t/dry") || say "no word on memory: $(cat "$t/dry")"
 make few --time 0 --max-memory 20MiB
-grep -qF "left out: $what" "$t/e" || say "the run does not say '$what': $(cat "$t/e")"
+grep -qF "skipped: $what" "$t/e" || say "the run does not say '$what': $(cat "$t/e")"
 grep -qF "$what" "$t/few/results.json" || say "results.json does not say '$what'"
 size=$(echo "$what" | sed -n 's/.*--max-memory \([0-9]*[MG]iB\) puts.*/\1/p')
 [ -n "$size" ] || say "no remedy in '$what'"

@@ -142,7 +142,7 @@ for c in "run Qwen3-4B-GGUF" "plan gemma-3-270m" "inspect phi-4" "serve SmolLM2-
     # shellcheck disable=SC2086
     says 2 "hf download ORG/" $c
 done
-says 2 "'hf download ORG/Qwen3-4B config.json --local-dir Qwen3-4B' does, which is enough for 'hone plan Qwen3-4B'" plan Qwen3-4B --vram 24GiB
+says 2 "run 'hf download ORG/Qwen3-4B config.json --local-dir Qwen3-4B', which is enough for 'hone plan Qwen3-4B'" plan Qwen3-4B --vram 24GiB
 says 2 "cannot open words" tokenize words x
 exit $fail) || fail=1
 

@@ -181,7 +181,7 @@ talk tools "$t/m.gguf" --chat "$t/case.json" --temp 0 --no-history --thinking fo
 < thought for
 < [call] search_docs
 < limit = 12
-< the model calls 1 tool: /tool RESULT, or JSON, answers
+< the model called 1 tool: enter /tool RESULT or paste JSON
 < 2004h
 > /tool\x20
 > {"page": 7}\n

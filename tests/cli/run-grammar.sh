@@ -64,7 +64,7 @@ grep -q 'if: if, then and else are not supported; answers may break it' "$t/e"
 refused 2 'cannot open none' run "$t/m.gguf" -p Pick --choices @none
 echo one > "$t/choices"
 refused 2 'needs at least two texts' run "$t/m.gguf" -p Pick --choices "@$t/choices"
-refused 2 'exclude each other' run "$t/m.gguf" -p x --regex a --choices b
+refused 2 'cannot be used together' run "$t/m.gguf" -p x --regex a --choices b
 refused 2 'lookaround is not supported' run "$t/m.gguf" -p x --regex '(?=a)'
 refused 2 'no-such.json' run "$t/m.gguf" -p x --schema "$t/no-such.json"
 echo '{"$ref": "#/$defs/none"}' > "$t/ref.json"

@@ -75,7 +75,7 @@ out Q4_K_M -q recipes
 out '"format": "GGUF"' --json inspect "$t/m.gguf"
 out '"arch"' --threads 1 --json plan "$t/m.gguf"
 out '"kv_type"' --json eval kv --head-dims 32 --depths 16 --kv-type f16
-says 2 "is in the place of a command" -m "$t/m.gguf"
+says 2 "expected a command, found" -m "$t/m.gguf"
 
 # ---- options of other programs: accepted if they mean the same, otherwise answered with advice ----
 run 0 plan -m "$t/m.gguf" -c 777 --json

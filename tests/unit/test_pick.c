@@ -79,8 +79,8 @@ static void test_recommends(void) {
     CHECK_EQ_I64(pick_file(&r), 2); /* the smallest without noticeable loss */
     CHECK_EQ_STR(text(&b, pick_head, &r), "Take Q6_K, 28.9 GB: no noticeable loss.");
     CHECK_EQ_STR(text(&b, pick_numbers, &r),
-                 "The same most likely token as the "
-                 "original 98.0 % of the time, mean divergence 0.00200 ± 0.00002.");
+                 "The most likely token is that of the "
+                 "original 98.0 % of the time; mean divergence 0.00200 ± 0.00002.");
     CHECK_EQ_STR(text(&b, pick_others, &r), "If that does not fit: Q4_K_M, 19.8 GB (slight "
                                             "loss).");
     ladder[3].preset_kld = 0.0103 * 3.2; /* the gain is reported for the file, with its preset */
@@ -150,8 +150,8 @@ static void test_bad_ladders(void) {
     r.n_files = 2; /* noticeable and heavy */
     CHECK_EQ_I64(pick_file(&r), 0);
     CHECK(strstr(text(&b, pick_head, &r),
-                 "noticeable loss. Of these files it is the closest to the original, but not "
-                 "close.") != NULL);
+                 "noticeable loss. No file here is closer to the original, but the loss is "
+                 "still noticeable.") != NULL);
     r.file = ladder;
     r.n_files = 1; /* only the base */
     CHECK_EQ_I64(pick_file(&r), -1);
