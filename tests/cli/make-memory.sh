@@ -20,7 +20,7 @@ what=$(grep -o 'error feedback: needs [^"]*' "$t/dry") || say "no word on memory
 make few --time 0 --max-memory 20MiB
 grep -qF "skipped: $what" "$t/e" || say "the run does not say '$what': $(cat "$t/e")"
 grep -qF "$what" "$t/few/results.json" || say "results.json does not say '$what'"
-size=$(echo "$what" | sed -n 's/.*--max-memory \([0-9]*[MG]iB\) puts.*/\1/p')
+size=$(echo "$what" | sed -n 's/.*--max-memory \([0-9]*[MG]iB\) would.*/\1/p')
 [ -n "$size" ] || say "no remedy in '$what'"
 # with that size both include it, and nothing is left out
 make x --time 0 --max-memory "$size" --dry-run --json

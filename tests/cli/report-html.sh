@@ -29,7 +29,7 @@ run publish "$t/d" --repo me/T-GGUF --license mit
 grep -q "<h2 class=take>Take <a href='./Tiny-Q4_K_M.gguf'>Q4_K_M</a>, 5.00 GB <span class='q q2'>slight loss</span></h2>" "$t/d/report.html" ||
     say "report.html does not say what to take"
 sed 's/<[^>]*>/ /g' "$t/d/report.html" > "$t/text"
-for x in '8.7x  closer to the original' '97.9 %  of the time the same most likely token' '0.0100  mean divergence, nats, ± 0.0004' "Rings: files of llama.cpp's presets"; do
+for x in '8.7x  closer to the original' '97.9 %  of the time the same most likely token' '0.0100  mean divergence, nats, ± 0.0004' "Rings: llama.cpp's presets"; do
     grep -qF "$x" "$t/text" || say "report.html: no '$x'"
 done
 grep -q '`' "$t/text" && say "report.html: literal back-ticks"

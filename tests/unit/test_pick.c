@@ -114,7 +114,7 @@ static void test_recommends(void) {
         CHECK_EQ_STR(b.data, phrase[i]);
     }
     r.base_is_quantized = true;
-    CHECK(strstr(text(&b, pick_numbers, &r), "as its base 98.0 %") != NULL);
+    CHECK(strstr(text(&b, pick_numbers, &r), "that of its base 98.0 %") != NULL);
     buf_release(&b);
 }
 
