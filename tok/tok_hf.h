@@ -57,7 +57,8 @@ bool tiktoken_like(const char *text, size_t len);
 /* Creates a tokenizer from SentencePiece's file (tok_sp.c). */
 int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, struct err *e);
 /* Returns whether tokenizer.json and SentencePiece's file have the same token for every id that is
- * in both. True if the file cannot be read: the caller then reports the error. */
+ * in both, and tokenizer.json has no others except added tokens. True if the file cannot be read:
+ * the caller then reports the error. */
 bool sp_agrees(const struct tok_files *f);
 
 #endif

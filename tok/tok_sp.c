@@ -104,6 +104,15 @@ static bool same_text(const struct sp_piece *p, const char *text) {
     return strlen(text) == p->len && memcmp(text, p->text, p->len) == 0;
 }
 
+/* Returns for each id below n whether added_tokens lists it; the caller frees it. */
+static bool *listed_ids(const struct json *added, int64_t n) {
+    bool *listed = xcalloc((size_t)n + 1, sizeof *listed);
+    int64_t id;
+    for (const struct json *c = json_first(added); c; c = json_next(c))
+        if (json_i64(json_get(c, "id"), &id) && id >= 0 && id < n) listed[id] = true;
+    return listed;
+}
+
 bool sp_agrees(const struct tok_files *f) {
     struct sp_model m;
     struct err e;
@@ -111,15 +120,18 @@ bool sp_agrees(const struct tok_files *f) {
     if (sp_model_read(&m, f->sp, f->sp_len, &e)) return true;
     const struct json *vocab = json_get(json_get(f->tokenizer, "model"), "vocab");
     bool list = json_type(vocab) == JSON_ARR, agrees = true;
-    int64_t id = 0, n = 0;
+    int64_t id = 0, n = 0, n_listed = m.n + json_len(vocab);
+    bool *listed = listed_ids(json_get(f->tokenizer, "added_tokens"), n_listed);
     for (const struct json *c = json_first(vocab); c && agrees; c = json_next(c), n++) {
         const char *text = list ? json_str(json_first(c)) : json_name(c);
         if (list)
             id = n;
         else if (!json_i64(c, &id))
             id = -1;
-        agrees = text && id >= 0 && (id >= m.n || same_text(&m.piece[id], text));
+        agrees = text && id >= 0 &&
+                 (id < m.n ? same_text(&m.piece[id], text) : id < n_listed && listed[id]);
     }
+    free(listed);
     sp_model_release(&m);
     return agrees;
 }

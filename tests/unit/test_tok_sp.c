@@ -4,6 +4,7 @@
 #include "tests/unit/test_tok_families.h"
 
 #include "base/hash.h"
+#include "tok/tok_hf.h"
 
 static struct strs strings;
 
@@ -58,6 +59,40 @@ static void test_files(void) {
     tok_free(t);
     family_close(&json);
     family_close(&other);
+}
+
+/* Returns a copy of a tokenizer.model with its first n pieces only. */
+static char *first_pieces(const struct tok_files *f, int n, size_t *len) {
+    char *out = xmalloc(f->sp_len);
+    size_t at = 0;
+    *len = 0;
+    while (at < f->sp_len && f->sp[at] == 0x0a) { /* a piece; its length takes one byte */
+        const size_t size = 2 + (size_t)(unsigned char)f->sp[at + 1];
+        memcpy(out + *len, f->sp + at, n > 0 ? size : 0);
+        *len += n-- > 0 ? size : 0;
+        at += size;
+    }
+    memcpy(out + *len, f->sp + at, f->sp_len - at);
+    *len += f->sp_len - at;
+    return out;
+}
+
+/* Tests a tokenizer.json that was extended, next to the tokenizer.model that it began with: ids are
+ * those of the tokenizers library, and no row is padding. */
+static void test_extended(void) {
+    struct family json, sp;
+    family_open(&json, "tinyllama.json.gz");
+    family_open(&sp, "both-files.json.gz"); /* the same pieces */
+    struct tok_files both = json.files;
+    char *old = first_pieces(&sp.files, 700, &both.sp_len);
+    both.sp = old;
+    struct tok *t = build(&both, 900);
+    if (t) CHECK_EQ_I64(n_other(t, &json, false), 0);
+    for (int64_t id = 0; t && id < 900; id++) CHECK(tok_type(t, id) != TT_UNUSED);
+    tok_free(t);
+    free(old);
+    family_close(&json);
+    family_close(&sp);
 }
 
 /* Tests "legacy": false, which adds the space only before the whole text, like Metaspace "first"
@@ -296,6 +331,34 @@ static void test_bad_files(void) {
     buf_release(&b);
 }
 
+#define WITH(vocab, added) "{\"model\":{\"vocab\":{" vocab "}},\"added_tokens\":[" added "]}"
+/* Tests which ids past the pieces tokenizer.json may have without contradicting them. */
+static void test_past_the_pieces(void) {
+    static const struct {
+        const char *json;
+        bool agrees;
+    } c[] = {
+        {WITH("\"<unk>\":0,\"a\":1", ""), true},
+        {WITH("\"<unk>\":0,\"a\":1,\"b\":2", ""), false},
+        {WITH("\"<unk>\":0,\"a\":1,\"b\":2", "{\"id\":2}"), true},
+        {WITH("\"a\":1,\"b\":9", "{\"id\":2},{\"id\":9}"), false}, /* a gap */
+        {WITH("\"a\":1,\"b\":3", "{\"id\":-1},{\"id\":3}"), true},
+        {"{\"model\":{\"vocab\":[[\"<unk>\",0],[\"a\",-1],[\"b\",-2]]}}", false},
+    };
+    struct buf b = {0};
+    piece(&b, "<unk>", 0, 2);
+    piece(&b, "a", -1, 1);
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct err e = {0};
+        struct json *j = NULL;
+        CHECK_OK(json_parse(&j, c[i].json, strlen(c[i].json), "tokenizer.json", &e));
+        const struct tok_files f = {.tokenizer = j, .sp = b.data, .sp_len = b.len};
+        CHECK_EQ_I64(sp_agrees(&f), c[i].agrees);
+        json_free(j);
+    }
+    buf_release(&b);
+}
+
 /* Checks that a file truncated anywhere gives an error or a smaller tokenizer. */
 static void test_cut_files(void) {
     struct family f;
@@ -354,10 +417,12 @@ int main(void) {
     log_set_level(LOG_ERROR);
     family_strings(&strings);
     RUN(test_files);
+    RUN(test_extended);
     RUN(test_legacy);
     RUN(test_added);
     RUN(test_no_bos);
     RUN(test_keys);
+    RUN(test_past_the_pieces);
     RUN(test_bad_files);
     RUN(test_cut_files);
     RUN(test_long_words);
