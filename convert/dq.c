@@ -129,8 +129,10 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
     q->scale.stripe = stripe_of(q, c, rows);
     q->scale.per_row =
         q->scale.stripe ? c->block_rows : per_scale(q->rows, rows, c->block_rows, false);
-    q->scale.per_col =
-        per_scale(q->cols, cols, c->block_cols ? c->block_cols : c->group, rows == q->rows);
+    /* a scale per row belongs to a group of columns, others belong to blocks */
+    const bool each = rows == q->rows;
+    const int64_t wide = c->group && (each || !c->block_cols) ? c->group : c->block_cols;
+    q->scale.per_col = per_scale(q->cols, cols, wide, each);
     if (mats == q->mats && q->scale.per_row && q->scale.per_col) return 0;
     return dq_bad(q, i, e,
                   "does not fit a matrix [%lld, %lld] with the weight_block_size or group_size of "
@@ -317,28 +319,53 @@ void dq_drop(const struct dq *q, const struct hfdir *dir) {
 
 /* ---- config.json ---- */
 
-/* Returns the number of bits if it is the same in all config groups of compressed-tensors, else
- * 0. */
-static int64_t common_bits(const struct json *q) {
-    int64_t bits = 0;
-    for (const struct json *g = json_first(json_get(q, "config_groups")); g; g = json_next(g)) {
-        int64_t b = 0;
-        if (!json_i64(json_get(json_get(g, "weights"), "num_bits"), &b)) continue;
-        if (bits && bits != b) return 0;
-        bits = b;
-    }
-    return bits;
+/* Returns whether two block sizes are the same. */
+static bool same_block(const struct json *a, const struct json *b) {
+    int64_t x = 0, y = 0;
+    bool same = json_len(a) == json_len(b);
+    for (a = json_first(a), b = json_first(b); a && b && same; a = json_next(a), b = json_next(b))
+        same = json_i64(a, &x) && json_i64(b, &y) && x == y;
+    return same;
 }
 
-/* Reads block and group sizes, which compressed-tensors stores per group of layers. */
+/* Reads widths, block and group sizes of compressed-tensors, which it stores per group of layers.
+ * Sets *blk to the groups' block size. If group sizes differ, c->group becomes 0: the shapes show
+ * them. */
+static int read_groups(struct dq_config *c, const struct json *groups, const struct json **blk,
+                       const char *where, struct err *e) {
+    bool differ = false;
+    for (const struct json *g = json_first(groups); g; g = json_next(g)) {
+        const struct json *w = json_get(g, "weights"), *b = json_get(w, "block_structure");
+        int64_t bits = 0, group = 0;
+        if (json_i64(json_get(w, "num_bits"), &bits) && bits > 0 && bits < 32)
+            c->widths |= 1u << bits;
+        /* -1 means one group */
+        if (json_i64(json_get(w, "group_size"), &group) && group > 0) {
+            differ = differ || (c->group && c->group != group);
+            c->group = group;
+        }
+        if (json_type(b) != JSON_ARR) continue;
+        if (*blk && !same_block(*blk, b))
+            return err_set(e, ERR_DATA,
+                           "%s: config_groups has more than one block_structure, which is not "
+                           "supported: convert the unquantized (BF16) release",
+                           where);
+        *blk = b;
+    }
+    if (differ) c->group = 0;
+    return 0;
+}
+
+/* Reads what config.json says about widths, block and group sizes. */
 static int read_sizes(struct dq_config *c, const struct json *q, const char *where, struct err *e) {
-    const struct json *w = json_get(json_first(json_get(q, "config_groups")), "weights");
-    const struct json *blk = json_get(q, "weight_block_size");
-    if (json_type(blk) != JSON_ARR) blk = json_get(w, "block_structure");
-    const struct json *group = json_get(w ? w : q, "group_size");
-    (void)json_i64(group, &c->group);
-    c->group = max_i64(c->group, 0); /* -1 means one group */
-    blk = json_first(blk);
+    const struct json *whole = json_get(q, "weight_block_size"), *blk = NULL;
+    const struct json *groups = json_get(q, "config_groups");
+    TRY(read_groups(c, groups, &blk, where, e));
+    if (!json_get(json_first(groups), "weights")) {
+        (void)json_i64(json_get(q, "group_size"), &c->group);
+        c->group = max_i64(c->group, 0);
+    }
+    blk = json_first(json_type(whole) == JSON_ARR ? whole : blk);
     if (!blk) return 0;
     if (json_i64(blk, &c->block_rows) && json_i64(json_next(blk), &c->block_cols) &&
         c->block_rows > 0 && c->block_cols > 0)
@@ -346,12 +373,28 @@ static int read_sizes(struct dq_config *c, const struct json *q, const char *whe
     return err_set(e, ERR_DATA, "%s: weight_block_size is not two positive numbers", where);
 }
 
+struct packing {
+    const char *method, *key, *allowed;
+};
+
+/* Rejects a packing named in j that is not allowed. */
+static int check_named(const struct packing *p, const struct json *j, const char *where,
+                       struct err *e) {
+    const char *v = json_str(json_get(j, p->key));
+    char quoted[48];
+    if (!v) return 0;
+    snprintf(quoted, sizeof quoted, "|%s|", v);
+    if (strstr(p->allowed, quoted)) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s: %s with %s \"%.40s\" cannot be converted: convert the unquantized (BF16) "
+                   "release",
+                   where, p->method, p->key, v);
+}
+
 /* Rejects packings that have the tensor names of a known packing, but a different layout. */
 static int check_packing(const struct dq_config *c, const struct json *q, const char *where,
                          struct err *e) {
-    static const struct {
-        const char *method, *key, *allowed;
-    } row[] = {
+    static const struct packing row[] = {
         {"gptq", "checkpoint_format", "|gptq|gptq_v2|"},
         {"awq", "version", "|gemm|GEMM|"},
         {"compressed-tensors", "format",
@@ -359,15 +402,11 @@ static int check_packing(const struct dq_config *c, const struct json *q, const 
          "nvfp4-pack-quantized|mxfp4-pack-quantized|mxfp8-quantized|mixed-precision|"},
     };
     for (size_t i = 0; i < COUNT_OF(row); i++) {
-        const char *v = json_str(json_get(q, row[i].key));
-        char quoted[48];
-        if (strcmp(row[i].method, c->method) != 0 || !v) continue;
-        snprintf(quoted, sizeof quoted, "|%s|", v);
-        if (!strstr(row[i].allowed, quoted))
-            return err_set(e, ERR_DATA,
-                           "%s: %s with %s \"%.40s\" cannot be converted: convert the unquantized "
-                           "(BF16) release",
-                           where, c->method, row[i].key, v);
+        if (strcmp(row[i].method, c->method) != 0) continue;
+        TRY(check_named(&row[i], q, where, e));
+        /* mixed-precision: each group has a format of its own */
+        const struct json *g = json_first(json_get(q, "config_groups"));
+        for (; g; g = json_next(g)) TRY(check_named(&row[i], g, where, e));
     }
     return 0;
 }
@@ -419,7 +458,6 @@ int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
     snprintf(c->method, sizeof c->method, "%s", method);
     const char *format = json_str(json_get(q, "checkpoint_format"));
     c->gptq_v2 = format && strcmp(format, "gptq_v2") == 0;
-    c->bits = common_bits(q);
     TRY(check_packing(c, q, where, e));
     return read_sizes(c, q, where, e);
 }

@@ -16,7 +16,7 @@ enum { DQ_PARTS = 6, DQ_NAME = 512 };
 /* The facts of quantization_config that the stored tensors do not show. */
 struct dq_config {
     char method[32];                /* "": no quantization_config */
-    int64_t bits;                   /* compressed-tensors: bits of all groups; 0: none or several */
+    unsigned widths;                /* compressed-tensors: bit b: a group has b bits; 0: unknown */
     int64_t group;                  /* columns per scale; 0: unspecified */
     int64_t block_rows, block_cols; /* elements per scale; 0: unspecified */
     bool gptq_v2;                   /* zero points are stored without an offset of 1 */

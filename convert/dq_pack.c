@@ -93,20 +93,26 @@ bool dq_int8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float
     return scale_row(q, q->part[3], scratch, scratch + n, dst);
 }
 
+/* Finds the number of bits for which a row has `have` words, among those of config.json's groups if
+ * it has any. Dense words are tried first: 8 bits have as many words as 7 padded ones. */
+static int find_bits(struct dq *q, const struct dq_config *c, int64_t have, struct err *e) {
+    for (int padded = 0; padded < 2 && !q->bits; padded++)
+        for (int b = 1; b <= 8; b++) {
+            if (have != words_for(q->cols, b, !padded)) continue;
+            if (c->widths && !(c->widths >> b & 1)) continue;
+            if (q->bits) return dq_bad(q, 0, e, "could have %d or %d bits", q->bits, b);
+            q->bits = b;
+            q->dense = !padded;
+        }
+    return q->bits ? 0
+                   : dq_bad(q, 0, e, "has no width of 1 to 8 bits that fits %lld columns",
+                            (long long)q->cols);
+}
+
 int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[0], *z = q->part[2];
     int64_t have = t->n_dims ? t->shape[t->n_dims - 1] : 0;
-    /* The number of bits is the only one that fits the shape, or else the one in config.json. */
-    for (int b = 1; b <= 8; b++) {
-        if (have != words_for(q->cols, b, true) && have != words_for(q->cols, b, false)) continue;
-        if (c->bits && c->bits != b) continue;
-        if (q->bits) return dq_bad(q, 0, e, "could have %d or %d bits", q->bits, b);
-        q->bits = b;
-    }
-    if (!q->bits)
-        return dq_bad(q, 0, e, "has no width of 1 to 8 bits that fits %lld columns",
-                      (long long)q->cols);
-    q->dense = have == words_for(q->cols, q->bits, true);
+    TRY(find_bits(q, c, have, e));
     TRY(dq_shape(q, 0, q->rows, have, e));
     TRY(fit_scales(q, c, 3, e));
     if (!z) return 0;

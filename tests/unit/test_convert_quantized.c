@@ -34,9 +34,25 @@ static bool removed(const struct json *list, const char *name) {
 /* Changes one stored tensor; NULL data in *t: it is left out. */
 typedef void (*damage_fn)(struct st_tensor *t);
 
-/* Creates a copy of the base folder in <scratch>/hf with its modules replaced by those of one
- * form. */
-static void build(const struct json *form, damage_fn damage) {
+/* Adds the tensors of a form whose names contain `part`. */
+static void add_form(struct st_build *b, const struct json *form, const char *part,
+                     damage_fn damage) {
+    struct err e;
+    struct st *st = NULL;
+    char path[512];
+    snprintf(path, sizeof path, DIR "/%s.safetensors", json_str(json_get(form, "name")));
+    CHECK_OK(st_open(&st, path, &e));
+    for (int64_t i = 0; st && i < st_n_tensors(st); i++) {
+        struct st_tensor t = *st_tensor_at(st, i);
+        if (damage) damage(&t);
+        if (t.data && strstr(t.name, part)) st_copy(b, t.name, &t);
+    }
+    st_close(st);
+}
+
+/* Creates a copy of the base folder in <scratch>/hf with its modules replaced by those of one form
+ * or, if `down` is not NULL, k_proj by that of `form` and down_proj by that of `down`. */
+static void build_two(const struct json *form, const struct json *down, damage_fn damage) {
     static const char *const copied[] = {"tokenizer.json", "tokenizer_config.json"};
     struct err e;
     struct st *st = NULL;
@@ -50,17 +66,10 @@ static void build(const struct json *form, damage_fn damage) {
         if (!removed(json_get(form, "remove"), t->name)) st_copy(&b, t->name, t);
     }
     st_close(st);
-    st = NULL;
-    snprintf(path, sizeof path, DIR "/%s.safetensors", json_str(json_get(form, "name")));
-    CHECK_OK(st_open(&st, path, &e));
-    for (int64_t i = 0; st && i < st_n_tensors(st); i++) {
-        struct st_tensor t = *st_tensor_at(st, i);
-        if (damage) damage(&t);
-        if (t.data) st_copy(&b, t.name, &t);
-    }
+    add_form(&b, form, down ? "k_proj" : "", damage);
+    if (down) add_form(&b, down, "down_proj", damage);
     mkdir(tmp_path("hf"), 0700);
     st_finish(&b, tmp_path("hf/model.safetensors"));
-    st_close(st);
     for (size_t i = 0; i < COUNT_OF(copied); i++) {
         char *p = NULL, to[64];
         size_t n = 0;
@@ -71,6 +80,10 @@ static void build(const struct json *form, damage_fn damage) {
         tmp_write(to, p, n);
         free(p);
     }
+}
+
+static void build(const struct json *form, damage_fn damage) {
+    build_two(form, NULL, damage);
 }
 
 static void dump(struct jw *w, const char *name, const struct json *j) {
@@ -104,8 +117,8 @@ static void dump(struct jw *w, const char *name, const struct json *j) {
     }
 }
 
-/* Writes the base's config.json with the form's quantization_config. */
-static void write_config(const struct json *form) {
+/* Writes the base's config.json with a quantization_config. */
+static void write_quantization(const struct json *form, const struct json *quantization) {
     struct err e;
     struct json *cfg = NULL;
     struct buf b = {0};
@@ -117,11 +130,16 @@ static void write_config(const struct json *form) {
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
     for (const struct json *c = json_first(cfg); c; c = json_next(c)) dump(&w, json_name(c), c);
-    dump(&w, "quantization_config", json_get(form, "quantization_config"));
+    dump(&w, "quantization_config", quantization);
     jw_end(&w);
     tmp_write("hf/config.json", b.data, b.len);
     buf_release(&b);
     json_free(cfg);
+}
+
+/* Writes the base's config.json with the form's quantization_config. */
+static void write_config(const struct json *form) {
+    write_quantization(form, json_get(form, "quantization_config"));
 }
 
 static bool keep; /* --keep-mxfp4 */
@@ -243,6 +261,70 @@ static void test_missing_parts_are_named(void) {
 
 static void test_group_indices_are_checked(void) {
     refused("gptq4-act", wild_group, "g_idx of model.layers.1.mlp.down_proj");
+}
+
+/* ---- groups of layers in different forms ---- */
+
+#define MIXED "{\"quant_method\":\"compressed-tensors\",\"format\":\"mixed-precision\","
+#define INT4_GROUP "{\"format\":\"pack-quantized\",\"weights\":{\"num_bits\":4,\"group_size\":32}}"
+#define INT8 "{\"weights\":{\"num_bits\":8,\"group_size\":null}}"
+#define FP8_BLOCK(size)                                                                            \
+    "{\"format\":\"float-quantized\",\"weights\":{\"num_bits\":8,\"block_structure\":" size "}}"
+
+/* Writes a folder whose k_proj and down_proj have different forms. */
+static void write_mixed(const char *k, const char *down, const char *quantization) {
+    struct err e;
+    struct json *j = NULL;
+    CHECK_OK(json_parse(&j, quantization, strlen(quantization), "config", &e));
+    build_two(form(k), form(down), NULL);
+    write_quantization(form(k), j);
+    json_free(j);
+}
+
+/* Checks that each matrix is decoded by the group that it belongs to. */
+static void test_groups_in_different_forms(void) {
+    static const char k[] = "blk.1.attn_k.weight", d[] = "blk.1.ffn_down.weight";
+    static const struct {
+        const char *k, *down, *quantization;
+    } c[] = {
+        {"ct-pack4-group", "ct-fp8-block",
+         MIXED "\"config_groups\":{\"a\":" INT4_GROUP ",\"b\":" FP8_BLOCK("[48,96]") "}}"},
+        {"ct-fp8-block", "ct-pack4-group",
+         MIXED "\"config_groups\":{\"a\":" FP8_BLOCK("[48,96]") ",\"b\":" INT4_GROUP "}}"},
+        {"ct-pack4-group", "ct-pack8-channel",
+         MIXED "\"config_groups\":{\"a\":" INT4_GROUP ",\"b\":" INT8 "}}"},
+        {"ct-pack8-channel", "ct-pack4-group", MIXED "\"config_groups\":{}}"},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct err e = {0};
+        struct convert_report r;
+        struct gguf *g = NULL;
+        write_mixed(c[i].k, c[i].down, c[i].quantization);
+        CHECK_OK(convert("f32", &r, &e));
+        CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
+        const struct json *of_k = json_get(json_get(form(c[i].k), "expected"), k);
+        const struct json *of_d = json_get(json_get(form(c[i].down), "expected"), d);
+        if (g) check_hash(g, c[i].k, k, json_str(json_get(of_k, "f32")), "F32");
+        if (g) check_hash(g, c[i].down, d, json_str(json_get(of_d, "f32")), "F32");
+        gguf_close(g);
+    }
+}
+
+static void test_groups_are_refused(void) {
+    static const struct {
+        const char *quantization, *message;
+    } c[] = {
+        {MIXED "\"config_groups\":{\"a\":" FP8_BLOCK("[48,96]") ",\"b\":" FP8_BLOCK("[48,64]") "}}",
+         "more than one block_structure"},
+        {MIXED "\"config_groups\":{\"a\":" INT4_GROUP ",\"b\":{\"format\":\"marlin-24\"}}}",
+         "with format \"marlin-24\" cannot be converted"},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct err e = {0};
+        struct convert_report r;
+        write_mixed("ct-pack4-group", "ct-fp8-block", c[i].quantization);
+        CHECK_ERR(convert("f32", &r, &e), ERR_DATA, c[i].message);
+    }
 }
 
 /* Decodes the tensor to f32 with the reference decoders and checks its type. */
@@ -465,6 +547,8 @@ int main(void) {
     RUN(test_wrong_shapes_are_refused);
     RUN(test_missing_parts_are_named);
     RUN(test_group_indices_are_checked);
+    RUN(test_groups_in_different_forms);
+    RUN(test_groups_are_refused);
     RUN(test_mxfp4_is_kept);
     RUN(test_nvfp4_is_kept);
     json_free(all);
