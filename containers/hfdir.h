@@ -70,8 +70,8 @@ bool hfdir_unlisted(const struct hfdir *h, int64_t i);
 void hfdir_drop(const struct hfdir *h, const struct st_tensor *t);
 
 /* Sets *text to the chat template by transformers' precedence: chat_template.jinja, otherwise
- * `chat_template` of tokenizer_config.json (a string, or the list entry named "default"). Warns if
- * both exist and differ. NULL: none. */
+ * `chat_template` of tokenizer_config.json (a string, or the list entry named "default"), otherwise
+ * that of chat_template.json. Warns if the first two exist and differ. NULL: none. */
 int hfdir_chat_template(struct hfdir *h, const char **text, struct err *e);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * GGUF: tokenizer.chat_template and tokenizer.chat_template.<name>. Folder: chat_template.jinja and
  * additional_chat_templates, else chat_template in tokenizer_config.json (text, or a list of {name,
- * template}). Templates are kept byte for byte. */
+ * template}), else in chat_template.json. Templates are kept byte for byte. */
 #include "template/chat_src.h"
 
 #include <stdio.h>
@@ -151,6 +151,20 @@ static int offer_from_folder(struct chat_src *s, const char *dir, const char *wa
     return rc;
 }
 
+/* Takes the templates of chat_template.json, in which older processors of images keep theirs. */
+static int processor_templates(struct chat_src *s, const char *dir, const char *want,
+                               struct err *e) {
+    char *path = io_join(dir, "chat_template.json");
+    struct json *j = NULL;
+    bool there = false;
+    int rc = io_there(&there, path, e);
+    if (!rc && there) rc = json_read_py(&j, path, limit_of(LIM_HF_JSON), e);
+    if (!rc && there) rc = config_templates(s, want, j, path, e);
+    json_free(j);
+    free(path);
+    return rc;
+}
+
 /* Reads template and special tokens from a Hugging Face folder. */
 static int from_folder(struct chat_src *s, const char *dir, const char *want, struct err *e) {
     char *file = io_join(dir, "chat_template.jinja"),
@@ -166,6 +180,7 @@ static int from_folder(struct chat_src *s, const char *dir, const char *want, st
         config_specials(s, config);
         if (!s->n_names) rc = config_templates(s, want, config, config_path, e);
     }
+    if (!rc && !s->n_names) rc = processor_templates(s, dir, want, e);
     json_free(config);
     free(file);
     free(config_path);

@@ -55,6 +55,17 @@ run 0 convert "$t/c" -o "$t/c.gguf"
 keys "$t/c.gguf" 'eos_token_id=u32","value":"1012"' 'eot_token_id=u32","value":"1014"' 'eom_token_id=u32","value":"1016"'
 ends "$t/c.gguf" 1010,1012,1014,1016
 
+# a template in chat_template.json alone
+folder j null ''
+rm "$t/j/chat_template.jinja"
+sed -i 's/"chat_template"/"other"/' "$t/j/tokenizer_config.json"
+echo '{"chat_template": "{% for m in messages %}{{ m.content }}<|vision_end|>{% endfor %}"}' > "$t/j/chat_template.json"
+run 0 template show "$t/j"
+grep -q '^{% for m in' "$t/o" || say "template show of a folder with chat_template.json: $(cat "$t/o")"
+run 0 convert "$t/j" -o "$t/j.gguf"
+keys "$t/j.gguf" 'eos_token_id=u32","value":"1012"' 'eot_token_id=u32","value":"1014"'
+ends "$t/j.gguf" 1010,1012,1014
+
 # each of them ends an answer, and no other token does
 answers() { # id, finish_reason
     body="{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"max_tokens\": 3, \"logit_bias\": {\"$1\": 100}}"
