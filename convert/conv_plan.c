@@ -349,9 +349,12 @@ int plan_open(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
 }
 
 int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
+    const struct json *modules;
     if (o->keep_mxfp4 && o->pad)
         return err_set(e, ERR_USAGE, "--keep-mxfp4 and --pad cannot be used together");
     TRY(plan_open(p, o, e));
+    TRY(hfdir_json(p->dir, "modules.json", &modules, e));
+    p->embeds = modules != NULL;
     if (o->lora) TRY(lora_open(&p->lora, o->lora, e));
     TRY(dq_config_read(&p->quant, p->dir, e));
     TRY(hparams_from_hf(&p->hp, p->arch, p->dir, e));

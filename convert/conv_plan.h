@@ -33,6 +33,7 @@ struct conv_plan {
     int64_t n_src, cap_src;
     struct dq_config quant;
     struct lora *lora; /* NULL: none */
+    bool embeds;       /* the folder has modules.json: an embedding model */
     bool *keeps;       /* [files] the file has tensors that the output leaves out */
     int64_t n_mtp_tensors, n_vision, n_params, n_kept, n_nvfp4;
     struct arena arena;

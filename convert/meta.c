@@ -10,6 +10,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/printable.h"
+#include "base/str.h"
 #include "template/chat_ends.h"
 #include "template/chat_src.h"
 #include "tok/tok.h"
@@ -190,12 +192,77 @@ static int default_template(struct conv_plan *p, struct gguf_w *w, bool *has, st
     return 0;
 }
 
+/* ---- embedding models ------------------------------------------------------------------------ */
+
+/* Sets *type to llama.cpp's number for the pooling in a module's config.json, whose older form has
+ * a flag for each pooling. False: none of these. */
+static bool pooling_of(const struct json *config, uint32_t *type) {
+    static const struct {
+        const char *mode, *flag;
+        uint32_t type;
+    } row[] = {{"mean", "pooling_mode_mean_tokens", 1},
+               {"cls", "pooling_mode_cls_token", 2},
+               {"lasttoken", "pooling_mode_lasttoken", 3}};
+    const char *mode = json_str(json_get(config, "pooling_mode"));
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        if (!(mode && strcmp(mode, row[i].mode) == 0) &&
+            !json_bool(json_get(config, row[i].flag), false))
+            continue;
+        *type = row[i].type;
+        return true;
+    }
+    return false;
+}
+
+/* Writes the pooling that the module in folder `path` does. */
+static int write_pooling(struct conv_plan *p, const char *path, struct gguf_w *w, struct err *e) {
+    const struct json *config = NULL;
+    uint32_t type;
+    char *file = xasprintf("%s/config.json", path), *key;
+    const int rc = strstr(path, "..") ? 0 : hfdir_json(p->dir, file, &config, e);
+    if (!rc && pooling_of(config, &type)) {
+        key = xasprintf("%s.pooling_type", p->arch->name);
+        gguf_w_u32(w, key, type);
+        free(key);
+    } else if (!rc) {
+        log_warn("%s/%s names no pooling that GGUF has a number for (mean, cls, last token): "
+                 "programs need it as an option",
+                 hfdir_path(p->dir), show_n(file, strlen(file)).s);
+    }
+    free(file);
+    return rc;
+}
+
+/* Writes what modules.json says about an embedding model, and warns about modules that are left
+ * out. */
+static int write_modules(struct conv_plan *p, struct gguf_w *w, struct err *e) {
+    const struct json *modules;
+    bool pooled = false;
+    if (!p->embeds) return 0;
+    TRY(hfdir_json(p->dir, "modules.json", &modules, e));
+    log_info("modules.json makes this an embedding model: the file is for other programs, since "
+             "hone computes no embeddings");
+    for (const struct json *m = json_first(modules); m; m = json_next(m)) {
+        const char *type = json_str(json_get(m, "type")), *path = json_str(json_get(m, "path"));
+        if (!type || !path) continue;
+        if (str_ends(type, ".Dense"))
+            log_warn("%s/%s, a dense layer after pooling, is not converted: embeddings computed "
+                     "from the file differ from the model's; llama.cpp's converter has an option "
+                     "for it (--sentence-transformers-dense-modules)",
+                     hfdir_path(p->dir), show_n(path, strlen(path)).s);
+        if (!pooled && str_ends(type, ".Pooling")) TRY(write_pooling(p, path, w, e));
+        pooled = pooled || str_ends(type, ".Pooling");
+    }
+    return 0;
+}
+
 int meta_write(struct conv_plan *p, const struct convert_opts *o, struct gguf_w *w, struct err *e) {
     gguf_w_str(w, "general.architecture", p->arch->name);
     gguf_w_str(w, "general.type", "model");
     TRY(sampling(p, w, e));
     TRY(card_write(p, o, w, e));
     hparams_write(&p->hp, p->arch, w);
+    TRY(write_modules(p, w, e));
     gguf_w_u32(w, "general.file_type",
                p->n_kept    ? 38
                : p->n_nvfp4 ? 39

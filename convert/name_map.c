@@ -629,14 +629,16 @@ static const struct st_tensor *source_of(const struct mapping *m, const char *gg
 
 /* Determines from the tensors whether the head is tied, because config.json does not always match
  * the saved weights. A head that differs from the embeddings is written. If the text_config of a
- * vision model contradicts the top-level config, the latter decides about a missing head. */
+ * vision model contradicts the top-level config, the latter decides about a missing head. Embedding
+ * models need none. */
 static void check_tie(struct mapping *m) {
     struct hparams *h = &m->p->hp;
     const struct json *said = hfdir_said(m->p->dir, "tie_word_embeddings");
     const struct st_tensor *embd = source_of(m, "token_embd.weight");
     const struct st_tensor *head = source_of(m, "output.weight");
     const struct json *whole = json_get(hfdir_config(m->p->dir), "tie_word_embeddings");
-    const bool tied = said && (head || !json_bool(whole, false)) ? h->tied : !head;
+    const bool may_lack = m->p->embeds || json_bool(whole, false);
+    const bool tied = said && (head || !may_lack) ? h->tied : !head;
     if (tied && head && embd) m->p->keeps[embd->file] = m->p->keeps[head->file] = true;
     if (tied && head && embd && embd->n_dims == head->n_dims && embd->shape[0] == head->shape[0] &&
         !same_tensor(embd, head)) {

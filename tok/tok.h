@@ -58,6 +58,7 @@ struct tok_files {
     const char *tiktoken; /* tiktoken.model or NAME.tiktoken; its file name */
     const char *tiktoken_name;
     size_t tiktoken_len;
+    bool embeds; /* modules.json is there: an embedding model */
 };
 /* Creates a tokenizer from SentencePiece's file, unless tokenizer.json is of a different kind or
  * has different tokens; otherwise from tokenizer.json, tekken.json or the tiktoken file, in this

@@ -111,6 +111,7 @@ int tok_from_dirs(struct tok **out, const char *base, const char *own, int64_t n
     if (!rc && !j[TOKENIZER] && !tekken && !tiktoken)
         rc = read_tiktoken(&tiktoken, &f.tiktoken_len, dir, &name, e);
     if (!rc) {
+        f.embeds = has_file(base, "modules.json");
         f.tokenizer = j[TOKENIZER];
         f.config = j[CONFIG];
         f.model = j[MODEL];

@@ -352,18 +352,28 @@ static void read_special(struct tok *t, const struct tok_files *f, const char *n
     if (id >= 0 && id < t->v.n) t->special[s] = id;
 }
 
-/* Returns whether the first piece of the post-processor's template (with `last`: its last piece) is
- * this special token. */
-static bool template_has(const struct json *post, bool last, const char *text, int depth) {
+/* Returns the special token that is the first piece of the post-processor's template (with `last`:
+ * its last piece); NULL: none. */
+static const char *template_token(const struct json *post, bool last, int depth) {
+    const char *text = NULL;
     if (hf_is(json_get(post, "type"), "Sequence") && depth < 4) {
         const struct json *c = json_first(json_get(post, "processors"));
-        for (; c; c = json_next(c))
-            if (template_has(c, last, text, depth + 1)) return true;
-        return false;
+        for (; c && !text; c = json_next(c)) text = template_token(c, last, depth + 1);
+        return text;
     }
     const struct json *c = json_first(json_get(post, "single"));
     while (last && c && json_next(c)) c = json_next(c);
-    return text && hf_is(json_get(json_get(c, "SpecialToken"), "id"), text);
+    return json_str(json_get(json_get(c, "SpecialToken"), "id"));
+}
+
+/* Makes the token that an embedding model's template appends the eos, as llama.cpp's converter
+ * does, because readers append no other. The eos of chats becomes the eot. */
+static void take_appended(struct tok *t, const struct json *post) {
+    const char *text = template_token(post, true, 0);
+    const int64_t id = text ? hf_find_text(t, text) : -1, eos = t->special[TS_EOS];
+    if (id < 0 || id == eos) return;
+    t->special[TS_EOT] = eos;
+    t->special[TS_EOS] = id;
 }
 
 /* Reads whether BOS (last: EOS) is added. *has: the files specify it. */
@@ -371,9 +381,10 @@ static void read_add_flag(const struct tok *t, const struct json *post, const st
                           bool last, bool *has, bool *value) {
     const struct json *j = json_get(config, last ? "add_eos_token" : "add_bos_token");
     int64_t id = t->special[last ? TS_EOS : TS_BOS];
+    const char *text = template_token(post, last, 0);
     *has = json_type(j) == JSON_BOOL;
     *value = json_bool(j, false);
-    if (!*has && id >= 0 && template_has(post, last, t->v.text[id], 0)) *has = *value = true;
+    if (!*has && id >= 0 && text && strcmp(text, t->v.text[id]) == 0) *has = *value = true;
 }
 
 /* Sets the flags that no file specifies and that the tokenizer's class implies. */
@@ -395,6 +406,7 @@ void hf_specials(struct tok *t, const struct tok_files *f) {
                 {"sep", TS_SEP}, {"pad", TS_PAD}, {"mask", TS_MASK}};
     const struct json *post = json_get(f->tokenizer, "post_processor");
     for (size_t i = 0; i < COUNT_OF(list); i++) read_special(t, f, list[i].name, list[i].s);
+    if (f->embeds) take_appended(t, post);
     read_add_flag(t, post, f->config, false, &t->has_add_bos, &t->add_bos);
     read_add_flag(t, post, f->config, true, &t->has_add_eos, &t->add_eos);
     if (!f->tokenizer) default_flags(t, f->config);

@@ -133,4 +133,28 @@ echo '{"pad_token": {"content": "<|im_start|>", "special": true}}' > "$t/map/spe
 "$HONE" convert "$t/map" -o "$t/map.gguf" -f > /dev/null 2>&1 || say "special_tokens_map.json: failed"
 "$HONE" inspect "$t/map.gguf" --keys all --json > "$t/o"
 key tokenizer.ggml.padding_token_id 1011
+
+# embedding models need no head; their pooling has two spellings and llama.cpp's numbers
+emb=$t/emb
+cp -r $m/qwen3 "$emb"
+sed -i 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' "$emb/config.json"
+refuse 3 'lm_head.weight' "$emb" -o "$t/emb.gguf"
+mkdir "$emb/1_Pooling"
+st=sentence_transformers.models
+echo "[{\"path\": \"\", \"type\": \"$st.Transformer\"}, {\"path\": \"1_Pooling\", \"type\": \"$st.Pooling\"}, {\"path\": \"2_Dense\", \"type\": \"$st.Dense\"}]" > "$emb/modules.json"
+pooling() { # config.json of the module
+    echo "$1" > "$emb/1_Pooling/config.json"
+    "$HONE" convert "$emb" -o "$t/emb.gguf" -f > /dev/null 2> "$t/e" || say "an embedding model: $(cat "$t/e")"
+    "$HONE" inspect "$t/emb.gguf" --keys all --json > "$t/o"
+    grep -q 'computes no embeddings' "$t/e" && grep -q '2_Dense.*not converted' "$t/e" || say "an embedding model is not named: $(cat "$t/e")"
+}
+pooling '{"pooling_mode_cls_token": false, "pooling_mode_lasttoken": true}'
+key qwen3.pooling_type 3
+! "$HONE" inspect "$t/emb.gguf" --tensors --keys none --json | grep -q '"output.weight"' || say "an embedding model without a head has one"
+pooling '{"pooling_mode": "mean"}'
+key qwen3.pooling_type 1
+pooling '{"pooling_mode_cls_token": true}'
+key qwen3.pooling_type 2
+pooling '{"pooling_mode": "max"}'
+! grep -q pooling_type "$t/o" && grep -q '1_Pooling/config.json names no pooling' "$t/e" || say "an unknown pooling: $(cat "$t/e")"
 exit $fail

@@ -66,6 +66,25 @@ run 0 convert "$t/j" -o "$t/j.gguf"
 keys "$t/j.gguf" 'eos_token_id=u32","value":"1012"' 'eot_token_id=u32","value":"1014"'
 ends "$t/j.gguf" 1010,1012,1014
 
+# an embedding model appends a token other than the eos of its chats: keys as those of gguf-py 0.19.0's SpecialVocab
+embedding() { # name, text before add_bos_token
+    folder "$1" null "$plain"
+    single='[{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}]'
+    steps="[{\"type\": \"ByteLevel\"}, {\"type\": \"TemplateProcessing\", \"single\": $single, \"pair\": []}]"
+    sed -i "s/\"post_processor\": null/\"post_processor\": {\"type\": \"Sequence\", \"processors\": $steps}/" "$t/$1/tokenizer.json"
+    sed -i "s/\"add_bos_token\"/$2&/" "$t/$1/tokenizer_config.json"
+    echo '[]' > "$t/$1/modules.json"
+}
+embedding emb ''
+run 0 convert "$t/emb" -o "$t/emb.gguf"
+keys "$t/emb.gguf" 'eos_token_id=u32","value":"1010"' 'eot_token_id=u32","value":"1012"' 'add_eos_token=bool","value":"true"'
+embedding emb2 '"add_eos_token": false, '
+run 0 convert "$t/emb2" -o "$t/emb2.gguf"
+keys "$t/emb2.gguf" 'eos_token_id=u32","value":"1010"' 'eot_token_id=u32","value":"1012"' 'add_eos_token=bool","value":"false"'
+rm "$t/emb/modules.json" # a chat model keeps its eos
+run 0 convert "$t/emb" -o "$t/emb3.gguf"
+keys "$t/emb3.gguf" 'eos_token_id=u32","value":"1012"'
+
 # each of them ends an answer, and no other token does
 answers() { # id, finish_reason
     body="{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}], \"max_tokens\": 3, \"logit_bias\": {\"$1\": 100}}"
