@@ -19,16 +19,14 @@ uint64_t fit_reserve(uint64_t memory) {
 
 bool fit_use(const struct sizes *z, const struct fit_ask *a, int first, int n_cpu_experts,
              struct fit_use *u) {
-    int64_t ctx;
     memset(u, 0, sizeof *u);
-    if (!mul_ok_i64(a->n_ctx, a->n_slots, &ctx)) return false;
-    if (!(a->rows.bytes ? sizes_kv_rows(z, first, ctx, &a->rows, true, &u->kv)
-                        : sizes_kv(z, first, ctx, a->kv_type, true, &u->kv)))
+    if (!(a->rows.bytes ? sizes_kv_rows(z, first, a->n_slots, a->n_ctx, &a->rows, true, &u->kv)
+                        : sizes_kv(z, first, a->n_slots, a->n_ctx, a->kv_type, true, &u->kv)))
         return false;
     if (!mul_ok(sizes_state(z, first), (uint64_t)a->n_slots, &u->state)) return false;
     for (int i = first; i < z->n_blocks; i++)
         u->weights += z->block[i].dense + (i < n_cpu_experts ? 0 : z->block[i].experts);
-    if (first <= 0) u->weights += z->output + z->tied_head + z->mtp;
+    u->weights += z->output + z->tied_head + z->mtp;
     u->compute = fit_compute(z);
     return add_ok(u->weights, u->kv, &u->total) && add_ok(u->total, u->state, &u->total) &&
            add_ok(u->total, u->compute, &u->total);
@@ -57,10 +55,8 @@ static int64_t max_ctx(const struct sizes *z, const struct fit_ask *a) {
     return min_i64(lo * CTX_STEP, most);
 }
 
-bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
-    memset(f, 0, sizeof *f);
-    if (!fit_use(z, a, 0, 0, &f->use)) return false;
-    f->max_ctx = max_ctx(z, a);
+/* Finds the way, n and use of a fit; f->use is that of the whole model. */
+static bool find_way(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
     f->way = FIT_ALL;
     if (fits_memory(a, &f->use)) return true;
     f->way = FIT_EXPERTS;
@@ -68,8 +64,6 @@ bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
         if (!fit_use(z, a, 0, f->n, &f->use)) return false;
         if (fits_memory(a, &f->use)) return true;
     }
-    /* n = blocks + 1 would include the head, like FIT_ALL; with n = blocks, only the head is not on
-     * the device. */
     f->way = FIT_BLOCKS;
     int outside = sizes_has_experts(z) ? z->n_blocks : 0;
     for (f->n = z->n_blocks - 1; f->n > 0; f->n--) {
@@ -77,5 +71,15 @@ bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
         if (fits_memory(a, &f->use)) return true;
     }
     f->way = FIT_NONE;
+    return true;
+}
+
+bool fit_find(const struct sizes *z, const struct fit_ask *a, struct fit *f) {
+    memset(f, 0, sizeof *f);
+    if (!fit_use(z, a, 0, 0, &f->use)) return false;
+    const uint64_t whole = f->use.total;
+    f->max_ctx = max_ctx(z, a);
+    if (!find_way(z, a, f)) return false;
+    if (f->way != FIT_NONE) f->host = z->embd + whole - f->use.total;
     return true;
 }

@@ -19,22 +19,23 @@ uint64_t fit_reserve(uint64_t memory);
 struct fit_use { /* bytes on the device */
     uint64_t weights, kv, state, compute, total;
 };
-/* Computes the device memory used by blocks [first, n), if the experts of the first n_cpu_experts
- * blocks stay in main memory. Returns false if the type of keys and values does not suit these
- * heads, or on overflow. */
+/* Computes the device memory used by blocks [first, n), the MTP blocks and the head, if the experts
+ * of the first n_cpu_experts blocks stay in main memory. Returns false if the type of keys and
+ * values does not suit these heads, or on overflow. */
 bool fit_use(const struct sizes *z, const struct fit_ask *a, int first, int n_cpu_experts,
              struct fit_use *u);
 
 enum fit_way {
     FIT_ALL,     /* everything on the device */
     FIT_EXPERTS, /* experts of the first `n` blocks in main memory */
-    FIT_BLOCKS,  /* last `n` blocks on the device, without their routed experts; no head */
+    FIT_BLOCKS,  /* head and last `n` blocks on the device, without their routed experts */
     FIT_NONE
 };
 struct fit {
     enum fit_way way;
     int n;
     struct fit_use use;
+    uint64_t host; /* bytes in main memory: the rest of the weights, of the cache and of states */
     /* Most tokens per slot with everything on the device, limited to the trained or requested
      * context; 0: none. */
     int64_t max_ctx;

@@ -46,6 +46,7 @@ int sizes_init(struct sizes *z, const struct arch *a, const struct hparams *h, s
     int rc = arch_build(a, h, &g, e);
     if (rc == 0) {
         z->n_blocks = (int)h->d[HD_LAYERS];
+        z->n_mtp = (int)h->d[HD_MTP];
         z->n_vocab = h->d[HD_VOCAB];
         z->n_embd = h->d[HD_EMBD];
         z->n_ctx_train = h->d[HD_CTX];
@@ -95,14 +96,14 @@ static uint64_t index_bytes(const struct block_size *b, int64_t n_ctx) {
     return n_ctx > b->index_top ? 2 * (uint64_t)b->index_dim : 0;
 }
 
-bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, bool short_windows,
-              uint64_t *n_bytes) {
-    return sizes_kv_rows(z, first, n_ctx, &(struct kv_rows){block_rows, &type, &type},
+bool sizes_kv(const struct sizes *z, int first, int64_t n_seqs, int64_t n_ctx, enum qtype type,
+              bool short_windows, uint64_t *n_bytes) {
+    return sizes_kv_rows(z, first, n_seqs, n_ctx, &(struct kv_rows){block_rows, &type, &type},
                          short_windows, n_bytes);
 }
 
-bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct kv_rows *type,
-                   bool short_windows, uint64_t *n_bytes) {
+bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_seqs, int64_t n_ctx,
+                   const struct kv_rows *type, bool short_windows, uint64_t *n_bytes) {
     uint64_t sum = 0;
     for (int i = first; i < z->n_blocks; i++) {
         const struct block_size *b = &z->block[i];
@@ -113,7 +114,7 @@ bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct
             cells = min_i64(n_ctx, div_up(b->window + PASS_TOKENS, CELL_STEP) * CELL_STEP);
         k = type->bytes(type->k, b->k_dim);
         v = type->bytes(type->v, b->v_dim);
-        if (!k || !v || cells < 0) return false;
+        if (!k || !v || cells < 0 || !mul_ok_i64(cells, n_seqs, &cells)) return false;
         if (!mul_ok((uint64_t)b->kv_heads, (uint64_t)cells, &rows) ||
             !mul_ok(rows, k + v, &bytes) || !add_ok(sum, bytes, &sum) || sum > INT64_MAX)
             return false;

@@ -20,6 +20,7 @@ struct block_size {
 };
 struct sizes {
     int n_blocks; /* blocks of the trunk */
+    int n_mtp;    /* blocks after the trunk, which block_count includes */
     struct block_size block[HP_MAX_LAYERS];
     uint64_t embd;      /* bytes of token and per-layer embeddings, kept in main memory */
     uint64_t output;    /* bytes of head and norms; a GPU needs them in addition to the blocks */
@@ -42,15 +43,16 @@ struct kv_rows { /* storage of a row of keys and a row of values */
     uint64_t (*bytes)(const void *type, int64_t n); /* bytes for n values; 0: impossible row */
     const void *k, *v;
 };
-/* Compute the bytes of keys and values of blocks [first, n_blocks) for n_ctx tokens. With
- * short_windows, blocks with a window cache only the window and one pass of 512 tokens, as in
- * llama.cpp; otherwise all blocks cache n_ctx tokens. sizes_kv_rows takes row sizes instead of a
- * type. Return false if a head's values are not whole blocks of the type, or on overflow. */
-bool sizes_kv(const struct sizes *z, int first, int64_t n_ctx, enum qtype type, bool short_windows,
-              uint64_t *n_bytes);
+/* Compute the bytes of keys and values of blocks [first, n_blocks) for n_seqs sequences of n_ctx
+ * tokens. With short_windows, blocks with a window cache only the window and one pass of 512 tokens
+ * per sequence, as in llama.cpp; otherwise all blocks cache n_ctx tokens. sizes_kv_rows takes row
+ * sizes instead of a type. Return false if a head's values are not whole blocks of the type, or on
+ * overflow. */
+bool sizes_kv(const struct sizes *z, int first, int64_t n_seqs, int64_t n_ctx, enum qtype type,
+              bool short_windows, uint64_t *n_bytes);
 /* Computes the cache bytes of layers from `first` to the last. False: overflow. */
-bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_ctx, const struct kv_rows *rows,
-                   bool short_windows, uint64_t *n_bytes);
+bool sizes_kv_rows(const struct sizes *z, int first, int64_t n_seqs, int64_t n_ctx,
+                   const struct kv_rows *rows, bool short_windows, uint64_t *n_bytes);
 /* hone's cache layout: pages of KV_PAGE positions. A block with a window keeps the pages that the
  * window touches, plus those that the window can move past during a pass. */
 enum { KV_PAGE = 256 };

@@ -182,7 +182,7 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
         emit_cell_i64(m, ctx);
         for (int i = 0; kv_type_at(i); i++) {
             if (!has_flag(kv_type_at(i), KV_SHOWN)) continue;
-            if (sizes_kv(&p->z, 0, ctx * a.n_slots, kv_type_at(i)->type, true, &n))
+            if (sizes_kv(&p->z, 0, a.n_slots, ctx, kv_type_at(i)->type, true, &n))
                 emit_cell_num(m, (double)n / 0x1p20, 1);
             else
                 emit_cell_none(m);
@@ -289,7 +289,7 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
         buf_str(&b, "; with --kv-type " KV_SMALL " ");
         buf_str(&b, show_bytes(u.total).s);
     }
-    if (p->fit.way == FIT_BLOCKS) buf_str(&b, "; hone would run it on the CPU");
+    plan_host_memory(&b, &p->fit);
     buf_chr(&b, '.');
     emit_answer(m, b.data);
     buf_release(&b);
@@ -326,6 +326,8 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     emit_i64(m, "fit_n", NULL, f->n);
     emit_str(m, "fits", "what fits", text.data);
     size_field(m, "used", "  takes", f->use.total);
+    size_field(m, "used_host", f->way == FIT_EXPERTS || f->way == FIT_BLOCKS ? "main memory" : NULL,
+               f->host);
     emit_i64(m, "max_ctx", "longest context fully on the card", as_trained(&p->z, f->max_ctx));
     buf_release(&text);
 }
@@ -371,18 +373,39 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
     emit_command(m, "cmd_hone", "hone", b);
 }
 
-/* Adds the command line for llama-server; b is scratch. */
+/* Adds llama-server's options that place experts and blocks. Returns false if the cards do not hold
+ * the model as llama.cpp splits it. */
+static bool llama_place(const struct plan *p, enum fit_way way, struct buf *b) {
+    struct plan_split s;
+    if (p->split.n_cards > 1) {
+        if (!plan_split_llama(&p->split, &p->z, &p->ask, &s)) return false;
+        if (s.n_cpu_experts) buf_fmt(b, " --n-cpu-moe %d", s.n_cpu_experts);
+        for (int c = 0; c < s.n_cards; c++)
+            buf_fmt(b, "%s%d", c ? "," : " -ts ", plan_split_layers(&s, &p->z, c));
+        return true;
+    }
+    if (way == FIT_EXPERTS) buf_fmt(b, " --n-cpu-moe %d", p->fit.n);
+    if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(b, " --cpu-moe");
+    return true;
+}
+
+/* Adds the command line for llama-server, or a note that its split does not fit; b is scratch. */
 static void llama_command(struct emit *m, const struct plan *p, struct buf *b) {
     int64_t ctx = p->ask.n_ctx;
     enum fit_way way = p->have_fit ? p->fit.way : FIT_ALL;
-    int ngl = way == FIT_BLOCKS ? p->fit.n : p->z.n_blocks + 1;
+    /* llama.cpp counts from the end: the head, the MTP blocks, then the trunk. */
+    int ngl = 1 + p->z.n_mtp + (way == FIT_BLOCKS ? p->fit.n : p->z.n_blocks);
     if (!is_common(p->k) || !is_common(p->v)) return;
     buf_str(b, "llama-server -m ");
     shell_word(b, p->path);
     buf_fmt(b, " -c %lld -np %lld -fa on -ngl %d", (long long)(ctx * p->ask.n_slots),
             (long long)p->ask.n_slots, ngl);
-    if (way == FIT_EXPERTS) buf_fmt(b, " --n-cpu-moe %d", p->fit.n);
-    if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(b, " --cpu-moe");
+    if (!llama_place(p, way, b)) {
+        buf_reset(b);
+        emit_str(m, "cmd_note", "note",
+                 "no command for llama-server: split as it does, the model does not fit");
+        return;
+    }
     const struct kv_type *usual = kv_type_find(KV_USUAL);
     if (p->k != usual || p->v != usual) buf_fmt(b, " -ctk %s -ctv %s", p->k->name, p->v->name);
     buf_str(b, " --jinja");

@@ -305,19 +305,27 @@ static const struct fit *fit_of(const struct choice *x, int i, bool small_cache)
     return small_cache ? &x->c[i]->small : &x->c[i]->fit;
 }
 
-/* Returns the recommended file among those that fit in the given way: the one closest to the
- * original if all were measured, otherwise the largest; if they fit only partly, the one with the
- * most blocks on the card. -1: none. */
+/* Returns whether fit a is better than b of the same way: more blocks, or more blocks with their
+ * experts, on the card. */
+static bool has_more(const struct fit *a, const struct fit *b) {
+    return a->way == FIT_EXPERTS ? a->n < b->n : a->way == FIT_BLOCKS && a->n > b->n;
+}
+
+/* Returns the recommended file among those that fit in the given way: if they fit only partly, the
+ * one with the most on the card; of several, the one closest to the original if all were measured,
+ * otherwise the largest. -1: none. */
 static int best_of(const struct choice *x, enum fit_way way, bool small_cache) {
     int best = -1;
     bool all = true;
     for (int i = 0; i < x->n; i++)
         if (fit_of(x, i, small_cache)->way == way) all &= isfinite(x->c[i]->kld);
-    for (int i = 0; i < x->n; i++)
-        if (fit_of(x, i, small_cache)->way == way &&
-            (best < 0 || (way == FIT_BLOCKS ? x->c[i]->fit.n > x->c[best]->fit.n
-                                            : all && x->c[i]->kld < x->c[best]->kld)))
+    for (int i = 0; i < x->n; i++) {
+        const struct fit *f = fit_of(x, i, small_cache);
+        const struct fit *b = best < 0 ? NULL : fit_of(x, best, small_cache);
+        if (f->way != way) continue;
+        if (!b || has_more(f, b) || (!has_more(b, f) && all && x->c[i]->kld < x->c[best]->kld))
             best = i;
+    }
     return best;
 }
 
@@ -438,7 +446,7 @@ static void put_answer(const struct choice *x, const struct take *t, struct emit
     buf_chr(&b, ' ');
     with_tokens(x, c, &b);
     if (t->way == FIT_ALL && !t->small_cache) with_small_cache(x, t->i, &b);
-    if (t->way == FIT_BLOCKS) buf_str(&b, "; hone would run it on the CPU");
+    plan_host_memory(&b, f);
     buf_chr(&b, '.');
     emit_answer(m, b.data);
     emit_str(m, "take", NULL, c->name);

@@ -56,15 +56,27 @@ void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory) {
     buf_fmt(b, "%.*s of %s", n, u.s, m.s);
 }
 
+void plan_host_memory(struct buf *b, const struct fit *f) {
+    if (f->way != FIT_EXPERTS && f->way != FIT_BLOCKS) return;
+    buf_str(b, ", and ");
+    buf_str(b, show_bytes(f->host).s);
+    buf_str(b, " of main memory");
+    if (f->way == FIT_BLOCKS) buf_str(b, "; hone would run it on the CPU");
+}
+
 /* Returns the size of a block on a card: weights, keys and values, and states. */
-static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int64_t n_rows, int i,
-                            bool experts) {
+static uint64_t block_bytes(const struct plan_split *s, const struct sizes *z,
+                            const struct fit_ask *a, int64_t n_rows, int i) {
+    const bool experts = s->llama ? i >= s->n_cpu_experts : i < z->n_blocks - s->n_cpu_experts;
     struct sizes *one = xcalloc(1, sizeof *one);
     uint64_t kv = 0;
     one->n_blocks = 1;
     one->block[0] = z->block[i];
     /* Cannot fail: has succeeded with all slots. */
-    (void)sizes_kv_paged(one, a->n_slots, a->n_ctx, n_rows, &a->rows, &kv);
+    if (s->llama)
+        (void)sizes_kv_rows(one, 0, a->n_slots, a->n_ctx, &a->rows, true, &kv);
+    else
+        (void)sizes_kv_paged(one, a->n_slots, a->n_ctx, n_rows, &a->rows, &kv);
     free(one);
     return z->block[i].dense + (experts ? z->block[i].experts : 0) + kv +
            (uint64_t)(z->block[i].state * a->n_slots) * sizeof(float);
@@ -74,25 +86,27 @@ static uint64_t block_bytes(const struct sizes *z, const struct fit_ask *a, int6
 static bool try_split(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                       int64_t n_rows, int n_cpu) {
     struct split p = {.n_cards = s->n_cards, .n_layers = z->n_blocks};
+    const uint64_t activations = (uint64_t)(z->reg_floats * n_rows) * sizeof(float);
     p.layer = xcalloc((size_t)z->n_blocks + 1, sizeof *p.layer);
+    s->n_cpu_experts = n_cpu;
     for (int c = 0; c < s->n_cards; c++)
         p.card[c] =
             (struct split_card){.have = s->memory[c] > s->reserve ? s->memory[c] - s->reserve : 0,
-                                .fixed = (uint64_t)(z->reg_floats * n_rows) * sizeof(float),
-                                .first = z->embd,
-                                .last = z->output + z->tied_head};
+                                .fixed = s->llama ? fit_compute(z) : activations,
+                                .first = s->llama ? 0 : z->embd,
+                                .last = z->output + z->tied_head + (s->llama ? z->mtp : 0)};
     for (int i = 0; i < z->n_blocks; i++) {
-        const uint64_t n = block_bytes(z, a, n_rows, i, i < z->n_blocks - n_cpu);
+        const uint64_t n = block_bytes(s, z, a, n_rows, i);
         p.layer[i].want = SPLIT_FREE;
         for (int c = 0; c < s->n_cards; c++) p.layer[i].bytes[c] = n;
     }
-    s->n_cpu_experts = n_cpu;
     s->fits = split_layers(&p, s->card_of);
     for (int c = 0; c < s->n_cards; c++) {
         const uint64_t n = split_bytes(&p, s->card_of, c);
         s->used[c] = n ? n + p.card[c].fixed : 0;
     }
-    if (s->card_of[0] == s->card_of[z->n_blocks - 1]) /* one copy serves as embeddings and head */
+    /* One copy serves as embeddings and head. */
+    if (!s->llama && s->card_of[0] == s->card_of[z->n_blocks - 1])
         s->used[s->card_of[0]] -= z->tied_head;
     free(p.layer);
     return s->fits;
@@ -138,9 +152,24 @@ bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fi
     split_model(s, z, a, PLAN_PASS);
     f->way = !s->fits ? FIT_NONE : s->n_cpu_experts ? FIT_EXPERTS : FIT_ALL;
     f->n = s->n_cpu_experts;
-    f->use.total = 0;
+    f->use.total = f->host = 0;
     for (int i = 0; i < s->n_cards; i++) f->use.total += s->used[i];
+    for (int i = 0; i < s->n_cpu_experts; i++) f->host += z->block[z->n_blocks - 1 - i].experts;
     return true;
+}
+
+bool plan_split_llama(const struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                      struct plan_split *out) {
+    *out = *s;
+    out->llama = true;
+    split_model(out, z, a, PLAN_PASS);
+    return out->fits;
+}
+
+int plan_split_layers(const struct plan_split *s, const struct sizes *z, int card) {
+    int n = 0;
+    for (int i = 0; i < z->n_blocks; i++) n += s->card_of[i] == card;
+    return s->card_of[z->n_blocks - 1] == card ? n + z->n_mtp + 1 : n;
 }
 
 /* Appends the blocks of a card: "0-15,20". */

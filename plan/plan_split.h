@@ -16,6 +16,8 @@ struct plan_split {
     uint64_t used[SPLIT_CARDS];   /* bytes used on each card, with passes of PLAN_PASS rows */
     uint8_t card_of[HP_MAX_LAYERS];
     int n_cpu_experts; /* number of blocks, from the end, whose experts stay in main memory */
+    bool llama;        /* split as llama.cpp does: n_cpu_experts counts from the start, embeddings
+                          stay in main memory, MTP blocks are on the head's card */
     bool fits;
 };
 
@@ -25,12 +27,20 @@ int plan_split_parse(struct plan_split *s, const char *text, struct err *e);
  * model as the runtime would, and fills the rest of s. Returns the result of fit_find. */
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f);
+/* Splits the model over the cards of s as llama.cpp does, with as few experts in main memory as
+ * possible. Returns whether it fits. */
+bool plan_split_llama(const struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
+                      struct plan_split *out);
+/* Returns a card's number of blocks as llama.cpp's -ts counts them, with MTP blocks and head. */
+int plan_split_layers(const struct plan_split *s, const struct sizes *z, int card);
 /* Returns ERR_USAGE if the reserve exceeds the memory of every card. */
 int plan_split_check(const struct plan_split *s, struct err *e);
 /* Warns if --ctx exceeds the trained context. */
 void plan_warn_trained(int64_t n_ctx_train);
 /* Appends "6.7 MiB of 24.0 GiB", or "21.3 of 24.0 GiB". */
 void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory);
+/* Appends how much of the model is in main memory, if it fits only in part. */
+void plan_host_memory(struct buf *b, const struct fit *f);
 /* Adds the table of blocks and bytes by card. */
 void plan_split_emit(struct emit *m, const struct plan_split *s, const struct sizes *z);
 

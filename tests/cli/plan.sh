@@ -36,7 +36,9 @@ is fit all
 run 0 plan "$t/m.gguf" --ctx 1000 --kv-type q8_0 --vram $((total + 999)) --reserve 1000B --json
 is fit experts
 is fit_n 1
-num cmd_llama_server | grep -q -- '-c 1000 -np 1 -fa on -ngl 5 --n-cpu-moe 1 -ctk q8_0 -ctv q8_0' || say "$(num cmd_llama_server)"
+num cmd_llama_server | grep -q -- '-c 1000 -np 1 -fa on -ngl 6 --n-cpu-moe 1 -ctk q8_0 -ctv q8_0' || say "$(num cmd_llama_server)"
+grep -q '"answer": .*, and [0-9.]* KiB of main memory' "$t/o" || say "main memory: $(cat "$t/o")" # -ngl: head, MTP block, four blocks
+[ "$(num used_host_bytes)" = $(($(num host_bytes) + $(num experts_bytes) / 4)) ] || say "main memory: $(num used_host_bytes)"
 num cmd_hone | grep -q -- '--kv-type q8_0 --device auto$' || say "$(num cmd_hone)"
 run 1 plan "$t/m.gguf" --vram 1000B --reserve 0 --json
 grep -q 'no part of it fits' "$t/e" || say "nothing fits: $(cat "$t/e")"
@@ -76,9 +78,19 @@ run 0 convert tests/golden/models/gemma4moe -o "$t/g.gguf"
 run 0 plan "$t/g.gguf" --ctx 100000 --json
 # hone: two full layers of 391 pages (one head of 64 keys and values), four with windows of 16: two pages, two more for a pass of 512
 is kv_hone_bytes $((256 * (2 * 391 * (64 + 64) * 2 + 4 * 4 * 2 * (32 + 32) * 2)))
-# a dense model, tied or not
+# other engines: the window and a pass of 512, rounded up to 256, for each slot
+run 0 plan "$t/g.gguf" --ctx 100000 --slots 3 --json
+is kv_bytes $((3 * (2 * 100000 * (64 + 64) * 2 + 4 * 768 * 2 * (32 + 32) * 2)))
+# a dense model, tied or not; in part: -ngl counts the head, then blocks
 run 0 convert tests/golden/models/qwen3 -o "$t/d.gguf"
 run 0 plan "$t/d.gguf" --vram 16GiB
+run 0 plan "$t/d.gguf" --json
+run 0 plan "$t/d.gguf" --vram "$(num total_bytes)" --reserve 0 --json
+is fit all
+run 0 plan "$t/d.gguf" --vram $(($(num total_bytes) - 1)) --reserve 0 --json
+is fit blocks
+is fit_n $(($(num n_blocks) - 1))
+num cmd_llama_server | grep -q -- "-ngl $(num n_blocks) " || say "$(num cmd_llama_server)"
 
 # a name that a shell would split
 cp "$t/d.gguf" "$t/it's \$x.gguf"
@@ -133,6 +145,10 @@ run 0 plan "$t/out/m-Q2_K.gguf" "$t/out/m-Q4_K_M.gguf" --vram $(($(used Q4_K_M f
 is take "$t/out/m-Q2_K.gguf"
 run 0 plan "$t/out" --vram $(($(used Q2_K f16) - 1))B --reserve 0B --ctx 512 --json
 num answer | grep -q 'with --kv-type q8_0' || say "a smaller cache: $(num answer)"
+# without room for any file: the one with the experts of the fewest blocks in main memory
+run 0 plan "$t/out" --vram $(($(used Q2_K q4_0) - 1))B --reserve 0B --ctx 512 --kv-type q4_0 --json
+is take "$t/out/m-Q2_K.gguf"
+grep -q '"fits": "without the experts of [2-4] of' "$t/o" && grep -q 'without the experts of 1 of .* of main memory' "$t/o" || say "$(cat "$t/o")"
 # a cache that is smaller already: q8_0, with which only some blocks fit, frees nothing
 total=$("$HONE" plan "$t/d.gguf" --ctx 4096 --slots 500 --kv-type q4_0 --json | sed -n 's/.*"total_bytes": \([0-9]*\).*/\1/p')
 run 0 plan "$t/d.gguf" "$t/out/m-Q2_K.gguf" --vram $((total + 1000)) --reserve 0 --ctx 4096 --slots 500 --kv-type q4_0 --json
@@ -217,6 +233,18 @@ most=$(num max_ctx)
 run 0 plan "$t/d.gguf" --vram $each,$each --reserve 0B --ctx "$most" --json
 is fit all
 run 1 plan "$t/d.gguf" --vram $each,$each --reserve 0B --ctx $((most + 512)) --json
+# llama-server on several cards: blocks by card with the head and the MTP block, experts of the first blocks in main
+# memory, or a note if its split does not fit, which it does not where hone's just does
+run 0 plan "$t/g.gguf" --ctx 4096 --slots 4 --json
+total=$(num total_bytes)
+split() { run 0 plan "$1" --vram "$2B,$2B" --reserve 0B --ctx "$3" --slots "$4" --json; }
+split "$t/g.gguf" $((total * 60 / 100)) 4096 4
+grep -q -- '"cmd_llama_server": .* -ngl 7 --n-cpu-moe 4 -ts 3,4 ' "$t/o" || say "$(cat "$t/o")"
+split "$t/g.gguf" $((total / 2)) 4096 4
+is fit experts
+if grep -q cmd_llama_server "$t/o" || ! grep -q '"cmd_note": "no command for llama-server' "$t/o"; then say "$(cat "$t/o")"; fi
+split "$t/m.gguf" 16000000 256 1
+grep -q -- '"cmd_llama_server": .* -ngl 6 -ts 3,3 ' "$t/o" || say "$(cat "$t/o")"
 # config.json alone: the sizes of the folder, except for the vocabulary
 mkdir "$t/config" && cp tests/golden/models/qwen35moe/config.json "$t/config/"
 for c in "$t/config" "$t/config/config.json"; do

@@ -3,6 +3,7 @@
  * and state as llama.cpp prints them for these models), and what fits a card. */
 #include "models/sizes.h"
 
+#include "base/mem.h"
 #include "models/fit.h"
 #include "tests/check.h"
 
@@ -59,15 +60,15 @@ static void test_kv_35b(void) {
                      {262144, 5120, 2720}};
     uint64_t n;
     for (size_t i = 0; i < COUNT_OF(published); i++) {
-        CHECK(sizes_kv(&moe, 0, published[i].ctx, QT_F16, false, &n));
+        CHECK(sizes_kv(&moe, 0, 1, published[i].ctx, QT_F16, false, &n));
         CHECK_CLOSE((double)n / (double)MiB, published[i].f16, 0);
-        CHECK(sizes_kv(&moe, 0, published[i].ctx, QT_Q8_0, false, &n));
+        CHECK(sizes_kv(&moe, 0, 1, published[i].ctx, QT_Q8_0, false, &n));
         CHECK_CLOSE((double)n / (double)MiB, published[i].q8, 0);
     }
-    CHECK(sizes_kv(&moe, 0, 1, QT_F16, true, &n) && n == 20480);
-    CHECK(sizes_kv(&moe, 0, 1, QT_Q4_0, true, &n) && n == 5760);
-    CHECK(!sizes_kv(&moe, 0, INT64_MAX, QT_F16, false, &n)); /* overflow is reported, not wrapped */
-    CHECK(!sizes_kv(&moe, 0, INT64_MAX / 30000, QT_F32, false, &n));
+    CHECK(sizes_kv(&moe, 0, 1, 1, QT_F16, true, &n) && n == 20480);
+    CHECK(sizes_kv(&moe, 0, 1, 1, QT_Q4_0, true, &n) && n == 5760);
+    CHECK(!sizes_kv(&moe, 0, 1, INT64_MAX, QT_F16, false, &n)); /* overflow, not wrapped */
+    CHECK(!sizes_kv(&moe, 0, 1, INT64_MAX / 30000, QT_F32, false, &n));
     CHECK_EQ_I64(sizes_n_kv(&moe), 10);
     CHECK_EQ_I64(moe.n_blocks + 1, 41); /* "offloaded 41/41 layers" */
 }
@@ -80,9 +81,23 @@ static void test_state(void) {
     CHECK_EQ_I64(sizes_state(&dense, 0), 156893184);
     CHECK_EQ_I64(sizes_n_state(&dense), 48);
     uint64_t n;
-    CHECK(sizes_kv(&dense, 0, 1, QT_F16, false, &n) && n == 65536);
-    CHECK(sizes_kv(&dense, 0, 1, QT_Q8_0, false, &n) && n == 34816);
-    CHECK(sizes_kv(&dense, 0, 1, QT_Q4_0, false, &n) && n == 18432);
+    CHECK(sizes_kv(&dense, 0, 1, 1, QT_F16, false, &n) && n == 65536);
+    CHECK(sizes_kv(&dense, 0, 1, 1, QT_Q8_0, false, &n) && n == 34816);
+    CHECK(sizes_kv(&dense, 0, 1, 1, QT_Q4_0, false, &n) && n == 18432);
+}
+
+/* Tests a window of 1000 tokens: 1512 cells, rounded up to 1536, for each sequence. */
+static void test_windows(void) {
+    struct sizes *z = xcalloc(1, sizeof *z);
+    uint64_t n;
+    z->n_blocks = 2;
+    z->block[0] = (struct block_size){.kv_heads = 1, .k_dim = 32, .v_dim = 32};
+    z->block[1] = z->block[0];
+    z->block[1].window = 1000;
+    CHECK(sizes_kv(z, 0, 1, 8192, QT_F16, true, &n) && n == 128 * (8192 + 1536));
+    CHECK(sizes_kv(z, 0, 4, 8192, QT_F16, true, &n) && n == 128 * 4 * (8192 + 1536));
+    CHECK(sizes_kv(z, 0, 4, 1024, QT_F16, true, &n) && n == 128 * 4 * (1024 + 1024));
+    free(z);
 }
 
 static void test_weights(void) {
@@ -114,7 +129,12 @@ static void test_fit(void) {
     CHECK(f.use.total + a.reserve <= a.memory);
     uint64_t one_more = f.use.total + moe.block[0].experts + a.reserve;
     CHECK(one_more > a.memory); /* the fewest */
+    CHECK_EQ_I64(f.host, moe.embd + (uint64_t)f.n * moe.block[0].experts);
     CHECK(fit_find(&dense, &a, &f) && f.way == FIT_BLOCKS && f.n > 20 && f.n < 40);
+    uint64_t last = dense.output; /* the head comes first, then the last blocks */
+    for (int i = 64 - f.n; i < 64; i++) last += dense.block[i].dense;
+    CHECK_EQ_I64(f.use.weights, last);
+    CHECK(f.host > sizes_weights(&dense) - last); /* and the cache of the first blocks */
     a.memory = 1024 * MiB;
     CHECK(fit_find(&dense, &a, &f) && f.way == FIT_NONE);
     a.memory = 3500 * MiB; /* too small for 35B-A3B without experts */
@@ -135,6 +155,7 @@ int main(void) {
     sizes_of(&dense, "qwen35", &h);
     RUN(test_kv_35b);
     RUN(test_state);
+    RUN(test_windows);
     RUN(test_weights);
     RUN(test_fit);
     return check_done();
