@@ -4,8 +4,8 @@
  * with the most bits.
  *
  * Usable memory: a card's minus 1 GiB; 2/3 of unified memory up to 36 GiB, 3/4 above (macOS's limit
- * for the GPU); main memory minus 3 GiB. The KV cache is assumed to be f16, for one
- * conversation. */
+ * for the GPU); main memory minus 3 GiB; in each case minus the projector file. The KV cache is
+ * assumed to be f16, for one conversation. */
 #include "make/publish_fit.h"
 
 #include <stdlib.h>
@@ -61,15 +61,35 @@ static int recommended(const struct judge *j) {
     return -1;
 }
 
-/* Returns how much of a memory can hold what fit.h counts. That excludes embeddings, because they
- * are not on a card. */
-static uint64_t usable(enum release_memory kind, int gib, const struct sizes *z) {
+/* Returns how much of a memory can hold what fit.h counts. That excludes the projector, and
+ * embeddings, because they are not on a card. */
+static uint64_t usable(const struct release *r, enum release_memory kind, int gib,
+                       const struct sizes *z) {
     uint64_t all = (uint64_t)gib << 30, on = sizes_device(z), whole = sizes_weights(z);
-    if (kind == RELEASE_GPU) return all - fit_reserve(all);
+    uint64_t beside = release_projector(r);
+    if (kind == RELEASE_GPU) all -= fit_reserve(all);
     if (kind == RELEASE_RAM) all -= UINT64_C(3) << 30;
     if (kind == RELEASE_UNIFIED) all = gib <= 36 ? all / 3 * 2 : all / 4 * 3;
-    uint64_t beside = whole > on ? whole - on : 0;
+    if (kind != RELEASE_GPU && whole > on) beside += whole - on;
     return all > beside ? all - beside : 0;
+}
+
+/* Returns a request for the k-th context. */
+static struct fit_ask ask_of(const struct release *r, uint64_t memory, int k) {
+    return (struct fit_ask){.memory = memory,
+                            .n_ctx = r->fit_ctx[k],
+                            .n_slots = 1,
+                            .kv_type = kv_type_find(KV_USUAL)->type};
+}
+
+/* Computes the GPU memory that each file needs with the shortest context. */
+static void set_needs(const struct judge *j) {
+    const struct fit_ask ask = ask_of(j->r, 0, 0);
+    for (int i = 0; i < j->r->n_files; i++) {
+        struct fit_use u;
+        if (j->ok[i] && fit_use(&j->z[i], &ask, 0, 0, &u))
+            j->r->file[i].need = u.total + release_projector(j->r);
+    }
 }
 
 /* Finds the best file for one cell. If no file fits completely on a card, a file's experts may be
@@ -82,10 +102,7 @@ static void cell(const struct judge *j, struct release_fit *row, int k) {
         for (int i = 0; i < j->r->n_files; i++) {
             struct fit f;
             if (!j->ok[i]) continue;
-            struct fit_ask ask = {.memory = usable(row->kind, row->gib, &j->z[i]),
-                                  .n_ctx = j->r->fit_ctx[k],
-                                  .n_slots = 1,
-                                  .kv_type = kv_type_find(KV_USUAL)->type};
+            const struct fit_ask ask = ask_of(j->r, usable(j->r, row->kind, row->gib, &j->z[i]), k);
             if (!fit_find(&j->z[i], &ask, &f)) continue;
             if (f.way != (experts ? FIT_EXPERTS : FIT_ALL)) continue;
             if (row->file[k] >= 0 && badness(j, i) >= best) continue;
@@ -146,6 +163,7 @@ void publish_fit(struct release *r, const struct result *res) {
         r->fit_ctx[k] = last ? trained : ctx[k];
         if (last) break;
     }
+    if (any) set_needs(&j);
     r->fit_best = best_file(&j);
     r->recommended = recommended(&j);
     for (int kind = 0; kind < RELEASE_MEMORIES && any; kind++)

@@ -68,13 +68,26 @@ static bool enough(const struct result *r, const struct release *rel, struct buf
         if (rows || !rel->enough_gib[kind]) continue;
         if (!any) {
             md_text(out, label_of(r, rel, rel->fit_best));
-            buf_str(out, " fits with its whole context in");
+            buf_str(out, " fits with ");
+            release_longest(rel, out);
+            buf_str(out, " in");
         }
         buf_fmt(out, "%s %d GiB %s", any ? "," : "", rel->enough_gib[kind], name[kind]);
         any = true;
     }
     if (any) buf_str(out, ".\n");
     return any;
+}
+
+/* Writes whether a projector is counted, and the command that computes other cases. */
+static void put_more(const struct release *rel, struct buf *out) {
+    const uint64_t projector = release_projector(rel);
+    char size[32];
+    text_gib(size, (int64_t)projector);
+    buf_chr(out, '\n');
+    if (projector) buf_fmt(out, "The projector file, %s, is counted. ", size);
+    buf_fmt(out, "`hone plan FILE --vram SIZE` computes %s for your card and context.\n",
+            projector ? "the rest" : "it");
 }
 
 void card_fit(const struct result *r, const struct release *rel, struct buf *out) {
@@ -96,5 +109,5 @@ void card_fit(const struct result *r, const struct release *rel, struct buf *out
         buf_str(out, " `--n-cpu-moe N` leaves the experts of the first N blocks in main memory: "
                      "slower, but it runs.");
     if (rel->n_fits) buf_chr(out, '\n');
-    buf_str(out, "\n`hone plan FILE --vram SIZE` computes it for your card and context.\n");
+    put_more(rel, out);
 }

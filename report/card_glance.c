@@ -164,13 +164,14 @@ static void put_speed(struct glance *g) {
 /* Writes the memory in which the recommended file fits. */
 static void put_memory(struct glance *g) {
     const struct release *rel = g->rel;
-    char ctx[32];
+    char ctx[32], need[32];
     for (int i = 0; i < rel->n_files; i++) {
-        if (strcmp(rel->file[i].file, g->f->file) != 0 || !rel->file[i].need[0]) continue;
+        if (strcmp(rel->file[i].file, g->f->file) != 0 || !rel->file[i].need) continue;
         begin(g, "memory");
-        text_thousands(ctx, 8192);
-        buf_fmt(g->out, "%.1f GiB on a card with %s tokens of context",
-                (double)rel->file[i].need[0] / 0x1p30, ctx);
+        text_thousands(ctx, rel->fit_ctx[0]);
+        text_gib(need, (int64_t)rel->file[i].need);
+        buf_fmt(g->out, "%s on a card with %s tokens of context%s", need, ctx,
+                release_projector(rel) ? ", with the projector file" : "");
         end(g);
     }
 }

@@ -326,12 +326,21 @@ void html_fit(const struct result *r, const struct release *rel, struct buf *out
         sep = ", ";
         any = true;
     }
-    if (any) buf_str(out, " with its whole context.</p>\n");
+    if (any) {
+        buf_str(out, " with ");
+        release_longest(rel, out);
+        buf_str(out, ".</p>\n");
+    }
     for (int kind = 0; kind < RELEASE_MEMORIES; kind++) fit_table(r, rel, kind, out);
     if (rel->n_fits)
         buf_str(out, "<p class=m>Each cell names the recommended file if it fits, otherwise the "
                      "closest to the "
                      "original that fits, for one conversation with keys and values in "
                      "f16. <code>hone plan FILE --vram SIZE</code> computes other cases.</p>");
+    if (release_projector(rel)) {
+        char size[32];
+        text_gib(size, (int64_t)release_projector(rel));
+        buf_fmt(out, "<p class=m>The projector file, %s, is counted.</p>", size);
+    }
     buf_str(out, "</section>\n");
 }

@@ -9,6 +9,8 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/num.h"
+#include "report/report_text.h"
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -264,4 +266,19 @@ int release_pick(const struct release *r) {
     for (int i = 0; i < r->n_files; i++)
         if (strcmp(r->file[i].encoding, "Q4_K_M") == 0) return i;
     return r->n_files - 1;
+}
+
+uint64_t release_projector(const struct release *r) {
+    return r->n_mmproj ? r->mmproj[0].size_bytes : 0;
+}
+
+void release_longest(const struct release *r, struct buf *out) {
+    int64_t most = 0;
+    char digits[32];
+    for (int k = 0; k < RELEASE_CONTEXTS; k++) most = max_i64(most, r->fit_ctx[k]);
+    text_thousands(digits, most);
+    if (r->ctx > 0 && most >= r->ctx)
+        buf_str(out, "its whole context");
+    else
+        buf_fmt(out, "%s tokens", digits);
 }

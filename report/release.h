@@ -20,8 +20,7 @@ struct release_file { /* one model: a file or a split set */
     int64_t n_params, file_type; /* file_type -1: missing */
     double bpw;
     bool is_float; /* not quantized: the base of the other files */
-    uint64_t
-        need[2]; /* GPU memory in bytes with 8192 and with 32768 tokens of context; 0: unknown */
+    uint64_t need; /* GPU memory in bytes with fit_ctx[0] tokens and the projector; 0: unknown */
 };
 struct release_mmproj { /* vision tower in a file of its own, for any of the models */
     const char *file, *projector;
@@ -77,8 +76,8 @@ struct release {
         fit[RELEASE_MAX_FITS]; /* sorted by kind and size; rows without information are omitted */
     int recommended;           /* file recommended by the measurements; -1: none */
     int n_fits, fit_best;      /* fit_best: best file regardless of memory; -1: none */
-    int enough_gib[RELEASE_MEMORIES]; /* memory from which the best file fits with every context; 0:
-                                         unknown, or more than the sizes considered */
+    int enough_gib[RELEASE_MEMORIES]; /* memory from which the best file fits with every context of
+                                         fit_ctx; 0: unknown, or more than the sizes considered */
     struct arena arena;
 };
 /* Reads the models of a folder. ERR_USAGE: the folder has no GGUF model. ERR_DATA: a file is
@@ -90,6 +89,11 @@ bool release_has(const struct release *r, const char *name);
 /* Returns the index of the file used in example commands: the recommended one, else Q4_K_M, else
  * the smallest; -1 if the folder has no models. */
 int release_pick(const struct release *r);
+
+/* Returns the size of the projector that the card's commands load; 0: none. */
+uint64_t release_projector(const struct release *r);
+/* Appends "its whole context", or "131,072 tokens" if the longest context of fit_ctx is shorter. */
+void release_longest(const struct release *r, struct buf *out);
 
 /* Appends Ollama's Modelfile (report/release_text.c). */
 void release_modelfile(const struct release *r, struct buf *out);

@@ -59,6 +59,8 @@ row Tiny-BF16.gguf "$t/out/results.json"
 same images_right base_right
 same images_choices_right base_choices_right
 grep -q '| images | of 100 answers' "$t/out/README.md" || say "at a glance: $(cat "$t/out/README.md")"
+grep -q '| memory | 0.* GiB on a card .*, with the projector file |' "$t/out/README.md" || say "memory: $(cat "$t/out/README.md")"
+for f in README.md report.html; do grep -q 'The projector file, 0.* GiB, is counted' "$t/out/$f" || say "$f: the projector"; done
 grep -q '| file | size | loss | same token | images |' "$t/out/README.md" || say "column: $(cat "$t/out/README.md")"
 grep -q 'Over 12 questions about 2 images' "$t/out/README.md" && grep -q 'projector Q8' "$t/out/README.md" || say "section"
 grep -q 'Answers about images' "$t/out/report.html" && grep -q 'divergence,<br>images' "$t/out/report.html" || say "report.html"

@@ -43,6 +43,23 @@ static void test_encodings(void) {
     free(s);
 }
 
+/* Checks that a context is called whole only if it is the trained one. */
+static void test_longest(void) {
+    struct release r = {.fit_ctx = {8192, 32768, 131072}, .ctx = 262144};
+    struct buf b = {0};
+    release_longest(&r, &b);
+    CHECK_EQ_STR(b.data, "131,072 tokens");
+    buf_reset(&b);
+    r.ctx = 131072;
+    release_longest(&r, &b);
+    CHECK_EQ_STR(b.data, "its whole context");
+    buf_release(&b);
+    CHECK_EQ_I64(release_projector(&r), 0);
+    r.mmproj[0].size_bytes = 5;
+    r.n_mmproj = 1;
+    CHECK_EQ_I64(release_projector(&r), 5);
+}
+
 /* Writes a GGUF file with one tensor in a block, and block_count 3. */
 static void write_part(const char *name, const char *arch, const char *tensor, int n_mtp) {
     struct err e = {0};
@@ -313,6 +330,7 @@ static void test_local_paths(void) {
 int main(void) {
     tmp_make();
     RUN(test_encodings);
+    RUN(test_longest);
     RUN(test_drafts);
     RUN(test_front_matter);
     RUN(test_front_golden);
