@@ -189,7 +189,7 @@ static void test_sequential(void) {
     plan_fit(&in, &p);
     CHECK(!p.sequential && p.feedback && p.probe_windows == 16);
     CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
-    CHECK(strstr(s, "block by block") && strstr(s, "17 minutes"));
+    CHECK(strstr(s, "block-by-block encoding") && strstr(s, "17 minutes"));
     CHECK(!plan_left_out(&in, &p, 1, s, sizeof s));
     in.limit = 5200;
     plan_fit(&in, &p);
