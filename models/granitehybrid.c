@@ -2,6 +2,7 @@
 /* models/granitehybrid.c - Granite 4 H: most layers are Mamba 2, the others attention, usually
  * without RoPE. Every block has routed experts and a shared one or, in small models, a dense
  * feed-forward, which the checkpoint stores as the shared expert. Scaling factors as in Granite.
+ * Models of the same class in which all layers are attention are Granite's (granite.c).
  * Bamba is the same without the factors, but with RoPE and different tensor names. */
 #include <math.h>
 #include <string.h>
@@ -96,6 +97,21 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
+extern const struct arch arch_granite, arch_granitemoe, arch_granitehybrid;
+/* Returns the architecture without Mamba layers if layer_types lists only attention, otherwise the
+ * hybrid one. */
+static const struct arch *which(const struct hfdir *dir) {
+    const struct json *types = hfdir_hparam(dir, "layer_types");
+    if (json_len(types) < 1) return &arch_granitehybrid;
+    for (const struct json *t = json_first(types); t; t = json_next(t)) {
+        const char *s = json_str(t);
+        if (!s || (strcmp(s, "attention") != 0 && strcmp(s, ROPE_FULL) != 0))
+            return &arch_granitehybrid;
+    }
+    return json_num(hfdir_hparam(dir, "num_local_experts"), 0) > 0 ? &arch_granitemoe
+                                                                   : &arch_granite;
+}
+
 static const char finetuned[] = "granitehybrid.rope.scaling.finetuned";
 /* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
@@ -119,10 +135,10 @@ static const struct decoder_spec decoder = {
     .logits_divided = true,
 };
 
-extern const struct arch arch_granitehybrid;
 const struct arch arch_granitehybrid = {
     .name = "granitehybrid",
     .hf_classes = hf_classes,
+    .which = which,
     .family = "Granite 4 H and Bamba",
     .size_note = "hybrid Mamba 2, dense or mixture of experts",
     .tools = "hermes-json",

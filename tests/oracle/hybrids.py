@@ -56,6 +56,11 @@ MODELS = {
     "granitehybrid-dense": (cfg("GraniteMoeHybridForCausalLM", "granitemoehybrid", **{**GRANITE, "intermediate_size": 80}, num_local_experts=0,
                                 num_experts_per_tok=0, shared_intermediate_size=80, position_embedding_type="rope",
                                 layer_types=["mamba", "mamba", "attention", "mamba"]), GRANITE_NAMES),
+    # Without Mamba layers: the architectures of Granite 3.
+    "granite4": (cfg("GraniteMoeHybridForCausalLM", "granitemoehybrid", **GRANITE, num_local_experts=0, num_experts_per_tok=0,
+                     shared_intermediate_size=80, position_embedding_type="rope", layer_types=["attention"] * 4), GRANITE_NAMES),
+    "granite4moe": (cfg("GraniteMoeHybridForCausalLM", "granitemoehybrid", **GRANITE, num_local_experts=6, num_experts_per_tok=2,
+                        shared_intermediate_size=48, position_embedding_type="nope", layer_types=["attention"] * 4), GRANITE_NAMES),
     "bamba": (cfg("BambaForCausalLM", "bamba", num_hidden_layers=4, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, attention_bias=False,
                   mlp_bias=False, attn_layer_indices=[1, 3], attn_rotary_emb=8, mamba_n_heads=8, mamba_d_head="auto", mamba_n_groups=2, mamba_d_state=16,
                   mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=32, mamba_conv_bias=True, mamba_proj_bias=False), []),
