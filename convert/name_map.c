@@ -98,6 +98,28 @@ static const struct st_tensor *find_claim(void *ud, const char *name) {
     return hfdir_tensor_at(m->p->dir, i);
 }
 
+/* Implements dq_find without marking the tensor; ud: a pointer to the mapping's. */
+static const struct st_tensor *find_unmarked(void *ud, const char *name) {
+    const struct mapping *const *m = ud;
+    const int64_t i = lookup(*m, name);
+    return i < 0 ? NULL : hfdir_tensor_at((*m)->p->dir, i);
+}
+
+/* Opens a tensor, in any storage format, without marking it. Returns whether it is there with the
+ * shape want[2]. q->part[0] is its values, whatever their shape; NULL: absent. */
+static bool probe(const struct mapping *m, const char *name, const int64_t *want, struct dq *q) {
+    struct err ignored;
+    bool is;
+    return !dq_open(q, &m->p->quant, name, want, 2, false, find_unmarked, &m, &is, &ignored) && is;
+}
+/* Returns the values of a tensor, in any storage format, and sets *q to the format; NULL: absent.
+ */
+static const struct st_tensor *stored(const struct mapping *m, const char *name, struct dq *q) {
+    static const int64_t any[2] = {1, 1};
+    (void)probe(m, name, any, q);
+    return q->part[0];
+}
+
 /* Context of find_only: the only tensor that dq_open may find. */
 struct only {
     const char *name;
@@ -318,15 +340,14 @@ static int bind_integers(struct mapping *m, struct item *it, const char *name, c
 }
 
 /* Changes the item's transform from splitting a fused matrix to copying, if the folder's tensor
- * `name` is the item's own part with width want[0]. */
+ * `name` is the item's own part with the shape want[2]. */
 static void unfused(const struct mapping *m, struct item *it, const char *name,
                     const int64_t want[4]) {
-    const int64_t i = lookup(m, name);
-    const struct st_tensor *t = i < 0 ? NULL : hfdir_tensor_at(m->p->dir, i);
-    if (!t || t->n_dims != 2 || it->inst.n_dims != 2 || t->shape[0] != want[0]) return;
-    if (it->xf == XF_SPLIT_FIRST || it->xf == XF_SPLIT_SECOND || it->xf == XF_STRIPE_Q ||
-        it->xf == XF_STRIPE_K || it->xf == XF_STRIPE_V)
-        it->xf = XF_COPY;
+    static const enum xform splits[] = {XF_SPLIT_FIRST, XF_SPLIT_SECOND, XF_STRIPE_Q, XF_STRIPE_K,
+                                        XF_STRIPE_V};
+    struct dq q;
+    for (size_t i = 0; i < COUNT_OF(splits) && it->inst.n_dims == 2; i++)
+        if (it->xf == splits[i] && probe(m, name, want, &q)) it->xf = XF_COPY;
 }
 
 /* Returns the layout of square fused experts, which their own shape does not show, from the other
@@ -559,7 +580,8 @@ static bool source_has(const void *ud, const struct tensor_row *row, int64_t lay
     for (const char *s = row->hf; s;) {
         const size_t len = strcspn(s, "|");
         char name[NAME_MAX_LEN];
-        if (arch_name(name, sizeof name, s, len, layer, 0) && lookup(ud, name) >= 0) return true;
+        struct dq q;
+        if (arch_name(name, sizeof name, s, len, layer, 0) && stored(ud, name, &q)) return true;
         s = s[len] ? s + len + 1 : NULL;
     }
     return false;
@@ -615,33 +637,36 @@ static int adapt_head(struct mapping *m, struct err *e) {
     return 0;
 }
 
-/* Returns the folder's tensor for the output tensor `gguf`, under the first spelling present; NULL:
- * none. */
-static const struct st_tensor *source_of(const struct mapping *m, const char *gguf) {
+/* Returns the values of the folder's tensor for the output tensor `gguf`, under the first spelling
+ * present, and sets *q to their format; NULL: absent. */
+static const struct st_tensor *source_of(const struct mapping *m, const char *gguf, struct dq *q) {
+    const struct st_tensor *t = NULL;
     for (const struct tensor_row *r = m->p->arch->tensors; r->gguf; r++)
-        for (const char *s = strcmp(r->gguf, gguf) ? NULL : r->hf; s && *s;
+        for (const char *s = strcmp(r->gguf, gguf) ? NULL : r->hf; s && *s && !t;
              s += strcspn(s, "|"), s += *s == '|') {
-            const int64_t i = strmap_get(m->by_name, s, strcspn(s, "|"));
-            if (i >= 0) return hfdir_tensor_at(m->p->dir, i);
+            char name[NAME_MAX_LEN];
+            if (arch_name(name, sizeof name, s, strcspn(s, "|"), 0, 0)) t = stored(m, name, q);
         }
-    return NULL;
+    return t;
 }
 
 /* Determines from the tensors whether the head is tied, because config.json does not always match
- * the saved weights. A head that differs from the embeddings is written. If the text_config of a
- * vision model contradicts the top-level config, the latter decides about a missing head. Embedding
- * models need none. */
+ * the saved weights. A head that differs from the embeddings is written, and so is one if either of
+ * them is quantized. If the text_config of a vision model contradicts the top-level config, the
+ * latter decides about a missing head. Embedding models need none. */
 static void check_tie(struct mapping *m) {
     struct hparams *h = &m->p->hp;
+    struct dq in = {0}, out = {0};
     const struct json *said = hfdir_said(m->p->dir, "tie_word_embeddings");
-    const struct st_tensor *embd = source_of(m, "token_embd.weight");
-    const struct st_tensor *head = source_of(m, "output.weight");
+    const struct st_tensor *embd = source_of(m, "token_embd.weight", &in);
+    const struct st_tensor *head = source_of(m, "output.weight", &out);
     const struct json *whole = json_get(hfdir_config(m->p->dir), "tie_word_embeddings");
     const bool may_lack = m->p->embeds || json_bool(whole, false);
     const bool tied = said && (head || !may_lack) ? h->tied : !head;
-    if (tied && head && embd) m->p->keeps[embd->file] = m->p->keeps[head->file] = true;
-    if (tied && head && embd && embd->n_dims == head->n_dims && embd->shape[0] == head->shape[0] &&
-        !same_tensor(embd, head)) {
+    const bool both = tied && head && embd, plain = dq_is_plain(&in) && dq_is_plain(&out);
+    if (both) m->p->keeps[embd->file] = m->p->keeps[head->file] = true;
+    if (both && (!plain || (embd->n_dims == head->n_dims && embd->shape[0] == head->shape[0] &&
+                            !same_tensor(embd, head)))) {
         log_warn("%s differs from the embeddings: writing it although config.json ties them",
                  SHOW(head->name));
         h->tied = false;

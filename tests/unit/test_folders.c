@@ -507,6 +507,57 @@ static void test_tying(void) {
     check_same("olmoe", NULL, NULL, "as it is");
 }
 
+/* ---- quantized parts ---- */
+
+static const char *stored_packed; /* part of the names of tensors */
+/* Stores matrices as compressed-tensors does, in 4 bits, with arbitrary values. */
+static void packed(struct st_build *b, const struct st_tensor *t) {
+    const int64_t n = t->shape[0], scale[2] = {n, 1}, words[2] = {n, t->shape[1] / 8};
+    if (!strstr(t->name, stored_packed) || t->n_dims != 2) {
+        st_copy(b, t->name, t);
+        return;
+    }
+    uint8_t *v = xcalloc((size_t)n, 2);
+    char *name = xasprintf("%s_packed", t->name);
+    for (int64_t i = 0; i < n; i++) store_u16(v + 2 * i, 0x3c00);
+    st_add(b, name, "I32", 2, words, t->data, (size_t)(n * words[1] * 4));
+    free(name);
+    name = xasprintf("%s_scale", t->name);
+    st_add(b, name, "BF16", 2, scale, v, (size_t)n * 2);
+    free(name);
+    free(v);
+}
+
+/* Checks that quantized tensors are found where others decide about the model: a head with contrary
+ * statements about its tie, the indexer, matrices stored alone or fused. */
+static void test_packed(void) {
+    static const char *const tied[] = {"\"tie_word_embeddings\": false",
+                                       "\"tie_word_embeddings\": true", NULL};
+    static const char *const part[] = {"\"tie_word_embeddings\": false",
+                                       "\"tie_word_embeddings\": true, \"text_config\": "
+                                       "{\"tie_word_embeddings\": false}",
+                                       NULL};
+    static const struct {
+        const char *arch, *const *edit, *stored, *tensor;
+    } c[] = {
+        {"olmoe", part, "lm_head", "output.weight"},
+        {"olmoe", tied, "lm_head", "output.weight"},
+        {"deepseek-v32", NULL, "indexer.wq_b", "blk.0.indexer.attn_q_b.weight"},
+        {"granite", NULL, "mlp.", "blk.0.ffn_gate.weight"},
+        {"granite4", NULL, "shared_mlp.", "blk.0.ffn_gate.weight"},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct err e = {0};
+        struct gguf *g = NULL;
+        stored_packed = c[i].stored;
+        CHECK_OK(convert(folder(c[i].arch, c[i].edit, packed), "other.gguf", &e));
+        CHECK_OK(gguf_open(&g, tmp_path("other.gguf"), 0, &e));
+        if (g && !gguf_find_tensor(g, c[i].tensor)) CHECK_FAIL("%s: no %s", c[i].arch, c[i].tensor);
+        gguf_close(g);
+        unlink(tmp_path("other.gguf"));
+    }
+}
+
 int main(void) {
     tmp_make();
     log_set_level(LOG_ERROR);
@@ -520,6 +571,7 @@ int main(void) {
     RUN(test_other_heads);
     RUN(test_experts);
     RUN(test_tying);
+    RUN(test_packed);
     tmp_remove();
     return check_done();
 }
