@@ -358,6 +358,9 @@ int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     if (o->lora) TRY(lora_open(&p->lora, o->lora, e));
     TRY(dq_config_read(&p->quant, p->dir, e));
     TRY(hparams_from_hf(&p->hp, p->arch, p->dir, e));
+    if (p->hp.not_causal)
+        log_warn("is_causal is false: every token attends to later ones, so hone converts and "
+                 "quantizes this model, but cannot run it");
     p->quant.stripes = p->hp.d[HD_QKV_STRIPES];
     config_log_defaults(p->dir);
     TRY(map_tensors(p, o, e));
@@ -374,7 +377,7 @@ int convert_known(const char *src, bool *runs, const char **draft, struct err *e
     const struct convert_opts o = {.src = src};
     struct conv_plan p;
     int rc = plan_open(&p, &o, e);
-    *runs = !rc && p.arch->decoder;
+    *runs = !rc && p.arch->decoder && json_bool(hfdir_hparam(p.dir, "is_causal"), true);
     *draft = rc ? NULL : p.arch->draft;
     plan_release(&p);
     return rc;

@@ -133,7 +133,8 @@ struct layer_hp {
 struct hparams {
     int64_t d[HD_COUNT];
     double f[HF_COUNT];
-    bool tied; /* no output.weight: token_embd is the head */
+    bool tied;       /* no output.weight: token_embd is the head */
+    bool not_causal; /* tokens also attend to later ones, as in embedding models */
     /* YaRN parameters present in config.json, as bits defined in yarn.c; set only during
      * conversion. */
     unsigned yarn_given;
@@ -388,7 +389,7 @@ int arch_refuse(const char *path, const char *name, struct err *e);
 int arch_refuse_class(const char *path, const char *cls, struct err *e);
 /* Build the forward graph of a model, or of its MTP block, including graph.facts. The graph must be
  * initialised; the caller releases it, even after an error. ERR_DATA: the model needs an
- * unsupported feature, or has no MTP block. */
+ * unsupported feature, is not causal, or has no MTP block. */
 int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);
 /* Builds the graph that drafts: that of the MTP block, or of a draft for another model. */
 int arch_build_draft(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e);

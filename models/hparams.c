@@ -202,14 +202,18 @@ static int count_tokens(struct hparams *h, const struct arch *a, const struct gg
     return 0;
 }
 
+static const char causal[] = "attention.causal";
+
 /* Reads all hyperparameters from a GGUF file's keys. */
 static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
     struct seen seen = {0};
+    char key[128];
     for (const struct hp_row *r = a->hp; r->slot >= 0; r++)
         TRY(row_from_gguf(h, a, r, g, &seen, e));
     h->d[HD_LAYERS] -= h->d[HD_MTP];
     TRY(check_layers(h, e));
     h->tied = gguf_find_tensor(g, "output.weight") == NULL;
+    h->not_causal = key_name(key, a, causal) && !gguf_bool_or(g, key, true);
     TRY(count_tokens(h, a, g, e));
     hparams_found(h, a, gguf_has, g);
     if (a->window_period && h->d[HD_WINDOW])
@@ -263,6 +267,8 @@ void hparams_write(const struct hparams *h, const struct arch *a, struct gguf_w 
         layers_windows_write(h, a->name, w);
     else if (a->window_period > 0 && h->d[HD_WINDOW])
         layers_windows_write_period(h, a->name, a->window_period, w);
+    char key[128];
+    if (h->not_causal && key_name(key, a, causal)) gguf_w_bool(w, key, false);
     yarn_write(h, a, w);
     if (a->write_keys) a->write_keys(h, w);
 }
@@ -392,6 +398,7 @@ static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *
     for (const struct hp_row *r = a->hp; r->slot >= 0; r++) TRY(row_from_hf(h, r, dir, &seen, e));
     TRY(check_layers(h, e));
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), false);
+    h->not_causal = !json_bool(hfdir_hparam(dir, "is_causal"), true);
     TRY(check_bases(h, a, dir, e));
     if (!a->layer_sizes && json_len(hfdir_hparam(dir, "per_layer_config")) > 0)
         return err_set(e, ERR_DATA,

@@ -206,6 +206,11 @@ const struct arch *arch_find_dir(const char *hf_class, struct hfdir *dir) {
 }
 
 int arch_build(const struct arch *a, const struct hparams *h, struct graph *g, struct err *e) {
+    if (h->not_causal)
+        return err_set(e, ERR_DATA,
+                       "%s.attention.causal is false: every token attends to later ones, as in "
+                       "embedding models, but hone computes causal attention only",
+                       a->name);
     TRY(block_decoder(a, h, g, e));
     graph_finish(g);
     return 0;

@@ -99,11 +99,31 @@ static void test_yarn(void) {
     gguf_close(g);
 }
 
+/* Checks that a model whose tokens see later ones gets the key, and is not run. */
+static void test_not_causal(void) {
+    static const char *const edit[] = {"\"vocab_size\": 1024",
+                                       "\"is_causal\": false, \"vocab_size\": 1024", NULL};
+    struct err e = {0};
+    bool runs = true;
+    const char *draft = NULL;
+    struct gguf *g = convert("olmo2", edit);
+    if (!g) return;
+    CHECK(!gguf_bool_or(g, "olmo2.attention.causal", true));
+    CHECK_ERR(model_computes(g, &e), ERR_DATA, "olmo2.attention.causal is false");
+    CHECK_OK(convert_known(micro_folder("tests/golden/archs/olmo2", edit), &runs, &draft, &e));
+    CHECK(!runs);
+    gguf_close(g);
+    g = convert("olmo2", NULL);
+    CHECK(g && !gguf_find(g, "olmo2.attention.causal") && model_computes(g, &e) == 0);
+    gguf_close(g);
+}
+
 int main(void) {
     tmp_make();
     log_set_level(LOG_ERROR);
     RUN(test_keys);
     RUN(test_yarn);
+    RUN(test_not_causal);
     tmp_remove();
     return check_done();
 }
