@@ -5,8 +5,6 @@
  * follows llama.cpp's converter. */
 #include "models/rows.h"
 
-#include "base/attr.h"
-
 static const char *const hf_classes[] = {"Qwen2ForCausalLM", "KORMoForCausalLM",
                                          "DotsOCRForCausalLM", NULL};
 static const struct hp_row hp[] = {HP_ROWS_DECODER, HP_ROW_FF, {.slot = -1}};
@@ -28,9 +26,7 @@ static const struct tensor_row tensors[] = {
 
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    UNUSED(h);
-    static const char *const no[] = {"use_sliding_window", NULL};
-    TRY(hf_check_off(dir, no, e));
+    TRY(hf_check_windows(h, dir, "max_window_layers", e));
     return hf_check_rope(dir, e);
 }
 

@@ -26,9 +26,9 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    static const char *const no[] = {"norm_topk_prob", "use_sliding_window", NULL};
-    (void)h;
+    static const char *const no[] = {"norm_topk_prob", NULL};
     TRY(hf_check_off(dir, no, e));
+    TRY(hf_check_windows(h, dir, NULL, e)); /* max_window_layers has another meaning here */
     TRY(hf_all_sparse(dir, e));
     return hf_check_rope(dir, e);
 }

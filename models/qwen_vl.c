@@ -57,8 +57,7 @@ static int derive_moe(struct hparams *h, struct err *e) {
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int common_from_hf(struct hparams *h, const struct hfdir *dir, const int64_t usual[4],
                           struct err *e) {
-    static const char *const no[] = {"use_sliding_window", NULL};
-    TRY(hf_check_off(dir, no, e));
+    TRY(hf_check_windows(h, dir, "max_window_layers", e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_rope_sections(h, dir, usual, e));
     return hf_check_rope(dir, e);

@@ -139,6 +139,20 @@ int hf_check_off(const struct hfdir *dir, const char *const *names, struct err *
     return 0;
 }
 
+int hf_check_windows(const struct hparams *h, const struct hfdir *dir, const char *first,
+                     struct err *e) {
+    const struct json *types = hfdir_hparam(dir, "layer_types");
+    const double from = first ? json_num(hfdir_hparam(dir, first), 0) : 0;
+    bool windows = !json_len(types) && from < (double)h->d[HD_LAYERS] &&
+                   json_type(hfdir_hparam(dir, "sliding_window")) != JSON_NULL;
+    for (const struct json *t = json_first(types); t; t = json_next(t))
+        windows |= !json_str(t) || strcmp(json_str(t), ROPE_FULL) != 0;
+    if (!windows || !json_bool(hfdir_hparam(dir, "use_sliding_window"), false)) return 0;
+    return err_set(e, ERR_DATA,
+                   "use_sliding_window is true and gives layers a window, which this architecture "
+                   "cannot hold");
+}
+
 int hf_rope_llama3(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(llama3_from_hf(h, dir, e));
     return h->d[HD_FREQS] ? 0 : hf_check_rope(dir, e);

@@ -34,7 +34,8 @@ static void test_file(void) {
 
 static void test_refused(void) {
     static const char *const window[] = {"\"use_sliding_window\": false",
-                                         "\"use_sliding_window\": true", NULL};
+                                         "\"use_sliding_window\": true", "\"max_window_layers\": 2",
+                                         "\"max_window_layers\": 1", NULL};
     struct err e = {0};
     struct convert_opts o = {.src = golden_edited(folder, folder, window),
                              .out = tmp_path("bad.gguf")};
