@@ -83,10 +83,11 @@ static struct json *complete_rope(struct hfdir *dir, const struct json *from, co
     if (!context) context = json_get(keys, "max_position_embeddings");
     for (const struct json *m = json_first(from); m; m = json_next(m))
         if (json_type(m) != JSON_OBJ) put_if_set(a, r, json_name(m), m);
-    if (!json_get(r, "rope_type")) {
-        const struct json *type = json_get(r, "type");
-        put_if_set(a, r, "rope_type", json_str(type) ? type : json_new_str(a, "default", 7));
-    }
+    const struct json *is = json_get(r, "rope_type"), *type = json_get(r, "type");
+    const char *usual = is || (type && !json_str(type)) ? "(not text)" : "default";
+    if (!json_str(is))
+        put_if_set(a, r, "rope_type",
+                   !is && json_str(type) ? type : json_new_str(a, usual, strlen(usual)));
     put_missing(dir, r, "rope_theta", theta, fill);
     put_missing(dir, r, "partial_rotary_factor", "partial_rotary_factor|rotary_pct", fill);
     /* As in transformers, the top level takes precedence, and the default is the model's context.
@@ -120,9 +121,33 @@ static void add_kind(struct hfdir *dir, struct json *to, const char *kind, const
                              mine, keys));
 }
 
+/* Returns rope_scaling, completed by the base and the rotated part if only rope_parameters has
+ * them: a scaling added to a file of transformers 5, which itself would use the class's. */
+static const struct json *scaling_of(struct hfdir *dir, const struct json *scaling) {
+    static const char *const basic[] = {"rope_theta", "partial_rotary_factor"};
+    const struct json *other = hfdir_said(dir, "rope_parameters");
+    if (is_nested(scaling) || is_nested(other)) return scaling;
+    struct json *r = json_new(hfdir_arena(dir), JSON_OBJ);
+    for (const struct json *m = json_first(scaling); m; m = json_next(m))
+        put_if_set(hfdir_arena(dir), r, json_name(m), m);
+    for (size_t i = 0; i < COUNT_OF(basic); i++) {
+        const struct json *v = json_get(other, basic[i]);
+        if (json_type(v) != JSON_NUM || json_get(r, basic[i]) || hfdir_said(dir, basic[i]))
+            continue;
+        put_if_set(hfdir_arena(dir), r, basic[i], v);
+        log_warn("%s %g is taken from rope_parameters, which transformers ignores next to "
+                 "rope_scaling: give the scaling in rope_parameters",
+                 basic[i], json_num(v, 0));
+    }
+    return r;
+}
+
 /* Returns the RoPE parameters in the newer form: one object, or one per kind of layer. */
 static const struct json *rope_of(struct hfdir *dir, const struct json *entry) {
     const struct json *from = hfdir_said(dir, "rope_scaling|rope_parameters");
+    if (from == hfdir_said(dir, "rope_scaling"))
+        from = json_type(from) == JSON_OBJ && json_len(from) ? scaling_of(dir, from)
+                                                             : hfdir_said(dir, "rope_parameters");
     const struct json *fill = json_get(entry, "fill");
     if (json_type(from) != JSON_OBJ || !json_len(from)) from = json_get(entry, "rope");
     if (!is_nested(from) && !is_nested(fill))

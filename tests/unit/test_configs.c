@@ -89,7 +89,7 @@ static void read_config(struct reading *r, const struct json *config) {
 static bool same_numbers(const struct hparams *a, const struct hparams *b) {
 #define SAME(member) (memcmp(&a->member, &b->member, sizeof a->member) == 0)
     return SAME(d) && SAME(f) && SAME(d_windowed) && SAME(f_windowed) && SAME(layer) && SAME(far) &&
-           SAME(near) && SAME(mul) && a->tied == b->tied;
+           SAME(near) && SAME(mul) && a->tied == b->tied && a->not_causal == b->not_causal;
 }
 
 static int n_read, n_refused;
@@ -190,6 +190,8 @@ static void read_with(struct reading *r, const char *checkpoint, const char *set
 }
 
 static void test_published(void) {
+#define FULL "\"full_attention\", \"full_attention\", \"full_attention\", \"full_attention\""
+#define WINDOW "\"full_attention\", \"sliding_attention\""
     static const struct {
         const char *checkpoint, *set, *refused; /* NULL: read as the file without `set` */
     } c[] = {
@@ -216,6 +218,22 @@ static void test_published(void) {
          "per_layer_config"},
         {"archs/qwen2moe", "{\"per_layer_config\": {}, \"pad_token_id\": -1, \"dtype\": null}",
          NULL},
+        {"archs/gptoss",
+         "{\"rope_theta\": null, "
+         "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 150000.0}}",
+         NULL},
+        {"archs/qwen2moe",
+         "{\"rope_theta\": null, \"rope_scaling\": {}, "
+         "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e6}}",
+         NULL},
+        {"archs/granite4", "{\"layer_types\": [" FULL "]}", NULL},
+        {"models/qwen2", "{\"use_sliding_window\": true}", NULL}, /* max_window_layers is 2 */
+        {"models/qwen2", "{\"use_sliding_window\": true, \"layer_types\": [" WINDOW "]}",
+         "use_sliding_window"},
+        {"archs/qwen2moe", "{\"use_sliding_window\": true}", "use_sliding_window"},
+        {"archs/qwen2moe", "{\"use_sliding_window\": true, \"layer_types\": [" FULL "]}", NULL},
+        {"archs/qwen2moe", "{\"rope_scaling\": {\"rope_type\": 5}}", "rope_type \"(not text)\""},
+        {"archs/qwen2moe", "{\"rope_scaling\": {\"type\": 5}}", "rope_type \"(not text)\""},
         {"archs/qwen2moe", "{\"rms_norm_eps\": NaN}", "rms_norm_eps is nan"},
         {"archs/qwen2moe", "{\"hidden_size\": Infinity}", "hidden_size is not an integer"},
     };
