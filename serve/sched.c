@@ -130,11 +130,20 @@ void sched_release(struct sched *s, struct run *r, bool keep) {
         seq_free(q);
 }
 
+/* Returns which limit a run is closest to: that of its request, or the context. */
+static enum reply_end nearest_limit(const struct sched *s, const struct run *r) {
+    const int64_t n_max = r->task->ask.n_max, n_out = r->task->reply.choice[r->choice].n_out;
+    return n_max > 0 && n_max - n_out <= s->n_ctx - r->all.n ? END_LENGTH : END_CONTEXT;
+}
+
 /* Ends a run: counts its tokens, releases its sequence and reports the end to the task. */
 static void end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
-    /* If the grammar is complete at the limit, the answer was not cut off. */
-    if (end == END_LENGTH && r->guard.c && !r->task->ask.tools && constrain_done(r->guard.c))
+    /* A text that was shortened to be complete within the limit was cut off all the same. If the
+     * grammar is complete at the limit by itself, it was not. */
+    const bool is_short = constrain_get_counts(r->guard.c).n_shortened > 0;
+    if (end == END_LENGTH && r->guard.c && !is_short && !r->task->ask.tools &&
+        constrain_done(r->guard.c))
         end = END_TURN;
     if (r->speak && end != END_FAILED) {
         const char *late = NULL;
@@ -154,7 +163,8 @@ static void end_run(struct sched *s, struct run *r, enum reply_end end, const ch
             end = END_TURN;
             stop = NULL;
         }
-        if (n_calls && (end == END_TURN || end == END_LENGTH || end == END_CONTEXT))
+        if (is_short && end == END_TURN) end = nearest_limit(s, r);
+        if (n_calls && !is_short && (end == END_TURN || end == END_LENGTH || end == END_CONTEXT))
             end = END_CALLS;
     }
     c->held = constrain_get_counts(r->guard.c);

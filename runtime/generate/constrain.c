@@ -366,6 +366,7 @@ static void end_in_time(struct constrain *c, const float *logits, int32_t *id) {
         *id = end;
     }
     c->n.n_ended++;
+    c->n.n_shortened += c->at == IN_TEXT;
 }
 
 int constrain_pick(struct constrain *c, struct sampler *s, const float *logits, const int32_t *last,

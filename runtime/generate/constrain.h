@@ -23,6 +23,7 @@ struct constrain_counts {
     int64_t n_overruled; /* of those, tokens drawn in place of a different choice of the sampler */
     int64_t n_forced;    /* tokens not drawn because only one was allowed */
     int64_t n_ended;     /* tokens chosen to complete the text within the limit */
+    int64_t n_shortened; /* of those, tokens of the text itself, not of the reasoning before it */
 };
 struct constrain; /* state of one answer */
 /* Starts a constraint with the grammar in o, whose texts must remain valid. */
