@@ -72,13 +72,13 @@ static void put_response(const struct reply *r, struct jw *w, const char *name,
 /* ---- items ---- */
 
 /* Writes the text as "encrypted" content: base64 with the prefix "hone1:". */
-static void put_base64(struct jw *w, const char *name, const struct buf *text) {
+static void put_base64(struct jw *w, const char *name, const char *s, size_t n) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     struct buf b = {0};
     buf_str(&b, "hone1:");
-    for (size_t i = 0; i < text->len; i += 3) {
-        const size_t k = text->len - i;
-        const unsigned char *p = (const unsigned char *)text->data + i;
+    for (size_t i = 0; i < n; i += 3) {
+        const size_t k = n - i;
+        const unsigned char *p = (const unsigned char *)s + i;
         const unsigned v =
             (unsigned)p[0] << 16 | (k > 1 ? (unsigned)p[1] << 8 : 0) | (k > 2 ? (unsigned)p[2] : 0);
         buf_chr(&b, digits[v >> 18]);
@@ -180,7 +180,7 @@ static void put_item(const struct reply *r, struct jw *w, const char *name, enum
     if (done) put_part(r, w, NULL, kind, s, n);
     jw_end(w);
     if (kind == REASONING && done && (r->ask->api_flags & RESPONSES_ENCRYPTED))
-        put_base64(w, "encrypted_content", all);
+        put_base64(w, "encrypted_content", s, n);
     jw_end(w);
 }
 

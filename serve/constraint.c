@@ -293,11 +293,25 @@ static int refuse(const struct ask *a, enum ask_form form, const struct gram_spo
     return fault_set(f, 400, NULL, param, "tool '%s'%s", spot->tool, what);
 }
 
+/* Returns whether a tool in the list is strict. */
+static bool has_strict(const char *tools) {
+    struct json *j = NULL;
+    struct err ignored;
+    bool strict = false;
+    if (!strstr(tools, "\"strict\"") ||
+        json_parse_mend(&j, tools, strlen(tools), "tools", &ignored))
+        return false;
+    for (const struct json *t = json_first(j); t && !strict; t = json_next(t))
+        strict = json_bool(json_get(json_get(t, "function"), "strict"), false);
+    json_free(j);
+    return strict;
+}
+
 /* Returns whether the request demands constrained calls, so that it fails if a grammar cannot be
  * compiled. */
 static bool insists(const struct guards *g, const struct ask *a) {
     return g->mode == GUARDS_STRICT || a->must_call || a->one_call || a->allowed || a->held ||
-           a->form != FORM_FREE || strstr(a->tools, "\"strict\"");
+           a->form != FORM_FREE || has_strict(a->tools);
 }
 
 /* Creates n constraints from m grammars. */

@@ -147,7 +147,7 @@ static bool put_message(struct jw *w, const struct history *r, uint64_t key, con
         const char *name = json_name(x);
         if (strcmp(name, "reasoning_content") == 0 && lost) continue;
         if (x != calls) {
-            ask_copy(w, name, m, name);
+            ask_put(w, name, x);
             continue;
         }
         jw_arr(w, name);
