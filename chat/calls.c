@@ -233,6 +233,10 @@ static gnode flagged_value(struct gcalls *c, const struct gcall *t, const struct
                   CAT(c, gn_str(c->g, " string=\"false\""), end, r.json));
 }
 
+/* Names of parameters that a schema allows without listing them; tool_takes_other() knows the same.
+ */
+#define FREE_NAME "[A-Za-z0-9_.-]{1,64}"
+
 /* Returns whether every parameter of a tool is required, in the order of its schema. */
 static bool is_complete(const struct gcalls *c, const struct gcall *t) {
     return c->o.complete && t->strict;
@@ -245,14 +249,32 @@ static bool is_required(const struct json *schema, const char *name) {
     return false;
 }
 
-/* How parameters are listed: separator, closing text, and the language of one parameter. */
+/* Returns the language of one parameter; name: the language of its name. */
+typedef gnode one_parameter(struct gcalls *c, const struct gcall *t, gnode name,
+                            const struct json *schema);
+/* How parameters are listed: separator, closing text, the language of one parameter, and the
+ * pattern of names that the schema does not list. */
 struct listed {
     gnode sep, close;
-    gnode (*one)(struct gcalls *c, const struct gcall *t, const struct json *p);
+    one_parameter *one;
+    const char *names;
 };
 
+/* Returns the language of a parameter that the schema does not list; G_NONE: it is closed. Its
+ * name differs from the `listed` ones. */
+static gnode other_parameter(struct gcalls *c, const struct gcall *t, gnode listed,
+                             const struct listed *l) {
+    static const struct gregex plain = {.dot_all = true};
+    const struct json *top = tool_target(t->schema, t->schema),
+                      *rest = json_get(top, "additionalProperties");
+    gnode name = G_NONE;
+    if (is_complete(c, t) || !tool_is_open(t->schema)) return G_NONE;
+    if (!c->rc) c->rc = gn_regex(c->g, l->names, strlen(l->names), &plain, &name, c->e);
+    return l->one(c, t, gn_and(c->g, name, gn_not(c->g, listed)), rest ? rest : c->any);
+}
+
 /* Returns the language of the parameters that `schema` declares, each at most once and the required
- * ones always. */
+ * ones always, and of others that it allows. */
 static gnode list_of(struct gcalls *c, const struct gcall *t, const struct json *schema,
                      const struct listed *l) {
     const struct json *props = json_get(schema, "properties");
@@ -262,13 +284,16 @@ static gnode list_of(struct gcalls *c, const struct gcall *t, const struct json 
                       .first = G_EPS,
                       .sep = l->sep,
                       .close = l->close};
+    gnode listed = G_NONE;
     for (const struct json *x = json_first(props); x && !c->rc; x = json_next(x)) {
         const bool required = is_complete(c, t) || is_required(schema, json_name(x));
-        const gnode body = l->one(c, t, x);
+        const gnode body = l->one(c, t, call_text(c, json_name(x)), x);
+        listed = gn_alt(c->g, listed, gn_str(c->g, json_name(x)));
         if (!body && !required) continue;
         p.row[p.n].body = body;
         p.row[p.n++].required = required;
     }
+    p.extra = other_parameter(c, t, listed, l);
     return gn_pick(c->g, grammar_pick(c->g, &p), 0, 0);
 }
 
@@ -287,14 +312,11 @@ static gnode each_form(struct gcalls *c, const struct gcall *t, const struct lis
     return out;
 }
 
-/* Returns the rule for a list of parameters, each written by `one`, up to `close`. */
-static gnode parameters_node(struct gcalls *c, const struct gcall *t, gnode sep, gnode close,
-                             gnode (*one)(struct gcalls *c, const struct gcall *t,
-                                          const struct json *p)) {
-    const struct listed l = {sep, close, one};
+/* Returns the rule for a list of parameters. */
+static gnode parameters_node(struct gcalls *c, const struct gcall *t, const struct listed *l) {
     if (t->strict || c->o.strict)
         arguments_node(c, t); /* for its error messages about the whole schema */
-    return each_form(c, t, &l, list_of);
+    return each_form(c, t, l, list_of);
 }
 
 /* Returns whether the parameter's name is in quotes, as after "name=". */
@@ -304,40 +326,40 @@ static bool is_quoted(const char *open) {
 }
 
 /* Returns the rule for one parameter as a tag that contains its name. */
-static gnode tag_parameter(struct gcalls *c, const struct gcall *t, const struct json *p) {
+static gnode tag_parameter(struct gcalls *c, const struct gcall *t, gnode name,
+                           const struct json *schema) {
     const struct tool_tags *f = &c->f->tags;
     const gnode q = gn_str(c->g, is_quoted(f->par_open) ? "\"" : ""),
                 nl = gn_str(c->g, f->newline ? "\n" : ""), lf = gn_str(c->g, c->lines ? "\n" : "");
-    const gnode value = strstr(f->par_open, DSML) ? flagged_value(c, t, p)
+    const gnode value = strstr(f->par_open, DSML) ? flagged_value(c, t, schema)
                                                   : CAT(c, call_text(c, f->par_name_end), nl,
-                                                        raw_value(c, t, p, f->par_close), nl);
-    return CAT(c, call_text(c, f->par_open), q, call_text(c, json_name(p)), q, value,
-               call_text(c, f->par_close), lf);
+                                                        raw_value(c, t, schema, f->par_close), nl);
+    return CAT(c, call_text(c, f->par_open), q, name, q, value, call_text(c, f->par_close), lf);
 }
 
 gnode call_tags(struct gcalls *c, const struct gcall *t) {
     const struct tool_tags *f = &c->f->tags;
     const gnode q = gn_str(c->g, is_quoted(f->fn_open) ? "\"" : "");
+    const struct listed l = {G_EPS, call_text(c, f->fn_close), tag_parameter, FREE_NAME};
     return CAT(c, q, call_text(c, t->name), q, call_text(c, f->fn_name_end),
-               gn_str(c->g, c->lines ? "\n" : ""),
-               parameters_node(c, t, G_EPS, call_text(c, f->fn_close), tag_parameter));
+               gn_str(c->g, c->lines ? "\n" : ""), parameters_node(c, t, &l));
 }
 
 /* Returns the rule for one parameter as a pair of tags for key and value. */
-static gnode key_parameter(struct gcalls *c, const struct gcall *t, const struct json *p) {
+static gnode key_parameter(struct gcalls *c, const struct gcall *t, gnode name,
+                           const struct json *schema) {
     const struct tool_tags *f = &c->f->tags;
     const gnode nl = gn_opt(c->g, gn_str(c->g, "\n"));
-    return CAT(c, nl, call_text(c, f->par_open), call_text(c, json_name(p)),
-               call_text(c, f->par_name_end), nl, call_text(c, f->val_open),
-               raw_value(c, t, p, f->par_close), call_text(c, f->par_close));
+    return CAT(c, nl, call_text(c, f->par_open), name, call_text(c, f->par_name_end), nl,
+               call_text(c, f->val_open), raw_value(c, t, schema, f->par_close),
+               call_text(c, f->par_close));
 }
 
 gnode call_keys(struct gcalls *c, const struct gcall *t) {
     const struct tool_tags *f = &c->f->tags;
-    return CAT(c, call_text(c, t->name), call_text(c, f->fn_name_end),
-               parameters_node(c, t, G_EPS,
-                               CAT(c, gn_opt(c->g, gn_str(c->g, "\n")), call_text(c, f->fn_close)),
-                               key_parameter));
+    const gnode close = CAT(c, gn_opt(c->g, gn_str(c->g, "\n")), call_text(c, f->fn_close));
+    const struct listed l = {G_EPS, close, key_parameter, FREE_NAME};
+    return CAT(c, call_text(c, t->name), call_text(c, f->fn_name_end), parameters_node(c, t, &l));
 }
 
 /* ---- elements ---- */
@@ -418,13 +440,14 @@ gnode call_gemma(struct gcalls *c, const struct gcall *t) {
 }
 
 /* Returns the rule for one Python keyword argument. */
-static gnode keyword_node(struct gcalls *c, const struct gcall *t, const struct json *p) {
+static gnode keyword_node(struct gcalls *c, const struct gcall *t, gnode name,
+                          const struct json *schema) {
     const struct gform form = {.python = true};
-    return CAT(c, call_text(c, json_name(p)), gn_str(c->g, "="),
-               gn_as_rule(c->g, schema_value(c, t, p, &form)));
+    return CAT(c, name, gn_str(c->g, "="), gn_as_rule(c->g, schema_value(c, t, schema, &form)));
 }
 
 gnode call_python(struct gcalls *c, const struct gcall *t) {
-    return CAT(c, call_text(c, t->name), gn_str(c->g, "("),
-               parameters_node(c, t, gn_str(c->g, ", "), gn_str(c->g, ")"), keyword_node));
+    const struct listed l = {gn_str(c->g, ", "), gn_str(c->g, ")"), keyword_node,
+                             "[A-Za-z_][A-Za-z0-9_]*"};
+    return CAT(c, call_text(c, t->name), gn_str(c->g, "("), parameters_node(c, t, &l));
 }

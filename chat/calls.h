@@ -11,8 +11,8 @@ struct gcalls {
     struct grammar *g;
     const struct toolfmt *f;
     struct gram_opts o;
-    const struct json *any_object; /* a schema */
-    bool lines;                    /* each tag is on its own line */
+    const struct json *any, *any_object; /* schemas */
+    bool lines;                          /* each tag is on its own line */
     int rc;
     struct err *e;
 };

@@ -119,18 +119,20 @@ static gnode opened_text(struct gcalls *c, const char *opened) {
 /* Returns the rule for the whole answer: text, calls or both, as t allows. */
 static gnode answer_text(struct gcalls *c, const struct gram_tools *t) {
     static const char none[] = "{\"type\": \"object\", \"additionalProperties\": false}";
-    static const char object[] = "{\"type\": \"object\"}";
+    static const char object[] = "{\"type\": \"object\"}", value[] = "true";
     const struct tool_written *w = &c->f->written;
     struct grammar *g = c->g;
-    struct json *nothing = NULL, *any = NULL;
+    struct json *nothing = NULL, *any = NULL, *any_object = NULL;
     struct buf start = {0};
     struct one_of one = {G_NONE, G_NONE};
     gnode out = G_NONE;
     const gnode text = opened_text(c, t->opened);
     if (t->choice == GRAM_TOOLS_NONE) return gn_cat(g, text, free_text(c, NULL));
     c->rc = json_parse(&nothing, none, sizeof none - 1, "schema", c->e);
-    if (!c->rc) c->rc = json_parse(&any, object, sizeof object - 1, "schema", c->e);
-    c->any_object = any;
+    if (!c->rc) c->rc = json_parse(&any, value, sizeof value - 1, "schema", c->e);
+    if (!c->rc) c->rc = json_parse(&any_object, object, sizeof object - 1, "schema", c->e);
+    c->any = any;
+    c->any_object = any_object;
     c->lines = w->lines;
     buf_fmt(&start, "%s%s%s", w->open, w->each, c->f->tags.fn_open ? c->f->tags.fn_open : "");
     if (!c->rc) one = one_call(c, t, nothing);
@@ -158,6 +160,7 @@ static gnode answer_text(struct gcalls *c, const struct gram_tools *t) {
     }
     json_free(nothing);
     json_free(any);
+    json_free(any_object);
     buf_release(&start);
     return out;
 }

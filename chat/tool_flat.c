@@ -88,3 +88,32 @@ const struct json *tool_flat(struct arena *a, const struct json *root, int branc
     json_put(a, out, "required", strlen("required"), f.required);
     return out;
 }
+
+bool tool_is_open(const struct json *root) {
+    static const char *const parts[] = {"properties", "allOf", "anyOf",
+                                        "oneOf",      "$ref",  "patternProperties"};
+    const struct json *top = tool_target(root, root), *rest = json_get(top, "additionalProperties");
+    if (rest) return json_bool(rest, true);
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        if (json_get(top, parts[i])) return false;
+    return json_type(top) == JSON_OBJ;
+}
+
+bool tool_takes_other(const struct toolparse *p, struct text fn, struct text key) {
+    enum { LONGEST = 64 };
+    if (!key.n || key.n > LONGEST || !tool_is_open(json_get(tool_declared(p, fn), "parameters")))
+        return false;
+    for (size_t i = 0; i < key.n; i++) {
+        const char ch = key.s[i];
+        if (!((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
+              ch == '_' || ch == '.' || ch == '-'))
+            return false;
+    }
+    return true;
+}
+
+const struct json *tool_any_schema(struct toolparse *p, struct text fn, struct text key) {
+    const struct json *s = tool_schema(p, fn, key);
+    if (s || !tool_takes_other(p, fn, key)) return s;
+    return tool_target(p->root, json_get(tool_target(p->root, p->root), "additionalProperties"));
+}

@@ -203,6 +203,14 @@ const struct json *tool_target(const struct json *root, const struct json *schem
  * -1: all branches, none of them required. A schema that needs no merging is returned unchanged;
  * otherwise new nodes are in a. */
 const struct json *tool_flat(struct arena *a, const struct json *root, int branch);
+/* Returns whether a tool accepts parameters that its schema does not list: additionalProperties
+ * allows them, or it lists none at all. */
+bool tool_is_open(const struct json *root);
+/* Returns whether the tool fn accepts a parameter `key` although its schema does not list it. */
+bool tool_takes_other(const struct toolparse *p, struct text fn, struct text key);
+/* Returns the schema of any parameter of the tool fn, listed or not; NULL: it has none. Sets
+ * p->root as tool_schema() does. */
+const struct json *tool_any_schema(struct toolparse *p, struct text fn, struct text key);
 /* Returns the number of branches of a tool's schema that is an anyOf or oneOf; 0: it is neither, or
  * has too many. */
 int tool_branches(const struct json *root);

@@ -203,7 +203,7 @@ void tool_add(struct toolparse *p, struct text name, const struct json *args) {
     }
     p->calls[p->n_calls++] = (struct tool_call){.name = name, .args = args};
     if (p->tools && !f) tool_problem(p, "the tool '%.*s' was not declared", tool_len(name), name.s);
-    if (json_type(props) != JSON_OBJ) return;
+    if (json_type(props) != JSON_OBJ || tool_is_open(json_get(f, "parameters"))) return;
     for (const struct json *m = json_first(args); m; m = json_next(m)) {
         const struct text key = name_of(m);
         if (json_getn(props, key.s, key.n)) continue;

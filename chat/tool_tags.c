@@ -24,7 +24,7 @@ const char *tool_wrapper_close(const struct toolfmt *f) {
 
 /* Returns whether key is a parameter of fn, or fn is not declared. */
 static bool is_parameter(struct toolparse *p, struct text fn, struct text key) {
-    return !tool_declared(p, fn) || tool_schema(p, fn, key);
+    return !tool_declared(p, fn) || tool_schema(p, fn, key) || tool_takes_other(p, fn, key);
 }
 
 /* Returns whether a call begins at i. If tools were declared, it must be a call of one of them. */
@@ -243,7 +243,7 @@ static bool parse_parameter(struct toolparse *p, size_t *i, struct text fn, stru
     const struct json *v = NULL;
     if (raw == 1) v = tool_str(p, text);
     if (raw == 0) v = tool_json(p, text, &used);
-    if (!v) v = tool_typed(p, tool_schema(p, fn, key), key, without_cdata(text));
+    if (!v) v = tool_typed(p, tool_any_schema(p, fn, key), key, without_cdata(text));
     tool_put(p, args, key, v);
     check_value(p, fn, key, text, next, args);
     *i = next;
@@ -334,7 +334,7 @@ bool tool_parse_glm(struct toolparse *p, size_t *i) {
         size_t end = tool_value_end(p, v, name, &next);
         if (end == SIZE_MAX) return false;
         const struct text key = tool_text(p, key_from, key_to), value = tool_text(p, v, end);
-        tool_put(p, args, key, tool_typed(p, tool_schema(p, name, key), key, value));
+        tool_put(p, args, key, tool_typed(p, tool_any_schema(p, name, key), key, value));
         check_value(p, name, key, value, next, args);
         k = tool_ws(p, next);
     }

@@ -243,6 +243,77 @@ static void test_spread(void) {
     }
 }
 
+/* Tests tools that accept parameters which their schemas do not list: what the grammar lets
+ * through, and what is read back. args NULL: it lets no such call through. */
+static void test_free(void) {
+    static const char offered[] =
+        "[{\"name\": \"any\", \"parameters\": {\"type\": \"object\"}}, {\"name\": \"more\", "
+        "\"parameters\": {\"properties\": {\"a\": {\"type\": \"integer\"}}, \"required\": [\"a\"], "
+        "\"additionalProperties\": {\"type\": \"string\"}}}, {\"name\": \"none\", \"parameters\": "
+        "{\"type\": \"object\", \"properties\": {}}}]";
+#define QWEN(name, pars) "<tool_call>\n<function=" name ">\n" pars "</function>\n</tool_call>"
+#define PAR(name, value) "<parameter=" name ">\n" value "\n</parameter>\n"
+#define GLM(name, pars) "<tool_call>" name pars "\n</tool_call>"
+#define KEY(name, value) "\n<arg_key>" name "</arg_key>\n<arg_value>" value "</arg_value>"
+#define MINIMAX(name, pars)                                                                        \
+    "<minimax:tool_call>\n<invoke name=\"" name "\">\n" pars "</invoke>\n</minimax:tool_call>"
+#define INVOKE(name, value) "<parameter name=\"" name "\">" value "</parameter>\n"
+#define PYTHON(call) "<|tool_call_start|>[" call "]<|tool_call_end|>"
+    static const struct {
+        const char *format, *text, *args;
+    } rows[] = {
+        {"qwen-xml", QWEN("any", PAR("x.y-1", "hello") PAR("z", "[1, 2]")),
+         "{\"x.y-1\": \"hello\", \"z\": [1, 2]}"},
+        {"qwen-xml", QWEN("any", ""), "{}"},
+        {"qwen-xml", QWEN("any", PAR("x y", "hello")), NULL},
+        {"qwen-xml", QWEN("more", PAR("b", "7") PAR("a", "3")), "{\"b\": \"7\", \"a\": 3}"},
+        {"qwen-xml", QWEN("more", PAR("b", "7")), NULL},
+        {"qwen-xml", QWEN("more", PAR("a", "3") PAR("a", "x")), NULL},
+        {"qwen-xml", QWEN("none", PAR("b", "7")), NULL},
+        {"glm-argkv", GLM("any", KEY("x", "hello") KEY("z", "true")),
+         "{\"x\": \"hello\", \"z\": true}"},
+        {"glm-argkv", GLM("more", KEY("a", "3") KEY("b", "7")), "{\"a\": 3, \"b\": \"7\"}"},
+        {"minimax-invoke", MINIMAX("any", INVOKE("x", "hello") INVOKE("y", "a b")),
+         "{\"x\": \"hello\", \"y\": \"a b\"}"},
+        {"minimax-invoke", MINIMAX("none", INVOKE("x", "hello")), NULL},
+        {"python-list", PYTHON("any(x=\"hello\", z=[1])"), "{\"x\": \"hello\", \"z\": [1]}"},
+        {"python-list", PYTHON("more(b=\"7\", a=3)"), "{\"b\": \"7\", \"a\": 3}"},
+        {"python-list", PYTHON("more(a=3, b=7)"), NULL},
+        {"python-list", PYTHON("none(x=\"hello\")"), NULL},
+    };
+    struct json *tools;
+    CHECK_OK(json_parse(&tools, offered, sizeof offered - 1, "tools", &e));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct toolfmt *f = toolfmt_find(rows[i].format);
+        const struct gram_tools t = {.tools = tools, .choice = GRAM_TOOLS_REQUIRED};
+        const size_t n = strlen(rows[i].text);
+        struct grammar *g = NULL;
+        struct toolparse *p;
+        struct json *want = NULL;
+        CHECK_OK(grammar_of_tools(&g, bytes, f, &t, &(struct gram_opts){.any_order = true}, &e));
+        struct gram_state *s = gram_begin(g);
+        const bool ok = gram_accept_text(s, rows[i].text, n, &e) == 0 && gram_may_end(s);
+        if (ok != (rows[i].args != NULL))
+            CHECK_FAIL("%s: '%s' %d", rows[i].format, rows[i].text, ok);
+        gram_end(s);
+        grammar_free(g);
+        if (!rows[i].args) continue;
+        CHECK_OK(toolparse_new(&p, f, offered, sizeof offered - 1, TOOL_THINK_NONE, &e));
+        toolparse_feed(p, rows[i].text, n);
+        const struct json *j = toolparse_finish(p), *c = json_first(json_get(j, "tool_calls"));
+        CHECK_OK(json_parse(&want, rows[i].args, strlen(rows[i].args), "args", &e));
+        if (!json_equal(json_get(c, "arguments"), want) || json_len(json_get(j, "problems"))) {
+            struct buf b = {0};
+            json_write(&b, j);
+            CHECK_FAIL("%s: '%s' -> %s", rows[i].format, rows[i].text, b.data);
+            buf_release(&b);
+        }
+        json_free(want);
+        toolparse_free(p);
+    }
+    json_free(tools);
+}
+
 /* Tests 150 tools with 12 parameters each, as several tool servers together may offer. Shared parts
  * are compiled once (a copy per parameter would take more than 64 MiB). */
 static void test_many(void) {
@@ -525,6 +596,7 @@ int main(void) {
     RUN(test_read_back);
     RUN(test_classes);
     RUN(test_spread);
+    RUN(test_free);
     RUN(test_many);
     RUN(test_choices);
     RUN(test_opened);
