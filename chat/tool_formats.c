@@ -153,6 +153,9 @@ const struct toolfmt *toolfmt_at(int i) {
 const char *toolfmt_name(const struct toolfmt *f) {
     return f->name;
 }
+bool toolfmt_numbers(const struct toolfmt *f) {
+    return f->named.numbered;
+}
 const struct toolfmt *toolfmt_find(const char *name) {
     for (size_t i = 0; i < COUNT_OF(formats); i++)
         if (strcmp(formats[i].name, name) == 0) return &formats[i];

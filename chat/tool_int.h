@@ -151,7 +151,9 @@ struct toolparse {
     size_t n_opened;  /* bytes of `in` that belong to the prompt */
     bool own_form;    /* accept only calls in the model's own syntax */
     bool no_calls;    /* no tools were offered: markers are plain text */
+    bool continues;   /* the answer continues a text: white space at its start is content */
     bool json_text;   /* literals: also accept JSON's escapes */
+    uint32_t no_ends; /* common frames, as bits, that are content */
 };
 
 /* Texts used by several files. */
@@ -290,6 +292,9 @@ void tool_opened_end(struct toolparse *p);
 size_t tool_begin(const struct toolparse *p);
 /* Returns the position after whitespace, frames and closing reasoning tags at i. */
 size_t tool_skip_frames(const struct toolparse *p, size_t i);
+/* Returns where content begins whose first character that is not whitespace is at i: at the start
+ * of an answer that continues a text, otherwise at i. */
+size_t tool_content_at(const struct toolparse *p, size_t i);
 /* Returns the length of the longest suffix of [from, in.len) that is a prefix of lit. */
 size_t tool_partial(const struct toolparse *p, size_t from, const char *lit);
 /* A fence around calls: n characters ch, or a tag. n 0: no fence. */

@@ -22,6 +22,9 @@ void toolparse_allow_loose(struct toolparse *p) {
 void toolparse_no_calls(struct toolparse *p) {
     p->no_calls = true;
 }
+void toolparse_continues(struct toolparse *p) {
+    p->continues = true;
+}
 int toolparse_loose(const struct toolparse *p) {
     return p->n_loose;
 }
@@ -344,8 +347,13 @@ static const char *const ends[] = {
     "<|endoftext|>", "<|eom_id|>", "<|return|>",      "<|call|>", "[e~[", "<seed:eos>", DS_END};
 _Static_assert(COUNT_OF(ends) + TOOL_FRAMES < TOOL_ALL_FRAMES, "frames");
 
+void toolparse_ends(struct toolparse *p, toolparse_is_end *is_end, void *ud) {
+    for (size_t k = 0; k < COUNT_OF(ends); k++)
+        if (!is_end(ud, ends[k])) p->no_ends |= UINT32_C(1) << k;
+}
+
 const char *tool_frame(const struct toolparse *p, size_t k) {
-    if (k < COUNT_OF(ends)) return ends[k];
+    if (k < COUNT_OF(ends)) return p->no_ends >> k & 1 ? NULL : ends[k];
     k -= COUNT_OF(ends);
     if (k < TOOL_FRAMES) return p->f->frame[k];
     return tool_is_token(p->f->think[1]) ? p->f->think[1] : NULL; /* a stray closing tag */
@@ -393,6 +401,10 @@ size_t tool_skip_frames(const struct toolparse *p, size_t i) {
 
 size_t tool_begin(const struct toolparse *p) {
     return skip_frames(p, 0, p->think == TOOL_THINK_NONE);
+}
+
+size_t tool_content_at(const struct toolparse *p, size_t i) {
+    return p->continues && tool_ws(p, 0) == i ? 0 : i;
 }
 
 /* Returns the end of [from, to) once trailing whitespace and frames are removed. */
@@ -529,11 +541,12 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
         const size_t open = next_block(p, from, to), end = next_frame(p, from, to);
         if (open > end || open == SIZE_MAX) { /* no reasoning before the next frame */
             const size_t cut = drop_frames(p, from, end > from ? end : to);
-            add_line(b, tool_text(p, from, cut));
+            add_line(b, tool_text(p, cut > from ? tool_content_at(p, from) : from, cut));
             from = end > from ? end : to;
             continue;
         }
-        add_line(b, tool_text(p, from, drop_frames(p, from, open)));
+        if (open > from)
+            add_line(b, tool_text(p, tool_content_at(p, from), drop_frames(p, from, open)));
         from = open + strlen(think_open(p));
         size_t close = tool_think_end(p, from, &after);
         if (close > to) {

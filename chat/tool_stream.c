@@ -80,7 +80,7 @@ static bool content_begins(struct toolparse *p) {
     const size_t closing = tool_partial(p, i, toolfmt_think_tag(p->f, true));
     if (i + closing >= p->in.len || i + held(p, i, think_open(p)) >= p->in.len) return false;
     if (p->loose && tool_loose(p, i) != LOOSE_NO) return false;
-    p->content_from = p->scanned = i;
+    p->content_from = p->scanned = tool_content_at(p, i);
     return true;
 }
 

@@ -24,6 +24,9 @@ const char *toolfmt_name(const struct toolfmt *f);
 const struct toolfmt *toolfmt_find(const char *name); /* NULL: no such format */
 /* Returns the call syntax of a template, or NULL if it is not recognized. */
 const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len);
+/* Returns whether the syntax writes calls as "functions.NAME:NUMBER", which its templates take from
+ * the calls' ids. */
+bool toolfmt_numbers(const struct toolfmt *f);
 /* Returns the syntax for templates whose own is unknown: reasoning between <think> and </think>,
  * and no calls. */
 const struct toolfmt *toolfmt_plain(void);
@@ -49,11 +52,18 @@ int toolparse_new(struct toolparse **out, const struct toolfmt *f, const char *t
 /* Accepts answers that consist only of JSON calls, {"name": N, "arguments": {..}}, bare or in a
  * fence, if tool N is declared and the arguments match its schema. Call before feeding text. */
 void toolparse_allow_loose(struct toolparse *p);
+/* Of the texts that end turns in one family or another, treats only those as such for which is_end
+ * returns true; the others are content. Call before feeding text. */
+typedef bool toolparse_is_end(void *ud, const char *text);
+void toolparse_ends(struct toolparse *p, toolparse_is_end *is_end, void *ud);
 /* Treats call markers as plain text, because no tools were offered. Call before feeding text. */
 void toolparse_no_calls(struct toolparse *p);
 /* Sets the marker at the end of the prompt, as returned by toolfmt_opened(); NULL: none. It is not
  * copied. Call before feeding text. */
 void toolparse_opened(struct toolparse *p, const char *marker);
+/* Keeps white space at the start of the answer, which continues a text. Call before feeding
+ * text. */
+void toolparse_continues(struct toolparse *p);
 /* Returns the number of loose (bare JSON) calls. Call after toolparse_finish(). */
 int toolparse_loose(const struct toolparse *p);
 void toolparse_free(struct toolparse *p);

@@ -405,14 +405,17 @@ static int read_form(struct ask *a, const struct json *v, const char *path, stru
     a->form_strict = true;
     return 0;
 }
-/* Reads the reasoning effort and the format of the answer. */
+/* Reads the effort, which in this API does not switch thinking on or off, and the format of the
+ * answer. */
 static int read_output_config(struct ask *a, const struct json *v, const char *path,
                               struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *format = json_get(v, "format");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     if (json_type(format) != JSON_NULL) TRY(read_form(a, format, "output_config.format", f));
-    return json_type(effort) == JSON_NULL ? 0
-                                          : ask_read_effort(a, effort, "output_config.effort", f);
+    const enum ask_think think = a->think;
+    if (json_type(effort) != JSON_NULL) TRY(ask_read_effort(a, effort, "output_config.effort", f));
+    a->think = think;
+    return 0;
 }
 static const struct field fields[] = {
     {"model", FIELD_BY(ask_read_model)},

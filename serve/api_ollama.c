@@ -28,7 +28,7 @@ static int read_alive(struct ask *a, const struct json *v, const char *path, str
 /* Reads `think`: true, false, or an effort such as "low". */
 static int read_think(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) == JSON_BOOL) {
-        a->think = json_bool(v, true) ? ASK_THINK_ON : ASK_THINK_OFF;
+        ask_switch(a, json_bool(v, true));
         return 0;
     }
     return ask_read_effort(a, v, path, f);
@@ -234,6 +234,16 @@ static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
     return rc;
 }
 
+/* Returns whether the answer continues the last of the messages, which Ollama does if it is the
+ * assistant's: it has text and no calls. */
+static bool is_begun(const struct json *messages) {
+    const struct json *m = json_first(messages);
+    while (json_next(m)) m = json_next(m);
+    const char *text = msg_text(m);
+    return msg_is(m, "assistant") && text[strspn(text, " \t\r\n")] &&
+           !json_len(json_get(m, "tool_calls"));
+}
+
 /* Reads a request to /api/chat; returns 0 or the fault's HTTP status. */
 static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f) {
     static const struct field *const tables[] = {chat_fields};
@@ -252,6 +262,7 @@ static int ollama_chat_read(struct ask *a, const struct json *j, struct fault *f
     if (!rc && json_parse_mend(&list, b.data, b.len, "messages", &e))
         rc = fault_set(f, 400, NULL, "messages", "%s", e.msg);
     if (!rc) rc = chat_conv(a, list, f);
+    if (!rc && !a->n_images) a->go_on = is_begun(list);
     json_free(list);
     buf_release(&b);
     return rc;

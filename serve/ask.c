@@ -43,6 +43,7 @@ void ask_release(struct ask *a) {
     free(a->only_tool);
     free(a->allowed);
     free(a->think_last);
+    free(a->cut);
     buf_release(&a->kwargs);
     for (int i = 0; i < a->n_prompts; i++) {
         free(a->prompt[i].text);
@@ -75,6 +76,11 @@ void ask_drop_stops(struct ask *a, int n) {
     for (int i = 0; i < n; i++) free(a->stop[i]);
     a->n_stop -= n;
     memmove(a->stop, a->stop + n, (size_t)a->n_stop * sizeof *a->stop);
+}
+
+void ask_switch(struct ask *a, bool on) {
+    a->think = on ? ASK_THINK_ON : ASK_THINK_OFF;
+    a->think_said = true;
 }
 
 void ask_kwarg(struct ask *a, const char *name, const char *text) {
@@ -200,7 +206,7 @@ int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struc
     for (const struct json *m = json_first(v); m; m = json_next(m)) {
         struct buf text = {0};
         if (strcmp(json_name(m), "enable_thinking") == 0 && json_type(m) == JSON_BOOL) {
-            a->think = json_bool(m, true) ? ASK_THINK_ON : ASK_THINK_OFF;
+            ask_switch(a, json_bool(m, true));
             continue;
         }
         json_write(&text, m);
@@ -215,8 +221,9 @@ int ask_read_effort(struct ask *a, const struct json *v, const char *path, struc
     const char *s = json_str(v);
     if (!s) return fault_set(f, 400, NULL, path, "must be a string");
     if (!*s || strcmp(s, "default") == 0) return 0;
-    a->think = strcmp(s, "none") == 0 ? ASK_THINK_OFF : ASK_THINK_ON;
-    if (a->think == ASK_THINK_OFF) return 0;
+    const bool none = strcmp(s, "none") == 0;
+    if (!a->think_said) a->think = none ? ASK_THINK_OFF : ASK_THINK_ON;
+    if (none) return 0;
     json_quote(&text, s, strlen(s));
     ask_kwarg(a, "reasoning_effort", text.data);
     ask_kwarg(a, "reasoning_strength", text.data); /* its name in Muse Glimmer's template */
@@ -314,7 +321,7 @@ int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struc
 static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const struct json *effort = json_get(v, "effort"), *on = json_get(v, "enabled");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
-    if (json_type(on) == JSON_BOOL) a->think = json_bool(on, true) ? ASK_THINK_ON : ASK_THINK_OFF;
+    if (json_type(on) == JSON_BOOL) ask_switch(a, json_bool(on, true));
     (void)json_i64(json_get(v, "max_tokens"), &a->n_think);
     return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
@@ -322,7 +329,7 @@ static int read_reasoning(struct ask *a, const struct json *v, const char *path,
 /* Reads whether reasoning is enabled. */
 static int read_enable(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
-    a->think = json_bool(v, true) ? ASK_THINK_ON : ASK_THINK_OFF;
+    ask_switch(a, json_bool(v, true));
     return 0;
 }
 
@@ -330,10 +337,8 @@ int ask_read_thinking(struct ask *a, const struct json *v, const char *path, str
     const char *type = json_str(json_get(v, "type")), *show = json_str(json_get(v, "display"));
     if (json_type(v) == JSON_BOOL) return read_enable(a, v, path, f);
     if (!type) return fault_set(f, 400, NULL, path, "must be an object with a type");
-    if (strcmp(type, "enabled") == 0)
-        a->think = ASK_THINK_ON;
-    else if (strcmp(type, "disabled") == 0)
-        a->think = ASK_THINK_OFF;
+    if (strcmp(type, "enabled") == 0 || strcmp(type, "disabled") == 0)
+        ask_switch(a, strcmp(type, "enabled") == 0);
     else if (strcmp(type, "adaptive") != 0 && strcmp(type, "auto") != 0)
         return fault_set(f, 400, NULL, path, "'%.40s' is not one of enabled, disabled, adaptive",
                          type);

@@ -64,8 +64,10 @@ struct ask {
     bool one_call;      /* stop after the first call */
     bool strict_calls;  /* never read bare JSON as a call */
     bool go_on;         /* continue the last message, which is the assistant's */
-    struct buf kwargs;  /* template variables: members of a JSON object */
+    char *cut; /* white space at the end of that message, which the prompt lacks; NULL: none */
+    struct buf kwargs; /* template variables: members of a JSON object */
     enum ask_think think;
+    bool think_said;  /* the request itself switches thinking on or off; an effort does not */
     int64_t n_think;  /* limit of thinking tokens; then the end of thinking is forced; < 0: none */
     char *think_last; /* text inserted before the forced end; NULL: none */
     bool hide_thinking; /* generate the reasoning but do not send it */
@@ -122,6 +124,8 @@ void ask_release(struct ask *a);
 void ask_mark(struct ask *a, int message, const struct json *v);
 /* Removes the first n stop texts. */
 void ask_drop_stops(struct ask *a, int n);
+/* Switches thinking on or off as the request says, whatever effort it also gives. */
+void ask_switch(struct ask *a, bool on);
 /* Adds a template variable; `text` is JSON. */
 void ask_kwarg(struct ask *a, const char *name, const char *text);
 
@@ -182,7 +186,8 @@ int ask_read_kwargs(struct ask *a, const struct json *v, const char *path, struc
 /* Reads whether and how much to think: {"type": "enabled" | "disabled" | "adaptive",
  * "budget_tokens", "display"}, the budget in tokens, true or false. */
 int ask_read_thinking(struct ask *a, const struct json *v, const char *path, struct fault *f);
-/* Reads a reasoning effort for the template; "none" switches reasoning off. */
+/* Reads a reasoning effort for the template. Unless the request itself switches thinking on or off,
+ * "none" switches it off, and any other effort on. */
 int ask_read_effort(struct ask *a, const struct json *v, const char *path, struct fault *f);
 /* Reads the response format: {"type": "text" | "json_object" | "json_schema", "json_schema":
  * {"schema", "strict"}}, or the same with schema and strict next to the type. */

@@ -156,9 +156,28 @@ static void put_old_call(struct jw *w, const struct json *call) {
     jw_end(w);
 }
 
-/* Writes a message in normalized form, with the text and reasoning in *said. */
+/* Writes the name of a tool result: its own, or else that of the call in `asked` with its id. Many
+ * clients leave it out, but some templates print it. */
+static void put_name(struct jw *w, const struct json *m, const struct json *asked) {
+    const char *id = json_str(json_get(m, "tool_call_id"));
+    const struct json *c = json_first(asked);
+    if (json_type(json_get(m, "name")) != JSON_NULL) {
+        ask_copy(w, "name", m, "name");
+        return;
+    }
+    for (; id && c; c = json_next(c)) {
+        const char *other = json_str(json_get(c, "id"));
+        const struct json *custom = json_get(c, "custom");
+        if (!other || strcmp(other, id) != 0) continue;
+        ask_copy(w, "name", custom ? custom : json_get(c, "function"), "name");
+        return;
+    }
+}
+
+/* Writes a message in normalized form, with the text and reasoning in *said. asked: the calls
+ * before it. */
 static void put_message(struct jw *w, const struct json *m, const char *role,
-                        const struct said *said) {
+                        const struct said *said, const struct json *asked) {
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
     const struct json *calls = json_get(m, "tool_calls"), *old = json_get(m, "function_call");
     const char *thought = said->thought.data;
@@ -177,13 +196,13 @@ static void put_message(struct jw *w, const struct json *m, const char *role,
     else if (json_str(json_get(old, "name")))
         put_old_call(w, old);
     ask_copy(w, "tool_call_id", m, "tool_call_id");
-    ask_copy(w, "name", m, "name");
+    put_name(w, m, strcmp(role, "tool") == 0 ? asked : NULL);
     jw_end(w);
 }
 
-/* Validates message i and writes it in normalized form. */
+/* Validates message i and writes it in normalized form. asked: the calls before it. */
 static int write_message(struct ask *a, struct jw *w, const struct json *m, int i,
-                         struct fault *f) {
+                         const struct json *asked, struct fault *f) {
     struct said said = {{0}, {0}};
     char path[64];
     snprintf(path, sizeof path, "messages[%d]", i);
@@ -201,7 +220,7 @@ static int write_message(struct ask *a, struct jw *w, const struct json *m, int 
     snprintf(path, sizeof path, "messages[%d].content", i);
     const struct json *content = json_get(m, "content");
     const int rc = content_of(a, content, role, path, &said, f);
-    if (!rc) put_message(w, m, role, &said);
+    if (!rc) put_message(w, m, role, &said, asked);
     for (const struct json *p = json_type(content) == JSON_ARR ? json_first(content) : NULL; p;
          p = json_next(p))
         ask_mark(a, strcmp(role, "system") == 0 && i == 0 ? -1 : i, json_get(p, "cache_control"));
@@ -262,7 +281,7 @@ int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
     for (const struct json *m = json_first(messages); m && !rc;) {
         struct result r[MOST_RESULTS];
         const int n = in_order(calls, m, i, r);
-        for (int k = 0; k < n && !rc; k++) rc = write_message(a, &w, r[k].m, r[k].i, f);
+        for (int k = 0; k < n && !rc; k++) rc = write_message(a, &w, r[k].m, r[k].i, calls, f);
         for (int k = 1; k < n; k++) m = json_next(m);
         if (!json_next(m) && is_begun(m)) a->go_on = true;
         if (!is_result(m)) calls = json_get(m, "tool_calls");

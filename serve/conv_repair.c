@@ -125,6 +125,57 @@ static bool step_ids(struct arena *a, const struct json *in, struct json *out) {
     return changed;
 }
 
+/* Replaces the id of call number `number` of the tool `name`, unless the id names it already. */
+static void put_numbered(struct arena *a, struct json *obj, const char *member, const char *name,
+                         int number, bool *changed) {
+    const char *id = json_str(json_get(obj, member));
+    struct buf b = {0};
+    if (!name || (id && strchr(id, ':'))) return;
+    buf_fmt(&b, "functions.%s:%d", name, number);
+    put_text(a, obj, member, b.data);
+    buf_release(&b);
+    *changed = true;
+}
+
+/* Returns the position in `calls` of the one that the result m answers; nth: how many results of
+ * these calls come before m, for results without an id. -1: it is not known. */
+static int call_of(const struct json *calls, const struct json *m, int nth) {
+    const char *id = json_str(json_get(m, "tool_call_id"));
+    int k = 0;
+    if (!id) return nth < json_len(calls) ? nth : -1;
+    for (const struct json *c = json_first(calls); c; c = json_next(c), k++) {
+        const char *other = json_str(json_get(c, "id"));
+        if (other && strcmp(other, id) == 0) return k;
+    }
+    return -1;
+}
+
+/* Replaces ids of calls and of their results by "functions.NAME:NUMBER", as Kimi writes calls.
+ * Returns whether anything changed. */
+static bool step_numbers(struct arena *a, const struct json *in, struct json *out) {
+    const struct json *calls = NULL; /* the last ones */
+    bool changed = false;
+    int n = 0, first = 0, n_results = 0; /* first: the number of the first of them */
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        struct json *copy = copy_of(a, m), *list = json_new(a, JSON_ARR);
+        if (has_calls(m)) calls = json_get(m, "tool_calls"), first = n, n_results = 0;
+        for (const struct json *c = json_first(json_get(m, "tool_calls")); c; c = json_next(c)) {
+            struct json *call = copy_of(a, c);
+            put_numbered(a, call, "id", json_str(json_get(json_get(c, "function"), "name")), n++,
+                         &changed);
+            json_push(a, list, call);
+        }
+        if (has_calls(m)) json_put(a, copy, "tool_calls", strlen("tool_calls"), list);
+        const int k = msg_is(m, "tool") ? call_of(calls, m, n_results++) : -1;
+        const struct json *c = k < 0 ? NULL : json_first(calls);
+        for (int i = 0; i < k; i++) c = json_next(c);
+        put_numbered(a, copy, "tool_call_id", json_str(json_get(json_get(c, "function"), "name")),
+                     first + k, &changed);
+        json_push(a, out, copy);
+    }
+    return changed;
+}
+
 /* Wraps arguments that are not an object: {"arguments": text}. Returns whether anything changed. */
 static bool step_arguments(struct arena *a, const struct json *in, struct json *out) {
     bool changed = false;
@@ -236,6 +287,7 @@ static const struct {
     [MEND_RESULTS] = {"a user message after calls", step_results},
     [MEND_FIRST] = {"no user message at the start", step_first},
     [MEND_NO_SYSTEM] = {"a system message, moved into the first user turn", step_no_system},
+    [MEND_NUMBERS] = {"ids of calls", step_numbers},
 };
 
 char *conv_repair_conv(const char *conv, enum conv_repair_step step, const char **what) {

@@ -22,6 +22,8 @@ enum conv_repair_step { /* in the order they are tried */
                         MEND_RESULTS,
                         MEND_FIRST,
                         MEND_NO_SYSTEM,
+                        /* Never tried: for templates that print a call's id as its name. */
+                        MEND_NUMBERS,
                         MEND_STEPS
 };
 /* Applies one step to conv. Returns the changed conversation {"messages", "tools"?} as JSON text,

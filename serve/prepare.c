@@ -68,6 +68,7 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
     if (d->server->o.kwargs) buf_str(&a->kwargs, d->server->o.kwargs);
     int rc = preset_apply(a, d->server->o.presets, body, f);
     const int n_stop = a->n_stop; /* those of the preset */
+    a->think_said = false;
     if (!rc) rc = api->read(a, body, f);
     if (!rc && a->n_stop > n_stop) ask_drop_stops(a, n_stop);
     const struct json *said =
@@ -138,20 +139,26 @@ static void take_conv(struct ask *a, char *conv) {
     a->n_marks = 0; /* they are indices of messages, which have changed */
 }
 
-/* Adapts the conversation to the limits of the template: generic tool calling, null content. */
+/* Applies a repair step that keeps the number of messages. */
+static void mend_conv(struct ask *a, enum conv_repair_step step) {
+    const char *what;
+    char *conv = conv_repair_conv(a->conv, step, &what);
+    if (!conv) return;
+    free(a->conv);
+    a->conv = conv;
+}
+
+/* Adapts the conversation to the limits of the template: generic tool calling, null content, ids of
+ * calls. */
 static void adapt_conv(const struct served *d, struct ask *a) {
     static const char null[] = "\"content\":null";
-    const char *what;
     char *conv = d->generic ? generic_conv(a->conv, d->hides_calls) : NULL;
     if (conv) {
         take_conv(a, conv);
         buf_fmt(&a->warned, "%stools, described in the system message", a->warned.len ? ", " : "");
     }
-    if (d->keeps_null || !strstr(a->conv, null)) return;
-    conv = conv_repair_conv(a->conv, MEND_NULL, &what);
-    if (!conv) return;
-    free(a->conv);
-    a->conv = conv;
+    if (!d->keeps_null && strstr(a->conv, null)) mend_conv(a, MEND_NULL);
+    if (toolfmt_numbers(d->fmt) && strstr(a->conv, "\"tool_calls\"")) mend_conv(a, MEND_NUMBERS);
 }
 
 /* Returns whether the prompt lacks some system text. If a text is not found in it, renders a marker
@@ -257,46 +264,48 @@ static int render_prompt(struct served *d, struct ask *a, bool gen, struct chat_
     return rc ? fault_set(f, 400, NULL, "messages", "%s", e.msg) : 0;
 }
 
-/* Returns the length without trailing whitespace. */
-static size_t stripped_len(const struct buf *b) {
-    size_t n = b->len;
-    while (n && strchr(" \t\r\n", b->data[n - 1])) n--;
-    return n;
+static bool is_white(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Returns the end of the text of message i in the prompt, without trailing whitespace; 0: the
+ * template does not render it. */
+static size_t text_end(const struct chat_prompt *p, int i) {
+    char path[48];
+    const size_t n = (size_t)snprintf(path, sizeof path, "messages[%d].content", i);
+    for (int k = p->spans->n - 1; k >= 0; k--) {
+        const struct jinja_span *s = &p->spans->v[k];
+        size_t end = s->end;
+        if (strncmp(p->spans->origin[s->origin].path, path, n) != 0) continue;
+        while (end > s->start && is_white(p->text.data[end - 1])) end--;
+        if (end > s->start) return end;
+    }
+    return 0;
 }
 
 /* Renders a prompt that ends inside the last message, without the text that the template writes
- * after that. */
+ * after that. Sets a->cut. */
 static int render_open(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f) {
     struct err e;
     struct json *j = NULL;
-    const struct json *last = NULL;
     TRY(render_prompt(d, a, false, p, f));
     if (json_parse_mend(&j, a->conv, strlen(a->conv), "messages", &e)) return 0;
-    for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m)) last = m;
-    const char *content = json_str(json_get(last, "content"));
-    char *text = xstrdup(content ? content : "");
-    const struct buf t = {text, json_unmend(text, strlen(text)), 0};
-    const size_t n = stripped_len(&t);
-    char *at = NULL;
-    for (char *hit = p->text.data;
-         n && (hit = memmem(hit, (size_t)(p->text.data + p->text.len - hit), t.data, n)); hit++)
-        at = hit; /* the last occurrence */
-    int rc = 0;
-    if (!at) {
-        rc = fault_set(
+    const struct json *last = json_first(json_get(j, "messages"));
+    while (json_next(last)) last = json_next(last);
+    const char *text = msg_text(last);
+    size_t n = strlen(text);
+    while (n && is_white(text[n - 1])) n--;
+    free(a->cut);
+    a->cut = xstrdup(text + n);
+    const size_t end = text_end(p, (int)json_len(json_get(j, "messages")) - 1);
+    json_free(j);
+    if (!end)
+        return fault_set(
             f, 400, NULL, "messages",
             "the template does not render the last message's text, so it cannot be continued");
-    } else {
-        const size_t end = (size_t)(at - p->text.data) + n;
-        p->text.len = end;
-        p->text.data[end] = 0;
-        p->ids.n = 0;
-        if (tok_encode(d->core.m->tok, p->text.data, end, true, false, &p->ids, &e))
-            rc = fault_set(f, 400, NULL, "messages", "%s", e.msg);
-    }
-    free(text);
-    json_free(j);
-    return rc;
+    if (chat_tokens_cut(p, d->core.m->tok, end, d->server->o.special, &e))
+        return fault_set(f, 400, NULL, "messages", "%s", e.msg);
+    return 0;
 }
 
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f) {

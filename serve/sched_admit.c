@@ -134,6 +134,13 @@ static struct run *next_waiting(struct sched *s) {
     return best;
 }
 
+/* Returns whether the text is a token that ordinary text cannot contain; ud: the tokenizer. */
+static bool is_control(void *ud, const char *text) {
+    const struct tok *t = ud;
+    const int64_t id = tok_find(t, text);
+    return id >= 0 && (tok_role(t, id) == TT_CONTROL || tok_is_eog(t, id));
+}
+
 /* Creates the run's sampler and parser unless they exist. */
 static int start_text(struct run *r, const struct model *m, struct err *e) {
     struct task *t = r->task;
@@ -144,6 +151,7 @@ static int start_text(struct run *r, const struct model *m, struct err *e) {
     r->stream = tok_stream_new(m->tok);
     TRY(parser_new(&r->speak, &t->ask, t->fmt, t->think, r->choice, task_event, t, e));
     parser_opened(r->speak, t->opened);
+    parser_ends(r->speak, is_control, m->tok);
     if (!r->guard.c) parser_whole_calls(r->speak);
     return 0;
 }

@@ -22,6 +22,8 @@ struct parser {
     const struct toolfmt *fmt; /* NULL: no reasoning */
     bool thinks;
     bool whole_calls;
+    bool continues;                /* the answer continues a text */
+    bool shown;                    /* content has been emitted */
     size_t n_reasoning, n_content; /* bytes emitted */
     size_t n_looked;               /* content bytes in which no stop text begins */
     const char *stop;
@@ -39,6 +41,7 @@ int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *f
     *s = (struct parser){.a = a, .choice = choice, .sink = sink, .ud = ud, .fmt = fmt};
     s->thinks = fmt && think == TOOL_THINK_OPEN;
     const char *tools = a->no_calls ? NULL : a->tools;
+    s->continues = a->go_on && think == TOOL_THINK_UNKNOWN;
     /* A stream cannot be held back for a closing tag that may never come. */
     if (think == TOOL_THINK_UNKNOWN) think = TOOL_THINK_NONE;
     if (fmt && !a->tags) {
@@ -49,6 +52,7 @@ int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *f
         }
     }
     if (s->parse && !tools) toolparse_no_calls(s->parse);
+    if (s->parse && s->continues) toolparse_continues(s->parse);
     if (s->parse && !a->strict_calls && !a->allowed && a->form == FORM_FREE)
         toolparse_allow_loose(s->parse);
     buf_str(&s->all, "");
@@ -72,6 +76,10 @@ void parser_opened(struct parser *s, const char *marker) {
     if (s->parse && marker) toolparse_opened(s->parse, marker);
 }
 
+void parser_ends(struct parser *s, toolparse_is_end *is_end, void *ud) {
+    if (s->parse) toolparse_ends(s->parse, is_end, ud);
+}
+
 void parser_whole_calls(struct parser *s) {
     s->whole_calls = true;
 }
@@ -92,11 +100,21 @@ static const char *stop_at(const struct ask *a, int i) {
     return i < a->n_stop ? a->stop[i] : a->end_text;
 }
 
+/* Counts white space at the start of the content as emitted if the client's own text ends with
+ * it. */
+static void skip_cut(struct parser *s, const char *text, size_t n) {
+    const char *cut = s->a->cut ? s->a->cut : "";
+    size_t i = s->n_content;
+    while (i < n && i < strlen(cut) && text[i] == cut[i]) i++;
+    s->n_content = i;
+}
+
 /* Emits content up to where a stop text may begin. A complete stop text ends the content for good.
  * last: no more content follows. */
 static void show_content(struct parser *s, const char *text, size_t n, bool last) {
     size_t hit = n, hold = 0;
     if (s->stop) return;
+    if (s->continues && !s->shown) skip_cut(s, text, n);
     for (int i = 0; i < n_stops(s->a) && !s->stop; i++) {
         const char *stop = stop_at(s->a, i);
         const size_t len = strlen(stop), from = s->n_looked > len ? s->n_looked - len : 0;
@@ -118,6 +136,7 @@ static void show_content(struct parser *s, const char *text, size_t n, bool last
     s->n_looked = n;
     const size_t to = hit < n ? hit : last ? n : n - hold;
     if (to > s->n_content) {
+        s->shown = true;
         emit_event(s, EV_CONTENT, 0, text + s->n_content, to - s->n_content);
         s->n_content = to;
     }
@@ -251,7 +270,7 @@ static void show_as_text(struct parser *s) {
     const char *text = toolparse_content(s->parse, &n);
     const char *rest = toolparse_rest(s->parse, &more); /* it follows `text` in the same buffer */
     if (!n) {
-        while (more && strchr(" \t\r\n", *rest)) rest++, more--;
+        while (more && !s->continues && strchr(" \t\r\n", *rest)) rest++, more--;
         text = rest;
     }
     show_content(s, text, n + more, true);

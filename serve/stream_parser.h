@@ -19,6 +19,8 @@ int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *f
 void parser_free(struct parser *s);
 /* Sets the call marker at the end of the prompt; NULL: none. Call before parser_feed(). */
 void parser_opened(struct parser *s, const char *marker);
+/* Sets which texts end turns: see toolparse_ends(). Call before parser_feed(). */
+void parser_ends(struct parser *s, toolparse_is_end *is_end, void *ud);
 /* Emits a call only once it is complete, for answers that no grammar constrains: the model may
  * never complete it, and then it is text. Call before parser_feed(). */
 void parser_whole_calls(struct parser *s);

@@ -288,3 +288,17 @@ int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, siz
     *out->spans = spans;
     return rc;
 }
+
+int chat_tokens_cut(struct chat_prompt *p, const struct tok *t, size_t len,
+                    enum chat_special special, struct err *e) {
+    struct tok_range *plain = xcalloc((size_t)p->spans->n + 1, sizeof *plain);
+    int n = special == CHAT_PARSE ? 0 : ranges_of(p->spans, plain);
+    while (n && plain[n - 1].start >= len) n--;
+    if (n && plain[n - 1].end > len) plain[n - 1].end = len;
+    p->text.len = len;
+    p->text.data[len] = 0;
+    p->ids.n = 0;
+    const int rc = tok_encode_around(t, p->text.data, len, plain, n, false, &p->ids, e);
+    free(plain);
+    return rc;
+}

@@ -66,5 +66,9 @@ struct chat_media {
 int chat_tokens(const struct chat *c, const struct tok *t, const char *conv, size_t len,
                 const char *kwargs, bool add_generation_prompt, enum chat_special special,
                 const struct chat_media *media, struct chat_prompt *out, struct err *e);
+/* Cuts the prompt's text to its first `len` bytes and tokenizes these again, with the same t and
+ * `special` as before. */
+int chat_tokens_cut(struct chat_prompt *p, const struct tok *t, size_t len,
+                    enum chat_special special, struct err *e);
 
 #endif

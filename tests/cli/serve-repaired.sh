@@ -55,6 +55,18 @@ for name in chatml tags headers turns pasted $families; do
     is 200 "$name: its result"
     stop
 done
+# a template that prints a call's id as its name, as Kimi's do
+cat > "$t/ids.jinja" << 'X'
+{%- for t in tools %}{{ t.function.name }};{% endfor -%}
+{%- for m in messages -%}<|im_start|>{{ m.role }} {{ m.tool_call_id or '' }}: {{ m.content }}
+{%- for c in m.tool_calls -%}<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>{{ c.function.arguments | tojson }}<|tool_call_end|>{%- endfor -%}<|im_end|>
+{%- endfor -%}
+X
+start --template "$t/ids.jinja" --ctx 4096
+post /apply-template "{\"messages\": $chat, \"tools\": $tools}"
+is 200 'ids as names'
+for w in '<|tool_call_begin|>functions.get_weather:0<' '<|tool_call_begin|>functions.ping:1<' 'tool functions.get_weather:0: Zq7rain' 'tool functions.ping:1: Zq7pong'; do has "$w"; done
+stop
 if on_wine; then exit $fail; fi # what follows repairs files in place
 # --template fix: each file's own, repaired in memory
 cp "$t/m.gguf" "$t/own.gguf"

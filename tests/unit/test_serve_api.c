@@ -6,6 +6,8 @@
 
 #include "base/attr.h"
 #include "base/mem.h"
+#include "serve/conv_repair.h"
+#include "serve/history.h"
 #include "serve/task.h"
 #include "tests/check.h"
 
@@ -60,7 +62,8 @@ static void test_conversations(void) {
          "\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\": \"c1\", \"type\": \"function\", "
          "\"function\": {\"name\": \"f\", \"arguments\": "
          "\"{}\"}}]},{\"role\":\"tool\",\"content\":\"1\","
-         "\"tool_call_id\":\"c1\"}],\"tools\":[{\"type\": \"function\", \"function\": {\"name\": "
+         "\"tool_call_id\":\"c1\",\"name\":\"f\"}],\"tools\":[{\"type\": \"function\", "
+         "\"function\": {\"name\": "
          "\"f\", "
          "\"parameters\": {\"maximum\": 1.0, \"x\": 12345678901234567890}}}]}"},
         /* results in the order of the calls, then the text; the billing line is dropped */
@@ -276,6 +279,43 @@ static void test_fields(void) {
     ask_release(&a);
 }
 
+/* Checks that a switch of thinking and an effort may come in either order, and that the switch
+ * decides; in Anthropic's API an effort is no switch. */
+static void test_switches(void) {
+    static const struct {
+        const struct api *api;
+        const char *one, *other;
+        enum ask_think think;
+    } rows[] = {
+        {&api_chat, "\"thinking\": {\"type\": \"disabled\"}", "\"reasoning_effort\": \"low\"",
+         ASK_THINK_OFF},
+        {&api_chat, "\"enable_thinking\": true", "\"reasoning_effort\": \"none\"", ASK_THINK_ON},
+        {&api_chat, "\"chat_template_kwargs\": {\"enable_thinking\": false}",
+         "\"reasoning\": {\"effort\": \"high\"}", ASK_THINK_OFF},
+        {&api_chat, "\"reasoning_effort\": \"low\"", "\"seed\": 1", ASK_THINK_ON},
+        {&api_chat, "\"reasoning\": {\"enabled\": false, \"effort\": \"low\"}", "\"seed\": 1",
+         ASK_THINK_OFF},
+        {&api_messages, "\"thinking\": {\"type\": \"disabled\"}",
+         "\"output_config\": {\"effort\": \"low\"}", ASK_THINK_OFF},
+        {&api_messages, "\"output_config\": {\"effort\": \"low\"}", "\"seed\": 1", ASK_THINK_AUTO},
+    };
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
+        const struct api *api = rows[i / 2].api;
+        const char *one = rows[i / 2].one, *other = rows[i / 2].other;
+        struct buf more = {0}, body = {0};
+        struct ask a;
+        struct fault f;
+        buf_fmt(&more, ", %s, %s", i % 2 ? one : other, i % 2 ? other : one);
+        buf_fmt(&body, "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]%s%s}", more.data,
+                api == &api_messages ? ", \"max_tokens\": 9" : "");
+        CHECK_EQ_I64(read_body(api, body.data, &a, &f), 0);
+        if (a.think != rows[i / 2].think) CHECK_FAIL("%s: %d", body.data, (int)a.think);
+        ask_release(&a);
+        buf_release(&more);
+        buf_release(&body);
+    }
+}
+
 /* ---- text to events ---- */
 
 struct heard {
@@ -359,6 +399,83 @@ static void test_no_tools(void) {
         }
 }
 
+/* Checks that an answer that continues a text keeps the white space at its start, except for what
+ * ends the client's own text, also if the rest is a call or the parser is off. */
+static void test_continued(void) {
+    static const struct {
+        const char *cut, *text, *events;
+        bool tags;
+    } rows[] = {{"", " Paris. ", "|C: Paris.", false},
+                {NULL, "\n\n Paris", "|C:\n\n Paris", false},
+                {" ", " Paris", "|C:Paris", false},
+                {"\n\n", "\n Paris\n", "|C: Paris", false},
+                {"\n\n", " \nParis", "|C: \nParis", false},
+                {" ", "  Paris\n", "|C: Paris\n", true},
+                {"\n", "Paris\nx", "|C:Paris\nx", false},
+                {"", " ", "", false},
+                {"", " x <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+                 "|C: x|call:f|args:{}|end:", false},
+                {"", "\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+                 "|call:f|args:{}|end:", false}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t step = 1; step < 40; step++) {
+            struct ask a = {.top = -1, .go_on = true, .tags = rows[i].tags, .stream = step % 2};
+            struct heard h = {.last = EV_ADMITTED};
+            struct buf problems = {0};
+            struct parser *s;
+            const char *hit;
+            const size_t n = strlen(rows[i].text);
+            a.cut = rows[i].cut ? xstrdup(rows[i].cut) : NULL;
+            a.tools = xstrdup("[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]");
+            CHECK_OK(parser_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_UNKNOWN, 0, hear,
+                                &h, &e));
+            for (size_t at = 0; at < n; at += step)
+                (void)parser_feed(s, rows[i].text + at, n - at < step ? n - at : step, &hit);
+            (void)parser_end(s, false, &problems, &hit);
+            if (strcmp(h.all.data ? h.all.data : "", rows[i].events) != 0)
+                CHECK_FAIL("row %zu in steps of %zu: %s", i, step, h.all.data);
+            parser_free(s);
+            buf_release(&h.all);
+            buf_release(&problems);
+            ask_release(&a);
+        }
+}
+
+static bool is_listed(void *ud, const char *text) {
+    return strstr(ud, text) != NULL;
+}
+
+/* Checks that a text that ends turns only in other families is content. */
+static void test_ends(void) {
+    static const struct {
+        const char *ends, *text, *events;
+    } rows[] = {{"<|im_end|>", "a <s>b</s>", "|C:a <s>b</s>"},
+                {"<|im_end|>", "a <s>b</s> c<|im_end|>", "|C:a <s>b</s> c"},
+                {"</s>", "a <s>b</s>", "|C:a <s>b"},
+                {"", "</s> a", "|C:</s> a"}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t step = 1; step < 30; step++) {
+            struct ask a = {.top = -1};
+            struct heard h = {.last = EV_ADMITTED};
+            struct buf problems = {0}, ends = {0};
+            struct parser *s;
+            const char *hit;
+            const size_t n = strlen(rows[i].text);
+            buf_str(&ends, rows[i].ends);
+            CHECK_OK(
+                parser_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_NONE, 0, hear, &h, &e));
+            parser_ends(s, is_listed, ends.data);
+            for (size_t at = 0; at < n; at += step)
+                (void)parser_feed(s, rows[i].text + at, n - at < step ? n - at : step, &hit);
+            (void)parser_end(s, false, &problems, &hit);
+            CHECK_EQ_STR(h.all.data, rows[i].events);
+            parser_free(s);
+            buf_release(&h.all);
+            buf_release(&ends);
+            buf_release(&problems);
+        }
+}
+
 /* ---- events to streams ---- */
 
 /* Checks that an answer is recorded when it is complete and before it is sent to the client. */
@@ -370,8 +487,9 @@ static void not_told(struct task *t, const struct reply_choice *c) {
         if (strstr(t->out.data, ends[i])) CHECK_FAIL("%s was sent: %s", ends[i], t->out.data);
 }
 
-/* Runs an answer through an API: reasoning, content, a call. */
-static char *stream_of(const struct api *api, const char *body) {
+/* Runs an answer of a family through an API; end: how it ends. */
+static char *answer_of(const struct api *api, const char *body, const char *family,
+                       const char *text, enum reply_end end) {
     struct ask a;
     struct fault f;
     const int32_t ids[] = {1, 2, 3};
@@ -380,25 +498,30 @@ static char *stream_of(const struct api *api, const char *body) {
     struct task *t = task_new(NULL, api, &a, &prompt, 1);
     struct err ignored;
     const char *stop;
-    static const char text[] =
-        "<think>hm</think>Hello<tool_call>\n{\"name\": \"f\", \"arguments\": "
-        "{\"a\": 1}}\n</tool_call>";
     snprintf(t->reply.id, sizeof t->reply.id, "ID");
     t->reply.model = "m";
     t->reply.fingerprint = "fp";
-    t->fmt = toolfmt_find("hermes-json");
-    t->ends = not_told;
+    t->fmt = toolfmt_find(family);
+    t->ends = end == END_CALLS ? not_told : NULL;
     CHECK_OK(
         parser_new(&t->run[0].speak, &t->ask, t->fmt, TOOL_THINK_NONE, 0, task_event, t, &ignored));
     task_admit(t, 1);
     for (int64_t done = 2; done <= 3; done++) task_progress(&t->run[0], done);
     t->reply.choice[0].n_out = 9;
-    (void)parser_feed(t->run[0].speak, text, sizeof text - 1, &stop);
+    (void)parser_feed(t->run[0].speak, text, strlen(text), &stop);
     (void)parser_end(t->run[0].speak, false, &t->reply.choice[0].problems, &stop);
-    task_end_run(&t->run[0], END_CALLS, NULL);
+    task_end_run(&t->run[0], end, NULL);
     char *out = buf_take(&t->out);
     task_free(t);
     return out;
+}
+
+/* Runs an answer with reasoning, content and a call through an API. */
+static char *stream_of(const struct api *api, const char *body) {
+    return answer_of(api, body, "hermes-json",
+                     "<think>hm</think>Hello<tool_call>\n{\"name\": \"f\", \"arguments\": "
+                     "{\"a\": 1}}\n</tool_call>",
+                     END_CALLS);
 }
 
 /* Checks the order of a stream: the values of `member`, in order. */
@@ -492,6 +615,89 @@ static void test_streams(void) {
     order_is(s, "\"done_reason\":\"", "stop");
     CHECK(strstr(s, "\"tool_calls\":[{\"id\":\"call_") && strstr(s, "\"arguments\":{\"a\": 1}"));
     free(s);
+}
+
+/* Checks that each reasoning item of an answer has only its own text, also in encrypted form. */
+static void test_thoughts(void) {
+    char *s = answer_of(
+        &api_responses,
+        "{\"input\": \"x\", \"stream\": true, \"include\": [\"reasoning.encrypted_content\"]}",
+        "seed-xml", "<seed:think>aa</seed:think>Hello<seed:think>bb</seed:think>", END_TURN);
+    /* each when it is done, and both in the whole answer */
+    order_is(s, "\"encrypted_content\":\"", "hone1:YWE= hone1:CmJi hone1:YWE= hone1:CmJi");
+    free(s);
+}
+
+/* ---- conversations changed ---- */
+
+/* Checks that a call restored in one message leaves the others as they are. */
+static void test_restored(void) {
+    static const char conv[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":"
+        "null,\"tool_calls\":[{\"id\":\"call_1\",\"type\":\"function\",\"function\":{\"name\":"
+        "\"f\","
+        "\"arguments\":\"{%s}\"}}]},{\"role\":\"assistant\",\"content\":null}]}";
+    struct reply_call call = {.id = "call_1"};
+    const struct reply_choice c = {.call = &call, .n_calls = 1};
+    struct history *h = history_new();
+    struct buf sent = {0}, want = {0};
+    buf_str(&call.args, "{\"a\": 1}");
+    history_note(h, 7, &c);
+    buf_fmt(&sent, conv, "\\\"a\\\":1");
+    buf_fmt(&want, conv, "\\\"a\\\": 1");
+    char *got = history_fill(h, 7, sent.data);
+    CHECK(got != NULL);
+    if (got) CHECK_EQ_STR(got, want.data);
+    free(got);
+    buf_release(&sent);
+    buf_release(&want);
+    buf_release(&call.args);
+    history_free(h);
+}
+
+/* Checks the ids of calls for templates that print them as names: numbered through the
+ * conversation; a result has its call's. */
+static void test_numbers(void) {
+    static const char *const rows[][2] = {
+        {"[{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"a\", \"function\": {\"name\": "
+         "\"f\"}}, {\"id\": \"functions.g:1\", \"function\": {\"name\": \"g\"}}]}, {\"role\": "
+         "\"tool\", \"tool_call_id\": \"functions.g:1\"}, {\"role\": \"tool\", \"tool_call_id\": "
+         "\"a\"}, {\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"a\", \"function\": "
+         "{\"name\": \"h\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"a\"}, {\"role\": "
+         "\"tool\", \"tool_call_id\": \"b\"}]",
+         "[{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"functions.f:0\", \"function\": "
+         "{\"name\": \"f\"}}, {\"id\": \"functions.g:1\", \"function\": {\"name\": \"g\"}}]}, "
+         "{\"role\": \"tool\", \"tool_call_id\": \"functions.g:1\"}, {\"role\": \"tool\", "
+         "\"tool_call_id\": \"functions.f:0\"}, {\"role\": \"assistant\", \"tool_calls\": "
+         "[{\"id\": \"functions.h:2\", \"function\": {\"name\": \"h\"}}]}, {\"role\": \"tool\", "
+         "\"tool_call_id\": \"functions.h:2\"}, {\"role\": \"tool\", \"tool_call_id\": \"b\"}]"},
+        {"[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\"}}]}, "
+         "{\"role\": \"tool\"}, {\"role\": \"tool\"}]",
+         "[{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"functions.f:0\", \"function\": "
+         "{\"name\": \"f\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"functions.f:0\"}, "
+         "{\"role\": \"tool\"}]"},
+        {"[{\"role\": \"user\", \"content\": \"x\"}, {\"role\": \"tool\", \"tool_call_id\": "
+         "\"a\"}]",
+         NULL}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct buf sent = {0}, want = {0};
+        struct json *a = NULL, *b = NULL;
+        const char *what;
+        buf_fmt(&sent, "{\"messages\": %s}", rows[i][0]);
+        char *got = conv_repair_conv(sent.data, MEND_NUMBERS, &what);
+        CHECK((got != NULL) == (rows[i][1] != NULL));
+        if (got && rows[i][1]) {
+            buf_fmt(&want, "{\"messages\": %s}", rows[i][1]);
+            CHECK_OK(json_parse(&a, got, strlen(got), "got", &e));
+            CHECK_OK(json_parse(&b, want.data, want.len, "want", &e));
+            if (!json_equal(a, b)) CHECK_FAIL("row %zu: %s", i, got);
+        }
+        json_free(a);
+        json_free(b);
+        free(got);
+        buf_release(&sent);
+        buf_release(&want);
+    }
 }
 
 /* ---- calls as they are written ---- */
@@ -696,9 +902,15 @@ int main(void) {
     RUN(test_refused);
     RUN(test_marks);
     RUN(test_fields);
+    RUN(test_switches);
     RUN(test_speak);
     RUN(test_no_tools);
+    RUN(test_continued);
+    RUN(test_ends);
     RUN(test_parts);
     RUN(test_streams);
+    RUN(test_thoughts);
+    RUN(test_restored);
+    RUN(test_numbers);
     return check_done();
 }

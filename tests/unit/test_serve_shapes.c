@@ -32,7 +32,8 @@ static bool same_json(const char *a, const char *b) {
 
 static void check_answer(const char *what, const struct ask *a, int status, const struct fault *f,
                          const char *want) {
-    static const char refused[] = "refused ", taken[] = "taken", begun[] = "begun ";
+    static const char refused[] = "refused ", taken[] = "taken", begun[] = "begun ",
+                      whole[] = "whole ";
     if (strncmp(want, refused, sizeof refused - 1) == 0) {
         const char *field = want + sizeof refused - 1, *words = strchr(field, ' ');
         const size_t n = (size_t)(words - field);
@@ -44,6 +45,9 @@ static void check_answer(const char *what, const struct ask *a, int status, cons
     if (strncmp(want, begun, sizeof begun - 1) == 0) {
         want += sizeof begun - 1;
         if (!a->go_on) CHECK_FAIL("%s: another answer begins", what);
+    } else if (strncmp(want, whole, sizeof whole - 1) == 0) {
+        want += sizeof whole - 1;
+        if (a->go_on) CHECK_FAIL("%s: the last message is continued", what);
     }
     if (strcmp(want, taken) == 0)
         want = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}";
