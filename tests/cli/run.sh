@@ -111,7 +111,7 @@ wait $pid || rc=$?
 echo '{"messages": [' > "$t/broken.json"
 refused 2 "give -p TEXT" run "$t/m.gguf"
 refused 2 "the prompt is empty" run "$t/m.gguf" -p ""
-refused 2 "exclude" run "$t/m.gguf" -p x --chat "$t/case.json"
+refused 2 "cannot be used together" run "$t/m.gguf" -p x --chat "$t/case.json"
 refused 3 "broken.json" run "$t/m.gguf" --chat "$t/broken.json"
 refused 2 "none.json" run "$t/m.gguf" --chat "$t/none.json"
 refused 2 "--kwargs" run "$t/m.gguf" --chat "$t/case.json" --kwargs '[1]'
@@ -142,7 +142,7 @@ X
 refused 2 "--n-predict: '0' is not" run "$t/m.gguf" -p x -n 0
 refused 2 "the prompt is empty" run "$t/m.gguf" ""
 refused 2 "--stop: the text is empty" run "$t/m.gguf" x --stop ""
-refused 2 "exclude" run "$t/m.gguf" x --think --no-think
+refused 2 "cannot be used together" run "$t/m.gguf" x --think --no-think
 refused 2 "give one of them" run "$t/m.gguf" x -p y
 refused 2 "--system" run "$t/m.gguf" -p y --system z
 printf 'a\000b' > "$t/bin"
