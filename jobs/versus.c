@@ -263,6 +263,7 @@ int versus_run(struct work *w, const struct versus_opts *o, struct emit *m, stru
     v->o = o;
     int rc = open_all(v, e);
     if (!rc) rc = load_texts(v, e);
+    if (!rc) rc = versus_read_flips(v, e);
     if (!rc) rc = run_kld(v, e);
     if (!rc) rc = versus_flips(v, e);
     if (!rc) versus_emit(v, m);

@@ -235,7 +235,7 @@ static void put_changes(const struct versus *v, struct emit *m) {
         eval_share_cells(m, &c->greedy);
         number_cell(m, c->first_change, 1);
         eval_share_cells(m, &c->tools);
-        if (v->has_tools) {
+        if (c->tools.of) {
             emit_cell_i64(m, c->tools_valid);
             emit_cell_i64(m, c->tools_passed);
         } else {

@@ -25,17 +25,34 @@ struct picks { /* the answers of all models to all files of tasks */
     int64_t n_tasks, right[VERSUS_MAX + 1], changed[VERSUS_MAX + 1];
 };
 
+/* Splits FORMAT:FILE at the colon. The caller frees *format. */
+static int split_choice(const char *given, char **format, const char **path, struct err *e) {
+    const char *colon = strchr(given, ':');
+    if (!colon) return err_set(e, ERR_USAGE, "--choice: '%s' is not FORMAT:FILE", given);
+    *format = xstrndup(given, (size_t)(colon - given));
+    *path = colon + 1;
+    return 0;
+}
+
+/* Reads the tasks of a file, to find errors before the work. */
+static int read_choice(const struct versus *v, const char *given, struct err *e) {
+    struct choice_tasks tasks;
+    char *format = NULL;
+    const char *path = NULL;
+    TRY(split_choice(given, &format, &path, e));
+    const int rc = choices_open(&tasks, format, path, v->base.m->tok, v->o->n_cases, e);
+    if (!rc) choices_close(&tasks);
+    free(format);
+    return rc;
+}
+
 /* Scores one file of tasks with every model. */
 static int run_choice(struct versus *v, const char *given, struct picks *p, struct err *e) {
-    char *format = xstrdup(given), *colon = strchr(format, ':');
     int rc = 0, *base = NULL;
-    if (!colon) {
-        rc = err_set(e, ERR_USAGE, "--choice: '%s' is not FORMAT:FILE", given);
-        free(format);
-        return rc;
-    }
-    *colon = 0;
-    const struct choice_job job = {.format = format, .path = colon + 1, .n_cases = v->o->n_cases};
+    char *format = NULL;
+    const char *path = NULL;
+    TRY(split_choice(given, &format, &path, e));
+    const struct choice_job job = {.format = format, .path = path, .n_cases = v->o->n_cases};
     for (int i = 0; i <= v->n && !rc; i++) {
         struct choice_tasks tasks;
         struct choice_answers a;
@@ -137,24 +154,46 @@ static int run_greedy(struct versus *v, int64_t n, struct err *e) {
 
 /* ---- tool calls ---- */
 
-struct calls {
-    int64_t n, changed[VERSUS_MAX + 1], valid[VERSUS_MAX + 1], passed[VERSUS_MAX + 1];
+struct calls { /* cases that each model answered, and among them */
+    int64_t n[VERSUS_MAX + 1], changed[VERSUS_MAX + 1], valid[VERSUS_MAX + 1],
+        passed[VERSUS_MAX + 1];
 };
+
+/* Returns whether the model's template has a known syntax of tool calls. */
+static bool has_calls(const struct model *m) {
+    const char *t = gguf_str_or(m->gguf, "tokenizer.chat_template", "");
+    return *t && toolfmt_detect(t, strlen(t)) != NULL;
+}
+
+/* Answers the cases of a suite with model i. *a stays empty, with a warning, if the model's
+ * template does not allow that. */
+static int answer_suite(struct versus *v, int i, const struct suite *suite, struct suite_answers *a,
+                        struct err *e) {
+    struct eval_args how = v->o->eval;
+    how.ctx = 0; /* as long as the prompts need */
+    const struct versus_file *x = model_at(v, i);
+    if (suite_calls(suite) && !has_calls(x->m)) {
+        log_warn("%s: tool calls are not compared: its template has no known syntax for them",
+                 x->path);
+        return 0;
+    }
+    const int rc =
+        eval_suite_of(v->w, &how, x->path, suite, v->o->n_cases, v->o->max_tokens, NULL, a, e);
+    if (rc == ERR_DATA) log_warn("%s: its answers are not compared", e->msg);
+    return rc == ERR_DATA ? 0 : rc;
+}
 
 /* Runs one suite on every model. */
 static int run_suite(struct versus *v, const char *path, struct calls *c, struct err *e) {
     struct suite suite;
     struct suite_answers base = {0};
-    struct eval_args how = v->o->eval;
-    how.ctx = 0; /* as long as the prompts need */
     TRY(eval_suite_read(&suite, path, e));
-    int rc = 0;
-    for (int i = 0; i <= v->n && !rc; i++) {
+    int rc = answer_suite(v, 0, &suite, &base, e);
+    for (int i = 0; i <= v->n && !rc && base.n; i++) {
         struct suite_answers own = {0}, *a = i ? &own : &base;
-        rc = eval_suite_of(v->w, &how, model_at(v, i)->path, &suite, v->o->n_cases,
-                           v->o->max_tokens, NULL, a, e);
+        if (i) rc = answer_suite(v, i, &suite, a, e);
         for (int k = 0; k < a->n && !rc; k++) {
-            c->n += !i;
+            c->n[i]++;
             c->valid[i] += a->verdict[k].valid;
             c->passed[i] += a->verdict[k].pass;
             c->changed[i] += i && !answer_same(&a->answer[k], &base.answer[k]);
@@ -166,18 +205,12 @@ static int run_suite(struct versus *v, const char *path, struct calls *c, struct
     return rc;
 }
 
-/* Returns whether the base's template has a known syntax of tool calls. */
-static bool has_calls(const struct versus *v) {
-    const char *t = gguf_str_or(v->base.m->gguf, "tokenizer.chat_template", "");
-    return *t && toolfmt_detect(t, strlen(t)) != NULL;
-}
-
 static int run_tools(struct versus *v, struct err *e) {
     static const char *const builtin[] = {"builtin"};
     struct calls c = {0};
     const char *const *list = v->o->tools.v;
     int n = v->o->tools.n;
-    if (!n && v->o->flips && has_calls(v)) {
+    if (!n && v->o->flips && has_calls(v->base.m)) {
         list = builtin;
         n = 1;
     } else if (!n && v->o->flips) {
@@ -185,13 +218,26 @@ static int run_tools(struct versus *v, struct err *e) {
     }
     for (int i = 0; i < n; i++)
         if (strcmp(list[i], "none") != 0) TRY(run_suite(v, list[i], &c, e));
-    for (int i = 0; i <= v->n && c.n; i++) {
+    for (int i = 0; i <= v->n; i++) {
         struct versus_counts *to = &model_at(v, i)->n;
-        to->tools = eval_share_of(c.changed[i], c.n);
+        to->tools = eval_share_of(c.changed[i], c.n[i]);
         to->tools_valid = c.valid[i];
         to->tools_passed = c.passed[i];
     }
-    v->has_tools = c.n > 0;
+    v->has_tools = c.n[0] > 0;
+    return 0;
+}
+
+/* ---- all ---- */
+
+int versus_read_flips(const struct versus *v, struct err *e) {
+    for (int i = 0; i < v->o->choice.n; i++) TRY(read_choice(v, v->o->choice.v[i], e));
+    for (int i = 0; i < v->o->tools.n; i++) {
+        struct suite suite;
+        if (strcmp(v->o->tools.v[i], "none") == 0) continue;
+        TRY(eval_suite_read(&suite, v->o->tools.v[i], e));
+        suite_close(&suite);
+    }
     return 0;
 }
 

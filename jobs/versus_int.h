@@ -52,6 +52,8 @@ struct versus {
 
 /* Fills the metadata of x and compares them with the base's. ERR_DATA: not the same model. */
 int versus_inspect(const struct versus *v, struct versus_file *x, struct err *e);
+/* Reads the files of tasks and suites that the options name, to find errors before the work. */
+int versus_read_flips(const struct versus *v, struct err *e);
 /* Measures the flips that the options request, for the base and all files. */
 int versus_flips(struct versus *v, struct err *e);
 /* Fills m. */

@@ -165,6 +165,16 @@ run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/bad.gguf" $texts --ctx 64 --
 [ "$(cell "$t/o" checks bad n_faults)" = 3 ] && [ "$(cell "$t/o" checks M-all n_faults)" = 0 ] || say "faults: $(grep -A3 fault "$t/o")"
 grep -q 'eos_token_id is 7, in the base 1012' "$t/o" && grep -q 'the chat template is missing' "$t/o" || say "faults are not named"
 
+# tool calls of a file without a template are not compared, those of the others are
+for f in base a/M-all; do
+    cp "$t/$f.gguf" "$t/b/with-${f#a/}.gguf"
+    "$HONE" meta "$t/b/with-${f#a/}.gguf" tokenizer.chat_template=@tests/golden/tiny-qwen35moe/chat_template.jinja -q > /dev/null 2>&1 || say "hone meta failed"
+done
+"$HONE" versus "$t/b/with-base.gguf" "$t/b/with-M-all.gguf" "$t/b/bad.gguf" $texts --ctx 64 --chunks 2 --tools builtin --cases 2 --max-tokens 4 --json > "$t/o" 2> "$t/e" ||
+    say "a file without a template: $(cat "$t/e")"
+grep -q 'bad.gguf: tool calls are not compared' "$t/e" || say "a file without a template: $(cat "$t/e")"
+[ "$(cell "$t/o" flips with-M-all tools_of)" = 2 ] && [ "$(cell "$t/o" flips bad tools_of)" = null ] || say "$(grep tools_ "$t/o")"
+
 # publish shows the comparison, and keeps it
 mkdir "$t/p"
 cp "$t"/a/M-*.gguf "$t/p"
@@ -208,6 +218,11 @@ refused 2 "is given twice" versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/../a/M-
 refused 2 "is the base itself" versus "$t/base.gguf" "$t/base.gguf" --markdown "$t/none"
 refused 2 "use -f" versus "$t/base.gguf" "$t/a/M-all.gguf" --markdown "$t/md"
 refused 2 "FORMAT:FILE" versus "$t/base.gguf" "$t/a/M-all.gguf" $texts --ctx 64 --chunks 2 --choice winogrande.csv
+# files of suites and tasks are read before the work, which this text is too short for
+printf x > "$t/short"
+for o in "--tools $t/no-such" "--choice winogrande:$t/no-such"; do
+    refused 2 "no-such" versus "$t/base.gguf" "$t/a/M-all.gguf" --text "$t/short" $o
+done
 refused 2 "FILE" versus "$t/base.gguf"
 [ ! -e "$t/none" ] || say "a refused comparison wrote a file"
 exit $fail
