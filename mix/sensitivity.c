@@ -389,6 +389,14 @@ static bool sloped(const struct sens *s) {
     return false;
 }
 
+/* Returns whether the errors of IQ1 types are known, which only a small budget needs. */
+static bool has_low(const struct sens *s) {
+    for (int i = 0; i < s->n_groups; i++)
+        for (int t = 0; t < QT_COUNT; t++)
+            if (s->group[i].err[t] >= 0 && (qtype_info(t)->flags & QF_LAST_RESORT)) return true;
+    return false;
+}
+
 /* Warns of texts on which the importance matrix was collected: probes on these underestimate the
  * divergence on other texts. */
 static void warn_same_text(const struct mix_probe_opts *o, const struct imat *imat) {
@@ -413,7 +421,9 @@ static int run(struct probing *w, const struct sens_source *from, const char *ha
     memcpy(s->imatrix_hash, hash, sizeof s->imatrix_hash);
     s->search = o->search;
     for (int k = 0; k < o->n_budgets; k++) sens_set_low(s, o->budget[k]);
-    if (!w->r->resumed) TRY(sens_errors(s, from, e));
+    /* Without importance, these types are no candidates. */
+    const bool lacks_low = s->low && from->imat && !has_low(s);
+    if (!w->r->resumed || lacks_low) TRY(sens_errors(s, from, e));
     if (o->texts.n) {
         memcpy(s->probe_hash, w->p.hash, sizeof s->probe_hash);
         s->ctx = w->p.ctx;

@@ -91,6 +91,13 @@ probe "$t/cut.json" > "$t/cut2.out"
 "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 32 --chunks 1 --types 1 --bands 1 --time 0.0006s -o "$t/two.json" -q > /dev/null
 grep -q '"n_chunks": 2' "$t/two.json" || fail "--chunks 1 is not the least that a standard error needs"
 cmp "$t/whole.json" "$t/cut.json" || fail "a resumed measurement is not the whole one"
+# a small budget that comes later adds the errors of IQ1 types
+cp "$t/whole.json" "$t/low.json"
+probe "$t/low.json" --budget 300K --rounds 0 > "$t/low.out"
+probe "$t/fresh.json" --budget 300K --rounds 0 > "$t/fresh.out"
+grep -q '"IQ1_S"' "$t/fresh.json" || fail "IQ1 types are no candidates for a small budget"
+grep -q '"IQ1_S"' "$t/whole.json" && fail "IQ1 types are candidates without a small budget"
+cmp "$t/low.json" "$t/fresh.json" || fail "a small budget that comes later gives other sensitivities"
 "$HONE" quantize "$t/base.gguf" -o "$t/d.gguf" --budget 1200K --imatrix "$t/im.gguf" --sensitivity "$t/whole.json" -q > /dev/null
 [ "$(wc -c < "$t/d.gguf")" -le 1200000 ] || fail "budget with probes"
 
