@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
+#include "base/str.h"
 
 enum { OUT_BUF_BYTES = 1 << 20, TEMP_MAX = 512, TEMP_FREE = 0, TEMP_CLAIMED, TEMP_LIVE };
 
@@ -177,14 +178,18 @@ static bool is_temp_of(const char *name, const char *base) {
     return count && !p[pid + 1 + count];
 }
 
-/* Returns whether `name` is a temporary of any model file that hone wrote, whose process has ended.
- * The next run may use a different output name. */
+/* Returns whether `name` is a temporary of any model file, or of its moments (mix/sequential.c),
+ * that hone wrote, whose process has ended. The next run may use a different output name. */
 static bool is_orphan(const char *name, const struct os_stat *st) {
-    static const char mark[] = ".gguf.tmp-";
-    const char *at = strstr(name, mark);
+    static const char *const ends[] = {".gguf", ".gguf.moments"};
+    static const char mark[] = ".tmp-";
+    const char *at = NULL;
+    bool temp = false;
+    for (const char *p = name; (p = strstr(p, mark)); p++) at = p;
     if (!at || st->uid != os_uid()) return false;
-    char *base = xstrndup(name, (size_t)(at - name) + strlen(".gguf"));
-    const bool temp = is_temp_of(name, base);
+    char *base = xstrndup(name, (size_t)(at - name));
+    for (size_t i = 0; i < COUNT_OF(ends); i++) temp = temp || str_ends(base, ends[i]);
+    temp = temp && is_temp_of(name, base);
     free(base);
     const long pid = temp ? strtol(at + sizeof mark - 1, NULL, 10) : 0;
     return os_process_ended(pid);
@@ -454,6 +459,13 @@ void out_close(struct out *o) {
     free(o->part);
     free(o->path);
     free(o);
+}
+
+int out_try(const char *path, bool overwrite, struct err *e) {
+    struct out *o;
+    TRY(out_open(&o, path, overwrite, e));
+    out_close(o);
+    return 0;
 }
 
 void out_abort_all(void) {

@@ -103,6 +103,7 @@ struct set { /* one mix per limit */
     const struct budget_args *b;
     const struct quantize_opts *q;
     const struct str_list *sequential; /* texts of --sequential; empty: all files in one pass */
+    int learn;                         /* passes of --learn */
     struct mixer x;
     int n;
     struct mix_ask *ask;
@@ -331,11 +332,13 @@ static uint64_t least_ask(const struct set *s) {
     return least;
 }
 
-/* Writes all outputs; with sequential texts, block by block. */
+/* Writes all outputs; with sequential texts, block by block, once all have been checked. */
 static int make_files(struct set *s, struct err *e) {
     if (!s->sequential->n || s->q->dry_run) return quantize_run_many(s->opts, s->n, s->r, e);
+    for (int i = 0; i < s->n; i++) TRY(quantize_check(&s->opts[i], e));
     for (int i = 0; i < s->n; i++) {
-        const struct sequential_opts so = {.q = &s->opts[i], .texts = *s->sequential};
+        const struct sequential_opts so = {
+            .q = &s->opts[i], .texts = *s->sequential, .learn = s->learn};
         TRY(sequential_quantize(s->w, &so, &s->r[i], e));
     }
     return 0;
@@ -372,8 +375,8 @@ static int run_set(struct set *s, struct emit *m, struct err *e) {
 }
 
 int quantize_budgets(struct work *w, const struct quantize_opts *q, const struct budget_args *b,
-                     const struct str_list *sequential, struct emit *m, struct err *e) {
-    struct set s = {.w = w, .b = b, .q = q, .sequential = sequential};
+                     const struct str_list *sequential, int learn, struct emit *m, struct err *e) {
+    struct set s = {.w = w, .b = b, .q = q, .sequential = sequential, .learn = learn};
     int rc = work_pool(w, e);
     if (!rc) rc = run_set(&s, m, e);
     set_release(&s);

@@ -22,9 +22,9 @@ bool budget_asked(const struct budget_args *b);
 /* Returns whether an option was given that needs a limit. */
 bool budget_detail(const struct budget_args *b);
 /* Makes a file for each limit. With texts in `sequential`, files are made block by block
- * (mix/sequential.h) and q->gram only serves to estimate the gain of feedback for each type.
- * Without texts, all files are made in one pass. */
+ * (mix/sequential.h) and learned in `learn` passes (0: not at all), and q->gram only serves to
+ * estimate the gain of feedback for each type. Without texts, all files are made in one pass. */
 int quantize_budgets(struct work *w, const struct quantize_opts *q, const struct budget_args *b,
-                     const struct str_list *sequential, struct emit *m, struct err *e);
+                     const struct str_list *sequential, int learn, struct emit *m, struct err *e);
 
 #endif

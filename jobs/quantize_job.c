@@ -348,8 +348,8 @@ static int run_recipes(struct work *w, const struct quantize_job_opts *a, char *
         .split_max = a->split_max,
         .resume = a->resume ? RESUME_ALWAYS : RESUME_AUTO,
     };
-    if (a->learn && (!a->sequential.n || budget_asked(&a->mix)))
-        return err_set(e, ERR_USAGE, "--learn needs --sequential TEXT and --recipe or --type");
+    if (a->learn && !a->sequential.n)
+        return err_set(e, ERR_USAGE, "--learn needs --sequential TEXT");
     if (a->learn > MAX_PASSES)
         return err_set(e, ERR_USAGE, "--learn: at most %d passes", MAX_PASSES);
     TRY(parse_search(a->search, &one.search, e));
@@ -371,7 +371,8 @@ static int run_recipes(struct work *w, const struct quantize_job_opts *a, char *
         return err_set(
             e, ERR_USAGE,
             "--budget measures and solves in one process; give several ranks its plan as --recipe");
-    if (budget_asked(&a->mix)) return quantize_budgets(w, &one, &a->mix, &a->sequential, m, e);
+    if (budget_asked(&a->mix))
+        return quantize_budgets(w, &one, &a->mix, &a->sequential, (int)a->learn, m, e);
     for (; n < MAX_RECIPES && recipe[n]; n++) {
         o[n] = one;
         o[n].recipe = recipe[n];

@@ -508,12 +508,13 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
                                        .chunks = l->mk->calib_chunks,
                                        .learn = plan_learns(r->name),
                                        .learn_most = PLAN_LEARN_MOST,
-                                       .learn_if_possible = true};
+                                       .if_possible = true,
+                                       .inputs_only = !l->mk->plan.answers};
     return sequential_quantize(l->mk->w, &so, &report, e);
 }
 
 /* Makes a candidate with the same types as the best file so far, but block by block, to be compared
- * with that file. Architectures that cannot be run block by block get no such candidate. */
+ * with that file. There is no such candidate if the architecture or memory does not allow it. */
 static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     struct step s;
     cJSON *result = NULL;
@@ -531,13 +532,17 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     add_cand_keys(l, r, &s);
     step_key(&s, "types", "%s", r->mix ? "mix" : "preset");
     if (plan_learns(r->name)) step_key(&s, "learned", "2"); /* 2: also codes */
+    if (!l->mk->plan.answers) step_key(&s, "moments", "inputs");
     const bool known = make_reuse(l->mk, &s, &result);
     const char *files[] = {r->cand.file};
     int rc = 0;
     if (!known) {
         log_info("encoding %s block by block", r->name);
         rc = make_block(l, r, types, e);
-        if (rc == ERR_USAGE) log_warn("%s is not made block by block: %s", r->name, e->msg);
+        if (rc == ERR_USAGE) {
+            log_warn("%s is not made block by block: %s", r->name, e->msg);
+            make_left_out(l->mk, "making %s block by block: %s", r->name, e->msg);
+        }
         if (!rc) rc = step_save_files(&s, files, 1, e);
     }
     if (!rc) rc = cand_made(l, &r->cand, e);
@@ -561,7 +566,7 @@ static int make_rung(const struct ladder *l, struct rung *r, struct err *e) {
         TRY(compare(l, r, e));
     }
     best_so_far(l, r);
-    if (l->mk->plan.sequential) {
+    if (l->mk->plan.sequential && l->gram) {
         TRY(block_cand(l, r, e));
         TRY(compare(l, r, e));
     }

@@ -23,10 +23,12 @@
 enum { MAX_RECORD = 64 << 20 };
 static const int64_t soon_hashed = (int64_t)64 << 20; /* bytes hashed quickly enough */
 
-/* Returns whether the i-th name is that of a temporary file, TARGET.tmp-PID-N (base/out.c). The
- * lock is held, so its writer has ended. Other names that contain ".tmp-" are the user's. */
+/* Returns whether the i-th name is that of a temporary file, TARGET.tmp-PID-N (base/out.c), where
+ * TARGET may itself be temporary (mix/sequential.c). The lock is held, so its writer has ended.
+ * Other names that contain ".tmp-" are the user's. */
 static bool is_temporary(const struct io_names *all, int i) {
-    const char *p = strstr(all->v[i], ".tmp-"), *digits = "0123456789";
+    const char *p = NULL, *digits = "0123456789";
+    for (const char *at = all->v[i]; (at = strstr(at, ".tmp-")); at++) p = at;
     if (!p) return false;
     size_t pid = strspn(p += 5, digits), n = pid && p[pid] == '-' ? strspn(p + pid + 1, digits) : 0;
     return n && !p[pid + 1 + n];

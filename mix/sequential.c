@@ -10,6 +10,7 @@
 #include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "calib/pair.h"
+#include "grad/grad.h"
 #include "mix/learn_block.h"
 #include "base/hash.h"
 #include "base/io.h"
@@ -19,6 +20,7 @@
 #include "base/os.h"
 #include "base/out.h"
 #include "base/progress.h"
+#include "quantize/exact.h"
 #include "quantize/feedback.h"
 #include "quantize/learn.h"
 #include "quantize/qplan.h"
@@ -46,6 +48,7 @@ struct seq_job {
     /* The `done` weights in the form that the file's writer takes; names are borrowed. */
     struct quantize_given *given;
     struct gram_learned *final; /* the same in the form of the file of moments */
+    bool *exact;                /* [n_done] it holds the weights without loss, so it stays */
     int n_done;
     bool can_learn;
     bool is_learned;              /* by gradients: moments alone do not give the file */
@@ -168,12 +171,18 @@ static bool is_head(const struct seq_job *j, const char *name) {
     return strcmp(name, model_head(j->base)->name) == 0 && strcmp(name, "token_embd.weight") != 0;
 }
 
+/* Returns whether an encoded tensor holds the weights of `from` without loss. */
+static bool is_exact(const struct seq_job *j, const struct gguf_tensor *from, enum qtype to) {
+    return to != from->type && j->o->q->search != SEARCH_CONVENTIONAL &&
+           exact_in(from, to, j->w->pool);
+}
 /* Keeps a tensor of the file, whose data it takes over, for the models that follow. */
 static int keep(struct seq_job *j, const struct weight *like, const char *name, enum qtype to,
                 void *data, double alpha, struct err *e) {
     j->done = xreallocarray(j->done, (size_t)j->n_done + 1, sizeof *j->done);
     j->given = xreallocarray(j->given, (size_t)j->n_done + 1, sizeof *j->given);
     j->final = xreallocarray(j->final, (size_t)j->n_done + 1, sizeof *j->final);
+    j->exact = xreallocarray(j->exact, (size_t)j->n_done + 1, sizeof *j->exact);
     const int rc = weight_given(&j->done[j->n_done], like, name, data, to, mem_free, e);
     if (rc)
         mem_free(data);
@@ -187,6 +196,7 @@ static int keep(struct seq_job *j, const struct weight *like, const char *name, 
         const struct gguf_tensor *from = gguf_find_tensor(j->base->gguf, name);
         if (j->can_learn)
             hash_xxh128_hex(j->final[j->n_done].source, from->data, (size_t)from->n_bytes);
+        j->exact[j->n_done] = j->can_learn && is_exact(j, from, to);
         j->given[j->n_done++] = (struct quantize_given){name, data, alpha};
     }
     return rc;
@@ -282,8 +292,8 @@ static int keep_vectors(struct seq_job *j, const char *head, struct err *e) {
     }
     return renew(j, e);
 }
-/* Returns the options for learning the tensors of a block (NULL: of the model), or of them the
- * vectors only. The list of tensors belongs to the caller. */
+/* Returns the options for learning the tensors of a block (NULL: of the model) that are not exact,
+ * or of them the vectors only. The list of tensors belongs to the caller. */
 static struct learn_opts learn_opts_of(const struct seq_job *j, const char *head, bool vectors) {
     struct learn_tensor *t = xcalloc((size_t)j->n_done + 1, sizeof *t);
     struct learn_opts o = {.w = j->w,
@@ -295,7 +305,7 @@ static struct learn_opts learn_opts_of(const struct seq_job *j, const char *head
                            .n_chunks = j->n_chunks,
                            .passes = j->o->learn};
     for (int i = 0; i < j->n_done; i++)
-        if ((!head || is_among(j->given[i].name, head)) &&
+        if (!j->exact[i] && (!head || is_among(j->given[i].name, head)) &&
             (!vectors || learn_is_vector(j->final[i].type, j->final[i].ne)))
             t[o.n_tensors++] =
                 (struct learn_tensor){j->given[i].name, (void *)(uintptr_t)j->given[i].data};
@@ -362,23 +372,31 @@ static int open_sides(struct seq_job *j, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_SYS if memory for gradients was short and the file is to be left out then. */
+static int short_of_memory(const struct seq_job *j, struct err *e) {
+    return j->o->if_possible ? err_set(e, ERR_SYS, "too little memory for gradients") : 0;
+}
 /* Decides whether tensors are learned. */
 static int check_learning(struct seq_job *j, struct err *e) {
     struct err why;
     if (!j->o->learn) return 0;
     j->can_learn = learn_check(j->base, j->n_chunks, &why) == 0;
     if (j->can_learn) return 0;
-    if (!j->o->learn_if_possible) return err_set(e, why.code, "%s", why.msg);
+    if (!j->o->if_possible) return err_set(e, why.code, "%s", why.msg);
     log_info("%s", why.msg);
     return 0;
+}
+/* Opens the gradients of the base, if it has them. */
+static int open_gradients(struct seq_job *j, struct err *e) {
+    const char *missing;
+    if (j->o->q->without & FEEDBACK_GRADIENTS) return 0;
+    TRY(gradients_new(&j->gradients, j->base, j->col, j->ctx, j->w->isa, j->w->pool, e));
+    return !j->gradients && grad_can(j->base, &missing) ? short_of_memory(j, e) : 0;
 }
 /* Opens the model and the texts and allocates what the passes need. */
 static int start(struct seq_job *j, struct err *e) {
     const struct sequential_opts *o = j->o;
     void *p = NULL;
-    if (o->keep && strcmp(o->keep, o->q->out) == 0)
-        return err_set(e, ERR_USAGE, "%s: the moments and the output are the same file", o->keep);
-    if (o->keep) TRY(out_check(o->keep, true, e));
     TRY(work_pool(j->w, e));
     TRY(model_open(&j->base, o->q->in, e));
     TRY(model_need_tok(j->base, e));
@@ -403,8 +421,8 @@ static int start(struct seq_job *j, struct err *e) {
     TRY(gram_col_new(&j->col, 0, j->w->isa, j->w->pool, e));
     j->pair = pair_new();
     gram_col_pair(j->col, j->pair);
-    if (!(o->q->without & FEEDBACK_GRADIENTS))
-        TRY(gradients_new(&j->gradients, j->base, j->col, j->ctx, j->w->isa, j->w->pool, e));
+    if (o->inputs_only) gram_col_leave_out_gradients(j->col);
+    TRY(open_gradients(j, e));
     j->gate = xcalloc((size_t)j->ctx, sizeof *j->gate);
     return open_sides(j, e);
 }
@@ -421,6 +439,7 @@ static int survey(struct seq_job *j, struct err *e) {
     if (j->gradients) gradients_keep(j->gradients, j->ctx);
     if (j->gradients) TRY(gradients_text(j->gradients, j->ids.v, j->ctx, 0, e));
     TRY(gram_col_settle(j->col, j->ctx, e));
+    if (!j->o->inputs_only && gram_col_without_gradients(j->col)) TRY(short_of_memory(j, e));
     gram_col_texts(j->col, j->end, j->o->texts.n);
     return 0;
 }
@@ -479,6 +498,7 @@ static void release(struct seq_job *j) {
     free(j->done);
     free(j->given);
     free(j->final);
+    free(j->exact);
     model_close(j->base);
     qplan_release(&j->plan);
     imat_release(&j->imat);
@@ -524,25 +544,52 @@ static int learn(struct seq_job *j, struct err *e) {
     return 0;
 }
 
+/* Writes the moments, in a temporary file unless they are kept, and then the output. */
+static int write_file(struct seq_job *j, struct quantize_report *r, struct err *e) {
+    const char *keep = j->o->keep;
+    struct quantize_opts q = *j->o->q;
+    char *moments = keep ? xstrdup(keep) : xasprintf("%s.moments.tmp-%ld-0", q.out, (long)os_pid());
+    int rc = write_moments(j, moments, e);
+    if (!rc) {
+        q.gram = moments;
+        q.given = j->given;
+        q.n_given = j->n_done;
+        q.known_gaps = true; /* quantize_check has warned about them */
+        end_passes(j);
+        rc = quantize_run(&q, r, e);
+        if (!keep) (void)os_unlink(moments);
+    }
+    free(moments);
+    return rc;
+}
+
+/* Returns ERR_USAGE instead of ERR_SYS, which means that memory is short, if the file may be left
+ * out. With --max-memory, what other programs leave free must not change what is made. */
+static int leave_out(const struct sequential_opts *o, int rc, struct err *e) {
+    uint64_t limit;
+    const uint64_t room = buf_room(&limit), have = mem_available();
+    if (rc != ERR_SYS || !o->if_possible || (limit && have && have < room)) return rc;
+    e->code = ERR_USAGE;
+    return ERR_USAGE;
+}
+
+/* Returns the errors of the outputs that would otherwise be found after the work. */
+static int check_outputs(const struct sequential_opts *o, struct err *e) {
+    if (o->keep && strcmp(o->keep, o->q->out) == 0)
+        return err_set(e, ERR_USAGE, "%s: the moments and the output are the same file", o->keep);
+    if (o->keep) TRY(out_try(o->keep, true, e));
+    return quantize_check(o->q, e);
+}
+
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e) {
     struct seq_job j = {.w = w, .o = o};
-    char *moments = o->keep ? xstrdup(o->keep) : xasprintf("%s.moments", o->q->out);
+    TRY(check_outputs(o, e));
     imat_init(&j.imat);
     int rc = start(&j, e);
     if (!rc) rc = all_blocks(&j, e);
     if (!rc) rc = learn(&j, e);
-    if (!rc) rc = write_moments(&j, moments, e);
-    if (!rc) {
-        struct quantize_opts q = *o->q;
-        q.gram = moments;
-        q.given = j.given;
-        q.n_given = j.n_done;
-        end_passes(&j);
-        rc = quantize_run(&q, r, e);
-    }
-    if (!o->keep) (void)os_unlink(moments);
-    free(moments);
+    rc = rc ? leave_out(o, rc, e) : write_file(&j, r, e);
     release(&j);
     return rc;
 }

@@ -14,21 +14,24 @@ struct sequential_opts {
     int64_t ctx, chunks; /* tokens per chunk, 0: 512; maximum number of chunks, 0: all */
     /* Passes over the texts in which each block is learned once it is encoded (mix/learn_block.h),
      * and then again the whole model (mix/learn.h). Of a model with more than learn_most weights,
-     * only vectors are learned, at the end; 0: no limit. learn_if_possible: no error if the model
-     * or the texts allow no learning. */
+     * only vectors are learned, at the end; 0: no limit. Exact tensors (quantize/exact.h) are not
+     * learned. */
     int learn;
     int64_t learn_most;
-    bool learn_if_possible;
+    /* For a file that may be left out: no error if the model or the texts allow no learning, but
+     * ERR_USAGE if memory is short, also for what is otherwise done without. */
+    bool if_possible;
+    bool inputs_only; /* without moments of output gradients */
     const char *keep; /* where to save the moments (docs/formats/gram.md); NULL: a temporary file
                          next to the output */
 };
-/* Quantizes the model block by block. Each block runs the texts twice: on the outputs of the
- * original blocks, and on those of the quantized blocks. It is quantized with the options in q,
- * from the inputs of the second pass and their difference from those of the first; the head comes
- * last. quantize_run produces the same bytes from the saved moments. Tokens are weighted by the
- * original model's gradients (calib/gradients.h), if it has them. Memory: the moments, the encoded
- * weights, two residuals per token, four bytes per matrix and token, and what grad_new needs.
- * ERR_USAGE if the graph cannot start at a block. */
+/* Quantizes the model block by block, after quantize_check. Each block runs the texts twice: on the
+ * outputs of the original blocks, and on those of the quantized blocks. It is quantized with the
+ * options in q, from the inputs of the second pass and their difference from those of the first;
+ * the head comes last. quantize_run produces the same bytes from the saved moments. Tokens are
+ * weighted by the original model's gradients (calib/gradients.h), if it has them. Memory: the
+ * moments, the encoded weights, two residuals per token, four bytes per matrix and token, and what
+ * grad_new needs. ERR_USAGE if the graph cannot start at a block. */
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e);
 

@@ -57,6 +57,7 @@ struct source {
     struct qdev *dev; /* NULL: the CPU encodes */
     struct target *target;
     int n;
+    bool check; /* nothing is encoded */
 };
 
 struct target { /* one output */
@@ -572,7 +573,7 @@ static int run_targets(struct source *s, struct imat *imat, struct gram *gram, s
         total += s->target[k].r->in_bytes;
     }
     for (int k = 0; k < s->n && gram->n_learned && !o->n_given; k++) use_learned(&s->target[k]);
-    if (o->dry_run) return 0;
+    if (o->dry_run || s->check) return 0;
     for (int k = 0; k < s->n; k++) log_exact(&s->target[k].plan);
     TRY(writer_new(&s->writer, e));
     TRY(qdev_open(&s->dev, &o->device, o->pool, e));
@@ -591,9 +592,10 @@ static int run_targets(struct source *s, struct imat *imat, struct gram *gram, s
     return rc;
 }
 
-int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
-                      struct err *e) {
-    struct source s = {.target = xcalloc((size_t)n, sizeof *s.target), .n = n};
+/* Writes several outputs or, with `check`, only prepares them. */
+static int run_many(const struct quantize_opts *o, int n, struct quantize_report *r, bool check,
+                    struct err *e) {
+    struct source s = {.target = xcalloc((size_t)n, sizeof *s.target), .n = n, .check = check};
     struct imat imat;
     struct gram gram;
     double t0 = progress_now_s();
@@ -624,8 +626,22 @@ int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_repo
     return rc;
 }
 
+int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
+                      struct err *e) {
+    return run_many(o, n, r, false, e);
+}
+
 int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struct err *e) {
-    return quantize_run_many(o, 1, r, e);
+    return run_many(o, 1, r, false, e);
+}
+
+int quantize_check(const struct quantize_opts *o, struct err *e) {
+    struct quantize_opts q = *o;
+    struct quantize_report r;
+    q.gram = NULL;
+    q.want_rows = false;
+    TRY(run_many(&q, 1, &r, true, e));
+    return ranks_me() == 0 ? out_try(q.out, q.overwrite, e) : 0;
 }
 
 void quantize_report_release(struct quantize_report *r) {

@@ -83,6 +83,10 @@ int quantize_run(const struct quantize_opts *o, struct quantize_report *r, struc
  * last output is complete, no output appears. */
 int quantize_run_many(const struct quantize_opts *o, int n, struct quantize_report *r,
                       struct err *e);
+/* Returns the error that quantize_run would return before it encodes anything: an output that
+ * exists or cannot be written, a plan file with other contents, types too coarse without
+ * importance. Writes the plan file. The second moments in o are not checked. */
+int quantize_check(const struct quantize_opts *o, struct err *e);
 
 struct gguf;
 struct imat;

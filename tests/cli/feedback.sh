@@ -82,8 +82,10 @@ expect 2 'needs --sequential' $q -o "$dir/x.gguf" --without gradients
 # bytes for any thread count and with the cached moments; no other files are left next to the output
 head -c 4500 "$src/self_calib.txt" > "$dir/text"
 s="$HONE quantize $dir/other.gguf -q"
+echo "the user's" >"$dir/s1.gguf.moments"
 $s --bpw 5.6 -o "$dir/s1.gguf" --sequential "$dir/text" -j 1 >/dev/null || fail "--bpw --sequential"
-ls "$dir" | grep -q moments && fail "moments are left beside the output"
+[ "$(cat "$dir/s1.gguf.moments")" = "the user's" ] || fail "a file of the user was replaced"
+[ "$(ls "$dir" | grep -c moments)" = 1 ] || fail "moments are left beside the output"
 plan="--recipe $dir/s1.gguf.plan.tsv"
 $s $plan -o "$dir/s2.gguf" --sequential "$dir/text" --gram "$dir/own.gguf" -j 3 >/dev/null || fail "--sequential --gram with a mix's plan"
 $s $plan -o "$dir/s3.gguf" --gram "$dir/own.gguf" >/dev/null || fail "with moments that were kept"
@@ -95,7 +97,16 @@ same "$dir/s0.gguf" && fail "--sequential changes nothing"
 "$HONE" replay "$dir/s2.gguf" --source "$dir/other.gguf" --gram "$dir/own.gguf" -q >/dev/null || fail "a file made block by block cannot be replayed"
 expect 2 'one recipe' $s -o "$dir/x-{}.gguf" --recipe Q4_0,Q5_0 --sequential "$dir/text"
 expect 2 'use -f' $s $plan -o "$dir/x.gguf" --sequential "$dir/text" --gram "$dir/own.gguf"
-expect 2 'no-such' $s $plan -o "$dir/x.gguf" --sequential "$dir/no-such.txt"
+# what the output does not allow is found first
+none="--sequential $dir/no-such.txt"
+mv "$dir/s1.gguf.moments" "$dir/x.gguf.moments"
+expect 2 'no-such' $s $plan -o "$dir/x.gguf" $none
+[ -s "$dir/x.gguf.moments" ] || fail "a refused run deleted a file of the user"
+expect 2 'use -f' $s $plan -o "$dir/s1.gguf" $none
+expect 2 'create its folder' $s $plan -o "$dir/none/x.gguf" $none
+expect 2 'create its folder' $s $plan -o "$dir/x.gguf" --gram "$dir/none/own.gguf" $none
+expect 2 'x.gguf.moments exists' $s $plan -o "$dir/x.gguf" --plan-out "$dir/x.gguf.moments" $none
+expect 2 'too coarse without importance' $s --recipe IQ2_XS -o "$dir/x.gguf" $none
 head -c 100 "$src/self_calib.txt" > "$dir/short"
 expect 3 'fewer than one chunk' $s $plan -o "$dir/x.gguf" --sequential "$dir/short"
 [ -e "$dir/x.gguf" ] && fail "a refused run left a file"
@@ -122,6 +133,20 @@ done
 cmp -s "$dir/l1.gguf" "$dir/l2.gguf" || fail "threads change what is learned"
 "$HONE" diff "$dir/l0.gguf" "$dir/l1.gguf" 2>/dev/null | grep -q 'tensors that differ  29$' || fail "--learn does not change 21 matrices, seven norms and, after them, the head"
 "$HONE" verify "$dir/l1.gguf" >/dev/null || fail "verify"
+# a mix is tuned as its plan is
+q="$HONE quantize $dir/m.gguf --sequential $dir/text --without gradients --learn 1 -q"
+$q --bpw 6 -o "$dir/lm.gguf" >/dev/null || fail "--bpw --learn"
+$q --recipe "$dir/lm.gguf.plan.tsv" -o "$dir/lp.gguf" >/dev/null || fail "--learn with a mix's plan"
+"$HONE" diff "$dir/lm.gguf" "$dir/lp.gguf" 2>/dev/null | grep -q 'tensors that differ  0$' || fail "a mix and its plan differ when learned"
+"$HONE" diff "$dir/m.gguf" "$dir/lm.gguf" 2>/dev/null | grep -q '^data .*F32' || fail "no norm of a mix is learned"
+# what is stored without loss stays so: blocks 0 and 1, except their norms
+"$HONE" quantize "$dir/m.gguf" --type BF16 --tensor 'blk.[01]=Q4_0' -o "$dir/low.gguf" -q >/dev/null || fail "blocks of few bits"
+"$HONE" quantize "$dir/low.gguf" --type F32 --allow-requantize -o "$dir/low32.gguf" -q >/dev/null 2>&1 || fail "few bits in F32"
+for n in 0 1; do
+    "$HONE" quantize "$dir/low32.gguf" --allow-requantize --type Q4_0 --sequential "$dir/text" --without gradients --learn $n -o "$dir/few$n.gguf" >"$dir/out" 2>&1 || fail "few bits, --learn $n: $(tail -1 "$dir/out")"
+done
+"$HONE" diff "$dir/few0.gguf" "$dir/few1.gguf" 2>/dev/null | grep -q 'tensors that differ  15$' || fail "other tensors than block 2, seven norms and the head changed"
+q="$HONE quantize $dir/m.gguf --type IQ3_S --sequential $dir/text --without gradients -q"
 "$HONE" replay "$dir/l1.gguf" --source "$dir/m.gguf" --gram "$dir/learn1.gguf" -q >/dev/null || fail "a learned file cannot be replayed"
 # other types: norms learned for these codes are not taken
 expect 0 'they are ignored' "$HONE" quantize "$dir/m.gguf" --type Q4_0 --gram "$dir/learn1.gguf" -o "$dir/other-types.gguf"

@@ -624,6 +624,8 @@ static void test_old_temporaries(void) {
                {"p-00001-of-00002.gguf.tmp-4199999-0", false, false},
                {"o.gguf.tmp-4199999-1", true, true},
                {"p.gguf.tmp-4199999-1", true, true},
+               {"q.gguf.moments.tmp-4199999-0", false, false},
+               {"q.gguf.moments", true, false},
                {"o.gguf.tmp-notes-1", true, false},
                {"o.gguf.tmp-4199999-", true, false},
                {"notes.txt.tmp-4199999-0", true, false},
