@@ -81,7 +81,8 @@ static uint64_t class_size(struct dry *d, const char *name) {
 static void emit_files(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
     const struct str_list *lists[] = {&mk->classes, &mk->recipes};
-    uint64_t preset = 0; /* the largest that a mix is compared with */
+    uint64_t preset = 0;  /* the largest that a mix is compared with */
+    uint64_t learned = 0; /* the largest whose codes follow gradients */
     struct shapes_gram gram;
     shapes_gram(&d->s, &gram);
     emit_table(m, "files", "files, maximum size");
@@ -98,6 +99,7 @@ static void emit_files(struct dry *d, struct emit *m) {
             emit_cell_str(m, !k && mk->plan.mixes ? "best of mix and preset" : "preset");
             d->file_bytes += size;
             if (!k && size > preset) preset = size;
+            if (!k && plan_learns(lists[k]->v[i]) && size > learned) learned = size;
             free(name);
         }
     for (int i = 0; i < mk->budget.n; i++) {
@@ -116,6 +118,10 @@ static void emit_files(struct dry *d, struct emit *m) {
     if (io_is_dir(mk->src)) d->work_bytes += d->s.base_bytes;
     if (mk->plan.feedback)
         d->work_bytes += (uint64_t)(gram.inputs + (mk->plan.answers ? gram.answers : 0));
+    /* One file's moments, of inputs, of their drift and of gradients, with its learned tensors. */
+    if (mk->plan.sequential)
+        d->work_bytes +=
+            (uint64_t)(2 * gram.inputs + (mk->plan.answers ? gram.answers : 0)) + learned;
     d->memory = (uint64_t)(plan_bytes(&mk->in, &mk->plan) + make_other_memory());
 }
 
@@ -211,12 +217,13 @@ static void emit_machines(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Adds the work that the plan omits for lack of memory or time; nothing if the plan is complete. */
+/* Adds the work that the plan omits for lack of memory or time, or that cannot be done; nothing if
+ * the plan is complete. */
 static void emit_left_out(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     char text[640];
     if (!plan_no_memory(&mk->in, 0, text, sizeof text) && !make_mmproj_gap(mk, text, sizeof text) &&
-        !plan_left_out(&mk->in, &mk->plan, 0, text, sizeof text))
+        !plan_left_out(&mk->in, &mk->plan, 0, text, sizeof text) && !mk->cut_short.n)
         return;
     emit_table(m, "left_out", "left out");
     emit_col(m, "why", "why");
@@ -235,6 +242,11 @@ static void emit_left_out(const struct dry *d, struct emit *m) {
         emit_row(m);
         emit_cell_str(m, "--time");
         emit_cell_str(m, text);
+    }
+    for (int i = 0; i < mk->cut_short.n; i++) {
+        emit_row(m);
+        emit_cell_str(m, "other");
+        emit_cell_str(m, mk->cut_short.v[i]);
     }
 }
 

@@ -50,7 +50,8 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     in->feedback = (mk->search ? strcmp(mk->search, "conventional") != 0 : true) &&
                    (mk->effort > EFFORT_FAST || best) && (in->n_classes || best);
     in->answers = in->feedback && g.answers > 0;
-    in->sequential = mk->effort == EFFORT_HIGH && in->feedback && !mk->plain;
+    in->sequential =
+        mk->effort == EFFORT_HIGH && in->feedback && !mk->plain && in->n_sizes > 0 && s->separable;
     const double passes = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool));
     /* Maximum number of open sessions: files with the base, or probes. */
     const int files = max_int(in->n_presets, in->mixes ? 2 + 2 * (mk->budget.n > 0) : 0);
@@ -66,19 +67,35 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     plan_memory(in);
 }
 
-/* Adds the memory of block-by-block quantization: second moments of the inputs and of their drift
- * and, for each token, the block's outputs in the base and in the file. */
+/* Returns the bytes of the largest file made block by block, which is encoded in memory, and of
+ * what learning needs: another set of passes and 6 bytes per weight (mix/learn.h). */
+static double held_for_blocks(const struct make *mk, const struct shapes *s, double passes) {
+    const double learning =
+        !s->gradients ? 0 : passes + (s->weights <= (double)PLAN_LEARN_MOST ? 6 * s->weights : 0);
+    double most = 0;
+    for (int i = 0; i < mk->classes.n; i++) {
+        const char *name = mk->classes.v[i];
+        most = fmax(most, (double)shapes_preset(s, name) + (plan_learns(name) ? learning : 0));
+    }
+    return most;
+}
+
+/* Adds the memory of block-by-block quantization: second moments of the inputs, of their drift and
+ * of output gradients; for each token, the block's outputs in the base and in the file, and the
+ * size of each matrix's gradient; the encoded file. */
 static void memory_of_blocks(struct plan_in *in, const struct make *mk, const struct shapes *s,
                              const struct rates *r) {
     const double tokens = (double)(mk->calib_ctx * estimate_windows(r->calib_tokens, mk->calib_ctx,
-                                                                    mk->calib_chunks));
+                                                                    mk->calib_chunks)),
+                 passes = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool));
     struct shapes_gram g;
+    int64_t n_matrices = 0;
     shapes_gram(s, &g);
     if (!in->sequential) return;
-    in->need[NEED_BLOCKS] = shapes_passes(s, mk->calib_ctx, pool_size(mk->w->pool)) + 2 * g.inputs +
-                            tokens * 8 * (double)s->n_embd;
-    if (s->gradients && s->weights <= (double)PLAN_LEARN_MOST)
-        in->need[NEED_BLOCKS] += 6 * s->weights;
+    for (int64_t i = 0; i < s->n && s->gradients; i++) n_matrices += s->item[i].quant;
+    in->need[NEED_BLOCKS] = passes + 2 * g.inputs + (in->answers ? g.answers : 0) +
+                            tokens * (8 * (double)s->n_embd + 4 * (double)n_matrices) +
+                            held_for_blocks(mk, s, passes);
     plan_memory(in);
 }
 
@@ -107,10 +124,14 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
                            .mixes = !mk->plain,
                            .gradients = s->gradients,
                            .n_classes = mk->classes.n + mk->budget.n,
+                           .n_sizes = mk->classes.n,
                            .n_presets = mk->recipes.n,
                            .n_projectors = mk->tower.n_files,
                            .judge_passes = (mk->classes.n > 0) + GATE_PASSES * mk->budget.n};
     memory(in, mk, s);
+    if (mk->effort == EFFORT_HIGH && in->feedback && in->mixes && in->n_sizes && !s->separable)
+        make_left_out(mk, "making files block by block: a block of this architecture reads more "
+                          "than the output of the block before it");
     if (in->memory_given && in->need[NEED_PASSES] > in->memory)
         return err_set(
             e, ERR_SYS, "--max-memory %s is too little: the measurements alone take %s; raise it",
@@ -200,6 +221,7 @@ static void read_forecast(struct make *mk, const cJSON *o) {
                          .answers = mk->plan.answers,
                          .gradients = doc_bool(o, "gradients", false),
                          .n_classes = mk->classes.n + mk->budget.n,
+                         .n_sizes = mk->classes.n,
                          .n_presets = mk->recipes.n,
                          .n_projectors = mk->tower.n_files};
     int64_t passes = 0;

@@ -73,7 +73,7 @@ static double mixing(const struct plan_in *in, const struct make_plan *p) {
     double sum = files * in->preset + (files - fed) * in->encode;
     if (fed > 0)
         sum += in->gains + in->factors + fed * (fed > 2 ? in->encode_feedback : in->encode_alone);
-    return sum + (p->sequential ? files * in->encode_sequential : 0);
+    return sum + (p->sequential ? in->n_sizes * in->encode_sequential : 0);
 }
 
 /* Windows on which the loser of a comparison is measured, on average (make/size_ladder.h). */
@@ -82,7 +82,8 @@ static const double loser_windows = 12;
 /* Returns the number of windows of all files, including the base, in the comparison with
  * presets. */
 static double judging(const struct plan_in *in, const struct make_plan *p) {
-    const double all = (double)p->eval_windows, files = (1 + p->sequential) * in->n_classes;
+    const double all = (double)p->eval_windows,
+                 files = in->n_classes + (p->sequential ? in->n_sizes : 0);
     return all * (files + in->judge_passes) + fmin(all, loser_windows) * in->n_classes;
 }
 
@@ -133,7 +134,7 @@ void plan_full(const struct plan_in *in, struct make_plan *p) {
     *p = (struct make_plan){.made = true,
                             .mixes = in->mixes && in->n_classes > 0,
                             .feedback = in->feedback,
-                            .sequential = in->sequential && in->mixes && in->n_classes > 0,
+                            .sequential = in->sequential && in->mixes && in->n_sizes > 0,
                             .answers = in->feedback && in->answers,
                             .fed_files = in->feedback ? in->n_classes : 0,
                             .eval_windows = in->eval_windows};

@@ -54,6 +54,7 @@ struct plan_in {  /* times in seconds on this machine */
     bool memory_given;       /* memory is --max-memory */
     double need[NEED_COUNT]; /* bytes of large buffers; 0: not wanted */
     int n_classes;           /* files of the ladder, including those of --budget */
+    int n_sizes;             /* those of size classes, which alone are made block by block */
     int n_presets;
     int n_projectors;
     int n_roles, layers[PLAN_ROLES]; /* number of groups of each role */
@@ -71,7 +72,7 @@ struct plan_in {  /* times in seconds on this machine */
     double encode,
         encode_feedback; /* one file of the ladder, where tensors are shared with other files */
     double encode_alone; /* one file with feedback if there are at most two */
-    double encode_sequential; /* additional cost of block by block, per file */
+    double encode_sequential; /* additional cost of block by block, per file of n_sizes */
     double eval_window;       /* one window of one file */
     double speed, tools;      /* per file */
     double drafts;            /* acceptance of drafts, per file; part of PART_SPEED */

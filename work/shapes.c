@@ -65,6 +65,9 @@ static void look_at_graph(struct shapes *s, const struct arch *a, const struct h
     graph_init(&g);
     if (a->decoder && arch_build(a, h, &g, &ignored) == 0) {
         s->gradients = grad_can_graph(&g, NULL);
+        s->separable = true;
+        for (int b = 1; b < h->d[HD_LAYERS]; b++)
+            s->separable = s->separable && graph_can_begin(&g, g.hidden_nodes[b - 1] + 1, true);
         s->pass_floats = pass_floats(&g, h);
         s->row_bytes = passes_row_bytes(&g);
         s->n_vocab = g.weight[g.output].ne[1];

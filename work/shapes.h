@@ -20,6 +20,7 @@ struct shapes {
         active; /* number of quantizable weights; number of weights multiplied per token */
     int64_t n_embd, widest;       /* columns of token embeddings; columns of the widest matrix */
     bool gradients;               /* every operation has a derivative (grad/grad.h) */
+    bool separable;               /* no block reads more than the output of the one before it */
     int64_t pass_floats, n_vocab; /* floats per token in collection buffers; logits */
     double row_bytes;             /* passes_row_bytes of the graph */
 };

@@ -21,4 +21,20 @@ grep -q 'learned scales and norms' "$t/job.err" || fail "scales and norms were n
 "$HONE" verify "$t"/out/*Q2_K.gguf > /dev/null || fail "verify"
 job
 grep -q 'block by block' "$t/job.err" && fail "the second job encoded again"
+grep -q 'left_out": \[\]' "$t/out/results.json" || fail "left out: $(grep -A3 left_out "$t/out/results.json")"
+# files of --budget are made in one pass only
+dry() {
+    "$HONE" make "$@" -o "$t/dry" --effort high --time 0 --dry-run --json --calib "$t/calib.txt" --probe "$t/probe.txt" --eval "$t/eval.txt" > "$t/dry.json" 2> "$t/dry.err" ||
+        fail "$* --dry-run: $(cat "$t/dry.err")"
+}
+dry tests/golden/models/qwen3 --recipe Q2_K --budget 400K
+grep -q '"makes": "everything: .*block by block' "$t/dry.json" || fail "no class is made block by block: $(grep makes "$t/dry.json")"
+dry tests/golden/models/qwen3 --recipe Q4_0 --budget 400K
+grep -q 'block by block' "$t/dry.json" && fail "--budget is said to be made block by block"
+# nor are blocks that read more than the output of the block before them
+if [ -x "${HONE_MICRO:-}" ]; then
+    dry "$("$HONE_MICRO" tests/golden/archs/gemma3n)" --recipe Q2_K
+    grep -q 'making files block by block: a block of this architecture' "$t/dry.json" && ! grep -q '"makes".*block by block' "$t/dry.json" ||
+        fail "blocks of gemma3n: $(cat "$t/dry.json")"
+fi
 exit 0

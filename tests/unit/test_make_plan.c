@@ -15,6 +15,7 @@ static struct plan_in numbers(void) {
     return (struct plan_in){.mixes = true,
                             .feedback = true,
                             .n_classes = 8,
+                            .n_sizes = 8,
                             .n_roles = 3,
                             .layers = {40, 40, 1},
                             .probe_windows = 16,
@@ -194,6 +195,13 @@ static void test_sequential(void) {
     in.limit = 5200;
     plan_fit(&in, &p);
     CHECK(p.sequential);
+    in.n_sizes = 5; /* the other three are those of --budget */
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_LADDER), 8 * 55 + 5 * 80 + 60, 1e-9);
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_JUDGE), (8 + 5 + 1) * 50 + 8 * 6, 1e-9);
+    in.n_sizes = 0;
+    plan_full(&in, &p);
+    CHECK(p.mixes && !p.sequential);
+    in.n_sizes = 8;
     in.mixes = false; /* presets are made in one pass over the source */
     plan_full(&in, &p);
     CHECK(!p.sequential);
