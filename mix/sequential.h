@@ -19,7 +19,7 @@ struct sequential_opts {
     int learn;
     int64_t learn_most;
     /* For a file that may be left out: no error if the model or the texts allow no learning, but
-     * ERR_USAGE if memory is short, also for what is otherwise done without. */
+     * ERR_USAGE if memory is short, even for moments that other files do without. */
     bool if_possible;
     bool inputs_only; /* without moments of output gradients */
     const char *keep; /* where to save the moments (docs/formats/gram.md); NULL: a temporary file

@@ -23,12 +23,19 @@ job
 grep -q 'block by block' "$t/job.err" && fail "the second job encoded again"
 grep -q 'left_out": \[\]' "$t/out/results.json" || fail "left out: $(grep -A3 left_out "$t/out/results.json")"
 # files of --budget are made in one pass only
+effort=high
 dry() {
-    "$HONE" make "$@" -o "$t/dry" --effort high --time 0 --dry-run --json --calib "$t/calib.txt" --probe "$t/probe.txt" --eval "$t/eval.txt" > "$t/dry.json" 2> "$t/dry.err" ||
+    "$HONE" make "$@" -o "$t/dry" --effort $effort --time 0 --dry-run --json --calib "$t/calib.txt" --probe "$t/probe.txt" --eval "$t/eval.txt" > "$t/dry.json" 2> "$t/dry.err" ||
         fail "$* --dry-run: $(cat "$t/dry.err")"
 }
 dry tests/golden/models/qwen3 --recipe Q2_K --budget 400K
 grep -q '"makes": "everything: .*block by block' "$t/dry.json" || fail "no class is made block by block: $(grep makes "$t/dry.json")"
+number() { sed -n "s/^ *\"$1\": \([0-9]*\),*$/\1/p" "$t/dry.json"; }
+work=$(number work_bytes) buffers=$(number buffer_bytes)
+effort=normal
+dry tests/golden/models/qwen3 --recipe Q2_K --budget 400K
+effort=high
+[ "$work" -gt "$(number work_bytes)" ] && [ "$buffers" -gt "$(number buffer_bytes)" ] || fail "block by block takes no more disk or memory: $work, $buffers"
 dry tests/golden/models/qwen3 --recipe Q4_0 --budget 400K
 grep -q 'block by block' "$t/dry.json" && fail "--budget is said to be made block by block"
 # nor are blocks that read more than the output of the block before them
