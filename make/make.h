@@ -25,6 +25,7 @@ struct made { /* one GGUF file of the folder */
     double bpw;
     int64_t size_bytes;
     uint64_t type_bytes[QT_COUNT]; /* bytes of its tensors, by type */
+    int64_t n_unlike; /* of a preset: tensors with another type than llama.cpp gives them */
     /* Files of the ladder only: */
     char size_class[32];   /* "Q4_K_M"; "": none */
     bool is_mix;           /* true: a mix; false: the preset of its name */

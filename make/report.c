@@ -18,6 +18,7 @@
 #include "base/num.h"
 #include "models/arch.h"
 #include "quantize/exact.h"
+#include "quantize/qplan.h"
 #include "report/result.h"
 
 enum { MAX_RESULTS = 256 << 20 };
@@ -61,14 +62,17 @@ int make_checksum(struct make *mk, const char *path, const char *hash, char hex[
     return rc;
 }
 
+/* Returns whether a file was made with one of llama.cpp's presets. */
+static bool is_preset(const struct made *f) {
+    return !f->is_base && !f->is_mix && recipe_find(f->recipe) && !recipe_about(f->recipe);
+}
+
 /* Notes which tensors a file holds without loss (quantization-aware training, int4, FP4). Q8_0
  * blocks copied from the base are not listed. */
-static void note_exact(struct make *mk, const struct made *f, const struct gguf *g) {
-    struct gguf *base;
-    struct err ignored;
+static void note_exact(struct make *mk, const struct made *f, const struct gguf *base,
+                       const struct gguf *g) {
     struct exact_tally n;
     struct buf text = {0};
-    if (gguf_open(&base, mk->file[0].path, 0, &ignored)) return;
     exact_count(base, g, &n);
     for (int t = 0; t < QT_COUNT && mk->base.q8; t++)
         if (qtype_info(t) && (qtype_info(t)->flags & QF_CONVERT))
@@ -76,7 +80,16 @@ static void note_exact(struct make *mk, const struct made *f, const struct gguf 
     exact_words(&n, &text);
     if (text.len) make_note(mk, "%s stores without loss: %s.", f->file, text.data);
     buf_release(&text);
+}
+
+/* Compares the types of a finished file with those of the base and of llama.cpp's preset. */
+static int compare_types(struct make *mk, struct made *f, const struct gguf *g, struct err *e) {
+    struct gguf *base;
+    TRY(gguf_open(&base, mk->file[0].path, 0, e));
+    note_exact(mk, f, base, g);
+    if (is_preset(f)) f->n_unlike = qplan_unlike(base, g, f->recipe, mk->imatrix != NULL);
     gguf_close(base);
+    return 0;
 }
 
 /* Opens a finished file like any other GGUF file, to get its actual size and bits per weight. */
@@ -84,7 +97,7 @@ static int describe_file(struct make *mk, struct made *f, int64_t *n_params, str
     struct gguf *g = NULL;
     TRY(gguf_open(&g, f->path, 0, e));
     if (f->is_base) requant_look(g, &mk->base);
-    if (!f->is_base) note_exact(mk, f, g);
+    int rc = f->is_base ? 0 : compare_types(mk, f, g, e);
     *n_params = 0;
     uint64_t bytes = 0;
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
@@ -96,7 +109,7 @@ static int describe_file(struct make *mk, struct made *f, int64_t *n_params, str
     f->size_bytes = (int64_t)gguf_file_bytes(g);
     f->bpw = *n_params ? (double)bytes * 8 / (double)*n_params : 0;
     gguf_close(g);
-    return 0;
+    return rc;
 }
 
 /* Writes the facts about the model. */
@@ -155,6 +168,7 @@ static void put_file(cJSON *files, const struct made *f) {
         doc_put_str(o, "made", f->is_mix ? "mix" : "preset");
         doc_put_bool(o, "feedback", f->feedback);
     }
+    if (is_preset(f)) doc_put_i64(o, "unlike_preset", f->n_unlike);
     if (f->why && f->why[0]) doc_put_str(o, "why", f->why);
     if (f->preset_kld > 0) doc_put_num(o, "preset_kld", f->preset_kld);
     if (f->preset_kld > 0 && isfinite(f->preset_sure))

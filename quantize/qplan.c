@@ -288,3 +288,21 @@ int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts
     if (rc) qplan_release(p);
     return rc;
 }
+
+int64_t qplan_unlike(const struct gguf *base, const struct gguf *file, const char *preset,
+                     bool imatrix) {
+    struct qplan p = {0};
+    struct recipe_model m;
+    int64_t n = 0;
+    recipe_model_from(&m, base);
+    m.imatrix = imatrix;
+    fill_items(&p, base);
+    recipe_roles(&m, p.item, p.n);
+    recipe_apply(preset, recipe_default(preset), &m, p.item, p.n);
+    for (int64_t i = 0; i < p.n; i++) {
+        const struct gguf_tensor *t = gguf_find_tensor(file, p.item[i].name);
+        n += t && (p.item[i].ours || t->type != p.item[i].type);
+    }
+    qplan_release(&p);
+    return n;
+}

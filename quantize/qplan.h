@@ -21,6 +21,10 @@ int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts
  * is -1 if the format has no number for the mix. */
 int qplan_choose(struct qplan *p, const struct recipe_model *m, const struct quantize_opts *o,
                  struct err *e);
+/* Returns how many tensors of `file` have another type than llama.cpp's preset of this name gives
+ * them. base: the file that it was made from; imatrix: with importance. */
+int64_t qplan_unlike(const struct gguf *base, const struct gguf *file, const char *preset,
+                     bool imatrix);
 void qplan_release(struct qplan *p);
 /* Writes "tensor<TAB>type" lines, a file that can be used as a recipe. */
 int qplan_write(const struct qplan *p, const char *path, bool overwrite, struct err *e);

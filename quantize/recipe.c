@@ -60,6 +60,7 @@ struct recipe {
     const char *base, *about;
 };
 struct rule {
+    const char *arch; /* NULL: all architectures */
     const char *recipe;
     enum cls cls;
     enum cond cond;
@@ -83,7 +84,9 @@ static const struct recipe named_recipes[] = {
 #undef NAMED
 #undef RULE
 #define NAMED(name, type, base, about)
-#define RULE(recipe, cls, cond, arg, type) {recipe, CLS_##cls, COND_##cond, arg, QT_##type},
+#define RULE(recipe, cls, cond, arg, type) RULE_OF(NULL, recipe, cls, cond, arg, type)
+#define RULE_OF(arch, recipe, cls, cond, arg, type)                                                \
+    {arch, recipe, CLS_##cls, COND_##cond, arg, QT_##type},
 static const struct rule rules[] = {
 #include "quantize/recipes.def"
 };
@@ -171,10 +174,11 @@ static const char *const kept_parts[] = {
     "patch_embd", "position_embed", "sam.", "codebook",
 };
 /* Roles by name, for tensors that no architecture table lists; longer parts first. `fine`:
- * llama.cpp's presets do not know the name and use the default type; named recipes and mixes still
- * use the role. */
+ * llama.cpp's presets do not know the name and use the default type, also if a table lists it;
+ * named recipes and mixes still use the role. */
 static const struct { const char *part; enum role role; bool fine; } named_roles[] = {
-    {"token_embd.weight", ROLE_TOKEN_EMBD, 0}, {"attn_output.weight", ROLE_ATTN_OUTPUT, 0}, {"attn_qkv.weight", ROLE_ATTN_QKV, 0},
+    {"per_layer_token_embd.weight", ROLE_PLE_EMBD, 0}, {"token_embd.weight", ROLE_TOKEN_EMBD, 0},
+    {"attn_output.weight", ROLE_ATTN_OUTPUT, 0}, {"attn_qkv.weight", ROLE_ATTN_QKV, 0},
     {"attn_kv_b.weight", ROLE_ATTN_V, 0}, {"attn_v.weight", ROLE_ATTN_V, 0}, {"attn_k.weight", ROLE_ATTN_K, 0},
     {"attn_q.weight", ROLE_ATTN_Q, 0}, {"attn_gate.weight", ROLE_ATTN_GATE, 0}, {"ssm_alpha.weight", ROLE_SSM_ALPHA, 0},
     {"ssm_beta.weight", ROLE_SSM_BETA, 0}, {"ssm_out.weight", ROLE_SSM_OUT, 0}, {"shortconv.out_proj.weight", ROLE_SSM_OUT, 0},
@@ -193,6 +197,7 @@ static const uint8_t role_class[ROLE_COUNT] = {
     [ROLE_FFN_DOWN] = CLS_DOWN, [ROLE_EXP_DOWN] = CLS_DOWN, [ROLE_SHEXP_DOWN] = CLS_DOWN,
     [ROLE_FFN_GATE] = CLS_UP, [ROLE_FFN_UP] = CLS_UP, [ROLE_EXP_GATE] = CLS_UP, [ROLE_EXP_UP] = CLS_UP, [ROLE_EXP_GATE_UP] = CLS_UP,
     [ROLE_SHEXP_GATE] = CLS_UP, [ROLE_SHEXP_UP] = CLS_UP, [ROLE_OUTPUT] = CLS_OUT, [ROLE_TOKEN_EMBD] = CLS_EMBD,
+    [ROLE_PLE_EMBD] = CLS_EMBD,
 };
 // clang-format on
 
@@ -205,9 +210,10 @@ static int block_of(const char *name) {
     return n ? v : -1;
 }
 
-/* Sets the role of a tensor that the architecture's tables do not list. */
+/* Sets the role of a tensor from its name alone. */
 static void role_by_name(struct recipe_item *it) {
     it->role = strcmp(it->name, "output.weight") == 0 ? ROLE_OUTPUT : ROLE_OTHER;
+    it->fine = false;
     for (size_t i = 0; i < COUNT_OF(named_roles) && it->role == ROLE_OTHER; i++)
         if (strstr(it->name, named_roles[i].part)) {
             it->role = named_roles[i].role;
@@ -230,14 +236,22 @@ void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t 
     for (int64_t i = 0; i < n; i++) {
         int block = -1;
         const struct tensor_row *row = m->arch ? arch_row(m->arch, it[i].name, &block) : NULL;
-        it[i].fine = false;
-        if (row)
+        role_by_name(&it[i]);
+        if (row) {
+            it[i].fine |= it[i].role == ROLE_OTHER;
             it[i].role = row->role;
-        else
-            role_by_name(&it[i]);
+        }
         it[i].block = row ? block : block_of(it[i].name);
         it[i].quant = is_quantizable(&it[i], row);
+        it[i].ours = !it[i].quant && is_quantizable(&it[i], NULL);
     }
+}
+
+/* Returns whether a key has a value that is an integer, or an array of such values. */
+static bool has_integers(const struct gguf_kv *kv) {
+    if (!kv || !kv->count) return false;
+    const enum gguf_vtype t = kv->type == GV_ARR ? kv->elem : kv->type;
+    return t != GV_STR && t != GV_ARR && t != GV_F32 && t != GV_F64;
 }
 
 /* Returns the largest value of an integer key, which may be a per-layer array; 0: missing. */
@@ -246,32 +260,28 @@ static int64_t key_max(const struct gguf *g, const char *arch, const char *key) 
     int64_t best = 0;
     if (snprintf(name, sizeof name, "%s.%s", arch, key) >= (int)sizeof name) return 0;
     const struct gguf_kv *kv = gguf_find(g, name);
-    if (!kv) return 0;
-    enum gguf_vtype t = kv->type == GV_ARR ? kv->elem : kv->type;
-    if (t == GV_STR || t == GV_ARR || t == GV_F32 || t == GV_F64) return 0;
+    if (!has_integers(kv)) return 0;
     for (uint64_t i = 0; i < kv->count; i++) best = max_i64(best, gguf_kv_i64(kv, i));
     return best;
 }
 
-/* Returns whether a key is an array that starts with 0. llama.cpp's rules for head counts look at
- * block 0, which has no heads in hybrid models. */
-static bool starts_at_zero(const struct gguf *g, const char *arch, const char *key) {
+/* Returns the value of an integer key, for block 0 if it is a per-layer array: llama.cpp's rules
+ * for head counts look at block 0, which has no heads in hybrid models. `missing`: no such key. */
+static int64_t key_first(const struct gguf *g, const char *arch, const char *key, int64_t missing) {
     char name[160];
-    if (snprintf(name, sizeof name, "%s.%s", arch, key) >= (int)sizeof name) return false;
+    if (snprintf(name, sizeof name, "%s.%s", arch, key) >= (int)sizeof name) return missing;
     const struct gguf_kv *kv = gguf_find(g, name);
-    return kv && kv->type == GV_ARR && (kv->elem == GV_U32 || kv->elem == GV_I32) && kv->count &&
-           gguf_kv_i64(kv, 0) == 0;
+    return has_integers(kv) ? gguf_kv_i64(kv, 0) : missing;
 }
 
 void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
     const char *arch = gguf_str_or(g, "general.architecture", "");
     *m = (struct recipe_model){.arch = arch_find_table(arch)};
+    if (strlen(arch) < sizeof m->name) memcpy(m->name, arch, strlen(arch) + 1);
     m->n_blocks = key_max(g, arch, "block_count");
     m->n_mtp = key_max(g, arch, "nextn_predict_layers");
-    m->heads = key_max(g, arch, "attention.head_count");
-    m->kv_heads = key_max(g, arch, "attention.head_count_kv");
-    if (m->kv_heads == 0) m->kv_heads = m->heads;
-    if (starts_at_zero(g, arch, "attention.head_count_kv")) m->kv_heads = 0;
+    m->heads = key_first(g, arch, "attention.head_count", 0);
+    m->kv_heads = key_first(g, arch, "attention.head_count_kv", m->heads);
     m->experts = key_max(g, arch, "expert_count");
     m->experts_used = key_max(g, arch, "expert_used_count");
     m->tied = gguf_find_tensor(g, "output.weight") == NULL;
@@ -279,15 +289,25 @@ void recipe_model_from(struct recipe_model *m, const struct gguf *g) {
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
+/* Place of a tensor among those that llama.cpp's presets count together: the i-th of n. */
+struct place {
+    int64_t i, n;
+};
+
+/* Returns whether the model has this value of general.architecture. */
+static bool is_arch(const struct recipe_model *m, const char *name) {
+    return strcmp(m->arch ? m->arch->name : m->name, name) == 0;
+}
+
 /* Returns whether block i of n gets more bits: blocks in the first and last eighth do, and every
  * third block in between. */
 static bool is_more_bits(int64_t i, int64_t n) {
     return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
 }
 
-/* Returns whether the rule applies to tensor i of its role. */
-static bool rule_holds(const struct rule *r, const struct recipe_model *m, int64_t i) {
-    int64_t n = m->n_blocks;
+/* Returns whether the rule applies to a tensor at this place. */
+static bool rule_holds(const struct rule *r, const struct recipe_model *m, struct place at) {
+    const int64_t i = at.i, n = at.n;
     switch (r->cond) {
     case COND_ALWAYS:
         return true;
@@ -324,18 +344,30 @@ static bool is_low(const char *recipe) {
     return strncmp(recipe, "IQ1", 3) == 0 || strncmp(recipe, "IQ2", 3) == 0;
 }
 
-/* Returns whether a rule applies to a recipe. "*" rules exclude the 1- and 2-bit recipes, which
- * have their own rules for eight experts. */
-static bool rule_is_of(const struct rule *r, const char *recipe) {
+/* Returns whether a rule applies to a recipe and model. "*" rules exclude the 1- and 2-bit recipes,
+ * which have their own rules for eight experts. */
+static bool rule_is_of(const struct rule *r, const char *recipe, const struct recipe_model *m) {
+    if (r->arch && !is_arch(m, r->arch)) return false;
     return strcmp(r->recipe, "*") != 0 ? strcmp(r->recipe, recipe) == 0 : !is_low(recipe);
 }
 
-/* Returns whether llama.cpp would treat the model as a 70B: a trunk of 80 layers with fewer key
- * heads than query heads (Llama), or any Qwen 2 of 80 layers. */
+/* Returns whether llama.cpp would treat the model as a 70B, which it knows by the length of the
+ * trunk and, in Llama, by key heads that are fewer than query heads. */
 static bool is_70b(const struct recipe_model *m) {
-    const char *arch = m->arch ? m->arch->name : "";
-    if (m->n_blocks - m->n_mtp != 80 || m->experts == 8) return false;
-    return strcmp(arch, "qwen2") == 0 || (strcmp(arch, "llama") == 0 && m->heads != m->kv_heads);
+    static const struct {
+        const char *arch;
+        int64_t n_layers;
+        bool shared; /* only with shared key heads */
+    } big[] = {{"llama", 80, true},
+               {"llama-embed", 80, true},
+               {"deci", 80, false},
+               {"qwen2", 80, false},
+               {"jais2", 68, false}};
+    for (size_t i = 0; i < COUNT_OF(big); i++)
+        if (is_arch(m, big[i].arch))
+            return m->n_blocks - m->n_mtp == big[i].n_layers && m->experts != 8 &&
+                   (!big[i].shared || m->heads != m->kv_heads);
+    return false;
 }
 
 /* Adjusts the type t that the rules chose: in 70B models the attention value weights get a larger
@@ -368,28 +400,30 @@ static bool in_class(enum cls want, enum role role, bool several) {
 /* Returns the type from the first matching rule of the recipe or its base; `other` if none
  * matches. */
 static enum qtype by_rules(const char *recipe, enum role role, bool several,
-                           const struct recipe_model *m, int64_t i, enum qtype other) {
+                           const struct recipe_model *m, struct place at, enum qtype other) {
     const struct recipe *self = lookup(recipe);
     for (size_t k = 0; k < COUNT_OF(rules); k++) {
         const struct rule *r = &rules[k];
-        if (in_class(r->cls, role, several) && rule_is_of(r, recipe) && rule_holds(r, m, i))
+        if (in_class(r->cls, role, several) && rule_is_of(r, recipe, m) && rule_holds(r, m, at))
             return lift(self, role, m, r->type);
     }
-    return self && self->base ? by_rules(self->base, role, several, m, i, other)
+    return self && self->base ? by_rules(self->base, role, several, m, at, other)
                               : lift(self, role, m, other);
 }
 
 bool recipe_needs_imatrix(const char *recipe, const struct recipe_item *it) {
-    if (it->role == ROLE_TOKEN_EMBD || it->role == ROLE_OUTPUT) return false;
-    if (strstr(it->name, "per_layer_token_embd")) return false;
+    if (it->role == ROLE_TOKEN_EMBD || it->role == ROLE_PLE_EMBD || it->role == ROLE_OUTPUT)
+        return false;
     if (it->type == QT_Q2_K) return recipe && strcmp(recipe, "Q2_K_S") == 0;
     return (qtype_info((int64_t)it->type)->flags & QF_NEEDS_IMPORTANCE) != 0;
 }
 
-/* Sets the type, or a fallback if the rows are not whole blocks of it. */
+/* Sets the type, or a fallback if the rows are not whole blocks of it. llama.cpp falls back to Q4_0
+ * where hone takes IQ4_NL. */
 static void set_type(struct recipe_item *it, enum qtype t) {
     it->type = qtype_fit(t, it->ne[0]);
     it->fallback = it->type != t;
+    it->ours = (t == QT_Q2_K || t == QT_Q3_K) && it->type == QT_IQ4_NL;
 }
 
 bool recipe_suits_drafts(enum qtype t) {
@@ -405,51 +439,96 @@ bool recipe_allows(const struct recipe_model *m, const struct recipe_item *it, e
 struct order {
     int64_t index;
     int block;
+    const char *name;
 };
 
-/* Orders tensors by block, then by position in the file, for qsort. */
+/* Orders tensors by block, then by name, as llama.cpp's quantizer visits them, for qsort. */
 static int by_block(const void *a, const void *b) {
     const struct order *x = a, *y = b;
     if (x->block != y->block) return x->block < y->block ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
+    return strcmp(x->name, y->name);
+}
+
+/* Counters of the tensors visited so far. */
+struct counts {
+    bool own; /* a named recipe, which counts layers instead of tensors */
+    int64_t seen[CLS_COUNT], seen_up[ROLE_COUNT];
+    int64_t n_values; /* tensors of the class V */
+};
+
+/* Returns the role that the rules use: presets do not know some names. */
+static enum role rule_role(const struct recipe_item *t, bool own) {
+    return t->fine && !own ? ROLE_OTHER : t->role;
+}
+
+/* Counts the tensor and returns its place. In models with experts, feed-forward tensors are counted
+ * by layer, except by the IQ1 and IQ2 presets. */
+static struct place next_place(struct counts *c, const char *recipe, const struct recipe_model *m,
+                               const struct recipe_item *t, enum role role) {
+    const enum cls cls = (enum cls)role_class[role];
+    /* Gate and up have separate counters. */
+    struct place at = {cls == CLS_UP ? c->seen_up[role]++ : c->seen[cls]++, m->n_blocks};
+    const bool ffn = (cls == CLS_DOWN || cls == CLS_UP) && m->experts > 1 && !is_low(recipe);
+    if ((c->own || ffn) && t->block >= 0) at.i = t->block;
+    if (cls == CLS_V && !c->own) at.n = c->n_values;
+    return at;
+}
+
+/* Returns whether a tensor gets the type of the output. Presets give it to every embedding of a
+ * model without output.weight. */
+static bool is_output(const struct recipe_model *m, const struct recipe_item *t, enum role role,
+                      bool own) {
+    if (role == ROLE_OUTPUT) return true;
+    return m->tied && t->block < 0 && (role == ROLE_TOKEN_EMBD || (role == ROLE_PLE_EMBD && !own));
 }
 
 /* Returns the type of output.weight, or of the embedding if it is also the output. */
 static enum qtype output_type(const char *recipe, const struct recipe_model *m, int64_t ne0) {
     if (recipe_default(recipe) == QT_Q8_0 || ne0 % QK != 0) return QT_Q8_0;
-    return by_rules(recipe, ROLE_OUTPUT, false, m, 0, QT_Q6_K);
+    if (is_arch(m, "falcon") && !recipe_about(recipe)) return QT_Q8_0;
+    return by_rules(recipe, ROLE_OUTPUT, false, m, (struct place){0, m->n_blocks}, QT_Q6_K);
+}
+
+/* Returns whether MXFP4_MOE takes the tensor for matrices of experts: if it has several matrices,
+ * except latent attention in this architecture. */
+static bool is_several(const struct recipe_model *m, const struct recipe_item *t, enum role role) {
+    const enum cls cls = (enum cls)role_class[role];
+    return t->ne[2] > 1 && (!is_arch(m, "bailingmoe3") || cls == CLS_DOWN || cls == CLS_UP);
+}
+
+/* Sets the type that the recipe's rules give. */
+static void apply_rules(const char *recipe, const struct recipe_model *m, struct recipe_item *t,
+                        struct counts *c) {
+    const enum role role = rule_role(t, c->own);
+    const struct place at = next_place(c, recipe, m, t, role);
+    if (is_output(m, t, role, c->own))
+        set_type(t, output_type(recipe, m, t->ne[0]));
+    else
+        set_type(t, by_rules(recipe, role, is_several(m, t, role), m, at, recipe_default(recipe)));
+    if (recipe_allows(m, t, t->type)) return;
+    set_type(t, QT_Q4_K);
+    t->ours = true;
 }
 
 void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_model *m,
                   struct recipe_item *it, int64_t n) {
-    enum qtype base = recipe ? recipe_default(recipe) : uniform;
-    bool ruled = recipe && (qtype_info(base)->flags & QF_QUANT);
-    int64_t count[CLS_COUNT] = {0}, n_up[ROLE_COUNT] = {0};
-    /* Named recipes count layers instead of tensors. */
-    bool own = recipe && recipe_about(recipe);
+    const enum qtype base = recipe ? recipe_default(recipe) : uniform;
+    const bool ruled = recipe && (qtype_info(base)->flags & QF_QUANT);
+    struct counts c = {.own = recipe && recipe_about(recipe)};
     struct order *ord = xreallocarray(NULL, (size_t)n + 1, sizeof *ord);
-    for (int64_t i = 0; i < n; i++) ord[i] = (struct order){i, it[i].block};
+    for (int64_t i = 0; i < n; i++) {
+        ord[i] = (struct order){i, it[i].block, it[i].name};
+        c.n_values += it[i].quant && role_class[rule_role(&it[i], c.own)] == CLS_V;
+    }
     qsort(ord, (size_t)n, sizeof *ord, by_block);
     for (int64_t o = 0; o < n; o++) {
         struct recipe_item *t = &it[ord[o].index];
         t->type = t->from;
         t->fallback = false;
-        if (!t->quant) continue;
-        const enum role role = t->fine && !own ? ROLE_OTHER : t->role;
-        enum cls cls = (enum cls)role_class[role];
-        /* Gate and up have separate counters. */
-        int64_t i = cls == CLS_UP ? n_up[role]++ : count[cls]++;
-        bool is_output =
-            t->role == ROLE_OUTPUT || (t->role == ROLE_TOKEN_EMBD && m->tied && t->block < 0);
-        if ((own || ((cls == CLS_DOWN || cls == CLS_UP) && m->experts > 1)) && t->block >= 0)
-            i = t->block;
-        if (!ruled)
+        if (t->quant && ruled)
+            apply_rules(recipe, m, t, &c);
+        else if (t->quant)
             set_type(t, base);
-        else if (is_output)
-            set_type(t, output_type(recipe, m, t->ne[0]));
-        else
-            set_type(t, by_rules(recipe, role, t->ne[2] > 1, m, i, base));
-        if (ruled && !recipe_allows(m, t, t->type)) set_type(t, QT_Q4_K);
     }
     free(ord);
 }

@@ -14,9 +14,11 @@
 /* Model properties that the rules test. */
 struct recipe_model {
     const struct arch *arch; /* NULL: unknown; roles come from names */
+    char name[24];           /* general.architecture; "": too long for any that has rules */
     int64_t n_blocks;        /* MTP blocks included */
     int64_t n_mtp;           /* MTP blocks, the last of n_blocks */
-    int64_t heads, kv_heads, experts, experts_used;
+    int64_t heads, kv_heads; /* of block 0 */
+    int64_t experts, experts_used;
     bool tied, imatrix;
 };
 struct recipe_item {
@@ -26,15 +28,16 @@ struct recipe_item {
     /* Set by recipe_roles. */
     enum role role;
     int block;  /* -1: not in a block */
-    bool fine;  /* role found by a name that llama.cpp's presets do not recognise */
+    bool fine;  /* llama.cpp's presets do not recognise the name */
     bool quant; /* quantizable: a matrix, and not a norm, router, convolution, ... */
     /* Set by recipe_apply. */
     enum qtype type;
     bool fallback; /* rows do not fit the requested type's blocks */
+    bool ours;     /* llama.cpp's preset of the name quantizes it to another type */
 };
 /* Reads the model's metadata; missing keys count as 0. */
 void recipe_model_from(struct recipe_model *m, const struct gguf *g);
-/* Sets role, block, fine and quant of each item. */
+/* Sets role, block, fine, quant and ours of each item. */
 void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t n);
 /* Sets the types of all quantizable items from a preset (canonical name). NULL: every item gets
  * the type `uniform`, which --pure sets to the recipe's default. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "report/card.h"
 #include "report/pick.h"
 #include "report/report_text.h"
@@ -108,12 +109,20 @@ static bool any_gain(const struct result *r) {
     return false;
 }
 
-/* Returns whether no file is a mix, neither one for a size class nor one for a byte budget. */
-static bool all_presets(const struct result *r) {
-    bool mix = false;
-    for (int i = 0; i < r->n_files; i++)
-        mix |= strcmp(r->file[i].made, "mix") == 0 || strncmp(r->file[i].recipe, "mix", 3) == 0;
-    return !mix && r->n_files > 1;
+/* Writes how many tensors of the files, if all are presets, have other types than llama.cpp's;
+ * nothing if that is not known of every file. */
+static void put_presets(const struct result *r, struct buf *out) {
+    double most = r->n_files > 1 ? 0 : (double)NAN;
+    for (int i = 0; i < r->n_files; i++) {
+        const double n = r->file[i].is_base ? 0 : r->file[i].n_unlike;
+        most = isfinite(n) && isfinite(most) ? fmax(most, n) : (double)NAN;
+    }
+    if (!isfinite(most)) return;
+    buf_str(out, " The files are presets: llama.cpp uses the same types under these names");
+    if (most > 0)
+        buf_fmt(out, ", except for up to %.0f tensor%s per file, where hone's types lose less",
+                most, str_s((int64_t)most));
+    buf_chr(out, '.');
 }
 
 /* Writes what the columns of the table mean. */
@@ -129,9 +138,8 @@ static void put_captions(const struct result *r, struct buf *out) {
         buf_fmt(out, " \"4x closer\": llama.cpp's preset of the same name and size has 4 times the "
                      "divergence on the same text; hone made that file too, with the preset's "
                      "types and the same importance matrix.");
-    else if (all_presets(r))
-        buf_str(out, " The files are presets: llama.cpp uses the same types under these "
-                     "names.");
+    else
+        put_presets(r, out);
     buf_chr(out, '\n');
 }
 

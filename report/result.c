@@ -55,6 +55,7 @@ static void read_file_row(struct result_file *f, const cJSON *o) {
     f->tg_stddev = num_member(o, "tg_tok_per_s_stddev");
     f->preset_kld = num_member(o, "preset_kld");
     f->preset_sure = num_member(o, "preset_sure");
+    f->n_unlike = num_member(o, "unlike_preset");
     f->types = doc_get(o, "types");
     f->by_depth = doc_get(o, "by_depth");
     f->speed = doc_get(o, "speed");

@@ -27,6 +27,7 @@ struct result_file { /* one output GGUF */
     double pp_tok_per_s, tg_tok_per_s, pp_stddev, tg_stddev;
     double preset_kld;  /* mean KLD of llama.cpp's preset of this size */
     double preset_sure; /* standard errors between the two on the same windows; NaN: unknown */
+    double n_unlike;    /* of a preset: tensors with other types than llama.cpp's; NaN: unknown */
     const cJSON *types; /* rows of type and share of the bytes, largest first; NULL: unknown */
     const cJSON *by_depth, *speed;                         /* arrays of rows; NULL: not measured */
     double tools_n, tools_valid, tools_passed, tools_same; /* tool-call cases */

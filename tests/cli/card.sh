@@ -134,7 +134,12 @@ grep -q "^FROM ./$best" "$t/made/Modelfile" || say "the Modelfile names a file o
 [ "$(grep '^## ' "$made" | sed -n 1,2p | tr '\n' ' ')" = "## Files ## Use " ] || say "sections: $(grep '^## ' "$made")"
 awk '/<details>/ {fold = 1} /<\/details>/ {fold = 0} /^\|/ && !fold {n = gsub(/\|/, "|"); if (n > 6 || length($0) > 200) bad = bad $0 "\n"} END {printf "%s", bad; exit bad != ""}' "$made" ||
     say "a table that a phone cannot show"
-grep -q "The files are presets" "$made" || say "the card does not say that the files are presets"
+# rows that do not fit Q2_K and Q3_K are IQ4_NL, with llama.cpp Q4_0; those of the MTP block that fit are Q4_K
+n=$("$HONE" inspect "$t/made/Tiny-Q2_K.gguf" --tensors --keys none | awk '/weight / && ($2 == "IQ4_NL" || $2 == "Q4_K") { n++ } END { print n }')
+[ "$(sed -n 's/.*"unlike_preset": *\([0-9]*\).*/\1/p' "$t/made/results.json" | tr '\n' ' ')" = "0 0 $n " ] ||
+    say "unlike_preset, not 0, 0 and $n: $(grep unlike "$t/made/results.json")"
+grep -q "The files are presets.* names, except for up to $n tensors per file" "$made" ||
+    say "the card does not say that the files are presets but for $n tensors: $(grep 'files are' "$made")"
 awk '/^## Files/ {on = 1} /<details>/ {on = 0} on' "$made" | grep -q BF16 && say "the base is in the table though not in the folder"
 grep -q 'default-calib.txt.*stories, letters, .*version [0-9]' "$made" || say "the calibration text is not described"
 exit $fail

@@ -231,12 +231,15 @@ static void test_low_bit_rules_of_35b(void) {
         {"IQ2_M", "blk.3.attn_v.weight", QT_Q4_K},
         {"IQ2_S", "blk.9.ffn_up_exps.weight", QT_IQ2_XS},
         {"IQ2_XS", "token_embd.weight", QT_Q2_K},
-        {"IQ2_XXS", "blk.4.ffn_down_exps.weight", QT_Q2_K},
-        {"IQ2_XXS", "blk.5.ffn_down_exps.weight", QT_IQ2_XXS},
+        {"IQ2_XXS", "blk.1.ffn_down_shexp.weight", QT_Q2_K}, /* the fourth down of 40 / 8 */
+        {"IQ2_XXS", "blk.2.ffn_down_exps.weight", QT_Q2_K},
+        {"IQ2_XXS", "blk.2.ffn_down_shexp.weight", QT_IQ2_XXS},
+        {"IQ2_XXS", "blk.3.ffn_down_exps.weight", QT_IQ2_XXS},
         {"IQ1_S", "output.weight", QT_Q5_K},
         {"IQ1_S", "token_embd.weight", QT_Q2_K},
-        {"IQ1_S", "blk.4.ffn_down_exps.weight", QT_Q2_K},
-        {"IQ1_S", "blk.5.ffn_down_exps.weight", QT_IQ1_S},
+        {"IQ1_S", "blk.2.ffn_down_exps.weight", QT_Q2_K},
+        {"IQ1_S", "blk.2.ffn_down_shexp.weight", QT_IQ1_S},
+        {"IQ1_S", "blk.3.ffn_down_exps.weight", QT_IQ1_S},
         {"IQ1_S", "blk.3.attn_v.weight", QT_Q4_K},
         {"IQ1_S", "blk.0.attn_qkv.weight", QT_Q4_K},
         {"IQ1_S", "blk.3.attn_output.weight", QT_IQ2_XXS},
@@ -287,16 +290,20 @@ static void test_values_of_70b(void) {
         {"qwen2", "Q3_K_S", 80, 64, QT_Q5_K, QT_Q5_K},
         {"qwen3", "Q4_K_M", 80, 8, QT_Q6_K, QT_Q4_K},
         {"llama", "hone-IQ4_XS", 80, 8, QT_Q8_0, QT_Q8_0},
+        {"deci", "Q4_K_M", 80, 64, QT_Q6_K, QT_Q5_K},
+        {"jais2", "Q3_K_S", 68, 64, QT_Q5_K, QT_Q5_K},
+        {"jais2", "Q3_K_S", 80, 64, QT_Q3_K, QT_Q3_K},
     };
     static char name[80][32];
     static struct recipe_item it[80];
     for (int i = 0; i < 80; i++) snprintf(name[i], sizeof name[i], "blk.%d.attn_v.weight", i);
     for (size_t k = 0; k < COUNT_OF(want); k++) {
-        struct recipe_model m = {.arch = arch_find(want[k].arch),
+        struct recipe_model m = {.arch = arch_find_table(want[k].arch),
                                  .n_blocks = want[k].blocks,
                                  .heads = 64,
                                  .kv_heads = want[k].kv_heads,
                                  .imatrix = true};
+        snprintf(m.name, sizeof m.name, "%s", want[k].arch);
         memset(it, 0, sizeof it);
         for (int i = 0; i < want[k].blocks; i++)
             it[i] = (struct recipe_item){.name = name[i], .ne = {256, 256, 1, 1}, .from = QT_F16};
@@ -320,6 +327,8 @@ static void test_what_needs_importance(void) {
     CHECK(!recipe_needs_imatrix("IQ3_M", &it));
     it.type = QT_IQ3_XXS;
     it.role = ROLE_TOKEN_EMBD;
+    CHECK(!recipe_needs_imatrix("IQ3_XXS", &it));
+    it.role = ROLE_PLE_EMBD;
     CHECK(!recipe_needs_imatrix("IQ3_XXS", &it));
 }
 
@@ -357,9 +366,11 @@ static void test_types_of_mtp_block(void) {
             const struct recipe_item *it = &item_list[i];
             if (it->block == 40 && qtype_bpw(plain[i]) < 4.5) {
                 CHECK_EQ_I64(it->type, QT_Q4_K);
+                CHECK(it->ours);
                 n_raised++;
             } else {
                 CHECK_EQ_I64(it->type, plain[i]);
+                CHECK(!it->ours);
             }
         }
     }
@@ -497,6 +508,8 @@ static void test_eight_experts(void) {
     recipe_apply("Q4_K_M", QT_F32, &m, it, 2);
     CHECK_EQ_I64(it[0].type, QT_Q8_0);
     CHECK_EQ_I64(it[1].type, QT_Q5_K);
+    recipe_apply("Q3_K_L", QT_F32, &m, it, 2);
+    CHECK_EQ_I64(it[1].type, QT_Q3_K);
     recipe_apply("IQ2_M", QT_F32, &m, it, 2); /* low-bit files have separate rules */
     CHECK_EQ_I64(it[0].type, QT_Q4_K);
     CHECK_EQ_I64(it[1].type, QT_Q5_K);
@@ -529,7 +542,7 @@ static void test_names_without_a_table(void) {
         {"blk.1.attn_kv_a_mqa.weight", {256, 160, 1, 1}, ROLE_ATTN_V, QT_Q4_K},
         {"blk.1.attn_k_b.weight", {32, 128, 4, 1}, ROLE_ATTN_K, QT_Q5_0},
         {"blk.1.attn_v_b.weight", {128, 64, 4, 1}, ROLE_ATTN_V, QT_Q5_0},
-        {"blk.1.attn_kv_b.weight", {256, 64, 1, 1}, ROLE_ATTN_V, QT_Q4_K},
+        {"blk.1.attn_kv_b.weight", {256, 64, 1, 1}, ROLE_ATTN_V, QT_Q6_K}, /* the only one */
         {"blk.1.attn_sinks.weight", {4, 1, 1, 1}, ROLE_OTHER, QT_F16},
         {"blk.1.ffn_gate_inp.weight", {256, 4, 1, 1}, ROLE_FFN_GATE, QT_F16},
         {"blk.1.exp_probs_b.bias", {4, 1, 1, 1}, ROLE_OTHER, QT_F16},
@@ -570,8 +583,127 @@ static void test_names_without_a_table(void) {
     }
 }
 
+/* Applies a preset to tensors of these names, of 256 * 256 weights per matrix, and checks the types
+ * of those with one. */
+struct wanted {
+    const char *name;
+    int64_t n_mats;
+    enum qtype type; /* F32: any */
+};
+static void check_types(const struct recipe_model *m, const char *recipe, const struct wanted *w,
+                        int n) {
+    static struct recipe_item it[160];
+    memset(it, 0, sizeof it);
+    for (int i = 0; i < n; i++)
+        it[i] = (struct recipe_item){
+            .name = w[i].name, .ne = {256, 256, w[i].n_mats, 1}, .from = QT_BF16};
+    recipe_roles(m, it, n);
+    recipe_apply(recipe, QT_F32, m, it, n);
+    for (int i = 0; i < n; i++)
+        if (w[i].type != QT_F32 && it[i].type != w[i].type)
+            CHECK_FAIL("%s in %s of %s is %s, not %s", w[i].name, recipe,
+                       m->arch ? m->arch->name : "?", qtype_name(it[i].type),
+                       qtype_name(w[i].type));
+}
+
+/* Checks Q4_K_M's attn_v if some of 60 blocks have none: Q6_K for 0 to 5, 8, 11, ..., 41 and 43 to
+ * 49 of 50. */
+static void test_values_in_some_blocks(void) {
+    static char name[50][32];
+    struct wanted w[50];
+    struct recipe_model m = {
+        .arch = arch_find("gemma4"), .n_blocks = 60, .heads = 32, .kv_heads = 16};
+    for (int i = 0; i < 50; i++) {
+        snprintf(name[i], sizeof name[i], "blk.%d.attn_v.weight", i / 5 * 6 + i % 5);
+        w[i] = (struct wanted){name[i], 1, i < 6 || i >= 43 || i % 3 == 2 ? QT_Q6_K : QT_Q4_K};
+    }
+    check_types(&m, "Q4_K_M", w, 50);
+    for (int i = 0; i < 50; i++)
+        if (w[i].type == QT_Q4_K) w[i].type = QT_Q5_K;
+    check_types(&m, "Q5_K_M", w, 50);
+}
+
+/* Checks the per-layer embeddings of Gemma: they are treated like token_embd. */
+static void test_per_layer_embeddings(void) {
+    static const struct {
+        const char *recipe;
+        enum qtype tied, untied;
+    } want[] = {{"Q4_K_M", QT_Q6_K, QT_Q4_K}, {"IQ2_M", QT_Q5_K, QT_IQ3_S},
+                {"IQ1_S", QT_Q5_K, QT_Q2_K},  {"IQ3_XXS", QT_Q5_K, QT_IQ3_S},
+                {"Q8_0", QT_Q8_0, QT_Q8_0},   {"hone-IQ2_M", QT_Q3_K, QT_Q3_K}};
+    static const char *const archs[] = {"gemma4", "gemma3n", NULL};
+    for (size_t a = 0; a < COUNT_OF(archs); a++)
+        for (size_t k = 0; k < 2 * COUNT_OF(want); k++) {
+            struct recipe_model m = {
+                .arch = arch_find_table(archs[a]), .n_blocks = 1, .tied = k % 2};
+            struct wanted w = {"per_layer_token_embd.weight", 1,
+                               m.tied ? want[k / 2].tied : want[k / 2].untied};
+            check_types(&m, want[k / 2].recipe, &w, 1);
+        }
+}
+
+/* Checks Falcon of 32 layers. */
+static void test_falcon(void) {
+    static const struct {
+        const char *recipe;
+        enum qtype out, o, down[6]; /* of blocks 0, 1, 2, 4, 6 and 28 */
+    } want[] = {
+#define D6(a, b, c, d, e, f) {QT_##a, QT_##b, QT_##c, QT_##d, QT_##e, QT_##f}
+        {"Q2_K", QT_Q8_0, QT_Q2_K, D6(Q3_K, Q3_K, Q3_K, Q3_K, Q3_K, Q3_K)},
+        {"Q3_K_M", QT_Q8_0, QT_Q3_K, D6(Q5_K, Q5_K, Q4_K, Q3_K, Q4_K, Q4_K)},
+        {"Q3_K_L", QT_Q8_0, QT_Q4_K, D6(Q4_K, Q4_K, Q4_K, Q4_K, Q4_K, Q4_K)},
+        {"IQ3_XXS", QT_Q8_0, QT_IQ3_XXS, D6(Q4_K, Q4_K, Q4_K, Q3_K, Q3_K, Q3_K)},
+        {"IQ3_M", QT_Q8_0, QT_IQ3_S, D6(Q4_K, Q4_K, Q4_K, IQ3_S, IQ3_S, IQ3_S)},
+        {"Q4_K_S", QT_Q8_0, QT_Q4_K, D6(Q4_K, Q4_K, Q4_K, Q4_K, Q4_K, Q4_K)},
+        {"Q4_K_M", QT_Q8_0, QT_Q4_K, D6(Q6_K, Q6_K, Q5_K, Q4_K, Q5_K, Q5_K)},
+        {"Q5_K_M", QT_Q8_0, QT_Q5_K, D6(Q6_K, Q6_K, Q6_K, Q5_K, Q6_K, Q6_K)},
+        {"IQ1_S", QT_Q8_0, QT_IQ2_XXS, D6(Q2_K, Q2_K, Q2_K, IQ1_S, IQ1_S, IQ1_S)}};
+    static const int block[6] = {0, 1, 2, 4, 6, 28};
+    static char name[32][32];
+    const struct recipe_model m = {
+        .arch = arch_find_table("falcon"), .n_blocks = 32, .heads = 71, .kv_heads = 1};
+    for (size_t k = 0; k < COUNT_OF(want); k++) {
+        struct wanted w[34] = {{"output.weight", 1, want[k].out},
+                               {"blk.5.attn_output.weight", 1, want[k].o}};
+        for (int i = 0; i < 32; i++) {
+            snprintf(name[i], sizeof name[i], "blk.%d.ffn_down.weight", i);
+            w[2 + i] = (struct wanted){name[i], 1, QT_F32};
+        }
+        for (int i = 0; i < 6; i++) w[2 + block[i]].type = want[k].down[i];
+        check_types(&m, want[k].recipe, w, 34);
+    }
+}
+
+/* Checks rules that depend on names alone: order of tensors within a block, 3D tensors that are not
+ * experts, and names of a table that presets do not know. */
+static void test_names_in_tables(void) {
+    struct recipe_model m = {.n_blocks = 8, .heads = 4, .kv_heads = 4, .experts = 16};
+    const struct wanted down[] = {{"blk.0.ffn_down_shexp.weight", 1, QT_IQ2_XXS},
+                                  {"blk.0.ffn_down_exps.weight", 16, QT_Q2_K}};
+    check_types(&m, "IQ2_XXS", down, 2);
+    struct wanted mats[] = {{"blk.3.attn_k_b.weight", 4, QT_Q8_0},
+                            {"blk.3.ffn_down_exps.weight", 16, QT_MXFP4},
+                            {"blk.3.ffn_gate_exps.weight", 16, QT_MXFP4}};
+    m.arch = arch_find_table("bailingmoe3");
+    check_types(&m, "MXFP4_MOE", mats, 3);
+    mats[0].type = QT_MXFP4;
+    m.arch = arch_find_table("deepseek2");
+    check_types(&m, "MXFP4_MOE", mats, 3);
+    const struct wanted head[] = {{"output.weight", 1, QT_Q6_K},
+                                  {"blk.7.nextn.shared_head_head.weight", 1, QT_Q5_K}};
+    check_types(&m, "Q5_K_S", head, 2);
+    const struct wanted low[] = {{"blk.0.attn_output_a.weight", 1, QT_Q3_K},
+                                 {"blk.0.attn_output_b.weight", 1, QT_Q3_K}};
+    m.arch = arch_find_table("deepseek4");
+    check_types(&m, "Q3_K_M", low, 2);
+}
+
 int main(void) {
     RUN(test_sizes_of_35b);
+    RUN(test_values_in_some_blocks);
+    RUN(test_per_layer_embeddings);
+    RUN(test_falcon);
+    RUN(test_names_in_tables);
     RUN(test_names_without_a_table);
     RUN(test_rules_of_35b);
     RUN(test_low_bit_rules_of_35b);
