@@ -247,8 +247,7 @@ static int write_modules(struct conv_plan *p, struct gguf_w *w, struct err *e) {
         if (!type || !path) continue;
         if (str_ends(type, ".Dense"))
             log_warn("%s/%s, a dense layer after pooling, is not converted: embeddings computed "
-                     "from the file differ from the model's; llama.cpp's converter has an option "
-                     "for it (--sentence-transformers-dense-modules)",
+                     "from the file differ from the model's; llama.cpp's converter can write it",
                      hfdir_path(p->dir), show_n(path, strlen(path)).s);
         if (!pooled && str_ends(type, ".Pooling")) TRY(write_pooling(p, path, w, e));
         pooled = pooled || str_ends(type, ".Pooling");
