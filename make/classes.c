@@ -476,6 +476,7 @@ static int add_recorded(const struct ladder *l, const struct rung *r, bool made_
         snprintf(f->size_class, sizeof f->size_class, "%s", r->name);
         f->is_mix = doc_is(result, "made", "mix");
         f->feedback = doc_bool(result, "feedback", false);
+        f->by_block = doc_bool(result, "block_by_block", false);
         f->preset_kld = doc_num(result, "preset_kld", 0);
         f->preset_sure = doc_num(result, "preset_sure", (double)NAN);
         (void)doc_i64(result, "preset_chunks", &f->preset_chunks);

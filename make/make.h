@@ -25,11 +25,12 @@ struct made { /* one GGUF file of the folder */
     double bpw;
     int64_t size_bytes;
     uint64_t type_bytes[QT_COUNT]; /* bytes of its tensors, by type */
+    bool is_mix;                   /* types chosen for its size; false: a preset */
+    bool feedback;                 /* encoded with error feedback */
+    bool by_block;                 /* made block by block */
     int64_t n_unlike; /* of a preset: tensors with another type than llama.cpp gives them */
     /* Files of the ladder only: */
     char size_class[32];   /* "Q4_K_M"; "": none */
-    bool is_mix;           /* true: a mix; false: the preset of its name */
-    bool feedback;         /* encoded with error feedback */
     double preset_kld;     /* mean divergence of llama.cpp's preset of this size; 0: not measured */
     double preset_sure;    /* then: standard errors between the two; NaN: unknown */
     int64_t preset_chunks; /* windows on which that preset was measured; 0: unknown */

@@ -23,6 +23,7 @@
 
 struct candidate { /* a mix and its comparison */
     struct make *mk;
+    const char *text; /* the budget as given */
     struct gate gate;
     char *mix;    /* path in the state folder */
     char *gram;   /* file of second moments; NULL: none */
@@ -45,10 +46,36 @@ static int encoding_of(const char *path, char out[32], struct err *e) {
     return 0;
 }
 
+/* Returns whether a finished file is what the gate would make of this recipe: encoded in one pass,
+ * with the gate's search and error feedback. */
+static bool is_plain(const struct make *mk, const struct made *f, const struct gate *g,
+                     const char *recipe) {
+    const bool search = g->gram || strcmp(make_mix_search(mk, false), search_name(g->search)) == 0;
+    return search && !f->is_base && !f->is_mix && !f->by_block &&
+           f->feedback == (g->gram != NULL) && strcmp(f->recipe, recipe) == 0;
+}
+
+/* Names the file of a plain recipe that the gate made: NAME-RECIPE.gguf, or NAME-SIZE-RECIPE.gguf
+ * if the job has another file of the first name, e.g. the mix of a size class. *recipe: the part
+ * after NAME-. */
+static void name_plain(const struct candidate *k, const char *name, char **file, char **recipe) {
+    const struct make *mk = k->mk;
+    *recipe = xstrdup(name);
+    *file = xasprintf("%s-%s.gguf", mk->name, name);
+    for (int i = 0; i < mk->n_files; i++) {
+        if (strcmp(mk->file[i].file, *file) != 0) continue;
+        free(*recipe);
+        free(*file);
+        *recipe = xasprintf("%s-%s", k->text, name);
+        *file = xasprintf("%s-%s.gguf", mk->name, *recipe);
+        return;
+    }
+}
+
 /* Moves the step's files to their final names, depending on the verdict: the mix and its plan, or
- * the plain recipe. */
+ * the plain recipe. *recipe: what the report calls it. */
 static int settle(const struct candidate *k, const char *label, char **file, char **plan,
-                  struct err *e) {
+                  char **recipe, struct err *e) {
     char type[32];
     struct make *mk = k->mk;
     const struct gate *g = &k->gate;
@@ -56,6 +83,7 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
     char *from = xasprintf("%s.plan.tsv", k->mix);
     int rc = 0;
     if (g->passed) {
+        *recipe = xstrdup(label);
         *file = xasprintf("%s-%s-%s.gguf", mk->name, label, type);
         *plan = xasprintf("%s.plan.tsv", *file);
         char *a = job_path(&mk->job, *file), *b = job_path(&mk->job, *plan);
@@ -67,7 +95,10 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
         free(b);
     } else {
         const struct gate_plain *p = &g->plain[g->best];
-        *file = xasprintf("%s-%s.gguf", mk->name, p->name);
+        if (p->ours)
+            name_plain(k, p->name, file, recipe);
+        else
+            *file = xstrdup(io_base(p->path)), *recipe = xstrdup(p->name);
         char *to = job_path(&mk->job, *file);
         if (p->ours) rc = claim_take(&mk->job, *file, e);
         if (p->ours && !rc) rc = rename_file(p->path, to, e);
@@ -104,9 +135,9 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
     if (!rc) rc = quantize_run(&job->o, &r, e);
     mixer_close(&x);
     if (!rc) rc = gate_find(g, budget, e);
-    for (int i = 0; i < g->n; i++) /* reuse recipes that are already in the folder */
+    for (int i = 0; i < g->n; i++) /* reuse plain recipes that are already in the folder */
         for (int f = 0; f < mk->n_files && !g->plain[i].path; f++)
-            if (strcmp(mk->file[f].recipe, g->plain[i].name) == 0)
+            if (is_plain(mk, &mk->file[f], g, g->plain[i].name))
                 g->plain[i].path = xstrdup(mk->file[f].path);
     return rc ? rc : gate_judge(g, k->mix, e);
 }
@@ -117,7 +148,7 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
     struct make *mk = k->mk;
     struct gate *g = &k->gate;
     struct mix_job job = {0};
-    char *file = NULL, *plan = NULL;
+    char *file = NULL, *plan = NULL, *recipe = NULL;
     k->mix = xasprintf("%s/%s.gguf", mk->job.state, label);
     k->gram = mk->plan.feedback ? make_gram(mk) : NULL;
     k->prefix = xasprintf("%s/", mk->job.state);
@@ -125,18 +156,20 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
                        .base = mk->file[0].path,
                        .imatrix = mk->imatrix,
                        .gram = k->gram,
+                       .tmpl = mk->tmpl,
                        .prefix = k->prefix,
                        .texts = mk->eval,
                        .ctx = mk->eval_ctx,
                        .chunks = mk->eval_chunks};
     TRY(mix_search(make_mix_search(mk, mk->plan.feedback), &g->search, e));
     int rc = try_mix(k, budget, sens, &job, e);
-    if (!rc) rc = settle(k, label, &file, &plan, e);
+    if (!rc) rc = settle(k, label, &file, &plan, &recipe, e);
     if (!rc) {
         cJSON *found = doc_new();
         const char *files[] = {file, plan};
         doc_put_bool(found, "shipped", g->passed);
-        doc_put_str(found, "recipe", g->passed ? label : g->plain[g->best].name);
+        doc_put_bool(found, "feedback", k->gram != NULL);
+        doc_put_str(found, "recipe", recipe);
         doc_put_str(found, "file", file);
         doc_put_str(found, "why", g->why);
         doc_put_i64(found, "budget_bytes", (int64_t)budget);
@@ -148,6 +181,7 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
     mix_job_release(&job);
     free(file);
     free(plan);
+    free(recipe);
     return rc;
 }
 
@@ -172,6 +206,8 @@ static int add_recorded(struct make *mk, const cJSON *result, const char *text, 
         if (strcmp(mk->file[i].file, file) == 0) return 0;
     char *path = job_path(&mk->job, file);
     struct made *f = make_add_file(mk, recipe, path, false);
+    f->is_mix = shipped;
+    f->feedback = doc_bool(result, "feedback", false);
     return job_file_hash(&mk->job, path, f->hash, e);
 }
 
@@ -179,7 +215,7 @@ static int add_recorded(struct make *mk, const cJSON *result, const char *text, 
 static int make_budget(struct make *mk, const char *text, uint64_t budget, const char *sens,
                        const char *sens_hash, struct err *e) {
     struct step s;
-    struct candidate k = {.mk = mk};
+    struct candidate k = {.mk = mk, .text = text};
     cJSON *result = NULL;
     char *label = xasprintf("%s-mix", text), *name = xasprintf("quantize-%s", label);
     int rc = 0;

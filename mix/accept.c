@@ -27,6 +27,7 @@ int gate_find(struct gate *g, uint64_t budget, struct err *e) {
     for (int i = 0; recipe_name(i); i++) {
         struct quantize_report r;
         struct quantize_opts o = {.in = g->base,
+                                  .tmpl = g->tmpl,
                                   .recipe = recipe_name(i),
                                   .imatrix = g->imatrix,
                                   .gram = g->gram,
@@ -54,6 +55,7 @@ static int make_missing(struct gate *g, struct err *e) {
         p->ours = true;
         p->path = xasprintf("%splain-%s.gguf", g->prefix, p->name);
         struct quantize_opts o = {.in = g->base,
+                                  .tmpl = g->tmpl,
                                   .out = p->path,
                                   .recipe = p->name,
                                   .imatrix = g->imatrix,

@@ -17,6 +17,7 @@ struct gate_plain { /* a plain recipe that fits the budget */
 struct gate {
     struct work *w;
     const char *base, *imatrix, *gram; /* inputs of the mix; the last two may be NULL */
+    const char *tmpl;                  /* chat template of the files; NULL: the base's */
     const char *prefix;                /* path prefix of the files that this test quantizes */
     enum search search;
     struct str_list texts;
@@ -27,8 +28,8 @@ struct gate {
     bool passed;
     char why[512];
 };
-/* Finds the largest plain recipes whose files take at most `budget` bytes. If such files already
- * exist, the caller may then set their paths. */
+/* Finds the largest plain recipes whose files take at most `budget` bytes. If such files, made with
+ * the same inputs and search, already exist, the caller may then set their paths. */
 int gate_find(struct gate *g, uint64_t budget, struct err *e);
 /* Quantizes the missing files, compares the mix with all of them, and sets best, passed and why.
  * The mix passes if no recipe fits. */

@@ -134,15 +134,28 @@ if grep -q __asan_init "$HONE"; then
     echo "mixes: budgets, plans, resume, refusals, gate (not make, under a sanitizer)"
     exit 0
 fi
+# The template is a defective one: every file has the repaired one. Size classes in the same folder change no verdict.
 head -c 2500 "$t/probe.txt" > "$t/short.txt"
-job() { "$HONE" make "$t/base.gguf" -o "$t/job" -q --recipes Q4_0 --budget 1300K --budget 2M --calib "$t/calib.txt" --probe "$t/short.txt" --eval "$t/eval.txt" --chunks 4 --ctx 128 --pp 16 --tg 4 --reps 1; }
-job > "$t/job.out"
+bad=tests/golden/templates/repair/chatml.jinja
+cp -r $src "$t/hf" && cp $bad "$t/hf/chat_template.jinja"
+"$HONE" convert "$t/hf" -o "$t/base.gguf" -f -q > /dev/null
+"$HONE" template fix $bad -o "$t/good.jinja" > /dev/null 2>&1
+job() { out=$1; shift; "$HONE" make "$t/base.gguf" -o "$t/$out" -q --recipes "$@" --budget 1300K --budget 2M --calib "$t/calib.txt" --probe "$t/short.txt" --eval "$t/eval.txt" --chunks 4 --ctx 128 --pp 16 --tg 4 --reps 1; }
+job job Q4_0 > "$t/job.out"
 grep -q "the mix was shipped for 1300K" "$t/job/README.md" || fail "the mix for 1300K was not shipped: $(grep shipped "$t/job/README.md")"
 grep -q "the plain recipe was shipped for 2M" "$t/job/README.md" || fail "2M: $(grep shipped "$t/job/README.md")"
 mix=$(ls "$t/job" | grep "^base-1300K-mix-.*gguf$")
 [ -n "$mix" ] && [ -e "$t/job/$mix.plan.tsv" ] || fail "the mix or its plan is missing"
 [ -z "$(ls "$t/job" | grep "^base-2M")" ] || fail "a mix that is no better was left in the folder"
+for f in "$t/job"/base-*.gguf; do
+    "$HONE" template show "$f" | cmp -s - "$t/good.jinja" || fail "$f has another template than the repaired one"
+done
+[ "$(grep -c '"made": "mix"' "$t/job/results.json")" = 1 ] || fail "results.json does not tell the mix"
 cksum "$t/job"/*.gguf "$t/job.work/sens.json" > "$t/sums"
-job > "$t/job.out"
+job job Q4_0 > "$t/job.out"
 cksum "$t/job"/*.gguf "$t/job.work/sens.json" | cmp - "$t/sums" || fail "a second run changed files"
+job classes Q8_0,Q6_K > "$t/job.out"
+for f in job classes; do grep "shipped for" "$t/$f/README.md" > "$t/$f.verdicts"; done
+cmp "$t/job.verdicts" "$t/classes.verdicts" || fail "classes change a verdict: $(cat "$t/classes.verdicts")"
+(cd "$t/classes" && sha256sum -c SHA256SUMS > /dev/null) || fail "a class's file was replaced"
 echo "mixes: budgets, plans, resume, refusals, gate"
