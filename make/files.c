@@ -253,8 +253,18 @@ char *make_gram(const struct make *mk) {
     return NULL;
 }
 
-/* Collects importance and, unless `gram` is NULL, second moments, which go into the file `gram`. */
-static int collect(struct make *mk, const char *path, const char *gram, struct err *e) {
+/* Returns whether moments are wanted but an earlier run had too little memory to collect them. */
+static bool lacks_gram(const struct make *mk) {
+    char *path = make_gram(mk);
+    const bool lacks = wants_gram(mk) && !path;
+    free(path);
+    return lacks;
+}
+
+/* Collects importance and, unless `gram` is NULL, second moments, which go into the file `gram`.
+ * Adds "left_out" to `found` if moments of gradients do not fit in memory. */
+static int collect(struct make *mk, const char *path, const char *gram, cJSON *found,
+                   struct err *e) {
     struct imat m;
     struct gram g;
     struct gram_col *col = NULL;
@@ -289,8 +299,9 @@ static int collect(struct make *mk, const char *path, const char *gram, struct e
         TRY_GOTO(out, rc, gram_col_finish(col, &g, e));
         TRY_GOTO(out, rc, gram_write(&g, gram, true, e));
         if (mk->plan.answers && gram_col_without_gradients(col))
-            make_left_out(
-                mk, "output gradients in error feedback: too little free memory for their moments");
+            doc_put_str(
+                found, "left_out",
+                "output gradients in error feedback: too little free memory for their moments");
     }
     checkpoint_remove(part);
 out:
@@ -302,11 +313,43 @@ out:
     return rc;
 }
 
+/* Lists what the record of the importance matrix leaves out. */
+static void note_moments(struct make *mk, const cJSON *found) {
+    const char *text = doc_str(found, "left_out");
+    if (text) make_left_out(mk, "%s", text);
+}
+
 /* Returns whether --max-memory was given. */
 static bool memory_given(void) {
     uint64_t limit;
     (void)buf_room(&limit);
     return limit > 0;
+}
+
+/* Collects the importance matrix and the moments, and records the step. */
+static int new_imatrix(struct make *mk, struct step *s, const char *file, struct err *e) {
+    const char *files[] = {file, gram_file};
+    char *gram = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
+    cJSON *found = doc_new();
+    log_info("collecting the importance matrix");
+    make_forget(mk, "error feedback: ");
+    int rc = claim_take(&mk->job, file, e);
+    if (rc == 0) rc = collect(mk, mk->imatrix, gram, found, e);
+    /* Memory may have run out, but the matrix alone needs little. With --max-memory, the amount of
+     * free memory must not change the result, so the job fails. */
+    if (rc == ERR_SYS && gram && !memory_given()) {
+        char *left_out = xasprintf("error feedback: %s", e->msg);
+        log_warn("%s; continuing without error feedback", e->msg);
+        doc_put_str(found, "left_out", left_out);
+        free(left_out);
+        os_unlink(gram);
+        rc = collect(mk, mk->imatrix, NULL, found, e);
+    }
+    if (rc == 0) note_moments(mk, found);
+    if (rc == 0) rc = step_save(s, files, gram && io_exists(gram) ? 2 : 1, found, e);
+    cJSON_Delete(found);
+    free(gram);
+    return rc;
 }
 
 int make_imatrix(struct make *mk, struct err *e) {
@@ -325,27 +368,15 @@ int make_imatrix(struct make *mk, struct err *e) {
     }
     if (wants_gram(mk)) step_key(&s, "gram", "%s", mk->plan.answers ? "1" : "inputs");
     mk->imatrix = job_path(&mk->job, file);
-    if (rc == 0 && make_reuse(mk, &s, &found)) {
-        cJSON_Delete(found);
-    } else if (rc == 0 && make_counts(mk)) {
+    const bool recorded = rc == 0 && make_reuse(mk, &s, &found);
+    /* A new plan tries again to collect the moments that an earlier run could not. */
+    if (recorded && (mk->kept_plan || !lacks_gram(mk)))
+        note_moments(mk, found);
+    else if (rc == 0 && make_counts(mk))
         rc = err_set(e, ERR_SYS, "there is no importance matrix yet");
-    } else if (rc == 0) {
-        const char *files[] = {file, gram_file};
-        char *gram = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;
-        log_info("collecting the importance matrix");
-        rc = claim_take(&mk->job, file, e);
-        if (rc == 0) rc = collect(mk, mk->imatrix, gram, e);
-        /* Memory may have run out, but the matrix alone needs little. With --max-memory, the amount
-         * of free memory must not change the result, so the job fails. */
-        if (rc == ERR_SYS && gram && !memory_given()) {
-            log_warn("%s; continuing without error feedback", e->msg);
-            make_left_out(mk, "error feedback: %s", e->msg);
-            os_unlink(gram);
-            rc = collect(mk, mk->imatrix, NULL, e);
-        }
-        if (rc == 0) rc = step_save_files(&s, files, gram && io_exists(gram) ? 2 : 1, e);
-        free(gram);
-    }
+    else if (rc == 0)
+        rc = new_imatrix(mk, &s, file, e);
+    cJSON_Delete(found);
     step_release(&s);
     if (rc == 0) rc = job_file_hash(&mk->job, mk->imatrix, mk->imatrix_hash, e);
     struct imat m;

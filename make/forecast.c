@@ -269,6 +269,11 @@ static int save_plan(struct make *mk, struct err *e) {
     return rc;
 }
 
+/* Updates the record of an unchanged plan if there is something to note. */
+static int save_notes(struct make *mk, struct err *e) {
+    return mk->cut_short.n || mk->forgot ? save_plan(mk, e) : 0;
+}
+
 /* Reads an integer that is not negative; false if it is missing or invalid. */
 static bool read_count(const cJSON *o, const char *name, int64_t *out) {
     return doc_i64(o, name, out) && *out >= 0;
@@ -408,7 +413,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     struct plan_in in;
     struct make_plan p;
     if (mk->in.eval_window <= 0)
-        return mk->cut_short.n ? save_plan(mk, e) : 0; /* the record is from an earlier version */
+        return save_notes(mk, e); /* the record is from an earlier version */
     const double spent = progress_now_s() - mk->t0;
     double said = 0;
     for (int i = 0; i <= (int)done; i++) {
@@ -419,7 +424,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     if (said > 5 && done != PART_PROBES)
         scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
     mk->in.spent = spent;
-    if (mk->kept_plan) return mk->cut_short.n ? save_plan(mk, e) : 0;
+    if (mk->kept_plan) return save_notes(mk, e);
     in = mk->in;
     /* By now, the moments either have been collected or never will be. */
     if (done >= PART_IMATRIX) {
@@ -442,7 +447,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
         p.probe_windows = mk->plan.probe_windows;
     }
     if (done >= PART_JUDGE) p = mk->plan;
-    if (plan_same(&p, &mk->plan)) return mk->cut_short.n ? save_plan(mk, e) : 0;
+    if (plan_same(&p, &mk->plan)) return save_notes(mk, e);
     mk->plan = p;
     return apply_plan(mk, e);
 }

@@ -50,6 +50,14 @@ void make_left_out(struct make *mk, const char *fmt, ...) {
     work_list_add(mk->w, &mk->cut_short, arena_strdup(&mk->w->mem, text));
 }
 
+void make_forget(struct make *mk, const char *text) {
+    int n = 0;
+    for (int i = 0; i < mk->cut_short.n; i++)
+        if (!strstr(mk->cut_short.v[i], text)) mk->cut_short.v[n++] = mk->cut_short.v[i];
+    mk->forgot |= n < mk->cut_short.n;
+    mk->cut_short.n = n;
+}
+
 void made_release(struct made *f) {
     free(f->file);
     free(f->path);

@@ -109,6 +109,7 @@ struct make {
     struct str_list left_out;  /* parts that the plan skips: first for memory, then for --time */
     int n_no_memory;           /* number of entries of left_out that are due to memory */
     struct str_list cut_short; /* other work that could not be done */
+    bool forgot;               /* entries of cut_short were removed */
     bool counting;          /* make_count is running: steps only look up records and do no work */
     int n_found, n_missing; /* records of the current step, while counting */
     double n_begun;         /* progress on the missing records; 1 is a whole record */
@@ -139,6 +140,8 @@ void make_keep(cJSON **to, cJSON *result);
 /* Adds a sentence to cut_short about work that could not be done, unless it is already there. Later
  * plans do not remove it. */
 void make_left_out(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Removes the sentences with this text from cut_short, because that work is done again. */
+void make_forget(struct make *mk, const char *text);
 /* Adds a sentence to the notes of results.json. */
 void make_note(struct make *mk, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Adds a file to the job and takes ownership of `path`. outside: it is not in the output folder. */

@@ -79,6 +79,38 @@ static void note_probes(struct make *mk, const cJSON *found) {
                   n, windows, early, PROBE_LOOK);
 }
 
+/* Returns the time that the options allow for probes, in seconds, however much of --time other
+ * steps take; infinity: no limit. */
+static double probe_limit(const struct make *mk) {
+    const double job = mk->seconds > 0 ? mk->seconds : HUGE_VAL;
+    return mk->probe_seconds > 0 ? fmin(job, mk->probe_seconds) : job;
+}
+
+/* Returns the share of probes that the record has; less than 1: their time ran out. */
+static double share_recorded(const cJSON *found) {
+    int64_t n = 0, wanted = 0;
+    return doc_i64(found, "n_probes", &n) && doc_i64(found, "n_wanted", &wanted) && n < wanted
+               ? (double)n / (double)wanted
+               : 1;
+}
+
+/* Returns whether the recorded probes ran out of time, and the options now allow more. Records of
+ * earlier versions lack the limit; those of the same plan are kept. */
+static bool wants_more(const struct make *mk, const cJSON *found) {
+    const double had = doc_num(found, "time_limit", mk->kept_plan ? HUGE_VAL : 0);
+    return share_recorded(found) < 1 && probe_limit(mk) > had;
+}
+
+/* Lists the probes that the record lacks as left out. */
+static void note_missing(struct make *mk, const cJSON *found) {
+    int64_t n = 0, wanted = 0;
+    if (share_recorded(found) >= 1) return;
+    (void)doc_i64(found, "n_probes", &n);
+    (void)doc_i64(found, "n_wanted", &wanted);
+    make_left_out(mk, "%" PRId64 " of %" PRId64 " sensitivity probes, because their time ran out",
+                  wanted - n, wanted);
+}
+
 /* Measures the sensitivity and records the file. */
 static int measure_sens(const struct mix_probe_opts *o, struct step *s, struct make *mk,
                         struct err *e) {
@@ -86,21 +118,20 @@ static int measure_sens(const struct mix_probe_opts *o, struct step *s, struct m
     struct mix_probe_report r;
     const char *files[] = {MAKE_SENSITIVITY};
     log_info("measuring the cost of each type for each part of the model");
+    make_forget(mk, "sensitivity probes");
     int rc = mix_measure(o, &sens, &r, e);
     const int64_t early = count_early(&sens), windows = sens.n_chunks;
     sens_release(&sens);
     if (rc) return rc;
-    if (r.cut_short && o->seconds > 0)
-        make_left_out(mk,
-                      "%" PRId64 " of %" PRId64 " sensitivity probes, because their time ran out",
-                      r.n_wanted - r.n_probes, r.n_wanted);
     cJSON *found = doc_new();
     doc_put_num(found, "seconds", r.seconds);
     doc_put_i64(found, "n_probes", r.n_probes + r.n_steps);
     doc_put_i64(found, "n_wanted", r.n_wanted);
+    if (isfinite(probe_limit(mk))) doc_put_num(found, "time_limit", probe_limit(mk));
     doc_put_i64(found, "n_early", early);
     doc_put_i64(found, "n_chunks", windows);
     note_probes(mk, found);
+    note_missing(mk, found);
     rc = step_save(s, files, 1, found, e);
     cJSON_Delete(found);
     return rc;
@@ -157,11 +188,14 @@ int make_sensitivity(struct make *mk, struct err *e) {
     o.out = path;
     step_init(&s, &mk->job, "sensitivity");
     int rc = add_step_keys(mk, &o, &s, e);
-    const bool known = !rc && make_reuse(mk, &s, &found);
+    const bool recorded = !rc && make_reuse(mk, &s, &found);
+    const bool known = recorded && !wants_more(mk, found);
     if (make_counts(mk))
-        mk->in.done[PART_PROBES] = known ? 1 : share_of_probes(mk, path);
+        mk->in.done[PART_PROBES] = known      ? 1
+                                   : recorded ? share_recorded(found)
+                                              : share_of_probes(mk, path);
     else if (known)
-        note_probes(mk, found);
+        note_probes(mk, found), note_missing(mk, found);
     else if (!rc)
         rc = measure_sens(&o, &s, mk, e);
     cJSON_Delete(found);

@@ -60,6 +60,18 @@ make out --recipe Q4_K_M,Q8_0
 make out --recipe Q4_K_M,Q8_0 --dry-run
 head -1 "$t/o" | grep -q "^Nothing left to do" || say "a completed job: $(head -1 "$t/o")"
 
+# ---- probes without time: reported as long as they are missing; more time adds them ----
+missing() { grep -q 'sensitivity probes, because their time ran out' "$t/s/results.json"; }
+for how in "" "--effort fast"; do # shellcheck disable=SC2086
+    make s --recipe Q4_K_M --probe-time 0.0006s $how
+    missing || say "missing probes are not reported $how"
+done
+make s --recipe Q4_K_M
+if missing; then say "probes are said to be missing: $(cat "$t/e")"; fi
+cmp "$t/s.work/sens.json" "$t/out.work/sens.json" || say "more time did not add the probes"
+make s --recipe Q4_K_M
+if missing || grep -q "measuring the cost" "$t/e"; then say "complete probes: $(cat "$t/e")"; fi
+
 # ---- stopped while measuring: the windows measured so far count, and the forecast only looks ----
 windows() { make w --plain --recipe Q8_0 --eval tests/golden/tiny-qwen35moe/self_eval.txt --ctx 32 --chunks 6000 "$@"; }
 share() { awk "BEGIN { print $(number seconds "$t/o") / $(number seconds_in_all "$t/o") }"; }

@@ -31,6 +31,15 @@ grep -q "with error feedback" "$t/e" || say "no error feedback with $size: $(cat
 if grep -q '"error feedback: needs' "$t/few/results.json"; then say "results.json still leaves it out"; fi
 [ -z "$rest" ] || grep -qF "$rest" "$t/few/results.json" || say "results.json does not say '$rest'"
 [ "$limit" -gt 20971520 ] || say "buffers of $limit bytes"
+# an earlier run without memory for the moments, which its record tells: the same command keeps that, a new plan tries again
+record=$t/few.work/imatrix.json
+tr '\n' ' ' < "$record" | sed 's/, *{ *"file": "work:gram.gguf"[^}]*}//; s/"result": {[^}]*}/"result": {"left_out": "error feedback: no memory"}/' > "$t/record"
+mv "$t/record" "$record" && rm "$t/few.work/gram.gguf"
+make few --time 0 --max-memory "$size"
+[ ! -e "$t/few.work/gram.gguf" ] && grep -q '"error feedback: no memory"' "$t/few/results.json" || say "the record's gap is not reported: $(cat "$t/e")"
+make few --time 100h --max-memory "$size"
+[ -e "$t/few.work/gram.gguf" ] || say "a new plan did not collect the moments: $(cat "$t/e")"
+if grep -q '"error feedback: no memory"' "$t/few/results.json"; then say "error feedback is said to be left out"; fi
 # the given size decides, not free memory: far more than this machine has gives the full plan
 make x --time 0 --max-memory 1000000GiB --dry-run --json
 [ "$(number feedback "$t/o")" = true ] || say "feedback with all memory: $(cat "$t/o")"
