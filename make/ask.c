@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* make/ask.c - checks of the options of `hone make`, so that errors appear before hours of work,
- * and the split of recipe names into size classes and presets. */
+ * the split of recipe names into size classes and presets, and the order of the classes. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/measure/job.h"
@@ -9,6 +11,7 @@
 #include "mix/sensitivity.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "text/size.h"
 #include "quantize/quantize.h"
 #include "runtime/measure/suite.h"
@@ -26,12 +29,45 @@ static int check_recipes(struct make *mk, const char *names, struct err *e) {
         if (!name)
             return err_set(e, ERR_USAGE, "--recipe: no recipe '%s'; 'hone recipes' lists them",
                            all.v[i]);
-        struct str_list *to = class && !mk->plain ? &mk->classes : &mk->recipes;
+        struct str_list *to = class && !mk->plain ? &mk->asked : &mk->recipes;
         bool twice = false;
         for (int k = 0; k < to->n; k++) twice |= strcmp(to->v[k], name) == 0;
         if (!twice) work_list_add(mk->w, to, name);
     }
+    mk->classes = mk->asked;
+    mk->named = names != NULL;
     return 0;
+}
+
+uint64_t make_class_size(const struct make *mk, const struct shapes *s, const char *name) {
+    uint64_t exact;
+    struct err ignored;
+    if (mk->n_files && make_class_bytes(mk, name, &exact, &ignored) == 0) return exact;
+    return shapes_preset(s, name);
+}
+
+void make_order_classes(struct make *mk, const struct shapes *s) {
+    const int n = mk->asked.n;
+    struct size_class *c = xcalloc((size_t)n + 1, sizeof *c);
+    const enum log_level level = log_get_level();
+    char text[160];
+    log_set_level(LOG_ERROR); /* the encoding itself will repeat the messages */
+    for (int i = 0; i < n; i++)
+        c[i] = (struct size_class){.name = mk->asked.v[i],
+                                   .bytes = make_class_size(mk, s, mk->asked.v[i])};
+    log_set_level(level);
+    ladder_order(c, n);
+    mk->classes = mk->same = (struct str_list){0};
+    for (int i = 0; i < n; i++)
+        if (mk->named || !c[i].same) {
+            work_list_add(mk->w, &mk->classes, c[i].name);
+        } else {
+            snprintf(text, sizeof text,
+                     "%s is not made: for this model, its size is that of %s; --recipe %s makes it",
+                     c[i].name, c[i].same, c[i].name);
+            work_list_add(mk->w, &mk->same, arena_strdup(&mk->w->mem, text));
+        }
+    free(c);
 }
 
 /* Returns ERR_USAGE for a recipe with a smaller type than drafts get, whose files would have

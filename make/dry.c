@@ -69,14 +69,6 @@ static int convert_here(void *ud, const char **base, struct err *e) {
     return 0;
 }
 
-/* Returns the size of a size class's file: exact if the model is converted, otherwise estimated. */
-static uint64_t class_size(struct dry *d, const char *name) {
-    uint64_t exact;
-    struct err ignored;
-    if (d->mk->n_files && make_class_bytes(d->mk, name, &exact, &ignored) == 0) return exact;
-    return shapes_preset(&d->s, name);
-}
-
 /* Adds the table of files to be made and sets the job's memory. */
 static void emit_files(struct dry *d, struct emit *m) {
     struct make *mk = d->mk;
@@ -91,7 +83,7 @@ static void emit_files(struct dry *d, struct emit *m) {
     emit_col(m, "kind", "kind");
     for (size_t k = 0; k < COUNT_OF(lists); k++)
         for (int i = 0; i < lists[k]->n; i++) {
-            uint64_t size = class_size(d, lists[k]->v[i]);
+            uint64_t size = make_class_size(mk, &d->s, lists[k]->v[i]);
             char *name = xasprintf("%s-%s.gguf", mk->name, lists[k]->v[i]);
             emit_row(m);
             emit_cell_str(m, name);
@@ -217,12 +209,13 @@ static void emit_machines(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Adds the work that the plan omits for lack of memory or time, or that cannot be done; nothing if
- * the plan is complete. */
+/* Adds the files and the work that the plan omits, or that cannot be done; nothing if it is
+ * complete. */
 static void emit_left_out(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     char text[640];
-    if (!plan_no_memory(&mk->in, 0, text, sizeof text) && !make_mmproj_gap(mk, text, sizeof text) &&
+    if (!mk->same.n && !plan_no_memory(&mk->in, 0, text, sizeof text) &&
+        !make_mmproj_gap(mk, text, sizeof text) &&
         !plan_left_out(&mk->in, &mk->plan, 0, text, sizeof text) && !mk->cut_short.n)
         return;
     emit_table(m, "left_out", "left out");
@@ -232,6 +225,11 @@ static void emit_left_out(const struct dry *d, struct emit *m) {
         emit_row(m);
         emit_cell_str(m, mk->tower.n_tensors ? "unknown tower" : "missing tower");
         emit_cell_str(m, text);
+    }
+    for (int i = 0; i < mk->same.n; i++) {
+        emit_row(m);
+        emit_cell_str(m, "size");
+        emit_cell_str(m, mk->same.v[i]);
     }
     for (int i = 0; plan_no_memory(&mk->in, i, text, sizeof text); i++) {
         emit_row(m);
@@ -280,6 +278,7 @@ static int make_plan(struct dry *d, struct err *e) {
     const bool known = mk->plan.made;
     double done[PART_COUNT];
     memcpy(done, mk->in.done, sizeof done);
+    if (!known) make_order_classes(mk, &d->s);
     TRY(make_measure_plan(mk, &d->s, mk->n_files ? mk->file[0].path : NULL, convert_here, d, e));
     mk->in.spent = 0;
     mk->in.done[PART_CONVERT] = done[PART_CONVERT];
@@ -409,6 +408,7 @@ static int check_time(struct dry *d, struct err *e) {
     char late[512];
     TRY(shapes_open(&d->s, mk->src, mk->type, mk->target, e));
     if (!mk->calib.n || !mk->eval.n) TRY(make_texts(mk, e));
+    make_order_classes(mk, &d->s);
     TRY(make_measure_plan(mk, &d->s, NULL, NULL, NULL, e));
     mk->in.spent = 0;
     mk->in.done[PART_CONVERT] = 0;
@@ -435,5 +435,7 @@ int make_check_time(struct make *mk, const char *out, struct err *e) {
     mk->eval = before.eval;
     mk->in = before.in;
     mk->plan = before.plan;
+    mk->classes = before.classes;
+    mk->same = before.same;
     return rc;
 }

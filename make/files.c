@@ -407,6 +407,7 @@ int make_class_bytes(const struct make *mk, const char *name, uint64_t *out, str
                               .imatrix = mk->imatrix,
                               .known_gaps = true,
                               .dry_run = true,
+                              .will_have_imatrix = true,
                               .pool = mk->w->pool};
     TRY(quantize_run(&o, &r, e));
     *out = r.file_bytes;

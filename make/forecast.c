@@ -12,6 +12,7 @@
 
 #include "make/make.h"
 #include "make/rates.h"
+#include "make/size_ladder.h"
 #include "work/passes.h"
 #include "mix/probe.h"
 #include "base/io.h"
@@ -162,7 +163,7 @@ static int plan_step(struct make *mk, struct step *s, struct err *e) {
     (void)buf_room(&limit);
     if (limit) step_key(s, "memory", "%" PRIu64, limit);
     step_key(s, "windows", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->asked_chunks);
-    for (int i = 0; i < mk->classes.n; i++) step_key(s, "class", "%s", mk->classes.v[i]);
+    for (int i = 0; i < mk->asked.n; i++) step_key(s, "class", "%s", mk->asked.v[i]);
     for (int i = 0; i < mk->recipes.n; i++) step_key(s, "recipe", "%s", mk->recipes.v[i]);
     for (int i = 0; i < mk->budget.n; i++) step_key(s, "budget", "%s", mk->budget.v[i]);
     const struct str_list *texts[] = {&mk->calib, &mk->probe, &mk->eval};
@@ -261,6 +262,8 @@ static int save_plan(struct make *mk, struct err *e) {
     doc_put_i64(o, "chunks", mk->eval_chunks);
     doc_put_num(o, "seconds", plan_total(&mk->in, p));
     put_forecast(mk, o);
+    doc_put_list(o, "classes", mk->classes.v, mk->classes.n);
+    doc_put_list(o, "same", mk->same.v, mk->same.n);
     doc_put_list(o, "left_out", mk->left_out.v, mk->left_out.n);
     doc_put_list(o, "cut_short", mk->cut_short.v, mk->cut_short.n);
     if (!rc) rc = step_save(&s, NULL, 0, o, e);
@@ -279,12 +282,35 @@ static bool read_count(const cJSON *o, const char *name, int64_t *out) {
     return doc_i64(o, name, out) && *out >= 0;
 }
 
+/* Appends the texts of a recorded list. */
+static void read_list(struct make *mk, const cJSON *list, struct str_list *to) {
+    for (const cJSON *m = doc_first(list); m; m = m->next)
+        if (cJSON_GetStringValue(m))
+            work_list_add(mk->w, to, arena_strdup(&mk->w->mem, cJSON_GetStringValue(m)));
+}
+
+/* Restores the classes of a recorded plan, some of those asked for; records of earlier versions
+ * have all of them. False: the record is malformed. */
+static bool read_classes(struct make *mk, const cJSON *o) {
+    struct str_list found = {0};
+    if (!doc_get(o, "classes")) return true;
+    read_list(mk, doc_get(o, "classes"), &found);
+    for (int i = 0; i < found.n; i++)
+        if (!ladder_find(found.v[i])) return false;
+    if (found.n > mk->asked.n || (mk->asked.n && !found.n)) return false;
+    mk->classes = found;
+    mk->same.n = 0;
+    read_list(mk, doc_get(o, "same"), &mk->same);
+    return true;
+}
+
 /* Restores a recorded plan; false if it is malformed. */
 static bool read_plan(struct make *mk, const cJSON *o) {
     struct make_plan p = {.made = true,
                           .mixes = doc_bool(o, "mixes", false),
                           .feedback = doc_bool(o, "feedback", false),
                           .sequential = doc_bool(o, "sequential", false)};
+    if (!read_classes(mk, o)) return false;
     /* Missing in records of earlier versions, in which the collector decided this. */
     p.answers = p.feedback && doc_bool(o, "answers", true);
     p.fed_files = p.feedback ? mk->classes.n + mk->budget.n : 0;
@@ -296,9 +322,7 @@ static bool read_plan(struct make *mk, const cJSON *o) {
         !read_count(o, "eval_windows", &p.eval_windows) ||
         !read_count(o, "chunks", &mk->eval_chunks))
         return false;
-    for (const cJSON *m = doc_first(doc_get(o, "left_out")); m; m = m->next)
-        if (cJSON_GetStringValue(m))
-            work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, cJSON_GetStringValue(m)));
+    read_list(mk, doc_get(o, "left_out"), &mk->left_out);
     for (const cJSON *m = doc_first(doc_get(o, "cut_short")); m; m = m->next)
         if (cJSON_GetStringValue(m)) make_left_out(mk, "%s", cJSON_GetStringValue(m));
     mk->plan = p;
@@ -383,6 +407,11 @@ int make_check_judge(struct make *mk, struct err *e) {
     return 0;
 }
 
+/* Adds a note about each class that has the size of another one. */
+static void note_same(struct make *mk) {
+    for (int i = 0; i < mk->same.n; i++) make_note(mk, "%s", mk->same.v[i]);
+}
+
 int make_forecast(struct make *mk, struct err *e) {
     struct step s;
     cJSON *known_plan = NULL;
@@ -391,9 +420,11 @@ int make_forecast(struct make *mk, struct err *e) {
     bool known = !rc && make_reuse(mk, &s, &known_plan) && read_plan(mk, known_plan);
     cJSON_Delete(known_plan);
     step_release(&s);
+    if (known) note_same(mk);
     if (rc || known || make_counts(mk)) return rc;
     struct shapes sh;
     rc = shapes_open(&sh, mk->file[0].path, mk->type, NULL, e);
+    if (!rc) make_order_classes(mk, &sh);
     if (!rc) rc = make_measure_plan(mk, &sh, mk->file[0].path, NULL, NULL, e);
     shapes_close(&sh);
     if (rc) return rc;
@@ -401,6 +432,8 @@ int make_forecast(struct make *mk, struct err *e) {
     char late[512];
     if (make_too_long(mk, late)) return err_set(e, ERR_SYS, "%s", late);
     log_plan(mk);
+    for (int i = 0; i < mk->same.n; i++) log_info("%s", mk->same.v[i]);
+    note_same(mk);
     return apply_plan(mk, e);
 }
 

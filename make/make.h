@@ -51,7 +51,10 @@ struct make {
     struct job job;
     const char *src;
     struct str_list recipes; /* presets and recipes that are made under their own name */
-    struct str_list classes; /* size classes of the ladder; none with --plain */
+    struct str_list classes; /* size classes of the ladder, largest first; none with --plain */
+    struct str_list asked;   /* the classes that --recipe names, or all of them */
+    bool named;              /* --recipe was given, so all of these are made */
+    struct str_list same;    /* sentences about classes that have the size of another one */
     struct str_list calib, eval, budget, probe;
     double probe_seconds; /* limit for probing; 0: no limit */
     double seconds;       /* --time, for the whole job; 0: no limit */
@@ -197,6 +200,11 @@ int make_pre_keep(const struct make *mk, struct err *e);
 /* Checks the options, and fills recipes and classes. `recipes` is the text of --recipe; NULL: not
  * given. */
 int make_ask(struct make *mk, const char *recipes, struct err *e);
+/* Returns the size of a preset's file: exact if the base is known, otherwise from the shapes. */
+uint64_t make_class_size(const struct make *mk, const struct shapes *s, const char *name);
+/* Sets mk->classes to the classes asked for, by size. Without --recipe, leaves out those that have
+ * the size of another one, and adds a sentence about each to mk->same. */
+void make_order_classes(struct make *mk, const struct shapes *s);
 /* Sets mk->name, the prefix of all file names. */
 int make_name(struct make *mk, struct err *e);
 /* Returns ERR_USAGE for an output folder that is the source folder, inside it or above it, that

@@ -15,6 +15,29 @@ const char *ladder_find(const char *name) {
     return NULL;
 }
 
+/* Relative difference up to which two sizes count as equal. */
+static const double equal = .005;
+
+/* Returns whether two files have nearly the same size. */
+static bool same_size(const struct size_class *a, const struct size_class *b) {
+    const double x = (double)a->bytes, y = (double)b->bytes;
+    return fabs(x - y) <= equal * fmax(x, y);
+}
+
+void ladder_order(struct size_class *v, int n) {
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && v[k].bytes > v[k - 1].bytes; k--) {
+            const struct size_class larger = v[k];
+            v[k] = v[k - 1];
+            v[k - 1] = larger;
+        }
+    for (int rank = 1; recipe_ladder(rank - 1); rank++)
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < n && recipe_rank(v[i].name) == rank && !v[i].same; k++)
+                if (recipe_rank(v[k].name) < rank && !v[k].same && same_size(&v[i], &v[k]))
+                    v[i].same = v[k].name;
+}
+
 const int64_t ladder_looks[LADDER_LOOKS] = {8, 16, 32, 64};
 
 /* Returns the relative standard error of the difference of two files' quantiles that n positions

@@ -12,6 +12,15 @@ enum { LADDER_CANDS = 2 };
  * the ladder. */
 const char *ladder_find(const char *name);
 
+struct size_class {
+    const char *name;
+    uint64_t bytes;   /* of the preset of that name */
+    const char *same; /* class of the same size whose name more people look for; NULL: none */
+};
+/* Orders n classes by size, largest first, and sets `same` of those whose size is within half a
+ * percent of another's. */
+void ladder_order(struct size_class *v, int n);
+
 struct cand {          /* a candidate for the file of a class, in the work folder */
     char *file, *path; /* name within the job, and path; owned */
     struct made made;  /* filled by measuring */

@@ -271,7 +271,7 @@ int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts
     struct recipe_model m;
     memset(p, 0, sizeof *p);
     recipe_model_from(&m, g);
-    m.imatrix = o->imatrix != NULL;
+    m.imatrix = o->imatrix || o->will_have_imatrix;
     fill_items(p, g);
     recipe_roles(&m, p->item, p->n);
     bool *done = xcalloc((size_t)p->n + 1, sizeof *done);

@@ -39,8 +39,9 @@ struct quantize_opts {
     const struct quant_override *over;
     int n_over;
     bool pure, overwrite, dry_run;
-    bool want_rows;  /* return the plan in the report */
-    bool known_gaps; /* the caller has already warned about experts without importance */
+    bool will_have_imatrix; /* dry_run: choose the types as with an importance matrix */
+    bool want_rows;         /* return the plan in the report */
+    bool known_gaps;        /* the caller has already warned about experts without importance */
     enum search search;
     unsigned without;      /* FEEDBACK_... steps to skip (feedback.h) */
     const char *file_type; /* value of general.file_type; NULL: from the recipe or the types */
@@ -107,6 +108,8 @@ void quantize_report_release(struct quantize_report *r);
 const char *recipe_name(int i);
 /* Returns the i-th size class that `hone make` fills, largest first. NULL past the end. */
 const char *recipe_ladder(int i);
+/* Returns the rank of a size class among the names that people look for, from 1; 0: no class. */
+int recipe_rank(const char *name);
 /* Returns the name of recipe i; NULL past the end. */
 const char *recipe_named(int i);
 /* Returns a one-line description of a named recipe; NULL for a preset. */

@@ -16,8 +16,11 @@ static const struct {
 #define USE(name, phrase) {name, phrase},
 #include "quantize/recipes.def"
 };
-static const char *const ladder[] = {
-#define LADDER(name) name,
+static const struct {
+    const char *name;
+    int rank;
+} ladder[] = {
+#define LADDER(name, rank) {name, rank},
 #include "quantize/recipes.def"
 #undef RULE
 #undef NAMED
@@ -31,7 +34,13 @@ const char *recipe_use(const char *name) {
 }
 
 const char *recipe_ladder(int i) {
-    return i >= 0 && (size_t)i < COUNT_OF(ladder) ? ladder[i] : NULL;
+    return i >= 0 && (size_t)i < COUNT_OF(ladder) ? ladder[i].name : NULL;
+}
+
+int recipe_rank(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(ladder); i++)
+        if (strcmp(ladder[i].name, name) == 0) return ladder[i].rank;
+    return 0;
 }
 
 void recipe_file(const char *name, char out[RECIPE_FILE]) {

@@ -24,8 +24,9 @@ TMPDIR=$t/tmp "$HONE" make $src -o "$t/dry" --dry-run --json > "$t/dry.json" 2> 
 for k in seconds file_bytes work_bytes memory_bytes; do
     awk -v v="$(field $k "$t/dry.json")" 'BEGIN {exit !(v > 0)}' || fail "--dry-run: no $k"
 done
-[ "$(grep -c '"file": "qwen3moe-' "$t/dry.json")" = 8 ] || fail "--dry-run does not name the eight classes"
-grep -q '"file": "qwen3moe-IQ3_S.gguf"' "$t/dry.json" && grep -q '"step": "sensitivity probes"' "$t/dry.json" || fail "--dry-run: steps or files are missing"
+# of the eight classes, three have the size of another one, because rows of 128 weights fit the same types
+[ "$(grep -c '"file": "qwen3moe-' "$t/dry.json")" = 5 ] && [ "$(grep -c 'is not made: for this model' "$t/dry.json")" = 3 ] || fail "--dry-run: classes"
+grep -q '"file": "qwen3moe-Q2_K.gguf"' "$t/dry.json" && grep -q '"step": "sensitivity probes"' "$t/dry.json" || fail "--dry-run: steps or files are missing"
 
 # presets: the maximum sizes of the classes
 job plain --plain --recipes Q5_K_M,Q2_K

@@ -72,6 +72,25 @@ cmp "$t/s.work/sens.json" "$t/out.work/sens.json" || say "more time did not add 
 make s --recipe Q4_K_M
 if missing || grep -q "measuring the cost" "$t/e"; then say "complete probes: $(cat "$t/e")"; fi
 
+# ---- classes of one size: one of them, in the forecast and in the job ----
+cp -r tests/golden/models/qwen2 "$t/other" && mv "$t/Tiny" "$t/Tiny.moe" && mv "$t/other" "$t/Tiny"
+make all --effort fast --dry-run --json
+grep -o '"[A-Z0-9_]* is not made: [^"]*"' "$t/o" > "$t/same" || say "rows of 64: all classes differ: $(cat "$t/o")"
+grep -o 'Tiny-[A-Z0-9_]*.gguf' "$t/o" | sort > "$t/names"
+make all --effort fast
+(cd "$t/all" && ls Tiny-*.gguf) | sort | cmp - "$t/names" || say "other files than in the forecast: $(ls "$t/all")"
+while read -r line; do
+    grep -qF "${line#\"}" "$t/all/results.json" || say "results.json does not say $line"
+done < "$t/same"
+sizes=$(cd "$t/all" && wc -c Tiny-*.gguf | sort -n | sed '$d' | awk '{ print int($1 / 256) }')
+[ "$(echo "$sizes" | sort -u | wc -l)" = "$(echo "$sizes" | wc -l)" ] || say "two files of one size: $sizes"
+make all --effort fast --dry-run
+head -1 "$t/o" | grep -q "^Nothing left to do" && grep -q "is not made" "$t/o" || say "all classes: $(cat "$t/o")"
+name=$(sed -n '1s/^"\([A-Z0-9_]*\) is.*/\1/p' "$t/same")
+make all --effort fast --recipe "$name" --dry-run --json
+grep -q "Tiny-$name.gguf" "$t/o" || say "--recipe $name does not make it"
+rm -r "$t/Tiny" && mv "$t/Tiny.moe" "$t/Tiny"
+
 # ---- stopped while measuring: the windows measured so far count, and the forecast only looks ----
 windows() { make w --plain --recipe Q8_0 --eval tests/golden/tiny-qwen35moe/self_eval.txt --ctx 32 --chunks 6000 "$@"; }
 share() { awk "BEGIN { print $(number seconds "$t/o") / $(number seconds_in_all "$t/o") }"; }

@@ -347,6 +347,46 @@ static void test_verdict(void) {
     CHECK(!recipe_ladder(8));
 }
 
+/* Returns the class that is made instead of a class, or its own name. */
+static const char *made_as(const struct size_class *v, int n, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(v[i].name, name) == 0) return v[i].same ? v[i].same : name;
+    return "";
+}
+
+static void test_classes(void) {
+    /* Qwen2.5-Coder 0.5B, with rows of 896 weights: two presets of one size, and one larger than
+     * the one above it */
+    struct size_class coder[] = {{.name = "IQ4_XS", .bytes = 428021280},
+                                 {.name = "Q3_K_M", .bytes = 432042528},
+                                 {.name = "IQ3_S", .bytes = 415183392},
+                                 {.name = "Q2_K", .bytes = 415183392}};
+    ladder_order(coder, 4);
+    CHECK_EQ_STR(coder[0].name, "Q3_K_M");
+    CHECK_EQ_STR(coder[1].name, "IQ4_XS");
+    CHECK_EQ_STR(made_as(coder, 4, "IQ3_S"), "Q2_K");
+    CHECK(!coder[0].same && !coder[1].same && !coder[3].same);
+    /* a model on a grid of four bits */
+    struct size_class qat[] = {{.name = "Q8_0", .bytes = 2010},
+                               {.name = "Q6_K", .bytes = 2009},
+                               {.name = "Q5_K_M", .bytes = 2004},
+                               {.name = "Q4_K_M", .bytes = 2000},
+                               {.name = "Q3_K_M", .bytes = 1600}};
+    ladder_order(qat, 5);
+    for (int i = 0; i < 3; i++) CHECK_EQ_STR(qat[i].same, "Q4_K_M");
+    CHECK(!qat[3].same && !qat[4].same);
+    /* names in any order; a size that is near only a class that is not made */
+    struct size_class any[] = {{.name = "Q2_K", .bytes = 500},
+                               {.name = "Q5_K_M", .bytes = 992},
+                               {.name = "Q4_K_M", .bytes = 1000},
+                               {.name = "Q8_0", .bytes = 996}};
+    ladder_order(any, 4);
+    CHECK_EQ_STR(any[0].name, "Q4_K_M");
+    CHECK_EQ_STR(any[3].name, "Q2_K");
+    CHECK_EQ_STR(made_as(any, 4, "Q8_0"), "Q4_K_M");
+    CHECK_EQ_STR(made_as(any, 4, "Q5_K_M"), "Q5_K_M");
+}
+
 int main(void) {
     RUN(test_sums);
     RUN(test_order);
@@ -359,5 +399,6 @@ int main(void) {
     RUN(test_memory);
     RUN(test_too_long);
     RUN(test_verdict);
+    RUN(test_classes);
     return check_done();
 }
