@@ -346,7 +346,7 @@ static void decide(struct rung *r, struct verdict_in *v) {
     if (had) snprintf(r->why + had, sizeof r->why - had, "; ");
     char *why = r->why + had + (had ? 2 : 0);
     r->passed = ladder_verdict(v, why, sizeof r->why - (size_t)(why - r->why));
-    if (r->passed && v->diff_stderr > 0) r->sure = fmax(r->sure, fabs(v->diff) / v->diff_stderr);
+    if (r->passed && !r->replaces && v->diff_stderr > 0) r->sure = fabs(v->diff) / v->diff_stderr;
     log_info("%s: %s: %s", r->name, r->passed ? what : than, why);
     free(what);
     free(than);
@@ -498,10 +498,15 @@ static void best_so_far(const struct ladder *l, struct rung *r) {
     r->mix = r->passed && r->mix;
 }
 
-/* Encodes a candidate block by block; types: recipe or plan. */
+/* Encodes a candidate block by block; types: recipe or plan. If the best file so far is a mix, its
+ * notes about the choice of types are copied. */
 static int make_block(const struct ladder *l, struct rung *r, const char *types, struct err *e) {
     struct quantize_opts o = encode_options(l, types, r->cand.path, true, l->search);
     struct quantize_report report;
+    struct quant_note note[MIX_NOTES];
+    struct gguf *g = NULL;
+    if (r->mix) TRY(mix_read_notes(r->plain.path, &g, note, &o.n_notes, e));
+    o.note = note;
     o.file_type = r->name;
     const struct sequential_opts so = {.q = &o,
                                        .texts = l->mk->calib,
@@ -511,7 +516,9 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
                                        .learn_most = PLAN_LEARN_MOST,
                                        .if_possible = true,
                                        .inputs_only = !l->mk->plan.answers};
-    return sequential_quantize(l->mk->w, &so, &report, e);
+    const int rc = sequential_quantize(l->mk->w, &so, &report, e);
+    gguf_close(g);
+    return rc;
 }
 
 /* Makes a candidate with the same types as the best file so far, but block by block, to be compared
@@ -519,15 +526,16 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
 static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
     struct step s;
     cJSON *result = NULL;
+    remove_candidate(r->passed ? &r->plain : &r->cand);
     if (r->passed) {
         const struct cand old = r->plain;
-        remove_candidate(&old);
         r->plain = r->cand;
         r->cand = old;
     }
     char *types = r->mix ? xasprintf("%s.plan.tsv", r->plain.path) : xstrdup(r->name);
     name_cand(l->mk, &r->cand, "block", r);
     r->block = true;
+    r->replaces = r->passed;
     r->passed = false;
     init_rung_step(l, "block", r, &s);
     add_cand_keys(l, r, &s);

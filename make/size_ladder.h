@@ -33,10 +33,12 @@ struct rung {
     bool passed;       /* cand is better than plain */
     bool mix;          /* cand is a mix; otherwise the preset with error feedback */
     bool block;        /* cand was made block by block; plain is then the best single-pass file */
+    bool replaces;     /* then: plain is an earlier candidate that passed, not the preset */
     bool fed;          /* the best file has error feedback */
     double predicted;  /* predicted divergence of the mix */
     double preset_kld; /* mean divergence of the preset of that name; 0: not measured */
-    double sure;       /* standard errors by which the kept candidate is closer than it */
+    double sure;       /* standard errors by which the single-pass file is closer than it, or the
+                          one made block by block if only that is */
     bool decided;      /* the comparison under way ended early */
     double ratio;      /* then: divergence of the loser relative to the winner's */
     int64_t n_windows; /* windows on which the preset of that name was measured */

@@ -226,20 +226,32 @@ static int write_plan(const struct mixer *x, const struct mix_ask *ask, const st
     return rc;
 }
 
+static const char *const note_key[MIX_NOTES] = {
+    "hone.mix.budget_bytes",  "hone.mix.vram_bytes",          "hone.mix.speed_weight",
+    "hone.mix.predicted_kld", "hone.mix.predicted_kld_bound", "hone.mix.sensitivity_xxh128"};
+
 /* Sets the file's notes that document the choice of types. Their length is fixed, because they are
  * computed from the file size, which must not change. */
 static void make_notes(const struct mixer *x, struct mix_job *j, const struct mix_ask *ask,
                        const struct sens_mix *mix) {
-    static const char *const key[MIX_NOTES] = {
-        "hone.mix.budget_bytes",  "hone.mix.vram_bytes",          "hone.mix.speed_weight",
-        "hone.mix.predicted_kld", "hone.mix.predicted_kld_bound", "hone.mix.sensitivity_xxh128"};
     snprintf(j->text[0], sizeof j->text[0], "%" PRIu64, ask->budget);
     snprintf(j->text[1], sizeof j->text[1], "%" PRIu64, ask->vram);
     snprintf(j->text[2], sizeof j->text[2], "%g", ask->speed);
     snprintf(j->text[3], sizeof j->text[3], "%.6e", mix->loss);
     snprintf(j->text[4], sizeof j->text[4], "%.6e", fmax(0, mix->loss - mix->gap));
     snprintf(j->text[5], sizeof j->text[5], "%s", x->source);
-    for (int i = 0; i < MIX_NOTES; i++) j->note[i] = (struct quant_note){key[i], j->text[i]};
+    for (int i = 0; i < MIX_NOTES; i++) j->note[i] = (struct quant_note){note_key[i], j->text[i]};
+}
+
+int mix_read_notes(const char *path, struct gguf **g, struct quant_note note[MIX_NOTES], int *n,
+                   struct err *e) {
+    *n = 0;
+    TRY(gguf_open(g, path, 0, e));
+    for (int i = 0; i < MIX_NOTES; i++) {
+        const char *text = gguf_str_or(*g, note_key[i], NULL);
+        if (text) note[(*n)++] = (struct quant_note){note_key[i], text};
+    }
+    return 0;
 }
 
 /* Returns the path for the plan, to be freed; NULL with e set on failure. *temporary: the file is

@@ -68,6 +68,10 @@ struct mix_job { /* a solved mix; o is ready for quantize_run */
  * mix_job_release even after an error. */
 int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct mix_ask *ask,
                   struct mix_job *j, struct err *e);
+/* Reads the notes that a mix's file has, for another file with the same types. They are owned by
+ * *g, which the caller closes. *n: their number. */
+int mix_read_notes(const char *path, struct gguf **g, struct quant_note note[MIX_NOTES], int *n,
+                   struct err *e);
 /* Frees the job, and deletes its plan if that is temporary. */
 void mix_job_release(struct mix_job *j);
 /* Fills out[*n] with mixes within the job's limits, from the best quality to the highest speed;

@@ -19,6 +19,11 @@ job
 grep -q 'encoding Q2_K block by block' "$t/job.err" || fail "no file was made block by block"
 grep -q 'learned scales and norms' "$t/job.err" || fail "scales and norms were not learned"
 "$HONE" verify "$t"/out/*Q2_K.gguf > /dev/null || fail "verify"
+left=$(ls "$t/out.work" | grep -E '^(mix|plain|feedback|block)-.*gguf$' || true)
+[ -z "$left" ] || fail "candidates are left: $left"
+if grep -q '"made": "mix"' "$t/out/results.json"; then
+    grep -q hone.mix.budget_bytes "$t"/out/*Q2_K.gguf || fail "the mix does not say why it has its types"
+fi
 job
 grep -q 'block by block' "$t/job.err" && fail "the second job encoded again"
 grep -q 'left_out": \[\]' "$t/out/results.json" || fail "left out: $(grep -A3 left_out "$t/out/results.json")"
