@@ -208,7 +208,7 @@ const struct json *tool_flat(struct arena *a, const struct json *root, int branc
 /* Returns whether a tool accepts parameters that its schema does not list: additionalProperties
  * allows them, or it lists none at all. */
 bool tool_is_open(const struct json *root);
-/* Returns whether the tool fn accepts a parameter `key` although its schema does not list it. */
+/* Returns whether the tool fn accepts a parameter `key` that its schema does not list. */
 bool tool_takes_other(const struct toolparse *p, struct text fn, struct text key);
 /* Returns the schema of any parameter of the tool fn, listed or not; NULL: it has none. Sets
  * p->root as tool_schema() does. */

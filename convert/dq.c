@@ -129,7 +129,7 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
     q->scale.stripe = stripe_of(q, c, rows);
     q->scale.per_row =
         q->scale.stripe ? c->block_rows : per_scale(q->rows, rows, c->block_rows, false);
-    /* a scale per row belongs to a group of columns, others belong to blocks */
+    /* With a scale in each row, scales belong to groups of columns, otherwise to blocks. */
     const bool each = rows == q->rows;
     const int64_t wide = c->group && (each || !c->block_cols) ? c->group : c->block_cols;
     q->scale.per_col = per_scale(q->cols, cols, wide, each);
@@ -328,9 +328,9 @@ static bool same_block(const struct json *a, const struct json *b) {
     return same;
 }
 
-/* Reads widths, block and group sizes of compressed-tensors, which it stores per group of layers.
- * Sets *blk to the groups' block size. If group sizes differ, c->group becomes 0: the shapes show
- * them. */
+/* Reads bit widths, block sizes and group sizes from the config_groups of compressed-tensors. Sets
+ * *blk to the block size that the groups share. If group sizes differ, c->group becomes 0, and the
+ * shapes of the scales decide. */
 static int read_groups(struct dq_config *c, const struct json *groups, const struct json **blk,
                        const char *where, struct err *e) {
     bool differ = false;

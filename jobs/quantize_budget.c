@@ -332,7 +332,8 @@ static uint64_t least_ask(const struct set *s) {
     return least;
 }
 
-/* Writes all outputs; with sequential texts, block by block, once all have been checked. */
+/* Writes all outputs. With sequential texts, checks all of them first, then makes one after the
+ * other, block by block. */
 static int make_files(struct set *s, struct err *e) {
     if (!s->sequential->n || s->q->dry_run) return quantize_run_many(s->opts, s->n, s->r, e);
     for (int i = 0; i < s->n; i++) TRY(quantize_check(&s->opts[i], e));

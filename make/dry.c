@@ -209,8 +209,7 @@ static void emit_machines(const struct dry *d, struct emit *m) {
     }
 }
 
-/* Adds the files and the work that the plan omits, or that cannot be done; nothing if it is
- * complete. */
+/* Adds a table of skipped files and skipped work, if there is any. */
 static void emit_left_out(const struct dry *d, struct emit *m) {
     const struct make *mk = d->mk;
     char text[640];

@@ -83,11 +83,12 @@ static struct json *complete_rope(struct hfdir *dir, const struct json *from, co
     if (!context) context = json_get(keys, "max_position_embeddings");
     for (const struct json *m = json_first(from); m; m = json_next(m))
         if (json_type(m) != JSON_OBJ) put_if_set(a, r, json_name(m), m);
-    const struct json *is = json_get(r, "rope_type"), *type = json_get(r, "type");
-    const char *usual = is || (type && !json_str(type)) ? "(not text)" : "default";
-    if (!json_str(is))
-        put_if_set(a, r, "rope_type",
-                   !is && json_str(type) ? type : json_new_str(a, usual, strlen(usual)));
+    const struct json *type = json_get(r, "rope_type");
+    if (!json_str(type)) {
+        if (!type) type = json_get(r, "type");
+        const char *text = type ? "(not text)" : "default"; /* the first will be refused */
+        put_if_set(a, r, "rope_type", json_str(type) ? type : json_new_str(a, text, strlen(text)));
+    }
     put_missing(dir, r, "rope_theta", theta, fill);
     put_missing(dir, r, "partial_rotary_factor", "partial_rotary_factor|rotary_pct", fill);
     /* As in transformers, the top level takes precedence, and the default is the model's context.

@@ -258,8 +258,8 @@ int hf_lead_dense(struct hparams *h, const struct hfdir *dir, struct err *e);
 int hf_full_layers(struct hparams *h, const struct json *list, int64_t first, struct err *e);
 /* Rejects a config whose `key` is a string other than `want`; an absent key is fine. */
 int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e);
-/* Rejects a config whose use_sliding_window gives any layer a window. Without layer_types, these
- * are the layers from the number under the key `first` on; NULL: any. */
+/* Rejects a config in which use_sliding_window gives a layer a window. Without layer_types, the
+ * config's key `first` is the number of the first such layer; NULL: all layers have one. */
 int hf_check_windows(const struct hparams *h, const struct hfdir *dir, const char *first,
                      struct err *e);
 /* Rejects a config in which any of the named switches is true; NULL ends the list. */
