@@ -326,7 +326,7 @@ static void say_answer(const struct dry *d, const struct dry *sums, bool nothing
     const bool too_long = !nothing_left && make_too_long(mk, late);
     plan_time_text(total, time);
     plan_time_text(whole, all);
-    if (whole > total + 1) snprintf(begun, sizeof begun, " left of %s", all);
+    if (d->begun.state && whole > total) snprintf(begun, sizeof begun, " left of %s", all);
     if (nothing_left)
         snprintf(answer, sizeof answer,
                  "Nothing left to do: %s holds every file of this job; nothing was written.",
