@@ -96,9 +96,9 @@ INLINE void take_best(struct grid_job *j, int n) {
  * Candidates below 64 place it near the largest integer scale, in even steps. Candidates from 64
  * on, which only a slow search uses (START_MAX in all), place it exactly at smaller integers. */
 INLINE float start_of(const struct grid_spec *s, float top, bool slow, int i) {
-    if (i >= 64) return enc_f16(top / (float)(2 * (s->sc_max - (i - 64)) + 1));
+    if (i >= 64) return enc_f16_scale(top / (float)(2 * (s->sc_max - (i - 64)) + 1));
     const float f = slow ? 0.55f + 0.02f * (float)i : 0.8f + 0.04f * (float)i;
-    return enc_f16(top / (float)(2 * s->sc_max + 1) * f);
+    return enc_f16_scale(top / (float)(2 * s->sc_max + 1) * f);
 }
 
 /* Tries all candidates for d and refines the best few. */

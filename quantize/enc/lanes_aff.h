@@ -292,7 +292,10 @@ LANE_FN void aff_search(struct aff_job *j, const struct aff_effort *f, struct af
     m0 /= (float)j->s->sc_hi;
     for (int t = 0; t < f->n_d * (f->n_m ? f->n_m : 1); t++) {
         int td = f->n_m ? t / f->n_m : t, tm = f->n_m ? t % f->n_m : t;
-        struct aff_state b = aff_start(enc_f16(d0 * aff_factor[td]), enc_f16(m0 * aff_factor[tm]));
+        const float d = d0 * aff_factor[td], m = m0 * aff_factor[tm];
+        /* Next to a larger d, minima that round to zero are noise. */
+        const bool small = enc_f16(d) == 0;
+        struct aff_state b = aff_start(enc_f16_scale(d), small ? enc_f16_scale(m) : enc_f16(m));
         if (f->n_m && m0 <= 0 && tm) continue;
         for (int k = 0; k < j->tiles; k++) {
             b.sc[k] = rintv(clampv(ratio(j->scale[k], splat(b.d)), splat(0), smax));

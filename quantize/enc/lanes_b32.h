@@ -24,10 +24,17 @@ struct b32_state {
     vf d, m, err;
 };
 
+/* Implements enc_f16_scale for every lane. */
+INLINE vf f16_scale(vf x) {
+    const vf d = f16v(x), zero = splat(0), least = splat(0x1p-24f);
+    return pick(d == zero, pick(x > zero, least, pick(x < zero, zero - least, zero)), d);
+}
+
 /* Rounds (d, m) to f16 and takes the nearest codes if they beat the best so far. */
 LANE_FN void b32_take(const struct b32_job *j, vf d, vf m, struct b32_state *best) {
     vf e;
-    d = f16v(d);
+    /* The table has no level 0, so weights far below the least scale are better off as zeros. */
+    d = j->s->lv.tab ? f16v(d) : f16_scale(d);
     m = f16v(m);
     if (j->s->affine)
         e = aff_error(&j->t, B32, splat((float)j->s->lv.hi), d, m);

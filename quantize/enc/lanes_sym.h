@@ -250,7 +250,7 @@ LANE_FN void sym_search(struct sym_job *j, const struct sym_effort *f, struct sy
     for (int e = 0; e < f->ends; e++)
         for (int t = 0; t < f->n_d; t++) {
             float end = (float)(e ? j->s->sc_hi : j->s->sc_lo);
-            struct sym_state b = sym_start(enc_f16(top / end * sym_factor[t]));
+            struct sym_state b = sym_start(enc_f16_scale(top / end * sym_factor[t]));
             if (b.d == 0) continue;
             sym_integers(j, &b, true, f->near);
             sym_take(&b, best);

@@ -4,8 +4,8 @@
  * Conventional: the exponent that keeps the largest weight below the top level, regardless of
  * importance. Fast and best: of that exponent and its neighbors, the one with the least error. No
  * other can win: one step further down clips half of the range, one further up leaves the upper
- * levels empty. Zeros use exponent byte 0. Exponents above 2^123 are not used, because the levels
- * would overflow. */
+ * levels empty. Zeros use exponent byte 0, and so do blocks below 2^-122, because the inverse of
+ * their scale would overflow. Exponents above 2^123 are not used, because the levels would. */
 #include "quantize/enc/fp4.h"
 #include "quantize/enc/types.h"
 
@@ -14,6 +14,7 @@
 #include "base/fp.h"
 
 enum { N = 32, E_MAX = 251 };
+#define LARGEST 0x1.8p126f /* the top level at E_MAX */
 
 /* Returns the exponent of the shared scale, biased by 127, derived from the largest value. */
 static int conventional_scale(const float *x) {
@@ -50,7 +51,8 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     float b[N], w[N];
     for (int64_t i = 0; i < n / N; i++, o++) {
         memset(o, 0, sizeof *o);
-        if (!enc_load(b, x + i * N, N, 3e38f)) continue;
+        for (int k = 0; k < N; k++) b[k] = enc_clampf(x[i * N + k], -LARGEST, LARGEST);
+        if (fabsf(enc_absmax(b, N)) < 0x1p-122f) continue;
         enc_weights(w, b, imp ? imp + i * N : NULL, N, &rule, enc_mean2(b, N), N);
         encode_block(b, w, o, search);
     }

@@ -70,6 +70,12 @@ ENC_INLINE uint16_t enc_f16_bits(float x) {
 ENC_INLINE float enc_f16(float x) {
     return fp_f16_to_f32(enc_f16_bits(x));
 }
+/* Rounds the scale of a block like enc_f16, but only 0 to 0: codes or sub-scales that are smaller
+ * integers than planned then hold the weights. */
+ENC_INLINE float enc_f16_scale(float x) {
+    const float d = enc_f16(x), least = x < 0 ? -0x1p-24f : 0x1p-24f;
+    return d == 0 && x != 0 ? least : d;
+}
 int enc_level_index(float level); /* index in the IQ4 table */
 
 /* Returns the signed element of largest magnitude; in a tie, the first. */

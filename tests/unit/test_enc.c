@@ -415,7 +415,7 @@ static void test_same_bytes_without_vectors(void) {
 }
 
 /* Checks that every instruction set of this machine gives the same bytes for every type and search,
- * with and without importance, including constant and zero sub-blocks. */
+ * with and without importance, including constant and zero sub-blocks and small weights. */
 static void test_same_bytes_with_every_instruction_set(void) {
     enum { M = 1024 };
     static float x[M], imp[M];
@@ -429,6 +429,7 @@ static void test_same_bytes_with_every_instruction_set(void) {
         fill_importance(&r, imp, M);
         for (int i = 256; i < 288; i++) x[i] = 0.01f;
         for (int i = 288; i < 320; i++) x[i] = 0;
+        for (int i = 768; i < M; i++) x[i] *= 0x1p-14f;
         size_t bytes = (size_t)qtype_row_bytes((enum qtype)t, M);
         for (int k = 0; k < 6; k++) {
             enc_use(KERN_REF);
@@ -480,6 +481,64 @@ static void test_zeros_and_tiny(void) {
             CHECK(all_finite(y, QK));
             for (int i = 0; i < QK; i++) CHECK(fabsf(y[i] - x[i]) <= 2.6e-7f);
         }
+}
+
+/* Returns the relative error of Gaussian rows multiplied by 2^-less. */
+static double error_at(enum qtype t, enum search search, int less) {
+    static float x[N], y[N];
+    double e = 0, s = 0;
+    struct rng r;
+    rng_seed(&r, 13);
+    fill(&r, x, N, 0);
+    for (int i = 0; i < N; i++) x[i] = ldexpf(x[i], -less);
+    code(t, x, NULL, N, search, y);
+    for (int i = 0; i < N; i++) {
+        double d = (double)y[i] - (double)x[i];
+        e += d * d;
+        s += (double)x[i] * (double)x[i];
+    }
+    return sqrt(e / s);
+}
+
+/* Checks weights whose scale, divided by the largest integer, rounds to zero in f16. With d = 2^-24
+ * their scales are 3 or more times d, so they are off by at most a sixth; that raises the error by
+ * less than a half. */
+static void test_small_scales(void) {
+    static const struct {
+        enum qtype type;
+        int less;
+    } row[] = {{QT_Q2_K, 17},   {QT_Q3_K, 15},    {QT_Q4_K, 13},   {QT_Q5_K, 13},  {QT_Q6_K, 10},
+               {QT_IQ4_XS, 10}, {QT_IQ2_XXS, 14}, {QT_IQ2_XS, 14}, {QT_IQ2_S, 14}, {QT_IQ3_XXS, 13},
+               {QT_IQ3_S, 13},  {QT_IQ1_S, 17},   {QT_IQ1_M, 17}};
+    for (size_t t = 0; t < sizeof row / sizeof row[0]; t++)
+        for (int m = 1; m < 3; m++) {
+            const double plain = error_at(row[t].type, modes[m], 0),
+                         small = error_at(row[t].type, modes[m], row[t].less);
+            if (!(small < 1.5 * plain))
+                CHECK_FAIL("%s search %d: error %g, of larger weights %g", qtype_name(row[t].type),
+                           m, small, plain);
+        }
+}
+
+/* Checks that blocks of 32 hold multiples of 2^-25 up to half a step of d = 2^-24, and MXFP4, whose
+ * scales reach 2^-127, smaller ones. MXFP4's top levels are 4 and 6, and the conventional exponent
+ * places the largest weight below 8. */
+static void test_small_blocks(void) {
+    static const enum qtype types[] = {QT_Q4_0, QT_Q4_1, QT_Q5_0, QT_Q5_1, QT_Q8_0};
+    float x[32], y[32];
+    for (int m = 0; m < 3; m++) {
+        for (int i = 0; i < 32; i++) x[i] = (float)(i % 15 - 7) * 0x1p-25f;
+        for (size_t t = 0; t < sizeof types / sizeof types[0] && m > 0; t++) {
+            code(types[t], x, NULL, 32, modes[m], y);
+            for (int i = 0; i < 32; i++) CHECK(fabsf(y[i] - x[i]) <= 0x1p-25f);
+        }
+        for (int k = 0; k < 2; k++) {
+            const float unit = k ? 1e-35f : 1e-9f;
+            for (int i = 0; i < 32; i++) x[i] = (float)(i - 16) * unit;
+            code(QT_MXFP4, x, NULL, 32, modes[m], y);
+            for (int i = 0; i < 32; i++) CHECK(fabsf(y[i] - x[i]) <= 4 * unit);
+        }
+    }
 }
 
 static void test_huge(void) {
@@ -579,6 +638,8 @@ int main(void) {
     RUN(test_exact_values);
     RUN(test_scales_are_rounded_to_f16);
     RUN(test_zeros_and_tiny);
+    RUN(test_small_scales);
+    RUN(test_small_blocks);
     RUN(test_huge);
     RUN(test_huge_importance);
     RUN(test_odd_importance);
