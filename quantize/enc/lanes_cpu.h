@@ -111,8 +111,8 @@ INLINE vi truncv(vf v) {
 INLINE vd to_double(vf v) {
     return __builtin_convertvector(v, vd);
 }
-/* Implements enc_f16 for every lane: rounds to 11 bits, ties to even; below 2^-14, to multiples of
- * 2^-24. */
+/* Implements enc_f16 for every lane, except that zeros have no sign: rounds to 11 bits, ties to
+ * even; below 2^-14, to multiples of 2^-24. */
 INLINE vf f16v(vf x) {
     x = minv(maxv(x, splat(-65504)), splat(65504));
     vi u = (vi)x;

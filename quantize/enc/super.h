@@ -32,7 +32,6 @@ struct enc_spec {
     struct aff_grid imp, plain;
     bool plain_abs;
 };
-
 /* How to search blocks. */
 struct enc_how {
     const struct enc_spec *s;
@@ -84,7 +83,7 @@ struct enc_lanes {
     float (*mean2)(const float *x, int64_t n);
     /* Adds the sum of imp*x*x to sums[0] and the sum of imp*x*x^ to sums[1]. imp NULL: 1. */
     void (*balance)(const struct enc_raw *o, const float *x, const float *imp, double sums[2]);
-    void (*round_f16)(float v[8]); /* rounds each value like enc_f16; for tests */
+    void (*round_f16)(float v[8]); /* rounds each like enc_f16, but never to -0; for tests */
     /* Returns the position, in a list of GRID_AROUND entries with levels lev [per][GRID_AROUND], of
      * the entry whose levels L minimize the sum over i < per of L_i * (sum_{k<=i} q_ki L_k - p_i);
      * the first in a tie. q is [8][8]. */

@@ -29,18 +29,23 @@ enum {
 };
 
 /* Fills rows of k weights with every kind of block: ordinary, zero, tiny, beyond f16's range, of
- * one sign, constant, with a single weight. */
+ * one sign, constant, with a single weight; with a scale or a minimum that rounds to -0. In the
+ * last row, a super-block has weights whose d would round to 0. */
 static void fill(float *x, float *imp, int64_t k) {
     for (int64_t i = 0; i < ROWS * k; i++) {
         const int64_t kind = i / 32 % 12;
         float v = 0.02f * rng_normal(&rng);
+        const bool small = i / k == 2 && i % k / 256 == 1;
         if (kind == 2) v = 0;
+        if (kind == 3) v = i % 32 == 9 ? 1e-7f : 1e-6f * v;
         if (kind == 4) v *= 1e-7f;
+        if (kind == 5) v = i % 32 ? fabsf(v) : -0.0f;
         if (kind == 6) v *= 3e8f;
         if (kind == 7) v = fabsf(v);
         if (kind == 9) v = 0.25f;
         if (kind == 10) v = i % 32 == 5 ? -v : 0;
-        x[i] = i / k == 1 ? v : 0.02f * rng_normal(&rng); /* the second row holds them */
+        /* the second row holds them */
+        x[i] = i / k == 1 ? v : (small ? 1e-6f : 0.02f) * rng_normal(&rng);
         imp[i] =
             expf(rng_normal(&rng)) * (i % 97 == 3 ? 50 : 1) * (i % 5 == 0 && i / k == 2 ? 0 : 1);
     }

@@ -112,7 +112,7 @@ CU_DEV vd to_double(vf v) {
     return (double)v;
 }
 CU_DEV vf f16v(vf x) {
-    return enc_f16(x);
+    return enc_f16(x) + 0.0f; /* -0 becomes 0 */
 }
 
 CU_DEV float lane_get(vf v, int k) {
