@@ -34,24 +34,12 @@ static int64_t not_finite(const float *x, int64_t n) {
     return -1;
 }
 
-/* Returns the column of the largest weight if the encoded row dst cannot represent the row's
- * weights, else -1. Most types have f16 scales, so a weight of 65536 or more may make a block
- * infinite or be cut to less than a quarter. */
-static int64_t too_large(const struct batch_job *j, const float *x, const uint8_t *dst, int64_t n) {
-    int64_t at = 0;
-    bool holds = true;
-    void *p;
-    struct err ignored;
-    for (int64_t i = 0; i < n; i++)
-        if (fabsf(x[i]) > fabsf(x[at])) at = i;
-    if (fabsf(x[at]) < ENC_LARGE) return -1;
-    if (mem_alloc(&p, (uint64_t)n * sizeof(float), "a row of weights", &ignored)) return -1;
-    float *y = p;
-    j->decode_to(dst, y, n);
-    for (int64_t i = 0; i < n; i++) holds = holds && isfinite(y[i]);
-    holds = holds && fabsf(y[at]) >= fabsf(x[at]) / 4;
-    mem_free(p);
-    return holds ? -1 : at;
+/* Returns the first column whose weight is too large for the new type; -1: there is no such column.
+ * Encoders would cut it without an error. */
+static int64_t too_large(const struct batch_job *j, const float *x) {
+    for (int64_t i = 0; i < j->t->ne[0]; i++)
+        if (fabsf(x[i]) > j->largest) return i;
+    return -1;
 }
 
 /* Records the fault with the lowest row. finite: the value overflows only when quantized. */
@@ -83,34 +71,37 @@ static void requant_rows(void *ctx, int64_t begin, int64_t end, int worker) {
             continue;
         }
         if (j->exact && exact_row(j->to, j->t->type, x, ne0, dst)) continue;
+        col = too_large(j, x);
+        if (col >= 0) {
+            note_fault(f, row, col, true);
+            continue;
+        }
         const float *imp = j->imp ? j->imp + row / j->t->ne[1] * ne0 : NULL;
         if (j->balance)
             enc_row_balanced(j->eb, x, imp, ne0, dst, j->search, j->open[worker]);
         else
             j->enc->row(x, imp, ne0, dst, j->search);
         if (j->raise) enc_grid_balance(j->enc->type, x, imp, ne0, dst);
-        col = too_large(j, x, dst, ne0);
-        if (col >= 0) note_fault(f, row, col, true);
     }
 }
 
-/* Encodes groups [begin, end) of the stage; a group is j->group rows of one matrix. If a row has a
- * value that is not finite, reports it and encodes zeros in its place. */
+/* Decodes a row for error feedback. If it has a weight that cannot be encoded, records that and
+ * makes all of them zeros. */
+static void load_row(const struct batch_job *j, struct batch_fault *f, int64_t row, float *x) {
+    const bool finite = batch_load(j, row, x);
+    const int64_t col = finite ? too_large(j, x) : not_finite(x, j->t->ne[0]);
+    if (col < 0) return;
+    note_fault(f, row, col, finite);
+    memset(x, 0, (size_t)j->t->ne[0] * sizeof *x);
+}
+
+/* Encodes groups [begin, end) of the stage; a group is j->group rows of one matrix. */
 static void do_groups(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
-    struct batch_fault *f = &j->fault[worker];
-    int64_t ne0 = j->t->ne[0];
     for (int64_t g = begin; g < end && !progress_interrupted(); g++) {
         int64_t i = j->stage + g * j->group, n = min_i64(j->group, j->stage_end - i);
-        for (int64_t k = 0; k < n; k++) {
-            float *x = j->scratch[worker] + k * ne0;
-            int64_t row = j->first + i + k;
-            j->decode(j->t->data + (uint64_t)row * j->src_row, x, ne0);
-            int64_t col = not_finite(x, ne0);
-            if (col < 0) continue;
-            note_fault(f, row, col, false);
-            memset(x, 0, (size_t)ne0 * sizeof *x);
-        }
+        for (int64_t k = 0; k < n; k++)
+            load_row(j, &j->fault[worker], j->first + i + k, j->scratch[worker] + k * j->t->ne[0]);
         fb_tensor_rows(j->fb, worker, (j->first + i) % j->t->ne[1], j->scratch[worker], (int)n,
                        j->out + (uint64_t)i * j->dst_row, j->dst_row);
     }
@@ -128,11 +119,8 @@ static void aim_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     const int64_t ne0 = j->t->ne[0], first = j->first + j->stage + begin;
     float *x = fb_tensor_targets(j->fb) + begin * ne0;
-    for (int64_t i = 0; i < end - begin; i++) {
-        if (batch_load(j, first + i, x + i * ne0)) continue;
-        note_fault(&j->fault[worker], first + i, not_finite(x + i * ne0, ne0), false);
-        memset(x + i * ne0, 0, (size_t)ne0 * sizeof *x);
-    }
+    for (int64_t i = 0; i < end - begin; i++)
+        load_row(j, &j->fault[worker], first + i, x + i * ne0);
     for (int64_t i = begin, n; i < end; i += n, x += n * ne0) {
         n = min_i64(end - i, FEEDBACK_GROUP);
         fb_tensor_aim(j->fb, worker, (j->first + j->stage + i) % j->t->ne[1], x, (int)n);
@@ -144,7 +132,7 @@ static void keep_rows(void *ctx, int64_t begin, int64_t end, int worker) {
     const struct batch_job *j = ctx;
     float *x = j->scratch[worker];
     for (int64_t i = j->stage + begin; i < j->stage + end; i++) {
-        if (!batch_load(j, j->first + i, x)) memset(x, 0, (size_t)j->t->ne[0] * sizeof *x);
+        load_row(j, &j->fault[worker], j->first + i, x);
         fb_tensor_keep(j->fb, worker, (j->first + i) % j->t->ne[1], x, 1,
                        j->out + (uint64_t)i * j->dst_row, j->dst_row);
     }
@@ -274,8 +262,8 @@ int batch_open(struct batch_job *j, const struct kern *ref, struct err *e) {
     const int n_workers = pool_size(j->pool);
     void *p;
     j->enc = j->to != t->type ? enc_find(j->to) : NULL;
+    j->largest = j->enc ? enc_largest(j->to) : 0;
     j->decode = ref->op[t->type].decode;
-    j->decode_to = ref->op[j->to].decode;
     j->src_row = qtype_row_bytes(t->type, t->ne[0]);
     j->dst_row = qtype_row_bytes(j->to, t->ne[0]);
     j->exact = j->enc && j->search != SEARCH_CONVENTIONAL && exact_seems(t, j->to);

@@ -23,10 +23,10 @@ struct batch_job {
     const float *imp; /* [n_mat][ne0] or NULL */
     struct pool *pool;
     /* Set by batch_open. */
-    const struct enc *enc;                                             /* NULL: copy */
-    void (*decode)(const void *restrict, float *restrict, int64_t);    /* from t's type */
-    void (*decode_to)(const void *restrict, float *restrict, int64_t); /* from the new type */
-    uint64_t src_row, dst_row;                                         /* bytes */
+    const struct enc *enc;                                          /* NULL: copy */
+    float largest;                                                  /* enc_largest of the type */
+    void (*decode)(const void *restrict, float *restrict, int64_t); /* from t's type */
+    uint64_t src_row, dst_row;                                      /* bytes */
     int64_t first, n; /* the batch: first row in the tensor, number of rows */
     int64_t stage;    /* with fb: first row of the batch not encoded yet */
     uint8_t *out;

@@ -36,8 +36,11 @@ struct enc {
     /* Search weights: llama.cpp's formula, and the formula that gave the lower divergence when
      * measured (docs/design/quantize.md). */
     struct wrule conventional, chosen;
+    float largest; /* largest magnitude that blocks hold; 0: any, or that of the type's spec */
 };
 const struct enc *enc_find(enum qtype t); /* NULL: cannot be written */
+/* Returns the largest magnitude that a type with an encoder holds; the encoder cuts larger ones. */
+float enc_largest(enum qtype t);
 /* Limits searches in the calling thread's context (base/ctx.h) to this instruction set; by
  * default they use the best one available. The bytes are the same. For tests and measurements;
  * do not call while rows are being encoded. */

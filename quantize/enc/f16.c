@@ -18,5 +18,8 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     for (int64_t i = 0; i < n; i++) store_u16(p + 2 * i, enc_f16_bits(x[i]));
 }
 
-const struct enc enc_type_F16 = {
-    .type = QT_F16, .row = row, .conventional = {0, 256, WP_ONE}, .chosen = {0, 256, WP_ONE}};
+const struct enc enc_type_F16 = {.type = QT_F16,
+                                 .row = row,
+                                 .conventional = {0, 256, WP_ONE},
+                                 .chosen = {0, 256, WP_ONE},
+                                 .largest = 65504};

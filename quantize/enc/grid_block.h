@@ -11,9 +11,8 @@ LANE_FN bool grid_load(const struct grid_how *h, const struct wrule *rule,
                        const struct lanes_mem *m, const float *x, const float *imp,
                        struct grid_data *d) {
     const struct grid_spec *s = h->s;
-    const float limit = 65504.0f * s->unit * (float)(2 * s->sc_max + 1) * s->top;
     const bool signs = s->shift == SHIFT_NONE;
-    if (!load(m->x, x, QK, limit, s->sub)) return false;
+    if (!load(m->x, x, QK, grid_limit(s), s->sub)) return false;
     block_weights(m->w, m->x, imp, QK, rule, 0, s->sub);
     for (int k = 0; k < QK / s->sub; k++) {
         vf top = splat(0);

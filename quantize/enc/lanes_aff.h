@@ -377,7 +377,7 @@ LANE_FN bool aff_begin(struct aff_job *j, const struct enc_how *h, const struct 
     open_zero(s, o);
     o->m_sign = -1;
     o->mn_hi = s->sc_hi;
-    if (!load(j->x, x, QK, 65504.0f * (float)s->sc_hi, s->sub)) {
+    if (!load(j->x, x, QK, enc_spec_limit(s), s->sub)) {
         memset(o->l, 0, QK);
         return false;
     }

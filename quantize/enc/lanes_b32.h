@@ -193,14 +193,14 @@ LANE_FN void b32_improve(struct b32_job *j, const struct enc_how *h, const struc
 LANE_FN void b32_tile(const struct enc_how *h, const struct lanes_mem *mem, const float *x,
                       const float *imp, int n, struct enc_raw *o) {
     const struct enc_spec *s = h->s;
-    const float limit = 65504.0f * (s->affine ? 1.0f : (float)s->lv.hi);
     struct b32_job j; /* filled on demand */
     bool some[LANES];
     j.s = s;
     j.x = mem->x;
     j.w = mem->w;
     for (int k = 0; k < LANES; k++)
-        some[k] = load(j.x + at(k * B32, B32), x + (k < n ? k : n - 1) * B32, B32, limit, B32);
+        some[k] = load(j.x + at(k * B32, B32), x + (k < n ? k : n - 1) * B32, B32,
+                       enc_spec_limit(s), B32);
     tile_x(&j.t, j.x, B32);
     struct b32_state b = {splat(0), splat(0), splat(INFINITY)};
     if (h->search != SEARCH_FAST) {

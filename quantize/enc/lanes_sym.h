@@ -329,7 +329,7 @@ LANE_FN bool sym_begin(struct sym_job *j, const struct enc_how *h, const struct 
     j->x = mem->x;
     j->w = mem->w;
     open_zero(s, o);
-    if (!load(j->x, x, QK, 65504.0f * (float)s->sc_hi * (float)s->lv.hi, s->sub)) {
+    if (!load(j->x, x, QK, enc_spec_limit(s), s->sub)) {
         memset(o->l, code_of_zero(&s->lv), QK);
         return false;
     }

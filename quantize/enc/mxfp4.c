@@ -81,4 +81,5 @@ const struct enc enc_type_MXFP4 = {
     .fp4 = &layout,
     .conventional = {0, 32, WP_ONE},
     .chosen = {0, 32, WP_RMS_ABS},
+    .largest = LARGEST,
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { N = 64, SUB = 16, V_MAX = 0x7e };
+#define LARGEST (6.0f * 448.0f)
 
 /* Returns the scale byte whose value is nearest to v; ties round up. */
 static int nearest_scale(float v) {
@@ -46,7 +47,7 @@ static void row(const float *restrict x, const float *restrict imp, int64_t n, v
     float b[N], w[N];
     for (int64_t i = 0; i < n / N; i++, o++) {
         memset(o, 0, sizeof *o);
-        if (!enc_load(b, x + i * N, N, 6.0f * 448.0f)) continue;
+        if (!enc_load(b, x + i * N, N, LARGEST)) continue;
         enc_weights(w, b, imp ? imp + i * N : NULL, N, &rule, enc_mean2(b, N), SUB);
         for (int s = 0; s < N / SUB; s++) {
             const float *xs = b + s * SUB;
@@ -87,4 +88,5 @@ const struct enc enc_type_NVFP4 = {
     .fp4 = &layout,
     .conventional = {0, 64, WP_ONE},
     .chosen = {0, 64, WP_RMS_ABS},
+    .largest = LARGEST,
 };

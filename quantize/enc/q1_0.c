@@ -25,4 +25,5 @@ const struct enc enc_type_Q1_0 = {
     .row = row,
     .conventional = {0, 128, WP_ONE},
     .chosen = {0, 128, WP_ONE},
+    .largest = 65504,
 };

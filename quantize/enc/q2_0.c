@@ -25,4 +25,5 @@ const struct enc enc_type_Q2_0 = {
     .row = row,
     .conventional = {0, 64, WP_ONE},
     .chosen = {0, 64, WP_RMS_ABS},
+    .largest = 65504,
 };

@@ -27,4 +27,5 @@ const struct enc enc_type_TQ2_0 = {
     .row = row,
     .conventional = {0, 256, WP_ONE},
     .chosen = {0, 256, WP_RMS_ABS},
+    .largest = 65504,
 };

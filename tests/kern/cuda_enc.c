@@ -215,7 +215,7 @@ static void not_finite(struct dev *d, enum qtype type) {
     x[256 + 200] = NAN;
     x[256 + 77] = -INFINITY;
     x[512 + 255] = INFINITY;
-    x[3] = 65535.0f;
+    x[3] = ENC_LARGE;
     const struct enc_cuda_rows a = on_device(d, &t, x, imp);
     CHECK_OK(enc_cuda_rows(d->s, &a, &e));
     dev_get(d, bad, a.bad, sizeof bad);
@@ -223,7 +223,7 @@ static void not_finite(struct dev *d, enum qtype type) {
     CHECK(bad[1] == ENC_ROW_LARGE + 256 - 77);
     CHECK(bad[2] == ENC_ROW_LARGE + 1);
     dev_end(d);
-    x[4] = -ENC_LARGE;
+    x[4] = -65536.0f;
     const struct enc_cuda_rows b = on_device(d, &t, x, imp);
     CHECK_OK(enc_cuda_rows(d->s, &b, &e));
     dev_get(d, bad, b.bad, sizeof bad);

@@ -36,7 +36,8 @@ static const struct spec {
 };
 enum { N_T = sizeof tensors / sizeof tensors[0], TOKENS = 1500, MOST = 512 };
 
-static void write_model(void) {
+/* Writes the model; `large` 0, or a weight of the second tensor. */
+static void write_model(const char *file, float large) {
     static float x[512 * 40];
     struct err e;
     struct rng r;
@@ -48,11 +49,12 @@ static void write_model(void) {
         const int64_t ne[3] = {tensors[i].k, tensors[i].rows, tensors[i].mats};
         CHECK_OK(gguf_w_tensor(w, tensors[i].name, QT_F32, 3, ne, &e));
     }
-    CHECK_OK(gguf_w_begin(w, path("in.gguf"), true, &e));
+    CHECK_OK(gguf_w_begin(w, file, true, &e));
     rng_seed(&r, 3);
     for (int i = 0; i < N_T; i++) {
         const int64_t n = tensors[i].k * tensors[i].rows * tensors[i].mats;
         for (int64_t k = 0; k < n; k++) x[k] = 0.05f * rng_normal(&r);
+        if (i == 1 && large != 0) x[512 * 35 + 77] = large;
         CHECK_OK(gguf_w_data(w, x, (uint64_t)n * sizeof *x, &e));
     }
     CHECK_OK(gguf_w_commit(w, &e));
@@ -151,6 +153,22 @@ static void test_chunks(void) {
     CHECK_EQ_I64(both_ways("Q4_0", QDEV_MUST, 2600000), N_T);
 }
 
+/* Tests a weight that the type cannot hold, in a row that is no sample for the shrinkage. */
+static void test_too_large(void) {
+    write_model(path("large.gguf"), 1e9f);
+    for (int use = QDEV_NONE; use <= QDEV_MUST; use++) {
+        struct err e;
+        struct quantize_report r;
+        const struct quantize_opts o = {.in = path("large.gguf"),
+                                        .out = path("x.gguf"),
+                                        .recipe = "Q4_1",
+                                        .gram = path("g.gguf"),
+                                        .overwrite = true,
+                                        .device = {.use = (enum qdev_use)use}};
+        CHECK_ERR(quantize_run(&o, &r, &e), ERR_DATA, "row 35, column 77 is too large for Q4_1");
+    }
+}
+
 static void test_wrong_device(void) {
     if (!emu_flip) return;
     emu_flip(48);
@@ -234,15 +252,17 @@ int main(void) {
     if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
     snprintf(dir, sizeof dir, "/tmp/hone_cuda_feedback_XXXXXX");
     if (!mkdtemp(dir)) return 1;
-    write_model();
+    write_model(path("in.gguf"), 0);
     write_moments();
     RUN(test_same_file);
     RUN(test_chunks);
+    RUN(test_too_large);
     RUN(test_wrong_device);
     RUN(test_no_room);
     RUN(test_moments);
     RUN(test_failure);
-    static const char *const made[] = {"in.gguf", "g.gguf", "cpu.gguf", "cuda.gguf", "x.gguf"};
+    static const char *const made[] = {"in.gguf",   "g.gguf",     "cpu.gguf",
+                                       "cuda.gguf", "large.gguf", "x.gguf"};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) unlink(path(made[i]));
     rmdir(dir);
     return check_done();

@@ -303,7 +303,8 @@ static void test_not_finite(void) {
     static const struct {
         const char *recipe;
         float value;
-    } large[] = {{"F16", 1e6f}, {"Q8_0", 1e10f}, {"Q8_0", -3e38f}, {"Q5_1", 1e6f}, {"Q4_K", 3e38f}};
+    } large[] = {{"F16", 1e6f},   {"Q8_0", 1e10f}, {"Q8_0", -3e38f}, {"Q5_1", 1e6f},
+                 {"Q4_K", 3e38f}, {"F16", 2e5f},   {"Q4_1", 7e4f},   {"NVFP4", -3e3f}};
     for (size_t i = 0; i < COUNT_OF(large); i++) {
         o = base_opts(large[i].recipe, path("x.gguf"));
         o.in = path("bad.gguf");

@@ -42,7 +42,7 @@ CU_KERNEL __launch_bounds__(THREADS) check_rows(const float *x, int64_t k, int32
     const int64_t row = blockIdx.x;
     for (int64_t i = threadIdx.x; i < k; i += THREADS) {
         const float v = fabsf(x[row * k + i]);
-        if (v < ENC_LARGE) continue;
+        if (v <= ENC_LARGE) continue;
         cu_atomic_max(&bad[row], v <= FLT_MAX ? ENC_ROW_LARGE : (int)(k - i) + ENC_ROW_LARGE);
         if (!(v <= FLT_MAX)) return; /* the first such weight of this thread */
     }

@@ -11,8 +11,8 @@
 #include "kernels/cuda/cuda.h"
 #include "quantize/enc/super.h"
 
-/* Magnitude from which an f16 scale may overflow; batch.c then decodes the row and checks it. */
-#define ENC_LARGE 65536.0f
+/* Magnitude up to which every type's blocks hold weights; batch.c checks rows with larger ones. */
+#define ENC_LARGE 65504.0f
 enum { ENC_ROW_LARGE = 1 };
 /* All pointers are device pointers. */
 struct enc_cuda_rows {
@@ -27,8 +27,9 @@ struct enc_cuda_rows {
     const void *tables; /* grid types: enc_grid_tables */
     int wave;           /* grid types: maximum number of super-blocks at a time; 0: 2048 */
     uint8_t *out;       /* [n] rows of blocks */
-    /* [n] 0: all weights are in range; ENC_ROW_LARGE: a weight is ENC_LARGE or more; ENC_ROW_LARGE
-     * + k - c: column c is the first that is NaN or infinite, and the row's blocks are invalid. */
+    /* [n] 0: all weights are in range; ENC_ROW_LARGE: a weight is beyond ENC_LARGE;
+     * ENC_ROW_LARGE + k - c: column c is the first that is NaN or infinite, and the row's blocks
+     * are invalid. */
     int32_t *bad;
     void *work; /* scratch of enc_cuda_work(...) bytes */
 };
