@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "convert/convert.h"
 #include "make/make.h"
+#include "work/shapes.h"
 
 /* Rejects sources whose shards a later step needs. */
 static int check_source(struct make *mk, const char *out, struct err *e) {
@@ -28,7 +29,20 @@ static int check_source(struct make *mk, const char *out, struct err *e) {
     return 0;
 }
 
-int make_consume(struct make *mk, const char *out, struct err *e) {
+/* Checks the options and --time while the folder is whole. A resumed conversion may have deleted
+ * shards from which the job would be forecast. */
+static int check_job(struct make *mk, const char *recipes, const char *out, struct err *e) {
+    struct shapes s;
+    struct err ignored;
+    const bool whole = shapes_open(&s, mk->src, mk->type, mk->target, &ignored) == 0;
+    shapes_close(&s);
+    if (!whole) return 0;
+    TRY(make_ask(mk, recipes, e));
+    mk->checked = true;
+    return mk->unmeasured ? 0 : make_check_time(mk, out, e);
+}
+
+int make_consume(struct make *mk, const char *recipes, const char *out, struct err *e) {
     bool kept;
     if (!mk->consume) return 0;
     TRY(check_source(mk, out, e));
@@ -38,6 +52,7 @@ int make_consume(struct make *mk, const char *out, struct err *e) {
     /* A bad image must cause an error before shards are deleted. A resumed conversion may have
      * deleted those of the tower. */
     if (mk->tower.n_files) TRY(make_look_at_images(mk, e));
+    TRY(check_job(mk, recipes, out, e));
     TRY(make_keep_tower(mk, &kept, e));
     if (!kept) TRY(make_look_at_images(mk, e));
     char *file = xasprintf("%s.gguf", mk->name), *path = io_join(mk->src, file);

@@ -354,8 +354,9 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
                     struct buf *after, struct err *e) {
     struct work *w = mk->w;
     TRY(make_pre_recall(mk, out, e));
-    TRY(make_consume(mk, out, e));
-    TRY(make_ask(mk, recipes, e));
+    TRY(make_consume(mk, recipes, out, e));
+    TRY(mk->checked ? make_check_source(mk->src, w->pre, &mk->unmeasured, &mk->draft, e)
+                    : make_ask(mk, recipes, e));
     /* A step that does not fit on the device must fall back to the CPU. */
     if (w->device.kind == DEVICE_CUDA) w->device.kind = DEVICE_AUTO;
     TRY(work_pool(w, e));
@@ -368,7 +369,7 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
     TRY(make_check_before(mk, out, e));
     if (mk->dry_run)
         return mk->unmeasured ? make_dry_unmeasured(mk, m, e) : make_dry_run(mk, out, m, e);
-    if (!mk->unmeasured) TRY(make_check_time(mk, out, e));
+    if (!mk->unmeasured && !mk->checked) TRY(make_check_time(mk, out, e));
     TRY(open_job(mk, out, e));
     TRY(all_steps(mk, e));
     close_kept(mk, true); /* every result now has a record */

@@ -117,6 +117,7 @@ struct make {
     int n_found, n_missing; /* records of the current step, while counting */
     double n_begun;         /* progress on the missing records; 1 is a whole record */
     const char *text_dir;   /* folder where the built-in texts are stored; NULL: the state folder */
+    bool checked;           /* --consume has checked the options and --time */
     bool said_late;         /* the warning that --time is too short has been logged */
     bool kept_plan;         /* the plan comes from an earlier run's record */
 };
@@ -362,8 +363,9 @@ int make_run(struct make *mk, const char *recipes, const char *out, struct emit 
              struct buf *after, struct err *e);
 
 /* Converts the source folder if --consume was given, deleting its shards, and makes the GGUF file
- * the source (consume.c). */
-int make_consume(struct make *mk, const char *out, struct err *e);
+ * the source (consume.c). If no shard is missing yet, it first calls make_ask and make_check_time,
+ * and sets mk->checked. */
+int make_consume(struct make *mk, const char *recipes, const char *out, struct err *e);
 /* Checks SRC before any work (check.c): a GGUF file must have a known architecture and tokenizer; a
  * folder must be convertible. Sets *unmeasured if hone cannot run the model, and *draft to its kind
  * if it is a draft for another model (struct arch), otherwise to NULL. */
