@@ -316,6 +316,30 @@ static void emit_machine(const struct make *mk, struct emit *m) {
         pool_size(mk->w->pool), mk->speeds.product / 1e9, r->memory / 1e9, r->disk / 1e9, busy);
     emit_str(m, "machine", "this machine", text);
 }
+/* Makes a plan again with the times of the fastest known card if this machine has one: the times of
+ * passes that were not run are those of the processor. */
+static void fit_with_card(const struct dry *d, struct plan_in *in, struct make_plan *p) {
+    const struct make *mk = d->mk;
+    struct estimate_opts o;
+    struct rates r;
+    const double card = mk->rates.measured ? 0 : (double)device_free(mk->w);
+    if (!(card > 0)) return;
+    rates_opts(mk, &o);
+    machine_with_card(card, &mk->rates, pool_size(mk->w->pool), &d->s, &o, &r);
+    estimate(in, &r, &d->s, &o);
+    plan_fit(in, p);
+}
+
+/* Writes a warning to out if make_check_time would refuse the job, or if too little of --time is
+ * left for one already begun. */
+static bool is_too_long(const struct dry *d, char out[512]) {
+    struct plan_in in = d->mk->in;
+    struct make_plan p = d->mk->plan;
+    if (!make_too_long(d->mk, out)) return false;
+    if (!d->begun.state) fit_with_card(d, &in, &p);
+    return plan_too_long(&in, &p);
+}
+
 
 /* Emits the first lines of the forecast: sizes, time, and what the plan leaves out. */
 static void say_answer(const struct dry *d, const struct dry *sums, bool nothing_left,
@@ -323,7 +347,7 @@ static void say_answer(const struct dry *d, const struct dry *sums, bool nothing
     const struct make *mk = d->mk;
     char time[32], all[32], answer[1024], late[512], begun[80] = "";
     const double total = plan_total(&mk->in, &mk->plan) - mk->in.spent, whole = whole_time(mk);
-    const bool too_long = !nothing_left && make_too_long(mk, late);
+    const bool too_long = !nothing_left && is_too_long(d, late);
     plan_time_text(total, time);
     plan_time_text(whole, all);
     if (d->begun.state && whole > total) snprintf(begun, sizeof begun, " left of %s", all);
@@ -411,6 +435,7 @@ static int check_time(struct dry *d, struct err *e) {
     TRY(make_measure_plan(mk, &d->s, NULL, NULL, NULL, e));
     mk->in.spent = 0;
     mk->in.done[PART_CONVERT] = 0;
+    if (plan_too_long(&mk->in, &mk->plan)) fit_with_card(d, &mk->in, &mk->plan);
     plan_fit(&mk->in, &mk->plan);
     return make_too_long(mk, late) ? err_set(e, ERR_SYS, "%s", late) : 0;
 }

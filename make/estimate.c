@@ -149,9 +149,11 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
     const struct speeds *v = &r->speeds;
     const int n_files = in->n_classes;
     const double alone = n_files > 2 ? share : 1;
+    /* Passes of single blocks run on the processor even if those for importance do not. */
+    const double token = fmax(r->calib_token, r->pass_token);
     /* The moments of block-by-block encoding are those of inputs only; gradients, which account for
      * most of the cost of other moments, are computed once per file. */
-    const double moments = fmin(r->gram_token, r->calib_token);
+    const double moments = fmin(r->gram_token, token);
     double choose = 0, encode = 0;
     for (int64_t i = 0; i < s->n; i++) {
         const struct recipe_item *it = &s->item[i];
@@ -172,8 +174,7 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
     in->encode = in->preset; /* without feedback, the search takes as long as for presets */
     in->encode_alone = encode + choose;
     in->encode_feedback = in->encode_alone * alone;
-    in->encode_sequential = encode + 2 * (choose + in->factors) +
-                            tokens * 3 * (r->calib_token + moments) +
+    in->encode_sequential = encode + 2 * (choose + in->factors) + tokens * 3 * (token + moments) +
                             (in->gradients ? tokens * slope_passes * r->pass_token : 0);
     if (in->gradients)
         in->encode_sequential += learning(o->files[0]) * tokens * learn_passes(s) * r->pass_token;

@@ -12,12 +12,13 @@
 struct rates { /* seconds, with all threads of the job */
     struct speeds speeds;
     double window;      /* one evaluation window of one file */
-    double pass_token;  /* one token in the forward pass before gradients */
+    double pass_token;  /* one token in a forward pass on the processor, as before gradients */
     double calib_token; /* one token for the importance matrix */
     double gram_token;  /* one token, additional cost of second moments */
     int64_t calib_tokens, eval_tokens, probe_tokens;
     double memory, disk; /* free bytes (0: unknown); bytes read per second */
     bool measured;       /* passes of the model itself were timed */
+    bool on_card;        /* these ran on a GPU */
 };
 struct estimate_opts {               /* the job's options that affect its time */
     const struct str_list *files[2]; /* names of the recipes: size classes, presets */

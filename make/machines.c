@@ -14,6 +14,7 @@
 #include "base/attr.h"
 
 static const struct machine_row rows[] = {
+    /* fastest first */
     {"H200", 16, 127e9, 2.6e13, .9e-9, 200e9, 3e9, 15e-9},
     {"H100", 16, 72e9, 2.6e13, .9e-9, 200e9, 3e9, 15e-9},
     {"RTX 4090", 16, 21e9, 4.3e12, .9e-9, 60e9, 3e9, 12e-9},
@@ -46,4 +47,14 @@ void machine_rates(const struct machine_row *m, const struct rates *here,
         wide->weight = fmin(wide->weight, m->fed);
         narrow->weight = fmin(narrow->weight, m->fed);
     }
+}
+
+void machine_with_card(double card, const struct rates *here, int threads, const struct shapes *s,
+                       const struct estimate_opts *o, struct rates *out) {
+    struct machine_row m = rows[0];
+    m.card = card;
+    m.threads = threads;
+    m.memory = here->memory;
+    m.disk = here->disk;
+    machine_rates(&m, here, &here->speeds, threads, s, o, out);
 }

@@ -26,5 +26,9 @@ const struct machine_row *machine_at(int i);
 void machine_rates(const struct machine_row *m, const struct rates *here,
                    const struct speeds *quiet, int threads, const struct shapes *s,
                    const struct estimate_opts *o, struct rates *out);
+/* Fills *out with the rates of this machine, with `threads` threads and the rates `here`, if its
+ * card, with this memory in bytes, were as fast as the fastest one in the table. */
+void machine_with_card(double card, const struct rates *here, int threads, const struct shapes *s,
+                       const struct estimate_opts *o, struct rates *out);
 
 #endif

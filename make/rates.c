@@ -21,8 +21,7 @@
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* Measures the time of an evaluation window: sets r->window in seconds, at most to its previous
- * value. */
+/* Measures the time of an evaluation window: sets r->window in seconds, and r->on_card. */
 static int time_windows(struct rates *r, struct make *mk, struct model *m, const struct ids *ids,
                         struct err *e) {
     struct session *a = NULL, *b = NULL;
@@ -54,6 +53,7 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
         eval_kld_close(&run);
         r->window = fmin(r->window, (progress_now_s() - t0) / 2);
     }
+    r->on_card = strcmp(session_info(a).device, "cuda") == 0;
 out:
     session_free(a);
     session_free(b);
@@ -266,7 +266,8 @@ bool rates_worth_running(const struct rates *r, const struct make *mk, const str
 int rates_model(struct rates *r, struct make *mk, const struct shapes *s, const char *base,
                 struct err *e) {
     TRY(time_model(r, mk, base, e));
-    r->pass_token = r->window / (double)mk->eval_ctx;
+    /* Gradients and single blocks run on the processor, for which the guess remains. */
+    if (!r->on_card) r->pass_token = r->window / (double)mk->eval_ctx;
     r->measured = true;
     if (!mk->in.feedback && s->active > 0) { /* memory did not suffice to measure it */
         struct shapes_gram gram;

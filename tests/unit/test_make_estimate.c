@@ -79,6 +79,13 @@ static void test_parts(void) {
     in.gradients = true; /* 20 chunks of 512 tokens, five passes each */
     estimate(&in, &r, &model, &o);
     CHECK_CLOSE(in.encode_sequential - plain, 20 * 512 * 5 * r.pass_token, 1e-6);
+    struct rates card = r; /* it runs the passes for importance, but not those of blocks */
+    card.calib_token = 1e-4;
+    card.gram_token = 0;
+    card.pass_token = r.calib_token;
+    estimate(&in, &card, &model, &o);
+    CHECK_CLOSE(in.encode_sequential - plain, 20 * 512 * (5 - 3) * r.calib_token, 1e-6);
+    estimate(&in, &r, &model, &o);
     name[0] = "Q2_K"; /* learns: five passes by block, five of the file, one of the base */
     estimate(&in, &r, &model, &o);
     CHECK(plan_learns("Q2_K") && plan_learns("Q3_K_M") && !plan_learns("IQ4_XS"));
@@ -187,6 +194,14 @@ static void test_machines(void) {
     CHECK(grid);
     CHECK_EQ_I64(out.calib_tokens, r.calib_tokens);
     CHECK(machine_at(0) && !machine_at(4));
+    /* This machine's threads with the fastest card: 1.3e9 operations per token at 2.6e13. */
+    struct rates here = r;
+    here.disk = 2e9;
+    here.memory = 8e9;
+    machine_with_card(127e9, &here, 2, &dense, &o, &out);
+    CHECK_CLOSE(out.calib_token, 5e-5, 1e-15);
+    CHECK_CLOSE(out.pass_token, .0065, 1e-12);
+    CHECK_CLOSE(fed_weight(&out.speeds, FED_GRIDS, 2048), 5.5e-6, 1e-15);
 }
 
 int main(void) {
