@@ -94,7 +94,7 @@ static void emit_files(struct dry *d, struct emit *m) {
             if (!k && plan_learns(lists[k]->v[i]) && size > learned) learned = size;
             free(name);
         }
-    for (int i = 0; i < mk->budget.n; i++) {
+    for (int i = 0; i < mk->budget.n && mk->plan.mixes; i++) {
         uint64_t size = 0;
         struct err ignored;
         if (size_parse(mk->budget.v[i], "--budget", &size, &ignored)) continue;
@@ -281,13 +281,12 @@ static int make_plan(struct dry *d, struct err *e) {
     TRY(make_measure_plan(mk, &d->s, mk->n_files ? mk->file[0].path : NULL, convert_here, d, e));
     mk->in.spent = 0;
     mk->in.done[PART_CONVERT] = done[PART_CONVERT];
-    if (!known) plan_fit(&mk->in, &mk->plan);
     if (!known && d->begun.state && done[PART_CONVERT] >= 1) {
         swap_jobs(d);
-        make_count(mk, false);
+        make_fit(mk);
         swap_jobs(d);
-        mk->in.done[PART_CONVERT] = 1;
     } else {
+        if (!known) plan_fit(&mk->in, &mk->plan);
         memcpy(mk->in.done, done, sizeof done);
     }
     return 0;
@@ -316,6 +315,7 @@ static void emit_machine(const struct make *mk, struct emit *m) {
         pool_size(mk->w->pool), mk->speeds.product / 1e9, r->memory / 1e9, r->disk / 1e9, busy);
     emit_str(m, "machine", "this machine", text);
 }
+
 /* Makes a plan again with the times of the fastest known card if this machine has one: the times of
  * passes that were not run are those of the processor. */
 static void fit_with_card(const struct dry *d, struct plan_in *in, struct make_plan *p) {
@@ -339,7 +339,6 @@ static bool is_too_long(const struct dry *d, char out[512]) {
     if (!d->begun.state) fit_with_card(d, &in, &p);
     return plan_too_long(&in, &p);
 }
-
 
 /* Emits the first lines of the forecast: sizes, time, and what the plan leaves out. */
 static void say_answer(const struct dry *d, const struct dry *sums, bool nothing_left,
@@ -435,8 +434,8 @@ static int check_time(struct dry *d, struct err *e) {
     TRY(make_measure_plan(mk, &d->s, NULL, NULL, NULL, e));
     mk->in.spent = 0;
     mk->in.done[PART_CONVERT] = 0;
-    if (plan_too_long(&mk->in, &mk->plan)) fit_with_card(d, &mk->in, &mk->plan);
     plan_fit(&mk->in, &mk->plan);
+    if (plan_too_long(&mk->in, &mk->plan)) fit_with_card(d, &mk->in, &mk->plan);
     return make_too_long(mk, late) ? err_set(e, ERR_SYS, "%s", late) : 0;
 }
 

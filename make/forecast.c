@@ -344,11 +344,16 @@ static void note_left_out(struct make *mk) {
         work_list_add(mk->w, &mk->left_out, arena_strdup(&mk->w->mem, text));
 }
 
-/* Applies the plan: sets the windows, writes log lines and the record. */
-static int apply_plan(struct make *mk, struct err *e) {
+/* Sets the number of evaluation windows to the plan's. */
+static void set_windows(struct make *mk) {
     const bool fewer = mk->plan.eval_windows < mk->in.eval_windows;
     mk->eval_chunks = fewer ? mk->plan.eval_windows : mk->asked_chunks;
+}
+
+/* Applies the plan: sets the windows, writes log lines and the record. */
+static int apply_plan(struct make *mk, struct err *e) {
     char limit[32];
+    set_windows(mk);
     note_left_out(mk);
     plan_time_text(mk->seconds, limit);
     for (int i = 0; i < mk->left_out.n; i++)
@@ -364,11 +369,14 @@ bool make_too_long(const struct make *mk, char out[512]) {
     if (!plan_too_long(&mk->in, &mk->plan)) return false;
     plan_time_text(mk->in.limit, limit);
     plan_time_text(plan_total(&mk->in, &mk->plan), all);
-    plan_time_needed(&mk->in, needed);
+    plan_time_needed(&mk->in, &mk->plan, needed);
     snprintf(out, 512,
-             "--time (%s) cannot be met: even presets and the shortest measurements take about %s; "
-             "use --time %s, --time 0 (no limit) or fewer sizes (--recipe)",
-             limit, all, needed);
+             "--time (%s) cannot be met: %s about %s; use --time %s, --time 0 (no limit) or fewer "
+             "sizes (--recipe)",
+             limit,
+             mk->plan.mixes ? "what is left takes"
+                            : "even presets and the shortest measurements take",
+             all, needed);
     return true;
 }
 
@@ -412,6 +420,42 @@ static void note_same(struct make *mk) {
     for (int i = 0; i < mk->same.n; i++) make_note(mk, "%s", mk->same.v[i]);
 }
 
+/* Counts what earlier runs have recorded of a plan, and sets it as the job's plan. Returns its
+ * time. */
+static double count_plan(struct make *mk, const struct make_plan *p) {
+    const int n = mk->cut_short.n;
+    const bool missing = mk->extra_missing;
+    mk->plan = *p;
+    set_windows(mk);
+    make_count(mk, false);
+    mk->cut_short.n = n;
+    mk->extra_missing = missing;
+    return plan_total(&mk->in, p);
+}
+
+void make_fit(struct make *mk) {
+    struct make_plan all[PLAN_STEPS];
+    const int n = plan_steps(&mk->in, all);
+    int best = 0;
+    double least = HUGE_VAL;
+    for (int i = 0; i < n; i++) {
+        const double seconds = count_plan(mk, &all[i]);
+        if (seconds < least) best = i, least = seconds;
+        if (!plan_too_long(&mk->in, &all[i])) break;
+    }
+    (void)count_plan(mk, &all[best]);
+}
+
+/* Warns once if the plan exceeds --time. */
+static void warn_late(struct make *mk, const struct plan_in *in, const struct make_plan *p) {
+    char limit[32], more[32];
+    if (mk->said_late || !plan_too_long(in, p)) return;
+    plan_time_text(in->limit, limit);
+    plan_time_text(plan_total(in, p) - in->limit, more);
+    log_warn("--time (%s) cannot be met: the job will take about %s more", limit, more);
+    mk->said_late = true;
+}
+
 int make_forecast(struct make *mk, struct err *e) {
     struct step s;
     cJSON *known_plan = NULL;
@@ -428,9 +472,8 @@ int make_forecast(struct make *mk, struct err *e) {
     if (!rc) rc = make_measure_plan(mk, &sh, mk->file[0].path, NULL, NULL, e);
     shapes_close(&sh);
     if (rc) return rc;
-    plan_fit(&mk->in, &mk->plan);
-    char late[512];
-    if (make_too_long(mk, late)) return err_set(e, ERR_SYS, "%s", late);
+    make_fit(mk);
+    warn_late(mk, &mk->in, &mk->plan);
     log_plan(mk);
     for (int i = 0; i < mk->same.n; i++) log_info("%s", mk->same.v[i]);
     note_same(mk);
@@ -440,6 +483,14 @@ int make_forecast(struct make *mk, struct err *e) {
 /* Scales the times of the forecast. */
 static void scale(struct plan_in *in, double f) {
     for (size_t i = 0; i < COUNT_OF(times); i++) *time_at(in, i) *= f;
+}
+
+/* Returns whether earlier runs have done work of the parts after `done`: it may be of use for this
+ * plan only. */
+static bool is_begun(const struct make *mk, enum plan_part done) {
+    int i = (int)done + 1;
+    while (i < PART_COUNT && !(mk->in.done[i] > 0)) i++;
+    return i < PART_COUNT;
 }
 
 int make_replan(struct make *mk, enum plan_part done, struct err *e) {
@@ -457,7 +508,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     if (said > 5 && done != PART_PROBES)
         scale(&mk->in, fmin(4, fmax(.5, (spent - mk->in.spent) / said)));
     mk->in.spent = spent;
-    if (mk->kept_plan) return save_notes(mk, e);
+    if (mk->kept_plan || is_begun(mk, done)) return save_notes(mk, e);
     in = mk->in;
     /* By now, the moments either have been collected or never will be. */
     if (done >= PART_IMATRIX) {
@@ -467,14 +518,7 @@ int make_replan(struct make *mk, enum plan_part done, struct err *e) {
     in.sequential = in.sequential && in.feedback;
     if (done >= PART_PROBES) in.mixes = mk->plan.mixes;
     plan_fit(&in, &p);
-    char text[512];
-    if (plan_too_long(&in, &p) && !mk->said_late) {
-        char limit[32];
-        plan_time_text(in.limit, limit);
-        plan_time_text(plan_total(&in, &p) - in.limit, text);
-        log_warn("--time (%s) cannot be met: the job will take about %s more", limit, text);
-        mk->said_late = true;
-    }
+    warn_late(mk, &in, &p);
     if (done >= PART_PROBES) { /* the number of probes actually made */
         p.probes = mk->plan.probes;
         p.probe_windows = mk->plan.probe_windows;

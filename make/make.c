@@ -205,7 +205,7 @@ bool make_counts(const struct make *mk) {
 
 /* Returns the number of files that the job makes, including the base. */
 static int n_files(const struct make *mk) {
-    return 1 + mk->classes.n + mk->recipes.n + mk->budget.n;
+    return 1 + mk->classes.n + mk->recipes.n + (mk->plan.mixes ? mk->budget.n : 0);
 }
 
 /* Returns whether all parts before `end` are done. */
@@ -265,6 +265,7 @@ void make_count(struct make *mk, bool whole) {
     const enum log_level level = log_get_level();
     const bool open = mk->w->kept != NULL;
     memset(mk->in.done, 0, sizeof mk->in.done);
+    mk->in.done[PART_CONVERT] = !whole;
     mk->imatrix = NULL;
     mk->imatrix_hash[0] = 0;
     mk->counting = true;

@@ -46,6 +46,11 @@ static void set_fed(struct make_plan *p, int64_t files) {
     p->answers = p->answers && files > 0;
 }
 
+/* Returns the number of files of --budget: all of them get feedback if any file does. */
+static int n_budgets(const struct plan_in *in) {
+    return in->n_classes - in->n_sizes;
+}
+
 /* Computes how many probes and passes the plan needs. */
 static void cost_of(const struct plan_in *in, const struct make_plan *p, struct probe_cost *out) {
     probe_cost(p->probes, in->layers, in->n_roles, 0, 0, out);
@@ -89,7 +94,9 @@ static double judging(const struct plan_in *in, const struct make_plan *p) {
 
 /* Returns the time that a whole part takes, including work already done. */
 static double whole_part(const struct plan_in *in, const struct make_plan *p, enum plan_part part) {
-    const double classes = in->n_classes, window = (double)p->eval_windows * in->eval_window;
+    /* Without mixes, no file of --budget is made. */
+    const double classes = p->mixes ? in->n_classes : in->n_sizes,
+                 window = (double)p->eval_windows * in->eval_window;
     const double files = classes + in->n_presets, mixes = p->mixes ? classes : 0;
     switch (part) {
     case PART_CONVERT:
@@ -158,7 +165,6 @@ bool plan_too_long(const struct plan_in *in, const struct make_plan *p) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-enum { PLAN_STEPS = 32 };
 struct steps {
     const struct plan_in *in;
     struct make_plan *out;
@@ -166,7 +172,7 @@ struct steps {
     int kind_end[PLAN_POINTS], n_kinds; /* indices after the last step of each kind */
 };
 
-/* Adds a plan to the list unless it equals the last one or the list is full. */
+/* Adds a plan to the list unless it equals the last one; PLAN_STEPS leaves room for all. */
 static void add_step(struct steps *s, const struct make_plan *p) {
     if (s->n < PLAN_STEPS && (!s->n || !plan_same(p, &s->out[s->n - 1]))) s->out[s->n++] = *p;
 }
@@ -200,10 +206,12 @@ static void mix_steps(struct steps *s, struct make_plan *p) {
     add_step(s, p);
     end_kind(s);
     if (p->feedback) {
-        for (int64_t n = s->in->n_classes / 2; n > 0; n /= 2) {
-            set_fed(p, n);
+        for (int64_t n = s->in->n_sizes / 2; n > 0; n /= 2) {
+            set_fed(p, n_budgets(s->in) + n);
             add_step(s, p);
         }
+        if (n_budgets(s->in)) set_fed(p, n_budgets(s->in));
+        add_step(s, p);
         end_kind(s);
         set_fed(p, 0);
         add_step(s, p);
@@ -228,9 +236,7 @@ static void list_steps(struct steps *s) {
     end_kind(s);
 }
 
-/* Lists the plans from the best to the shortest; each gives up a little more than the previous one
- * (docs/design/make.md). Returns their number. */
-static int plan_steps(const struct plan_in *in, struct make_plan out[PLAN_STEPS]) {
+int plan_steps(const struct plan_in *in, struct make_plan out[PLAN_STEPS]) {
     struct steps s = {.in = in, .out = out};
     list_steps(&s);
     return s.n;
@@ -363,13 +369,17 @@ void plan_describe(const struct plan_in *in, const struct make_plan *p, char *ou
         if (p->sequential) buf_str(&b, ", block by block");
         if (p->fed_files >= in->n_classes)
             buf_str(&b, ", error feedback");
+        else if (p->fed_files > n_budgets(in))
+            buf_fmt(&b, ", error feedback for the smallest %" PRId64 " of %d sizes%s",
+                    p->fed_files - n_budgets(in), in->n_sizes,
+                    n_budgets(in) ? " and for --budget" : "");
         else if (p->feedback)
-            buf_fmt(&b, ", error feedback for the smallest %" PRId64 " of %d sizes", p->fed_files,
-                    in->n_classes);
+            buf_str(&b, ", error feedback for --budget only");
         else
             buf_str(&b, ", no error feedback");
     } else {
         buf_str(&b, "plain presets");
+        if (n_budgets(in)) buf_str(&b, ", no files of --budget");
     }
     if (p->eval_windows < full.eval_windows)
         buf_fmt(&b, "; measured on %" PRId64 " of %" PRId64 " windows", p->eval_windows,
@@ -378,12 +388,8 @@ void plan_describe(const struct plan_in *in, const struct make_plan *p, char *ou
     buf_release(&b);
 }
 
-void plan_time_needed(const struct plan_in *in, char out[32]) {
-    struct make_plan all[PLAN_STEPS];
-    const int n = plan_steps(in, all);
-    double least = HUGE_VAL;
-    for (int i = 0; i < n; i++) least = fmin(least, plan_total(in, &all[i]));
-    const double s = 1.1 * least;
+void plan_time_needed(const struct plan_in *in, const struct make_plan *p, char out[32]) {
+    const double s = 1.1 * plan_total(in, p);
     if (s > 10 * 3600)
         snprintf(out, 32, "%.0fh", ceil(s / 3600));
     else if (s > 600)
@@ -410,14 +416,16 @@ static void cost(const struct plan_in *in, const struct make_plan *p, const stru
 /* Describes the mixes that p leaves out, and the time they would take. */
 static void say_mixes(const struct plan_in *in, const struct make_plan *p,
                       const struct make_plan *full, char *out, size_t cap) {
+    static const char presets[] = "the files of the size classes are plain presets",
+                      none[] = "no files of --budget are made";
+    const bool both = in->n_sizes && n_budgets(in);
     struct make_plan with = *full;
     char more[32];
     with.eval_windows = p->eval_windows;
     cost(in, p, &with, more);
-    snprintf(out, cap,
-             "mixes of types chosen by probes%s: the files of the size classes are plain presets; "
-             "they would take %s more",
-             full->feedback ? " and made with error feedback" : "", more);
+    snprintf(out, cap, "mixes of types chosen by probes%s: %s%s%s; they would take %s more",
+             full->feedback ? " and made with error feedback" : "", in->n_sizes ? presets : none,
+             both ? ", " : "", both ? none : "", more);
 }
 
 /* Describes the error feedback that p leaves out, and the time it would take. */
@@ -430,7 +438,7 @@ static void say_feedback(const struct plan_in *in, const struct make_plan *p, ch
     cost(in, p, &with, more);
     if (p->feedback)
         snprintf(out, cap, "error feedback for the %d largest of %d files: it would take %s more",
-                 in->n_classes - (int)p->fed_files, in->n_classes, more);
+                 in->n_classes - (int)p->fed_files, in->n_sizes, more);
     else
         snprintf(out, cap, "error feedback: it would take %s more", more);
 }

@@ -54,7 +54,8 @@ struct plan_in {  /* times in seconds on this machine */
     bool memory_given;       /* memory is --max-memory */
     double need[NEED_COUNT]; /* bytes of large buffers; 0: not wanted */
     int n_classes;           /* files of the ladder, including those of --budget */
-    int n_sizes;             /* those of size classes, which alone are made block by block */
+    int n_sizes;             /* those of size classes, which alone are made block by block, and of
+                                which the smallest may get feedback alone */
     int n_presets;
     int n_projectors;
     int n_roles, layers[PLAN_ROLES]; /* number of groups of each role */
@@ -82,7 +83,7 @@ struct plan_in {  /* times in seconds on this machine */
 struct make_plan {
     bool made;
     bool mixes, feedback, sequential, answers;
-    int64_t fed_files; /* the smallest files, made with feedback; 0 unless `feedback` */
+    int64_t fed_files; /* made with feedback: those of --budget, then the smallest; 0: none */
     enum probes probes;
     int64_t probe_windows, eval_windows;
 };
@@ -95,6 +96,12 @@ double plan_bytes(const struct plan_in *in, const struct make_plan *p);
 bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap);
 /* Fills *p with the plan without a time limit; only memory excludes options. */
 void plan_full(const struct plan_in *in, struct make_plan *p);
+/* Maximum number of plans: each number of windows is halved at most 62 times in plans with mixes
+ * and in plans without, the number of files 31 times. */
+enum { PLAN_STEPS = 2 * 62 + 31 + 16 };
+/* Lists the plans from the best to the shortest; each gives up a little more than the previous one
+ * (docs/design/make.md). Returns their number. */
+int plan_steps(const struct plan_in *in, struct make_plan out[PLAN_STEPS]);
 enum { PLAN_POINTS = 10 };
 /* Fills *p with the best plan within the time limit, or with the shortest. */
 void plan_fit(const struct plan_in *in, struct make_plan *p);
@@ -103,8 +110,8 @@ void plan_fit(const struct plan_in *in, struct make_plan *p);
 int plan_points(const struct plan_in *in, struct make_plan out[PLAN_POINTS]);
 /* Describes what a plan makes, e.g. "mixes from 81 probes, error feedback". */
 void plan_describe(const struct plan_in *in, const struct make_plan *p, char *out, size_t cap);
-/* Writes the --time that the shortest plan needs, with 10 % to spare: "95m", "12h". */
-void plan_time_needed(const struct plan_in *in, char out[32]);
+/* Writes the --time that a plan needs, with 10 % to spare: "95m", "12h". */
+void plan_time_needed(const struct plan_in *in, const struct make_plan *p, char out[32]);
 /* Returns whether both plans do the same work. */
 bool plan_same(const struct make_plan *a, const struct make_plan *b);
 /* Returns the time, in seconds, that one part of the plan will still take. */

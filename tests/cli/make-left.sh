@@ -21,6 +21,10 @@ if grep -qi expert "$t/e"; then say "the forecast's few windows are said to miss
 [ ! -e "$t/x" ] && [ ! -e "$t/x.work" ] || say "the forecast wrote"
 make x --recipe Q8_0 --budget 21GiB --dry-run --json # a mix is never larger than the model
 [ "$(number file_bytes "$t/o")" -lt 100000000 ] || say "files of a small model: $(number file_bytes "$t/o")"
+# with time for presets only, no files of --budget are forecast
+make x --recipe Q8_0 --budget 21GiB --time 0.04s --dry-run --json
+if grep -q '"kind": "mix"' "$t/o"; then say "a mix that is not made: $(cat "$t/o")"; fi
+grep -q 'plain presets, no files of --budget are made' "$t/o" || say "--budget is not said to be left out: $(cat "$t/o")"
 # no text is left to judge mixes: presets, in the forecast too
 same=tests/golden/tiny-qwen35moe/self_eval.txt
 "$HONE" make "$t/Tiny" -o "$t/x" --recipe Q4_K_M --calib $same --eval $same --time 0 --dry-run --json > "$t/o" 2> "$t/e"
@@ -48,6 +52,15 @@ more "$(number seconds "$t/o")" 0 "-f"
 make out --recipe Q4_K_M,Q8_0 --dry-run --json --tg 3
 more "$(number seconds "$t/o")" 0 "another speed test"
 more "$(number seconds_in_all "$t/o")" "$(number seconds "$t/o")" "another speed test leaves the rest"
+
+# another --time counts what is done: no poorer plan, and nothing is made again
+make out --recipe Q4_K_M,Q8_0 --time 0.01s --dry-run
+head -1 "$t/o" | grep -q "^Nothing left to do" || say "a finished job with less time: $(head -1 "$t/o")"
+cp "$t/out.work/class-Q4_K_M.json" "$t/class.json"
+make out --recipe Q4_K_M,Q8_0 --time 0.01s
+cmp "$t/class.json" "$t/out.work/class-Q4_K_M.json" || say "a finished file was made again: $(cat "$t/e")"
+grep -q '"left_out": \[\]' "$t/out/results.json" && ! grep -q "skipped to meet" "$t/e" || say "less time drops finished work: $(cat "$t/e")"
+make out --recipe Q4_K_M,Q8_0
 
 # ---- half done: less is left than at the beginning, and the run does no more ----
 rm "$t/out/Tiny-Q4_K_M.gguf" "$t/out.work/class-Q4_K_M.json"
@@ -116,4 +129,7 @@ make p --plain --recipe Q8_0,Q4_0 --dry-run --json
 more "$(number seconds_in_all "$t/o")" "$(number seconds "$t/o")" "a recipe more"
 make p --plain --recipe Q8_0 --dry-run
 head -1 "$t/o" | grep -q "^Nothing left to do" || say "presets: $(head -1 "$t/o")"
+# too little time for a job that has begun: it warns
+make p --plain --recipe Q4_0 --time 0.01s
+grep -q "warning: --time (.*) cannot be met: the job will take" "$t/e" && [ -e "$t/p/Tiny-Q4_0.gguf" ] || say "not warned: $(cat "$t/e")"
 exit $fail

@@ -127,7 +127,7 @@ static void test_points(void) {
     CHECK(strstr(s, "error feedback for the smallest 1 of 8 sizes"));
     plan_describe(&in, &p[6], s, sizeof s);
     CHECK_EQ_STR(s, "everything: mixes of types from 50 probes, error feedback");
-    plan_time_needed(&in, s);
+    plan_time_needed(&in, &p[0], s);
     CHECK_EQ_STR(s, "214s"); /* 194 and 10 % */
     /* with gradients, mixes without probes take less than presets measured on all windows */
     in.gradients = true;
@@ -136,10 +136,10 @@ static void test_points(void) {
     plan_describe(&in, &p[3], s, sizeof s);
     CHECK(strstr(s, "from gradients alone, error feedback;"));
     in.spent = 7200;
-    plan_time_needed(&in, s);
+    plan_time_needed(&in, &p[0], s);
     CHECK_EQ_STR(s, "136m");
     in.spent = 36000;
-    plan_time_needed(&in, s);
+    plan_time_needed(&in, &p[0], s);
     CHECK_EQ_STR(s, "12h");
 }
 
@@ -166,7 +166,7 @@ static void test_feedback_alone(void) {
     struct make_plan p;
     char s[512];
     in.mixes = false;
-    in.n_classes = 0;
+    in.n_classes = in.n_sizes = 0;
     in.n_presets = 2;
     plan_full(&in, &p);
     CHECK(p.feedback && !plan_left_out(&in, &p, 0, s, sizeof s));
@@ -205,6 +205,53 @@ static void test_sequential(void) {
     in.mixes = false; /* presets are made in one pass over the source */
     plan_full(&in, &p);
     CHECK(!p.sequential);
+}
+
+/* Checks that files of --budget all get feedback, or none does, and that none is made without
+ * mixes. */
+static void test_budgets(void) {
+    struct plan_in in = numbers();
+    struct make_plan all[PLAN_STEPS], p;
+    char s[512];
+    in.n_classes = 4;
+    in.n_sizes = 1;
+    const int n = plan_steps(&in, all);
+    for (int i = 0; i < n; i++) CHECK(all[i].fed_files != 1 && all[i].fed_files != 2);
+    /* four files with feedback: 100 + 60 + 437.2 + 60 + 4 * 55 + 50 * 5 + 4 * 6 + 10; 4 probe
+     * windows: 96.6 less; 32 windows: 34 * 5 less */
+    CHECK_CLOSE(plan_total(&in, &all[0]), 1161.2, 1e-9);
+    in.limit = 880; /* the class without it: 30 less */
+    plan_fit(&in, &p);
+    CHECK_EQ_I64(p.fed_files, 3);
+    CHECK_CLOSE(plan_total(&in, &p), 864.6, 1e-9);
+    plan_describe(&in, &p, s, sizeof s);
+    CHECK(strstr(s, "error feedback for --budget only"));
+    CHECK(plan_left_out(&in, &p, 1, s, sizeof s));
+    CHECK(strstr(s, "for the 1 largest of 1 files"));
+    in.n_classes = 11, in.n_sizes = 8;
+    p.fed_files = 7;
+    plan_describe(&in, &p, s, sizeof s);
+    CHECK(strstr(s, "for the smallest 4 of 8 sizes and for --budget"));
+    /* presets: the sizes alone are encoded, measured with the base, timed and hashed */
+    in.limit = 1;
+    plan_fit(&in, &p);
+    CHECK_CLOSE(plan_total(&in, &p), 100 + 8 * 5 + 9 * 8 * .5 + 9 + 9, 1e-9);
+    CHECK(plan_left_out(&in, &p, 0, s, sizeof s));
+    CHECK(strstr(s, "are plain presets, no files of --budget are made; they would"));
+    in.n_classes = 3, in.n_sizes = 0;
+    CHECK(plan_left_out(&in, &p, 0, s, sizeof s) && strstr(s, "error feedback: no files of"));
+}
+
+/* Checks that the list of plans ends with the shortest one, however many windows there are. */
+static void test_many_windows(void) {
+    struct plan_in in = numbers();
+    struct make_plan all[PLAN_STEPS];
+    in.sequential = in.gradients = true;
+    in.n_classes = in.n_sizes = INT32_MAX;
+    in.eval_windows = INT64_MAX;
+    const int n = plan_steps(&in, all);
+    CHECK(n < PLAN_STEPS && !all[n - 1].mixes);
+    CHECK_EQ_I64(all[n - 1].eval_windows, 8);
 }
 
 /* Checks that more time never leaves more out. */
@@ -394,6 +441,8 @@ int main(void) {
     RUN(test_points);
     RUN(test_feedback_alone);
     RUN(test_sequential);
+    RUN(test_budgets);
+    RUN(test_many_windows);
     RUN(test_monotone);
     RUN(test_words);
     RUN(test_memory);
