@@ -22,6 +22,7 @@ static const struct {
     {"*.vocab_size", 1, INT32_MAX},
     {"*.rope.freq_base*", 1e-3, 1e15},
     {"*.rope.scaling.factor", 0, 1e6}, /* 0: no scaling */
+    {"*.rope.scale_linear", 0, 1e6},   /* the same in older files */
     {"*.rope.scaling.original_context_length", 1, INT32_MAX},
     {"*_epsilon", 1e-30, 1},
 };

@@ -474,7 +474,7 @@ int yarn_from_hf(struct hparams *h, const struct arch *a, const struct hfdir *di
 int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
 /* Returns the divisor of the rotary angle of pair i (of head_dim/2), for RoPE type "llama3". */
 double llama3_divisor(const struct hparams *h, int64_t i);
-/* Reads rope scaling; without the key, there is no scaling. */
+/* Reads rope scaling; without a type, it is "linear", whose factor is 1 if absent. */
 int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e);
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 

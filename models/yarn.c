@@ -98,18 +98,25 @@ static const char *key_of(char out[KEY_CAP], const char *arch, const char *name)
     return out;
 }
 
-int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
-    const char *arch = a->name;
+/* Reads the factor of "linear" from its key or from the one of older files. No key and 0 both mean
+ * that positions are not scaled. */
+static int linear_from_gguf(struct hparams *h, const char *arch, const struct gguf *g,
+                            struct err *e) {
     char key[KEY_CAP];
-    const char *type = gguf_str_or(g, key_of(key, arch, "type"), "none");
+    double *f = &h->f[HF_ROPE_FACTOR];
+    if (!gguf_find(g, key_of(key, arch, "factor")))
+        snprintf(key, sizeof key, "%s.rope.scale_linear", arch);
+    if (gguf_find(g, key)) TRY(gguf_get_f64(g, key, f, e));
+    return fabs(*f) <= 0 ? 0 : check_linear(h, key, e); /* NaN is refused */
+}
+
+int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
+    const char *arch = a->name, *type = "linear"; /* without the key, as in llama.cpp */
+    char key[KEY_CAP];
+    if (gguf_find(g, key_of(key, arch, "type"))) TRY(gguf_get_str(g, key, &type, e));
     if (strcmp(type, "none") == 0) return 0;
     if (strcmp(type, "longrope") == 0 && h->d[HD_LONG]) return 0; /* longrope.c */
-    if (strcmp(type, "linear") == 0) {
-        h->f[HF_ROPE_FACTOR] = 1;
-        if (gguf_find(g, key_of(key, arch, "factor")))
-            TRY(gguf_get_f64(g, key, &h->f[HF_ROPE_FACTOR], e));
-        return check_linear(h, key, e);
-    }
+    if (strcmp(type, "linear") == 0) return linear_from_gguf(h, arch, g, e);
     if (strcmp(type, "yarn") != 0)
         return err_set(e, ERR_DATA, "%s is \"%.40s\", which is not supported", key, type);
     for (size_t i = 0; i < COUNT_OF(reals); i++) {

@@ -145,6 +145,19 @@ static const char *const keys[] = {"block_count",
                                    "nextn_predict_layers"};
 static const uint32_t values[] = {5, 4096, 64, 4, 2, 32, 32, 4, 16, 2, 6, 96, 4, 8, 128, 1};
 
+enum { NONE = -1 }; /* no such key */
+static struct rope_keys {
+    const char *type;
+    float factor, scale_linear;
+} rope = {NULL, NONE, NONE};
+
+/* Writes the keys of `rope` that are set. */
+static void write_rope(struct gguf_w *w) {
+    if (rope.type) gguf_w_str(w, "qwen35.rope.scaling.type", rope.type);
+    if (rope.factor > NONE) gguf_w_f32(w, "qwen35.rope.scaling.factor", rope.factor);
+    if (rope.scale_linear > NONE) gguf_w_f32(w, "qwen35.rope.scale_linear", rope.scale_linear);
+}
+
 /* Writes a GGUF of a small qwen35 with one key changed (UINT32_MAX: omitted), and reads its
  * hyperparameters.
  */
@@ -164,6 +177,7 @@ static int with_key(const char *name, uint32_t v, struct hparams *h, struct err 
     }
     gguf_w_f32(w, "qwen35.attention.layer_norm_rms_epsilon", 1e-6f);
     gguf_w_f32(w, "qwen35.rope.freq_base", 1e7f);
+    write_rope(w);
     if (!name || strcmp(name, "sections") != 0)
         gguf_w_arr(w, "qwen35.rope.dimension_sections", GV_I32, sections, 4);
     TRY_GOTO(out, rc, gguf_w_tensor(w, "token_embd.weight", QT_F32, 2, ne, e));
@@ -197,6 +211,31 @@ static void test_hparams_from_gguf(void) {
     CHECK_EQ_I64(h.d[HD_KV_HEADS], 4);
 }
 
+/* Checks that scaling without a type is linear, by either key, as in llama.cpp's load_hparams. */
+static void test_linear_rope(void) {
+    static const struct {
+        struct rope_keys keys;
+        double want; /* 0: no scaling */
+    } row[] = {
+        {{NULL, NONE, NONE}, 0},  {{NULL, 4, NONE}, 4},        {{NULL, NONE, 4}, 4},
+        {{NULL, 4, 8}, 4},        {{NULL, 0, 8}, 0},           {{"linear", 4, NONE}, 4},
+        {{"linear", NONE, 4}, 4}, {{"linear", NONE, NONE}, 0}, {{"linear", 0, NONE}, 0},
+        {{"none", 4, 4}, 0},
+    };
+    struct err e;
+    struct hparams h;
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        rope = row[i].keys;
+        CHECK_OK(with_key(NULL, 0, &h, &e));
+        CHECK_CLOSE(h.f[HF_ROPE_FACTOR], row[i].want, 0);
+    }
+    rope = (struct rope_keys){NULL, NONE, 2e6f};
+    CHECK_ERR(with_key(NULL, 0, &h, &e), ERR_DATA, "qwen35.rope.scale_linear");
+    rope = (struct rope_keys){NULL, -0.5f, NONE};
+    CHECK_ERR(with_key(NULL, 0, &h, &e), ERR_DATA, "qwen35.rope.scaling.factor");
+    rope = (struct rope_keys){NULL, NONE, NONE};
+}
+
 static void test_hostile_hparams(void) {
     struct err e;
     struct hparams h;
@@ -227,6 +266,7 @@ int main(void) {
     RUN(test_row_names);
     RUN(test_names_of_all_architectures_fit);
     RUN(test_hparams_from_gguf);
+    RUN(test_linear_rope);
     RUN(test_hostile_hparams);
     unlink(path);
     return check_done();
