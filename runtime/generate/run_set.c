@@ -21,20 +21,20 @@ struct row {
     double least, most;
     size_t at;
     const char *key; /* key in the file after "general.sampling."; NULL: none */
-    /* Two defaults: if the file has none of the keys, and if it has some of them but not this
-     * one. */
-    double otherwise[2];
+    /* Value if the file has none of the keys, if it has some of them but not this one, and if it
+     * says -1, which other programs take as all tokens (COUNT). */
+    double otherwise[3];
     const char *about;
 };
 #define SAMPLE(field) offsetof(struct run_set, sample.field)
 // clang-format off
 static const struct row rows[] = {
     {"temp", REAL, 0, 100, SAMPLE(temp), "temp", {0.8, 1}, "temperature; 0: always the most likely token"},
-    {"top-k", COUNT, 0, INT32_MAX, SAMPLE(top_k), "top_k", {40, 0}, "only the K most likely tokens; 0: all"},
+    {"top-k", COUNT, 0, INT32_MAX, SAMPLE(top_k), "top_k", {40, 0, 0}, "only the K most likely tokens; 0: all"},
     {"top-p", REAL, 0, 1, SAMPLE(top_p), "top_p", {0.95, 1}, "only the most likely tokens of this total probability; 1: all"},
     {"min-p", REAL, 0, 1, SAMPLE(min_p), "min_p", {0.05, 0}, "none below this share of the most likely token; 0: all"},
     {"repeat-penalty", REAL, 0.01, 100, SAMPLE(repeat_penalty), "penalty_repeat", {1, 1}, "penalty for repeated tokens; 1: off"},
-    {"repeat-last-n", COUNT, 0, INT32_MAX, SAMPLE(repeat_last_n), "penalty_last_n", {64, 64}, "how many tokens back the penalties look"},
+    {"repeat-last-n", COUNT, 0, INT32_MAX, SAMPLE(repeat_last_n), "penalty_last_n", {64, 64, INT32_MAX}, "how many tokens back the penalties look"},
     {"presence-penalty", REAL, -2, 2, SAMPLE(presence_penalty), NULL, {0, 0}, "penalty for tokens used before; 0: off"},
     {"frequency-penalty", REAL, -2, 2, SAMPLE(frequency_penalty), NULL, {0, 0}, "penalty for each time a token was used; 0: off"},
     {"seed", SEED, 0, 9007199254740992.0, offsetof(struct run_set, seed), NULL, {0, 0}, "seed of the next answer; -1: random"},
@@ -108,6 +108,16 @@ static int random_seed(struct run_set *s, struct err *e) {
     return 0;
 }
 
+/* Returns the number of the file's key; `otherwise` if the key is missing. */
+static double read_number(const struct row *r, const struct gguf *g, const char *key,
+                          double otherwise) {
+    const struct gguf_kv *kv = gguf_find(g, key);
+    if (r->kind == REAL) return gguf_f64_or(g, key, otherwise);
+    if (kv && (kv->type == GV_I32 || kv->type == GV_I64) && gguf_kv_i64(kv, 0) == -1)
+        return r->otherwise[2];
+    return (double)gguf_u64_or(g, key, (uint64_t)otherwise);
+}
+
 int run_set_init(struct run_set *s, const struct gguf *g, struct err *e) {
     bool any = false;
     char key[64];
@@ -122,8 +132,7 @@ int run_set_init(struct run_set *s, const struct gguf *g, struct err *e) {
         double v = r->otherwise[any];
         snprintf(key, sizeof key, "general.sampling.%s", r->key ? r->key : "-");
         if (r->key && g) {
-            double file =
-                r->kind == REAL ? gguf_f64_or(g, key, v) : (double)gguf_u64_or(g, key, (uint64_t)v);
+            const double file = read_number(r, g, key, v);
             if (in_range(r, file))
                 v = file;
             else

@@ -54,6 +54,23 @@ static void test_settings(void) {
     CHECK_EQ_I64(s.seed, (int64_t)1 << 53);
 }
 
+/* Checks that -1 in a file is the whole context and the whole vocabulary. */
+static void test_settings_of_a_file(void) {
+    struct gguf_w *w = gguf_w_new();
+    struct gguf *g = NULL;
+    struct run_set s;
+    gguf_w_int(w, "general.sampling.penalty_last_n", GV_I32, -1);
+    gguf_w_int(w, "general.sampling.top_k", GV_I32, -1);
+    CHECK_OK(gguf_w_begin(w, tmp_path("set.gguf"), true, &e));
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+    CHECK_OK(gguf_open(&g, tmp_path("set.gguf"), 0, &e));
+    CHECK_OK(run_set_init(&s, g, &e));
+    CHECK_EQ_I64(s.sample.repeat_last_n, INT32_MAX);
+    CHECK_EQ_I64(s.sample.top_k, 0);
+    gguf_close(g);
+}
+
 static void test_commands(void) {
     static const struct {
         const char *line;
@@ -250,6 +267,7 @@ int main(void) {
         .src = "tests/golden/tiny-qwen35moe", .out = tmp_path("m.gguf"), .type = "f32"};
     struct convert_report r;
     RUN(test_settings);
+    RUN(test_settings_of_a_file);
     RUN(test_commands);
     if (convert_run(&o, &r, &e) || model_open(&model, o.out, &e)) {
         fprintf(stderr, "%s\n", e.msg);
