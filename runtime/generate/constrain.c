@@ -10,6 +10,7 @@
 
 #include "base/attr.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "runtime/engine/logits.h"
 
 enum { SPACES_MAX = 2, FORCED_MAX = 512, TRIES = 16, MANY = 256 };
@@ -173,8 +174,10 @@ static bool may_close(const struct constrain *c, int32_t id) {
     return ok;
 }
 
-/* Returns whether token id may come next, in reasoning or in text. */
+/* Returns whether token id may come next, in reasoning or in text. A model may have logits for more
+ * ids than there are tokens. */
 static bool is_allowed(const struct constrain *c, int32_t id) {
+    if (id >= tok_n_vocab(c->tok)) return false;
     if (c->at == IN_REASONING) return tok_is_eog(c->tok, id) ? c->o.may_end : may_close(c, id);
     return in_text(c, id) || besides(c, id);
 }
@@ -185,15 +188,20 @@ static int no_token(struct err *e) {
                    "no token of the vocabulary continues a text that the grammar allows");
 }
 
+/* Allocates the masks for n tokens, and logits for all that the sampler reads. */
+static void alloc_masks(struct constrain *c, const struct sampler *s, int64_t n) {
+    const int64_t n_all = sampler_n_vocab(s);
+    c->logits = xcalloc((size_t)max_i64(n, n_all), sizeof *c->logits);
+    c->bits = xcalloc(((size_t)n + 31) / 32 + 1, sizeof *c->bits);
+    c->more = xcalloc(((size_t)n + 31) / 32 + 1, sizeof *c->more);
+    for (int64_t i = n; i < n_all; i++) c->logits[i] = -INFINITY;
+}
+
 /* Draws from all logits after masking the forbidden tokens. */
 static int pick_masked(struct constrain *c, struct sampler *s, const float *logits, int64_t n,
                        const int32_t *last, int64_t n_last, int32_t *id, struct err *e) {
     bool any = false;
-    if (!c->logits) {
-        c->logits = xcalloc((size_t)n, sizeof *c->logits);
-        c->bits = xcalloc(((size_t)n + 31) / 32 + 1, sizeof *c->bits);
-        c->more = xcalloc(((size_t)n + 31) / 32 + 1, sizeof *c->more);
-    }
+    if (!c->logits) alloc_masks(c, s, n);
     for (int i = 0; i < c->state.n && c->at != IN_REASONING; i++) {
         TRY(gram_mask(c->state.v[i], i ? c->more : c->bits, e));
         for (int64_t k = 0; i && k < (n + 31) / 32; k++) c->bits[k] |= c->more[k];

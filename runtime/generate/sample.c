@@ -44,6 +44,10 @@ void sampler_free(struct sampler *s) {
     free(s);
 }
 
+int64_t sampler_n_vocab(const struct sampler *s) {
+    return s->n_vocab;
+}
+
 /* Returns whether the repeat penalty is set to something other than 0 and 1 (no effect). */
 static bool repeats_count(const struct sample_opts *o) {
     return o->repeat_penalty > 0 && fabsf(o->repeat_penalty - 1.0f) > 0;

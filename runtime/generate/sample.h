@@ -22,6 +22,8 @@ struct sampler;
 /* Returns a sampler for n_vocab logits; the same seed gives the same choices. */
 struct sampler *sampler_new(const struct sample_opts *o, int64_t n_vocab, uint64_t seed);
 void sampler_free(struct sampler *s);
+/* Returns the number of logits that a draw reads. */
+int64_t sampler_n_vocab(const struct sampler *s);
 /* Returns a token drawn from the logits. last [n_last]: previous tokens, for the penalties. */
 int32_t sampler_pick(struct sampler *s, const float *logits, const int32_t *last, int64_t n_last);
 /* Returns the number of largest logits that determine the choice after n_last tokens; -1: all. */

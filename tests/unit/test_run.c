@@ -5,6 +5,7 @@
 #include "cli/chat_line.h"
 #include "runtime/generate/run_set.h"
 #include "convert/convert.h"
+#include "base/mem.h"
 #include "base/progress.h"
 #include "runtime/generate/gen.h"
 #include "tests/check.h"
@@ -261,6 +262,34 @@ static void test_limits(void) {
     session_free(s);
 }
 
+/* Checks that no token is drawn under a grammar, or in the reasoning before its text, from the
+ * logits of a model that has more of them than tokens. */
+static void test_more_logits_than_tokens(void) {
+    enum { MORE = 100 };
+    static const char *const close[] = {NULL, "</think>"};
+    static const struct sample_opts all = {.temp = 1, .top_p = 1, .repeat_penalty = 1};
+    const int64_t n = tok_n_vocab(model->tok);
+    float *logits = xcalloc((size_t)(n + MORE), sizeof *logits);
+    struct gram_vocab *v = NULL;
+    struct grammar *g = NULL;
+    for (int64_t i = n; i < n + MORE; i++) logits[i] = 20;
+    CHECK_OK(gram_vocab_new(&v, model->tok, &e));
+    CHECK_OK(grammar_of_regex(&g, v, "[a-z]*", 6, &e));
+    for (size_t i = 0; i < COUNT_OF(close); i++) {
+        const struct constrain_opts o = {.g = g, .close = close[i]};
+        struct constrain *c = constrain_new(&o, model->tok);
+        struct sampler *s = sampler_new(&all, n + MORE, 1);
+        int32_t id = -1;
+        CHECK_OK(constrain_pick(c, s, logits, NULL, 0, &id, &e));
+        CHECK(id >= 0 && id < n);
+        sampler_free(s);
+        constrain_free(c);
+    }
+    grammar_free(g);
+    gram_vocab_free(v);
+    free(logits);
+}
+
 int main(void) {
     tmp_make();
     struct convert_opts o = {
@@ -278,6 +307,7 @@ int main(void) {
     RUN(test_mark);
     RUN(test_stop);
     RUN(test_limits);
+    RUN(test_more_logits_than_tokens);
     model_close(model);
     tmp_remove();
     return check_done();
