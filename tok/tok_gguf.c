@@ -280,6 +280,10 @@ static int read_ends(struct tok *t, const struct gguf *g, struct err *e) {
     return 0;
 }
 
+/* Special tokens without which text is encoded and answers end just the same. */
+static const bool can_lack[TS_COUNT] = {
+    [TS_UNK] = true, [TS_SEP] = true, [TS_PAD] = true, [TS_MASK] = true};
+
 /* Reads the special tokens (-1: no such token) and whether encoding adds them. */
 static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     const struct model *m = find_model(t->model);
@@ -291,10 +295,15 @@ static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
         uint64_t id;
         if (!gguf_find(g, special_key[i])) continue;
         TRY(gguf_get_u64(g, special_key[i], &id, e));
-        if (id >= (uint64_t)t->v.n)
-            return err_set(e, ERR_DATA, "%s: key %s is %llu, but there are only %lld tokens",
-                           gguf_path(g), special_key[i], (unsigned long long)id, (long long)t->v.n);
-        t->special[i] = (int64_t)id;
+        if (id < (uint64_t)t->v.n) {
+            t->special[i] = (int64_t)id;
+            continue;
+        }
+        const int rc =
+            err_set(e, ERR_DATA, "%s: key %s is %llu, but there are only %lld tokens", gguf_path(g),
+                    special_key[i], (unsigned long long)id, (long long)t->v.n);
+        if (!can_lack[i]) return rc;
+        log_warn("%s: ignored", e->msg);
     }
     t->has_add_bos = gguf_find(g, KEY("add_bos_token")) != NULL;
     t->has_add_eos = gguf_find(g, KEY("add_eos_token")) != NULL;

@@ -357,6 +357,23 @@ static void test_bad_keys(void) {
     tok_free(t);
 }
 
+/* Checks that ids outside the vocabulary are ignored for tokens that text does not need. */
+static void test_ids_that_can_be_ignored(void) {
+    static const char *const key[] = {"unknown", "seperator", "padding", "mask"};
+    static const enum tok_special special[] = {TS_UNK, TS_SEP, TS_PAD, TS_MASK};
+    for (size_t i = 0; i < COUNT_OF(key); i++) {
+        struct err e = {0};
+        struct tok *t = NULL;
+        struct gguf_w *w = toy_keys();
+        char name[64];
+        snprintf(name, sizeof name, "tokenizer.ggml.%s_token_id", key[i]);
+        gguf_w_u32(w, name, 4);
+        CHECK_OK(tok_of_writer(&t, w, &e));
+        if (t) CHECK_EQ_I64(tok_special(t, special[i]), -1);
+        tok_free(t);
+    }
+}
+
 /* Checks that damaged versions of a real tokenizer.json give an error or a tokenizer, never a
  * crash. */
 static void test_damaged_file(void) {
@@ -398,6 +415,7 @@ int main(void) {
     RUN(test_add_bos);
     RUN(test_vocab_json);
     RUN(test_bad_keys);
+    RUN(test_ids_that_can_be_ignored);
     RUN(test_damaged_file);
     return check_done();
 }
