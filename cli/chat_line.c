@@ -340,12 +340,9 @@ int run_chat(struct run_cli *x, struct err *e) {
     struct chatting u = {.x = x, .r = r, .screen = &x->screen};
     os_handler old;
     const int64_t trained = r->m->hp.d[HD_CTX];
+    const int64_t usual = trained > 0 ? min_i64(DEFAULT_CTX, trained) : DEFAULT_CTX;
     r->lasting = true;
-    TRY(run_start(r,
-                  r->a.ctx > 0  ? r->a.ctx
-                  : trained > 0 ? min_i64(DEFAULT_CTX, trained)
-                                : DEFAULT_CTX,
-                  e));
+    TRY(run_start(r, r->a.ctx > 0 ? r->a.ctx : run_most_ctx(r, usual), e));
     TRY(check_beginning(r, e));
     char *path = x->r.a.no_history ? NULL : line_history_path();
     u.line = line_new(path, chat_words);

@@ -79,6 +79,8 @@ void run_answer_release(struct run_answer *a);
 
 /* Checks --draft before a model is opened. ERR_USAGE: neither mtp nor a file. */
 int run_check_draft(const struct run_args *a, struct err *e);
+/* Returns n_ctx, or the largest context that the model supports at all if that is smaller. */
+int64_t run_most_ctx(const struct run *r, int64_t n_ctx);
 /* Creates the session and the generator for n_ctx tokens, and the grammar and the drafts that the
  * options request. */
 int run_start(struct run *r, int64_t n_ctx, struct err *e);

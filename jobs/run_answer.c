@@ -17,6 +17,7 @@
 #include "chat/think.h"
 #include "template/chat_ends.h"
 #include "text/visible.h"
+#include "work/open.h"
 
 void run_answer_release(struct run_answer *a) {
     ids_release(&a->prompt);
@@ -300,7 +301,7 @@ void run_speed(const struct run_answer *a, struct buf *out) {
 }
 
 void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, struct buf *out) {
-    const int64_t n = a->gen.n_drawn, n_ctx = gen_n_ctx(r->gen);
+    const int64_t n = a->gen.n_drawn, n_ctx = gen_n_ctx(r->gen), more = run_most_ctx(r, 2 * n_ctx);
     const bool thinking = r->chat && a->parse && !*a->content && *a->reasoning;
     const char *what = thinking ? "cut while it was thinking" : "cut";
     if (a->gen.stop == GEN_LENGTH && in_chat)
@@ -313,11 +314,14 @@ void run_cut(const struct run *r, const struct run_answer *a, bool in_chat, stru
                 "%s at %" PRId64 " token%s: -n %" PRId64
                 " lets it continue, -n -1 until the context is full",
                 what, n, str_s(n), 4 * max_i64(n, 1));
-    else if (a->gen.stop == GEN_CONTEXT)
+    else if (a->gen.stop == GEN_CONTEXT && more > n_ctx)
         buf_fmt(out,
                 "%s: the context of %" PRId64 " tokens is full; use --ctx %" PRId64
                 " for a larger one",
-                what, n_ctx, 2 * n_ctx);
+                what, n_ctx, more);
+    else if (a->gen.stop == GEN_CONTEXT)
+        buf_fmt(out, "%s: the context of %" PRId64 " tokens is full; the model supports no more",
+                what, n_ctx);
     else if (a->gen.stop == GEN_INTERRUPTED && in_chat)
         buf_fmt(out, "stopped: /continue resumes it");
 }
@@ -399,13 +403,19 @@ void run_describe(const struct run *r, const struct run_answer *a, bool turn, st
     emit_counts(r, a, m);
 }
 
-/* Returns the context length for a prompt and its answer. Without -n: 8192 tokens or twice the
- * prompt, up to the length that the model was trained with. */
+int64_t run_most_ctx(const struct run *r, int64_t n_ctx) {
+    const int64_t most = r->m->hp.d[HD_MOST_CTX];
+    return most > 0 ? min_i64(n_ctx, most) : n_ctx;
+}
+
+/* Returns the context length for a prompt and its answer; if the answer has no limit, 8192 tokens
+ * or twice the prompt. Only with -n N is it more than the model was trained with. */
 static int64_t room_for(const struct run *r, int64_t n_prompt) {
+    const int64_t trained = r->m->hp.d[HD_CTX], n = r->set.n;
     if (r->a.ctx > 0) return r->a.ctx;
-    if (r->set.n > 0) return max_i64(n_prompt + r->set.n, 1);
-    const int64_t trained = r->m->hp.d[HD_CTX], want = max_i64(DEFAULT_CTX, 2 * n_prompt);
-    return trained > n_prompt ? min_i64(want, trained) : want;
+    const int64_t want = n > 0 ? n_prompt + n : max_i64(DEFAULT_CTX, 2 * n_prompt);
+    const bool given = r->set.n_given && n > 0;
+    return run_most_ctx(r, !given && trained > n_prompt ? min_i64(want, trained) : want);
 }
 
 /* Rejects a prompt longer than the context that the model was trained with; with --ctx, only warns.
@@ -420,6 +430,7 @@ static int check_trained(const struct run *r, int64_t n_prompt, struct err *e) {
                        n_prompt, trained, n_prompt + DEFAULT_TEXT);
     log_warn("the prompt has %" PRId64 " tokens, but the model was trained for %" PRId64, n_prompt,
              trained);
+    r->w->warned_context = true;
     return 0;
 }
 
@@ -432,7 +443,9 @@ int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, 
     else
         TRY(tok_encode(r->m->tok, text, len, true, true, &a->prompt, e));
     TRY(check_trained(r, a->prompt.n, e));
-    TRY(run_start(r, room_for(r, a->prompt.n), e));
+    const int64_t n_ctx = room_for(r, a->prompt.n);
+    open_warn_context(r->w, r->m, n_ctx);
+    TRY(run_start(r, n_ctx, e));
     return turn ? run_answer_make(r, a, e) : run_answer_text(r, a, e);
 }
 

@@ -157,3 +157,13 @@ seq 100 > "$t/long.txt"
 refused 2 "but the model was trained for 64: shorten it, or try with --ctx" run "$t/short.gguf" --file "$t/long.txt" -p x -n 1
 "$HONE" run "$t/short.gguf" --file "$t/long.txt" -p x -n 1 --ctx 2000 > /dev/null 2> "$t/e"
 grep -q "warning: the prompt has [0-9]* tokens, but the model was trained for 64" "$t/e"
+# without -n an answer ends where the training context does; with it the context may be longer, with a warning
+"$HONE" run "$t/short.gguf" -p "one two" --temp 0 --json > "$t/json" 2> "$t/e"
+grep -q '"stop": "context"' "$t/json" || { cat "$t/json"; exit 1; }
+if grep -q warning "$t/e"; then cat "$t/e"; exit 1; fi
+"$HONE" run "$t/short.gguf" -p "one two" -n 100 > "$t/o" 2> "$t/e"
+grep -q "warning: 1[0-9]* tokens of context, but the model was trained for 64" "$t/e" || { cat "$t/e"; exit 1; }
+# GPT-2 has no positions beyond its training context
+"$HONE" synth --arch-from tests/golden/archs/gpt2/config.json --recipe Q8_0 --tokenizer tests/golden/models/qwen3 -o "$t/gpt2.gguf" -q > "$t/o"
+"$HONE" run "$t/gpt2.gguf" -p "one two" -n 500 --temp 0 > "$t/o" 2> "$t/e"
+grep -q "the context of 96 tokens is full; the model supports no more" "$t/e" || { cat "$t/e"; exit 1; }
