@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "runtime/measure/kld_file.h"
+#include "runtime/measure/kld_file_top.h"
 #include "containers/safetensors.h"
 #include "base/str.h"
 #include "runtime/engine/model.h"
@@ -406,22 +407,43 @@ static int inspect_imat(struct emit *m, const char *path, const char *format, st
     return 0;
 }
 
-/* Describes a base logits file. */
-static int inspect_kld(struct emit *m, const char *path, struct err *e) {
-    struct kld_r *r;
+/* Describes what base-logits files of both formats have. */
+static int emit_base_logits(struct emit *m, const char *path, const char *format, int32_t n_ctx,
+                            int32_t n_chunks, int32_t n_vocab, struct err *e) {
     char size[48];
     uint64_t n = 0;
-    TRY(kld_r_open(&r, path, e));
-    int rc = io_file_size(path, &n, e);
+    TRY(io_file_size(path, &n, e));
     emit_fmt_bytes(size, n);
     emit_str(m, "kind", "kind", "base logits");
-    emit_str(m, "format", "format", "_logits_");
-    emit_i64(m, "ctx", "tokens per chunk", kld_r_ctx(r));
-    emit_i64(m, "n_chunks", "chunks", kld_r_chunks(r));
-    emit_i64(m, "n_vocab", "vocabulary", kld_r_vocab(r));
+    emit_str(m, "format", "format", format);
+    emit_i64(m, "ctx", "tokens per chunk", n_ctx);
+    emit_i64(m, "n_chunks", "chunks", n_chunks);
+    emit_i64(m, "n_vocab", "vocabulary", n_vocab);
     emit_str(m, "size", "size", size);
     emit_i64(m, "size_bytes", NULL, (int64_t)n);
+    return 0;
+}
+
+/* Describes a base-logits file. */
+static int inspect_kld(struct emit *m, const char *path, struct err *e) {
+    struct kld_r *r;
+    TRY(kld_r_open(&r, path, e));
+    const int rc =
+        emit_base_logits(m, path, "_logits_", kld_r_ctx(r), kld_r_chunks(r), kld_r_vocab(r), e);
     kld_r_close(r);
+    return rc;
+}
+
+/* Describes a compact base-logits file. */
+static int inspect_kld_top(struct emit *m, const char *path, struct err *e) {
+    struct kld_top_r *r;
+    TRY(kld_top_r_open(&r, path, e));
+    const struct kld_top_shape *sh = kld_top_r_shape(r);
+    const int rc = emit_base_logits(m, path, "hone_kld", sh->n_ctx, sh->n_chunk, sh->n_vocab, e);
+    emit_i64(m, "from", "first scored row", sh->from);
+    emit_i64(m, "n_top", "tokens per row", sh->n_top);
+    emit_i64(m, "n_tail", "samples per row", sh->n_tail);
+    kld_top_r_close(r);
     return rc;
 }
 
@@ -452,6 +474,7 @@ int inspect_run(const struct inspect_opts *a, struct emit *m, struct err *e) {
     map_close(&f);
     if (memcmp(head, "GGUF", 4) == 0) return inspect_gguf_file(m, path, a, e);
     if (memcmp(head, "_logits_", 8) == 0) return inspect_kld(m, path, e);
+    if (kld_top_is(path)) return inspect_kld_top(m, path, e);
     if (head[8] == '{' || strstr(io_base(path), ".safetensors"))
         return inspect_safetensors(m, path, a, e);
     if (inspect_imat(m, path, "dat", e))

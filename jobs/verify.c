@@ -18,6 +18,7 @@
 #include "base/io.h"
 #include "base/map.h"
 #include "runtime/measure/kld_file.h"
+#include "runtime/measure/kld_file_top.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/progress.h"
@@ -194,6 +195,19 @@ static int verify_kld(struct verify *v, const char *path, struct err *e) {
     return rc ? finding(v, path, rc, e) : 0;
 }
 
+/* Verifies a compact base file. */
+static int verify_kld_top(struct verify *v, const char *path, struct err *e) {
+    struct kld_top_r *r;
+    struct kld_top_row row;
+    int rc = kld_top_r_open(&r, path, e);
+    if (rc) return finding(v, path, rc, e);
+    const struct kld_top_shape *sh = kld_top_r_shape(r);
+    const int64_t n = (int64_t)sh->n_chunk * (sh->n_ctx - 1 - sh->from);
+    for (int64_t i = 0; v->deep && i < n && !rc; i++) rc = kld_top_r_row(r, i, &row, e);
+    kld_top_r_close(r);
+    return rc ? finding(v, path, rc, e) : 0;
+}
+
 /* Verifies a file, detecting its kind from the first bytes. */
 static int verify_file(struct verify *v, const char *path, struct err *e) {
     struct map f;
@@ -205,6 +219,7 @@ static int verify_file(struct verify *v, const char *path, struct err *e) {
     if (memcmp(head, "GGUF", 4) == 0 || strstr(io_base(path), ".gguf"))
         return verify_gguf(v, path, e);
     if (memcmp(head, "_logits_", 8) == 0) return verify_kld(v, path, e);
+    if (kld_top_is(path)) return verify_kld_top(v, path, e);
     if (head[8] == '{' || strstr(io_base(path), ".safetensors")) {
         struct st *s;
         int rc = st_open(&s, path, e);

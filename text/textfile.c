@@ -27,6 +27,7 @@ static const struct {
 } formats[] = {
     {"GGUF", 0, 4, "a GGUF file", "models come first among the arguments, texts after them"},
     {"_logits_", 0, 8, "a file of base logits", "hone eval kld takes it as --base-file"},
+    {"hone_kld", 0, 8, "a file of base logits", "hone eval kld takes it as --base-file"},
     {"PK\3\4", 0, 4, "a ZIP archive (or a document in one, or PyTorch's weights)", UNPACK},
     {"\x1f\x8b", 0, 2, "compressed with gzip twice", UNPACK},
     {"\x28\xb5\x2f\xfd", 0, 4, "compressed with zstd", UNPACK},

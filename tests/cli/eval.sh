@@ -39,6 +39,12 @@ holds "($(num "$t/kld" mean_kld) - $(num "$t/kld2" mean_kld))^2 < 1e-8"
 "$HONE" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/compact" --compact --top 64 --ctx $ctx --chunks $n > /dev/null
 [ "$(wc -c < "$t/compact")" -lt $(($(wc -c < "$t/base") / 5)) ]
 "$HONE" eval kld "$t/q4.gguf" --base-file "$t/compact" --json > "$t/kld3"
+"$HONE" inspect "$t/compact" --json > "$t/shape"
+[ "$(num "$t/shape" n_top) $(num "$t/shape" n_chunks) $(num "$t/shape" ctx)" = "64 $n $ctx" ]
+"$HONE" verify --deep "$t/compact" > "$t/o"
+head -c 100000 "$t/compact" > "$t/cut"
+rc=0; "$HONE" verify "$t/cut" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q truncated "$t/e" || { echo "verify of a part: exit $rc"; cat "$t/e"; exit 1; }
 holds "(($(num "$t/kld" mean_kld) - $(num "$t/kld3" mean_kld)) / $(num "$t/kld" mean_kld))^2 < 1e-4" # 1 %
 holds "$(num "$t/kld3" mean_kld_sampling_stderr) > 0"
 [ "$(num "$t/kld" same_top1)" = "$(num "$t/kld3" same_top1)" ]

@@ -23,6 +23,7 @@ static void test_texts(void) {
 
 static void test_formats(void) {
     CHECK_ERR(TEXT("GGUF\3\0\0\0"), ERR_DATA, "x.txt is a GGUF file");
+    CHECK_ERR(TEXT("hone_kld\1\0\0\0"), ERR_DATA, "--base-file");
     CHECK_ERR(TEXT("PK\3\4\n\0"), ERR_DATA, "ZIP");
     CHECK_ERR(TEXT("%PDF-1.7 text only"), ERR_DATA, "PDF");
     CHECK_ERR(TEXT("\x1f\x8b\x08"), ERR_DATA, "gzip twice");
