@@ -245,12 +245,35 @@ static bool is_ours(const char *name) {
     return str_ends(name, ".safetensors") || str_ends(name, ".imatrix");
 }
 
+/* Returns whether there is a finding for a file of this name. */
+static bool has_finding(const struct verify *v, const char *name) {
+    for (int64_t i = 0; i < v->n_findings; i++)
+        if (strcmp(v->finding[i].file, name) == 0) return true;
+    return false;
+}
+
+/* Records, once for each set, that the first shard of a later one is missing. */
+static int check_first_shard(struct verify *v, const char *dir, const char *name, struct err *e) {
+    int i = 0, n = 0, rc = 0;
+    size_t len;
+    if (!gguf_split_parse(name, &i, &n, &len) || i == 0) return 0;
+    char *first = gguf_split_name(name, 0, n), *path = io_join(dir, first);
+    if (!io_exists(path) && !has_finding(v, first)) {
+        rc = err_set(e, ERR_DATA, "%s: shard 1 of %d is missing; download it again", path, n);
+        rc = finding(v, path, rc, e);
+    }
+    free(first);
+    free(path);
+    return rc;
+}
+
 /* Verifies the files in a folder whose kind hone knows. */
 static int verify_files(struct verify *v, const char *dir, const struct io_names *all,
                         struct err *e) {
     int rc = 0;
     for (int i = 0; i < all->n && rc == 0; i++) {
-        if (!is_ours(all->v[i])) continue;
+        rc = check_first_shard(v, dir, all->v[i], e);
+        if (rc || !is_ours(all->v[i])) continue;
         char *path = io_join(dir, all->v[i]);
         rc = verify_file(v, path, e);
         free(path);

@@ -78,4 +78,12 @@ rc=0; "$HONE" verify "$t/d" --manifest "$t/m" > "$t/o" 2> "$t/e" || rc=$?
 sed 's/bad.gguf/..\/m/' "$t/d/SHA256SUMS" > "$t/m"
 rc=0; "$HONE" verify "$t/d" --manifest "$t/m" > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 1 ] && grep -q 'not a line of checksums' "$t/e" || say "name outside: exit $rc"
+
+# a set without its first shard: one finding, whose other shards are not opened
+mkdir "$t/set"
+cp $g/py.gguf "$t/set/M-00002-of-00003.gguf"
+cp $g/py.gguf "$t/set/M-00003-of-00003.gguf"
+rc=0; "$HONE" verify "$t/set" --json > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q 'M-00001-of-00003.gguf: shard 1 of 3 is missing' "$t/e" || say "first shard missing: exit $rc, $(cat "$t/e")"
+has '"n_findings": 1' "a set without its first shard"
 exit $fail
