@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* runtime/engine/cache.c - pools of pages, and the sequences that hold pages (cache.h).
- *
- * Memory is allocated in extents of several pages, so that a sequence reads mostly contiguous
- * memory. An extent is freed when none of its pages is held and no reservation needs it. */
+/* runtime/engine/cache.c - sequences, which hold pages and states (cache.h). */
 #include "runtime/engine/cache.h"
 
 #include <inttypes.h>
@@ -11,16 +8,7 @@
 
 #include "base/mem.h"
 #include "base/num.h"
-#include "models/sizes.h"
-
-struct extent {
-    struct extent *next;
-    void *own;
-    struct page *page;
-    int64_t n_pages, n_held;
-    /* The extent was allocated for a reservation, not because a sequence grew without one. */
-    bool reserved;
-};
+#include "runtime/engine/pages.h"
 
 /* ---- main memory ---- */
 
@@ -80,13 +68,7 @@ void cache_place(struct cache *c, int n, const uint8_t *kv_place, const uint8_t 
 }
 
 void cache_release(struct cache *c) {
-    for (int i = 0; i < c->kv.n_slots && c->pool; i++)
-        for (struct extent *x = c->pool[i].extent, *next; x; x = next) {
-            next = x->next;
-            c->mem.free(c->mem.of, x->own);
-            free(x->page);
-            free(x);
-        }
+    pages_release(c);
     while (c->n_spare-- > 0)
         for (int i = 0; i < c->n_places; i++) c->mem.free(c->mem.of, c->spare[c->n_spare][i].own);
     free(c->pool);
@@ -95,12 +77,7 @@ void cache_release(struct cache *c) {
     memset(c, 0, sizeof *c);
 }
 
-/* ---- pools ---- */
-
-int64_t cache_slot_pages(const struct cache *c, int slot, int64_t n_tok) {
-    const struct kv_slot *s = &c->kv.slot[slot];
-    return s->n_heads ? sizes_pages(s->window, n_tok, c->page_tok) : 0;
-}
+/* ---- sizes ---- */
 
 uint64_t cache_held_bytes(const struct cache *c, int place) {
     uint64_t n = c->n_bytes[place];
@@ -108,15 +85,6 @@ uint64_t cache_held_bytes(const struct cache *c, int place) {
         if (c->pool[i].place == place) n -= (uint64_t)c->pool[i].n_free * c->pool[i].page_bytes;
     if (!c->keeps_spare) n -= (uint64_t)c->n_spare * (c->state_bytes[place] + c->table_bytes);
     return n;
-}
-
-/* Returns the number of pages that a slot's pool must have: n_reserved pages promised to sequences,
- * those of one more sequence if a spare is kept, and those of the current pass. */
-static int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
-    const struct kv_slot *s = &c->kv.slot[slot];
-    if (!n_reserved) return 0;
-    if (c->keeps_spare) n_reserved += s->window > 0 ? cache_slot_pages(c, slot, c->kv.n_ctx) : 1;
-    return n_reserved + sizes_pass_pages(s->window, c->kv.n_ctx, c->pass_tok, c->page_tok);
 }
 
 uint64_t cache_slot_bytes(const struct cache *c, int slot, int64_t n_tok) {
@@ -151,118 +119,7 @@ uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok) {
     return n;
 }
 
-/* Returns an error if n more bytes would exceed the limit of this device. */
-static int check_most(const struct cache *c, int place, uint64_t n, struct err *e) {
-    const uint64_t all = c->n_bytes[place] + n, most = c->most[place];
-    if (!most || all <= most) return 0;
-    return err_set(e, ERR_SYS, "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
-                   (all - most + ((UINT64_C(1) << 20) - 1)) >> 20);
-}
-
-/* Adds n pages to a pool in one allocation. reserved: they count as part of its base. */
-static int pool_extend(struct cache *c, struct page_pool *p, int64_t n, bool reserved,
-                       struct err *e) {
-    uint64_t bytes;
-    void *own = NULL, *mem = NULL;
-    if (!mul_ok((uint64_t)n, p->page_bytes, &bytes))
-        return err_set(e, ERR_USAGE, "a cache of %" PRId64 " pages is too large", n);
-    TRY(check_most(c, p->place, bytes, e));
-    TRY(c->mem.alloc(c->mem.of, p->place, bytes, "keys and values", &own, &mem, e));
-    struct extent *x = xcalloc(1, sizeof *x);
-    *x = (struct extent){p->extent, own, xcalloc((size_t)n, sizeof *x->page), n, 0, reserved};
-    p->extent = x;
-    /* Keep the free list in order of age, so that older pages are taken first. */
-    struct page **end = &p->free;
-    while (*end) end = &(*end)->next;
-    for (int64_t i = 0; i < n; i++, end = &(*end)->next) {
-        *end = &x->page[i];
-        x->page[i] =
-            (struct page){.extent = x, .data = (uint8_t *)mem + (uint64_t)i * p->page_bytes};
-    }
-    p->n_base += reserved ? n : 0;
-    p->n_free += n;
-    c->n_bytes[p->place] += bytes;
-    return 0;
-}
-
-/* Frees extents without held pages, unless a reservation needs them. The first extent stays, since
- * it holds the session's own sequence. */
-static void pool_shrink(struct cache *c, int slot) {
-    struct page_pool *p = &c->pool[slot];
-    const int64_t keep = pages_wanted(c, slot, p->n_reserved);
-    for (struct extent **at = &p->extent; *at;) {
-        struct extent *x = *at;
-        if (x->n_held || !x->next || (x->reserved && p->n_base - x->n_pages < keep)) {
-            at = &x->next;
-            continue;
-        }
-        for (struct page **f = &p->free; *f;)
-            if ((*f)->extent == x)
-                *f = (*f)->next;
-            else
-                f = &(*f)->next;
-        *at = x->next;
-        p->n_base -= x->reserved ? x->n_pages : 0;
-        p->n_free -= x->n_pages;
-        c->n_bytes[p->place] -= (uint64_t)x->n_pages * p->page_bytes;
-        c->mem.free(c->mem.of, x->own);
-        free(x->page);
-        free(x);
-    }
-}
-
-/* Takes a free page, which must exist, with one reference and the given writer. */
-static struct page *page_take(struct page_pool *p, uint64_t writer) {
-    struct page *page = p->free;
-    p->free = page->next;
-    p->n_free--;
-    page->extent->n_held++;
-    page->next = NULL;
-    page->refs = 1;
-    page->writer = writer;
-    page->sealed = 0;
-    return page;
-}
-
-/* Drops a reference; the last one returns the page to the pool's free list. */
-static void page_drop(struct page_pool *p, struct page *page) {
-    if (--page->refs) return;
-    page->extent->n_held--;
-    page->next = p->free;
-    p->free = page;
-    p->n_free++;
-}
-
 /* ---- sequences ---- */
-
-/* Reserves pages for n_tok tokens in every slot; on failure reserves nothing. */
-static int reserve_pages(struct cache *c, int64_t n_tok, struct err *e) {
-    for (int i = 0; i < c->kv.n_slots; i++) {
-        struct page_pool *p = &c->pool[i];
-        const int64_t n = cache_slot_pages(c, i, n_tok),
-                      want = pages_wanted(c, i, p->n_reserved + n);
-        if (want > p->n_base) {
-            const int rc = pool_extend(c, p, want - p->n_base, true, e);
-            if (rc) {
-                while (i-- > 0) {
-                    c->pool[i].n_reserved -= cache_slot_pages(c, i, n_tok);
-                    pool_shrink(c, i);
-                }
-                return rc;
-            }
-        }
-        p->n_reserved += n;
-    }
-    return 0;
-}
-
-/* Gives back the reservation for n_tok tokens and releases pages no longer needed. */
-static void unreserve_pages(struct cache *c, int64_t n_tok) {
-    for (int i = 0; i < c->kv.n_slots; i++) {
-        c->pool[i].n_reserved -= cache_slot_pages(c, i, n_tok);
-        pool_shrink(c, i);
-    }
-}
 
 /* Returns how many bytes a sequence takes at a place in addition to its pages. */
 static uint64_t fixed_bytes(const struct cache *c, int place) {
@@ -281,7 +138,7 @@ static void free_mem(struct cache *c, const struct seq_mem *m, int n_places) {
 static int alloc_mem(struct cache *c, struct seq_mem *m, struct err *e) {
     for (int i = 0; i < c->n_places; i++) {
         const uint64_t n = fixed_bytes(c, i);
-        int rc = check_most(c, i, n, e);
+        int rc = pages_check_most(c, i, n, e);
         m[i] = (struct seq_mem){0};
         if (n && !rc) rc = c->mem.alloc(c->mem.of, i, n, "recurrent state", &m[i].own, &m[i].at, e);
         if (rc) {
@@ -306,8 +163,11 @@ static int seq_alloc(struct seq **out, struct cache *c, bool zero, struct err *e
     if (c->n_spare) {
         memcpy(m, c->spare[--c->n_spare], sizeof m);
         if (zero) zero_states(c, m);
-    } else
-        TRY(alloc_mem(c, m, e));
+    } else {
+        int rc = alloc_mem(c, m, e);
+        if (rc && cache_give_back(c)) rc = alloc_mem(c, m, e);
+        if (rc) return rc;
+    }
     struct seq *q = xcalloc(1, sizeof *q);
     q->cache = c;
     q->id = c->next_id++;
@@ -315,6 +175,15 @@ static int seq_alloc(struct seq **out, struct cache *c, bool zero, struct err *e
     q->slot = xcalloc((size_t)c->kv.n_slots + 1, sizeof *q->slot);
     *out = q;
     return 0;
+}
+
+bool cache_give_back(struct cache *c) {
+    bool some = pages_shrink(c, true);
+    while (!c->keeps_spare && c->n_spare) {
+        free_mem(c, c->spare[--c->n_spare], c->n_places);
+        some = true;
+    }
+    return some;
 }
 
 int cache_keep_spare(struct cache *c, struct err *e) {
@@ -342,7 +211,7 @@ void cache_keep_spares(struct cache *c, int n) {
 int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e) {
     struct seq *q = NULL;
     TRY(seq_alloc(&q, c, true, e));
-    const int rc = reserve_pages(c, n_reserve, e);
+    const int rc = pages_reserve(c, n_reserve, e);
     if (rc) {
         seq_free(q);
         return rc;
@@ -355,7 +224,7 @@ int seq_new(struct seq **out, struct cache *c, int64_t n_reserve, struct err *e)
 /* Drops the references to pages [from, to) of a slot without changing the slot's list. */
 static void drop_pages(struct seq *q, int slot, int from, int to) {
     struct seq_pages *p = &q->slot[slot];
-    for (int i = from; i < to; i++) page_drop(&q->cache->pool[slot], p->v[i]);
+    for (int i = from; i < to; i++) pages_drop(&q->cache->pool[slot], p->v[i]);
 }
 
 /* Drops all pages of a sequence and empties its page lists. */
@@ -370,7 +239,7 @@ void seq_free(struct seq *q) {
     if (!q) return;
     struct cache *c = q->cache;
     drop_all(q);
-    unreserve_pages(c, q->n_reserved);
+    pages_unreserve(c, q->n_reserved);
     if (c->n_spare < c->most_spare)
         memcpy(c->spare[c->n_spare++], q->mem, sizeof c->spare[0]);
     else
@@ -448,7 +317,7 @@ static void share_pages(struct seq *q, const struct seq *from, int64_t pos) {
             const int64_t was = have->first + k - old.first;
             if (was < 0 || was >= old.n || old.v[was] != page) table_changed(q, have->first + k);
         }
-        for (int k = 0; k < old.n; k++) page_drop(&q->cache->pool[i], old.v[k]);
+        for (int k = 0; k < old.n; k++) pages_drop(&q->cache->pool[i], old.v[k]);
         free(old.v);
     }
     copy_shifts(q, from, pos);
@@ -565,13 +434,23 @@ static int64_t pages_needed(const struct seq *q, int slot, int64_t n) {
     return max_i64(div_up(q->pos + n, c->page_tok) - end, 0) + (last && !writable(q, *last));
 }
 
+/* Allocates the pages that the pools lack for n more rows. */
+static int need_pages(const struct seq *q, int64_t n, struct err *e) {
+    struct cache *c = q->cache;
+    bool enough = true;
+    for (int i = 0; i < c->kv.n_slots && enough; i++)
+        enough = pages_needed(q, i, n) <= c->pool[i].n_free;
+    if (enough) return 0;
+    int64_t *want = xcalloc((size_t)c->kv.n_slots, sizeof *want);
+    for (int i = 0; i < c->kv.n_slots; i++) want[i] = pages_needed(q, i, n);
+    const int rc = pages_need(c, want, e);
+    free(want);
+    return rc;
+}
+
 int seq_grow(struct seq *q, int64_t n, struct err *e) {
     struct cache *c = q->cache;
-    for (int i = 0; i < c->kv.n_slots; i++) {
-        const int64_t need = pages_needed(q, i, n);
-        if (need > c->pool[i].n_free)
-            TRY(pool_extend(c, &c->pool[i], need - c->pool[i].n_free, false, e));
-    }
+    TRY(need_pages(q, n, e));
     for (int i = 0; i < c->kv.n_slots && n > 0; i++) {
         struct seq_pages *p = &q->slot[i];
         struct page **last = partial(q, i);
@@ -580,33 +459,36 @@ int seq_grow(struct seq *q, int64_t n, struct err *e) {
             if ((*last)->refs == 1) (*last)->sealed = 0;
             (*last)->writer = q->id;
         } else if (last) {
-            struct page *copy = page_take(&c->pool[i], q->id);
+            struct page *copy = pages_take(&c->pool[i], q->id);
             c->mem.copy(c->mem.of, c->pool[i].place, copy->data, (*last)->data,
                         c->pool[i].page_bytes);
-            page_drop(&c->pool[i], *last);
+            pages_drop(&c->pool[i], *last);
             *last = copy;
             table_changed(q, q->pos / c->page_tok);
             new --;
         }
         if (!p->n && new) p->first = q->pos / c->page_tok;
         if (new > 0) table_changed(q, p->first + p->n);
-        while (new -- > 0) push_page(p, page_take(&c->pool[i], q->id));
+        while (new -- > 0) push_page(p, pages_take(&c->pool[i], q->id));
     }
     return 0;
 }
 
 int seq_make_room(struct seq *q, int64_t n_tok, const int64_t *first, struct err *e) {
     struct cache *c = q->cache;
-    for (int i = 0; i < c->kv.n_slots; i++) {
-        if (!c->kv.slot[i].n_heads || !n_tok) continue;
-        struct page_pool *p = &c->pool[i];
+    int64_t *want = xcalloc((size_t)c->kv.n_slots + 1, sizeof *want);
+    for (int i = 0; i < c->kv.n_slots && n_tok; i++)
+        if (c->kv.slot[i].n_heads) want[i] = div_up(n_tok, c->page_tok) - first[i] / c->page_tok;
+    const int rc = pages_need(c, want, e);
+    for (int i = 0; i < c->kv.n_slots && !rc; i++) {
         struct seq_pages *s = &q->slot[i];
+        if (!want[i]) continue;
         s->first = first[i] / c->page_tok;
-        const int64_t need = div_up(n_tok, c->page_tok) - s->first;
-        if (need > p->n_free) TRY(pool_extend(c, p, need - p->n_free, false, e));
-        while (s->n < need) push_page(s, page_take(p, q->id));
+        while (s->n < want[i]) push_page(s, pages_take(&c->pool[i], q->id));
         table_changed(q, s->first);
     }
+    free(want);
+    if (rc) return rc;
     q->pos = n_tok;
     return 0;
 }

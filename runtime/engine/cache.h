@@ -42,7 +42,6 @@ struct page {
     int64_t sealed;  /* positions before this one have readers other than the writer */
 };
 struct page_pool { /* pages of one slot */
-    struct extent *extent;
     struct page *free;
     int64_t n_free;
     int64_t n_base;     /* pages allocated for reservations */
@@ -59,12 +58,16 @@ struct cache {
     struct kv kv;           /* shapes of the attention slots */
     struct rec rec;         /* shapes of the recurrent states */
     struct page_pool *pool; /* [kv.n_slots] */
+    struct extent *extent;  /* allocations of pages, the newest first */
     int64_t page_tok;       /* positions per page */
     int64_t pass_tok;       /* maximum rows in a pass; slots with a window keep room for them */
     struct cache_mem mem;
     int n_places;
     uint64_t state_bytes[CACHE_PLACES]; /* bytes of a sequence's states on each device */
     uint64_t table_bytes; /* size of a sequence's page table on each device; 0: no page tables */
+    /* At most the pages of a sequence of spare_tok tokens stay allocated while they are free, until
+     * memory is short: on a device, allocating and freeing interrupt the other sequences. */
+    int64_t spare_tok;
     /* keeps_spare: memory is reserved for a snapshot of the first sequence, so that setting a mark
      * cannot fail on a nearly full device. spare: unused states, at most most_spare. */
     bool keeps_spare;
@@ -124,6 +127,9 @@ uint64_t cache_seq_bytes(const struct cache *c, int place, int64_t n_tok);
 /* Returns how many bytes sequences hold on a device: pages (shared ones counted once) and states,
  * without the spares of cache_keep_spares. */
 uint64_t cache_held_bytes(const struct cache *c, int place);
+/* Frees pages that nothing holds or reserves and, unless keeps_spare, the spares. Returns whether
+ * there were any. */
+bool cache_give_back(struct cache *c);
 /* Reserves memory for a snapshot of the first sequence. ERR_SYS: out of memory. */
 int cache_keep_spare(struct cache *c, struct err *e);
 /* Keeps the states of n sequences, at most CACHE_SPARES, allocated and touched, because fresh

@@ -410,9 +410,10 @@ uint64_t session_room(const struct session *s) {
     return (uint64_t)least;
 }
 uint64_t session_keep_spares(struct session *s, int n) {
-    if (s->be->on_device || s->cache.keeps_spare || !s->cache.rec.n_bytes) return 0;
+    const uint64_t one = session_seq_bytes(s, 0);
+    if (s->cache.keeps_spare || !one) return 0;
     cache_keep_spares(&s->cache, n);
-    return (uint64_t)s->cache.n_spare * s->cache.rec.n_bytes;
+    return (uint64_t)s->cache.n_spare * one;
 }
 bool session_add_spare(struct session *s) {
     return cache_add_spare(&s->cache);

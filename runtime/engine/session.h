@@ -24,8 +24,8 @@ struct kv_type;
 struct session;
 struct session_opts {
     int64_t n_ctx; /* context length in tokens; 0: the model's, at most 4096 */
-    /* Maximum rows per pass; 0: 512 or n_ctx, on a device up to 2048. On a device, a value above
-     * n_ctx is reduced to what memory allows. */
+    /* Maximum rows per pass; 0: 512 or n_ctx, on a device up to 2048. On a device, at most 65535,
+     * and a value above n_ctx is reduced to what memory allows. */
     int64_t n_ubatch;
     /* Type of keys and values if kv_k and kv_v are NULL: QT_F32 (default 0), QT_F16, QT_BF16,
      * QT_Q8_0, QT_Q5_1, QT_Q4_0. */
@@ -191,8 +191,8 @@ uint64_t session_held_bytes(const struct session *s);
 /* Returns how many bytes all sequences, forks and snapshots together may take, whatever their
  * lengths, so that each device has room for its share. UINT64_MAX: they are in main memory. */
 uint64_t session_room(const struct session *s);
-/* Keeps the states of n more sequences allocated (cache_keep_spares), so that a fork costs only a
- * copy; returns their size in bytes. 0: forks have no states to copy, or a device holds them. */
+/* Keeps the states and page tables of n more sequences allocated (cache_keep_spares), so that a
+ * fork costs only a copy; returns their size in bytes. 0: sequences have neither. */
 uint64_t session_keep_spares(struct session *s, int n);
 /* Replaces a spare state that was taken. Returns false if none is missing
  * (session_info.lacks_spare). */

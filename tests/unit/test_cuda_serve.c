@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_cuda_serve.c - the server's scheduler on a device: the bytes downloaded per
  * token, with one answer and with eight; answers drawn from the best logits equal those drawn from
- * all; drafts; weights that are not finite. `make test`: the emulated device; `make check-cuda`:
- * the real one, without the byte counts. */
+ * all; allocations; drafts; weights that are not finite. `make test`: the emulated device; `make
+ * check-cuda`: the real one, without the byte counts. */
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kernels/cuda/cuda.h"
+#include "runtime/engine/exec.h"
 #include "tests/cuda-emu/control.h"
 #include "tests/unit/silent_api.h"
 
@@ -199,6 +200,42 @@ static void test_counts(void) {
     model_close(m);
 }
 
+/* ---- memory ---- */
+
+static struct cache_mem real;
+static int n_allocs, n_frees;
+static int count_alloc(void *of, int place, uint64_t n, const char *what, void **own, void **at,
+                       struct err *e) {
+    n_allocs++;
+    return real.alloc(of, place, n, what, own, at, e);
+}
+static void count_free(void *of, void *own) {
+    n_frees += own != NULL;
+    real.free(of, own);
+}
+
+/* Checks that an answer of the same length as an earlier one allocates and frees nothing. */
+static void test_memory(void) {
+    struct model *m = open_model("tests/golden/models/qwen35moe", "q8_0");
+    struct session *s = open_session(m);
+    struct sched *c = open_sched(s, (struct sched_opts){0});
+    real = s->cache.mem;
+    s->cache.mem.alloc = count_alloc;
+    s->cache.mem.free = count_free;
+    for (int i = 0; i < 3; i++) {
+        struct request r = {0};
+        submit(c, &r, SAMPLED, 9, 5 + (uint64_t)i, false);
+        finish(c, &r, 1);
+        CHECK(r.done && !r.failed);
+        CHECK_EQ_I64(n_allocs, 1); /* pages of all layers; the states were a spare */
+        CHECK_EQ_I64(n_frees, 0);
+        release(&r, 1);
+    }
+    sched_free(c);
+    session_free(s);
+    model_close(m);
+}
+
 /* ---- guesses ---- */
 
 static const struct request *told; /* the answer that will be given */
@@ -310,6 +347,7 @@ int main(void) {
     tmp_make();
     RUN(test_same);
     if (emu_count) RUN(test_counts);
+    RUN(test_memory);
     RUN(test_guesses);
     RUN(test_broken_weights);
     if (emu_lose) RUN(test_lost);

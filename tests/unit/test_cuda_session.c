@@ -816,6 +816,21 @@ static void test_refuses(void) {
     model_close(m);
 }
 
+/* Checks that a pass has no more rows than a kernel's grid. */
+static void test_long_pass(void) {
+    struct model *m = golden_open(MODELS "qwen3moe", tmp_path("m.gguf"));
+    struct session *s = NULL;
+    struct err e = {0};
+    for (int i = 0; i < 2 && m; i++) { /* shorter than a context, and longer */
+        const struct session_opts o = {.n_ctx = i ? 16 : 70000, .n_ubatch = 70000, .device = cuda};
+        CHECK_OK(session_new(&s, m, &o, &e));
+        if (!s) break;
+        CHECK_EQ_I64(session_get_opts(s)->n_ubatch, i ? 65535 / 16 * 16 : 65535);
+        session_free(s);
+    }
+    model_close(m);
+}
+
 int main(void) {
     if (!cu_built() || cu_count() == 0) return check_skip("no CUDA device");
     tmp_make();
@@ -839,6 +854,7 @@ int main(void) {
     RUN(test_fast);
     RUN(test_any_type);
     RUN(test_refuses);
+    RUN(test_long_pass);
     tmp_remove();
     return check_done();
 }

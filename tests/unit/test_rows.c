@@ -3,13 +3,15 @@
  * batches, forks, trims, snapshots and files over eight sequences. Every row must have, bit for
  * bit, the same hidden state as when the tokens of its sequence are fed alone in one pass. An
  * argument multiplies the number of schedules. Random weights suffice, because the program is
- * compared only with itself; test_session compares single sequences with independent numbers. */
+ * compared only with itself; test_session compares single sequences with independent numbers. Also
+ * the memory of sequences, and how often it is allocated. */
 #include "convert/convert.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/rng.h"
 #include "base/io.h"
 #include "models/sizes.h"
+#include "runtime/engine/cache.h"
 #include "runtime/engine/kv_type.h"
 #include "runtime/engine/session.h"
 #include "tests/check.h"
@@ -343,6 +345,97 @@ static void test_memory(void) {
     }
 }
 
+/* ---- allocations ---- */
+
+struct counted { /* memory that counts its allocations; at most `most` bytes */
+    int n_allocs, n_frees;
+    uint64_t n_bytes, most;
+};
+enum { OWN = 64 };
+
+static int counted_alloc(void *of, int place, uint64_t n, const char *what, void **own, void **at,
+                         struct err *e) {
+    struct counted *m = of;
+    CHECK_EQ_I64(place, 0);
+    if (m->n_bytes + n > m->most) return err_set(e, ERR_SYS, "no room for %s", what);
+    m->n_allocs++;
+    m->n_bytes += n;
+    *own = xcalloc(1, OWN + (size_t)n);
+    *at = (uint8_t *)*own + OWN;
+    memcpy(*own, &n, sizeof n);
+    return 0;
+}
+static void counted_free(void *of, void *own) {
+    struct counted *m = of;
+    uint64_t n = 0;
+    if (!own) return;
+    memcpy(&n, own, sizeof n);
+    m->n_frees++;
+    m->n_bytes -= n;
+    free(own);
+}
+
+/* Feeds a sequence n_pages pages, one page per pass. */
+static int fill(struct seq *q, int n_pages, struct err *e) {
+    for (int i = 0; i < n_pages; i++) {
+        const int rc = seq_grow(q, KV_PAGE, e);
+        if (rc) return rc;
+        seq_advance(q, KV_PAGE);
+    }
+    return 0;
+}
+
+/* Checks that the pages of all layers are one allocation, that a cache with spare_tok keeps those
+ * of one sequence for the next, and that it gives them back if memory is short. */
+static void test_allocations(void) {
+    enum { N_SLOTS = 8, N_PAGES = 4, STATE = 4096 };
+    struct counted m = {.most = UINT64_MAX};
+    struct kv kv = {
+        .n_ctx = N_PAGES * KV_PAGE, .n_slots = N_SLOTS, .slot = xcalloc(N_SLOTS, sizeof *kv.slot)};
+    const struct rec rec = {0};
+    struct seq *q[3] = {NULL};
+    struct cache c;
+    struct err e = {0};
+    for (int i = 0; i < N_SLOTS; i++)
+        kv.slot[i] = (struct kv_slot){.n_heads = 1, .k_row = 2, .v_row = 2};
+    cache_init(&c, &kv, &rec, KV_PAGE, KV_PAGE);
+    c.mem.of = &m;
+    c.mem.alloc = counted_alloc;
+    c.mem.free = counted_free;
+    c.table_bytes = STATE;
+    c.spare_tok = kv.n_ctx;
+    c.most_spare = 1;
+    for (int i = 0; i < 3; i++) { /* one after another */
+        CHECK_OK(seq_new(&q[0], &c, 0, &e));
+        CHECK_OK(fill(q[0], N_PAGES, &e));
+        seq_free(q[0]);
+    }
+    CHECK_EQ_I64(m.n_allocs, N_PAGES + 1);
+    CHECK_EQ_I64(m.n_frees, 0);
+    const uint64_t one = m.n_bytes;
+    CHECK_EQ_I64(one, cache_seq_bytes(&c, 0, kv.n_ctx));
+    CHECK_EQ_I64(cache_held_bytes(&c, 0), 0);
+    for (int i = 0; i < 3; i++) { /* at a time: no more than for one is kept */
+        CHECK_OK(seq_new(&q[i], &c, 0, &e));
+        CHECK_OK(fill(q[i], N_PAGES, &e));
+    }
+    CHECK_EQ_I64(m.n_bytes, 3 * one);
+    for (int i = 0; i < 3; i++) seq_free(q[i]);
+    CHECK_EQ_I64(m.n_bytes, one);
+    m.most = one; /* the second state has room only if unused pages give way */
+    for (int i = 0; i < 2; i++) CHECK_OK(seq_new(&q[i], &c, 0, &e));
+    CHECK_EQ_I64(m.n_bytes, 2 * STATE);
+    CHECK_OK(fill(q[0], N_PAGES - 1, &e));
+    CHECK_ERR(fill(q[0], 1, &e), ERR_SYS, "no room for keys and values");
+    seq_free(q[1]); /* its state is kept, until the last page needs the room */
+    CHECK_OK(fill(q[0], 1, &e));
+    CHECK_EQ_I64(m.n_bytes, one);
+    seq_free(q[0]);
+    cache_release(&c);
+    CHECK_EQ_I64(m.n_bytes, 0);
+    CHECK_EQ_I64(m.n_allocs, m.n_frees);
+}
+
 static void test_arguments(void) {
     struct model *m = open_model("qwen3", NULL, "f32");
     struct session *s = NULL, *other = NULL;
@@ -473,6 +566,7 @@ int main(int argc, char **argv) {
     RUN(test_f32);
     RUN(test_q8);
     RUN(test_memory);
+    RUN(test_allocations);
     RUN(test_arguments);
     RUN(test_bad_files);
     RUN(test_older_files);

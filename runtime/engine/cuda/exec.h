@@ -21,8 +21,9 @@ enum {
     HEAD_ROWS = 64, /* rows of the head per product */
     BEST_ROWS = 16, /* rows per search for the best logits */
     CUDA_ALIGN = 256,
-    CUDA_ARRIVED = 1024,   /* counters of finished thread blocks */
-    CUDA_STREAM_FROM = 128 /* shortest pass, in tokens, that copies experts */
+    CUDA_ARRIVED = 1024,    /* counters of finished thread blocks */
+    CUDA_MOST_ROWS = 65535, /* rows of a pass: the y of a grid, with a row per block */
+    CUDA_STREAM_FROM = 128  /* shortest pass, in tokens, that copies experts */
 };
 
 /* A weight on a device in one or more layouts (copy.c). Once listed, only its user count and the

@@ -58,6 +58,7 @@ void exec_cuda_own_cache(struct session *s) {
     struct cache *c = &s->cache;
     c->mem = (struct cache_mem){s->dev, dev_alloc, dev_free, dev_copy, dev_zero};
     c->keeps_spare = !s->o.guests;
+    c->spare_tok = s->o.guests ? c->kv.n_ctx : 0; /* the plan counts these pages */
     c->table_bytes = (uint64_t)(div_up(c->kv.n_ctx, c->page_tok) * c->kv.n_slots) * sizeof(void *);
 }
 

@@ -216,7 +216,7 @@ static struct fit_ask ask_of(struct session *s) {
                            special kernels; both need the experts on the device. */
                         .least_from = s->o.act == ACT_F32 ? 2 : CU_FEW + 1,
                         .n_ctx = s->o.n_ctx,
-                        .wanted_ubatch = s->wanted_ubatch,
+                        .wanted_ubatch = min_i64(s->wanted_ubatch, CUDA_MOST_ROWS),
                         .any_ubatch = s->any_ubatch};
     for (int i = 0; i < all->n; i++) a.card[i].have = may_use(all->part[i], &a.card[i].room);
     exec_cuda_leave_on_host(s, INT_MAX);
