@@ -88,6 +88,12 @@ bool joint_has(const struct sens_joint *j, const struct sens_group *g) {
            (j->block == SENS_EVERY || g->block == j->block);
 }
 
+bool joint_known(const struct sens *s, const struct sens_joint *j) {
+    for (int i = 0; i < s->n_joint; i++)
+        if (s->joint[i].role == j->role && s->joint[i].block == j->block) return true;
+    return false;
+}
+
 /* Returns whether the joint probe j contains any group. */
 static bool any_in(const struct sens *s, const struct sens_joint *j) {
     for (int i = 0; i < s->n_groups; i++)

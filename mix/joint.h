@@ -40,6 +40,8 @@ int joint_rank(int at, int n);
 /* Sets joint_type of the groups with used[i]: of the types that are fast to encode, the nearest to
  * 3.4 bits. */
 void joint_types(struct sens *s, const bool *used);
+/* Returns whether s has a joint probe of j's role and block. */
+bool joint_known(const struct sens *s, const struct sens_joint *j);
 /* Returns whether the joint probe j covers group g. */
 bool joint_has(const struct sens_joint *j, const struct sens_group *g);
 /* Lists the joint probes of the groups that have a joint_type, the most useful first; results are

@@ -159,6 +159,7 @@ static int read_measured(struct sens_group *g, const cJSON *j, const char *path,
     return 0;
 }
 
+/* Reads the joint probes, which must all be different. */
 static int read_joint(struct sens *s, const cJSON *root, const char *path, struct err *e) {
     s->n_joint = 0;
     for (const cJSON *m = doc_first(doc_get(root, "joint")); m; m = m->next) {
@@ -179,6 +180,9 @@ static int read_joint(struct sens *s, const cJSON *root, const char *path, struc
                            "usable",
                            path, s->n_joint + 1);
         j.block = (int)block;
+        if (joint_known(s, &j))
+            return err_set(e, ERR_DATA, "%s: \"joint\": entry %d repeats an earlier one", path,
+                           s->n_joint + 1);
         s->joint[s->n_joint++] = j;
     }
     return 0;

@@ -111,10 +111,13 @@ static void store_probe(const struct probing *w, const struct probe_want *want,
                         const struct probe_got *got) {
     struct sens *s = w->s;
     if (want->group < 0) {
-        s->joint[s->n_joint] = want->joint;
-        s->joint[s->n_joint].kld = got->kld;
-        s->joint[s->n_joint].n_windows = got->n_windows;
-        s->joint[s->n_joint++].kld_stderr = got->stderr_;
+        /* Only a file can fill the list, with probes that are never made. */
+        if (s->n_joint == SENS_MAX_JOINT) return;
+        struct sens_joint *j = &s->joint[s->n_joint++];
+        *j = want->joint;
+        j->kld = got->kld;
+        j->kld_stderr = got->stderr_;
+        j->n_windows = got->n_windows;
         return;
     }
     struct sens_group *g = &s->group[want->group];
@@ -230,13 +233,6 @@ static int stage2(struct probing *w, struct err *e) {
 }
 
 /* ---- joint probes ---------------------------------------------------------------------------- */
-
-/* Returns whether the joint probe j is done. */
-static bool joint_known(const struct sens *s, const struct sens_joint *j) {
-    for (int i = 0; i < s->n_joint; i++)
-        if (s->joint[i].role == j->role && s->joint[i].block == j->block) return true;
-    return false;
-}
 
 /* Measures the joint probes that are missing. */
 static int joint_rounds(struct probing *w, const struct sens_joint *list, int n, struct err *e) {

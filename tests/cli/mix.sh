@@ -91,6 +91,16 @@ probe "$t/cut.json" > "$t/cut2.out"
 "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 32 --chunks 1 --types 1 --bands 1 --time 0.0006s -o "$t/two.json" -q > /dev/null
 grep -q '"n_chunks": 2' "$t/two.json" || fail "--chunks 1 is not the least that a standard error needs"
 cmp "$t/whole.json" "$t/cut.json" || fail "a resumed measurement is not the whole one"
+# a file full of joint probes that are never made leaves no room for others
+awk '/"joint": \[/ {
+         print
+         for (i = 0; i < 1024; i++) print "{\"block\": " 5000 + i ", \"kld\": 1}" (i < 1023 ? "," : "")
+         skip = 1
+     }
+     skip && /^  \]/ {skip = 0}
+     !skip' "$t/whole.json" > "$t/full.json"
+[ "$(grep -c '"kld": 1}' "$t/full.json")" = 1024 ] || fail "no joint probes were replaced"
+probe "$t/full.json" > "$t/full.out" || fail "a file full of joint probes"
 # a small budget that comes later adds the errors of IQ1 types
 cp "$t/whole.json" "$t/low.json"
 probe "$t/low.json" --budget 300K --rounds 0 > "$t/low.out"

@@ -424,6 +424,12 @@ static void test_file(void) {
         (struct sens_probe){.type = QT_Q8_0, .kld = .25, .kld_stderr = .125};
     s.group[2].step[s.group[2].n_steps++] = (struct sens_step){1000, QT_Q8_0, QT_Q8_0, -.5, .0625};
     s.group[1].slope = .375;
+    /* a joint probe twice, then once */
+    for (; s.n_joint < 2; s.n_joint++)
+        s.joint[s.n_joint] = (struct sens_joint){.block = 1, .kld = .5, .n_windows = 8};
+    CHECK_OK(sens_write(&s, g, file, true, &e));
+    CHECK_ERR(sens_read(&t, file, &e), ERR_DATA, "entry 2 repeats");
+    s.n_joint = 1;
     CHECK_OK(sens_write(&s, g, file, true, &e));
     CHECK_OK(sens_read(&t, file, &e));
     for (int i = 0; i < s.n_groups; i++)
@@ -435,6 +441,7 @@ static void test_file(void) {
     CHECK_CLOSE(t.group[2].probe[0].kld_stderr, .125, 0);
     CHECK_CLOSE(t.group[2].step[0].diff, -.5, 0);
     CHECK_EQ_I64(t.group[2].step[0].budget, 1000);
+    CHECK(t.n_joint == 1 && t.joint[0].block == 1 && t.joint[0].n_windows == 8);
 
     /* truncated at every byte: refused or, at the very end, still complete; never a crash */
     char *text = NULL;
