@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "models/fit.h"
 #include "quantize/exact.h"
 #include "runtime/engine/kv_type.h"
@@ -45,6 +46,14 @@ static char *output(const char *out, const char *budget) {
     if (!out) return NULL;
     if (!hole) return xstrdup(out);
     return xasprintf("%.*s%s%s", (int)(hole - out), out, budget, hole + 2);
+}
+
+/* Returns the path with `end` appended, to be freed. If it is a link, takes the file it leads to.
+ */
+static char *beside(const char *path, const char *end) {
+    char *real = io_real(path), *out = xasprintf("%s%s", real ? real : path, end);
+    free(real);
+    return out;
 }
 
 bool budget_asked(const struct budget_args *b) {
@@ -111,7 +120,9 @@ struct set { /* one mix per limit */
     struct quantize_opts *opts; /* [n] options of the outputs */
     struct quantize_report *r;
     char **out;
-    char **why;           /* reason of the gate's verdict; NULL: no gate */
+    char **unjudged;      /* path of the mix until the gate's verdict; NULL: no gate */
+    int n_made;           /* mixes that are complete */
+    char **why;           /* reason of the gate's verdict; NULL: none yet, or no gate */
     const char **shipped; /* recipe that replaced the mix; NULL: the mix is kept */
 };
 
@@ -132,19 +143,24 @@ static int set_asks(struct set *s, struct err *e) {
     s->opts = xcalloc((size_t)s->n, sizeof *s->opts);
     s->r = xcalloc((size_t)s->n, sizeof *s->r);
     s->out = xcalloc((size_t)s->n, sizeof *s->out);
+    s->unjudged = xcalloc((size_t)s->n, sizeof *s->unjudged);
     s->why = xcalloc((size_t)s->n, sizeof *s->why);
     s->shipped = xcalloc((size_t)s->n, sizeof *s->shipped);
     for (int i = 0; i < s->n; i++) {
         const char *label = i < b->budget.n ? b->budget.v[i] : b->bpw > 0 ? "bpw" : "vram";
         s->ask[i] = base;
         s->out[i] = output(s->q->out, label);
+        if (b->gate.n && s->out[i]) s->unjudged[i] = beside(s->out[i], ".unjudged.gguf");
         if (i < b->budget.n) {
             TRY(size_parse(b->budget.v[i], "--budget", &s->ask[i].budget, e));
             if (!s->ask[i].budget) return err_set(e, ERR_USAGE, "--budget: 0 bytes");
         } else if (b->bpw > 0) {
             double weights = 0;
             TRY(count_weights(s->q->in, &weights, e));
-            s->ask[i].budget = (uint64_t)(weights * b->bpw / 8);
+            const double bytes = weights * b->bpw / 8;
+            if (bytes < 1 || bytes >= 0x1p63)
+                return err_set(e, ERR_USAGE, "--bpw: no file has %g bits per weight", b->bpw);
+            s->ask[i].budget = (uint64_t)bytes;
         }
     }
     return 0;
@@ -155,8 +171,10 @@ static void set_release(struct set *s) {
         quantize_report_release(&s->r[i]);
         mix_job_release(&s->job[i]);
         free(s->out[i]);
+        free(s->unjudged[i]);
         free(s->why[i]);
     }
+    free(s->unjudged);
     free(s->why);
     free(s->shipped);
     free(s->ask);
@@ -218,33 +236,43 @@ static int emit_front(struct set *s, struct emit *m, struct err *e) {
 
 enum { GATE_CTX = 512, GATE_CHUNKS = 100 };
 
+/* Gives the mix or the plain recipe, depending on the verdict, the output's name. */
+static int settle(struct set *s, int i, const struct gate *g, struct err *e) {
+    const char *from = g->passed ? s->unjudged[i] : g->plain[g->best].path;
+    TRY(out_check(s->out[i], s->q->overwrite, e));
+    char *to = beside(s->out[i], "");
+    const int rc =
+        os_rename(from, to) == 0 ? 0 : err_sys(e, "%s: cannot rename to %s", from, s->out[i]);
+    free(to);
+    if (rc) return rc;
+    s->why[i] = xstrdup(g->why);
+    if (g->passed) return 0;
+    s->shipped[i] = g->plain[g->best].name;
+    log_warn("%s holds %s, not the mix: %s", s->out[i], s->shipped[i], g->why);
+    os_unlink(s->unjudged[i]);
+    os_unlink(s->job[i].m.plan);
+    return 0;
+}
+
 /* Decides whether to keep a mix or replace it by the best plain recipe that fits. */
 static int judge(struct set *s, int i, struct err *e) {
     const struct quantize_opts *q = s->q;
-    char *prefix = xasprintf("%s.", s->out[i]);
+    char *prefix = beside(s->out[i], ".");
     struct gate g = {.w = s->w,
                      .base = q->in,
                      .imatrix = q->imatrix,
                      .gram = q->gram,
                      .prefix = prefix,
+                     .mixer = &s->x,
+                     .device_room = s->job[i].m.device_room,
                      .search = q->search,
                      .texts = s->b->gate,
                      .ctx = GATE_CTX,
                      .chunks = GATE_CHUNKS};
     const struct mix_report *m = &s->job[i].m;
     int rc = gate_find(&g, m->budget ? m->budget : m->file_bytes, e);
-    if (!rc) rc = gate_judge(&g, s->out[i], e);
-    if (!rc) s->why[i] = xstrdup(g.why);
-    if (!rc && !g.passed) {
-        s->shipped[i] = g.plain[g.best].name;
-        log_warn("%s holds %s, not the mix: %s", s->out[i], s->shipped[i], g.why);
-        if (os_rename(g.plain[g.best].path, s->out[i]) != 0)
-            rc = err_sys(e, "%s: cannot rename to %s", g.plain[g.best].path, s->out[i]);
-        if (!rc) os_unlink(m->plan);
-    } else if (rc) {
-        os_unlink(s->out[i]); /* Do not keep an unjudged mix. */
-        os_unlink(m->plan);
-    }
+    if (!rc) rc = gate_judge(&g, s->unjudged[i], e);
+    if (!rc) rc = settle(s, i, &g, e);
     gate_release(&g);
     free(prefix);
     return rc;
@@ -266,6 +294,15 @@ static int judge_all(struct set *s, struct emit *m, struct err *e) {
     return 0;
 }
 
+/* Names the mixes that an error left without a verdict. */
+static void tell_unjudged(const struct set *s) {
+    for (int i = 0; i < s->n_made; i++)
+        if (s->unjudged[i] && !s->why[i])
+            log_warn("%s: the mix is kept, but not compared with the plain recipes; the same "
+                     "command makes it again",
+                     s->unjudged[i]);
+}
+
 /* ---- the table, and the run ------------------------------------------------------------------ */
 
 /* Appends which tensors output i holds without loss. Nothing for an output of several files. */
@@ -274,7 +311,7 @@ static void exact_text(const struct set *s, int i, struct buf *out) {
     struct err ignored;
     struct exact_tally n;
     if (s->q->dry_run || s->q->split_max || gguf_open(&base, s->q->in, 0, &ignored)) return;
-    if (!gguf_open(&file, s->out[i], 0, &ignored)) {
+    if (!gguf_open(&file, s->opts[i].out, 0, &ignored)) {
         exact_count(base, file, &n);
         exact_words(&n, out);
         gguf_close(file);
@@ -335,14 +372,58 @@ static uint64_t least_ask(const struct set *s) {
 /* Writes all outputs. With sequential texts, checks all of them first, then makes one after the
  * other, block by block. */
 static int make_files(struct set *s, struct err *e) {
-    if (!s->sequential->n || s->q->dry_run) return quantize_run_many(s->opts, s->n, s->r, e);
+    if (!s->sequential->n || s->q->dry_run) {
+        TRY(quantize_run_many(s->opts, s->n, s->r, e));
+        s->n_made = s->n;
+        return 0;
+    }
     for (int i = 0; i < s->n; i++) TRY(quantize_check(&s->opts[i], e));
     for (int i = 0; i < s->n; i++) {
         const struct sequential_opts so = {
             .q = &s->opts[i], .texts = *s->sequential, .learn = s->learn};
         TRY(sequential_quantize(s->w, &so, &s->r[i], e));
+        s->n_made++;
     }
     return 0;
+}
+
+/* Checks that a file can be written and is not one of the inputs. */
+static int check_output(const struct set *s, const char *path, bool overwrite, struct err *e) {
+    const char *const in[] = {s->q->in, s->q->imatrix, s->q->gram, s->b->sensitivity};
+    struct os_stat a, b;
+    for (size_t i = 0; i < COUNT_OF(in); i++)
+        if (in[i] && os_stat(in[i], &a) == 0 && os_stat(path, &b) == 0 && os_same_file(&a, &b))
+            return err_set(e, ERR_USAGE, "%s: input and output are the same file", path);
+    return out_try(path, overwrite, e);
+}
+
+/* Checks all outputs, before anything is measured. A plan that exists may be the same. */
+static int check_outputs(const struct set *s, struct err *e) {
+    const struct quantize_opts *q = s->q;
+    for (int i = 0; i < s->n && !q->dry_run; i++) {
+        TRY(check_output(s, s->out[i], q->overwrite, e));
+        if (s->unjudged[i]) TRY(check_output(s, s->unjudged[i], true, e));
+    }
+    if (q->plan_out) TRY(check_output(s, q->plan_out, io_exists(q->plan_out), e));
+    return s->b->front ? check_output(s, s->b->front, s->w->overwrite, e) : 0;
+}
+
+/* Solves for all limits. If one is impossible, removes the plans of those before it. */
+static int solve_all(struct set *s, struct err *e) {
+    int rc = 0;
+    for (int i = 0; i < s->n && !rc; i++) {
+        struct quantize_opts o = *s->q;
+        o.out = s->out[i];
+        rc = mix_solve_job(&s->x, &o, &s->ask[i], &s->job[i], e);
+        s->opts[i] = s->job[i].o;
+        s->opts[i].want_rows = true;
+        if (!s->unjudged[i]) continue;
+        s->opts[i].out = s->unjudged[i];
+        s->opts[i].overwrite = true;
+    }
+    for (int i = 0; i < s->n && rc; i++)
+        if (s->job[i].new_plan) os_unlink(s->job[i].m.plan);
+    return rc;
 }
 
 /* Searches and writes all mixes, then judges them. */
@@ -352,14 +433,9 @@ static int run_set(struct set *s, struct emit *m, struct err *e) {
     for (int i = 0; i < s->b->gate.n; i++) TRY(text_check_file(s->b->gate.v[i], e));
     if (s->b->gate.n) TRY(unknown_refuse(s->q->in, "--gate", e));
     TRY(set_asks(s, e));
+    TRY(check_outputs(s, e));
     TRY(mixer_open(&s->x, s->w, s->q, s->b->sensitivity, least_ask(s), e));
-    for (int i = 0; i < s->n; i++) {
-        struct quantize_opts o = *s->q;
-        o.out = s->out[i];
-        TRY(mix_solve_job(&s->x, &o, &s->ask[i], &s->job[i], e));
-        s->opts[i] = s->job[i].o;
-        s->opts[i].want_rows = true;
-    }
+    TRY(solve_all(s, e));
     TRY(make_files(s, e));
     emit_mixes(s, m);
     if (s->b->front) TRY(emit_front(s, m, e));
@@ -380,6 +456,7 @@ int quantize_budgets(struct work *w, const struct quantize_opts *q, const struct
     struct set s = {.w = w, .b = b, .q = q, .sequential = sequential, .learn = learn};
     int rc = work_pool(w, e);
     if (!rc) rc = run_set(&s, m, e);
+    if (rc) tell_unjudged(&s);
     set_release(&s);
     return rc;
 }

@@ -22,28 +22,72 @@
 #include "quantize/recipe.h"
 #include "runtime/measure/eval.h"
 
-int gate_find(struct gate *g, uint64_t budget, struct err *e) {
-    g->best = -1;
-    for (int i = 0; recipe_name(i); i++) {
-        struct quantize_report r;
-        struct quantize_opts o = {.in = g->base,
+/* Returns the path, to be freed, of the file that this test quantizes with a recipe. */
+static char *plain_path(const struct gate *g, const char *recipe) {
+    return xasprintf("%splain-%s.gguf", g->prefix, recipe);
+}
+
+/* Returns the options for a dry run of a recipe. */
+static struct quantize_opts plain_dry(const struct gate *g, const char *recipe) {
+    return (struct quantize_opts){.in = g->base,
                                   .tmpl = g->tmpl,
-                                  .recipe = recipe_name(i),
+                                  .recipe = recipe,
                                   .imatrix = g->imatrix,
                                   .gram = g->gram,
                                   .dry_run = true,
+                                  .want_rows = true,
                                   .search = g->search,
                                   .pool = g->w->pool};
-        if (qtype_info(recipe_default(o.recipe))->flags & QF_FLOAT) continue;
-        TRY(quantize_run(&o, &r, e));
-        if (r.file_bytes > budget) continue;
-        int at = g->n < GATE_PLAIN ? g->n++ : GATE_PLAIN;
-        for (; at > 0 && g->plain[at - 1].bytes < r.file_bytes; at--)
-            if (at < GATE_PLAIN) g->plain[at] = g->plain[at - 1];
-        if (at < GATE_PLAIN)
-            g->plain[at] = (struct gate_plain){.name = o.recipe, .bytes = r.file_bytes};
-    }
+}
+
+/* Sets *bytes to the size of a recipe's file, or to UINT64_MAX if the card cannot hold it. */
+static int plain_size(const struct gate *g, const char *recipe, uint64_t *bytes, struct err *e) {
+    const struct quantize_opts o = plain_dry(g, recipe);
+    struct quantize_report r;
+    TRY(quantize_run(&o, &r, e));
+    *bytes = r.file_bytes;
+    if (g->device_room && mixer_device_bytes(g->mixer, &r) > g->device_room) *bytes = UINT64_MAX;
+    quantize_report_release(&r);
     return 0;
+}
+
+/* Adds a recipe to the comparison, unless its file cannot be made: it may be too coarse for a
+ * tensor without importance, which a dry run does not check. */
+static int add_plain(struct gate *g, const struct gate_plain *p, struct err *e) {
+    struct quantize_opts o = plain_dry(g, p->name);
+    struct err why;
+    char *path = plain_path(g, p->name);
+    o.out = path;
+    o.overwrite = o.known_gaps = true;
+    o.dry_run = false;
+    const int rc = quantize_check(&o, &why);
+    free(path);
+    if (!rc) g->plain[g->n++] = *p;
+    if (rc == ERR_USAGE) /* without its remedy */
+        log_info("%s is not compared with the mix: %.*s", p->name, (int)strcspn(why.msg, ";"),
+                 why.msg);
+    if (!rc || rc == ERR_USAGE) return 0;
+    *e = why;
+    return rc;
+}
+
+int gate_find(struct gate *g, uint64_t budget, struct err *e) {
+    int n = 0, n_fit = 0, rc = 0;
+    while (recipe_name(n)) n++;
+    struct gate_plain *fit = xcalloc((size_t)n + 1, sizeof *fit); /* the largest first */
+    g->best = -1;
+    for (int i = 0; i < n && !rc; i++) {
+        struct gate_plain p = {.name = recipe_name(i)};
+        if (qtype_info(recipe_default(p.name))->flags & QF_FLOAT) continue;
+        rc = plain_size(g, p.name, &p.bytes, e);
+        if (rc || p.bytes > budget) continue;
+        int at = n_fit++;
+        for (; at > 0 && fit[at - 1].bytes < p.bytes; at--) fit[at] = fit[at - 1];
+        fit[at] = p;
+    }
+    for (int i = 0; i < n_fit && g->n < GATE_PLAIN && !rc; i++) rc = add_plain(g, &fit[i], e);
+    free(fit);
+    return rc;
 }
 
 /* Quantizes the plain recipes for comparison that do not exist yet. */
@@ -53,7 +97,7 @@ static int make_missing(struct gate *g, struct err *e) {
         struct quantize_report r;
         if (p->path) continue;
         p->ours = true;
-        p->path = xasprintf("%splain-%s.gguf", g->prefix, p->name);
+        p->path = plain_path(g, p->name);
         struct quantize_opts o = {.in = g->base,
                                   .tmpl = g->tmpl,
                                   .out = p->path,

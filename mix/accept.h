@@ -5,6 +5,7 @@
 #define HONE_MIX_ACCEPT_H
 
 #include "work/work.h"
+#include "mix/mixer.h"
 #include "quantize/quantize.h"
 
 enum { GATE_PLAIN = 3 };
@@ -19,6 +20,10 @@ struct gate {
     const char *base, *imatrix, *gram; /* inputs of the mix; the last two may be NULL */
     const char *tmpl;                  /* chat template of the files; NULL: the base's */
     const char *prefix;                /* path prefix of the files that this test quantizes */
+    /* The mix's, if a card must hold the tensors that are not in main memory, and how many bytes of
+     * them it can hold; 0: no limit. */
+    const struct mixer *mixer;
+    uint64_t device_room;
     enum search search;
     struct str_list texts;
     int64_t ctx, chunks; /* number of windows, spread evenly over the texts; 0: all */
@@ -28,8 +33,9 @@ struct gate {
     bool passed;
     char why[512];
 };
-/* Finds the largest plain recipes whose files take at most `budget` bytes. If such files, made with
- * the same inputs and search, already exist, the caller may then set their paths. */
+/* Finds the largest plain recipes whose files take at most `budget` bytes and fit the card. Skips
+ * recipes that are too coarse for tensors without importance. If such files, made with the same
+ * inputs and search, already exist, the caller may then set their paths. */
 int gate_find(struct gate *g, uint64_t budget, struct err *e);
 /* Quantizes the missing files, compares the mix with all of them, and sets best, passed and why.
  * The mix passes if no recipe fits. */

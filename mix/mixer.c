@@ -293,6 +293,7 @@ static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, bo
     m->bpw = r.bpw;
     m->tensor_bytes = mix.bytes;
     m->vram_bytes = ask->vram ? mix.device_bytes + beside : 0;
+    m->device_room = sa.device_bytes;
     m->loss = mix.loss;
     m->gap = mix.gap;
     m->decode_bytes = mix.decode_bytes;
@@ -311,6 +312,7 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
     if (!q->dry_run && q->out) TRY(out_check(q->out, q->overwrite, e));
     j->m.plan = plan_path(x->w->tmp, q, &j->temporary, e);
     if (!j->m.plan) return (int)e->code;
+    j->new_plan = !io_exists(j->m.plan);
     j->o.recipe = j->m.plan;
     j->o.plan_out = NULL;
     j->o.pure = j->o.want_rows = false;
@@ -331,6 +333,15 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
     }
     return err_set(e, ERR_DATA, "%s: no mix of at most %" PRIu64 " bytes was found",
                    gguf_path(x->g), ask->budget);
+}
+
+uint64_t mixer_device_bytes(const struct mixer *x, const struct quantize_report *r) {
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < r->n_tensors; i++) bytes += sens_padded(r->rows[i].out_bytes);
+    for (int i = 0; i < x->s.n_groups; i++)
+        for (int k = 0; x->s.group[i].host && k < x->s.group[i].n_items; k++)
+            bytes -= sens_padded(r->rows[x->s.group[i].item[k]].out_bytes);
+    return bytes;
 }
 
 void mix_job_release(struct mix_job *j) {

@@ -23,8 +23,9 @@ struct mix_ask {
 };
 struct mix_report {
     uint64_t budget, file_bytes, tensor_bytes;
-    uint64_t vram_bytes; /* weights, keys and values, state and working memory on the card; 0: not
-                            requested */
+    uint64_t vram_bytes;  /* weights, keys and values, state and working memory on the card; 0: not
+                             requested */
+    uint64_t device_room; /* maximum bytes of tensors on the card; 0: not requested */
     double loss, gap, bpw;
     double decode_bytes; /* weight bytes read per token */
     double price;        /* divergence per byte and token */
@@ -62,6 +63,7 @@ struct mix_job { /* a solved mix; o is ready for quantize_run */
     char text[MIX_NOTES][40];
     struct quant_note note[MIX_NOTES];
     bool temporary; /* the plan is a temporary file */
+    bool new_plan;  /* no file had the plan's name before */
 };
 /* Finds the best mix and prepares j for quantize_run. q->recipe is ignored; the plan is written to
  * q->plan_out or, if that is NULL, to OUT.plan.tsv. *j must not be moved afterwards. Call
@@ -72,6 +74,9 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
  * *g, which the caller closes. *n: their number. */
 int mix_read_notes(const char *path, struct gguf **g, struct quant_note note[MIX_NOTES], int *n,
                    struct err *e);
+/* Returns the bytes of a quantized file's tensors that are on the card; r: its report, with rows.
+ */
+uint64_t mixer_device_bytes(const struct mixer *x, const struct quantize_report *r);
 /* Frees the job, and deletes its plan if that is temporary. */
 void mix_job_release(struct mix_job *j);
 /* Fills out[*n] with mixes within the job's limits, from the best quality to the highest speed;

@@ -135,6 +135,10 @@ static struct sens_group *group_for(struct sens *s, const struct recipe_item *it
     return g;
 }
 
+uint64_t sens_padded(uint64_t bytes) {
+    return round_up(bytes, PAD);
+}
+
 /* Adds a tensor to a group; the group keeps the types that all its tensors can have. */
 static void add_item(struct sens_group *g, const struct recipe_item *it, const bool can[QT_COUNT],
                      int64_t index) {
@@ -143,7 +147,7 @@ static void add_item(struct sens_group *g, const struct recipe_item *it, const b
     for (int t = 0; t < QT_COUNT; t++) {
         g->can[t] = can[t] && (first || g->can[t]);
         if (can[t])
-            g->bytes[t] += round_up(qtype_row_bytes((enum qtype)t, ne0) * (uint64_t)rows, PAD);
+            g->bytes[t] += sens_padded(qtype_row_bytes((enum qtype)t, ne0) * (uint64_t)rows);
     }
     g->item[g->n_items++] = index;
     g->n_weights += ne0 * rows;
@@ -163,7 +167,7 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e) {
     }
     recipe_roles(&s->model, it, n);
     for (int64_t i = 0; i < n; i++) {
-        uint64_t bytes = round_up(gguf_tensor_at(g, i)->n_bytes, PAD);
+        uint64_t bytes = sens_padded(gguf_tensor_at(g, i)->n_bytes);
         if (it[i].quant) {
             bool can[QT_COUNT];
             sens_candidates(&it[i], can);

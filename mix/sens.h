@@ -82,6 +82,8 @@ struct sens {
  * ssm_alpha with ssm_beta. */
 int sens_init(struct sens *s, const struct gguf *g, struct err *e);
 void sens_release(struct sens *s);
+/* Returns the bytes that a tensor of `bytes` bytes takes in a file. */
+uint64_t sens_padded(uint64_t bytes);
 /* Marks the types that a mix may give a tensor. */
 void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]);
 /* Announces a budget in bytes (0: none); call before sens_errors. If it is below 2.6 bits per

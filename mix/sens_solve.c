@@ -2,6 +2,7 @@
 /* mix/sens_solve.c - search for the best type per group, given predicted losses: the solver's
  * table, two limits (file, GPU), and the weight of decode time. See docs/design/mix.md, "Solver"
  * and "Speed". */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,28 @@ static void list_options(struct table *t, int i, double price) {
         }
 }
 
+/* Returns the bytes that the solver's groups take in their smallest permitted types. */
+static uint64_t least_bytes(const struct table *t) {
+    uint64_t sum = 0;
+    for (int g = 0; g < t->n_part; g++) {
+        uint64_t least = t->part[g].n_opts ? UINT64_MAX : 0;
+        for (int i = 0; i < t->part[g].n_opts; i++)
+            if (t->part[g].opt[i].bytes < least) least = t->part[g].opt[i].bytes;
+        sum += least;
+    }
+    return sum;
+}
+
+/* Fails if the smallest permitted types together exceed the `room` on the card. */
+static int check_card(const struct table *t, uint64_t room, struct err *e) {
+    const uint64_t least = least_bytes(t);
+    if (least <= room) return 0;
+    return err_set(e, ERR_USAGE,
+                   "--vram leaves %" PRIu64 " bytes for weights on the card, but the smallest "
+                   "types allowed take %" PRIu64 "; use a shorter --ctx%s or a smaller --kv-type",
+                   room, least, t->ask->floors ? ", --no-floors" : "");
+}
+
 /* Solves for the remaining groups under the limits that the choice `host` for groups in main memory
  * leaves. Keeps the result if it is the best so far. */
 static int try_host(struct table *t, const int *host, struct err *e) {
@@ -68,6 +91,7 @@ static int try_host(struct table *t, const int *host, struct err *e) {
             return err_set(e, ERR_USAGE,
                            "no room is left on the device for tensors that are never quantized");
         uint64_t device = t->ask->device_bytes - s->kept_bytes;
+        TRY(check_card(t, device, e));
         if (device < limit) limit = device;
     }
     TRY(mix_solve(&r, t->part, t->n_part, limit, e));

@@ -32,9 +32,9 @@ done
 printf '\1\0\0\0\1\0\0\0x\1\0\0\0\1\0\0\0\0\0\200\77' > "$t/empty.dat"
 "$HONE" quantize "$t/base.gguf" -o "$t/none.gguf" --budget 1300K --imatrix "$t/empty.dat" > /dev/null 2> "$t/err"
 grep -q "empty.dat has no entry for" "$t/err" || fail "an empty importance matrix: $(cat "$t/err")"
-for x in inf nan 1e999; do
+for x in inf nan 1e999 1e-9 1e30; do
     "$HONE" quantize "$t/base.gguf" -o "$t/none.gguf" --bpw $x -f > /dev/null 2> "$t/err" && fail "--bpw $x"
-    grep -q "'$x' is not a number" "$t/err" || fail "--bpw $x: $(cat "$t/err")"
+    grep -qE "'$x' is not a number|no file has" "$t/err" || fail "--bpw $x: $(cat "$t/err")"
 done
 
 # same input, same file, with any number of threads
@@ -119,6 +119,22 @@ gate --budget 2M --sensitivity "$t/whole.json"
 grep -q '"shipped": "Q[68]_' "$t/g.json" && ! grep -q hone.mix.budget_bytes "$t/g.gguf" || fail "2M: $(cat "$t/g.json")"
 [ ! -e "$t/g.gguf.plan.tsv" ] && [ -z "$(ls "$t" | grep plain-)" ] || fail "the gate left files: $(ls "$t")"
 
+# whatever ships for a card fits it, whatever the budget
+for limits in "$card" "$card --budget 40M"; do
+    # shellcheck disable=SC2086
+    gate $limits
+    "$HONE" plan "$t/g.gguf" $card --json > "$t/plan.json"
+    grep -q '"fit": "all"' "$t/plan.json" || fail "$limits: $(grep shipped "$t/g.json") does not fit the card"
+done
+# without a verdict the mix has another name, and the output stays as it was
+rm -f "$t"/g.gguf*
+echo word > "$t/word.txt"
+"$HONE" quantize "$t/base.gguf" -o "$t/g-{}.gguf" --gate "$t/word.txt" --imatrix "$t/im.gguf" --budget 1300K --budget 1200K > /dev/null 2> "$t/err" && fail "a gate of one word"
+[ "$(cd "$t" && echo g-*.gguf)" = "g-1200K.gguf.unjudged.gguf g-1300K.gguf.unjudged.gguf" ] || fail "without a verdict: $(ls "$t")"
+grep -q "g-1200K.gguf.unjudged.gguf: the mix is kept" "$t/err" || fail "without a verdict: $(cat "$t/err")"
+gate --budget 1300K --sensitivity "$t/whole.json"
+[ "$(cd "$t" && echo g.gguf*)" = "g.gguf g.gguf.plan.tsv" ] || fail "after a verdict: $(ls "$t")"
+
 # refusals
 refuse() { want=$1; shift; rc=0; "$@" > /dev/null 2> "$t/err" || rc=$?; [ $rc = "$want" ] || fail "status $rc, expected $want: $*: $(cat "$t/err")"; }
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1000B --imatrix "$t/im.gguf"
@@ -130,7 +146,15 @@ refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --recipe Q4_K_M --prefer
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --prefer slow
 refuse 3 "$HONE" quantize "$t/a.gguf" --allow-requantize -o "$t/x.gguf" --budget 1M --sensitivity "$t/whole.json"
 refuse 2 "$HONE" sensitivity "$t/base.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 -o "$t/whole.json"
-[ ! -e "$t/x.gguf" ] || fail "a refused run left a file"
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --vram 3600K --reserve 100000B --ctx 512 --kv-type q8_0 --imatrix "$t/im.gguf"
+grep -q -- "--vram leaves" "$t/err" || fail "an impossible card: $(cat "$t/err")"
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x-{}.gguf" --budget 1300K --budget 1000B --imatrix "$t/im.gguf"
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/base.gguf" -f --budget 1300K --imatrix "$t/im.gguf" --gate "$t/eval.txt"
+[ -z "$(ls "$t" | grep '^x')" ] || fail "a refused run left a file"
+# outputs are checked before anything is measured or read
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/a.gguf" --budget 1300K --sensitivity "$t/calib.txt"
+grep -q "use -f" "$t/err" || fail "an output that exists: $(cat "$t/err")"
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1300K --sensitivity "$t/calib.txt" --front "$t/none/x.svg"
 
 # the three texts are kept apart
 "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/calib.txt" --ctx 64 --chunks 2 --types 1 --bands 1 -o "$t/same.json" > /dev/null 2> "$t/err"

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_sens.c - groups, errors, floors, losses and sensitivity files, on a small file of
- * known shapes. Expected bytes are computed manually from the block sizes. */
+/* tests/unit/test_sens.c - groups, errors, floors, losses, sensitivity files and the gate's plain
+ * recipes, on a small file of known shapes. Expected bytes are computed manually from the block
+ * sizes. */
 #include "base/fp.h"
 #include "base/io.h"
 #include "base/out.h"
 #include "base/mem.h"
+#include "mix/accept.h"
+#include "mix/mixer.h"
 #include "mix/sens.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
@@ -212,6 +215,8 @@ static void test_solve(void) {
     CHECK(s.group[q1].bytes[b.type[q1]] > s.group[q0].bytes[b.type[q0]]);
     sens_mix_release(&b);
     CHECK_ERR(solve(&s, s.kept_bytes + 10, budget, true, &b, &e), ERR_USAGE, "budget");
+    const struct sens_ask card = {.tensor_bytes = UINT64_MAX, .device_bytes = s.kept_bytes + 10};
+    CHECK_ERR(sens_solve(&s, &card, &b, &e), ERR_USAGE, "--vram leaves 10 bytes");
 
     /* a step that costs twice its prediction moves the factor from 1 towards 2 */
     double d = sens_loss(&s, q1, QT_Q3_K) - sens_loss(&s, q1, QT_Q4_K);
@@ -496,6 +501,52 @@ static void test_tied(void) {
     gguf_close(g);
 }
 
+/* Returns the bytes that a recipe's file takes, or that its tensors take on a card. */
+static uint64_t plain_size(const char *recipe, const struct mixer *card) {
+    const struct quantize_opts o = {
+        .in = model, .recipe = recipe, .dry_run = true, .want_rows = true};
+    struct quantize_report r;
+    struct err e;
+    CHECK_OK(quantize_run(&o, &r, &e));
+    const uint64_t bytes = card ? mixer_device_bytes(card, &r) : r.file_bytes;
+    quantize_report_release(&r);
+    return bytes;
+}
+
+/* Tests with which plain recipes a mix is compared: they need no importance, which is missing here,
+ * and fit the budget and the card. */
+static void test_rivals(void) {
+    struct err e;
+    struct mixer x = {0};
+    struct work w = {0};
+    CHECK_OK(gguf_open(&x.g, model, 0, &e));
+    CHECK_OK(sens_init(&x.s, x.g, &e));
+    struct gate small = {.w = &w, .base = model, .prefix = file}, large = small, card = small;
+    const uint64_t budget = plain_size("IQ3_XXS", NULL);
+    CHECK_OK(gate_find(&small, budget, &e));
+    CHECK(small.n > 0);
+    for (int i = 0; i < small.n; i++) {
+        const struct quantize_opts o = {
+            .in = model, .out = file, .recipe = small.plain[i].name, .overwrite = true};
+        struct quantize_report r;
+        CHECK_OK(quantize_run(&o, &r, &e));
+        CHECK(r.file_bytes <= budget);
+    }
+    /* two q and the output; gate, up and down; alpha and beta; the rest; no embeddings */
+    CHECK_EQ_I64(plain_size("Q8_0", &x), (3 * 64 + 3 * 128 + 2 * 8) * 272 + 5 * 256 * 4);
+    card.mixer = &x;
+    card.device_room = plain_size("Q4_K_M", &x);
+    CHECK_OK(gate_find(&large, UINT64_MAX - 1, &e));
+    CHECK_OK(gate_find(&card, UINT64_MAX - 1, &e));
+    CHECK(large.n == GATE_PLAIN && plain_size(large.plain[0].name, &x) > card.device_room);
+    CHECK(card.n == GATE_PLAIN);
+    for (int i = 0; i < card.n; i++) CHECK(plain_size(card.plain[i].name, &x) <= card.device_room);
+    gate_release(&small);
+    gate_release(&large);
+    gate_release(&card);
+    mixer_close(&x);
+}
+
 int main(void) {
     tmp_make();
     model = tmp_path("m.gguf");
@@ -510,6 +561,7 @@ int main(void) {
     RUN(test_slopes);
     RUN(test_exact_weights);
     RUN(test_file);
+    RUN(test_rivals);
     RUN(test_tied);
     tmp_remove();
     return check_done();
