@@ -35,28 +35,31 @@ void jtrace_at(struct jctx *c, const struct jnode *n) {
 }
 
 /* Returns 1 if v is a string that contains the wanted text, a larger number if such a string is
- * inside lists or objects (the more, the larger they are), 0 if it is not found. */
-static unsigned size_around(struct jval v, struct jval want, int depth) {
+ * inside lists or objects (the more, the larger they are), 0 if it is not found. Each visit is a
+ * step, because a list that contains another one twice is visited as a tree. */
+static unsigned size_around(struct jctx *c, struct jval v, struct jval want, int depth) {
     unsigned n = 0, found = 0;
+    jx_step(c);
+    if (v.tag == JT_STR) jx_bytes(c, v.len);
     if (v.tag == JT_STR) return v.len >= want.len && memmem(v.u.s, v.len, want.u.s, want.len);
     if (depth > 50) return 0;
     if (v.tag == JT_DICT) {
         n = v.u.dict->n;
         for (uint32_t i = 0; i < n && !found; i++) {
-            found = size_around(v.u.dict->e[i].v, want, depth + 1);
-            if (!found) found = size_around(v.u.dict->e[i].k, want, depth + 1);
+            found = size_around(c, v.u.dict->e[i].v, want, depth + 1);
+            if (!found) found = size_around(c, v.u.dict->e[i].k, want, depth + 1);
         }
     } else if (v.tag == JT_LIST || v.tag == JT_TUPLE) {
         n = v.u.list->n;
         for (uint32_t i = 0; i < n && !found; i++)
-            found = size_around(v.u.list->v[i], want, depth + 1);
+            found = size_around(c, v.u.list->v[i], want, depth + 1);
     }
     return found ? found + n + 1 : 0;
 }
 
 void jtrace_saw(struct jctx *c, const struct jnode *n, struct jval v) {
     struct jtrace *t = c->span->trace;
-    unsigned around = t->want.len ? size_around(v, t->want, 0) : 0;
+    unsigned around = t->want.len ? size_around(c, v, t->want, 0) : 0;
     if (!around || (t->around && around > t->around)) return;
     t->around = around;
     t->held = n->pos;

@@ -98,12 +98,15 @@ static const struct lint_finding *finding(const struct lint_report *r, const cha
     return NULL;
 }
 
-/* Checks that a template that ignores messages has one verdict, and that no repair pretends to fix
- * a template that only raises an error. */
+/* Checks that a template that ignores messages has one verdict, that steps limit the search for a
+ * dropped text, and that no repair pretends to fix a template that only raises an error. */
 static void test_nothing(void) {
     static const char *const texts[] = {"", "You are a model.",
                                         "{{ bos_token }}{{ messages | length }}"};
-    static const char refusal[] = "{{ raise_exception('no') }}";
+    static const char refusal[] = "{{ raise_exception('no') }}",
+                      /* a list that contains itself 2^45 times, read as a tree */
+        deep[] = "{% set a = namespace(v=[1, 1]) %}{% for i in range(45) %}{% set a.v = [a.v, a.v] "
+                 "%}{% endfor %}{% for m in messages %}{{ m.role }}{% endfor %}";
     struct lint_report r;
     struct repair fixed;
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
@@ -111,6 +114,8 @@ static void test_nothing(void) {
         CHECK(finding(&r, "NO-MESSAGES") && r.n_by[LINT_ERROR] == 1 && r.n_by[LINT_WARN] == 0);
         lint_report_free(&r);
     }
+    CHECK_ERR(lint_run(&r, deep, strlen(deep), "t", JINJA_HF, &e), ERR_DATA,
+              "limit template_steps");
     CHECK_OK(lint_run(&r, refusal, strlen(refusal), "t", JINJA_HF, &e));
     CHECK(!finding(&r, "NO-MESSAGES") && r.n_by[LINT_ERROR] == 1);
     lint_report_free(&r);
