@@ -149,6 +149,7 @@ struct toolparse {
     const char *opened;
     struct buf first; /* text until then */
     size_t n_opened;  /* bytes of `in` that belong to the prompt */
+    size_t answer_to; /* end of the JSON that began like a call but is an answer; 0: none */
     bool own_form;    /* accept only calls in the model's own syntax */
     bool no_calls;    /* no tools were offered: markers are plain text */
     bool continues;   /* the answer continues a text: white space at its start is content */

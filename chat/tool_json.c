@@ -167,7 +167,22 @@ bool tool_head_hermes(struct toolparse *p, size_t at, struct text *name, size_t 
 
 bool tool_head_llama(struct toolparse *p, size_t at, struct text *name, size_t *from) {
     static const char tag[] = "<|python_tag|>";
-    return tool_head_object(p, tool_at(p, at, tag) ? at + sizeof tag - 1 : at, name, from);
+    const bool tagged = tool_at(p, at, tag);
+    return tool_head_object(p, tagged ? at + sizeof tag - 1 : at, name, from) &&
+           (tagged || !p->tools || tool_declared(p, *name));
+}
+
+/* Returns whether v, which follows no tag, is a call and not an answer in JSON: its name is that of
+ * a declared tool or, if the tools are unknown, it has arguments. */
+static bool is_bare_call(const struct toolparse *p, const struct json *v) {
+    const struct json *inner = json_get(v, "function");
+    struct text name;
+    if (json_type(inner) == JSON_OBJ) v = inner;
+    name.s = json_strn(json_get(v, "name"), &name.n);
+    if (!name.s || p->tools) return name.s && tool_declared(p, name);
+    for (const char *const *m = tool_arg_members; *m; m++)
+        if (json_get(v, *m)) return true;
+    return false;
 }
 
 /* Parses one JSON call at *i; records an object that is not a call as a problem. False: no complete
@@ -428,6 +443,18 @@ bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
     return true;
 }
 
+/* Returns whether the object at i, which a limit may have cut off, begins with the name of a tool
+ * that was not declared. */
+static bool begins_other(struct toolparse *p, size_t i) {
+    struct text key, name;
+    i++;
+    if (!p->tools || !string_at(p, &i, &key) || !tool_is(key, "name")) return false;
+    i = tool_ws(p, i);
+    if (!tool_at(p, i, ":")) return false;
+    i++;
+    return string_at(p, &i, &name) && !tool_declared(p, name);
+}
+
 /* Parses calls of the form {"name": N, "parameters": {..}}, or <|python_tag|>NAME.call(k="v") for
  * built-in tools. False: no complete call. */
 bool tool_parse_llama(struct toolparse *p, size_t *i) {
@@ -443,7 +470,11 @@ bool tool_parse_llama(struct toolparse *p, size_t *i) {
         }
     }
     v = value_at(p, &k);
-    if (!(tagged || json_get(v, "name")) || !tool_add_object(p, v)) return false;
+    if (!tagged && (v ? !is_bare_call(p, v) : p->limited && begins_other(p, *i))) {
+        p->answer_to = v ? k : p->in.len;
+        return false;
+    }
+    if (!tool_add_object(p, v)) return false;
     skip(p, &k, ";");
     *i = k;
     return true;

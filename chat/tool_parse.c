@@ -583,10 +583,13 @@ static void settle_fence(struct toolparse *p, struct buf *content, struct around
  * False: not a call. */
 static bool one_call(struct toolparse *p, struct buf *content, struct around *around, size_t at,
                      size_t *from) {
-    const int n_calls = p->n_calls;
+    const int n_calls = p->n_calls, n_problems = p->n_problems;
     size_t end = at;
+    p->answer_to = 0;
     if (!p->f->parse(p, &end) || end <= at) {
         p->n_calls = n_calls;
+        if (p->answer_to) p->n_problems = n_problems;
+        if (p->answer_to) return false;
         tool_problem(p, "what begins like a call at byte %zu is not one",
                      at < p->n_opened ? 0 : at - p->n_opened);
         p->broken = true;
@@ -631,6 +634,10 @@ static void parse_all(struct toolparse *p, struct buf *content) {
         }
         if (one_call(p, content, &around, at, &from)) {
             i = from;
+            continue;
+        }
+        if (p->answer_to) {
+            i = p->answer_to;
             continue;
         }
         if (at < p->n_opened) from = p->n_opened; /* text of the prompt is not content */

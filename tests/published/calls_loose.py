@@ -152,6 +152,13 @@ answer("text before", "llama-json", "I look.\n" + AP, [bash("a")], "I look.")
 answer("list", "llama-json", f"[{AP}, {AP}]", [bash("a")] * 2, loose=2)
 answer("Python dictionary", "llama-json", "<|python_tag|>{'name': 'bash', 'parameters': {'command': 'a'}}", [bash("a")], problems=True)
 
+for answered in ('{"name": "Ann", "age": 3}', '```json\n{"name": "Ann", "age": 3}\n```', 'Ann is {"name": "Ann", "parameters": {"age": 3}}.',
+                 '{"name": "Ann", "friend": {"name": "bash", "parameters": {"command": "a"}}}', '{"type": "object", "name": 3}', '{"name": "Ann", "age": None}'):
+    answer("JSON that is no call", "llama-json", answered, [], answered)
+answer("JSON, then a call", "llama-json", f'{{"name": "Ann"}}\n{AP}', [bash("a")], '{"name": "Ann"}')
+answer("function", "llama-json", f'{{"type": "function", "function": {AP}}}', [bash("a")])
+answer("no arguments", "llama-json", '{"name": "now"}', NOW)
+
 # ---- missing brackets before the closing tag ----
 answer("two braces too few", "hermes-json", H % A[:-2], [bash("a")], problems=True)
 answer("no end of the list", "nemotron-list", f"<TOOLCALL>[{A}</TOOLCALL>", [bash("a")], problems=True)

@@ -420,6 +420,21 @@ static void test_held(void) {
     }
 }
 
+/* Checks that an answer in JSON that a limit cuts off counts as one, not as half a call. */
+static void test_cut_answer(void) {
+    static const char *const texts[] = {"{\"name\": \"Ann\", \"ag", "{\"name\": \"bash\", \"para"};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        struct toolparse *p;
+        CHECK_OK(toolparse_new(&p, toolfmt_find("llama-json"), tools, sizeof tools - 1,
+                               TOOL_THINK_NONE, &e));
+        toolparse_feed(p, texts[i], strlen(texts[i]));
+        toolparse_limited(p);
+        CHECK_EQ_STR(json_str(json_get(toolparse_finish(p), "content")), texts[i]);
+        CHECK(toolparse_broken(p) == (i == 1)); /* the rest of a broken call is dropped */
+        toolparse_free(p);
+    }
+}
+
 /* Tests Functionary's prompts, which end with the marker of the first call or text. */
 static void test_opened(void) {
     static const char one[] = "bash\n{\"command\": \"a\"}";
@@ -522,6 +537,7 @@ int main(void) {
     RUN(test_values);
     RUN(test_loose);
     RUN(test_held);
+    RUN(test_cut_answer);
     RUN(test_quoted_shown);
     RUN(test_opened);
     RUN(test_broken_lists);
