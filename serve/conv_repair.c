@@ -275,6 +275,23 @@ static bool step_no_system(struct arena *a, const struct json *in, struct json *
     return text != NULL;
 }
 
+/* Appends the text of messages with calls to their reasoning, for templates that allow only one of
+ * both (gpt-oss). Returns whether anything changed. */
+static bool step_thought(struct arena *a, const struct json *in, struct json *out) {
+    static const char name[] = "reasoning_content";
+    bool changed = false;
+    for (const struct json *m = json_first(in); m; m = json_next(m)) {
+        const char *thought = json_str(json_get(m, name)), *text = msg_text(m);
+        const bool both = has_calls(m) && thought && *thought && *text;
+        const struct json *all = both ? with_content(a, m, thought, text) : NULL;
+        struct json *copy = both ? with_content(a, m, "", "") : NULL;
+        if (both) json_put(a, copy, name, sizeof name - 1, json_get(all, "content"));
+        json_push(a, out, both ? copy : m);
+        changed |= both;
+    }
+    return changed;
+}
+
 static const struct {
     const char *what;
     bool (*run)(struct arena *a, const struct json *in, struct json *out);
@@ -286,6 +303,7 @@ static const struct {
     [MEND_NEIGHBOURS] = {"messages of one role in a row", step_neighbours},
     [MEND_RESULTS] = {"a user message after calls", step_results},
     [MEND_FIRST] = {"no user message at the start", step_first},
+    [MEND_THOUGHT] = {"text along with reasoning and calls", step_thought},
     [MEND_NO_SYSTEM] = {"a system message, moved into the first user turn", step_no_system},
     [MEND_NUMBERS] = {"ids of calls", step_numbers},
 };

@@ -3,9 +3,10 @@
  *
  * Clients send system messages in the middle, several messages of one role in a row, an assistant
  * message first, no user message at all, a user message after tool results, arguments that a broken
- * stream left incomplete, or call ids that Mistral does not allow. For such input some templates
- * raise an error, which the user of the client cannot fix; others silently drop the system message.
- * A conversation that the template accepts and renders in full is left unchanged. */
+ * stream left incomplete, call ids that Mistral does not allow, or text between reasoning and a
+ * call, which gpt-oss does not allow. For such input some templates raise an error, which the user
+ * of the client cannot fix; others silently drop the system message. A conversation that the
+ * template accepts and renders in full is left unchanged. */
 #ifndef HONE_SERVE_CONV_REPAIR_H
 #define HONE_SERVE_CONV_REPAIR_H
 
@@ -21,6 +22,7 @@ enum conv_repair_step { /* in the order they are tried */
                         MEND_NEIGHBOURS,
                         MEND_RESULTS,
                         MEND_FIRST,
+                        MEND_THOUGHT, /* also tried alone, before all others */
                         MEND_NO_SYSTEM,
                         /* Never tried: for templates that print a call's id as its name. */
                         MEND_NUMBERS,

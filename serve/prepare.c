@@ -247,14 +247,17 @@ static int render_prompt(struct served *d, struct ask *a, bool gen, struct chat_
                          "this model has no chat template; use /v1/completions");
     static const enum conv_repair_step all[] = {MEND_NULL,   MEND_IDS,        MEND_ARGUMENTS,
                                                 MEND_SYSTEM, MEND_NEIGHBOURS, MEND_RESULTS,
-                                                MEND_FIRST,  MEND_NO_SYSTEM},
+                                                MEND_FIRST,  MEND_THOUGHT,    MEND_NO_SYSTEM},
+                                       thought[] = {MEND_THOUGHT},
                                        system[] = {MEND_SYSTEM, MEND_NO_SYSTEM, MEND_NEIGHBOURS};
     a->end_text = a->ignore_eos ? NULL : tok_end_text(d->core.m->tok);
     adapt_conv(d, a);
     char *kwargs = template_kwargs(d, a);
     int rc = tokens_of(d, a, a->conv, kwargs, gen, p, &e);
-    if (rc && p->refused) rc = render_effort(d, a, gen, p);
-    if (rc && p->refused) rc = render_mended(d, a, kwargs, gen, all, (int)COUNT_OF(all), p);
+    const bool refused = rc && p->refused;
+    if (refused) rc = render_effort(d, a, gen, p);
+    if (rc && refused) rc = render_mended(d, a, kwargs, gen, thought, 1, p);
+    if (rc && refused) rc = render_mended(d, a, kwargs, gen, all, (int)COUNT_OF(all), p);
     if (!rc && is_silent(d, a->conv, kwargs, gen, p) &&
         render_mended(d, a, kwargs, gen, system, (int)COUNT_OF(system), p))
         rc = tokens_of(d, a, a->conv, kwargs, gen, p, &e);

@@ -279,6 +279,7 @@ reads() { # messages (names below), how the template shows what became of them; 
             s*) m="{\"role\": \"system\", \"content\": \"$m\"}" ;;
             u*) m="{\"role\": \"user\", \"content\": \"$m\"}" ;;
             a*) m="{\"role\": \"assistant\", \"content\": \"$m\"}" ;;
+            b*) m="{\"role\": \"assistant\", \"content\": \"$m\", \"reasoning_content\": \"h\", \"tool_calls\": [{\"id\": \"i\", \"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}]}" ;;
             r*) m="{\"role\": \"tool\", \"tool_call_id\": \"i\", \"content\": \"$m\"}" ;;
             *) m="{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"i\", \"function\": {\"name\": \"f\", \"arguments\": \"$m\"}}]}" ;;
         esac
@@ -302,6 +303,9 @@ reads 'u1 {} r1 u2' 'u:u1 a: t:r1 a:... u:u2'
 reads 'u1 {} u2' 'u:u1 a: a:... u:u2'
 reads 's1 u1' 'u:s1\n\nu1' '"no_system": true'
 reads 'u1 {\"x\":1} r1' 'u:u1 a:(f x=1) t:r1' '"nine": true'
+reads 's1 u1 b1 r1' 's:s1 u:u1 a:b1 t:r1'
+reads 's1 u1 b1 r1' 's:s1 u:u1 a:(h\n\nb1) t:r1' '"either": true'
+reads 's1 u1 b1 r1 s2' 's:s1 u:u1 a:(h\n\nb1) t:r1 a:... u:s2' '"either": true'
 reads 'u1' '(xhigh)u:u1' '"efforts": ["low", "xhigh"], "reasoning_effort": "high"'
 reads 'u1' '(low)u:u1' '"efforts": ["low", "xhigh"], "reasoning_effort": "minimal"'
 post /apply-template '{"messages": [{"role": "user", "content": "x"}], "chat_template_kwargs": {"strength": true}, "reasoning_effort": "low"}'
