@@ -590,11 +590,19 @@ static struct strmap *members_of(const struct json *j, const struct json ***list
     return m;
 }
 
+/* Returns whether two numbers are equal; integers that a double cannot hold are compared as text.
+ */
+static bool num_equal(const struct json *a, const struct json *b) {
+    if (a->num != b->num) return false;
+    return fabs(a->num) < 0x1p53 || !json_is_int(a) || !json_is_int(b) ||
+           strcmp(a->text, b->text) == 0;
+}
+
 bool json_equal(const struct json *a, const struct json *b) {
     enum json_type t = json_type(a);
     if (t != json_type(b)) return false;
     if (t == JSON_BOOL) return a->truth == b->truth;
-    if (t == JSON_NUM) return a->num == b->num;
+    if (t == JSON_NUM) return num_equal(a, b);
     if (t == JSON_STR) return a->n_text == b->n_text && memcmp(a->text, b->text, a->n_text) == 0;
     if (t == JSON_NULL) return true;
     if (a->n_child != b->n_child) return false;

@@ -255,7 +255,7 @@ static uint32_t value_type(const struct json *v) {
     case JSON_BOOL:
         return SC_BOOL;
     case JSON_NUM:
-        return json_i64(v, &i) ? SC_INT : SC_NUM;
+        return json_is_int(v) || json_i64(v, &i) ? SC_INT : SC_NUM;
     case JSON_STR:
         return SC_STR;
     case JSON_ARR:
@@ -324,7 +324,9 @@ gnode sc_literal(struct sc *c, const struct json *v) {
     gnode out;
     if (json_str(v)) return gn_cat3(g, c->open, sc_text(c, json_str(v)), c->close);
     if (json_type(v) != JSON_ARR && json_type(v) != JSON_OBJ) {
-        if (json_type(v) == JSON_NUM)
+        if (json_is_int(v))
+            buf_str(&b, json_num_text(v)); /* exact, however large */
+        else if (json_type(v) == JSON_NUM)
             write_number(&b, json_num(v, 0));
         else
             json_write(&b, v);

@@ -52,6 +52,20 @@ static void test_says_where(void) {
     buf_release(&why);
 }
 
+/* Checks that integers that a double cannot hold are compared exactly. */
+static void test_large_integers(void) {
+    struct buf why = {0};
+    bool ok;
+    const char *schema = "{\"enum\": [9007199254740993, {\"a\": [1096538947462324225]}]}";
+    CHECK_OK(check_text(schema, "9007199254740993", &ok, &why));
+    CHECK(ok);
+    CHECK_OK(check_text(schema, "9007199254740992", &ok, &why));
+    CHECK(!ok);
+    CHECK_OK(check_text(schema, "{\"a\": [1096538947462324224]}", &ok, &why));
+    CHECK(!ok);
+    buf_release(&why);
+}
+
 static void test_malformed(void) {
     static const struct {
         const char *schema, *value, *message;
@@ -102,6 +116,7 @@ static void test_expressions(void) {
 int main(void) {
     RUN(test_golden);
     RUN(test_says_where);
+    RUN(test_large_integers);
     RUN(test_malformed);
     RUN(test_expressions);
     return check_done();
