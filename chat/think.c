@@ -26,6 +26,14 @@ static bool render_with(const struct chat *c, const char *member, struct buf *ou
     return rc == 0;
 }
 
+bool think_sample(const struct chat *c, struct buf *out) {
+    static const char any[] = "\"bos_token\": \"<s>\", \"eos_token\": \"</s>\""; /* if unknown */
+    struct ctx_cost few = {.most = CHAT_PROBE_STEPS}, *before = ctx_cost_enter(&few);
+    const bool ok = render_with(c, "", out) || render_with(c, any, out);
+    ctx_cost_enter(before);
+    return ok && out->len;
+}
+
 const char *think_member(const struct chat *c, const char *tmpl, bool on) {
     struct ctx_cost few = {.most = CHAT_PROBE_STEPS}, *before = ctx_cost_enter(&few);
     const char *found = NULL;

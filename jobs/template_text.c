@@ -15,6 +15,7 @@
 #include "template/chat_src.h"
 #include "template/chat_vars.h"
 #include "template/fix_diff.h"
+#include "chat/think.h"
 #include "chat/toolfmt.h"
 
 #define MAX_INPUT ((uint64_t)256 << 20)
@@ -266,20 +267,14 @@ static int think_of(const char *name, enum tool_think *out, struct err *e) {
 
 /* Returns the call marker at the end of the source's prompts; NULL: none. */
 static const char *opened_by(const struct toolfmt *f, const char *path) {
-    static const char talk[] = "[{\"role\": \"user\", \"content\": \"a\"}]";
     const char *opened = NULL;
     struct chat_src s;
     struct chat *c;
     struct err ignored;
     if (chat_src_open(&s, path, NULL, &ignored)) return NULL;
-    const char *bos =
-        s.special[0] ? s.special[0] : "<s>"; /* any text: only the prompt's end matters */
-    const char *eos = s.special[1] ? s.special[1] : "</s>";
-    if (!chat_new(&c, s.text, s.label, bos, eos, &ignored)) {
+    if (!chat_new(&c, s.text, s.label, s.special[0], s.special[1], &ignored)) {
         struct buf prompt = {0};
-        if (!chat_render_text(c, talk, sizeof talk - 1, NULL, true, &prompt, &ignored) &&
-            prompt.len)
-            opened = toolfmt_opened(f, prompt.data);
+        if (think_sample(c, &prompt)) opened = toolfmt_opened(f, prompt.data);
         buf_release(&prompt);
         chat_free(c);
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat/think.h"
 #include "chat/toolfmt.h"
 #include "lib/handles.h"
 
@@ -120,6 +121,22 @@ int hone_template_tokens(const struct hone_template *t, const struct hone_tokeni
     return call_end(&c, rc, e);
 }
 
+/* Finds how the template's prompts end. *opened: the marker of calls at their end; NULL: none.
+ * Returns OPEN if they open reasoning that no variable turns off, else UNKNOWN. */
+static enum tool_think prompts_end(const struct hone_template *t, const struct toolfmt *f,
+                                   const char **opened) {
+    struct buf prompt = {0};
+    bool open = false;
+    *opened = NULL;
+    if (think_sample(t->chat, &prompt)) {
+        *opened = toolfmt_opened(f, prompt.data);
+        open = toolfmt_think_of(f, prompt.data) == TOOL_THINK_OPEN &&
+               !think_member(t->chat, t->text, false);
+    }
+    buf_release(&prompt);
+    return open ? TOOL_THINK_OPEN : TOOL_THINK_UNKNOWN;
+}
+
 int hone_template_read_answer(const struct hone_template *t, const char *tools, const char *answer,
                               size_t len, char **json, struct hone_error *e) {
     struct call c;
@@ -129,9 +146,12 @@ int hone_template_read_answer(const struct hone_template *t, const char *tools, 
     int rc = call_begin(&c, t->owner, e);
     if (rc) return rc;
     const struct toolfmt *f = toolfmt_detect(t->text, t->len);
-    rc = toolparse_new(&p, f ? f : toolfmt_plain(), tools, tools ? strlen(tools) : 0,
-                       TOOL_THINK_UNKNOWN, &c.err);
+    const char *opened;
+    if (!f) f = toolfmt_plain();
+    const enum tool_think think = prompts_end(t, f, &opened);
+    rc = toolparse_new(&p, f, tools, tools ? strlen(tools) : 0, think, &c.err);
     if (!rc) {
+        if (opened) toolparse_opened(p, opened);
         toolparse_allow_loose(p);
         toolparse_feed(p, answer, len);
         json_write_spaced(&b, toolparse_finish(p));

@@ -147,6 +147,31 @@ static void test_writer(void) {
 
 /* ---- text ---- */
 
+/* Checks that an answer is read as the continuation of the template's prompts. */
+static void test_answers(void) {
+#define TALK "{% for m in messages %}<{{ m.content }}>{% endfor %}"
+#define THINK "{% if add_generation_prompt %}<think>{% endif %}"
+    static const char *const rows[][3] = {
+        {TALK "{% if add_generation_prompt %}\n>>>{% endif %}{# recipient #}",
+         "find\n{\"path\": \"/\"}", "[{\"name\": \"find\", \"arguments\": {\"path\": \"/\"}}]"},
+        {"{{ bos_token + '' }}" TALK
+         "{% if add_generation_prompt %}\n>>>{% endif %}{# recipient #}",
+         "all\nHello", "{\"content\": \"Hello\""},
+        {TALK THINK, "Hello", "\"reasoning\": \"Hello\""},
+        {TALK "{% if enable_thinking | default(true) %}" THINK "{% endif %}", "Hello",
+         "{\"content\": \"Hello\""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct hone_error e;
+        struct hone_template *m;
+        char *text;
+        OK(hone_template_new(&m, rows[i][0], strlen(rows[i][0]), NULL, NULL, NULL, &e));
+        OK(hone_template_read_answer(m, NULL, rows[i][1], strlen(rows[i][1]), &text, &e));
+        if (!strstr(text, rows[i][2])) CHECK_FAIL("%s is read as %s", rows[i][1], text);
+        hone_free(text);
+        hone_template_free(m);
+    }
+}
+
 static void test_text(void) {
     struct hone_error e;
     struct hone_tokenizer *t, *folder, *memory;
@@ -723,6 +748,7 @@ int main(void) {
     RUN(test_gguf);
     RUN(test_writer);
     RUN(test_text);
+    RUN(test_answers);
     RUN(test_session);
     RUN(test_ends);
     RUN(test_generate);
