@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "chat/tool_int.h"
@@ -409,9 +410,9 @@ static gnode element_value(struct gcalls *c, const struct gcall *t, const struct
     schema = tool_target(t->schema, schema);
     const char *type = json_str(json_get(schema, "type"));
     const bool deep = depth < ELEMENT_DEPTH;
-    if (type && strcmp(type, "object") == 0 && deep && json_get(schema, "properties"))
+    if (type && strcasecmp(type, "object") == 0 && deep && json_get(schema, "properties"))
         return element_members(c, t, schema, G_EPS, depth);
-    if (type && strcmp(type, "array") == 0 && deep && json_get(schema, "items")) {
+    if (type && strcasecmp(type, "array") == 0 && deep && json_get(schema, "items")) {
         const uint32_t lo = count_limit(schema, "minItems", 0),
                        hi = count_limit(schema, "maxItems", GRAM_INF);
         const gnode item = element_node(c, t, "item", json_get(schema, "items"), depth + 1);

@@ -58,9 +58,8 @@ static struct one_of one_call(struct gcalls *c, const struct gram_tools *t, stru
     struct one_of out = {G_NONE, G_NONE};
     size_t n = 0;
     for (const struct json *x = json_first(t->tools); x && !c->rc; x = json_next(x)) {
-        const struct json *f = function_of(x), *p = json_get(f, "parameters");
+        const struct json *f = function_of(x), *p = tool_parameters(f);
         const char *name = json_str(json_get(f, "name"));
-        if (!p) p = json_get(f, "input_schema");
         if (!name || !*name || (t->only && strcmp(t->only, name) != 0)) continue;
         const struct gcall call = {name, json_type(p) == JSON_OBJ ? p : nothing,
                                    json_bool(json_get(f, "strict"), false)};

@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_NAME = 200 };
 
@@ -52,7 +53,7 @@ static bool closes_here(const struct toolparse *p, size_t i, struct text name, s
 /* Returns whether the schema's "type" is the one name; false for lists of types. */
 static bool has_type(const struct json *schema, const char *type) {
     const char *s = json_str(json_get(schema, "type"));
-    return s && strcmp(s, type) == 0;
+    return s && strcasecmp(s, type) == 0;
 }
 
 /* Parses the content of element `name` at *i and moves past its closing tag. NULL: not an

@@ -101,7 +101,7 @@ bool tool_is_open(const struct json *root) {
 
 bool tool_takes_other(const struct toolparse *p, struct text fn, struct text key) {
     enum { LONGEST = 64 };
-    if (!key.n || key.n > LONGEST || !tool_is_open(json_get(tool_declared(p, fn), "parameters")))
+    if (!key.n || key.n > LONGEST || !tool_is_open(tool_parameters(tool_declared(p, fn))))
         return false;
     for (size_t i = 0; i < key.n; i++) {
         const char ch = key.s[i];

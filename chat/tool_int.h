@@ -217,6 +217,8 @@ const struct json *tool_any_schema(struct toolparse *p, struct text fn, struct t
 /* Returns the number of branches of a tool's schema that is an anyOf or oneOf; 0: it is neither, or
  * has too many. */
 int tool_branches(const struct json *root);
+/* Returns the schema of a function's parameters, which some APIs name input_schema; NULL: none. */
+const struct json *tool_parameters(const struct json *fn);
 /* Returns the properties of a declared function's parameters; NULL: none. */
 const struct json *tool_properties(const struct toolparse *p, const struct json *fn);
 /* Returns the schema of a parameter of the tool fn; NULL: not declared. Sets p->root to the schema

@@ -39,7 +39,7 @@ static bool tool_takes(struct toolparse *p, struct text name, const struct json 
     struct err e;
     bool ok = false;
     if (!args || !f) return false;
-    schema = json_get(f, "parameters") ? json_get(f, "parameters") : json_get(f, "input_schema");
+    schema = tool_parameters(f);
     if (json_type(schema) != JSON_OBJ) return json_len(args) == 0;
     if (schema_check(schema, args, &ok, &why, &e)) ok = false;
     const struct json *props = tool_properties(p, f);

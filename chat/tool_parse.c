@@ -180,6 +180,11 @@ const struct json *tool_target(const struct json *root, const struct json *schem
     return schema;
 }
 
+const struct json *tool_parameters(const struct json *fn) {
+    const struct json *s = json_get(fn, "parameters");
+    return s ? s : json_get(fn, "input_schema");
+}
+
 const struct json *tool_properties(const struct toolparse *p, const struct json *fn) {
     for (int i = 0; i < p->n_props && fn; i++)
         if (p->props[i].fn == fn) return p->props[i].props;
@@ -192,7 +197,7 @@ static void know_properties(struct toolparse *p) {
     for (const struct json *t = json_first(p->tools); t; t = json_next(t)) {
         const struct json *f = json_get(t, "function");
         if (json_type(f) != JSON_OBJ) f = t;
-        const struct json *flat = tool_flat(&p->arena, json_get(f, "parameters"), -1);
+        const struct json *flat = tool_flat(&p->arena, tool_parameters(f), -1);
         p->props[p->n_props++] = (struct tool_props){f, json_get(flat, "properties")};
     }
 }
@@ -206,7 +211,7 @@ void tool_add(struct toolparse *p, struct text name, const struct json *args) {
     }
     p->calls[p->n_calls++] = (struct tool_call){.name = name, .args = args};
     if (p->tools && !f) tool_problem(p, "the tool '%.*s' was not declared", tool_len(name), name.s);
-    if (json_type(props) != JSON_OBJ || tool_is_open(json_get(f, "parameters"))) return;
+    if (json_type(props) != JSON_OBJ || tool_is_open(tool_parameters(f))) return;
     for (const struct json *m = json_first(args); m; m = json_next(m)) {
         const struct text key = name_of(m);
         if (json_getn(props, key.s, key.n)) continue;
@@ -281,7 +286,7 @@ bool tool_add_object(struct toolparse *p, const struct json *obj) {
 
 const struct json *tool_schema(struct toolparse *p, struct text fn, struct text key) {
     const struct json *f = tool_declared(p, fn);
-    p->root = json_get(f, "parameters");
+    p->root = tool_parameters(f);
     return tool_target(p->root, json_getn(tool_properties(p, f), key.s, key.n));
 }
 

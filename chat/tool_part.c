@@ -5,6 +5,7 @@
  * like a complete call. That is repeated only when the call has grown by a fraction of its length,
  * not at every token, so the work stays proportional to the length of the text. */
 #include <string.h>
+#include <strings.h>
 
 #include "chat/tool_int.h"
 #include "text/utf8.h"
@@ -71,8 +72,10 @@ static bool is_text(struct toolparse *p, struct text fn, struct text name) {
         name.s++;
         name.n -= 2;
     }
-    const char *type = json_str(json_get(tool_schema(p, fn, name), "type"));
-    return type && strcmp(type, "string") == 0;
+    const struct json *schema = tool_schema(p, fn, name);
+    const char *type = json_str(json_get(schema, "type"));
+    return type && strcasecmp(type, "string") == 0 &&
+           !json_bool(json_get(schema, "nullable"), false);
 }
 
 /* Returns the start of the value of the parameter whose name ends at name_to; SIZE_MAX: it has not

@@ -4,6 +4,7 @@
 #include "chat/tool_int.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum {
     TY_STRING = 1,
@@ -15,13 +16,14 @@ enum {
     TY_OBJECT = 64
 };
 
-/* Returns the bit of a JSON type's name; 0 if it is unknown or not a string. */
+/* Returns the bit of a JSON type's name, which some APIs write in capitals; 0 if it is unknown or
+ * not a string. */
 static unsigned type_bit(const struct json *name) {
     static const char *const names[] = {"string", "integer", "number", "boolean",
                                         "null",   "array",   "object"};
     const char *s = json_str(name);
     for (size_t i = 0; s && i < COUNT_OF(names); i++)
-        if (strcmp(s, names[i]) == 0) return 1u << i;
+        if (strcasecmp(s, names[i]) == 0) return 1u << i;
     return 0;
 }
 
@@ -45,6 +47,7 @@ static unsigned types_of(const struct json *root, const struct json *schema, int
     const struct json *t = json_get(schema, "type"), *e = json_get(schema, "enum");
     unsigned bits = type_bit(t);
     for (t = items_of(t); t; t = json_next(t)) bits |= type_bit(t);
+    if (bits && json_bool(json_get(schema, "nullable"), false)) bits |= TY_NULL;
     for (size_t k = 0; k < COUNT_OF(combined) && depth < 8; k++)
         for (t = items_of(json_get(schema, combined[k])); t; t = json_next(t))
             bits |= types_of(root, t, depth + 1);

@@ -243,14 +243,18 @@ static void test_spread(void) {
     }
 }
 
-/* Tests tools that accept parameters which their schemas do not list: what the grammar lets
- * through, and what is read back. args NULL: it lets no such call through. */
+/* Tests tools that accept parameters which their schemas do not list, and schemas as other APIs
+ * write them: what the grammar lets through, and what is read back. args NULL: it lets no such call
+ * through. */
 static void test_free(void) {
     static const char offered[] =
         "[{\"name\": \"any\", \"parameters\": {\"type\": \"object\"}}, {\"name\": \"more\", "
         "\"parameters\": {\"properties\": {\"a\": {\"type\": \"integer\"}}, \"required\": [\"a\"], "
         "\"additionalProperties\": {\"type\": \"string\"}}}, {\"name\": \"none\", \"parameters\": "
-        "{\"type\": \"object\", \"properties\": {}}}]";
+        "{\"type\": \"object\", \"properties\": {}}}, {\"name\": \"other\", \"input_schema\": "
+        "{\"type\": "
+        "\"OBJECT\", \"properties\": {\"s\": {\"type\": \"STRING\"}, \"n\": {\"type\": \"string\", "
+        "\"nullable\": true}}, \"required\": [\"s\", \"n\"]}}]";
 #define QWEN(name, pars) "<tool_call>\n<function=" name ">\n" pars "</function>\n</tool_call>"
 #define PAR(name, value) "<parameter=" name ">\n" value "\n</parameter>\n"
 #define GLM(name, pars) "<tool_call>" name pars "\n</tool_call>"
@@ -270,6 +274,8 @@ static void test_free(void) {
         {"qwen-xml", QWEN("more", PAR("b", "7")), NULL},
         {"qwen-xml", QWEN("more", PAR("a", "3") PAR("a", "x")), NULL},
         {"qwen-xml", QWEN("none", PAR("b", "7")), NULL},
+        {"qwen-xml", QWEN("other", PAR("s", "10115") PAR("n", "null")),
+         "{\"s\": \"10115\", \"n\": null}"},
         {"glm-argkv", GLM("any", KEY("x", "hello") KEY("z", "true")),
          "{\"x\": \"hello\", \"z\": true}"},
         {"glm-argkv", GLM("more", KEY("a", "3") KEY("b", "7")), "{\"a\": 3, \"b\": \"7\"}"},
