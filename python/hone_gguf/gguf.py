@@ -385,7 +385,7 @@ class Writer:
         lib.writer_copy_keys(self._handle.value, source._handle.value, None)
 
     def remove(self, key: str) -> None:
-        """Removes a key. UsageError: it is not set."""
+        """Removes a key, if it is set."""
         lib.writer_remove(self._handle.value, key.encode())
 
     def copy_tensors(self, source: GGUF, names: Optional[Iterable[str]] = None) -> None:

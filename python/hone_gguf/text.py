@@ -104,32 +104,56 @@ def _template(text: str, bos: str, eos: str) -> "Template":
     return Template(text, bos=bos, eos=eos)
 
 
-def _of_folder(path: str) -> "Template":
-    """The template of a folder: chat_template.jinja, else from tokenizer_config.json, which also
-    has the texts of its tokens; or a single template file."""
-    folder = path if os.path.isdir(path) else os.path.dirname(path)
-    config: dict[str, Any] = {}
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", newline="") as f:
+        return f.read()
+
+
+def _json(path: str) -> dict[str, Any]:
+    """The object in a JSON file; {} without the file."""
     try:
-        with open(os.path.join(folder, "tokenizer_config.json"), encoding="utf-8") as f:
-            config = json.load(f)
+        found = json.loads(_read(path))
     except FileNotFoundError:
-        pass
+        return {}
     except ValueError as error:
-        raise DataError(f"{f.name}: {error}", f.name) from None
-    words = [w["content"] if isinstance(w, dict) else w or "" for w in (config.get("bos_token"), config.get("eos_token"))]
-    name = path if folder != path else os.path.join(path, "chat_template.jinja")
-    found: Any = config.get("chat_template")
-    if folder != path or os.path.exists(name):
-        try:
-            with open(name, encoding="utf-8") as f:
-                found = f.read()
-        except FileNotFoundError:
-            raise MissingFile(f"{name} does not exist", name) from None
-    if isinstance(found, list):  # several named templates
-        found = next((t["template"] for t in found if t.get("name") == "default"), None)
-    if not isinstance(found, str):
+        raise DataError(f"{path}: {error}", path) from None
+    return found if isinstance(found, dict) else {}
+
+
+def _named(found: Any) -> dict[str, str]:
+    """The templates in a member chat_template: a text, or a list with names."""
+    if isinstance(found, str):
+        return {"default": found}
+    rows = [t for t in found if isinstance(t, dict)] if isinstance(found, list) else []
+    pairs = [(t.get("name"), t.get("template")) for t in reversed(rows)]
+    return {name: text for name, text in pairs if isinstance(name, str) and isinstance(text, str)}
+
+
+def _all_of(folder: str, config: dict[str, Any]) -> dict[str, str]:
+    """The templates of a folder, in the first of these places that has any: .jinja files,
+    tokenizer_config.json, chat_template.json."""
+    own, more = os.path.join(folder, "chat_template.jinja"), os.path.join(folder, "additional_chat_templates")
+    names = [n for n in os.listdir(more) if n.endswith(".jinja") and n != ".jinja"] if os.path.isdir(more) else []
+    files = {n[: -len(".jinja")]: _read(os.path.join(more, n)) for n in names}
+    if os.path.exists(own):
+        files["default"] = _read(own)
+    older = os.path.join(folder, "chat_template.json")
+    return files or _named(config.get("chat_template")) or _named(_json(older).get("chat_template"))
+
+
+def _of_folder(path: str) -> "Template":
+    """The template that the program uses for a folder: "default", else "tool_use", else the first
+    by name; or a single template file. Texts of tokens are in tokenizer_config.json."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    config = _json(os.path.join(folder, "tokenizer_config.json"))
+    tokens = (config.get("bos_token"), config.get("eos_token"))
+    words = [w["content"] if isinstance(w, dict) else w or "" for w in tokens]
+    if folder != path and not os.path.exists(path):
+        raise MissingFile(f"{path} does not exist", path)
+    all = _all_of(path, config) if folder == path else {"default": _read(path)}
+    if not all:
         raise DataError(f"{path}: no chat template found", path)
-    return _template(found, *words)
+    return _template(all[next((n for n in ("default", "tool_use") if n in all), min(all))], *words)
 
 
 class Template:

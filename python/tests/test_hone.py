@@ -301,6 +301,14 @@ def test_what_strangers_met() -> None:
     raises(TypeError, pickle.dumps, memory)
     assert Template.of("source").render(talk) == Template.of("source/chat_template.jinja").render(talk) == Template.of(g).render(talk)
     raises(MissingFile, Template.of, "absent.jinja")
+    listed = json.dumps({"chat_template": [{"name": n, "template": n} for n in ("b", "tool_use", "a")]})
+    for place, text, want in (("chat_template.json", '{"chat_template": "x"}', "x"), ("chat_template.json", listed, "tool_use"),
+                              ("tokenizer_config.json", listed.replace("tool_use", "c"), "a"), ("additional_chat_templates/rag.jinja", "r", "r"),
+                              ("chat_template.jinja", "d", "d")):
+        os.makedirs(os.path.dirname(os.path.join("places", place)), exist_ok=True)
+        with open(os.path.join("places", place), "w") as f:
+            f.write(text)
+        assert Template.of("places").text == want, (place, want)
     odd = os.fsdecode(b"odd\xff.gguf")
     with open(odd, "wb") as f:
         f.write(data)
