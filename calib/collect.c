@@ -6,12 +6,13 @@
  * chunks in order, so the result does not depend on threads or ranks: rank i mod n computes chunk
  * i, and rank 0 adds the sums in order (base/ranks.h). An MTP block runs after the trunk, on the
  * trunk's hidden states and the following tokens, so it sees one row less per chunk. Memory: one
- * session (two with MTP); 16 bytes per weight column and expert (sums of the chunk and of all
- * chunks; 48 with moments); 4 bytes per token; and a chunk's hidden rows for an MTP block.
+ * session (two with MTP); 8 bytes per weight column and expert (24 with moments) for the sums of
+ * all chunks, and as many for each chunk of a pass; 4 bytes per token; and the hidden rows of a
+ * pass for an MTP block.
  *
- * Several chunks run through the model per pass, each with its own sums. Snapshots hold the sums of
- * complete chunks. Second moments are updated row by row, so an interruption takes effect only
- * after the current chunk. */
+ * Several chunks run through the model per pass, each with its own sums, unless the sums would take
+ * more than a quarter of the memory. Snapshots hold the sums of complete chunks. Second moments are
+ * updated row by row, so an interruption takes effect only after the current chunk. */
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -175,6 +176,19 @@ static int check_sums(const struct imat *m, const struct gguf *g, struct err *e)
     return 0;
 }
 
+int imatrix_together(const struct gguf *g, bool moments) {
+    double set = 0;
+    uint64_t limit;
+    const double room = (double)buf_room(&limit) / 4;
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        if (strncmp(t->name, "blk.", 4) == 0)
+            set += (moments ? 24 : 8) * (double)t->ne[0] * (double)(t->ne[2] * t->ne[3]);
+    }
+    if (room <= 0 || set <= 0) return INT_MAX;
+    return (int)fmin(fmax(1, room / set - 1), INT_MAX);
+}
+
 /* Opens the trunk's session and, if the model has one, the draft's. */
 static int open_both_sessions(struct collector *c, const struct model *m,
                               const struct session_opts *so, bool moments, struct err *e) {
@@ -185,7 +199,8 @@ static int open_both_sessions(struct collector *c, const struct model *m,
     }
     session_observe(c->trunk, &(struct session_probe){.ud = c, .product = add_trunk_rows});
     sum_there(c); /* first, because sequences use the memory that the sums leave */
-    TRY(windows_open(&c->windows, c->trunk, so->n_ctx, INT_MAX, false, e));
+    const int most = c->there ? INT_MAX : imatrix_together(m->gguf, moments);
+    TRY(windows_open(&c->windows, c->trunk, so->n_ctx, most, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
     for (int i = 0; i < c->windows.most; i++) {
         imat_init(&c->m[i]);

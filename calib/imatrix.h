@@ -58,6 +58,9 @@ struct imatrix_opts {
     double *seconds; /* out: time of the chunks, without opening the model's sessions and the survey
                         of second moments; NULL: not needed */
 };
+/* Returns how many chunks may run in one pass, so that their sums and those of all chunks take at
+ * most a quarter of the memory; at least 1. INT_MAX: the memory is unknown. */
+int imatrix_together(const struct gguf *g, bool moments);
 /* Sums importance over the concatenated texts, in double, in chunks of ctx tokens. Each chunk
  * starts from an empty context. A resumed run gives the same bits as an uninterrupted one; the
  * caller removes the snapshot (checkpoint_remove) once the outputs are written. With several ranks,

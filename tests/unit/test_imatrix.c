@@ -13,11 +13,13 @@
 #include "calib/stats.h"
 #include "convert/convert.h"
 #include "base/bytes.h"
+#include "base/ctx.h"
 #include "containers/gguf.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/out.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "tests/check.h"
@@ -175,6 +177,34 @@ static void test_threads_do_not_matter(void) {
                      (size_t)(a.entry[i].ne0 * a.entry[i].n_mat) * sizeof(double)) == 0);
     imat_release(&a);
     imat_release(&b);
+}
+
+/* Returns how many chunks run together if n_bytes of memory are left. */
+static int together(uint64_t n_bytes) {
+    struct ctx c;
+    ctx_init(&c);
+    struct ctx *mine = ctx_enter(&c);
+    mem_limit(n_bytes);
+    const int n = imatrix_together(model->gguf, false);
+    ctx_enter(mine);
+    ctx_release(&c);
+    return n;
+}
+
+/* Checks that the sums of a pass and the total take at most a quarter of the memory. */
+static void test_sums_fit(void) {
+    struct err e;
+    struct imat m;
+    uint64_t set = 0;
+    collect(&m, 2, &e);
+    for (int64_t i = 0; i < m.n_entries; i++)
+        set += (uint64_t)(m.entry[i].ne0 * m.entry[i].n_mat) * sizeof(double);
+    CHECK_EQ_I64(together(set), 1);
+    for (int n = 2; n < 100; n += 7) {
+        CHECK(together(4 * set * (uint64_t)(n + 1)) <= n);
+        CHECK(together(8 * set * (uint64_t)(n + 1)) > n);
+    }
+    imat_release(&m);
 }
 
 /* Interrupts the run once n tokens are done, at the end of a chunk or within it. */
@@ -555,6 +585,7 @@ int main(void) {
     RUN(test_file_of_moments);
     RUN(test_counts_are_tokens);
     RUN(test_threads_do_not_matter);
+    RUN(test_sums_fit);
     RUN(test_goes_on);
     RUN(test_statistics_by_hand);
     RUN(test_coverage_by_hand);
