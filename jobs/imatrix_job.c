@@ -185,6 +185,20 @@ out:
     return rc;
 }
 
+/* Checks that the outputs differ and can be written, so that a long job does not fail at its end.
+ */
+static int check_outputs(const struct imatrix_job_opts *a, bool overwrite, struct err *e) {
+    const char *outs[] = {a->out, a->gram, a->moments};
+    for (size_t i = 0; i < COUNT_OF(outs); i++) {
+        for (size_t k = 0; k < i && outs[i]; k++)
+            if (outs[k] && strcmp(outs[i], outs[k]) == 0)
+                return err_set(e, ERR_USAGE, "%s is named for two outputs; give each its own file",
+                               outs[i]);
+        if (outs[i] && ranks_me() == 0) TRY(out_try(outs[i], overwrite, e));
+    }
+    return 0;
+}
+
 /* Writes the second moments collected together with m. */
 static int write_gram(struct gram_col *col, const struct imat *m, const struct imatrix_job_opts *a,
                       bool overwrite, struct err *e) {
@@ -214,9 +228,7 @@ int imatrix_job_collect(struct work *w, const char *path, const struct imatrix_j
     struct imatrix_keep keep = {.path = part};
     imat_init(&m);
     TRY_GOTO(out, rc, pick_form(a, &form, e));
-    const char *outs[] = {a->out, a->gram, a->moments};
-    for (size_t i = 0; i < COUNT_OF(outs); i++)
-        if (outs[i]) TRY_GOTO(out, rc, out_check(outs[i], w->overwrite, e));
+    TRY_GOTO(out, rc, check_outputs(a, w->overwrite, e));
     TRY_GOTO(out, rc, work_pool(w, e));
     if (a->gram) TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, w->isa, w->pool, e));
     TRY_GOTO(out, rc, model_open(&model, path, e));

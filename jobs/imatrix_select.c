@@ -196,7 +196,7 @@ static int check_options(const struct work *w, const struct select_args *a, stru
         return err_set(e, ERR_USAGE,
                        "%s: the selection is written as .jsonl: give a file name with that ending",
                        a->out);
-    TRY(out_check(a->out, w->overwrite, e));
+    TRY(out_try(a->out, w->overwrite, e));
     for (int i = 0; i < a->n_texts; i++)
         if (strcmp(a->text[i], "-") == 0)
             return err_set(e, ERR_USAGE,

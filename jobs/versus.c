@@ -252,7 +252,7 @@ static int check_options(const struct work *w, const struct versus_opts *o, stru
         return err_set(e, ERR_USAGE, "--greedy: at most %d texts", MAX_GREEDY);
     if (o->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
     for (size_t i = 0; i < COUNT_OF(out); i++)
-        if (out[i]) TRY(out_check(out[i], w->overwrite, e));
+        if (out[i]) TRY(out_try(out[i], w->overwrite, e));
     return 0;
 }
 

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/out.h"
 #include "base/progress.h"
 #include "base/ranks.h"
 #include "quantize/record.h"
@@ -586,6 +587,7 @@ int sensitivity_run(struct work *w, struct sensitivity_ask *a, struct emit *m, s
     struct sens s;
     struct mix_probe_report r;
     TRY(check(a, e));
+    if (ranks_me() == 0) TRY(out_try(a->o.out, true, e)); /* an existing file is continued */
     a->o.w = w;
     a->o.overwrite = w->overwrite;
     int rc = mix_measure(&a->o, &s, &r, e);

@@ -51,6 +51,7 @@ refused 3 "not a result of hone eval suite" eval compare "$t/a.json" "$t/same"
 echo '{"hone_eval_suite": 1, "measures": [{"measure": "x"}]}' > "$t/bad"
 refused 3 "measure 1 is incomplete" eval compare "$t/bad" "$t/bad"
 refused 2 "-o" eval suite "$t/m.gguf"
+refused 2 "create its folder first" eval suite "$t/absent.gguf" -o "$t/none/a.json"
 refused 2 "use -f" eval suite "$t/m.gguf" -o "$t/a.json"
 refused 2 "FORMAT:FILE" eval suite "$t/m.gguf" -o "$t/x" --text calib/text/eval.txt --ctx 32 --chunks 1 --tools none --choice a.csv
 [ ! -e "$t/x" ]

@@ -34,6 +34,9 @@ if [ "$threads" = "1 3" ]; then
     rm "$dir"/[ig][12].gguf "$dir/plain.gguf"
 fi
 expect 2 'use -f' $im -o "$dir/i2.gguf" --gram "$dir/g.gguf"
+expect 2 'create its folder first' "$HONE" imatrix "$dir/absent.gguf" "$src/self_calib.txt" -o "$dir/none/i.gguf"
+expect 2 'create its folder first' "$HONE" imatrix "$dir/absent.gguf" "$src/self_calib.txt" -o "$dir/i2.gguf" --gram "$dir/none/g"
+expect 2 'two outputs' $im -o "$dir/i2.gguf" --gram "$dir/i2.gguf"
 expect 2 'multiple of 256' $im -o "$dir/i2.gguf" --gram "$dir/g2.gguf" --gram-block 100
 expect 2 'cannot be used together' "$HONE" imatrix --stats "$dir/i.gguf" --gram "$dir/g2.gguf"
 

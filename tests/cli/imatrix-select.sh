@@ -46,6 +46,7 @@ run 0 imatrix "$base" "$t/pool.jsonl" --select 100 -o "$t/c.jsonl" -q # nothing 
 
 out="-o $t/x.jsonl -q"
 refused 2 '.jsonl' imatrix "$base" $pool --select 10 -o "$t/x.txt"
+refused 2 'create its folder first' imatrix "$t/absent.gguf" "$t/pool.txt" --select 10 -o "$t/none/x.jsonl"
 refused 2 'use -f' imatrix "$base" $pool --select 10 -o "$t/a.jsonl"
 refused 2 'cannot be used together' imatrix --stats "$t/have.gguf" --select 10
 refused 2 'requires --select' imatrix "$base" "$t/pool.txt" --have "$t/have.gguf" $out

@@ -155,6 +155,9 @@ refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/base.gguf" -f --budget 1300K --i
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/a.gguf" --budget 1300K --sensitivity "$t/calib.txt"
 grep -q "use -f" "$t/err" || fail "an output that exists: $(cat "$t/err")"
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1300K --sensitivity "$t/calib.txt" --front "$t/none/x.svg"
+refuse 2 "$HONE" sensitivity "$t/absent.gguf" -o "$t/absent/x.json"
+grep -q "create its folder first" "$t/err" || fail "a missing folder: $(cat "$t/err")"
+[ ! -e "$t/x.gguf" ] || fail "a refused run left a file"
 
 # the three texts are kept apart
 "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/calib.txt" --ctx 64 --chunks 2 --types 1 --bands 1 -o "$t/same.json" > /dev/null 2> "$t/err"

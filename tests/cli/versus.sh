@@ -216,6 +216,7 @@ refused 3 "its architecture is qwen2 instead of qwen3" versus "$t/base.gguf" "$t
 refused 3 "cut.gguf" versus "$t/base.gguf" "$t/cut.gguf" --markdown "$t/none"
 refused 2 "is given twice" versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/../a/M-all.gguf" --markdown "$t/none"
 refused 2 "is the base itself" versus "$t/base.gguf" "$t/base.gguf" --markdown "$t/none"
+refused 2 "create its folder first" versus "$t/absent.gguf" "$t/base.gguf" --markdown "$t/absent/md"
 refused 2 "use -f" versus "$t/base.gguf" "$t/a/M-all.gguf" --markdown "$t/md"
 refused 2 "FORMAT:FILE" versus "$t/base.gguf" "$t/a/M-all.gguf" $texts --ctx 64 --chunks 2 --choice winogrande.csv
 # files of suites and tasks are read before the work, which this text is too short for
