@@ -211,6 +211,9 @@ int gguf_w_tensor(struct gguf_w *w, const char *name, enum qtype type, int n_dim
  * tensors. gguf_split_name names the shards. */
 void gguf_w_split(struct gguf_w *w, uint64_t max_bytes, bool metadata_first);
 uint64_t gguf_w_total_bytes(const struct gguf_w *w); /* of all files, exact */
+/* Returns ERR_USAGE if a file to be written at `path` is one of the files of g. Call it once
+ * everything is declared. */
+int gguf_w_apart(struct gguf_w *w, const char *path, const struct gguf *g, struct err *e);
 /* Checks free space and writes the headers. `path` is the final name (or OUT.gguf of a split). */
 int gguf_w_begin(struct gguf_w *w, const char *path, bool overwrite, struct err *e);
 /* Like gguf_w_begin, but with fixed temporary names (OUT.gguf.part, one per file of a split), so

@@ -19,6 +19,7 @@
 #include "base/out.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "base/os.h"
 #include "base/printable.h"
 
 enum {
@@ -413,10 +414,15 @@ static void build_header(const struct gguf_w *w, int i, struct buf *b) {
     }
 }
 
+/* Returns the name of file i of an output; free it. */
+static char *file_name(const struct gguf_w *w, const char *path, int i) {
+    return w->n_shards > 1 ? gguf_split_name(path, i, w->n_shards) : xstrdup(path);
+}
+
 enum begin { BEGIN_TEMPORARY, BEGIN_PART, BEGIN_FRESH_PART };
 /* Opens the output of shard i; how: temporary, or a part that a later run can resume. */
 static int open_shard(struct gguf_w *w, int i, bool overwrite, enum begin how, struct err *e) {
-    char *name = w->n_shards > 1 ? gguf_split_name(w->path, i, w->n_shards) : xstrdup(w->path);
+    char *name = file_name(w, w->path, i);
     int rc = how == BEGIN_TEMPORARY
                  ? out_open(&w->out[i], name, overwrite, e)
                  : out_open_part(&w->out[i], name, overwrite, how == BEGIN_FRESH_PART, e);
@@ -452,6 +458,21 @@ static int check_keys(const struct gguf_w *w, struct err *e) {
 /* Divides the tensors into shards, on the first call. */
 static void plan_once(struct gguf_w *w) {
     if (!w->shard) w->n_shards = plan(w, &w->shard);
+}
+
+int gguf_w_apart(struct gguf_w *w, const char *path, const struct gguf *g, struct err *e) {
+    struct os_stat out, in;
+    int rc = 0;
+    plan_once(w);
+    for (int i = 0; i < w->n_shards && !rc; i++) {
+        char *name = file_name(w, path, i);
+        const bool exists = os_stat(name, &out) == 0;
+        for (int k = 0; k < gguf_n_shards(g) && exists && !rc; k++)
+            if (os_stat(gguf_shard_path(g, k), &in) == 0 && os_same_file(&in, &out))
+                rc = err_set(e, ERR_USAGE, "%s: input and output are the same file", name);
+        free(name);
+    }
+    return rc;
 }
 
 /* Opens all shards and writes their headers. */

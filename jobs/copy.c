@@ -128,7 +128,8 @@ int copy_write(const struct gguf *g, struct gguf_w *w, const char *path, const c
     double t0 = progress_now_s();
     char(*hex)[33] = xcalloc((size_t)gguf_n_tensors(g) + 1, sizeof *hex);
     memset(r, 0, sizeof *r);
-    int rc = gguf_w_begin(w, path, overwrite, e);
+    int rc = gguf_w_apart(w, path, g, e);
+    if (rc == 0) rc = gguf_w_begin(w, path, overwrite, e);
     if (rc == 0) rc = put_tensors(g, w, hex, r, e);
     if (rc == 0) rc = gguf_w_commit(w, e);
     if (rc == 0) rc = read_back(g, first, hex, e);

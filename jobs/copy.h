@@ -15,8 +15,8 @@ struct copy_report {
 /* Declares g's keys (except split.*) and tensors in w. */
 int copy_declare(const struct gguf *g, struct gguf_w *w, struct err *e);
 /* Writes `path` from g: header, data, commit. Then opens the output (as `first`) and compares every
- * key, tensor and hash. ERR_DATA, before any output appears, if data differ from the manifest.json
- * next to g's file. */
+ * key, tensor and hash. ERR_USAGE: an output is a file of g. ERR_DATA, before any output appears,
+ * if data differ from the manifest.json next to g's file. */
 int copy_write(const struct gguf *g, struct gguf_w *w, const char *path, const char *first,
                bool overwrite, struct copy_report *r, struct err *e);
 

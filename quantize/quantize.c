@@ -479,6 +479,7 @@ static int prepare(struct target *q, struct err *e) {
     if (o->plan_out && ranks_me() == 0) TRY(qplan_write(&q->plan, o->plan_out, o->overwrite, e));
     q->w = gguf_w_new();
     TRY(declare_target(q, e));
+    if (o->out && !o->dry_run) TRY(gguf_w_apart(q->w, o->out, q->s->g, e));
     q->r->file_bytes = gguf_w_total_bytes(q->w);
     return 0;
 }

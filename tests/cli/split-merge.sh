@@ -42,6 +42,10 @@ run 0 split "$t/m.gguf" --max-size 300K -f
 run 2 split "$t/m.gguf"
 grep -q 'smaller --max-size' "$t/e" || say "no advice: $(cat "$t/e")"
 run 2 merge "$first"
+for how in "merge $first -o $first" "split $first --max-size 300K"; do
+    run 2 $how -f
+    grep -q 'same file' "$t/e" || say "$how: $(cat "$t/e")"
+done
 run 2 merge "$t/m.gguf" -o "$t/y.gguf"
 run 0 split "$t/m.gguf" --max-size 300K -o "$t/dry.gguf" --dry-run
 [ -z "$(ls "$t" | grep dry)" ] || say "--dry-run wrote"
