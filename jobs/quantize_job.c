@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "base/mem.h"
 #include "base/ranks.h"
+#include "containers/gguf.h"
 #include "quantize/exact.h"
 #include "quantize/feedback.h"
 #include "quantize/quantize.h"
@@ -102,8 +103,8 @@ static int check_options(const struct quantize_job_opts *a, struct err *e) {
             "edit the plan it writes and pass that as --recipe");
     if (!mix && budget_detail(&a->mix))
         return err_set(e, ERR_USAGE,
-                       "--sensitivity, --prefer, --avoid, --front, --no-floors and the options of "
-                       "a card require --budget, --bpw or --vram");
+                       "--sensitivity, --prefer, --avoid, --front, --gate, --bandwidth, "
+                       "--no-floors and the options of a card require --budget, --bpw or --vram");
     if (!a->out && !a->dry_run) return err_set(e, ERR_USAGE, "-o OUT.gguf is missing");
     if (a->type && !qtype_parse(a->type, &t))
         return err_set(e, ERR_USAGE, "--type: '%s' is not a tensor type", a->type);
@@ -256,7 +257,8 @@ static int split_recipes(char **part, const char *text, struct err *e) {
 }
 
 /* Returns the path of one recipe's output: -o with "{}" replaced by the recipe's name, or, if -o is
- * a folder, a file in it named after the input, without its type, and the recipe. */
+ * a folder, a file in it named after the input, without its shard's number and its type, and the
+ * recipe. */
 static char *output_path(const char *out, const char *in, const char *recipe) {
     static const char *const types[] = {"-F32", "-F16", "-BF16"};
     char name[RECIPE_FILE];
@@ -272,7 +274,10 @@ static char *output_path(const char *out, const char *in, const char *recipe) {
     } else {
         const char *base = io_base(in);
         size_t n = strlen(base);
-        if (n > 5 && strcasecmp(base + n - 5, ".gguf") == 0) n -= 5;
+        int shard, n_shards;
+        if (!gguf_split_parse(base, &shard, &n_shards, &n) && n > 5 &&
+            strcasecmp(base + n - 5, ".gguf") == 0)
+            n -= 5;
         for (size_t t = 0; t < COUNT_OF(types); t++) {
             size_t k = strlen(types[t]);
             if (n > k && strncasecmp(base + n - k, types[t], k) == 0) n -= k;
@@ -341,6 +346,7 @@ static int run_recipes(struct work *w, const struct quantize_job_opts *a, char *
         .over = ov,
         .n_over = a->tensor.n,
         .pure = a->pure || a->type,
+        .is_type = a->type != NULL,
         .overwrite = w->overwrite,
         .dry_run = a->dry_run,
         .want_rows = true,

@@ -236,7 +236,7 @@ static void keep_exact(struct qplan *p, const struct gguf *g, const struct quant
 int qplan_choose(struct qplan *p, const struct recipe_model *m, const struct quantize_opts *o,
                  struct err *e) {
     enum qtype t;
-    const char *preset = recipe_find(o->recipe);
+    const char *preset = o->is_type ? NULL : recipe_find(o->recipe);
     if (preset) {
         copy_name(p, preset);
         recipe_apply(o->pure ? NULL : preset, recipe_default(preset), m, p->item, p->n);

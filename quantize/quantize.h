@@ -39,6 +39,7 @@ struct quantize_opts {
     const struct quant_override *over;
     int n_over;
     bool pure, overwrite, dry_run;
+    bool is_type; /* `recipe` names a type, even if a recipe has that name too; needs `pure` */
     bool will_have_imatrix; /* dry_run: choose the types as with an importance matrix */
     bool want_rows;         /* return the plan in the report */
     bool known_gaps;        /* the caller has already warned about experts without importance */

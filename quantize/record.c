@@ -34,11 +34,11 @@ void record_source_hash(const struct gguf *g, char hex[33]) {
 int record_text(struct buf *out, const struct quantize_opts *o, const struct gguf *source,
                 struct err *e) {
     /* Unused fields are as long as used ones, because error feedback must not change the size of a
-     * file. */
+     * file. So a dry run needs no hashes; moments may have many gigabytes. */
     char src[33], imatrix[33] = RECORD_NONE, gram[33] = RECORD_NONE;
     record_source_hash(source, src);
-    if (o->imatrix) TRY(record_file_hash(o->imatrix, imatrix, e));
-    if (o->gram) TRY(record_file_hash(o->gram, gram, e));
+    if (o->imatrix && !o->dry_run) TRY(record_file_hash(o->imatrix, imatrix, e));
+    if (o->gram && !o->dry_run) TRY(record_file_hash(o->gram, gram, e));
     cJSON *root = doc_new();
     doc_put_str(root, "version", HONE_VERSION);
     doc_put_str(root, "source", io_base(gguf_path(source)));

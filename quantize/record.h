@@ -13,8 +13,8 @@
     "00000000000000000000000000000000" /* in place of the hash of an unused input                  \
                                         */
 /* Appends the record: version, source (name, header hash, size), search, hashes of importance
- * and moments, and all options that affect the bytes. Omits the recipe's name, because a plan
- * with the same types gives the same file. */
+ * and moments (RECORD_NONE in a dry run), and all options that affect the bytes. Omits the recipe's
+ * name, because a plan with the same types gives the same file. */
 int record_text(struct buf *out, const struct quantize_opts *o, const struct gguf *source,
                 struct err *e);
 

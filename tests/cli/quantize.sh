@@ -26,6 +26,7 @@ expect 2 'give one of' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --type
 expect 2 'OUT.gguf' $q "$dir/in.gguf" --recipe Q4_K_M
 expect 2 'hone recipes' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_Q
 expect 2 'not a tensor type' $q "$dir/in.gguf" -o "$dir/a.gguf" --type Q99
+expect 2 '--gate, --bandwidth' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --gate "$src/self_eval.txt"
 expect 2 'not fast' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --search slow
 expect 2 'REGEX=TYPE' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --tensor abc
 expect 2 'same file' $q "$dir/in.gguf" -o "$dir/in.gguf" -f --recipe Q4_K_M
@@ -40,6 +41,10 @@ $q "$dir/in.gguf" --recipe Q4_K_M --dry-run --plan-out "$dir/plan.tsv" --json -q
 $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M --threads 1 -q >/dev/null || fail "quantize"
 size=$(wc -c <"$dir/a.gguf" | tr -d ' ')
 grep -q "\"size_bytes\": $size" "$dir/dry.json" || fail "the dry run did not predict $size bytes"
+
+# a type that is also a preset's name
+$q "$dir/in.gguf" --type IQ2_S --dry-run --csv -q >"$dir/types" || fail "--type IQ2_S"
+grep -q IQ2_S "$dir/types" && ! grep -q IQ2_XS "$dir/types" || fail "--type IQ2_S gives other types: $(cat "$dir/types")"
 
 # refuses to overwrite, obeys -f; threads do not change a byte; the plan gives the same file
 expect 2 'use -f' $q "$dir/in.gguf" -o "$dir/a.gguf" --recipe Q4_K_M
@@ -61,6 +66,15 @@ for r in Q6_K IQ4_XS; do
 done
 $q "$dir/in.gguf" -o "$dir/x-{}-y.gguf" --recipe Q8_0,Q6_K -q >/dev/null || fail "pattern"
 [ -e "$dir/x-Q8_0-y.gguf" ] && [ -e "$dir/x-Q6_K-y.gguf" ] || fail "pattern made other names"
+# a set of shards is named like one file, and none of its files is replaced
+"$HONE" split "$dir/in.gguf" -o "$dir/in-BF16.gguf" --max-size 10M -q >/dev/null || fail "split"
+set -- "$dir"/in-BF16-0*
+mkdir "$dir/set"
+$q "$1" -o "$dir/set" --recipe Q8_0,Q6_K -q >/dev/null || fail "two recipes from shards"
+[ "$(cd "$dir/set" && echo *)" = "in-Q6_K.gguf in-Q8_0.gguf" ] || fail "names from shards: $(ls "$dir/set")"
+expect 2 'same file' $q "$1" -o "$2" -f --recipe Q8_0
+expect 2 'same file' $q "$1" -o "$dir/in-BF16.gguf" -f --recipe F16 --split-max 10M
+"$HONE" verify --deep "$1" >/dev/null || fail "the shards changed"
 rm -f "$dir/many/in-Q6_K.gguf"
 expect 2 'use -f' $q "$dir/in.gguf" -o "$dir/many" --recipe Q6_K,IQ4_XS
 [ -e "$dir/many/in-Q6_K.gguf" ] && fail "a refused run left one of its files"

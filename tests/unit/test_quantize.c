@@ -7,6 +7,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/fp.h"
 #include "containers/gguf.h"
 #include "quantize/imat_file.h"
@@ -19,6 +20,7 @@
 #include "quantize/enc/raw.h"
 #include "quantize/qplan.h"
 #include "quantize/quantize.h"
+#include "quantize/record.h"
 
 static char dir[64];
 static char *path(const char *name) {
@@ -381,6 +383,43 @@ static void test_overrides_and_pure(void) {
     CHECK_OK(quantize_run(&o, &r, &e));
     CHECK_EQ_I64(r.rows[3].to, QT_IQ4_NL);
     quantize_report_release(&r);
+    o.recipe = "IQ2_S"; /* as in llama.cpp, the preset's default type is another */
+    CHECK_OK(quantize_run(&o, &r, &e));
+    CHECK_EQ_I64(r.rows[7].to, QT_IQ2_XS);
+    quantize_report_release(&r);
+}
+
+/* Checks that a type's name gives that type, even if a preset has the same name. */
+static void test_types_by_name(void) {
+    struct err e;
+    struct quantize_report r;
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!enc_find((enum qtype)t)) continue;
+        struct quantize_opts o = base_opts(qtype_name((enum qtype)t), NULL);
+        o.dry_run = o.pure = o.is_type = true;
+        CHECK_OK(quantize_run(&o, &r, &e));
+        CHECK_EQ_I64(r.rows[7].to, t);
+        CHECK_EQ_STR(r.recipe, o.recipe);
+        quantize_report_release(&r);
+    }
+}
+
+/* Checks that the record of a dry run is as long as that of a run, without reading the inputs. */
+static void test_record_of_dry_run(void) {
+    struct err e;
+    struct gguf *g;
+    struct buf run = {0}, dry = {0};
+    struct quantize_opts o = base_opts("Q4_K_M", NULL);
+    CHECK_OK(gguf_open(&g, o.in, 0, &e));
+    o.imatrix = o.gram = path("imat.gguf");
+    CHECK_OK(record_text(&run, &o, g, &e));
+    o.imatrix = o.gram = path("absent.gguf");
+    o.dry_run = true;
+    CHECK_OK(record_text(&dry, &o, g, &e));
+    CHECK_EQ_I64(dry.len, run.len);
+    buf_release(&run);
+    buf_release(&dry);
+    gguf_close(g);
 }
 
 /* Checks that a quantized source is decoded before encoding, and that tensors that keep their type
@@ -437,7 +476,20 @@ static void test_split(void) {
     CHECK_OK(gguf_open(&g, first, 0, &e));
     CHECK_EQ_I64(gguf_n_tensors(g), N_T);
     CHECK_EQ_I64(type_in(g, "output.weight"), QT_Q8_0);
+    /* no file of the input is replaced, whether it is named or follows from the name */
+    const int n_shards = gguf_n_shards(g);
+    char *second = gguf_split_name(path("s.gguf"), 1, n_shards);
+    o.in = first;
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "same file");
+    o.split_max = 0;
+    o.out = second;
+    CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE, "same file");
+    CHECK_ERR(quantize_check(&o, &e), ERR_USAGE, "same file");
     gguf_close(g);
+    CHECK_OK(gguf_open(&g, first, 0, &e));
+    CHECK_EQ_I64(gguf_n_shards(g), n_shards);
+    gguf_close(g);
+    free(second);
     free(first);
 }
 
@@ -475,6 +527,8 @@ int main(void) {
     RUN(test_not_finite);
     RUN(test_plans);
     RUN(test_overrides_and_pure);
+    RUN(test_types_by_name);
+    RUN(test_record_of_dry_run);
     RUN(test_requantize);
     RUN(test_split);
     RUN(test_interrupt);
