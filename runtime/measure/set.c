@@ -88,6 +88,26 @@ static void window_means(struct suite_job *j, const struct eval_kld_run *r, cons
     }
 }
 
+/* Returns the key of a divergence from a base: the text's key and a hash of the base's headers and
+ * of the beginning of each tensor. The caller frees it. */
+static char *kld_key(const char *key, const struct gguf *base) {
+    enum { BEGINNING = 4096 };
+    struct xxh128 *x = xxh128_new();
+    char hex[33];
+    for (int i = 0; i < gguf_n_shards(base); i++) {
+        uint64_t n;
+        const uint8_t *header = gguf_shard_header(base, i, &n);
+        xxh128_add(x, header, (size_t)n);
+    }
+    for (int64_t i = 0; i < gguf_n_tensors(base); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(base, i);
+        xxh128_add(x, t->data, (size_t)min_i64((int64_t)t->n_bytes, BEGINNING));
+    }
+    xxh128_hex(x, hex);
+    xxh128_free(x);
+    return xasprintf("%s base %s", key, hex);
+}
+
 /* Adds the measures ln_ppl and kld against the base with one sample per window. */
 static int run_kld(struct suite_job *j, struct session *s, struct session *base,
                    const struct ids *ids, const char *group, const char *key, struct err *e) {
@@ -108,7 +128,9 @@ static int run_kld(struct suite_job *j, struct session *s, struct session *base,
     kept_release(&kept);
     if (rc) return rc;
     window_means(j, &r, "ln_ppl", r.pos[0].nll_q, group, key);
-    window_means(j, &r, "kld", r.pos[0].kld, group, key);
+    char *own = kld_key(key, session_model(base)->gguf);
+    window_means(j, &r, "kld", r.pos[0].kld, group, own);
+    free(own);
     eval_kld_close(&r);
     return 0;
 }
@@ -313,7 +335,7 @@ int eval_set_compare(const char *path_a, const char *path_b, struct emit *m, str
         else
             rc = err_set(e, ERR_DATA,
                          "%s and %s have no measure of the same input: measure both with the same "
-                         "texts, suites and options",
+                         "texts, suites, base and options",
                          path_a, path_b);
         measures_release(&b);
     }

@@ -27,6 +27,12 @@ is "$t/ab" n_b_better 0
 # the divergence of the quantized file from the base is above 0 in every window: A, the base itself, is better there
 grep -A9 '"measure": "kld"' "$t/ab" | grep -q '"better": "A"' || { cat "$t/ab"; exit 1; }
 grep -A9 '"measure": "kld"' "$t/ba" | grep -q '"better": "B"' || { cat "$t/ba"; exit 1; }
+# a divergence from another base is not compared, what needs no base is
+"$HONE" eval suite "$t/q.gguf" -o "$t/c.json" --base "$t/q.gguf" --text calib/text/eval.txt --ctx 32 --chunks 10 --tools none -q > /dev/null
+"$HONE" eval compare "$t/b.json" "$t/c.json" --json > "$t/bc"
+is "$t/bc" n_no_difference 1
+is "$t/bc" n_unmatched 4
+grep -q '"measure": "ln_ppl"' "$t/bc" || { cat "$t/bc"; exit 1; }
 
 # expected: differences 1 1 1 1 2 2 2 2 have mean 1.5, sample deviation sqrt(2 / 7), standard error 0.188982237
 h=00000000000000000000000000000000
