@@ -38,6 +38,14 @@ static void add_weight(const struct cost_of *c, const struct gr_node *n, gr_w w,
 
 /* ---- states ---- */
 
+int64_t cost_keys(const struct graph *g, const struct gr_node *n, int64_t n_keys) {
+    const int64_t window = g->facts.kv[n->slot].window;
+    int64_t keys = window ? min_i64(window, n_keys) : n_keys;
+    if (n->op == OP_ATTN && n->src[ATTN_KEYS] != GR_NONE)
+        keys = min_i64(keys, g->reg_width[n->src[ATTN_KEYS]] / n->attn.n_kv_heads);
+    return keys;
+}
+
 /* Adds to *o the bytes and FLOP of the node's keys and values or recurrent state; nothing if it has
  * none of these. */
 static void add_state(const struct cost_of *c, const struct gr_node *n, struct cost *o) {
@@ -48,9 +56,7 @@ static void add_state(const struct cost_of *c, const struct gr_node *n, struct c
         return;
     case STATE_KV: {
         const struct gr_kv *kv = &g->facts.kv[n->slot];
-        int64_t keys = kv->window ? min_i64(kv->window, c->n_keys) : c->n_keys;
-        if (n->op == OP_ATTN && n->src[ATTN_KEYS] != GR_NONE)
-            keys = min_i64(keys, g->reg_width[n->src[ATTN_KEYS]] / n->attn.n_kv_heads);
+        const int64_t keys = cost_keys(g, n, c->n_keys);
         const uint64_t row =
             (uint64_t)kv->n_heads * (c->kv->bytes(c->kv->k, kv->k_dim) +
                                      (kv->v_dim ? c->kv->bytes(c->kv->v, kv->v_dim) : 0));

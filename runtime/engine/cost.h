@@ -19,6 +19,8 @@ struct cost_of {
     const struct kv_rows *kv;
     int64_t n_rows, n_keys;
 };
+/* Returns how many of the n_keys keys before a row the attention or indexer node n reads for it. */
+int64_t cost_keys(const struct graph *g, const struct gr_node *n, int64_t n_keys);
 /* Returns the cost of a step. Bytes:
  *     weights: read once; of routed experts, the most the rows can choose; of embeddings, the rows
  *     cache: visible keys and values, read once; new rows, written

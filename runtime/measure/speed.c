@@ -4,7 +4,7 @@
  * each generated token must read every active weight once.
  *
  * Bytes per token: dense weights in full, the share of the experts that is used, one embedding row,
- * the cached keys and values, and the recurrent states, read and written. */
+ * the cached keys and values that each layer sees, and the recurrent states, read and written. */
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -17,6 +17,7 @@
 #include "base/progress.h"
 #include "base/rng.h"
 #include "runtime/measure/eval.h"
+#include "runtime/engine/cost.h"
 #include "runtime/engine/exec.h"
 
 enum { BW_BYTES = 256 << 20, BW_CHUNK = 1 << 20, BW_PASSES = 4, BW_FORMS = 3, MAX_REPS = 1000 };
@@ -96,14 +97,26 @@ static double weight_bytes(const struct session *s, const struct gr_use *u) {
     return (double)w->n_bytes * (double)s->g->node[u->node].moe.n_used / (double)w->ne[2];
 }
 
+/* Returns the bytes of keys and values that the nodes of an operation read with `depth` tokens in
+ * the cache. */
+static double cache_bytes(const struct session *s, enum gr_op op, int64_t depth) {
+    double sum = 0;
+    for (int i = 0; i < graph_count(s->g, op); i++) {
+        const struct gr_node *n = graph_nth(s->g, op, i);
+        const struct kv_slot *slot = &s->cache.kv.slot[n->slot];
+        sum += (double)cost_keys(s->g, n, depth) * (double)slot->n_heads *
+               (double)(slot->k_row + slot->v_row);
+    }
+    return sum;
+}
+
 /* Returns how many bytes are read to generate one token with `depth` tokens in the cache. */
-static double token_bytes(const struct session *s, double depth) {
+static double token_bytes(const struct session *s, int64_t depth) {
     double sum =
         (double)model_weight(s->m, s->g->output)->n_bytes + 2.0 * (double)s->cache.rec.n_bytes;
     for (int i = 0; i < s->g->facts.n_uses; i++) sum += weight_bytes(s, &s->g->facts.use[i]);
-    for (int i = 0; i < s->cache.kv.n_slots; i++)
-        sum += depth * (double)s->cache.kv.slot[i].n_heads *
-               (double)(s->cache.kv.slot[i].k_row + s->cache.kv.slot[i].v_row);
+    for (int op = 0; op < OP_COUNT; op++)
+        if (gr_ops[op].state == STATE_KV) sum += cache_bytes(s, (enum gr_op)op, depth);
     return sum;
 }
 
@@ -195,7 +208,7 @@ static int measure_at_depth(const struct speed_run *r, int64_t depth, int reps, 
         snprintf(o->test, sizeof o->test, "tg%" PRId64, r->tg);
         o->depth = depth;
         rc = measure(r, rep_tg, r->tg, reps, snap, o, e);
-        o->bytes_per_token = token_bytes(r->s, (double)depth + 0.5 * (double)r->tg);
+        o->bytes_per_token = token_bytes(r->s, depth + r->tg / 2);
         o->gb_per_s = o->bytes_per_token * o->tok_per_s * 1e-9;
         o->share_of_bandwidth = bandwidth > 0 ? o->gb_per_s / bandwidth : 0;
     }

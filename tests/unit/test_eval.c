@@ -653,6 +653,36 @@ static void test_speed(void) {
     pool_free(p);
 }
 
+/* Layers with a window read at most that many keys. */
+static void test_speed_window(void) {
+    struct err e = {0};
+    char *path = path_of("window.gguf");
+    struct convert_opts o = {.src = "tests/golden/models/gemma4moe", .out = path, .type = "f32"};
+    struct convert_report report;
+    struct model *m = NULL;
+    struct session *s = NULL;
+    struct pool *p = NULL;
+    CHECK_OK(convert_run(&o, &report, &e));
+    CHECK_OK(model_open(&m, path, &e));
+    if (!m) return;
+    CHECK_OK(pool_new(&p, 2, &e));
+    struct session_opts so = {.n_ctx = 64, .isa = kern_isa_best(), .pool = p};
+    CHECK_OK(session_new(&s, m, &so, &e));
+    struct eval_speed r[2];
+    int n = 0;
+    const int64_t depths[2] = {0, 40};
+    CHECK_OK(eval_speed(s, 0, 4, depths, 2, 1, 10.0, NULL, r, &n, &e));
+    /* Keys and values of 4 bytes, after 2 and 42 tokens: four layers with 2 heads of 32 and a
+     * window of 16, two with 1 head of 64. */
+    CHECK_CLOSE(r[1].bytes_per_token - r[0].bytes_per_token,
+                2 * 4.0 * (4 * 2 * 32 * (16 - 2) + 2 * 64 * (42 - 2)), 1);
+    session_free(s);
+    model_close(m);
+    pool_free(p);
+    unlink(path);
+    free(path);
+}
+
 int main(void) {
     if (!mkdtemp(dir)) return 1;
     RUN(setup);
@@ -672,6 +702,7 @@ int main(void) {
     RUN(test_shuffle);
     RUN(test_long_window);
     RUN(test_speed);
+    RUN(test_speed_window);
     model_close(model);
     ids_release(&ids);
     char *path = path_of("m.gguf");
