@@ -241,8 +241,8 @@ static void release_file(struct versus_file *x) {
     free(x->label);
 }
 
-/* Returns ERR_USAGE unless the options and the number of files make sense; outputs that exist are
- * refused before the work. */
+/* Returns ERR_USAGE unless the options and the number of files make sense; outputs that exist or
+ * cannot be written are refused before the work. */
 static int check_options(const struct work *w, const struct versus_opts *o, struct err *e) {
     const char *const out[] = {o->eval.plot, o->markdown};
     if (o->n_files < 1) return err_set(e, ERR_USAGE, "versus: give a BASE and at least one FILE");

@@ -99,7 +99,7 @@ static bool prompt_of(const struct versus *v, int64_t i, int64_t n, int32_t *out
     if (d->n_ids < VERSUS_PROMPT_LEN) return false;
     memcpy(out, d->ids + k * (d->n_ids - VERSUS_PROMPT_LEN) / each,
            VERSUS_PROMPT_LEN * sizeof *out);
-    if (tok_add_bos(t)) out[0] = (int32_t)tok_special(t, TS_BOS);
+    if (tok_add_bos(t) && tok_special(t, TS_BOS) >= 0) out[0] = (int32_t)tok_special(t, TS_BOS);
     return true;
 }
 

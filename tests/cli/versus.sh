@@ -165,6 +165,14 @@ run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/bad.gguf" $texts --ctx 64 --
 [ "$(cell "$t/o" checks bad n_faults)" = 3 ] && [ "$(cell "$t/o" checks M-all n_faults)" = 0 ] || say "faults: $(grep -A3 fault "$t/o")"
 grep -q 'eos_token_id is 7, in the base 1012' "$t/o" && grep -q 'the chat template is missing' "$t/o" || say "faults are not named"
 
+# a vocabulary that adds a BOS but has none: greedy texts begin with text
+for f in base a/M-all; do
+    cp "$t/$f.gguf" "$t/b/bos-${f#a/}.gguf"
+    "$HONE" meta "$t/b/bos-${f#a/}.gguf" tokenizer.ggml.add_bos_token=true --unset tokenizer.ggml.bos_token_id -q > /dev/null 2>&1 || say "hone meta failed"
+done
+run 0 versus "$t/b/bos-base.gguf" "$t/b/bos-M-all.gguf" $texts --ctx 64 --chunks 2 --greedy 2 --json
+[ "$(cell "$t/o" flips bos-M-all greedy_of)" = 2 ] || say "greedy texts without a BOS: $(grep greedy_ "$t/o")"
+
 # tool calls of a file without a template are not compared, those of the others are
 for f in base a/M-all; do
     cp "$t/$f.gguf" "$t/b/with-${f#a/}.gguf"
@@ -218,6 +226,7 @@ refused 2 "is given twice" versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/../a/M-
 refused 2 "is the base itself" versus "$t/base.gguf" "$t/base.gguf" --markdown "$t/none"
 refused 2 "create its folder first" versus "$t/absent.gguf" "$t/base.gguf" --markdown "$t/absent/md"
 refused 2 "use -f" versus "$t/base.gguf" "$t/a/M-all.gguf" --markdown "$t/md"
+refused 2 "create its folder first" versus "$t/base.gguf" "$t/a/M-all.gguf" --text "$t/no-such" --plot "$t/no-folder/svg"
 refused 2 "FORMAT:FILE" versus "$t/base.gguf" "$t/a/M-all.gguf" $texts --ctx 64 --chunks 2 --choice winogrande.csv
 # files of suites and tasks are read before the work, which this text is too short for
 printf x > "$t/short"
