@@ -124,7 +124,43 @@ static int read_hellaswag(const struct input *in, struct choice_tasks *c, struct
     return 0;
 }
 
-/* Splits a CSV line in place and returns the number of fields. Fields may be quoted, with "" for
+struct records { /* position in a CSV text, whose records end at a line break outside quotes */
+    char *next;  /* where the next record begins */
+    int64_t line, next_line; /* number of the current record's first line and of the next one's */
+    bool cut;                /* the text ends within a quoted field of the current record */
+};
+
+/* Returns the end of the record that begins at p: its line break, or the end of the text. *cut
+ * receives whether that is within a quoted field. Only a field's first character opens quotes. */
+static char *record_end(char *p, bool *cut) {
+    bool quoted = false, first = true; /* first: *p is the first character of its field */
+    for (; *p && (quoted || *p != '\n'); p++) {
+        if (quoted && *p == '"' && p[1] == '"')
+            p++;
+        else if (*p == '"' && (quoted || first))
+            quoted = !quoted;
+        first = !quoted && *p == ',';
+    }
+    *cut = quoted;
+    return p;
+}
+
+/* Returns the next record that is not a blank line; *end receives its end, without the line break.
+ * NULL: there are no more. */
+static char *next_record(struct records *r, char **end) {
+    while (*r->next) {
+        char *p = r->next;
+        *end = record_end(p, &r->cut);
+        r->next = *end + (**end != 0);
+        r->line = r->next_line++;
+        for (const char *c = p; c < *end; c++) r->next_line += *c == '\n';
+        if (*end > p && (*end)[-1] == '\r') --*end;
+        if (*end > p) return p;
+    }
+    return NULL;
+}
+
+/* Splits a CSV record in place and returns the number of fields. Fields may be quoted, with "" for
  * ". */
 static int csv_fields(char *p, char *field[], int max) {
     for (int n = 0;;) {
@@ -149,7 +185,7 @@ static int csv_fields(char *p, char *field[], int max) {
     }
 }
 
-/* Adds the task of a CSV line with fields f; modifies f[1]. */
+/* Adds the task of a CSV record with fields f; modifies f[1]. */
 static int winogrande_task(const struct input *in, struct choice_tasks *c, char *f[5],
                            const char *what, struct err *e) {
     char *blank = strchr(f[1], '_');
@@ -172,7 +208,7 @@ static int winogrande_task(const struct input *in, struct choice_tasks *c, char 
     return 0;
 }
 
-/* Adds the task of a CSV line: question, four choices, and the letter of the right one. */
+/* Adds the task of a CSV record: question, four choices, and the letter of the right one. */
 static int mmlu_task(const struct input *in, struct choice_tasks *c, char *f[6], const char *what,
                      struct err *e) {
     static const char *const letters[4] = {"A", "B", "C", "D"};
@@ -185,18 +221,23 @@ static int mmlu_task(const struct input *in, struct choice_tasks *c, char *f[6],
     return rc;
 }
 
-/* Reads one task per line with exactly n_fields fields. ERR_DATA: malformed. */
+/* Reads one task per record with exactly n_fields fields. ERR_DATA: malformed. */
 static int read_csv(const struct input *in, struct choice_tasks *c, int n_fields,
                     int (*task)(const struct input *in, struct choice_tasks *c, char **f,
                                 const char *what, struct err *e),
                     struct err *e) {
-    char *p = in->text, *line;
-    int64_t n = count_lines(in), i = 0;
-    for (; (line = next_line(&p)) != NULL; i++) {
+    const struct records start = {.next = in->text, .next_line = 1};
+    struct records r = start;
+    char *text, *end;
+    int64_t n = 0;
+    while (next_record(&r, &end)) n++;
+    r = start;
+    for (int64_t i = 0; (text = next_record(&r, &end)) != NULL; i++) {
         char *f[6], what[300];
-        snprintf(what, sizeof what, "%.200s: line %" PRId64, in->path, i + 1);
-        if (!*line) continue;
-        int have = csv_fields(line, f, 6);
+        snprintf(what, sizeof what, "%.200s: line %" PRId64, in->path, r.line);
+        if (r.cut) return err_set(e, ERR_DATA, "%s: has a quoted field that does not end", what);
+        *end = 0;
+        int have = csv_fields(text, f, 6);
         if (have != n_fields)
             return err_set(e, ERR_DATA, "%s: has %d fields, not %d", what, have, n_fields);
         if (is_wanted(in, i, n)) TRY(task(in, c, f, what, e));

@@ -153,6 +153,8 @@ static void test_bad_files(void) {
         {"winogrande", "0,a _ b,a,b,3\n", "answer 1 or 2", 14},
         {"mmlu", "q,a,b,c,d,E\n", "not A, B, C or D", 12},
         {"mmlu", "q,a,b,c,d,A,x\n", "has 7 fields", 14},
+        {"mmlu", "\n\"q,\nr\",a,b,c,d,E\n", "line 2: the answer", 18},
+        {"mmlu", "q,\"a,b,c,d,A\nq,a,b,c,d,A\n", "line 1: has a quoted field", 25},
         {"choice", "\1\0", "is truncated", 2},
         {"choice", "\xff\xff\xff\xff", "is truncated", 4},
         {"choice", "\1\0\0\0\x63\0\0\0", "outside the file", 8},
@@ -171,6 +173,27 @@ static void test_bad_files(void) {
     choices_close(&c);
 }
 
+/* Line breaks in quotes belong to the field. Tasks, not lines, are counted and spread. */
+static void test_csv_records(void) {
+    static const char text[] = "\n\r\n\"0\",\"The \"\"big\"\"\n_ is here.\",dog,cat,1\r\n\n\n\n"
+                               "1,A 9\" _ is here.,dog,cat,2\n\n2,The _ is here.,dog,cat,1";
+    struct choice_tasks c;
+    struct buf b = {0};
+    CHECK_OK(out_write_file(tmp_path("csv"), text, strlen(text), true, &e));
+    CHECK_OK(choices_open(&c, "winogrande", tmp_path("csv"), model->tok, 0, &e));
+    CHECK_EQ_I64(c.n, 3);
+    for (int64_t k = 0; k < c.t[0].seq[1].n; k++)
+        tok_decode(model->tok, c.t[0].seq[1].v[k], true, &b);
+    CHECK_EQ_STR(b.data, "The \"big\"\ncat is here.");
+    CHECK_EQ_I64(c.t[0].right, 0);
+    CHECK_EQ_I64(c.n > 1 ? c.t[1].right : -1, 1);
+    choices_close(&c);
+    buf_release(&b);
+    CHECK_OK(choices_open(&c, "winogrande", tmp_path("csv"), model->tok, 2, &e));
+    CHECK_EQ_I64(c.n, 2);
+    choices_close(&c);
+}
+
 int main(void) {
     tmp_make();
     RUN(setup);
@@ -179,6 +202,7 @@ int main(void) {
     RUN(test_greedy_answers);
     RUN(test_needles);
     RUN(test_bad_files);
+    RUN(test_csv_records);
     json_free(golden);
     model_close(model);
     pool_free(pool);
