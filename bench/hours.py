@@ -7,7 +7,9 @@
 Sizes, disk and memory follow from the shapes; --max-memory exceeds what any of them needs, so this machine's memory limits
 nothing. Hours follow from the machine's speeds, which the first forecast measures on random rows, without its load. Each
 shape is forecast for presets alone and for mixes at each effort (everything: normal), with machines that have a card, and
-with the targets of issue 51 next to them.
+with the targets of issue 51 next to them. hours_16_threads, without a card, scales the hours of this machine's threads to 16,
+as if everything took less time in proportion. dry_run_seconds: the longest forecast of the shape, which on a new machine
+includes measuring its speeds; exit 1 if the 35B takes more than 20 s.
 
     python3 bench/hours.py --run build/hone SRC SCRATCH [OPTION...]
 
@@ -38,6 +40,7 @@ MEMORY = "128GiB"
 KEPT = ["file_bytes", "work_bytes", "memory_bytes", "cached_bytes", "n_probes", "feedback", "measured"]
 
 
+DRY_RUN_SECONDS = 20
 FOUR_LAYERS = ["4B", "35B"]
 RUNS = "docs/results/hours-run.json"
 AGAIN = 75  # exit status: the same command continues
@@ -87,11 +90,15 @@ def dense(path, shape, layers=None):
         f.truncate(8 + len(text) + off)
 
 
-def forecast(hone, src, out, asked):
+def forecast(hone, src, out, asked, took):
+    """The forecast of a job; its own seconds are added to took."""
+    t0 = time.monotonic()
     run = subprocess.run([hone, "make", src, "-o", out, "--dry-run", "--max-memory", MEMORY, "--json", "-q", *asked], stdout=subprocess.PIPE, check=True)
+    took.append(round(time.monotonic() - t0, 1))
     got = json.loads(run.stdout)
     quiet, *cards = got["machines"]
-    return {"hours": round(quiet["seconds"] / 3600, 2)} | {k: got[k] for k in KEPT} | {
+    return {"hours": round(quiet["seconds"] / 3600, 2),
+            "hours_16_threads": round(quiet["seconds"] / 3600 * os.cpu_count() / 16, 2)} | {k: got[k] for k in KEPT} | {
         # computed from rates of the cards (make/machines.c), not measured
         "hours_with_card": {m["card"]: round(m["seconds"] / 3600, 2) for m in cards}}
 
@@ -170,7 +177,7 @@ def measured(hone, scratch, layers):
     for name, asked in {"presets": ["--plain", "--time", "0"], "everything": ["--time", "0", "--probe-time", "20s"]}.items():
         shutil.rmtree(out, ignore_errors=True)
         shutil.rmtree(out + ".work", ignore_errors=True)
-        forecast_bytes = forecast(hone, src, out, [*small, *asked])["memory_bytes"]
+        forecast_bytes = forecast(hone, src, out, [*small, *asked], [])["memory_bytes"]
         run, peak = subprocess.Popen([hone, "make", src, "-o", out, "-q", "--max-memory", MEMORY, *small, *asked], stdout=subprocess.DEVNULL), [0]
         watch = threading.Thread(target=memory.watch_anon, args=(run.pid, peak))
         watch.start()
@@ -202,7 +209,9 @@ load, rows = os.getloadavg()[0], {}
 for shape in shapes or ["0.5B", "4B", "27B", "35B", "397B"]:
     src = os.path.join(scratch, shape)
     dense(src, shape) if shape in DENSE else memory.folder(src, shape, memory.SHAPES[shape][1])
-    rows[shape] = {name: forecast(hone, src, os.path.join(scratch, "out"), asked) for name, asked in ASKED.items()}
+    took = []
+    rows[shape] = {name: forecast(hone, src, os.path.join(scratch, "out"), asked, took) for name, asked in ASKED.items()}
+    rows[shape]["dry_run_seconds"] = max(took)
     rows[shape]["target_hours"] = dict(zip(["two_threads", "16_threads", "rtx_4090", "h100"], TARGETS[shape]))
     shutil.rmtree(src)
 kept = {}
@@ -210,3 +219,5 @@ if os.path.exists(result):
     kept = {k: v for k, v in json.load(open(result)).items() if k == "memory_measured"}
 json.dump({"command": "python3 bench/hours.py build/hone SCRATCH docs/results/hours.json", "threads": os.cpu_count(),
            "load_at_start": load, "shapes": rows} | kept, open(result, "w"), indent=1)
+if rows.get("35B", {}).get("dry_run_seconds", 0) > DRY_RUN_SECONDS:
+    sys.exit(f"--dry-run of the 35B takes {rows['35B']['dry_run_seconds']} s")
