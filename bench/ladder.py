@@ -71,6 +71,18 @@ plain = {f.get("size_class"): f for f in load("alone.plain/results.json")["files
 for row in doc["alone"]["classes"]:
     row["plain_mean_kld"] = plain[row["size_class"]]["mean_kld"]
     row["ratio"] = row["mean_kld"] / row["plain_mean_kld"]
+if os.path.exists(os.path.join(folder, "pictures/results.json")):
+    doc["pictures"] = job("pictures", "hone make SRC -o DIR --time 0 --calib calib.txt --calib calib_chat.txt --probe probe.txt "
+                                      "--eval eval.txt --chunks 0 --name 'Tiny Qwen3.5 MoE' --license mit", True)
+    doc["pictures"]["note"] = ("the table of README.md and the pictures docs/report-*.png, docs/card-*.png are of this run. preset: "
+                               "hone's own file of the preset's types and size")
+    preset = {f.get("size_class"): f.get("preset_kld") for f in load("pictures/results.json")["files"]}
+    for row in doc["pictures"]["classes"]:
+        row["preset_kld"] = preset[row["size_class"]]
+        row["gain"] = row["preset_kld"] and row["preset_kld"] / row["mean_kld"]
+elif os.path.exists(out):
+    with open(out) as f:
+        doc |= {k: v for k, v in json.load(f).items() if k == "pictures"}
 with open(out, "w") as f:
     json.dump(doc, f, indent=1)
     f.write("\n")

@@ -3,7 +3,8 @@
 # and mean KLD, those of the independent engine's file of the same name (peer-baseline.json) and their ratio, and for
 # the run its time, processor time and forecast. Runs twice: with the model's texts and all windows of eval.txt, and
 # with only the folder. With HAND=hone-binary, also makes the mixes step by step with that program (imatrix --gram,
-# sensitivity --probe, quantize --budget --gram --search best) at the presets' sizes. Needs
+# sensitivity --probe, quantize --budget --gram --search best) at the presets' sizes. With PICTURES=1, also runs the job
+# `pictures`, whose numbers README.md shows (40 minutes more); otherwise that of the last run is kept. Needs
 # ../shared/models/tiny-qwen35moe. Writes docs/results/ladder.json. Takes about 15 minutes on 2 cores.
 set -eu
 HONE=${HONE:-build/hone}
@@ -22,6 +23,13 @@ timed texts "$HONE" make "$src" -o "$t/texts" $texts
 "$HONE" make "$src" -o "$t/alone" --dry-run --json > "$t/alone.dry"
 timed alone "$HONE" make "$src" -o "$t/alone"
 "$HONE" make "$src" -o "$t/alone.plain" --plain > "$t/plain.out" 2> "$t/plain.err"
+if [ -n "${PICTURES:-}" ]; then
+    set -- --time 0 --name "Tiny Qwen3.5 MoE" --license mit
+    # shellcheck disable=SC2086
+    "$HONE" make "$src" -o "$t/pictures" $texts "$@" --dry-run --json > "$t/pictures.dry"
+    # shellcheck disable=SC2086
+    timed pictures "$HONE" make "$src" -o "$t/pictures" $texts "$@"
+fi
 if [ -n "${HAND:-}" ]; then
     mkdir -p "$t/hand"
     "$HAND" convert "$src" -o "$t/hand/base.gguf" -q > /dev/null
