@@ -7,7 +7,8 @@ inspect` prints it for our own conversion; the export identifies tokenizers by a
 and torch (PyPI). ITERS: 0 (its advice for GGUF), 50 (its light recipe, the default here), 200 (its default) or 1000 (its best recipe, with
 512 windows). SAMPLES: windows of 512 tokens, the same number from each text (128 in all). EXT=1: enable_alg_ext, which its
 documentation recommends for GGUF types. THREADS: 1. The result is written to a folder below OUT and
-can be compared with: hone eval kld OUT/*/*.gguf OURS.gguf eval.txt --base base.gguf"""
+can be compared with: hone eval kld OUT/*/*.gguf OURS.gguf eval.txt --base base.gguf --json, whose output is in
+docs/results/autoround.json (put together by hand)"""
 import os
 import sys
 

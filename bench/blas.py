@@ -44,7 +44,7 @@ def theirs():
 
 ours = json.loads(subprocess.run([sys.argv[1]], check=True, capture_output=True, text=True).stdout)
 doc = {key: ours.pop(key) for key in ("processor", "openblas", "not_used", "trial") if key in ours}
-doc = {"date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1), **doc, "hone": ours, "numpy": theirs()}
+doc = {"command": "python3 bench/blas.py $(make -s bench-blas) docs/results/blas.json", "date": time.strftime("%Y-%m-%d"), "load": round(os.getloadavg()[0], 1), **doc, "hone": ours, "numpy": theirs()}
 text = json.dumps(doc, indent=1) + "\n"
 if len(sys.argv) > 2:
     with open(sys.argv[2], "w") as f:

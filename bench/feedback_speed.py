@@ -17,10 +17,11 @@ def main():
     p.add_argument("--columns", type=int, nargs="+")
     p.add_argument("--rows", type=int)
     p.add_argument("--types", nargs="*", default=[])
+    p.add_argument("--note", default="", help="what else ran, and what --before is")
     a = p.parse_args()
     cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "")
     doc = dict(command="bench/quantize-speed.sh feedback", cpu=cpu, rows=a.rows, threads=1,
-               note="processor time of one thread, AVX2; other programs ran at the same time, so ratios are steadier", columns={})
+               note=", ".join(["processor time of one thread, AVX2"] + [a.note] * (a.note != "")), columns={})
     for n in a.columns:
         before = run(a.before, n, a) if a.before else None
         machine, rows = run(a.program, n, a)

@@ -59,7 +59,8 @@ def main():
             if pair["a"] == os.path.basename(files[0]):
                 row["sizes"][size][name]["stderr_of_over_all"] = pair["diff_stderr"] / by[0]
         print(size, "  ".join(f"{n}: {k / by[0]:.3f}" for n, k in zip(VARIANTS, by)), flush=True)
-    doc = json.load(open(out)) if os.path.exists(out) else {}
+    doc = {"command": "python3 bench/joint.py build/hone BASE.gguf IMATRIX PROBE.txt EVAL.txt WORK OUT.json SIZE..."}
+    doc |= json.load(open(out)) if os.path.exists(out) else {}
     doc[os.path.basename(os.path.abspath(work))] = row
     json.dump(doc, open(out, "w"), indent=1)
 

@@ -169,6 +169,16 @@ def group(a, path, spec):
     return rows
 
 
+def said(a, doc):
+    """The command that measures the results again: bench/peers.sh with its settings. RECIPES may have been set in several
+    runs, so it names all models."""
+    given = {k: os.environ.get(k) for k in ("LAYERS", "SHAPE", "THREADS", "SETS", "IK", "FLAGS", "LLAMA_BENCH")}
+    given["RECIPES"] = " ".join(doc["models"]) if os.environ.get("RECIPES") else None
+    given["PEER_VENV"] = "none" if a.no_peer else None
+    words = [f"{k}={shlex.quote(os.path.basename(v) if k == 'LLAMA_BENCH' else v)}" for k, v in given.items() if v]
+    return " ".join([*words, "bench/peers.sh", a.out])
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("hone"); p.add_argument("out")
@@ -213,6 +223,7 @@ def main():
             return 75
         have.update(group(a, path, spec))
         doc.setdefault("builds", {}).update(a.builds)
+        doc["command"] = said(a, doc)
         with open(a.out + ".new", "w") as f:
             json.dump(doc, f, indent=1)
             f.write("\n")

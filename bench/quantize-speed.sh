@@ -8,11 +8,11 @@
 # bench/quantize-speed.sh feedback [OUT.json] - measures the processor time of error feedback per weight, by type and
 # search, on one thread, and writes docs/results/feedback-speed.json. Environment: BEFORE (the program of
 # bench/feedback.c from an earlier build, run in alternation with the current one), COLUMNS ("2048 896"), ROWS (64),
-# TYPES (all).
+# TYPES (all), NOTE (what else ran, and what BEFORE is: "on a quiet machine; before: 3be73005 of 2026-11-28").
 set -eu
 if [ "${1-}" = feedback ]; then
     exec python3 bench/feedback_speed.py "${2:-docs/results/feedback-speed.json}" "$(make -s bench-feedback)" \
-        --before "${BEFORE-}" --columns ${COLUMNS:-2048 896} --rows "${ROWS:-64}" --types ${TYPES-}
+        --before "${BEFORE-}" --columns ${COLUMNS:-2048 896} --rows "${ROWS:-64}" --note "${NOTE-}" --types ${TYPES-}
 fi
 HONE=${HONE:-build/hone}
 out=${1:-docs/results/quantize-speed.json}
