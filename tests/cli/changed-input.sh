@@ -29,7 +29,7 @@ for how in cut touch; do
     cp "$t/base.gguf" "$t/in.gguf"
     try "write 1 $how" "$t/in.gguf" "$words" quantize "$t/in.gguf" -o "$t/new.gguf" --type q8_0 -q
     cp "$t/base.gguf" "$t/in.gguf"
-    try "sync 1 $how" "$t/in.gguf" "$words" imatrix "$t/in.gguf" "$t/text" -o "$t/new.gguf" --ctx 64 --chunks 2 -q
+    try "sync 3 $how" "$t/in.gguf" "$words" imatrix "$t/in.gguf" "$t/text" -o "$t/new.gguf" --ctx 64 --chunks 2 -q
     rm -rf "$t/dir"
     cp -r $src "$t/dir"
     shard=$(ls "$t"/dir/*.safetensors | tail -1)
