@@ -122,6 +122,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
     struct estimate_opts o;
     struct plan_in *in = &mk->in;
     *in = (struct plan_in){.limit = mk->seconds,
+                           .probe_limit = mk->probe_seconds,
                            .mixes = !mk->plain,
                            .gradients = s->gradients,
                            .n_classes = mk->classes.n + mk->budget.n,
@@ -216,6 +217,7 @@ static void put_forecast(struct make *mk, cJSON *to) {
  * is no record, the forecast stays empty. */
 static void read_forecast(struct make *mk, const cJSON *o) {
     struct plan_in in = {.limit = mk->seconds,
+                         .probe_limit = mk->probe_seconds,
                          .mixes = mk->plan.mixes,
                          .feedback = mk->plan.feedback,
                          .sequential = mk->plan.sequential,

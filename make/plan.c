@@ -62,14 +62,16 @@ int64_t plan_probes(const struct plan_in *in, const struct make_plan *p) {
     return c.n_probes;
 }
 
-/* Returns the time for all probes in seconds, including encoding. */
+/* Returns the time for all probes in seconds, including encoding. Errors and gradients are complete
+ * even if they take longer than --probe-time. */
 static double probing_seconds(const struct plan_in *in, const struct make_plan *p) {
     const double windows = (double)p->probe_windows, few = fmin(windows, PROBE_LOOK);
     struct probe_cost c;
     cost_of(in, p, &c);
-    return in->errors + (in->gradients ? windows * in->slope_window : 0) +
-           (few * c.joint_passes + windows * c.single_passes) * in->pass_window +
-           c.encoded * in->probe_encode;
+    const double first = in->errors + (in->gradients ? windows * in->slope_window : 0),
+                 all = first + c.encoded * in->probe_encode +
+                       (few * c.joint_passes + windows * c.single_passes) * in->pass_window;
+    return in->probe_limit > 0 ? fmin(all, fmax(first, in->probe_limit)) : all;
 }
 
 /* Returns the time that making the mixes takes. */

@@ -40,8 +40,9 @@ enum plan_need {                /* memory needs; each one includes the previous 
 };
 
 enum { PLAN_ROLES = 64 };
-struct plan_in {  /* times in seconds on this machine */
-    double limit; /* whole job, including `spent`; 0: no limit */
+struct plan_in {        /* times in seconds on this machine */
+    double limit;       /* whole job, including `spent`; 0: no limit */
+    double probe_limit; /* --probe-time; 0: no limit */
     double spent;
     double done[PART_COUNT]; /* share that is already done, 0 to 1 */
     /* The requested options. plan_memory() clears those that do not fit into memory. */

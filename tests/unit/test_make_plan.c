@@ -51,6 +51,11 @@ static void test_sums(void) {
     in.n_presets = 2; /* they are encoded, measured with the base, and timed */
     CHECK_CLOSE(plan_seconds(&in, &p, PART_PRESETS), 10, 1e-9);
     CHECK_CLOSE(plan_seconds(&in, &p, PART_EVAL), 150, 1e-9);
+    in.probe_limit = 100; /* the errors of encoding, 13 s, are always measured */
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 100, 1e-9);
+    in.probe_limit = 10;
+    CHECK_CLOSE(plan_seconds(&in, &p, PART_PROBES), 13, 1e-9);
+    in.probe_limit = 0;
     in.done[PART_PROBES] = true;
     in.spent = 1000;
     CHECK_CLOSE(plan_total(&in, &p), 1000 + 160 + 10 + 500 + 498 + 150 + 11 + 11, 1e-9);
