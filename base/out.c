@@ -461,6 +461,15 @@ void out_close(struct out *o) {
     free(o);
 }
 
+int out_apart(const char *path, const char *const *in, size_t n, struct err *e) {
+    struct os_stat a, b;
+    if (os_stat(path, &a) != 0) return 0;
+    for (size_t i = 0; i < n; i++)
+        if (in[i] && os_stat(in[i], &b) == 0 && os_same_file(&a, &b))
+            return err_set(e, ERR_USAGE, "%s: input and output are the same file", path);
+    return 0;
+}
+
 int out_try(const char *path, bool overwrite, struct err *e) {
     struct out *o;
     TRY(out_open(&o, path, overwrite, e));

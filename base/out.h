@@ -16,6 +16,8 @@ struct out;
 /* Checks, before a long job begins, whether out_open would accept this path. ERR_USAGE: the path
  * exists and must not be replaced, or is a folder, device or stream. */
 int out_check(const char *path, bool overwrite, struct err *e);
+/* Returns ERR_USAGE if the output is one of n existing inputs under any name; in[i] NULL: none. */
+int out_apart(const char *path, const char *const *in, size_t n, struct err *e);
 /* Opens the output and discards it, which shows that its folder exists and can be written to. */
 int out_try(const char *path, bool overwrite, struct err *e);
 /* Opens an output. With `overwrite`, out_commit replaces an existing file; otherwise out_open

@@ -5,11 +5,11 @@
     python3 bench/hours.py build/hone SCRATCH docs/results/hours.json [SHAPE...]     (0.5B, 4B, 27B, 35B, 397B)
 
 Sizes, disk and memory follow from the shapes; --max-memory exceeds what any of them needs, so this machine's memory limits
-nothing. Hours follow from the machine's speeds, which the first forecast measures on random rows, without its load. Each
-shape is forecast for presets alone and for mixes at each effort (everything: normal), with machines that have a card, and
-with the targets of issue 51 next to them. hours_16_threads, without a card, scales the hours of this machine's threads to 16,
-as if everything took less time in proportion. dry_run_seconds: the longest forecast of the shape, which on a new machine
-includes measuring its speeds; exit 1 if the 35B takes more than 20 s.
+nothing. Hours follow from the speeds of this machine's threads with AVX2 code, which the first forecast measures on random
+rows, without other load. Each shape is forecast for presets alone and for mixes at each effort (everything: normal), also
+for machines with a card, next to the targets of issue 51. hours_16_threads, without a card, divides the time by the number
+of threads. dry_run_seconds: the longest forecast of the shape, which on a new machine includes measuring its speeds; exit 1
+if the 35B takes more than 20 s.
 
     python3 bench/hours.py --run build/hone SRC SCRATCH [OPTION...]
 

@@ -7,8 +7,8 @@
 
 #include "template/chat.h"
 
-/* Appends the template's prompt for one short message to out, to see how prompts end. Returns false
- * if the template fails or writes nothing. */
+/* Renders a conversation of one short message into out, so that the caller can see how prompts end.
+ * Returns false if the template fails or writes nothing. */
 bool think_sample(const struct chat *c, struct buf *out);
 /* Returns the JSON member, such as "\"enable_thinking\": false", that turns thinking on or off when
  * added to the template's variables. tmpl: text of the template. The string is static. NULL: no

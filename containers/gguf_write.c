@@ -19,7 +19,6 @@
 #include "base/out.h"
 #include "base/mem.h"
 #include "base/num.h"
-#include "base/os.h"
 #include "base/printable.h"
 
 enum {
@@ -461,17 +460,17 @@ static void plan_once(struct gguf_w *w) {
 }
 
 int gguf_w_apart(struct gguf_w *w, const char *path, const struct gguf *g, struct err *e) {
-    struct os_stat out, in;
+    const int n = gguf_n_shards(g);
+    const char **in = xcalloc((size_t)n + 1, sizeof *in);
     int rc = 0;
     plan_once(w);
+    for (int k = 0; k < n; k++) in[k] = gguf_shard_path(g, k);
     for (int i = 0; i < w->n_shards && !rc; i++) {
         char *name = file_name(w, path, i);
-        const bool exists = os_stat(name, &out) == 0;
-        for (int k = 0; k < gguf_n_shards(g) && exists && !rc; k++)
-            if (os_stat(gguf_shard_path(g, k), &in) == 0 && os_same_file(&in, &out))
-                rc = err_set(e, ERR_USAGE, "%s: input and output are the same file", name);
+        rc = out_apart(name, in, (size_t)n, e);
         free(name);
     }
+    free(in);
     return rc;
 }
 

@@ -105,9 +105,9 @@ static const struct st_tensor *find_unmarked(void *ud, const char *name) {
     return i < 0 ? NULL : hfdir_tensor_at((*m)->p->dir, i);
 }
 
-/* Looks up a tensor in any storage format, without marking it. Returns whether it exists and has
- * the shape want[2]. Sets q->part[0] to its values, even if the shape differs; NULL: no such
- * tensor. */
+/* Finds a tensor in any storage format without marking it as used. Returns whether it exists and
+ * has the shape want[2]. q->part[0] receives its values even if the shape differs, or NULL if there
+ * is no such tensor. */
 static bool probe(const struct mapping *m, const char *name, const int64_t *want, struct dq *q) {
     struct err ignored;
     bool is;

@@ -185,8 +185,7 @@ out:
     return rc;
 }
 
-/* Checks that the outputs differ and can be written, so that a long job does not fail at its end.
- */
+/* Checks, before the long work begins, that the outputs differ and can be written. */
 static int check_outputs(const struct imatrix_job_opts *a, bool overwrite, struct err *e) {
     const char *outs[] = {a->out, a->gram, a->moments};
     for (size_t i = 0; i < COUNT_OF(outs); i++) {

@@ -48,8 +48,7 @@ static char *output(const char *out, const char *budget) {
     return xasprintf("%.*s%s%s", (int)(hole - out), out, budget, hole + 2);
 }
 
-/* Returns the path with `end` appended, to be freed. If it is a link, takes the file it leads to.
- */
+/* Returns the path with `end` appended, to be freed. A link is resolved first. */
 static char *beside(const char *path, const char *end) {
     char *real = io_real(path), *out = xasprintf("%s%s", real ? real : path, end);
     free(real);
@@ -390,10 +389,7 @@ static int make_files(struct set *s, struct err *e) {
 /* Checks that a file can be written and is not one of the inputs. */
 static int check_output(const struct set *s, const char *path, bool overwrite, struct err *e) {
     const char *const in[] = {s->q->in, s->q->imatrix, s->q->gram, s->b->sensitivity};
-    struct os_stat a, b;
-    for (size_t i = 0; i < COUNT_OF(in); i++)
-        if (in[i] && os_stat(in[i], &a) == 0 && os_stat(path, &b) == 0 && os_same_file(&a, &b))
-            return err_set(e, ERR_USAGE, "%s: input and output are the same file", path);
+    TRY(out_apart(path, in, COUNT_OF(in), e));
     return out_try(path, overwrite, e);
 }
 
@@ -408,7 +404,7 @@ static int check_outputs(const struct set *s, struct err *e) {
     return s->b->front ? check_output(s, s->b->front, s->w->overwrite, e) : 0;
 }
 
-/* Solves for all limits. If one is impossible, removes the plans of those before it. */
+/* Finds a mix for every limit. If one is impossible, deletes the plans of the earlier ones. */
 static int solve_all(struct set *s, struct err *e) {
     int rc = 0;
     for (int i = 0; i < s->n && !rc; i++) {

@@ -252,7 +252,7 @@ static bool has_finding(const struct verify *v, const char *name) {
     return false;
 }
 
-/* Records, once for each set, that the first shard of a later one is missing. */
+/* Adds a finding if this is a later shard of a set whose first one is missing, once per set. */
 static int check_first_shard(struct verify *v, const char *dir, const char *name, struct err *e) {
     int i = 0, n = 0, rc = 0;
     size_t len;

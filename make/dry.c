@@ -316,8 +316,8 @@ static void emit_machine(const struct make *mk, struct emit *m) {
     emit_str(m, "machine", "this machine", text);
 }
 
-/* Makes a plan again with the times of the fastest known card if this machine has one: the times of
- * passes that were not run are those of the processor. */
+/* Plans again, if this machine has a card, with the rates of the fastest card known, because passes
+ * that were not run are estimated for the processor. */
 static void fit_with_card(const struct dry *d, struct plan_in *in, struct make_plan *p) {
     const struct make *mk = d->mk;
     struct estimate_opts o;

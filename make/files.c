@@ -326,7 +326,7 @@ static bool memory_given(void) {
     return limit > 0;
 }
 
-/* Collects the importance matrix and the moments, and records the step. */
+/* Computes the importance matrix and, if wanted, the moments, and records the step. */
 static int new_imatrix(struct make *mk, struct step *s, const char *file, struct err *e) {
     const char *files[] = {file, gram_file};
     char *gram = wants_gram(mk) ? job_path(&mk->job, gram_file) : NULL;

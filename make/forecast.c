@@ -376,7 +376,7 @@ bool make_too_long(const struct make *mk, char out[512]) {
              "--time (%s) cannot be met: %s about %s; use --time %s, --time 0 (no limit) or fewer "
              "sizes (--recipe)",
              limit,
-             mk->plan.mixes ? "what is left takes"
+             mk->plan.mixes ? "the rest of the job takes"
                             : "even presets and the shortest measurements take",
              all, needed);
     return true;
@@ -422,8 +422,8 @@ static void note_same(struct make *mk) {
     for (int i = 0; i < mk->same.n; i++) make_note(mk, "%s", mk->same.v[i]);
 }
 
-/* Counts what earlier runs have recorded of a plan, and sets it as the job's plan. Returns its
- * time. */
+/* Makes p the job's plan and counts the work that earlier runs have recorded for it. Returns the
+ * plan's time. */
 static double count_plan(struct make *mk, const struct make_plan *p) {
     const int n = mk->cut_short.n;
     const bool missing = mk->extra_missing;
@@ -487,8 +487,8 @@ static void scale(struct plan_in *in, double f) {
     for (size_t i = 0; i < COUNT_OF(times); i++) *time_at(in, i) *= f;
 }
 
-/* Returns whether earlier runs have done work of the parts after `done`: it may be of use for this
- * plan only. */
+/* Returns whether earlier runs have done work of the parts after `done`, which another plan might
+ * not be able to use. */
 static bool is_begun(const struct make *mk, enum plan_part done) {
     int i = (int)done + 1;
     while (i < PART_COUNT && !(mk->in.done[i] > 0)) i++;

@@ -26,8 +26,8 @@ const struct machine_row *machine_at(int i);
 void machine_rates(const struct machine_row *m, const struct rates *here,
                    const struct speeds *quiet, int threads, const struct shapes *s,
                    const struct estimate_opts *o, struct rates *out);
-/* Fills *out with the rates of this machine, with `threads` threads and the rates `here`, if its
- * card, with this memory in bytes, were as fast as the fastest one in the table. */
+/* Fills *out with the rates that this machine (its rates without a card: `here`) would have if its
+ * card, which has `card` bytes of memory, were the fastest one in the table. */
 void machine_with_card(double card, const struct rates *here, int threads, const struct shapes *s,
                        const struct estimate_opts *o, struct rates *out);
 

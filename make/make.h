@@ -274,8 +274,8 @@ int make_forecast(struct make *mk, struct err *e);
 /* Checks whether mixes can be judged, which requires an evaluation text that was not used for any
  * choice. Otherwise presets are planned instead, or --budget is an error. */
 int make_check_judge(struct make *mk, struct err *e);
-/* Makes the best plan that fits --time, given the work that earlier runs have recorded, or that
- * with the least left to do. Records count only for plans that use them. */
+/* Chooses the best plan whose remaining work fits --time or, if none does, the one with the least
+ * left to do. Work that earlier runs recorded counts only for plans that use it. */
 void make_fit(struct make *mk);
 /* Returns whether the plan exceeds --time although nothing more can be left out; writes a warning
  * to out. */

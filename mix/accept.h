@@ -20,8 +20,8 @@ struct gate {
     const char *base, *imatrix, *gram; /* inputs of the mix; the last two may be NULL */
     const char *tmpl;                  /* chat template of the files; NULL: the base's */
     const char *prefix;                /* path prefix of the files that this test quantizes */
-    /* The mix's, if a card must hold the tensors that are not in main memory, and how many bytes of
-     * them it can hold; 0: no limit. */
+    /* The mix's mixer, and how many bytes of tensors the card can hold, without those that stay in
+     * main memory; 0: no limit. */
     const struct mixer *mixer;
     uint64_t device_room;
     enum search search;

@@ -112,7 +112,7 @@ static void store_probe(const struct probing *w, const struct probe_want *want,
                         const struct probe_got *got) {
     struct sens *s = w->s;
     if (want->group < 0) {
-        /* Only a file can fill the list, with probes that are never made. */
+        /* Only a damaged file fills the list. */
         if (s->n_joint == SENS_MAX_JOINT) return;
         struct sens_joint *j = &s->joint[s->n_joint++];
         *j = want->joint;

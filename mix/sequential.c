@@ -573,7 +573,7 @@ static int leave_out(const struct sequential_opts *o, int rc, struct err *e) {
     return ERR_USAGE;
 }
 
-/* Checks the outputs, so that a long job does not fail at its end. */
+/* Checks that the outputs can be written before the long work begins. */
 static int check_outputs(const struct sequential_opts *o, struct err *e) {
     if (o->keep && strcmp(o->keep, o->q->out) == 0)
         return err_set(e, ERR_USAGE, "%s: the moments and the output are the same file", o->keep);

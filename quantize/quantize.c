@@ -460,12 +460,9 @@ static int survey(struct target *q, struct err *e) {
 
 /* Returns an error if the output exists (unless allowed) or is one of the inputs. */
 static int check_paths(const struct quantize_opts *o, struct err *e) {
-    struct os_stat a, b;
-    if (o->dry_run || !o->out) return 0;
     const char *const in[] = {o->in, o->imatrix, o->gram};
-    for (size_t i = 0; i < COUNT_OF(in); i++)
-        if (in[i] && os_stat(in[i], &a) == 0 && os_stat(o->out, &b) == 0 && os_same_file(&a, &b))
-            return err_set(e, ERR_USAGE, "%s: input and output are the same file", o->out);
+    if (o->dry_run || !o->out) return 0;
+    TRY(out_apart(o->out, in, COUNT_OF(in), e));
     return out_check(o->out, o->overwrite, e);
 }
 

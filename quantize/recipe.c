@@ -265,8 +265,8 @@ static int64_t key_max(const struct gguf *g, const char *arch, const char *key) 
     return best;
 }
 
-/* Returns the value of an integer key, for block 0 if it is a per-layer array: llama.cpp's rules
- * for head counts look at block 0, which has no heads in hybrid models. `missing`: no such key. */
+/* Returns the value of an integer key, or `missing` without the key. Of a per-layer array, returns
+ * the first value, as llama.cpp's rules do; in hybrid models, block 0 may have no heads. */
 static int64_t key_first(const struct gguf *g, const char *arch, const char *key, int64_t missing) {
     char name[160];
     if (snprintf(name, sizeof name, "%s.%s", arch, key) >= (int)sizeof name) return missing;

@@ -280,7 +280,8 @@ static int read_ends(struct tok *t, const struct gguf *g, struct err *e) {
     return 0;
 }
 
-/* Special tokens without which text is encoded and answers end just the same. */
+/* Special tokens that a model can do without: they affect neither encoding nor the end of answers.
+ */
 static const bool can_lack[TS_COUNT] = {
     [TS_UNK] = true, [TS_SEP] = true, [TS_PAD] = true, [TS_MASK] = true};
 

@@ -39,7 +39,7 @@ struct enc {
     float largest; /* largest magnitude that blocks hold; 0: any, or that of the type's spec */
 };
 const struct enc *enc_find(enum qtype t); /* NULL: cannot be written */
-/* Returns the largest magnitude that a type with an encoder holds; the encoder cuts larger ones. */
+/* Returns the largest weight that a type can hold; its encoder clamps larger ones. */
 float enc_largest(enum qtype t);
 /* Limits searches in the calling thread's context (base/ctx.h) to this instruction set; by
  * default they use the best one available. The bytes are the same. For tests and measurements;

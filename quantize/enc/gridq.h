@@ -45,7 +45,7 @@ ENC_INLINE int grid_n(const struct grid_spec *s) { /* including shifted ones */
 ENC_INLINE int grid_ways(const struct grid_spec *s) {
     return s->shift == SHIFT_SUB ? 2 : 1;
 }
-/* Returns the magnitude to which the search cuts weights: its largest value at d = 65504. */
+/* Returns the magnitude to which the search clamps weights: its largest value at d = 65504. */
 ENC_INLINE float grid_limit(const struct grid_spec *s) {
     return 65504.0f * s->unit * (float)(2 * s->sc_max + 1) * s->top;
 }

@@ -70,8 +70,8 @@ ENC_INLINE uint16_t enc_f16_bits(float x) {
 ENC_INLINE float enc_f16(float x) {
     return fp_f16_to_f32(enc_f16_bits(x));
 }
-/* Rounds the scale of a block like enc_f16, but only 0 to 0: codes or sub-scales that are smaller
- * integers than planned then hold the weights. */
+/* Rounds the scale of a block like enc_f16, but never to 0 unless it is 0. With the least scale,
+ * the codes or sub-scales are smaller integers, but the block keeps its weights. */
 ENC_INLINE float enc_f16_scale(float x) {
     const float d = enc_f16(x), least = x < 0 ? -0x1p-24f : 0x1p-24f;
     return d == 0 && x != 0 ? least : d;

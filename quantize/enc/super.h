@@ -32,8 +32,8 @@ struct enc_spec {
     struct aff_grid imp, plain;
     bool plain_abs;
 };
-/* Returns the magnitude to which a type's search cuts weights: its largest code and sub-scale at d
- * = 65504; with a minimum, that at dmin = 65504. */
+/* Returns the magnitude to which a type's search clamps weights: its largest code and sub-scale at
+ * d = 65504; with a minimum, that at dmin = 65504. */
 ENC_INLINE float enc_spec_limit(const struct enc_spec *s) {
     const float sub = s->family == ENC_B32 ? 1 : (float)s->sc_hi;
     return 65504.0f * sub * (s->family == ENC_AFF || s->affine ? 1.0f : (float)s->lv.hi);

@@ -22,7 +22,7 @@ struct extent {
     int place;
     /* The extent was allocated for a reservation, not because a sequence grew without one. */
     bool reserved;
-    /* It was the first of these, for the session's own sequence, whose reservation ends last. */
+    /* The first reserved extent, for the session's own sequence, whose reservation ends last. */
     bool first;
     int64_t n[]; /* [kv.n_slots] pages of each slot */
 };

@@ -13,8 +13,8 @@ int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved);
 int pages_check_most(const struct cache *c, int place, uint64_t n, struct err *e);
 /* Makes sure that the pool of each slot i has want[i] free pages. ERR_SYS: out of memory. */
 int pages_need(struct cache *c, const int64_t *want, struct err *e);
-/* Frees memory of which no page is held, unless a reservation or, without `all`, spare_tok needs
- * it. Returns whether it freed any. */
+/* Frees extents that no page is held of and no reservation needs. Without `all`, keeps enough free
+ * pages for a sequence of spare_tok tokens. Returns whether it freed any. */
 bool pages_shrink(struct cache *c, bool all);
 /* Reserves pages for n_tok tokens in every slot; on failure reserves nothing. */
 int pages_reserve(struct cache *c, int64_t n_tok, struct err *e);
