@@ -137,7 +137,7 @@ job() {
 job --dry-run || fail "make --dry-run"
 [ "$(shards "$t/now")" = 2 ] || fail "make --dry-run deleted a shard"
 rc=0
-job --time 0.01s || rc=$?
+job --time 0.0001s || rc=$?
 [ $rc = 4 ] && grep -q 'cannot be met' "$t/err" || fail "make with too little time: exit status $rc"
 job --recipe Q5_X && fail "make of an unknown recipe"
 [ "$(shards "$t/now")" = 2 ] && [ ! -e "$t/now/now.gguf" ] && [ ! -e "$t/made.work" ] || fail "make: refused, but not before it began"

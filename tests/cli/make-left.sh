@@ -22,7 +22,7 @@ if grep -qi expert "$t/e"; then say "the forecast's few windows are said to miss
 make x --recipe Q8_0 --budget 21GiB --dry-run --json # a mix is never larger than the model
 [ "$(number file_bytes "$t/o")" -lt 100000000 ] || say "files of a small model: $(number file_bytes "$t/o")"
 # with time for presets only, no files of --budget are forecast
-make x --recipe Q8_0 --budget 21GiB --time 0.04s --dry-run --json
+make x --recipe Q8_0 --budget 21GiB --time 0.0001s --dry-run --json
 if grep -q '"kind": "mix"' "$t/o"; then say "a mix that is not made: $(cat "$t/o")"; fi
 grep -q 'plain presets, no files of --budget are made' "$t/o" || say "--budget is not said to be left out: $(cat "$t/o")"
 # no text is left to judge mixes: presets, in the forecast too
@@ -54,10 +54,10 @@ more "$(number seconds "$t/o")" 0 "another speed test"
 more "$(number seconds_in_all "$t/o")" "$(number seconds "$t/o")" "another speed test leaves the rest"
 
 # another --time counts what is done: no poorer plan, and nothing is made again
-make out --recipe Q4_K_M,Q8_0 --time 0.01s --dry-run
+make out --recipe Q4_K_M,Q8_0 --time 0.0001s --dry-run
 head -1 "$t/o" | grep -q "^Nothing left to do" || say "a finished job with less time: $(head -1 "$t/o")"
 cp "$t/out.work/class-Q4_K_M.json" "$t/class.json"
-make out --recipe Q4_K_M,Q8_0 --time 0.01s
+make out --recipe Q4_K_M,Q8_0 --time 0.0001s
 cmp "$t/class.json" "$t/out.work/class-Q4_K_M.json" || say "a finished file was made again: $(cat "$t/e")"
 grep -q '"left_out": \[\]' "$t/out/results.json" && ! grep -q "skipped to meet" "$t/e" || say "less time drops finished work: $(cat "$t/e")"
 make out --recipe Q4_K_M,Q8_0
@@ -130,6 +130,6 @@ more "$(number seconds_in_all "$t/o")" "$(number seconds "$t/o")" "a recipe more
 make p --plain --recipe Q8_0 --dry-run
 head -1 "$t/o" | grep -q "^Nothing left to do" || say "presets: $(head -1 "$t/o")"
 # too little time for a job that has begun: it warns
-make p --plain --recipe Q4_0 --time 0.01s
+make p --plain --recipe Q4_0 --time 0.0001s
 grep -q "warning: --time (.*) cannot be met: the job will take" "$t/e" && [ -e "$t/p/Tiny-Q4_0.gguf" ] || say "not warned: $(cat "$t/e")"
 exit $fail

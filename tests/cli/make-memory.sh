@@ -69,9 +69,9 @@ done
 # ---- time ----
 run 0 make "$t/Tiny" -o "$t/y" --plain --time 0 --dry-run --calib "$t/calib.txt" --eval "$t/eval.txt"
 grep -q "limit of --time" "$t/o" && say "no limit is a limit: $(cat "$t/o")"
-make x --time 0.04s --dry-run
+make x --time 0.0001s --dry-run
 head -1 "$t/o" | grep -q "cannot be met: even presets" || say "no word on the time: $(head -1 "$t/o")"
-small_make 4 "$t/c" --recipe Q4_K_M --time 0.04s
+small_make 4 "$t/c" --recipe Q4_K_M --time 0.0001s
 grep -q "error: --time (.*) cannot be met" "$t/e" || say "the run does not say that the time is too short: $(cat "$t/e")"
 make x --time 10h --dry-run
 if grep -q "cannot be met" "$t/o"; then say "10 hours are said to be too few"; fi
