@@ -34,7 +34,7 @@ def main():
     row = {}
     for how in "slopes", "joint", "all":
         path = f"{work}/{how}.json"
-        if not os.path.exists(path):
+        if not os.path.exists(path + ".out"):  # an interrupted run leaves the file without its numbers, and resumes
             got = run(hone, "sensitivity", base, "--imatrix", imatrix, "--probe", probe, "--measure", how, "--types", 1,
                       "--chunks", os.environ.get("PROBES", "16"), "-o", path)
             json.dump(got, open(path + ".out", "w"))
