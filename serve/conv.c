@@ -92,6 +92,13 @@ static const char *role_of(const char *role) {
     return NULL;
 }
 
+/* Returns the member `custom` of a call of a custom tool; NULL: c is a call of a function. */
+static const struct json *custom_of(const struct json *c) {
+    const struct json *custom = json_get(c, "custom");
+    const bool whole = json_str(json_get(custom, "name")) && json_str(json_get(custom, "input"));
+    return whole ? custom : NULL;
+}
+
 /* Validates a message's tool calls; returns 0 or the fault's HTTP status. */
 static int calls_ok(const struct json *calls, const char *path, struct fault *f) {
     char at[160];
@@ -99,8 +106,7 @@ static int calls_ok(const struct json *calls, const char *path, struct fault *f)
     for (const struct json *c = json_first(calls); c; c = json_next(c), i++) {
         const struct json *fn = json_get(c, "function"), *args = json_get(fn, "arguments");
         snprintf(at, sizeof at, "%.100s.tool_calls[%d]", path, i);
-        const struct json *custom = json_get(c, "custom");
-        if (json_str(json_get(custom, "name")) && json_str(json_get(custom, "input"))) continue;
+        if (custom_of(c)) continue;
         if (!json_str(json_get(fn, "name")))
             return fault_set(f, 400, NULL, at, "a function with a name is required");
         if (!json_str(args) && json_type(args) != JSON_OBJ && json_type(args) != JSON_NULL)
@@ -126,7 +132,7 @@ static void put_function(struct jw *w, const struct json *fn) {
 static void put_calls(struct jw *w, const struct json *calls) {
     jw_arr(w, "tool_calls");
     for (const struct json *c = json_first(calls); c; c = json_next(c)) {
-        const struct json *custom = json_get(c, "custom");
+        const struct json *custom = custom_of(c);
         struct buf args = {0};
         jw_obj(w, NULL);
         ask_copy(w, "id", c, "id");
@@ -167,7 +173,7 @@ static void put_name(struct jw *w, const struct json *m, const struct json *aske
     }
     for (; id && c; c = json_next(c)) {
         const char *other = json_str(json_get(c, "id"));
-        const struct json *custom = json_get(c, "custom");
+        const struct json *custom = custom_of(c);
         if (!other || strcmp(other, id) != 0) continue;
         ask_copy(w, "name", custom ? custom : json_get(c, "function"), "name");
         return;

@@ -66,6 +66,21 @@ static void test_conversations(void) {
          "\"function\": {\"name\": "
          "\"f\", "
          "\"parameters\": {\"maximum\": 1.0, \"x\": 12345678901234567890}}}]}"},
+        /* a member `custom` that is no call of a custom tool is ignored */
+        {&api_chat,
+         "{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": "
+         "[{\"id\": \"a\", \"custom\": null, \"function\": {\"name\": \"f\"}}, {\"id\": \"b\", "
+         "\"custom\": {\"name\": \"x\", \"input\": null}, \"function\": {\"name\": \"g\"}}, "
+         "{\"id\": \"c\", \"function\": null, \"custom\": {\"name\": \"h\", \"input\": "
+         "\"i\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"a\", \"content\": \"1\"}, {\"role\": "
+         "\"tool\", \"tool_call_id\": \"c\", \"content\": \"3\"}]}",
+         "{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": "
+         "[{\"id\": \"a\", \"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": "
+         "\"{}\"}}, {\"id\": \"b\", \"type\": \"function\", \"function\": {\"name\": \"g\", "
+         "\"arguments\": \"{}\"}}, {\"id\": \"c\", \"type\": \"function\", \"function\": "
+         "{\"name\": \"h\", \"arguments\": \"{\\\"input\\\": \\\"i\\\"}\"}}]}, {\"role\": "
+         "\"tool\", \"content\": \"1\", \"tool_call_id\": \"a\", \"name\": \"f\"}, {\"role\": "
+         "\"tool\", \"content\": \"3\", \"tool_call_id\": \"c\", \"name\": \"h\"}]}"},
         /* results in the order of the calls, then the text; the billing line is dropped */
         {&api_messages,
          "{\"max_tokens\": 1, \"system\": [{\"type\": \"text\", \"text\": "
