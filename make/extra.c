@@ -403,12 +403,16 @@ static int put_files(struct make *mk, enum extra_kind kind, cJSON *to, struct er
 
 int make_put_extras(struct make *mk, cJSON *to, struct err *e) {
     const struct mmproj_look *t = &mk->tower;
-    cJSON *o = doc_obj(to, kinds[EXTRA_TOWER].list);
-    doc_put_i64(o, "n_tensors", t->n_tensors);
-    if (t->n_files) doc_put_str(o, "projector", t->file[0].projector);
-    if (t->tower == TOWER_UNKNOWN) doc_put_str(o, "why", t->why);
-    TRY(put_files(mk, EXTRA_TOWER, o, e));
-    o = doc_obj(to, kinds[EXTRA_DRAFT].list);
+    const bool folder = mk->consumed || io_is_dir(mk->src);
+    if (folder || t->n_files) {
+        cJSON *o = doc_obj(to, kinds[EXTRA_TOWER].list);
+        doc_put_i64(o, "n_tensors", t->n_tensors);
+        if (t->n_files) doc_put_str(o, "projector", t->file[0].projector);
+        if (t->tower == TOWER_UNKNOWN) doc_put_str(o, "why", t->why);
+        TRY(put_files(mk, EXTRA_TOWER, o, e));
+    }
+    if (!folder && !mk->n_draft_tensors) return 0;
+    cJSON *o = doc_obj(to, kinds[EXTRA_DRAFT].list);
     doc_put_i64(o, "n_tensors", mk->n_draft_tensors);
     return put_files(mk, EXTRA_DRAFT, o, e);
 }

@@ -239,7 +239,7 @@ static int results_of(struct make *mk, int64_t n_params, cJSON *root, struct err
     for (int i = 0; i < mk->cut_short.n; i++) doc_put_str(left_out, NULL, mk->cut_short.v[i]);
     char gap[640];
     if (make_mmproj_gap(mk, gap, sizeof gap)) doc_put_str(left_out, NULL, gap);
-    if (mk->consumed || mk->tower.n_files || io_is_dir(mk->src)) TRY(make_put_extras(mk, root, e));
+    TRY(make_put_extras(mk, root, e));
     cJSON *files = doc_arr(root, "files");
     for (int i = 0; i < mk->n_files; i++) put_file(files, &mk->file[i]);
     return doc_check(root, e);

@@ -104,13 +104,16 @@ run 0 make "$t/Tiny.gguf" -o "$t/g" --plain --recipe Q8_0 --calib "$t/calib.txt"
     --pp 4 --tg 2 --reps 1 --tools none
 cmp "$t/alone.gguf" "$t/g/$draft"
 grep -q -- "-md $draft --spec-type draft-mtp" "$t/g/README.md" || say "card of a GGUF file"
+grep -q "$draft" "$t/g/results.json" && grep -q "$draft" "$t/g/report.html" || say "results.json or report of a GGUF file: no $draft"
+grep -q '"vision": {' "$t/g/results.json" && say "results.json of a GGUF file without a projector file has a vision tower"
 run 0 split "$t/Tiny.gguf" -o "$t/part.gguf" --max-size 200K
 run 0 make "$t"/part-00001-of-*.gguf -o "$t/h" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 \
     --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none
 cmp "$t/alone.gguf" "$t"/h/mtp-*.gguf
 run 0 convert "$t/Tiny" --no-mtp -o "$t/Tiny.gguf" -f
 run 0 make "$t/Tiny.gguf" -o "$t/i" --plain --recipe Q8_0 --calib "$t/calib.txt" --eval "$t/eval.txt" --ctx 64 --chunks 2 --calib-ctx 64 \
-    --pp 4 --tg 2 --reps 1 --tools none
+    --pp 4 --tg 2 --reps 1
+grep -q "no tool calls are measured: pass --tools builtin" "$t/e" || say "a job without a suite: $(cat "$t/e")"
 [ -e "$t/i/$draft" ] && say "a draft file of a GGUF file without an MTP block"
 
 # ---- a model without an MTP block ----
