@@ -162,6 +162,8 @@ static void test_peers(void) {
     CHECK_EQ_STR(peer("Max_Tokens", "run")->ours, "n-predict");
     CHECK_EQ_STR(peer("tensor-type", "quantize")->ours, "tensor");
     CHECK(strstr(peer("ngl", "run")->say, "--device cuda") != NULL);
+    CHECK_EQ_STR(peer("vram", "imatrix")->ours, "max-vram");
+    CHECK(strstr(peer("vram", "make")->say, "--budget SIZE") != NULL);
     CHECK(!peer("C", "run")); /* single letters are case-sensitive */
     CHECK(!peer("tensor-type", "run"));
     CHECK(!peer("", "run") && !peer("no-such-thing", "run"));
