@@ -11,9 +11,9 @@ static const struct cmd_spec make_spec = {
     "Makes measured GGUFs and a report from a Hugging Face folder or a GGUF. For each common size "
     "it chooses\ntypes by measurement and uses error feedback, and keeps the file only if it "
     "measures better than the\npreset of the same size. Then it measures perplexity, divergence "
-    "from the "
-    "base, speed and tool calls, and\nwrites README.md, report.html, results.json and SHA256SUMS. "
-    "Completed steps with the same inputs are\nreused; -f repeats them all.",
+    "from the base and speed (and tool calls with\n--tools), and writes README.md, report.html, "
+    "results.json and SHA256SUMS. Completed steps with the same\ninputs are reused; -f repeats "
+    "them all.",
     make_options,
     1,
     1};

@@ -70,7 +70,7 @@ int make_consume(struct make *mk, const char *recipes, const char *out, struct e
                                    .tower_told = true,
                                    .pool = mk->w->pool};
     struct convert_report r;
-    log_info("converting to %s; its shards are deleted one by one", path);
+    log_info("converting to %s; each source shard is deleted once it is converted", path);
     const int rc = convert_run(&o, &r, e);
     if (!rc) mk->consumed = mk->src;
     mk->n_tower = r.n_tower;

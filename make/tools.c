@@ -134,7 +134,11 @@ int make_tools(struct make *mk, struct err *e) {
     struct suite suite;
     bool found;
     TRY(open_suite(mk, &suite, &found, e));
-    if (!found) return 0;
+    if (!found) {
+        if (!mk->tools && !make_counts(mk) && has_template(mk))
+            log_info("no tool calls are measured: pass --tools builtin");
+        return 0;
+    }
     if (!mk->tools_cases || mk->tools_cases > suite.n) mk->tools_cases = suite.n;
     if (!has_template(mk)) {
         log_warn("no tool calls are measured: the model has no chat template");

@@ -25,8 +25,8 @@ int make_ask_unmeasured(struct make *mk, const char **recipes, struct err *e) {
     if (!*recipes) *recipes = mk->draft ? USUAL_DRAFTS : USUAL;
     TRY(make_draft_target(mk, e));
     if (mk->draft)
-        log_warn("a draft for another model: making presets of it, with no type below Q4_K; how "
-                 "many of its drafts the model accepts is %s%s",
+        log_warn("this is a draft model: making presets, none below Q4_K; its acceptance rate is "
+                 "%s%s",
                  mk->target_file ? "measured with " : "not measured",
                  mk->target_file ? mk->target_file : "");
     else

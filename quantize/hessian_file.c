@@ -133,7 +133,7 @@ static int read_input(struct gram *m, const char *name, struct err *e) {
         in.n_mat = t->ne[2];
         if (in.block < 1 || in.n < 1 || in.n_mat < 1 || t->ne[3] != 1 || in.block > in.n ||
             in.n > MAX_COLUMNS)
-            return err_set(e, ERR_DATA, "the sizes of \"%s\" make no sense",
+            return err_set(e, ERR_DATA, "\"%s\" has invalid dimensions",
                            show_n(name, strlen(name)).s);
         in.sum[h] = (const float *)(const void *)t->data;
     }
@@ -144,8 +144,8 @@ static int read_input(struct gram *m, const char *name, struct err *e) {
         in.count[h] = (const float *)(const void *)c->data + h * in.n_mat;
         for (int64_t k = 0; k < in.n_mat; k++)
             if (!(in.count[h][k] >= 0 && in.count[h][k] <= 0x1p60f))
-                return err_set(e, ERR_DATA, "\"%s\" counts %g tokens", show_n(name, strlen(name)).s,
-                               (double)in.count[h][k]);
+                return err_set(e, ERR_DATA, "\"%s\" has an invalid token count: %g",
+                               show_n(name, strlen(name)).s, (double)in.count[h][k]);
     }
     if (m->crossed && strncmp(name, GRAM_OUT, strlen(GRAM_OUT)) != 0)
         TRY(read_cross(m, name, &in, e));
@@ -259,7 +259,7 @@ static int read_file(struct gram *m, struct err *e) {
     uint64_t chunks = gguf_u64_or(m->file, "gram.chunk_count", 0);
     uint64_t size = gguf_u64_or(m->file, "gram.chunk_size", 0);
     if (chunks > UINT32_MAX || size > UINT32_MAX || size == 0)
-        return err_set(e, ERR_DATA, "%llu chunks of %llu tokens make no sense",
+        return err_set(e, ERR_DATA, "invalid header: %llu chunks of %llu tokens",
                        (unsigned long long)chunks, (unsigned long long)size);
     m->n_chunks = (uint32_t)chunks;
     m->chunk_size = (uint32_t)size;

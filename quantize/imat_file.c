@@ -151,10 +151,10 @@ static int read_dat_values(struct imat *m, struct cur *c, const char *name, stru
     int32_t ncall = 0, nval = 0;
     TRY(take_i32(c, &ncall, "an entry", e));
     TRY(take_i32(c, &nval, "an entry", e));
-    if (nval <= 0) return err_set(e, ERR_DATA, "%d values", nval);
+    if (nval <= 0) return err_set(e, ERR_DATA, "invalid number of values: %d", nval);
     if ((uint64_t)nval * 4 > c->left)
         return err_set(e, ERR_DATA, "the file ends inside its %d values; it is truncated", nval);
-    if (imat_find(m, name)) return err_set(e, ERR_DATA, "there twice");
+    if (imat_find(m, name)) return err_set(e, ERR_DATA, "duplicate entry");
     struct imat_entry *en = imat_add(m, name, nval, 1);
     if (!en) return err_set(e, ERR_DATA, "%d values are too many", nval);
     int32_t calls = ncall > 0 ? ncall : 1;
@@ -282,7 +282,7 @@ static int read_gguf_meta(struct imat *m, const struct gguf *g, struct err *e) {
     if (kv->type != GV_ARR || kv->elem != GV_STR)
         return err_set(e, ERR_DATA, "key \"imatrix.datasets\" is not an array of strings");
     if (chunks > UINT32_MAX || size > UINT32_MAX || size == 0)
-        return err_set(e, ERR_DATA, "%llu chunks of %llu tokens make no sense",
+        return err_set(e, ERR_DATA, "invalid header: %llu chunks of %llu tokens",
                        (unsigned long long)chunks, (unsigned long long)size);
     m->n_chunks = (uint32_t)chunks;
     m->chunk_size = (uint32_t)size;

@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "quantize/exact.h"
 
 void qplan_release(struct qplan *p) {
@@ -280,9 +281,8 @@ int qplan_make(struct qplan *p, const struct gguf *g, const struct quantize_opts
     for (int i = 0; i < o->n_over && rc == 0; i++) rc = apply_override(p, &o->over[i], done, e);
     free(done);
     if (rc == 0 && p->n_released)
-        log_info("%lld tensors stay in the blocks that the model was released in: the recipe's "
-                 "types for them are not smaller",
-                 (long long)p->n_released);
+        log_info("%lld tensor%s kept in the released type: the recipe's would not be smaller",
+                 (long long)p->n_released, str_s(p->n_released));
     if (rc == 0 && o->file_type) p->ftype = qtype_ftype_id(o->file_type);
     if (rc == 0 && p->ftype < 0) p->ftype = recipe_ftype_of_type(dominant(p));
     if (rc) qplan_release(p);

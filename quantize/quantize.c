@@ -451,10 +451,9 @@ static int survey(struct target *q, struct err *e) {
     }
     r->bpw = weights > 0 ? 8.0 * (double)r->out_bytes / weights : 0;
     if (n_blind && q == &q->s->target[q->s->n - 1] && !q->o->dry_run && !q->o->known_gaps)
-        log_warn(
-            "%s: %lld expert matrices have no importance (the first in %s): they take the mean "
-            "of their tensor; collect it on more text",
-            q->o->imatrix, (long long)n_blind, first_blind);
+        log_warn("%s: %lld expert matrices have no importance (the first in %s): they use their "
+                 "tensor's mean; run hone imatrix on more text",
+                 q->o->imatrix, (long long)n_blind, first_blind);
     return 0;
 }
 

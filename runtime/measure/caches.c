@@ -23,7 +23,7 @@ struct kv_types {
 static int parse_types(struct work *w, const char *text, struct kv_types *t, struct err *e) {
     struct str_list list = {0};
     work_split(w, text, &list);
-    if (!list.n) return err_set(e, ERR_USAGE, "--kv-type: '%s' names no type", text);
+    if (!list.n) return err_set(e, ERR_USAGE, "--kv-type: '%s' is not a cache type", text);
     if (list.n > MAX_TYPES) return err_set(e, ERR_USAGE, "--kv-type: at most %d", MAX_TYPES);
     for (t->n = 0; t->n < list.n; t->n++) {
         t->name[t->n] = list.v[t->n];

@@ -263,7 +263,7 @@ int eval_cases_run(struct work *w, struct cases_opts *a, struct emit *m, struct 
     int rc;
     if (a->no_loss && !r.has_base)
         return err_set(e, ERR_USAGE, "--no-loss needs a --base to compare with");
-    if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
+    if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens must be at least 1");
     TRY(a->from_answers ? suite_open_answers(&suite, path, e) : eval_suite_read(&suite, path, e));
     TRY_GOTO(out, rc, kept_open(&a->eval.kept, a->eval.keep, e));
     TRY_GOTO(out, rc,

@@ -114,7 +114,7 @@ static int read_hellaswag(const struct input *in, struct choice_tasks *c, struct
         snprintf(what, sizeof what, "%.200s: task %" PRId64 " (line %" PRId64 ")", in->path, i + 1,
                  6 * i + 1);
         for (int k = 0; k < 6; k++)
-            if (!(line[k] = next_line(&p))) return err_set(e, ERR_DATA, "%s: is truncated", what);
+            if (!(line[k] = next_line(&p))) return err_set(e, ERR_DATA, "%s: truncated", what);
         if (line[1][0] < '0' || line[1][0] > '3' || line[1][1])
             return err_set(e, ERR_DATA, "%s: the second line is not 0, 1, 2 or 3", what);
         if (!is_wanted(in, i, n)) continue;
@@ -235,7 +235,7 @@ static int read_csv(const struct input *in, struct choice_tasks *c, int n_fields
     for (int64_t i = 0; (text = next_record(&r, &end)) != NULL; i++) {
         char *f[6], what[300];
         snprintf(what, sizeof what, "%.200s: line %" PRId64, in->path, r.line);
-        if (r.cut) return err_set(e, ERR_DATA, "%s: has a quoted field that does not end", what);
+        if (r.cut) return err_set(e, ERR_DATA, "%s: unterminated quoted field", what);
         *end = 0;
         int have = csv_fields(text, f, 6);
         if (have != n_fields)

@@ -398,7 +398,7 @@ static int open_models(struct run *x, struct err *e) {
     const int n_models = x->o->n_models;
     struct str_list kv = {0};
     work_split(x->w, x->a->kv_type, &kv);
-    if (!kv.n) return err_set(e, ERR_USAGE, "--kv-type: '%s' names no type", x->a->kv_type);
+    if (!kv.n) return err_set(e, ERR_USAGE, "--kv-type: '%s' is not a cache type", x->a->kv_type);
     if (n_models * kv.n > MAX_CAND)
         return err_set(e, ERR_USAGE, "eval kld: at most %d models and cache types at a time",
                        MAX_CAND);
@@ -539,9 +539,10 @@ static int check_options(const struct divergence_opts *o, struct err *e) {
     const struct eval_args *a = &o->eval;
     if (!!a->base + !!a->base_file + !!a->save_base != 1)
         return err_set(e, ERR_USAGE, "eval kld: give one of --base, --base-file and --save-base");
-    if (a->plot && (!a->by_depth || a->save_base))
-        return err_set(e, ERR_USAGE,
-                       "eval kld: --plot draws the table of --by-depth: give that too");
+    if (a->plot && a->save_base)
+        return err_set(e, ERR_USAGE, "eval kld: --plot cannot be combined with --save-base");
+    if (a->plot && !a->by_depth)
+        return err_set(e, ERR_USAGE, "eval kld: --plot needs --by-depth, whose table it draws");
     if (ranks_n() > 1 && (a->save_base || a->routing))
         return err_set(e, ERR_USAGE,
                        "eval kld: --save-base and --routing are done by one process: start without "

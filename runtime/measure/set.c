@@ -266,9 +266,9 @@ const struct eval_set_opts eval_set_usual = {
     .needle_ctx = 4096};
 
 int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct err *e) {
-    if (!a->eval.out) return err_set(e, ERR_USAGE, "eval suite: say where the result goes with -o");
+    if (!a->eval.out) return err_set(e, ERR_USAGE, "eval suite needs -o OUT.json");
     TRY(out_try(a->eval.out, w->overwrite, e));
-    if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
+    if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens must be at least 1");
     if (!a->text.n) work_list_add(w, &a->text, "builtin");
     if (!a->tools.n) work_list_add(w, &a->tools, "builtin");
     struct suite_job j = {.w = w, .a = a};

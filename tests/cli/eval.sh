@@ -98,6 +98,7 @@ printf '\1\0\0\0\377\377\377\377' > "$t/negative"
 refused 2 "unknown subcommand 'tols'" eval tols "$t/f32.gguf"
 refused 2 "name a subcommand" eval
 refused 2 "--by-depth" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --plot "$t/x"
+refused 2 "--plot cannot be combined with --save-base" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/x" --by-depth --plot "$t/y"
 refused 3 "holds no text" eval ppl "$t/f32.gguf" "$t/empty"
 refused 3 "needs at least 1024" eval ppl "$t/f32.gguf" "$t/short"
 refused 2 "$t/none" eval ppl "$t/f32.gguf" "$t/none"
@@ -106,7 +107,7 @@ refused 3 "text" eval ppl "$t/text" "$t/text"
 refused 2 "too short" eval ppl "$t/f32.gguf" "$t/text" --ctx 2
 refused 2 "--kv-type" eval ppl "$t/f32.gguf" "$t/text" --kv-type q4_K
 refused 2 "K/V" eval ppl "$t/f32.gguf" "$t/text" --kv-type q8_0/tq9
-refused 2 "names no type" eval kld "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --kv-type ,
+refused 2 "not a cache type" eval kld "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --kv-type ,
 refused 2 "--kv-skip-type" eval kld "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --kv-skip-type x
 refused 2 "--act" eval ppl "$t/f32.gguf" "$t/text" --act q4
 refused 2 "--base" eval kld "$t/q4.gguf" "$t/text"
@@ -124,7 +125,7 @@ refused 2 "--depths" eval speed "$t/q4.gguf" --depths 0,x
 refused 2 "--head-dims" eval kv --head-dims 64,x
 refused 2 "multiples of 32" eval kv --head-dims 40
 refused 2 "'q9' must be one of" eval kv --kv-type q9
-refused 2 "names no type" eval kv --kv-type ,
+refused 2 "not a cache type" eval kv --kv-type ,
 refused 2 "nothing to measure" eval speed "$t/q4.gguf" --pp 0 --tg 0
 refused 3 "5 bytes" eval logits "$t/q4.gguf" --ids "$t/odd" -o "$t/x"
 refused 3 "0 bytes" eval logits "$t/q4.gguf" --ids "$t/empty" -o "$t/x"

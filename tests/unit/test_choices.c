@@ -154,7 +154,7 @@ static void test_bad_files(void) {
         {"mmlu", "q,a,b,c,d,E\n", "not A, B, C or D", 12},
         {"mmlu", "q,a,b,c,d,A,x\n", "has 7 fields", 14},
         {"mmlu", "\n\"q,\nr\",a,b,c,d,E\n", "line 2: the answer", 18},
-        {"mmlu", "q,\"a,b,c,d,A\nq,a,b,c,d,A\n", "line 1: has a quoted field", 25},
+        {"mmlu", "q,\"a,b,c,d,A\nq,a,b,c,d,A\n", "line 1: unterminated quoted field", 25},
         {"choice", "\1\0", "is truncated", 2},
         {"choice", "\xff\xff\xff\xff", "is truncated", 4},
         {"choice", "\1\0\0\0\x63\0\0\0", "outside the file", 8},

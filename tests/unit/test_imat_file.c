@@ -241,8 +241,8 @@ static void test_bad_dat(void) {
         {1, -1, "a", 1, 4, "claims -1 bytes"},
         {1, 2000, "a", 1, 4, "claims 2000 bytes"},
         {1, 0, "", 1, 4, "name is empty"},
-        {1, 1, "a", 1, 0, "0 values"},
-        {1, 1, "a", 1, -4, "-4 values"},
+        {1, 1, "a", 1, 0, "values: 0"},
+        {1, 1, "a", 1, -4, "values: -4"},
         {1, 1, "a", 1, 1 << 30, "truncated"},
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
@@ -261,7 +261,7 @@ static void test_bad_dat(void) {
     dat_entry(&b, 1, "b", 1, 4);
     CHECK_OK(try_bytes(b.data, b.len)); /* no trailer: accepted */
     b.data[4 + 4 + 1 + 8 + 16 + 4] = 'a';
-    CHECK_ERR(try_bytes(b.data, b.len), ERR_DATA, "there twice");
+    CHECK_ERR(try_bytes(b.data, b.len), ERR_DATA, "duplicate entry");
     b.data[4 + 4 + 1 + 8 + 16 + 4] = 'b';
     float nan = NAN;
     memcpy(b.data + b.len - 4, &nan, 4);
