@@ -221,12 +221,10 @@ static int read_all(struct prefix_disk *f, struct err *e) {
 /* Returns the path of the folder for a model and the options it is computed with; the caller frees
  * it. Sequences cannot be used by any other model. */
 static char *folder(const struct session *s, const char *dir) {
-    const struct session_opts *o = session_get_opts(s);
     struct buf b = {0}, path = {0};
-    char id[33], name[33];
-    model_id(session_model(s), id);
-    buf_fmt(&b, "1 %s %s %s %d %d", HONE_VERSION, id, session_info(s).device, (int)o->act,
-            (int)o->isa);
+    char name[33];
+    buf_str(&b, "1 " HONE_VERSION " ");
+    session_rows(s, &b);
     hash_xxh128_hex(name, b.data, b.len);
     buf_fmt(&path, "%s/%s", dir, name);
     buf_release(&b);

@@ -16,10 +16,8 @@
 /* Sets the system_fingerprint: a hash of version, model and settings. */
 static void set_fingerprint(struct served *d) {
     struct buf b = {0};
-    char id[33];
-    const struct session_opts *o = session_get_opts(d->core.s);
-    model_id(d->core.m, id);
-    buf_fmt(&b, "%s %s %d %d %d", HONE_VERSION, id, (int)o->act, (int)o->kv_type, (int)o->isa);
+    buf_str(&b, HONE_VERSION " ");
+    session_rows(d->core.s, &b);
     snprintf(d->fingerprint, sizeof d->fingerprint, "fp_%012llx",
              (unsigned long long)hash_u64(b.data, b.len) & 0xffffffffffffULL);
     buf_release(&b);

@@ -340,6 +340,8 @@ struct target exec_target(enum batch batch); /* the CPU without an observer */
 /* Returns the angle table of an OP_ROPE node. `add` creates it if it is missing. NULL: missing, or
  * the tables are full. */
 struct rope_tab *exec_rope_tab(struct session *s, const struct gr_node *n, bool add);
+/* Returns whether some angles depend on the context being long (rope_tab.far). */
+bool exec_rope_far(const struct session *s);
 /* Computes the table's angles per position and returns the factor of cos and sin. */
 double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *freq);
 /* Computes dst = gelu(gate) * up over n values; dst may alias either input. */

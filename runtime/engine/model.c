@@ -205,9 +205,23 @@ int model_use_pre(struct model *m, const char *pre, struct err *e) {
     return make_tok(m, pre, e);
 }
 
+/* Appends a hash of each key that the hyperparameters may be read from. */
+static void add_keys(const struct model *m, struct buf *b) {
+    const char *arch = m->arch->name;
+    const size_t n = strlen(arch);
+    buf_fmt(b, "%s;", arch);
+    for (int64_t i = 0; i < gguf_n_kv(m->gguf); i++) {
+        const struct gguf_kv *k = gguf_kv_at(m->gguf, i);
+        if (strncmp(k->key, arch, n) != 0 || k->key[n] != '.') continue;
+        buf_fmt(b, "%s %d %d %016" PRIx64 ";", k->key, (int)k->type, (int)k->elem,
+                hash_u64(k->data, (size_t)k->n_bytes));
+    }
+}
+
 void model_id(const struct model *m, char out[33]) {
     enum { SAMPLE = 4096 };
     struct buf b = {0};
+    add_keys(m, &b);
     for (int i = 0; i < m->graph.n_weights; i++) {
         const struct weight *w = model_weight(m, i);
         const uint64_t n = w->n_bytes < SAMPLE ? w->n_bytes : SAMPLE;

@@ -60,8 +60,8 @@ void model_close(struct model *m);
 /* Reloads the tokenizer with the pre-tokenizer of this name instead of the file's; NULL: no-op.
  * Call before m->tok is used. */
 int model_use_pre(struct model *m, const char *pre, struct err *e);
-/* Writes 32 hex digits that identify the model: a hash of the names, shapes and types of all
- * weights and of a sample of their data. */
+/* Writes 32 hex digits that identify the model: a hash of its architecture's keys, of the names,
+ * shapes and types of all weights and of a sample of their data. */
 void model_id(const struct model *m, char out[33]);
 /* Fails with ERR_DATA and the reason if m->tok is NULL. For callers that need text. */
 int model_need_tok(const struct model *m, struct err *e);

@@ -2,7 +2,7 @@
 /* runtime/engine/seq_file.c - file format of a saved sequence.
  *
  *     char magic[8] "honeseq\n", u32 version 3 or 4, u32 slots, i64 tokens, u64 floats of states
- *     char model[32]: model_id of its model
+ *     char model[32]: hash of model_id, and of whether rotary angles are those of long contexts
  *     version 4, after images: u64 n, then n times i64 from, i64 by (seq.shift)
  *     per slot: char key type[16], value type[16], i64 heads, key width, value width, first
  *     per slot and head: rows of keys, then of values, of the positions [first, tokens)
@@ -84,6 +84,26 @@ static int64_t n_states(const struct session *s) {
     return n;
 }
 
+/* Writes 32 hex digits that are the same if the values of keys and states are. */
+static void hash_rows(const struct session *s, char out[33]) {
+    struct buf b = {0};
+    char id[33];
+    model_id(s->m, id);
+    buf_fmt(&b, "%s %d", id, exec_rope_far(s));
+    hash_xxh128_hex(out, b.data, b.len);
+    buf_release(&b);
+}
+
+void session_rows(const struct session *s, struct buf *out) {
+    char id[33];
+    hash_rows(s, id);
+    buf_fmt(out, "%s %s %d %d", id, s->be->name, (int)s->o.act, (int)s->o.isa);
+    for (int i = 0; i < s->cache.kv.n_slots; i++) {
+        const struct kv_slot *k = &s->cache.kv.slot[i];
+        buf_fmt(out, " %s/%s", k->n_heads ? k->kt->name : "-", k->n_heads ? k->vt->name : "-");
+    }
+}
+
 /* Writes the head of the file: version, sizes, position and model. */
 static void describe_seq(const struct session *s, const struct seq *q, uint8_t head[HEAD_BYTES]) {
     char id[33];
@@ -93,7 +113,7 @@ static void describe_seq(const struct session *s, const struct seq *q, uint8_t h
     store_u32(head + 12, (uint32_t)q->cache->kv.n_slots);
     store_u64(head + 16, (uint64_t)q->pos);
     store_u64(head + 24, (uint64_t)n_states(s));
-    model_id(s->m, id);
+    hash_rows(s, id);
     memcpy(head + 32, id, 32);
 }
 
@@ -253,8 +273,10 @@ static int check_head(const struct session *s, const uint8_t *have, int64_t *n_t
     describe_seq(s, &like, want);
     store_u32(want + 8, version);
     if (memcmp(have, want, HEAD_BYTES) == 0) return 0;
-    return err_set(e, ERR_DATA, "%s was saved with a different model than %s: save it again", path,
-                   gguf_path(s->m->gguf));
+    return err_set(e, ERR_DATA,
+                   "%s was saved with a different model than %s, or with a context for which its "
+                   "rotary angles differ: save it again",
+                   path, gguf_path(s->m->gguf));
 }
 
 /* Fails if slot i has a type whose rows an earlier version stored differently. */

@@ -199,6 +199,9 @@ uint64_t session_keep_spares(struct session *s, int n);
 bool session_add_spare(struct session *s);
 /* Returns the session's own sequence, borrowed. */
 struct seq *session_own_seq(const struct session *s);
+/* Appends a text that differs between sessions whose rows for the same tokens may differ: because
+ * of the model, its context, the device, the kernels or the types of keys and values. */
+void session_rows(const struct session *s, struct buf *out);
 /* Writes a sequence (NULL: the session's own) to a file atomically. session_load_seq restores q
  * (NULL: the session's own) from a file written on any device. ERR_DATA, with q unchanged: the file
  * is damaged, not a sequence, or from another model or cache type. ERR_USAGE: the file exists and

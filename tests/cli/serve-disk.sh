@@ -1,7 +1,7 @@
 #!/bin/sh
 # hone serve --cache-dir: cached prefixes of prompts survive a restart, and answers are the same as without a cache.
-# Files that are truncated, changed, swapped or belong to a different model are rejected and removed. The cache stays
-# below --cache-disk, and only one server at a time uses it.
+# Files that are truncated, changed, swapped or belong to a different model are rejected and removed; those of other
+# numerics are not looked at. The cache stays below --cache-disk, and only one server at a time uses it.
 set -eu
 . tests/serving.sh
 head=
@@ -67,6 +67,22 @@ cp "$t/good/${sub##*/}"/*.ids "$t/good/${sub##*/}"/*.seq "$other"
 start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
 [ "$said" = "$mine" ] || say "another model's files change the answer"
 [ "$(metric hone_disk_cache_refused_total)" -ge 1 ] || say "another model's files are not refused"
+stop
+# entries that other numbers of the model or another type of cache would give are in folders of their own
+rm -rf "$d"; cp -r "$t/good" "$d"
+"$HONE" quantize "$t/base.gguf" -o "$t/m.gguf" --recipe Q8_0 -f -q > /dev/null
+start --ctx 4096 --cache-dir "$d" --kv-type q8_0; ask "What is a table?"
+[ "$known" = 0 ] || say "another type of cache takes $known tokens"
+[ "$(metric hone_disk_cache_refused_total)" = 0 ] || say "files of another type of cache are refused"
+stop
+again "the type of before" 512 0; stop
+"$HONE" meta "$t/m.gguf" qwen35moe.rope.freq_base=5000 -f > /dev/null
+start --ctx 4096 --cache-dir "$d"; ask "What is a table?"
+[ "$known" = 0 ] || say "a model with other angles takes $known tokens"
+mine=$said
+stop
+start --ctx 4096; ask "What is a table?"
+[ "$said" = "$mine" ] || say "other angles: the answer is $mine, not $said as without the cache"
 stop
 # entries of one key are never found with another
 printf 'first-first-first-1\nsecond-second-second\n' > "$t/keys"

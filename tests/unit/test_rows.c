@@ -528,6 +528,43 @@ static void test_bad_files(void) {
     model_close(other);
 }
 
+/* Checks that a file is refused where rotary angles differ, because of the context or of a key of
+ * the model: its rows would be other ones. */
+static void test_other_angles(void) {
+    static const char dir[] = "tests/golden/archs/phi3long";
+    static const char *const edit[] = {"10000.0", "20000.0", NULL};
+    const int64_t ctx[] = {24, 32, 64, 32}; /* the divisors change at 32 */
+    const int32_t ids[4] = {1, 2, 3, 4};
+    struct buf rows[4] = {{0}};
+    for (int i = 0; i < 4; i++) {
+        struct model *m = NULL;
+        struct session *s = NULL;
+        struct err e = {0};
+        struct convert_report r;
+        const struct session_opts so = {.n_ctx = ctx[i]};
+        const struct convert_opts o = {.src = micro_folder(dir, i == 3 ? edit : NULL),
+                                       .out = tmp_path("m.gguf"),
+                                       .type = "f32",
+                                       .overwrite = true};
+        CHECK_OK(convert_run(&o, &r, &e));
+        CHECK_OK(model_open(&m, tmp_path("m.gguf"), &e));
+        CHECK_OK(session_new(&s, m, &so, &e));
+        session_rows(s, &rows[i]);
+        CHECK((strcmp(rows[i].data, rows[0].data) == 0) == (i < 2));
+        if (i == 0) {
+            CHECK_OK(session_forward(s, ids, 4, NULL, &e));
+            CHECK_OK(session_save_seq(s, NULL, tmp_path("angles"), true, &e));
+        } else if (i == 1) {
+            CHECK_OK(session_load_seq(s, NULL, tmp_path("angles"), &e));
+        } else {
+            CHECK_ERR(session_load_seq(s, NULL, tmp_path("angles"), &e), ERR_DATA, "rotary angles");
+        }
+        session_free(s);
+        model_close(m);
+    }
+    for (int i = 0; i < 4; i++) buf_release(&rows[i]);
+}
+
 /* Checks that rows of quantized types in files of versions before rotation are refused, and that
  * other types still pass this check (the changed version breaks the checksum). */
 static void test_older_files(void) {
@@ -569,6 +606,7 @@ int main(int argc, char **argv) {
     RUN(test_allocations);
     RUN(test_arguments);
     RUN(test_bad_files);
+    RUN(test_other_angles);
     RUN(test_older_files);
     tmp_remove();
     return check_done();

@@ -28,10 +28,20 @@ static double stretch(const struct gr_yarn *y, const struct rope_tab *tab, int64
     return (1 - r) / y->factor + r;
 }
 
+/* Returns whether the context is so long that the table has the divisors `far`. */
+static bool is_far(const struct session *s, const struct rope_tab *tab) {
+    return tab->far != GR_NONE && (double)s->o.n_ctx > s->g->yarn.ctx;
+}
+
+bool exec_rope_far(const struct session *s) {
+    bool far = false;
+    for (int i = 0; i < s->n_ropes; i++) far = far || is_far(s, &s->rope[i]);
+    return far;
+}
+
 double exec_rope_freqs(struct session *s, const struct rope_tab *tab, double *freq) {
     const struct gr_yarn *y = &s->g->yarn;
-    const bool far = tab->far != GR_NONE && (double)s->o.n_ctx > y->ctx;
-    const gr_w w = far ? tab->far : tab->divisors;
+    const gr_w w = is_far(s, tab) ? tab->far : tab->divisors;
     const float *div = w == GR_NONE ? NULL : exec_vec(s, w);
     const double m = s->g->rope_m > 0 ? s->g->rope_m : 1;
     for (int64_t i = 0; i < tab->n_rot / 2; i++) {
