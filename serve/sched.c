@@ -101,6 +101,11 @@ int sched_new(struct sched **out, struct session *s, const struct sched_opts *o,
     return 0;
 }
 
+/* Returns whether logprobs of the prompt's tokens are still due. */
+static bool is_echoing(const struct run *r) {
+    return r->task->ask.echo && r->task->ask.top >= 0 && r->n_echoed < r->n_prompt;
+}
+
 /* ---- adding and ending runs ---- */
 
 void sched_add(struct sched *s, struct task *t) {
@@ -124,6 +129,10 @@ void sched_release(struct sched *s, struct run *r, bool keep) {
     r->seq = NULL;
     s->n_live--;
     sched_forget_pairs(r);
+    if (is_echoing(r)) { /* the prompt will be fed again from its start */
+        r->n_echoed = 0;
+        buf_reset(&r->task->reply.choice[r->choice].probs);
+    }
     if (keep && !r->task->ask.no_cache)
         prefix_cache_keep(s->prefix, r->all.v, seq_pos(q), r->task->key, PREFIX_END, q);
     else
@@ -288,10 +297,6 @@ static void choose_costly(struct sched *s) {
 /* Returns whether the run can take part in the next pass as a generating run. */
 static bool may_decode(const struct run *r) {
     return r->seq && is_decoding(r) && !task_full(r->task) && !r->rests;
-}
-/* Returns whether logprobs of the prompt's tokens are still due. */
-static bool is_echoing(const struct run *r) {
-    return r->task->ask.echo && r->task->ask.top >= 0 && r->n_echoed < r->n_prompt;
 }
 
 struct pass {

@@ -34,6 +34,8 @@ struct request {
     int64_t n_cached;
     bool done, failed;
     bool conv, exact; /* conv: conversation text; exact: tokens must match */
+    bool echo;        /* log probabilities of the prompt's tokens are wanted */
+    struct buf probs; /* result: all log probabilities */
 };
 
 static void see(void *ud, const float *logits, int64_t n_vocab) {
@@ -48,6 +50,8 @@ static void done(struct task *t) {
     ids_release(&r->answer);
     for (int64_t i = 0; i < run->all.n; i++) ids_add(&r->answer, run->all.v[i]);
     r->n_cached = run->n_cached;
+    buf_reset(&r->probs);
+    if (r->echo) buf_str(&r->probs, t->reply.choice[0].probs.data);
     r->done = true;
     r->failed = t->failed;
 }
@@ -60,6 +64,8 @@ static void submit(struct sched *s, struct request *r, bool no_cache, struct job
     a.no_cache = no_cache;
     a.conv = r->conv ? xstrdup("{}") : NULL;
     a.exact = r->exact;
+    a.echo = r->echo;
+    a.top = r->echo ? 1 : -1;
     struct task *t = task_new(j, &silent, &a, &r->prompt, 1);
     const int64_t at[] = {r->head, r->turn};
     for (int i = 0; i < 2; i++)
@@ -470,6 +476,46 @@ static void test_waiting_again(void) {
     model_close(m);
 }
 
+/* Tests that the prompt's log probabilities do not depend on where in the prompt the request loses
+ * its memory. */
+static void test_echo_again(void) {
+    struct model *m = open_model("tests/golden/models/qwen35moe", "q8_0");
+    const struct session_opts so = {
+        .isa = kern_isa_best(), .guests = true, .whole = true, .n_ctx = CTX};
+    struct session *s = NULL;
+    struct err e = {0};
+    struct buf alone = {0};
+    if (!m) return;
+    CHECK_OK(session_new(&s, m, &so, &e));
+    for (int when = 0; when < 5; when++) { /* after 0, 1 ... passes; 4: in the answer */
+        struct sched *c = NULL;
+        struct rng rng;
+        struct request r = {.n_out = 3, .seed = 3, .echo = true};
+        rng_seed(&rng, 9);
+        add_random(&r.prompt, &rng, 100, m->hp.d[HD_VOCAB]);
+        CHECK_OK(
+            sched_new(&c, s, &(struct sched_opts){2, 8, (uint64_t)1 << 40, .max_step_s = 1}, &e));
+        submit(c, &r, false, NULL);
+        for (int i = 0; i < when; i++) sched_step(c);
+        if (when) {
+            struct run *run = &c->tasks->run[0];
+            CHECK((run->n_echoed == run->n_prompt) == (when == 4));
+            sched_release(c, run, true);
+        }
+        finish(c, &r, 1);
+        CHECK(!r.failed && r.probs.len > 0);
+        if (!when) buf_add(&alone, r.probs.data, r.probs.len);
+        CHECK_EQ_STR(r.probs.data, alone.data);
+        sched_free(c);
+        ids_release(&r.prompt);
+        ids_release(&r.answer);
+        buf_release(&r.probs);
+    }
+    buf_release(&alone);
+    session_free(s);
+    model_close(m);
+}
+
 /* ---- the tree ---- */
 
 enum { N_LIST = 60, MOST = 40 };
@@ -822,6 +868,7 @@ int main(void) {
     RUN(test_mtp_file);
     RUN(test_guesses);
     RUN(test_waiting_again);
+    RUN(test_echo_again);
     RUN(test_tree);
     RUN(test_bytes);
     RUN(test_loop);
