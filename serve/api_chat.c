@@ -24,9 +24,9 @@ static int read_logprobs(struct ask *a, const struct json *v, const char *path, 
  * "function": {"name"}}. Also accepts the forms of other APIs and of function_call: the name next
  * to the type, the type "tool", or a name without a type. */
 static int read_choice(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    const struct json *inner = json_get(v, "type"), *name = json_get(v, "name");
-    const char *type = json_str(inner), *s = json_str(v);
-    if (type && !name && !json_get(v, type)) s = type; /* {"type": "auto"} */
+    const struct json *name = ask_get(v, "name");
+    const char *type = json_str(json_get(v, "type")), *s = json_str(v);
+    if (type && !name && !ask_get(v, type)) s = type; /* {"type": "auto"} */
     if (s && strcmp(s, "auto") == 0) return 0;
     if (s && strcmp(s, "none") == 0) {
         a->no_calls = true;
@@ -42,7 +42,7 @@ static int read_choice(struct ask *a, const struct json *v, const char *path, st
                                      strcmp(type, "custom") != 0 && strcmp(type, "tool") != 0))
         return fault_set(f, 400, NULL, path,
                          "must be a string, or a tool of type 'function' or 'custom'");
-    if (!name && type) name = json_get(json_get(v, type), "name");
+    if (!name && type) name = ask_get(json_get(v, type), "name");
     return name ? ask_must_call(a, name, path, f)
                 : fault_set(f, 400, NULL, path, "the tool has no name");
 }
@@ -166,14 +166,20 @@ static bool name_ok(const char *s) {
     return n >= 1 && n <= 128;
 }
 
+/* Returns whether an entry of a list of tools is a custom tool. */
+static bool is_custom(const struct json *t) {
+    const char *type = json_str(json_get(t, "type"));
+    return type && strcmp(type, "custom") == 0;
+}
+
 /* Returns the definition in an entry of a list of tools: its member `function` or `custom`, or the
  * entry itself if it has a name next to its type, as in other APIs. NULL: not a tool. */
 static const struct json *definition(const struct json *t) {
     const char *type = json_str(json_get(t, "type"));
-    const struct json *fn = json_get(t, "function");
-    if (type && strcmp(type, "custom") == 0) return json_get(t, "custom");
+    const struct json *fn = ask_get(t, "function");
+    if (is_custom(t)) return ask_get(t, "custom");
     if (type && strcmp(type, "function") != 0) return NULL;
-    return fn ? fn : json_get(t, "name") ? t : NULL;
+    return fn ? fn : ask_get(t, "name") ? t : NULL;
 }
 
 /* Validates the list of tools; returns 0 or the fault's HTTP status. */
@@ -191,8 +197,7 @@ static int tools_ok(const struct json *tools, struct fault *f) {
         if (!name_ok(json_str(json_get(fn, "name"))))
             return fault_set(f, 400, NULL, path,
                              "name: must have 1 to 128 letters, digits, '_', '.', ':' or '-'");
-        const struct json *p = json_get(fn, "parameters");
-        if (!p) p = json_get(fn, "input_schema");
+        const struct json *p = ask_either(fn, "parameters", "input_schema");
         if (json_type(p) != JSON_NULL && json_type(p) != JSON_OBJ)
             return fault_set(f, 400, NULL, path, "parameters: must be an object");
     }
@@ -206,7 +211,7 @@ static void put_tool(struct jw *w, const struct json *d) {
     jw_obj(w, "function");
     ask_copy(w, "name", d, "name");
     ask_copy(w, "description", d, "description");
-    ask_copy(w, json_get(d, "input_schema") ? "input_schema" : "parameters", d, "parameters");
+    ask_copy(w, ask_get(d, "input_schema") ? "input_schema" : "parameters", d, "parameters");
     ask_copy(w, "strict", d, "strict");
     jw_end(w);
     jw_end(w);
@@ -228,9 +233,9 @@ static int put_tools(struct ask *a, const struct json *list, bool functions, str
             jw_str(&w, "type", "function");
             ask_put(&w, "function", t);
             jw_end(&w);
-        } else if (json_get(t, "custom")) {
+        } else if (is_custom(t)) {
             rc = custom_tool_define(a, &w, json_get(t, "custom"), path, f);
-        } else if (json_get(t, "function") && json_get(t, "type")) {
+        } else if (ask_get(t, "function") && ask_get(t, "type")) {
             ask_put(&w, NULL, t);
         } else {
             put_tool(&w, definition(t));

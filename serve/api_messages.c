@@ -395,7 +395,7 @@ static int read_tool_choice(struct ask *a, const struct json *v, const char *pat
     if (strcmp(type, "none") == 0) a->no_calls = true;
     if (strcmp(type, "auto") == 0 || strcmp(type, "none") == 0) return 0;
     if (strcmp(type, "any") == 0) return ask_must_call(a, NULL, path, f);
-    const struct json *name = json_get(v, "name");
+    const struct json *name = ask_get(v, "name");
     if (strcmp(type, "tool") == 0 && name) return ask_must_call(a, name, path, f);
     return fault_set(f, 400, NULL, path, "the type must be auto, any or none, or tool with a name");
 }

@@ -362,7 +362,7 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
 /* Writes a flat function definition in OpenAI's chat shape. space: its namespace, or NULL. */
 static int put_function(struct jw *w, const struct json *t, const char *space, const char *path,
                         struct fault *f) {
-    if (json_get(t, "function")) t = json_get(t, "function"); /* as in the chat API */
+    if (ask_get(t, "function")) t = json_get(t, "function"); /* as in the chat API */
     const char *name = json_str(json_get(t, "name"));
     struct buf full = {0};
     if (!name || !*name) return fault_set(f, 400, NULL, path, "a name is required");
@@ -455,8 +455,8 @@ static int read_tool_choice(struct ask *a, const struct json *v, const char *pat
     if (s && (strcmp(s, "none") == 0 || strcmp(s, "auto") == 0)) return 0;
     if (s && strcmp(s, "required") == 0) return ask_must_call(a, NULL, path, f);
     const char *type = json_str(json_get(v, "type"));
-    const struct json *name = json_get(v, "name");
-    if (!name) name = json_get(json_get(v, "function"), "name"); /* as in the chat API */
+    const struct json *name = ask_get(v, "name");
+    if (!name) name = ask_get(json_get(v, "function"), "name"); /* as in the chat API */
     if (type && strcmp(type, "allowed_tools") == 0) return ask_read_allowed(a, v, path, f);
     if (type && name && (strcmp(type, "function") == 0 || strcmp(type, "custom") == 0))
         return ask_must_call(a, name, path, f);

@@ -90,14 +90,14 @@ void ask_kwarg(struct ask *a, const char *name, const char *text) {
 }
 
 void ask_note_schemas(struct ask *a, const struct json *body) {
-    const char *const list = json_get(body, "tools") ? "tools" : "functions";
+    const char *const list = ask_get(body, "tools") ? "tools" : "functions";
     int i = 0;
     for (const struct json *t = json_first(json_get(body, list)); t; t = json_next(t), i++) {
-        const struct json *f = json_get(t, "function"), *d = f ? f : t;
+        const struct json *f = ask_get(t, "function"), *d = f ? f : t;
         const char *name = json_str(json_get(d, "name"));
         if (name)
             buf_fmt(&a->schemas, "%s %s[%d]%s.%s\n", name, list, i, f ? ".function" : "",
-                    json_get(d, "input_schema") ? "input_schema" : "parameters");
+                    ask_get(d, "input_schema") ? "input_schema" : "parameters");
     }
 }
 
@@ -254,8 +254,7 @@ int ask_read_allowed(struct ask *a, const struct json *v, const char *path, stru
     if (!mode || (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0))
         return fault_set(f, 400, NULL, path, "mode: must be auto or required");
     for (const struct json *t = json_first(tools); t; t = json_next(t)) {
-        const struct json *fn = json_get(t, "function");
-        if (!fn) fn = json_get(t, "custom");
+        const struct json *fn = ask_either(t, "function", "custom");
         const char *name = json_str(json_get(fn ? fn : t, "name"));
         if (!name) {
             buf_release(&names);
@@ -430,7 +429,7 @@ int ask_form(struct ask *a, enum ask_form form, const struct json *v, const char
 
 int ask_read_format(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     const char *type = json_str(json_get(v, "type"));
-    const struct json *inner = json_get(v, "json_schema");
+    const struct json *inner = ask_get(v, "json_schema");
     if (type && strcmp(type, "text") == 0) return 0;
     if (type && strcmp(type, "json_object") == 0) {
         const struct json *schema = json_get(v, "schema");
@@ -438,11 +437,10 @@ int ask_read_format(struct ask *a, const struct json *v, const char *path, struc
         return ask_form(a, free ? FORM_OBJECT : FORM_SCHEMA, free ? NULL : schema, path, f);
     }
     /* Types that other servers define, each with a member of its own for the form. */
-    if (type && strcmp(type, "json") == 0 && json_get(v, "value"))
+    if (type && strcmp(type, "json") == 0 && ask_get(v, "value"))
         return ask_form(a, FORM_SCHEMA, json_get(v, "value"), path, f);
     if (type && strcmp(type, "regex") == 0)
-        return ask_form(a, FORM_REGEX, json_get(v, json_get(v, "value") ? "value" : "pattern"),
-                        path, f);
+        return ask_form(a, FORM_REGEX, ask_either(v, "value", "pattern"), path, f);
     if (type && strcmp(type, "grammar") == 0)
         return ask_form(a, FORM_GRAMMAR, json_get(v, "grammar"), path, f);
     if (!type || strcmp(type, "json_schema") != 0)
@@ -522,6 +520,16 @@ const struct field ask_sampling[] = {
 const int ask_n_sampling = (int)COUNT_OF(ask_sampling);
 
 /* ---- values of a request ---- */
+
+const struct json *ask_get(const struct json *obj, const char *name) {
+    const struct json *v = json_get(obj, name);
+    return json_type(v) == JSON_NULL ? NULL : v;
+}
+
+const struct json *ask_either(const struct json *obj, const char *name, const char *other) {
+    const struct json *v = ask_get(obj, name);
+    return v ? v : ask_get(obj, other);
+}
 
 char *ask_json(const struct json *v) {
     struct buf b = {0};

@@ -210,9 +210,12 @@ bool msg_is(const struct json *m, const char *role);
 /* Returns a message's content; "" if it is not a string. */
 const char *msg_text(const struct json *m);
 
-/* ---- copying request values, without changing the order of members or the spelling of numbers
- * ---- */
+/* ---- values of a request: copied with the order of members and the spelling of numbers ---- */
 
+/* Returns a member of obj; NULL if it is absent or null: null counts as absent in requests. */
+const struct json *ask_get(const struct json *obj, const char *name);
+/* Returns member `name`, or member `other` if that is absent or null; NULL if both are. */
+const struct json *ask_either(const struct json *obj, const char *name, const char *other);
 /* Writes v to the open object as member `name`, or to the open list if name is NULL. */
 void ask_put(struct jw *w, const char *name, const struct json *v);
 /* Writes member `name` of obj as member `as`, unless it is absent or null. */

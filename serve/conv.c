@@ -23,7 +23,7 @@ static void add_line(struct buf *out, const char *s) {
 
 /* Appends the reasoning of a content part: a string or a list of parts. */
 static void say_thought(const struct json *p, struct buf *out) {
-    const struct json *v = json_get(p, "thinking") ? json_get(p, "thinking") : json_get(p, "text");
+    const struct json *v = ask_either(p, "thinking", "text");
     if (json_str(v)) add_line(out, json_str(v));
     for (const struct json *x = json_type(v) == JSON_ARR ? json_first(v) : NULL; x;
          x = json_next(x))

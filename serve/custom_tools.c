@@ -34,7 +34,7 @@ const char *custom_tool_space(const struct ask *a, const char *name, size_t *n) 
 static int put_format(struct ask *a, struct jw *w, const struct json *format, const char *path,
                       struct fault *f) {
     const char *type = json_str(json_get(format, "type"));
-    const struct json *g = json_get(format, "grammar") ? json_get(format, "grammar") : format;
+    const struct json *g = ask_get(format, "grammar") ? json_get(format, "grammar") : format;
     const char *syntax = json_str(json_get(g, "syntax")),
                *text = json_str(json_get(g, "definition"));
     struct buf pattern = {0};

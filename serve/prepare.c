@@ -71,10 +71,8 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
     a->think_said = false;
     if (!rc) rc = api->read(a, body, f);
     if (!rc && a->n_stop > n_stop) ask_drop_stops(a, n_stop);
-    const struct json *said =
-        json_get(body, "messages") ? json_get(body, "messages") : json_get(body, "input");
-    const struct json *tools =
-        json_get(body, "tools") ? json_get(body, "tools") : json_get(body, "functions");
+    const struct json *said = ask_either(body, "messages", "input"),
+                      *tools = ask_either(body, "tools", "functions");
     a->n_messages = json_str(said) ? 1 : json_len(said);
     a->n_tools = json_len(tools);
     if (!rc) rc = check_tools(a->tools, f);
@@ -567,7 +565,7 @@ void prepare_form(struct task *t) {
 static const char *named(const struct job *j, const struct json *body, struct buf *out) {
     const bool show = ((const struct route *)j->route)->named != NULL;
     if (body) /* /api/show of older Ollama clients has "name" */
-        return json_str(json_get(body, show && !json_get(body, "model") ? "name" : "model"));
+        return json_str(ask_either(body, "model", show ? "name" : "model"));
     const struct http_text t = route_query(j, "model");
     if (!t.s) return NULL;
     http_unescape(t, out);

@@ -119,6 +119,59 @@ static void check_null(const struct api *api, const char *base, const struct row
     buf_release(&plain);
 }
 
+/* Returns how often `null` occurs in s. */
+static int count_nulls(const char *s) {
+    int n = 0;
+    while ((s = strstr(s, "null"))) n++, s += 4;
+    return n;
+}
+
+/* Writes the field with the member `name`: null in the object that begins at `at`. Returns false if
+ * it has such a member. */
+static bool put_null(const char *field, const char *at, const char *name, struct buf *out) {
+    struct json *j = NULL;
+    struct buf all = {0};
+    buf_add(out, field, (size_t)(at + 1 - field));
+    buf_fmt(out, "\"%s\": null%s%s", name, at[1] == '}' ? "" : ", ", at + 1);
+    buf_fmt(&all, "{%s}", out->data);
+    const bool twice = json_parse(&j, all.data, all.len, "field", &e) != 0;
+    json_free(j);
+    buf_release(&all);
+    return !twice;
+}
+
+/* Checks that a member that is null counts as absent in every object within a field, unless that is
+ * copied as it is. */
+static void check_null_members(const struct api *api, const char *base, const struct row *r,
+                               int n) {
+    static const char *const names[] = {
+        "type",   "name",   "function", "custom",     "allowed_tools", "mode",   "tools",
+        "format", "schema", "value",    "parameters", "input_schema",  "strict", "json_schema",
+        "json",   "regex",  "choice",   "grammar",    "json_object",   "effort", "summary",
+        "ttl",    "text",   "enabled",  "max_tokens", "budget_tokens", "display"};
+    for (int i = 0; i < n; i++) {
+        struct buf plain = {0};
+        struct fault f;
+        bool ignored;
+        if (r[i].how == REFUSED || strstr(r[i].field, "\"logit_bias\"")) continue;
+        CHECK_EQ_I64(ask_text(api, base, r[i].field, &plain, &f, &ignored), 0);
+        for (const char *at = r[i].field; (at = strchr(at, '{')); at++)
+            for (size_t k = 0; k < COUNT_OF(names); k++) {
+                struct buf text = {0}, with = {0};
+                if (put_null(r[i].field, at, names[k], &text)) {
+                    if (ask_text(api, base, text.data, &with, &f, &ignored))
+                        CHECK_FAIL("%s: %s: %s", api->name, text.data, f.msg);
+                    else if (count_nulls(with.data) == count_nulls(plain.data) &&
+                             strcmp(with.data, plain.data) != 0)
+                        CHECK_FAIL("%s: %s changes something", api->name, text.data);
+                }
+                buf_release(&text);
+                buf_release(&with);
+            }
+        buf_release(&plain);
+    }
+}
+
 static const struct row sampling[] = {
     {USED, "\"temperature\": 0.5"},
     {USED, "\"top_p\": 0.5"},
@@ -181,6 +234,7 @@ static const struct row chat[] = {
     {USED, "\"top_logprobs\": 3"},
     {USED, "\"tools\": [" FN "]"},
     {USED, "\"tools\": [{\"type\": \"custom\", \"custom\": {\"name\": \"f\"}}]"},
+    {USED, "\"tools\": [{\"type\": \"function\", \"name\": \"f\", \"input_schema\": " SCHEMA "}]"},
     {LEFT, "\"tools\": []"},
     {REFUSED, "\"tools\": [{\"type\": \"what\"}]"},
     {USED, "\"functions\": [{\"name\": \"f\"}]"},
@@ -378,11 +432,12 @@ static const struct row ollama_text[] = {
     {REFUSED, "\"context\": [1, 2]"}, {LEFT, "\"suffix\": \"\""}, {REFUSED, "\"suffix\": \"x\""},
 };
 
+static const char say[] = "\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]",
+                  must[] = "\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", "
+                           "\"content\": \"x\"}]",
+                  prompt[] = "\"prompt\": \"x\"", input[] = "\"input\": \"x\"";
+
 static void test_fields(void) {
-    static const char say[] = "\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]",
-                      must[] = "\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", "
-                               "\"content\": \"x\"}]",
-                      prompt[] = "\"prompt\": \"x\"", input[] = "\"input\": \"x\"";
     CHECK_API(&api_chat, say, sampling);
     CHECK_API(&api_chat, say, chat);
     CHECK_API(&api_text, prompt, sampling);
@@ -401,7 +456,17 @@ static void test_fields(void) {
     check_null(&api_ollama_chat, say, ollama, (int)COUNT_OF(ollama));
 }
 
+static void test_null_members(void) {
+    check_null_members(&api_chat, say, chat, (int)COUNT_OF(chat));
+    check_null_members(&api_chat, say, sampling, (int)COUNT_OF(sampling));
+    check_null_members(&api_text, prompt, text, (int)COUNT_OF(text));
+    check_null_members(&api_responses, input, responses, (int)COUNT_OF(responses));
+    check_null_members(&api_messages, must, messages, (int)COUNT_OF(messages));
+    check_null_members(&api_ollama_chat, say, ollama, (int)COUNT_OF(ollama));
+}
+
 int main(void) {
     RUN(test_fields);
+    RUN(test_null_members);
     return check_done();
 }
