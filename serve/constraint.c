@@ -340,8 +340,8 @@ int guards_make(struct guards *g, struct ask *a, const struct toolfmt *fmt, enum
                          "a call is required, but the request has no tools that may be called");
     if (g->mode == GUARDS_OFF) return 0;
     if (a->form != FORM_FREE && !(calls && a->must_call)) form[k++] = a->form;
-    if (calls && (insists(g, a) || (syntax && !a->tags))) form[k++] = FORM_TOOLS;
-    if (a->tools && a->no_calls && !k && syntax && !a->tags) form[k++] = FORM_TOOLS;
+    if (calls && (insists(g, a) || syntax)) form[k++] = FORM_TOOLS;
+    if (a->tools && a->no_calls && !k && syntax) form[k++] = FORM_TOOLS;
     for (int i = 0; i < k && !rc; i++) {
         const int bad = find_grammar(g, a, form[i], opened, now, &l[m], &spot, &e);
         if (!bad)

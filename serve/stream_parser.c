@@ -21,6 +21,8 @@ struct parser {
     struct buf piece, tail;
     const struct toolfmt *fmt; /* NULL: no reasoning */
     bool thinks;
+    bool opened;  /* the next reasoning has its opening tag in the prompt */
+    bool in_tags; /* reasoning that is sent as content has begun, but its closing tag is not sent */
     bool whole_calls;
     bool continues;                /* the answer continues a text */
     bool shown;                    /* content has been emitted */
@@ -39,12 +41,12 @@ int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *f
                enum tool_think think, int choice, parser_sink sink, void *ud, struct err *e) {
     struct parser *s = xcalloc(1, sizeof *s);
     *s = (struct parser){.a = a, .choice = choice, .sink = sink, .ud = ud, .fmt = fmt};
-    s->thinks = fmt && think == TOOL_THINK_OPEN;
+    s->thinks = s->opened = fmt && think == TOOL_THINK_OPEN;
     const char *tools = a->no_calls ? NULL : a->tools;
     s->continues = a->go_on && think == TOOL_THINK_UNKNOWN;
     /* A stream cannot be held back for a closing tag that may never come. */
     if (think == TOOL_THINK_UNKNOWN) think = TOOL_THINK_NONE;
-    if (fmt && !a->tags) {
+    if (fmt && (tools || !a->tags)) {
         const int rc = toolparse_new(&s->parse, fmt, tools, tools ? strlen(tools) : 0, think, e);
         if (rc) {
             free(s);
@@ -85,10 +87,26 @@ void parser_whole_calls(struct parser *s) {
 }
 
 /* Passes an event to the sink; call: index of a call, or -1. */
-static void emit_event(struct parser *s, enum event_kind kind, int call, const char *text,
+static void send_event(struct parser *s, enum event_kind kind, int call, const char *text,
                        size_t n) {
     const struct event ev = {kind, s->choice, call, text, n};
     s->sink(s->ud, &ev);
+}
+
+/* Begins or ends reasoning that is sent as content: sends its tag, unless that is in the prompt. */
+static void turn_tags(struct parser *s, bool begin) {
+    const char *tag = toolfmt_think_tag(s->fmt, !begin);
+    if (!(begin && s->opened)) send_event(s, EV_CONTENT, 0, tag, strlen(tag));
+    s->in_tags = begin;
+    s->opened = false;
+}
+
+/* Emits an event; reasoning as content between tags if the request wants these. */
+static void emit_event(struct parser *s, enum event_kind kind, int call, const char *text,
+                       size_t n) {
+    const bool thought = kind == EV_REASONING && s->a->tags;
+    if (thought != s->in_tags) turn_tags(s, thought);
+    send_event(s, thought ? EV_CONTENT : kind, call, text, n);
 }
 
 /* Returns the number of stop texts; end_text counts as the last one. */
@@ -327,6 +345,7 @@ int parser_end(struct parser *s, bool cut, struct buf *problems, const char **st
         else
             show_content(s, s->all.data, s->all.len, true);
     }
+    if (s->in_tags && !s->thinks) turn_tags(s, false);
     *stop = s->stop;
     return n;
 }

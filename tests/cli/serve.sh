@@ -50,6 +50,10 @@ has "$(grep -o '"prompt_tokens":[0-9]*' "$t/alone" | sed 's/prompt/input/; s/:/"
 post /v1/chat/completions "{$oslo, \"max_tokens\": 60, \"temperature\": 0}"; has '"finish_reason":"stop"'; has '<function=get_weather>'
 ! grep -q tool_calls "$t/o" || say "a call of nothing that was offered: $(cat "$t/o")"
 
+# reasoning that is left in the content does not hide the call that follows it
+post /v1/chat/completions "{$q, \"reasoning_format\": \"none\"}"; has '"finish_reason":"tool_calls"'; has '</think>'
+! grep -q reasoning_content "$t/o" || say "reasoning apart from the content: $(cat "$t/o")"
+
 # reasoning that exhausts its budget ends, with the requested last words; so does the structured answer after it
 post /v1/chat/completions "{$oslo, \"max_tokens\": 60, \"temperature\": 0, \"reasoning_budget_tokens\": 2, \"reasoning_budget_message\": \" Enough.\", \"guided_choice\": [\"this\"]}"
 has 'Enough."'; has '"content":"this"'

@@ -441,12 +441,55 @@ static void test_continued(void) {
             const char *hit;
             const size_t n = strlen(rows[i].text);
             a.cut = rows[i].cut ? xstrdup(rows[i].cut) : NULL;
-            a.tools = xstrdup("[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]");
+            if (!a.tags)
+                a.tools = xstrdup("[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]");
             CHECK_OK(parser_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_UNKNOWN, 0, hear,
                                 &h, &e));
             for (size_t at = 0; at < n; at += step)
                 (void)parser_feed(s, rows[i].text + at, n - at < step ? n - at : step, &hit);
             (void)parser_end(s, false, &problems, &hit);
+            if (strcmp(h.all.data ? h.all.data : "", rows[i].events) != 0)
+                CHECK_FAIL("row %zu in steps of %zu: %s", i, step, h.all.data);
+            parser_free(s);
+            buf_release(&h.all);
+            buf_release(&problems);
+            ask_release(&a);
+        }
+}
+
+/* Checks that reasoning is content between its tags if the request wants that, and that calls
+ * after it are calls all the same. */
+static void test_tags(void) {
+#define CALL "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"
+    static const struct {
+        const char *text, *events;
+        enum tool_think think;
+        bool tools, cut;
+    } rows[] = {
+        {"<think>hm</think>Hello", "|C:<think>hm</think>Hello", TOOL_THINK_NONE, false, false},
+        {"<think>hm</think>Hello", "|C:<think>hm</think>Hello", TOOL_THINK_NONE, true, false},
+        {"<think>hm</think>Hello" CALL,
+         "|C:<think>hm</think>Hello|call:f|args:{}|end:", TOOL_THINK_NONE, true, false},
+        {"hm</think>" CALL, "|C:hm</think>|call:f|args:{}|end:", TOOL_THINK_OPEN, true, false},
+        {"hm</think>", "|C:hm</think>", TOOL_THINK_OPEN, true, false},
+        {"hm", "|C:hm", TOOL_THINK_OPEN, true, true},
+        {"Hello", "|C:Hello", TOOL_THINK_NONE, true, false}};
+#undef CALL
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t step = 1; step < 40; step++) {
+            struct ask a = {.top = -1, .tags = true, .stream = step % 2};
+            struct heard h = {.last = EV_ADMITTED};
+            struct buf problems = {0};
+            struct parser *s;
+            const char *hit;
+            const size_t n = strlen(rows[i].text);
+            if (rows[i].tools)
+                a.tools = xstrdup("[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]");
+            CHECK_OK(
+                parser_new(&s, &a, toolfmt_find("hermes-json"), rows[i].think, 0, hear, &h, &e));
+            for (size_t at = 0; at < n; at += step)
+                (void)parser_feed(s, rows[i].text + at, n - at < step ? n - at : step, &hit);
+            (void)parser_end(s, rows[i].cut, &problems, &hit);
             if (strcmp(h.all.data ? h.all.data : "", rows[i].events) != 0)
                 CHECK_FAIL("row %zu in steps of %zu: %s", i, step, h.all.data);
             parser_free(s);
@@ -921,6 +964,7 @@ int main(void) {
     RUN(test_speak);
     RUN(test_no_tools);
     RUN(test_continued);
+    RUN(test_tags);
     RUN(test_ends);
     RUN(test_parts);
     RUN(test_streams);
