@@ -66,7 +66,7 @@ void logprobs_as_text(struct jw *w, const char *elements, int64_t offset) {
     struct json *j = NULL;
     struct err e;
     buf_fmt(&list, "[%s]", elements ? elements : "");
-    if (!elements || !*elements || json_parse(&j, list.data, list.len, "probabilities", &e)) {
+    if (!elements || !*elements || json_parse_mend(&j, list.data, list.len, "probabilities", &e)) {
         jw_null(w, "logprobs");
         buf_release(&list);
         return;

@@ -346,6 +346,7 @@ start --ctx 2048
 post /apply-template '{"messages": [{"role": "system", "content": "s\u0000t"}, {"role": "user", "content": [{"type": "text", "text": "a\u0000b"}]}]}'; is 200 'NUL'
 grep -qF 's\u0000t' "$t/o" && grep -qF 'a\u0000b' "$t/o" || say "no NUL in the prompt: $(cat "$t/o")"
 post /v1/completions '{"prompt": "a\u0000b", "max_tokens": 1, "echo": true}'; is 200 'NUL in a prompt'; grep -qF '"text":"a\u0000b' "$t/o" || say "no NUL in the text: $(cat "$t/o")"
+post /v1/completions '{"prompt": "a\u0000b", "max_tokens": 0, "echo": true, "logprobs": 1}'; has '"tokens":["a'; has '\u0000'
 refuses 400 u0000 /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": ["a\u0000b"]}}}}'
 for f in '"name": "f", "description": "a\u0000b"' '"name": "f", "parameters": {"type": "object", "properties": {"a\u0000b": {"type": "string"}}}'; do
     refuses 400 'u0000' /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"max_tokens\": 1, \"tools\": [{\"type\": \"function\", \"function\": {$f}}]}"

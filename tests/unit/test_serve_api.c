@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "serve/conv_repair.h"
 #include "serve/history.h"
+#include "serve/logprobs.h"
 #include "serve/task.h"
 #include "tests/check.h"
 
@@ -686,6 +687,25 @@ static void test_thoughts(void) {
     free(s);
 }
 
+/* Checks the log probabilities of text completions, also of a token that has a NUL. */
+static void test_text_probs(void) {
+    static const char elements[] =
+        "{\"token\": \"a\\u0000\", \"logprob\": null, \"bytes\": [97, 0], \"top_logprobs\": []}, "
+        "{\"token\": \"b\", \"logprob\": -0.5, \"bytes\": [98], \"top_logprobs\": [{\"token\": "
+        "\"\\u0000\", \"logprob\": -2, \"bytes\": [0]}]}";
+    static const char want[] =
+        "{\"logprobs\":{\"tokens\":[\"a\\u0000\",\"b\"],\"token_logprobs\":[null,-0.5],"
+        "\"top_logprobs\":[null,{\"\\u0000\":-2}],\"text_offset\":[3,5]}}";
+    struct buf b = {0};
+    struct jw w;
+    jw_init(&w, &b, false);
+    jw_obj(&w, NULL);
+    logprobs_as_text(&w, elements, 3);
+    jw_end(&w);
+    CHECK_EQ_STR(b.data, want);
+    buf_release(&b);
+}
+
 /* ---- conversations changed ---- */
 
 /* Checks that a call restored in one message leaves the others as they are. */
@@ -969,6 +989,7 @@ int main(void) {
     RUN(test_parts);
     RUN(test_streams);
     RUN(test_thoughts);
+    RUN(test_text_probs);
     RUN(test_restored);
     RUN(test_numbers);
     return check_done();
