@@ -36,7 +36,7 @@ struct ask_image { /* an image of the conversation */
 };
 struct pictures;
 struct ask_prompt { /* one prompt of a text completion */
-    char *text;     /* NULL: given as token ids */
+    char *text;     /* NULL: given as token ids (with `echo`: until these are decoded) */
     size_t len;
     struct ids ids;
 };

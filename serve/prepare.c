@@ -455,6 +455,14 @@ static int chat_task(struct served *d, struct job *j, const struct api *api, str
     return rc;
 }
 
+/* Sets the text of a prompt of token ids, for answers that begin with it. */
+static void decode_prompt(const struct served *d, struct ask_prompt *p) {
+    struct buf text = {0};
+    for (int64_t i = 0; i < p->ids.n; i++) tok_decode(d->core.m->tok, p->ids.v[i], true, &text);
+    p->len = text.len;
+    p->text = buf_take(&text);
+}
+
 /* Creates the task of plain prompts; returns 0 or the fault's HTTP status. */
 static int text_task(struct served *d, struct job *j, const struct api *api, struct ask *a,
                      struct task **out, struct fault *f) {
@@ -463,7 +471,7 @@ static int text_task(struct served *d, struct job *j, const struct api *api, str
     int rc = 0;
     const int n = a->n_prompts;
     for (int i = 0; i < n && !rc; i++) {
-        const struct ask_prompt *p = &a->prompt[i];
+        struct ask_prompt *p = &a->prompt[i];
         for (int64_t k = 0; k < p->ids.n && !rc; k++) {
             if (p->ids.v[k] >= d->core.m->hp.d[HD_VOCAB])
                 rc = fault_set(f, 400, NULL, "prompt", "no such token: %d", p->ids.v[k]);
@@ -473,6 +481,7 @@ static int text_task(struct served *d, struct job *j, const struct api *api, str
             rc = fault_set(f, 400, NULL, "prompt", "%s", e.msg);
         if (!rc && !ids[i].n) rc = fault_set(f, 400, NULL, "prompt", "the prompt is empty");
         if (!rc) rc = too_long(d, ids[i].n, f);
+        if (!rc && a->echo && !p->text) decode_prompt(d, p);
     }
     if (!rc) *out = task_new(j, api, a, ids, n);
     for (int i = 0; i < n; i++) ids_release(&ids[i]);

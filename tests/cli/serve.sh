@@ -97,6 +97,7 @@ post /api/generate '{"model": "m"}'; is 200 'a model that is to be there'; has '
 # ---- texts, stop texts, probabilities ----
 post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0, "logprobs": 1, "echo": true}'; is 200 completions
 has "\"text\":\"The cat$("$HONE" run "$t/m.gguf" -p 'The cat' -n 8 --temp 0 -q 2> /dev/null | head -1)\""; has '"token_logprobs":[null,-'
+post /v1/completions "{\"prompt\": $(sed 's/.*\(\[.*\]\).*/\1/' "$t/ids"), \"max_tokens\": 0, \"echo\": true}"; has '"text":"hello <|im_end|>"'
 post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0, "stop": ["cattle of"]}'; has '"finish_reason":"stop"'
 grep -q '"text":"[^"]*cattle of' "$t/o" && say "a stop text was not cut: $(cat "$t/o")"
 post /v1/completions '{"prompt": "The cat", "max_tokens": 0}'; is 200 "no tokens"; has '"completion_tokens":0'
