@@ -267,6 +267,17 @@ void talk_drop_last(struct talk *t) {
     free(t->role[t->n]);
 }
 
+char *talk_take_last(struct talk *t) {
+    if (!t->n) return NULL;
+    free(t->role[--t->n]);
+    return t->msg[t->n];
+}
+
+void talk_put_back(struct talk *t, const char *role, char *msg) {
+    add_text(t, msg, strlen(msg), role);
+    free(msg);
+}
+
 void talk_set_system(struct talk *t, const char *text) {
     struct talk new = {0};
     const int head = count_head(t);

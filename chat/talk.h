@@ -44,6 +44,10 @@ bool talk_add_result(struct talk *t, const char *text, size_t len);
 int talk_open_calls(const struct talk *t); /* calls of the last answer without a result */
 /* Removes the last message; does nothing without messages. */
 void talk_drop_last(struct talk *t);
+/* Removes the last message and returns it, for talk_put_back() or free(); NULL: no messages. */
+char *talk_take_last(struct talk *t);
+/* Appends a message of this role that talk_take_last() returned, and owns it again. */
+void talk_put_back(struct talk *t, const char *role, char *msg);
 /* Sets or replaces the leading system message; text NULL: removes it. */
 void talk_set_system(struct talk *t, const char *text);
 char *talk_system(const struct talk *t); /* its text, free(); NULL: none, or not a string */

@@ -193,15 +193,20 @@ static void do_continue(struct chatting *u, const char *rest) {
     chat_more(u);
 }
 
-/* Runs /retry: generates the last answer again. */
+/* Runs /retry: generates the last answer again. Without a new answer, the last one stays. */
 static void do_retry(struct chatting *u, const char *rest) {
     struct talk *t = &u->r->talk;
+    char *last = strcmp(talk_last_role(t), "assistant") == 0 ? talk_take_last(t) : NULL;
+    bool made = false;
     (void)rest;
-    if (strcmp(talk_last_role(t), "assistant") == 0) talk_drop_last(t);
     if (strcmp(talk_last_role(t), "user") == 0 || strcmp(talk_last_role(t), "tool") == 0)
-        chat_answer(u, false);
+        made = chat_answer(u, false);
     else
         screen_note(u->screen, "there is nothing to answer");
+    if (last && !made)
+        talk_put_back(t, "assistant", last);
+    else
+        free(last);
 }
 
 static const struct {

@@ -164,7 +164,7 @@ static int answer_when_full(struct chatting *u, int rc, struct err *e) {
     return rc;
 }
 
-void chat_answer(struct chatting *u, bool mine) {
+bool chat_answer(struct chatting *u, bool mine) {
     struct run *r = u->r;
     struct err e = {0};
     run_answer_release(&u->a);
@@ -173,7 +173,7 @@ void chat_answer(struct chatting *u, bool mine) {
     if (!rc) rc = answer_when_full(u, run_answer_make(r, &u->a, &e), &e);
     if (keep(u, rc)) {
         r->set.seed++; /* The next answer differs, and its own seed reproduces it. */
-        return;
+        return true;
     }
     if (mine) talk_drop_last(&r->talk);
     if (rc == ERR_INTR)
@@ -181,6 +181,7 @@ void chat_answer(struct chatting *u, bool mine) {
                     mine ? "; your message was removed (press Up to get it back)" : "");
     else
         print_error(&e);
+    return false;
 }
 
 void chat_more(struct chatting *u) {

@@ -18,8 +18,8 @@ struct chatting {
     bool done;
 };
 /* Answers the conversation, adds the answer to it, and prints notes and speed. mine: the last
- * message is new; it is removed if there is no answer. */
-void chat_answer(struct chatting *u, bool mine);
+ * message is new; it is removed if there is no answer. Returns whether there is one. */
+bool chat_answer(struct chatting *u, bool mine);
 /* Continues the last answer. */
 void chat_more(struct chatting *u);
 

@@ -235,6 +235,24 @@ saved "$t/full.json" 'Be brief.'
 saved "$t/full.json" 'the first of all questions is about the valve manual and the bolts'
 saved "$t/full.json" 'still there?'
 if grep -q 'word59' "$t/full.json"; then echo "the refused turn stayed"; exit 1; fi
+# the same for /retry: without a new answer, the last one stays
+echo "[{\"role\": \"user\", \"content\": \"$long\"}, {\"role\": \"assistant\", \"content\": \"the last answer\"}]" > "$t/long.json"
+talk retry "$t/m.gguf" --ctx 160 --temp 0 -n 20 --no-history << X
+< context 160 of
+< 2004h
+> /load $t/long.json\n
+< 2 messages were read
+< 2004h
+> /retry\n
+< this turn alone has
+< 2004h
+> /save $t/retry.json\n
+< 2 messages
+< 2004h
+> \x04
+\$ 0
+X
+saved "$t/retry.json" 'the last answer'
 
 # ---- a model whose letter I is an escape character: a terminal sees ^[, a file the bytes; no terminal that can edit ----
 mkdir "$t/evil"

@@ -74,6 +74,10 @@ static void test_calls(void) {
                  "\"call00002\", \"type\": \"function\", \"function\": {\"name\": \"g\", "
                  "\"arguments\": {}}}]}");
     CHECK_EQ_I64(talk_open_calls(&t), 2);
+    char *last = talk_take_last(&t);
+    CHECK_EQ_STR(talk_last_role(&t), "user");
+    talk_put_back(&t, "assistant", last);
+    CHECK_EQ_I64(talk_open_calls(&t), 2);
     CHECK(talk_add_result(&t, "{}", 2) && talk_open_calls(&t) == 1);
     CHECK_EQ_STR(t.msg[2], "{\"role\": \"tool\", \"content\": \"{}\", \"name\": \"f\", "
                            "\"tool_call_id\": \"call00001\"}");
