@@ -248,8 +248,13 @@ static bool type_ok(const struct job *j) {
     return http_is_word(kind, "application/json");
 }
 
-/* An address that sends WRONG_KEYS wrong keys within WRONG_S seconds is rejected until that time is
- * over. If there are too many such addresses, the oldest one is forgotten. */
+bool route_trusts(const struct server *s, struct job *j) {
+    return !s->o.n_keys || has_key(s, j);
+}
+
+/* After WRONG_KEYS wrong keys within WRONG_S seconds, an address that sends another one gets status
+ * 429 until that time is over. Valid keys work all the same, since the clients of a proxy share its
+ * address. If there are too many such addresses, the oldest one is forgotten. */
 enum { WRONG_KEYS = 10 };
 #define WRONG_S 10.0
 /* Returns the entry that counts a peer's wrong keys; a new one replaces the oldest. */
@@ -267,10 +272,10 @@ static struct stranger *stranger_of(struct server *s, uint64_t peer, double now)
 
 /* Returns 0, 401 for a wrong key, or 429 after too many of them. */
 static int need_key(struct server *s, struct job *j, struct fault *f) {
+    if (has_key(s, j)) return 0;
     struct stranger *x = stranger_of(s, j->key, progress_now_s());
     if (x->n >= WRONG_KEYS)
         return fault_set(f, 429, NULL, NULL, "too many wrong keys; try again in 10s");
-    if (has_key(s, j)) return 0;
     x->n++;
     return fault_set(f, 401, "invalid_api_key", NULL,
                      "an API key is required: Authorization: Bearer KEY, or x-api-key");

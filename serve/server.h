@@ -111,6 +111,9 @@ bool route_head(void *ud, struct job *j);    /* net_ops.head */
 void route_request(void *ud, struct job *j); /* net_ops.request */
 /* Writes the body for an error found by the network code; ud: unused. */
 void route_error(void *ud, int status, const char *why, struct buf *out);
+/* Returns whether the client may know about the server's files: it has a valid key, or the server
+ * has no keys. Network thread only. */
+bool route_trusts(const struct server *s, struct job *j);
 /* Returns the value of a query parameter; .s NULL: not present. */
 struct http_text route_query(const struct job *j, const char *name);
 /* Answers with an error in the form of the route's API. */

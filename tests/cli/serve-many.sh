@@ -163,6 +163,13 @@ refused 2 'no GGUF model' serve "$t/empty" --port 0
 cp "$d/tiny-cut.gguf" "$t/empty/a.gguf"; cp "$d/tiny-cut.gguf" "$t/empty/b.gguf"
 refused 3 'none of the 2 files' serve "$t/empty" --port 0
 
+# ---- clients without a key do not learn which files there are ----
+echo sixteen-letters-1 > "$t/keys"
+begin "$d" --api-key-file "$t/keys"
+get /health; is 200 'health without a key'; has '"status": "ok"'; lacks tiny
+get /health 'x-api-key: sixteen-letters-1'; is 200 'health with a key'; has '"id":"tiny-Q4_0"'
+stop
+
 # ---- SIGTERM while a file is loaded and requests wait for others ----
 begin "$d" --max-memory "$((need * 3 / 2))"
 w=
