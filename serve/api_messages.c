@@ -9,6 +9,7 @@
 #include "chat/images.h"
 #include "serve/images.h"
 #include "serve/messages.h"
+#include "serve/places.h"
 
 /* ---- texts ---- */
 
@@ -98,14 +99,16 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
 
 /* ---- messages ---- */
 
-enum { MOST_CALLS = 1024 }; /* per turn; limits the search for results */
+enum { MOST_CALLS = 1024 }; /* per turn */
 struct turn {
     struct ask *a;
     struct jw *w;
-    const struct json *open; /* first message of the latest assistant turn, or NULL */
-    const struct json *last; /* the previous message */
-    int n_calls;             /* calls in that turn */
-    int n_put;               /* messages written */
+    const struct json *last;      /* the previous message */
+    const char *call[MOST_CALLS]; /* [n_calls] ids of the calls of the latest assistant turn */
+    int n_calls;
+    struct places calls;   /* these calls */
+    struct places results; /* tool results of the current message */
+    int n_put;             /* messages written */
     struct fault *f;
     int i;
 };
@@ -120,28 +123,9 @@ static void put_text(struct turn *t, const char *role, const struct buf *text) {
     jw_end(w);
 }
 
-/* Returns the block of this type whose member id_name is `id`; NULL: not found. */
-static const struct json *block_of(const struct json *content, const char *type,
-                                   const char *id_name, const char *id) {
-    for (const struct json *b = json_first(content); b; b = json_next(b)) {
-        const char *t = json_str(json_get(b, "type")), *x = json_str(json_get(b, id_name));
-        if (t && x && strcmp(t, type) == 0 && strcmp(x, id) == 0) return b;
-    }
-    return NULL;
-}
-
 static bool is_assistant(const struct json *m) {
     const char *role = json_str(json_get(m, "role"));
     return role && strcmp(role, "assistant") == 0;
-}
-
-/* Returns the call with this id in the last assistant turn. The turn may span several messages, and
- * so may its results. */
-static const struct json *call_of(const struct turn *t, const char *id) {
-    const struct json *b = NULL;
-    for (const struct json *m = t->open; m && is_assistant(m) && !b; m = json_next(m))
-        b = block_of(json_get(m, "content"), "tool_use", "id", id);
-    return b;
 }
 
 /* Writes the tool message of block k, with the name of the call it answers. */
@@ -150,7 +134,7 @@ static int put_tool_result(struct turn *t, const struct json *b, int k) {
     struct buf text = {0};
     const char *id = json_str(json_get(b, "tool_use_id"));
     snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
-    const struct json *call = id ? call_of(t, id) : NULL;
+    const struct placement *call = places_find(&t->calls, id, 0);
     if (!call)
         return fault_set(t->f, 400, NULL, path,
                          "unexpected `tool_use_id` found in `tool_result` blocks: %.60s. Each "
@@ -165,7 +149,7 @@ static int put_tool_result(struct turn *t, const struct json *b, int k) {
         jw_obj(t->w, NULL);
         jw_str(t->w, "role", "tool");
         jw_str(t->w, "tool_call_id", id);
-        jw_str(t->w, "name", json_str(json_get(call, "name")));
+        jw_str(t->w, "name", json_str(json_get(call->item, "name")));
         jw_strn(t->w, "content", text.data ? text.data : "", text.len);
         jw_end(t->w);
     }
@@ -176,15 +160,18 @@ static int put_tool_result(struct turn *t, const struct json *b, int k) {
 /* Writes the tool results of a message in the order of the calls that they belong to, and adds
  * their number to *n. */
 static int put_results(struct turn *t, const struct json *content, int *n) {
-    for (const struct json *m = t->open; m && is_assistant(m); m = json_next(m))
-        for (const struct json *c = json_first(json_get(m, "content")); c; c = json_next(c)) {
-            const char *id = json_str(json_get(c, "id"));
-            const struct json *b = id ? block_of(content, "tool_result", "tool_use_id", id) : NULL;
-            int k = 0;
-            for (const struct json *x = json_first(content); b && x != b; x = json_next(x)) k++;
-            if (b) TRY(put_tool_result(t, b, k));
-            *n += b != NULL;
-        }
+    int k = 0;
+    places_clear(&t->results);
+    for (const struct json *b = json_first(content); b; b = json_next(b), k++) {
+        const char *type = json_str(json_get(b, "type"));
+        if (type && strcmp(type, "tool_result") == 0)
+            places_add(&t->results, json_str(json_get(b, "tool_use_id")), b, k);
+    }
+    for (int i = 0; i < t->n_calls; i++) {
+        const struct placement *p = places_find(&t->results, t->call[i], 0);
+        if (p) TRY(put_tool_result(t, p->item, p->at));
+        *n += p != NULL;
+    }
     return 0;
 }
 
@@ -202,7 +189,7 @@ static int user_message(struct turn *t, const struct json *m) {
         snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
         if (type && strcmp(type, "tool_result") == 0) {
             const char *id = json_str(json_get(b, "tool_use_id"));
-            if (!id || !call_of(t, id)) rc = put_tool_result(t, b, k);
+            if (!places_find(&t->calls, id, 0)) rc = put_tool_result(t, b, k);
             continue;
         }
         if (chat_image_is(b)) {
@@ -271,8 +258,13 @@ static int assistant_message(struct turn *t, const struct json *m) {
                    json_str(json_get(b, "id"))) {
             put_call(&w, b);
             n_calls++;
-            if (++t->n_calls > MOST_CALLS)
+            if (t->n_calls == MOST_CALLS) {
                 rc = fault_set(t->f, 400, NULL, path, "more than %d calls in a turn", MOST_CALLS);
+                break;
+            }
+            t->call[t->n_calls] = json_str(json_get(b, "id"));
+            places_add(&t->calls, t->call[t->n_calls], b, t->n_calls);
+            t->n_calls++;
         } else if (!type || is_ours(type)) {
             rc = fault_set(t->f, 400, NULL, path, "this block of type '%.40s' is incomplete",
                            type ? type : "");
@@ -308,7 +300,10 @@ static int write_message(struct turn *t, const struct json *m) {
     if (!role || (!json_str(content) && json_type(content) != JSON_ARR))
         return fault_set(t->f, 400, NULL, path, "role and content are required");
     if (strcmp(role, "assistant") == 0) {
-        if (!t->last || !is_assistant(t->last)) t->open = m, t->n_calls = 0;
+        if (!t->last || !is_assistant(t->last)) {
+            places_clear(&t->calls);
+            t->n_calls = 0;
+        }
         t->last = m;
         return assistant_message(t, m);
     }
@@ -479,6 +474,8 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     jw_end(&w);
     if (a->tools) jw_raw(&w, "tools", a->tools);
     jw_end(&w);
+    places_release(&t.calls);
+    places_release(&t.results);
     return rc ? rc : check_last(a, last, f);
 }
 

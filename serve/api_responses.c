@@ -11,6 +11,7 @@
 #include "chat/images.h"
 #include "serve/custom_tools.h"
 #include "serve/images.h"
+#include "serve/places.h"
 #include "serve/responses.h"
 #include "text/base64.h"
 #include "text/utf8.h"
@@ -54,50 +55,6 @@ static int texts(struct ask *a, const struct json *v, const char *path, bool in_
     return 0;
 }
 
-/* An item with a call_id and its index among the items. Lists of these are sorted by call_id, then
- * by index. */
-struct placement {
-    const char *id;
-    int at;
-    const struct json *item;
-};
-struct places {
-    struct placement *v;
-    size_t n, cap;
-};
-
-/* Orders placements by id, then by place, for qsort. */
-static int by_id(const void *a, const void *b) {
-    const struct placement *x = a, *y = b;
-    const int c = strcmp(x->id, y->id);
-    return c ? c : x->at - y->at;
-}
-
-/* Records that `item`, which has a call_id, is at index `at` of the input. */
-static void add_place(struct places *p, const struct json *item, int at) {
-    const char *id = json_str(json_get(item, "call_id"));
-    if (!id) return;
-    if (p->n == p->cap) {
-        p->cap = p->cap ? 2 * p->cap : 16;
-        p->v = xreallocarray(p->v, p->cap, sizeof *p->v);
-    }
-    p->v[p->n++] = (struct placement){id, at, item};
-}
-
-/* Returns the first item with this id after index `at`, or NULL. */
-static const struct placement *place_behind(const struct places *p, const char *id, int at) {
-    const struct placement want = {id, at + 1, NULL};
-    size_t low = 0, high = p->n;
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        if (by_id(&p->v[mid], &want) < 0)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < p->n && strcmp(p->v[low].id, id) == 0 ? &p->v[low] : NULL;
-}
-
 /* The conversation being built. The items of an assistant turn are collected until another message
  * begins. */
 struct talk_in {
@@ -128,7 +85,7 @@ static int put_results(struct talk_in *t) {
     int rc = 0;
     for (int64_t i = 0; i < t->n_calls; i++) {
         const struct call_in *c = &t->call[i];
-        const struct placement *p = rc ? NULL : place_behind(&t->results_at, c->id, c->at);
+        const struct placement *p = rc ? NULL : places_find(&t->results_at, c->id, c->at + 1);
         char path[64];
         struct buf text = {0};
         snprintf(path, sizeof path, "input[%d].output", p ? p->at : 0);
@@ -249,7 +206,7 @@ static int write_call_item(struct talk_in *t, const struct json *m, int at, cons
  * to a call. */
 static int item_output(struct talk_in *t, const struct json *m, int at, const char *path) {
     const char *id = json_str(json_get(m, "call_id"));
-    const struct placement *call = id ? place_behind(&t->calls_at, id, -1) : NULL;
+    const struct placement *call = places_find(&t->calls_at, id, 0);
     if (!call || call->at > at)
         return fault_set(t->f, 400, NULL, path, "no call before it has the call_id '%.60s'",
                          id ? id : "");
@@ -308,16 +265,15 @@ static int write_item(struct talk_in *t, const struct json *m, int i) {
     return 0;
 }
 
-/* Builds the sorted lists of calls and results. */
+/* Builds the indices of calls and results. */
 static void find_places(struct talk_in *t, const struct json *items) {
     int at = 0;
     for (const struct json *m = json_first(items); m; m = json_next(m), at++) {
         const struct item_kind *k = kind_of(m);
-        if (k && k->read == write_call_item) add_place(&t->calls_at, m, at);
-        if (k && k->read == item_output) add_place(&t->results_at, m, at);
+        const char *id = json_str(json_get(m, "call_id"));
+        if (k && k->read == write_call_item) places_add(&t->calls_at, id, m, at);
+        if (k && k->read == item_output) places_add(&t->results_at, id, m, at);
     }
-    if (t->calls_at.n) qsort(t->calls_at.v, t->calls_at.n, sizeof *t->calls_at.v, by_id);
-    if (t->results_at.n) qsort(t->results_at.v, t->results_at.n, sizeof *t->results_at.v, by_id);
 }
 
 /* Writes instructions and input as a conversation in OpenAI's format. */
@@ -354,8 +310,8 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     for (int64_t k = 0; k < t.n_calls; k++)
         free(t.call[k].name); /* not freed because of an error */
     free(t.call);
-    free(t.calls_at.v);
-    free(t.results_at.v);
+    places_release(&t.calls_at);
+    places_release(&t.results_at);
     return rc;
 }
 

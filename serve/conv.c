@@ -2,6 +2,7 @@
 /* serve/conv.c - conversion of OpenAI chat messages to a conversation for templates: one text per
  * message, only roles that templates know, reasoning as reasoning_content. Tool definitions are
  * copied unchanged. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "chat/images.h"
 #include "serve/custom_tools.h"
 #include "serve/images.h"
+#include "serve/places.h"
 #include "serve/reply.h"
 
 /* Text and reasoning of a message. */
@@ -164,26 +166,20 @@ static void put_old_call(struct jw *w, const struct json *call) {
 
 /* Writes the name of a tool result: its own, or else that of the call in `asked` with its id. Many
  * clients leave it out, but some templates print it. */
-static void put_name(struct jw *w, const struct json *m, const struct json *asked) {
-    const char *id = json_str(json_get(m, "tool_call_id"));
-    const struct json *c = json_first(asked);
-    if (json_type(json_get(m, "name")) != JSON_NULL) {
+static void put_name(struct jw *w, const struct json *m, struct places *asked) {
+    const struct placement *p = places_find(asked, json_str(json_get(m, "tool_call_id")), 0);
+    if (ask_get(m, "name")) {
         ask_copy(w, "name", m, "name");
-        return;
-    }
-    for (; id && c; c = json_next(c)) {
-        const char *other = json_str(json_get(c, "id"));
-        const struct json *custom = custom_of(c);
-        if (!other || strcmp(other, id) != 0) continue;
-        ask_copy(w, "name", custom ? custom : json_get(c, "function"), "name");
-        return;
+    } else if (p) {
+        const struct json *custom = custom_of(p->item);
+        ask_copy(w, "name", custom ? custom : json_get(p->item, "function"), "name");
     }
 }
 
 /* Writes a message in normalized form, with the text and reasoning in *said. asked: the calls
  * before it. */
 static void put_message(struct jw *w, const struct json *m, const char *role,
-                        const struct said *said, const struct json *asked) {
+                        const struct said *said, struct places *asked) {
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
     const struct json *calls = json_get(m, "tool_calls"), *old = json_get(m, "function_call");
     const char *thought = said->thought.data;
@@ -202,13 +198,16 @@ static void put_message(struct jw *w, const struct json *m, const char *role,
     else if (json_str(json_get(old, "name")))
         put_old_call(w, old);
     ask_copy(w, "tool_call_id", m, "tool_call_id");
-    put_name(w, m, strcmp(role, "tool") == 0 ? asked : NULL);
+    if (strcmp(role, "tool") == 0)
+        put_name(w, m, asked);
+    else
+        ask_copy(w, "name", m, "name");
     jw_end(w);
 }
 
 /* Validates message i and writes it in normalized form. asked: the calls before it. */
 static int write_message(struct ask *a, struct jw *w, const struct json *m, int i,
-                         const struct json *asked, struct fault *f) {
+                         struct places *asked, struct fault *f) {
     struct said said = {{0}, {0}};
     char path[64];
     snprintf(path, sizeof path, "messages[%d]", i);
@@ -241,7 +240,7 @@ static bool is_result(const struct json *m) {
     return role && strcmp(role, "tool") == 0;
 }
 
-enum { MOST_RESULTS = 256 }; /* limit on consecutive tool results that are sorted, and on calls */
+enum { MOST_RESULTS = 256 }; /* limit on consecutive tool results that are sorted */
 struct result {
     const struct json *m;
     int i, rank;
@@ -249,21 +248,26 @@ struct result {
 /* Fills r with message i, which is m. If m is a tool result, also adds the results that directly
  * follow it, and puts them all in the order of their calls, because clients send results as they
  * complete, and many templates print no ids. Returns the number of messages. */
-static int in_order(const struct json *calls, const struct json *m, int i, struct result *r) {
-    const char *ids[MOST_RESULTS];
-    int n_ids = 0, n = 1;
+static int in_order(struct places *calls, const struct json *m, int i, struct result *r) {
+    int n = 1;
     r[0] = (struct result){m, i, 0};
     if (!is_result(m)) return n;
-    for (const struct json *c = json_first(calls); c && n_ids < MOST_RESULTS; c = json_next(c))
-        ids[n_ids++] = json_str(json_get(c, "id"));
     for (n = 0; m && n < MOST_RESULTS && is_result(m); m = json_next(m), i++) {
-        const char *id = json_str(json_get(m, "tool_call_id"));
-        int rank = 0, at = n++;
-        while (rank < n_ids && !(id && ids[rank] && strcmp(ids[rank], id) == 0)) rank++;
+        const struct placement *p = places_find(calls, json_str(json_get(m, "tool_call_id")), 0);
+        const int rank = p ? p->at : INT_MAX;
+        int at = n++;
         for (; at > 0 && r[at - 1].rank > rank; at--) r[at] = r[at - 1];
         r[at] = (struct result){m, i, rank};
     }
     return n;
+}
+
+/* Fills the index with the calls of message m; *calls is emptied first. */
+static void index_calls(struct places *calls, const struct json *m) {
+    int at = 0;
+    places_clear(calls);
+    for (const struct json *c = json_first(json_get(m, "tool_calls")); c; c = json_next(c))
+        places_add(calls, json_str(json_get(c, "id")), c, at++);
 }
 
 /* Returns whether m, the last message, is marked as the start of the answer (`prefix`,
@@ -283,14 +287,14 @@ int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
     jw_init(&w, &out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
-    const struct json *calls = NULL; /* calls of the previous assistant message */
+    struct places calls = {0}; /* calls of the previous assistant message */
     for (const struct json *m = json_first(messages); m && !rc;) {
         struct result r[MOST_RESULTS];
-        const int n = in_order(calls, m, i, r);
-        for (int k = 0; k < n && !rc; k++) rc = write_message(a, &w, r[k].m, r[k].i, calls, f);
+        const int n = in_order(&calls, m, i, r);
+        for (int k = 0; k < n && !rc; k++) rc = write_message(a, &w, r[k].m, r[k].i, &calls, f);
         for (int k = 1; k < n; k++) m = json_next(m);
         if (!json_next(m) && is_begun(m)) a->go_on = true;
-        if (!is_result(m)) calls = json_get(m, "tool_calls");
+        if (!is_result(m)) index_calls(&calls, m);
         m = json_next(m);
         i += n;
     }
@@ -302,5 +306,6 @@ int chat_conv(struct ask *a, const struct json *messages, struct fault *f) {
         a->conv = buf_take(&out);
     }
     buf_release(&out);
+    places_release(&calls);
     return rc;
 }

@@ -14,13 +14,15 @@
 enum { CALLS = 8192, LONGEST = 256 << 10, MOST_BYTES = 16 << 20 };
 
 struct call {
-    uint64_t id; /* hash of the key and the call's id */
-    char *reasoning, *args;
+    uint64_t id;            /* hash of the key and the call's id */
+    char *reasoning, *args; /* args NULL: no call */
     size_t n_bytes;
+    int next; /* 1 + the next call of the same bucket; 0: none */
 };
 struct history {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock;    /* held only briefly: the engine thread needs it too */
     struct call call[CALLS]; /* ring buffer */
+    int bucket[CALLS];       /* by id: 1 + the first call; 0: none */
     int next;
     size_t n_bytes;
 };
@@ -31,12 +33,20 @@ struct history *history_new(void) {
     return r;
 }
 
-/* Frees a remembered call and subtracts its bytes. */
-static void forget_call(struct history *r, struct call *c) {
-    r->n_bytes -= c->n_bytes;
+static void release_call(struct call *c) {
     free(c->reasoning);
     free(c->args);
     *c = (struct call){0};
+}
+
+/* Removes a remembered call, if there is one, from its bucket and from memory. */
+static void forget_call(struct history *r, struct call *c) {
+    int *at = &r->bucket[c->id % CALLS];
+    if (!c->args) return;
+    while (&r->call[*at - 1] != c) at = &r->call[*at - 1].next;
+    *at = c->next;
+    r->n_bytes -= c->n_bytes;
+    release_call(c);
 }
 
 void history_free(struct history *r) {
@@ -62,6 +72,9 @@ void history_note(struct history *r, uint64_t key, const struct reply_choice *c)
         k.reasoning = n_think ? xstrndup(c->reasoning.data, n_think) : NULL;
         k.args = xstrndup(args->len ? args->data : "{}", args->len ? args->len : 2);
         forget_call(r, &r->call[r->next]);
+        int *first = &r->bucket[k.id % CALLS];
+        k.next = *first;
+        *first = r->next + 1;
         r->call[r->next] = k;
         r->n_bytes += k.n_bytes;
         r->next = (r->next + 1) % CALLS;
@@ -71,14 +84,29 @@ void history_note(struct history *r, uint64_t key, const struct reply_choice *c)
     pthread_mutex_unlock(&r->lock);
 }
 
-/* Returns the remembered call with the id of `call`; NULL: not found. */
-static const struct call *find_call(const struct history *r, uint64_t key,
-                                    const struct json *call) {
+struct fill { /* restoring of a conversation */
+    struct history *r;
+    uint64_t key;
+    size_t left; /* bytes that may still be restored: calls with one id could want them all */
+};
+
+/* Sets *out to a copy of the remembered call with the id of `call`; zeros: not found. */
+static void take_call(struct fill *f, const struct json *call, struct call *out) {
     const char *id = json_str(json_get(call, "id"));
-    const uint64_t h = id ? hash_id(key, id) : 0;
-    for (int i = 0; i < CALLS && id; i++)
-        if (r->call[i].id == h && r->call[i].args) return &r->call[i];
-    return NULL;
+    const uint64_t h = id ? hash_id(f->key, id) : 0;
+    struct history *r = f->r;
+    *out = (struct call){0};
+    if (!id) return;
+    pthread_mutex_lock(&r->lock);
+    int i = r->bucket[h % CALLS];
+    while (i && r->call[i - 1].id != h) i = r->call[i - 1].next;
+    const struct call *c = i ? &r->call[i - 1] : NULL;
+    if (c && c->n_bytes <= f->left) {
+        f->left -= c->n_bytes;
+        out->reasoning = c->reasoning ? xstrdup(c->reasoning) : NULL;
+        out->args = xstrdup(c->args);
+    }
+    pthread_mutex_unlock(&r->lock);
 }
 
 /* Returns whether a text contains a number of 16 or more digits. JSON parsers round such numbers,
@@ -111,11 +139,13 @@ static bool spelled_otherwise(const struct json *given, const struct call *c) {
 
 /* Writes a call, with its original arguments if they were changed only in spelling. Returns whether
  * they were. */
-static bool put_call(struct jw *w, const struct history *r, uint64_t key, const struct json *call) {
-    const struct call *c = find_call(r, key, call);
+static bool put_call(struct jw *w, struct fill *f, const struct json *call) {
     const struct json *fn = json_get(call, "function"), *args = json_get(fn, "arguments");
-    if (!c || !spelled_otherwise(args, c)) {
+    struct call c;
+    take_call(f, call, &c);
+    if (!c.args || !spelled_otherwise(args, &c)) {
         ask_put(w, NULL, call);
+        release_call(&c);
         return false;
     }
     jw_obj(w, NULL);
@@ -124,22 +154,27 @@ static bool put_call(struct jw *w, const struct history *r, uint64_t key, const 
     jw_obj(w, "function");
     jw_str(w, "name", json_str(json_get(fn, "name")));
     if (json_str(args))
-        jw_str(w, "arguments", c->args);
+        jw_str(w, "arguments", c.args);
     else
-        jw_raw(w, "arguments", c->args);
+        jw_raw(w, "arguments", c.args);
     jw_end(w);
     jw_end(w);
+    release_call(&c);
     return true;
 }
 
 /* Writes a message with lost reasoning and original calls restored. Returns whether it changed. */
-static bool put_message(struct jw *w, const struct history *r, uint64_t key, const struct json *m) {
+static bool put_message(struct jw *w, struct fill *f, const struct json *m) {
     const struct json *calls = json_get(m, "tool_calls"), *call = json_first(calls);
-    const char *thought = json_str(json_get(m, "reasoning_content")), *lost = NULL;
+    const char *thought = json_str(json_get(m, "reasoning_content"));
+    char *lost = NULL;
     bool changed = false;
     for (; call && !(thought && *thought) && !lost; call = json_next(call)) {
-        const struct call *c = find_call(r, key, call);
-        lost = c ? c->reasoning : NULL;
+        struct call c;
+        take_call(f, call, &c);
+        lost = c.reasoning;
+        c.reasoning = NULL;
+        release_call(&c);
     }
     jw_obj(w, NULL);
     if (lost) jw_str(w, "reasoning_content", lost);
@@ -152,14 +187,17 @@ static bool put_message(struct jw *w, const struct history *r, uint64_t key, con
         }
         jw_arr(w, name);
         for (call = json_first(calls); call; call = json_next(call))
-            changed |= put_call(w, r, key, call);
+            changed |= put_call(w, f, call);
         jw_end(w);
     }
     jw_end(w);
-    return changed || lost;
+    changed |= lost != NULL;
+    free(lost);
+    return changed;
 }
 
 char *history_fill(struct history *r, uint64_t key, const char *conv) {
+    struct fill f = {r, key, 2 * MOST_BYTES}; /* each call is taken at most twice */
     struct json *j = NULL;
     struct buf out = {0};
     struct jw w;
@@ -171,10 +209,8 @@ char *history_fill(struct history *r, uint64_t key, const char *conv) {
     jw_init(&w, &out, false);
     jw_obj(&w, NULL);
     jw_arr(&w, "messages");
-    pthread_mutex_lock(&r->lock);
     for (const struct json *m = json_first(json_get(j, "messages")); m; m = json_next(m))
-        changed |= put_message(&w, r, key, m);
-    pthread_mutex_unlock(&r->lock);
+        changed |= put_message(&w, &f, m);
     jw_end(&w);
     ask_copy(&w, "tools", j, "tools");
     jw_end(&w);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_serve_shapes.c - requests as programs send them, from serve_shapes.txt: the
- * template's input, or the reason for a refusal. */
+ * template's input, or the reason for a refusal. Also requests with thousands of calls. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "serve/reply.h"
+#include "serve/history.h"
 #include "tests/check.h"
 
 static struct err e;
@@ -93,7 +93,82 @@ static void test_shapes(void) {
     free(text);
 }
 
+/* Checks that the memory for calls keeps the last ones, finds them among thousands, and restores a
+ * bounded amount even if all calls of a conversation have the same id. */
+static void test_many_restored(void) {
+    enum { N = 20000, KEPT = 8192, LONG = 200000 };
+    struct reply_call call = {.done = true};
+    struct reply_choice c = {.call = &call, .n_calls = 1};
+    struct history *h = history_new();
+    struct buf sent = {0};
+    for (int i = 0; i < N; i++) {
+        snprintf(call.id, sizeof call.id, "call_%d", i);
+        buf_reset(&call.args);
+        buf_fmt(&call.args, "{\"a\": %d}", i);
+        history_note(h, 7, &c);
+    }
+    for (int i = 0; i < N; i += 127) {
+        char want[40];
+        buf_reset(&sent);
+        buf_fmt(&sent,
+                "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"call_%d\", "
+                "\"function\": {\"name\": \"f\", \"arguments\": {\"a\":%d}}}]}]}",
+                i, i);
+        snprintf(want, sizeof want, "\"arguments\":{\"a\": %d}", i);
+        char *got = history_fill(h, 7, sent.data);
+        CHECK((got != NULL) == (i >= N - KEPT));
+        if (got && !strstr(got, want)) CHECK_FAIL("call %d: %s", i, got);
+        free(got);
+    }
+    for (int i = 0; i < LONG; i++) buf_chr(&c.reasoning, 'r');
+    history_note(h, 7, &c);
+    buf_reset(&sent);
+    buf_str(&sent, "{\"messages\": [{\"role\": \"user\"}");
+    for (int i = 0; i < 1000; i++)
+        buf_fmt(&sent, ", {\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"%s\"}]}", call.id);
+    buf_str(&sent, "]}");
+    char *got = history_fill(h, 7, sent.data);
+    CHECK(got && strlen(got) > LONG && strlen(got) < 64 << 20);
+    free(got);
+    buf_release(&sent);
+    buf_release(&call.args);
+    buf_release(&c.reasoning);
+    history_free(h);
+}
+
+/* Checks that results get the names of their calls, and the order of the first ones is that of the
+ * calls, in turns with thousands of calls. */
+static void test_many_calls(void) {
+    enum { N = 20000 };
+    struct buf b = {0};
+    struct json *j = NULL;
+    struct ask a;
+    struct fault f = {0};
+    buf_str(&b, "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [");
+    for (int i = 0; i < N; i++)
+        buf_fmt(&b, "%s{\"id\": \"c%d\", \"function\": {\"name\": \"f%d\"}}", i ? ", " : "", i, i);
+    buf_str(&b, "]}");
+    for (int i = 0; i < N; i++)
+        buf_fmt(&b, ", {\"role\": \"tool\", \"tool_call_id\": \"c%d\", \"content\": \"\"}", i ^ 1);
+    buf_str(&b, "]}");
+    CHECK_OK(json_parse(&j, b.data, b.len, "body", &e));
+    ask_init(&a, &usual, -1, -1);
+    CHECK_EQ_I64(api_chat.read(&a, j, &f), 0);
+    const char *at = a.conv;
+    for (int i = 0; i < N && at; i++) {
+        char want[80];
+        snprintf(want, sizeof want, "\"tool_call_id\":\"c%d\",\"name\":\"f%d\"", i, i);
+        at = strstr(at, want);
+        if (!at) CHECK_FAIL("result %d is missing or out of order", i);
+    }
+    json_free(j);
+    ask_release(&a);
+    buf_release(&b);
+}
+
 int main(void) {
     RUN(test_shapes);
+    RUN(test_many_restored);
+    RUN(test_many_calls);
     return check_done();
 }
