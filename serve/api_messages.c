@@ -20,12 +20,6 @@ static bool is_billing(const char *s) {
     return strncmp(s, head, sizeof head - 1) == 0;
 }
 
-/* Adds `what` to the list of warnings, unless it is already there. */
-static void add_warning(struct ask *a, const char *what) {
-    if (a->warned.data && strstr(a->warned.data, what)) return;
-    buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
-}
-
 /* Appends the text of a document block (source: a string or a list of blocks) or a search_result
  * block (a list of blocks). Returns false if b is neither. */
 static bool document_text(const struct json *b, struct buf *out) {
@@ -81,7 +75,7 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
         if (type && strcmp(type, "text") != 0 && in_result) {
             if (out->len) buf_str(out, sep);
             buf_fmt(out, "[%.40s omitted]", type);
-            add_warning(a, "non-text blocks in tool results");
+            ask_warn(a, "non-text blocks in tool results");
             continue;
         }
         if (!type || strcmp(type, "text") != 0) {
@@ -269,7 +263,7 @@ static int assistant_message(struct turn *t, const struct json *m) {
             rc = fault_set(t->f, 400, NULL, path, "this block of type '%.40s' is incomplete",
                            type ? type : "");
         } else if (strcmp(type, "redacted_thinking") != 0) {
-            add_warning(t->a, type);
+            ask_warn(t->a, type);
         }
     }
     jw_end(&w);
@@ -353,7 +347,7 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
         const char *type = json_str(json_get(t, "type")), *name = json_str(json_get(t, "name"));
         char path[64];
         if (type && strcmp(type, "custom") != 0) {
-            add_warning(a, type);
+            ask_warn(a, type);
             continue;
         }
         snprintf(path, sizeof path, "tools[%d]", i);

@@ -16,12 +16,6 @@
 #include "text/base64.h"
 #include "text/utf8.h"
 
-/* Adds `what` to the list of warnings, unless it is already there. */
-static void add_warning(struct ask *a, const char *what) {
-    if (a->warned.data && strstr(a->warned.data, what)) return;
-    buf_fmt(&a->warned, "%s%s", a->warned.len ? ", " : "", what);
-}
-
 /* Appends the text of a string or a list of parts. In tool results, a note replaces images that the
  * model cannot see, with a warning. */
 static int texts(struct ask *a, const struct json *v, const char *path, bool in_result,
@@ -43,7 +37,7 @@ static int texts(struct ask *a, const struct json *v, const char *path, bool in_
         }
         if (!s && in_result && type) {
             buf_fmt(out, "%s[%.40s omitted]", out->len ? "\n" : "", type);
-            add_warning(a, type);
+            ask_warn(a, type);
             continue;
         }
         if (!s)
@@ -261,7 +255,7 @@ static int write_item(struct talk_in *t, const struct json *m, int i) {
     const char *type = json_str(json_get(m, "type"));
     if (strcmp(type, "item_reference") == 0)
         return fault_set(t->f, 400, NULL, path, "items are not stored; send the item itself");
-    add_warning(t->a, type);
+    ask_warn(t->a, type);
     return 0;
 }
 
@@ -355,7 +349,7 @@ static int put_list(struct ask *a, struct jw *w, const struct json *tools, const
             rc = put_list(a, w, json_get(t, "tools"), name, n, f);
             continue;
         } else {
-            add_warning(a, type ? type : path);
+            ask_warn(a, type ? type : path);
             continue;
         }
         ++*n;

@@ -72,6 +72,12 @@ void ask_mark(struct ask *a, int message, const struct json *v) {
     a->mark[a->n_marks - 1].hour |= hour;
 }
 
+void ask_warn(struct ask *a, const char *what) {
+    enum { MOST = 1000 }; /* bytes; the list is searched each time */
+    if (a->warned.len > MOST || (a->warned.data && strstr(a->warned.data, what))) return;
+    buf_fmt(&a->warned, "%s%.40s", a->warned.len ? ", " : "", what);
+}
+
 void ask_drop_stops(struct ask *a, int n) {
     for (int i = 0; i < n; i++) free(a->stop[i]);
     a->n_stop -= n;

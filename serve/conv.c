@@ -59,8 +59,7 @@ static int content_part(struct ask *a, const struct json *p, const char *role, c
             return fault_set(f, 400, NULL, path,
                              "parts of type '%.40s' are not supported, only text", type);
         buf_fmt(&out->text, "%s[%.40s omitted]", out->text.len ? "\n" : "", type);
-        if (!a->warned.data || !strstr(a->warned.data, type))
-            buf_fmt(&a->warned, "%s%.40s", a->warned.len ? ", " : "", type);
+        ask_warn(a, type);
         return 0;
     }
     if (!text) return fault_set(f, 400, NULL, path, "a part with text is required");
