@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """The steps of bench/quality.sh: quality.py HONE MODEL_FOLDER OUT.json"""
+import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
 
 PRESETS = ["Q6_K", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_S", "Q2_K", "IQ2_XS"]
 AGAIN = 75
+TEXTS = ("calib.txt", "calib_chat.txt", "calib.jsonl", "man_calib.txt", "probe.txt", "eval.txt", "eval.jsonl", "eval_chat.txt", "man_eval.txt",
+         "tools.jsonl")
 started = time.time()
 
 
@@ -31,6 +35,46 @@ def make(path, *cmd):
             os.remove(path + ".plan.tsv")
         run(*cmd)
     return path
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def build(hone):
+    """A binary's version and hash: the version alone does not tell two builds apart."""
+    said = subprocess.run([hone, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return f"{said}, sha256 {digest(hone)[:16]}"
+
+
+def command():
+    """The command that repeats this run, with names in place of paths."""
+    said = [f"{k}={shlex.quote(env(k, ''))}" for k in ("PLAIN", "LEARN", "STEPS", "SIZES", "CHUNKS", "TOOLS") if env(k, "")]
+    said += ["SRC=" + shlex.quote(os.path.basename(os.path.abspath(env("SRC", ""))))] if env("SRC", "") else []
+    return " ".join((["OLD=BINARY"] if env("OLD", "") else []) + said + ["bench/quality.sh"])
+
+
+def settings(hone, old, folder):
+    """What the files in WORK depend on, besides the names that tell them apart."""
+    weights = [[n, os.stat(f"{folder}/{n}").st_size, os.stat(f"{folder}/{n}").st_mtime_ns] for n in sorted(os.listdir(folder))
+               if n.endswith((".gguf", ".safetensors"))]
+    return dict(build=build(hone), old=build(old) if old else None, plain=env("PLAIN", ""), learn=env("LEARN", ""),
+                weights=weights, texts={t: digest(f"{folder}/{t}") for t in TEXTS if os.path.exists(f"{folder}/{t}")})
+
+
+def begin(work, asked):
+    """Makes WORK or checks that its files were made with the settings asked for; exits if they were not."""
+    record = work + "/settings.json"
+    if os.path.isdir(work) and os.listdir(work):
+        had = json.load(open(record)) if os.path.exists(record) else {}
+        other = [k for k in asked if had.get(k) != asked[k]]
+        if other:
+            sys.exit(f"quality: {work} has files of another run ({', '.join(other)}); set WORK to another folder, or delete this one")
+        return
+    os.makedirs(work, exist_ok=True)
+    with open(record, "w") as f:
+        json.dump(asked, f, indent=1)
 
 
 def remember(path, *cmd):
@@ -98,8 +142,9 @@ class Model:
 def main():
     hone, folder, out = sys.argv[1:]
     old, chunks = env("OLD", ""), env("CHUNKS", "0")
-    work = env("WORK", "/tmp/quality-" + os.path.basename(os.path.abspath(folder)))
-    os.makedirs(work, exist_ok=True)
+    model, asked = os.path.basename(os.path.abspath(folder)), settings(hone, old, folder)
+    work = env("WORK", f"/tmp/quality-{model}-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:8]}")
+    begin(work, asked)
     m = Model(hone, folder, work)
     steps = env("STEPS", "mix feedback block").split() + (["before"] if old else [])
     want = m.sizes(env("SIZES", " ".join(PRESETS)).split())
@@ -116,15 +161,18 @@ def main():
                            "--chunks", chunks)
             for s, c in zip(steps, res["candidates"]):
                 row[s][t] = {k: c[k] for k in ("mean_kld", "mean_kld_stderr_windows", "kld_p999", "same_top1", "ppl_ratio")}
+            row.setdefault("windows", {})[t] = res["n_chunks"]
             name = {os.path.basename(f): s for s, f in zip(steps, files)}
             row.setdefault("pairs", {})[t] = [dict(a=name[os.path.basename(p["a"])], b=name[os.path.basename(p["b"])],
                                                    **{k: p[k] for k in ("diff", "diff_ci95_low", "diff_ci95_high")}) for p in res["pairs"]]
         if os.path.exists(suite) and env("TOOLS", ""):
             for s, f in zip(steps, files):
-                row[s]["tools"] = remember(f"{work}/{preset}-{s}-tools.json", hone, "eval", "tools", f, suite, "--cases", env("TOOLS", ""))
+                row[s]["tools"] = remember(f"{work}/{preset}-{s}-tools-{env('TOOLS', '')}.json", hone, "eval", "tools", f, suite, "--cases", env("TOOLS", ""))
         rows.append(row)
     everything = json.load(open(out)) if os.path.exists(out) else {}
-    everything[os.path.basename(os.path.abspath(folder))] = dict(chunks=int(chunks), types="presets" if env("PLAIN", "") else "mixes", rows=rows)
+    texts = {os.path.basename(t): os.path.getsize(t) for t in m.calib}
+    everything[env("ENTRY", model)] = dict(command=command(), build=asked["build"], old=asked["old"], chunks=int(chunks),
+                                         types="presets" if env("PLAIN", "") else "mixes", calibration_bytes=texts, rows=rows)
     json.dump(everything, open(out, "w"), indent=1)
     show(rows, steps, domains)
 

@@ -7,10 +7,12 @@
 # paired intervals, are for eval.txt and a second domain: conversations as a server receives them (eval.jsonl) and as
 # plain text (eval_chat.txt), or man_eval.txt.
 # Runs for LIMIT seconds (480) and exits with 75 if there is more to do: the same command then resumes from files in
-# WORK (one folder per model and setting). SRC=FOLDER selects a different model (bench/models/third.py trains one;
-# base.gguf in it is used as it is), SIZES="Q4_K_M IQ2_XS" and STEPS="mix feedback" select a subset, CHUNKS=N measures
-# N windows (0, the default: all), TOOLS=N adds N tool calls, PLAIN=1 uses the presets' types instead of mixes,
-# LEARN=N adds N passes of `--learn` to `block`. Adds the model's results to docs/results/quality.json.
+# WORK. By default, that is a folder of its own for each model, setting and pair of binaries; a WORK whose files were
+# made with others is refused. SRC=FOLDER selects a different model (bench/models/third.py trains one; base.gguf in it
+# is used as it is), SIZES="Q4_K_M IQ2_XS" and STEPS="mix feedback" select a subset, CHUNKS=N measures N windows (0, the
+# default: all), TOOLS=N adds N tool calls, PLAIN=1 uses the presets' types instead of mixes, LEARN=N adds N passes of
+# `--learn` to `block`. Adds the results, the command and both builds to docs/results/quality.json, under ENTRY (the
+# folder's name).
 set -eu
 HONE=${HONE:-build/hone}
 src=${SRC:-../shared/models/tiny-qwen35moe}
