@@ -11,7 +11,8 @@ import unicodedata
 
 import numpy as np
 
-sys.path.insert(0, os.path.dirname(__file__))
+sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(__file__), "models")]
+import dither  # noqa: E402
 import peer  # noqa: E402
 from peer import lc  # noqa: E402
 
@@ -155,8 +156,8 @@ def speed(name):
 
 
 def ladder(name):
-    base, made = path(name, "-F16.gguf"), path(name, "-GGUF")
-    job = run_json("make", base, "-o", made, "--allow-requantize", "--time", hours, "--calib", CALIB, "--eval", TEXT, "--chunks", chunks,
+    base, made = dither.prepared(hone, path(name)), path(name, "-GGUF")
+    job = run_json("make", base, "-o", made, "--time", hours, "--calib", CALIB, "--eval", TEXT, "--chunks", chunks,
                    "--calib-chunks", 16, "--tools", "none", "--pp", 64, "--tg", 8, "--reps", 1)
     results = json.load(open(os.path.join(made, "results.json")))
     run("imatrix", "--merge", os.path.join(made, "imatrix.gguf"), "-o", path(name, ".dat"), "-f", "-q")
@@ -174,17 +175,17 @@ def ladder(name):
         rows.append({"size_class": c, "made": ours[c].get("made"), "size_bytes": os.path.getsize(mine[c]), "mean_kld": a["mean_kld"],
                      "mean_kld_stderr": a.get("mean_kld_stderr"), "peer_size_bytes": os.path.getsize(theirs[c]),
                      "peer_mean_kld": b["mean_kld"], "peer_mean_kld_stderr": b.get("mean_kld_stderr"), "ratio": a["mean_kld"] / b["mean_kld"]})
-    return {"windows": chunks, "hours": float(hours), "left_out": results.get("left_out"), "classes": rows, "seconds": job.get("seconds")}
+    return {"base": "dithered", "windows": chunks, "hours": float(hours), "left_out": results.get("left_out"), "classes": rows, "seconds": job.get("seconds")}
 
 
 doc = json.load(open(out)) if os.path.exists(out) else {}
 doc["command"] = "bench/real.sh"
 doc["peer"] = f"llama-cpp-python {lc.__version__ if hasattr(lc, '__version__') else ''}".strip()
-doc["note"] = ("the bases are the published 4-bit files dequantized to F16. So the ladder says how the whole job runs on a real model and that its files "
-               "are sound, not how much an original loses: whatever finds the grid of 4 bits again loses nearly nothing (the Q4_K_M of the quantizer that made "
-               "gemma3's does), and measured mixes find it where presets do not look. Both quantizers had the same importance matrix; every divergence is "
-               "computed by hone with f32 activations, on windows of 512 tokens of " + TEXT + ", which neither importance nor choices saw. theirs: their "
-               "activations are rounded to 8 bits; theirs_f16: of the F16 spelling, where they are not")
+doc["note"] = ("the base of a ladder is the published 4-bit file decoded to F16 and moved off its grid (base: dithered, bench/models/dither.py), so no type "
+               "finds the grid again; its activations are still those of a 4-bit model. base: decoded is a ladder of an earlier version of this script, whose "
+               "base stayed on the grid: it says that the job runs and its files are sound, and nothing about how much an original loses. Both quantizers had "
+               "the same importance matrix; every divergence is computed by hone with f32 activations, on windows of 512 tokens of " + TEXT + ", which neither "
+               "importance nor choices saw. theirs: their activations are rounded to 8 bits; theirs_f16: of the F16 spelling, where they are not")
 doc.setdefault("models", {})
 for name in names:
     sha = hashlib.sha256(open(path(name, ".gguf"), "rb").read()).hexdigest()

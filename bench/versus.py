@@ -8,10 +8,11 @@ the independent engine's own quantizer (bench/peer-venv.sh). For the bytes of ea
 feedback. The importance is computed once, by hone, and both quantizers use it; hone also uses the second moments of the
 same texts and, to choose types, texts held out from them. `hone versus` reads texts that neither has seen.
 
-Runs inside the venv. A step whose output exists in build/versus/MODEL is not repeated; its seconds are kept. Environment:
-MODEL, THREADS (2), DOCS (calibration documents of every 5; 4), PROBES (windows of the probes, 8), SEARCH (best), CHUNKS
-(windows of 512 tokens that `hone versus` reads, 44: 4 of each built-in domain), CASES (of the tool suite, 20),
-CONTROL_CHUNKS (22: windows for the control, in which the engine's encoders use hone's choice of types).
+Runs inside the venv, which needs the package gguf too. A step whose output exists in build/versus/MODEL-DOCS is not
+repeated, and its seconds are kept; if another command made it, the script stops. Environment: MODEL, THREADS (2), DOCS
+(calibration documents of every 5; 4), PROBES (windows of the probes, 8), SEARCH (best), CHUNKS (windows of 512 tokens
+that `hone versus` reads, 44: 4 of each built-in domain), CASES (of the tool suite, 20), CONTROL_CHUNKS (22: windows for
+the control, in which the engine's encoders use hone's choice of types).
 """
 import json
 import os
@@ -20,7 +21,8 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(__file__))
+sys.path[:0] = [os.path.dirname(__file__), os.path.join(os.path.dirname(__file__), "models")]
+import dither  # noqa: E402
 import peer  # noqa: E402
 
 CLASSES = ["Q4_K_M", "Q3_K_M", "Q2_K"]
@@ -29,7 +31,7 @@ out = sys.argv[2] if len(sys.argv) > 2 else "docs/results/versus.json"
 env = os.environ.get
 model, threads = env("MODEL", "smollm2"), int(env("THREADS", "2"))
 docs, probes, search = int(env("DOCS", "4")), env("PROBES", "8"), env("SEARCH", "best")
-d = f"build/versus/{model}"
+d = f"build/versus/{model}-{docs}"
 steps = {}  # {step: {"command": ..., "seconds": ...}}
 
 
@@ -40,13 +42,15 @@ def shown(args):
 def step(name, made, *args):
     """Runs a command that writes the file `made`, unless the file exists; remembers its command, seconds and result."""
     note = f"{d}/step-{name}.json"
+    text = args[1] if callable(args[0]) else "hone " + shown(args)
     if not (os.path.exists(made) and os.path.exists(note)):
         start = time.monotonic()
         result = args[0]() if callable(args[0]) else run(*args)
-        text = args[1] if callable(args[0]) else "hone " + shown(args)
         with open(note, "w") as f:
             json.dump({"command": text, "seconds": round(time.monotonic() - start), "result": result}, f)
     found = json.load(open(note))
+    if found["command"] != text:
+        sys.exit(f"{made} was made by another command: {found['command']}; delete {d}")
     steps[name] = {k: found[k] for k in ("command", "seconds")}
     print(f"{name}: {found['seconds']} s", flush=True)
     return found["result"]
@@ -55,17 +59,6 @@ def step(name, made, *args):
 def run(*args):
     r = subprocess.run([hone, *map(str, args), "-q", "--json", "-j", str(threads)], check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(r.stdout) if r.stdout.strip() else None
-
-
-def prepared():
-    """The base, moved off the published file's grid."""
-    at = "build/real/" + model
-    base, spelled = at + "-dithered.gguf", at + "-F16.gguf"
-    if not os.path.exists(base):
-        if not os.path.exists(spelled):
-            run("quantize", at + ".gguf", "--type", "F16", "--allow-requantize", "-o", spelled)
-        subprocess.run([sys.executable, "bench/models/dither.py", at + ".gguf", spelled, base], check=True)
-    return base
 
 
 def divided():
@@ -79,7 +72,7 @@ def divided():
 
 
 os.makedirs(d, exist_ok=True)
-base = prepared()
+base = dither.prepared(hone, "build/real/" + model)
 divided()
 im, gram, dat, sens = (f"{d}/{x}" for x in ("im.gguf", "gram.gguf", "im.dat", "sens.json"))
 step("imatrix", gram, "imatrix", base, f"{d}/calib.txt", f"{d}/calib.jsonl", "-o", im, "--gram", gram, "-f")
@@ -115,8 +108,10 @@ doc = json.load(open(out)) if os.path.exists(out) else {}
 doc["command"] = "bench/versus.py"
 doc["note"] = ("The base is the published 4-bit file, decoded to F16 and moved off its grid, so it is not an original that anyone published. One importance "
                "matrix, computed by hone, served both quantizers. Seconds were measured next to other work.")
+usual = {"DOCS": "4", "PROBES": "8", "SEARCH": "best", "CHUNKS": "44", "CASES": "20", "CONTROL_CHUNKS": "22"}
+asked = " ".join(f"{k}={env(k, v)}" for k, v in usual.items())
 doc.setdefault("models", {})[model] = {
-    "hone": run("doctor")["version"], "peer": f"llama-cpp-python {peer.lc.__version__}", "peer_build": peer.build(), "threads": threads,
+    "command": f"MODEL={model} {asked} bench/versus.py", "hone": run("doctor")["version"], "peer": f"llama-cpp-python {peer.lc.__version__}", "peer_build": peer.build(), "threads": threads,
     "calibration_documents_of_5": docs, "probe_windows": int(probes), "search": search, "steps": steps, "types": types, "versus": found, "same_types": control,
     "block": open(f"{d}/versus.md").read().split("\n")}
 with open(out, "w") as f:

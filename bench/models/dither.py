@@ -9,7 +9,9 @@ over half a step to each side.
 OUT.gguf is a base with the activations of a trained published model. Needs numpy and gguf (PyPI).
 """
 import mmap
+import os
 import shutil
+import subprocess
 import sys
 
 import gguf
@@ -62,6 +64,17 @@ def main(published, spelled, out):
             at = m.find(key)
             if at >= 0:
                 m[at + len(key) - 1 : at + len(key)] = b"_"
+
+
+def prepared(hone, at):
+    """The path of the base of the published file at + ".gguf"; makes it, and its F16 spelling, unless they exist."""
+    published, spelled, base = (at + end for end in (".gguf", "-F16.gguf", "-dithered.gguf"))
+    if not os.path.exists(spelled):
+        subprocess.run([hone, "quantize", published, "--type", "F16", "--allow-requantize", "-o", spelled, "-q"], check=True, stdout=subprocess.DEVNULL)
+    if not os.path.exists(base):
+        main(published, spelled, base + ".part")
+        os.rename(base + ".part", base)
+    return base
 
 
 if __name__ == "__main__":
