@@ -13,7 +13,7 @@ if the 35B takes more than 20 s.
 
     python3 bench/hours.py --run build/hone SRC SCRATCH [OPTION...]
 
-forecasts a job, runs it, and adds forecast, run and their ratio to docs/results/hours-run.json; exit 1 if the total is off
+forecasts a job, runs it, and adds forecast, run, their ratio and what the job measured to docs/results/hours-run.json; exit 1 if the total is off
 by more than 1.3. SRC: a model, or 4B or 35B for random weights of that shape with 4 layers. Run it on a quiet machine. If it
 is interrupted (exit 75), the same command continues, and the times add up.
 
@@ -138,6 +138,13 @@ def run_part(hone, job, src, out):
     return status
 
 
+def measured_files(out):
+    """The comparison of each file with the preset of its size. The job measured a preset on preset_chunks windows, until
+    the better file was clear, and preset_kld is scaled to all windows; `why` has both files on the same windows."""
+    kept = ("size_class", "size_bytes", "made", "n_chunks", "mean_kld", "mean_kld_stderr", "kld_p999", "same_top1", "preset_kld", "preset_chunks", "why")
+    return [{k: f[k] for k in kept if k in f} for f in json.load(open(os.path.join(out, "results.json")))["files"] if "size_class" in f]
+
+
 def run_job(hone, name, scratch, more):
     """Forecasts and runs one job; returns the ratio of the total times."""
     out, note = os.path.join(scratch, "run"), os.path.join(scratch, "run.json")
@@ -159,7 +166,7 @@ def run_job(hone, name, scratch, more):
         sys.exit(status)
     job["seconds"] = round(sum(p["seconds"] for p in job["parts"]), 1)
     job["ratio"] = round(job["forecast_seconds"] / job["seconds"], 2)
-    job["model"] = os.path.basename(name)
+    job["model"], job["files"] = os.path.basename(name), measured_files(out)
     table = json.load(open(RUNS)) if os.path.exists(RUNS) else {"command": "python3 bench/hours.py --run build/hone SRC SCRATCH [OPTION...]", "jobs": []}
     table["jobs"] = [j for j in table["jobs"] if (j["model"], j["options"]) != (job["model"], more)] + [job]
     json.dump(table, open(RUNS, "w"), indent=1)
