@@ -84,9 +84,10 @@ static int publish_and_emit(const struct publish_opts *o, struct emit *m, struct
     struct publish_report r;
     char size[48];
     TRY(publish_folder(o, &r, e));
-    if (!r.has_license && !o->manifest_only)
-        log_info("the card names no license: hone publish %s --license ID%s adds it", o->dir,
-                 r.has_base ? "" : " --base-model ORG/NAME");
+    if (!(r.has_license && r.has_base) && !o->manifest_only)
+        log_info("the card names no %s: hone publish %s%s%s adds it",
+                 r.has_license ? "base model" : "license", o->dir,
+                 r.has_license ? "" : " --license ID", r.has_base ? "" : " --base-model ORG/NAME");
     emit_fmt_bytes(size, r.n_bytes);
     emit_str(m, "folder", "folder", o->dir);
     emit_i64(m, "n_models", "models", r.n_models);

@@ -43,8 +43,8 @@ struct publish_facts {
 };
 /* Sets facts from the options. ERR_USAGE: not an id of the form OWNER/NAME. */
 int publish_facts_parse(const struct publish_facts *from, struct facts *f, struct err *e);
-/* Fills f with all known facts. In order of priority, they come from the options, the manifest, the
- * results, the folder's own card, and the source (publish_facts.c). */
+/* Fills f with all known facts. In order of priority, they come from the options, those of earlier
+ * calls, the folder's own card, and the source (publish_facts.c). */
 int publish_facts_find(struct facts *f, const struct publish_opts *o, const cJSON *results,
                        struct err *e);
 struct release;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* make/publish_facts.c - sources of a card's facts (publish.h, report/facts.h), by priority:
- * options of this call; manifest.json; results.json; the card of an earlier version; the source
- * folder. The remaining facts are read from the keys of the GGUF files. */
+ * options of this call; those of earlier calls, in manifest.json and results.json; the card of an
+ * earlier version; the source folder, or what these files have from it. The remaining facts are
+ * read from the keys of the GGUF files. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "base/io.h"
 #include "base/doc.h"
 #include "base/log.h"
+#include "report/card.h"
 #include "report/manifest.h"
 #include "report/release.h"
 #include "report/result.h"
@@ -43,18 +45,21 @@ static int read_card(const char *dir, char **text, size_t *len, struct err *e) {
     return rc;
 }
 
-/* Reads the card of a Hugging Face folder, and the repository that it comes from. */
-static int publish_facts_source(struct facts *f, const char *source, struct err *e) {
+/* Reads the card of a Hugging Face folder, and the repository that it comes from. Sets *any if the
+ * folder has a card. */
+static int publish_facts_source(struct facts *f, const char *source, bool *any, struct err *e) {
     char *text;
     size_t len;
     int bad = 0;
     if (!source || !io_is_dir(source)) return 0;
     TRY(read_card(source, &text, &len, e));
-    const char *repo = facts_source_repo(f, source, text, len);
-    facts_set(f, FACT_BASE_MODEL, repo);
     if (text) facts_from_card(f, text, len, &bad);
+    /* The card's base_model is the model that the source was trained from. */
+    f->text[FACT_BASE_MODEL] = facts_source_repo(f, source, text, len);
     f->text[FACT_NAME] = NULL; /* the files give their own name */
     f->text[FACT_QUANTIZED_BY] = NULL;
+    for (int k = 0; k < FACT_ALL; k++) f->from_source[k] = true;
+    *any = text != NULL;
     if (bad)
         log_warn("%s/README.md: line %d of its front matter was not understood and is ignored",
                  source, bad);
@@ -84,12 +89,15 @@ int publish_facts_find(struct facts *f, const struct publish_opts *o, const cJSO
     int rc = 0;
     if (o->facts) facts_fill(f, o->facts);
     const cJSON *known[2] = {doc_get(manifest, "facts"), doc_get(results, "facts")};
-    bool any = known[0] || known[1];
-    for (int i = 0; i < 4 && rc == 0; i++) {
+    bool any = known[0] || known[1], card = false;
+    for (int i = 0; i < 6 && rc == 0; i++) {
         facts_init(&step);
-        if (i < 2) facts_from_json(&step, known[i]);
+        if (i < 2 || (i > 3 && !card)) {
+            facts_from_json(&step, known[i % 2]);
+            facts_drop(&step, i < 2);
+        }
         if (i == 2 && !any) rc = from_own_card(&step, o->dir, e);
-        if (i == 3) rc = publish_facts_source(&step, o->source, e);
+        if (i == 3) rc = publish_facts_source(&step, o->source, &card, e);
         if (rc == 0) facts_fill(f, &step);
         facts_release(&step);
     }
@@ -126,7 +134,7 @@ void publish_facts_apply(const struct facts *f, struct release *r) {
         if (f->text[text[i].k]) *text[i].to = f->text[text[i].k];
     const char *by = f->text[FACT_QUANTIZED_BY], *repo = f->text[FACT_REPO];
     r->quantized_by = by && *by ? by : NULL;
-    r->repo = repo && *repo ? repo : NULL;
+    r->repo = repo && card_is_repo(repo) ? repo : NULL;
     r->n_languages = apply_list(&f->language, r->language, r->n_languages);
     r->n_tags = apply_list(&f->tags, r->tag, r->n_tags);
     if (f->text[FACT_PIPELINE_TAG] && *f->text[FACT_PIPELINE_TAG] && r->n_tags < RELEASE_MAX_LIST)

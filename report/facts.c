@@ -25,6 +25,11 @@ static const struct {
     [FACT_PIPELINE_TAG] = {"pipeline_tag", {"pipeline_tag", NULL}},
 };
 
+/* Returns the JSON key of a text or a list. */
+static const char *key_of(int k) {
+    return k == FACT_LANGUAGE ? "language" : k == FACT_TAGS ? "tags" : keys[k].json;
+}
+
 void facts_init(struct facts *f) {
     memset(f, 0, sizeof *f);
     arena_init(&f->mem);
@@ -66,10 +71,13 @@ void facts_split(struct facts *f, struct fact_list *l, const char *value) {
     }
 }
 
-/* Copies the list unless l already has values. */
-static void fill_list(struct facts *to, struct fact_list *l, const struct fact_list *from) {
+/* Copies list k unless `to` already has values. */
+static void fill_list(struct facts *to, enum fact k, const struct facts *from) {
+    struct fact_list *l = k == FACT_TAGS ? &to->tags : &to->language;
+    const struct fact_list *add = k == FACT_TAGS ? &from->tags : &from->language;
     if (l->n) return;
-    for (int i = 0; i < from->n; i++) facts_list_add(to, l, from->v[i], strlen(from->v[i]));
+    for (int i = 0; i < add->n; i++) facts_list_add(to, l, add->v[i], strlen(add->v[i]));
+    to->from_source[k] = from->from_source[k];
 }
 
 void facts_fill(struct facts *to, const struct facts *from) {
@@ -78,10 +86,19 @@ void facts_fill(struct facts *to, const struct facts *from) {
         !to->text[FACT_LICENSE] ||
         (from->text[FACT_LICENSE] && strcmp(to->text[FACT_LICENSE], from->text[FACT_LICENSE]) == 0);
     for (int k = 0; k < FACT_COUNT; k++)
-        if (!to->text[k] && (same || (k != FACT_LICENSE_NAME && k != FACT_LICENSE_LINK)))
+        if (!to->text[k] && (same || (k != FACT_LICENSE_NAME && k != FACT_LICENSE_LINK))) {
             facts_set(to, (enum fact)k, from->text[k]);
-    fill_list(to, &to->language, &from->language);
-    fill_list(to, &to->tags, &from->tags);
+            to->from_source[k] = from->from_source[k];
+        }
+    fill_list(to, FACT_LANGUAGE, from);
+    fill_list(to, FACT_TAGS, from);
+}
+
+void facts_drop(struct facts *f, bool from_source) {
+    for (int k = 0; k < FACT_COUNT; k++)
+        if (f->from_source[k] == from_source) f->text[k] = NULL;
+    if (f->from_source[FACT_LANGUAGE] == from_source) f->language.n = 0;
+    if (f->from_source[FACT_TAGS] == from_source) f->tags.n = 0;
 }
 
 /* Adds the strings of a JSON array; ignores everything else. */
@@ -95,18 +112,32 @@ void facts_from_json(struct facts *f, const cJSON *j) {
     for (int k = 0; k < FACT_COUNT; k++) facts_set(f, (enum fact)k, doc_str(j, keys[k].json));
     list_from_json(f, &f->language, doc_get(j, "language"));
     list_from_json(f, &f->tags, doc_get(j, "tags"));
+    for (const cJSON *s = doc_first(doc_get(j, "from_source")); s; s = s->next)
+        for (int k = 0; k < FACT_ALL; k++)
+            if (cJSON_IsString(s) && strcmp(s->valuestring, key_of(k)) == 0)
+                f->from_source[k] = true;
+}
+
+/* Returns whether a text or a list is set. */
+static bool is_set(const struct facts *f, int k) {
+    return k < FACT_COUNT ? f->text[k] != NULL : k == FACT_TAGS ? f->tags.n : f->language.n;
 }
 
 void facts_put(const struct facts *f, cJSON *to) {
+    const char *from_source[FACT_ALL];
+    int n = 0;
     for (int k = 0; k < FACT_COUNT; k++)
         if (f->text[k]) doc_put_str(to, keys[k].json, f->text[k]);
     if (f->language.n) doc_put_list(to, "language", f->language.v, f->language.n);
     if (f->tags.n) doc_put_list(to, "tags", f->tags.v, f->tags.n);
+    for (int k = 0; k < FACT_ALL; k++)
+        if (is_set(f, k) && f->from_source[k]) from_source[n++] = key_of(k);
+    if (n) doc_put_list(to, "from_source", from_source, n);
 }
 
 bool facts_any(const struct facts *f) {
-    bool any = f->language.n || f->tags.n;
-    for (int k = 0; k < FACT_COUNT; k++) any |= f->text[k] != NULL;
+    bool any = false;
+    for (int k = 0; k < FACT_ALL; k++) any |= is_set(f, k);
     return any;
 }
 

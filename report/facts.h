@@ -2,8 +2,8 @@
 /* report/facts.h - facts for a model card that need no measurement: repository, license, base
  * model, author, languages, tags.
  *
- * Facts come from options or from the source's card. They are stored as the object "facts" in
- * manifest.json and results.json, and are read back from there. */
+ * Facts are given as options or read from the source's card. They are stored as the object "facts"
+ * in manifest.json and results.json, and are read back from there. */
 #ifndef HONE_REPORT_FACTS_H
 #define HONE_REPORT_FACTS_H
 
@@ -19,7 +19,10 @@ enum fact {
     FACT_BASE_MODEL,
     FACT_QUANTIZED_BY,
     FACT_PIPELINE_TAG,
-    FACT_COUNT
+    FACT_COUNT, /* the facts before are texts, those after it are lists */
+    FACT_LANGUAGE = FACT_COUNT,
+    FACT_TAGS,
+    FACT_ALL
 };
 enum { FACTS_MAX_LIST = 256 };
 struct fact_list {
@@ -29,7 +32,8 @@ struct fact_list {
 struct facts {
     const char *text[FACT_COUNT]; /* NULL: unknown; "": explicitly none */
     struct fact_list language, tags;
-    struct arena mem; /* owns the strings */
+    bool from_source[FACT_ALL]; /* read from the source's card, not given */
+    struct arena mem;           /* owns the strings */
 };
 void facts_init(struct facts *f);
 void facts_release(struct facts *f);
@@ -40,6 +44,8 @@ void facts_split(struct facts *f, struct fact_list *l, const char *value);
 /* Copies the facts that `to` lacks from `from`. The license's name and link are copied only if both
  * have the same license. */
 void facts_fill(struct facts *to, const struct facts *from);
+/* Drops the facts from the source's card (true), or all others (false). */
+void facts_drop(struct facts *f, bool from_source);
 /* Reads facts from a JSON object "facts"; ignores any other value. */
 void facts_from_json(struct facts *f, const cJSON *j);
 /* Reads facts from the front matter of a card of len bytes. *bad_line: the first line that could

@@ -67,20 +67,12 @@ static int read_list(struct release *r, const struct gguf *g, const char *key, c
     return n;
 }
 
-/* Returns "org/name" of the source model according to the metadata, or else of its base model. */
+/* Returns "org/name" of the source model according to the metadata; "": unknown. The keys
+ * general.base_model.* name the model that the source was trained from. */
 static const char *base_of(struct release *r, const struct gguf *g) {
     static const char hub[] = "https://huggingface.co/";
     const char *url = gguf_str_or(g, "general.source.repo_url", "");
-    if (strncmp(url, hub, sizeof hub - 1) == 0) return keep_text(r, url + sizeof hub - 1);
-    url = gguf_str_or(g, "general.base_model.0.repo_url", "");
-    if (strncmp(url, hub, sizeof hub - 1) == 0) return keep_text(r, url + sizeof hub - 1);
-    const char *name = gguf_str_or(g, "general.base_model.0.name", ""),
-               *org = gguf_str_or(g, "general.base_model.0.organization", "");
-    if (!*name || !*org || strchr(org, ' ') || strchr(name, ' ')) return "";
-    size_t n = strlen(org) + strlen(name) + 2;
-    char *s = arena_alloc(&r->arena, n);
-    snprintf(s, n, "%s/%s", org, name);
-    return s;
+    return strncmp(url, hub, sizeof hub - 1) == 0 ? keep_text(r, url + sizeof hub - 1) : "";
 }
 
 /* Reads the facts of a model from its keys. */

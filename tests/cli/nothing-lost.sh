@@ -255,6 +255,18 @@ for l in '^license: "\{0,1\}other' '^license_name: "\{0,1\}tiny-license' '^licen
 done
 grep -q safetensors "$t/src/README.md" && say "the source's format is a tag"
 run 0 publish --check "$t/src"
+# a changed card of the source replaces what an earlier one said, but no option; without the source, the saved facts count
+sed -i 's/^license: .*/license: mit/; /^license_/d; /AutoModel/d' "$t/Tiny/README.md"
+run 0 publish "$t/src" --source "$t/Tiny" --language fr
+for l in '^license: "\{0,1\}mit' '^- "fr"' '^- "chat"' 'me/Tiny-GGUF'; do grep -q "$l" "$t/src/README.md" || say "changed source: no $l"; done
+grep -q '^license_' "$t/src/README.md" && say "the name of a license that the source no longer has"
+run 0 publish "$t/src"
+for l in '^license: "\{0,1\}mit' '^- "fr"' 'me/Tiny-GGUF'; do grep -q "$l" "$t/src/README.md" || say "without the source: no $l"; done
+# base_model of a source of unknown origin is the model that it was trained from
+make 0 "$t/tuned"
+grep -q 'acme' "$t/tuned/README.md" && say "the parent of the source is named: $(grep acme "$t/tuned/README.md")"
+run 0 publish "$t/tuned"
+grep -q -- '--base-model' "$t/e" || say "nobody asks for the base model: $(cat "$t/e")"
 sed -i 1d "$t/Tiny/README.md"
 make 0 "$t/none"
 run 1 publish --check "$t/none"
