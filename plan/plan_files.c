@@ -27,7 +27,8 @@ struct candidate {     /* an existing file, or one that could be created */
     const char *shown; /* name without folders, if unambiguous */
     int order; /* position of its recipe among the size classes; 0: closest to the original */
     uint64_t bytes;
-    double kld; /* mean divergence from the original in nats; NaN: not measured */
+    uint64_t projector; /* bytes of the projector file in its folder, also on the card */
+    double kld;         /* mean divergence from the original in nats; NaN: not measured */
     struct sizes z;
     struct fit fit, small; /* fit with the requested cache, and with a smaller one (KV_SMALL) */
 };
@@ -87,6 +88,7 @@ static bool seen_before(struct choice *x, const char *path) {
 /* Returns the request for one candidate, with the context of --ctx or the trained one. */
 static struct fit_ask ask_of(const struct choice *x, const struct candidate *c) {
     struct fit_ask a = x->ask;
+    a.reserve += c->projector;
     if (!a.n_ctx) a.n_ctx = c->z.n_ctx_train ? c->z.n_ctx_train : 4096;
     return a;
 }
@@ -124,43 +126,47 @@ static int add_file(struct choice *x, const char *path, struct err *e) {
     return plan_read_sizes(path, &c->z, &a, &c->bytes, e);
 }
 
-/* Returns whether a file name in a folder is that of a model or of its first shard. */
-static bool is_model(const char *name) {
+/* Returns whether a file name in a folder is that of a GGUF file or of its first shard. */
+static bool is_first(const char *name) {
     int i, n;
     size_t len;
-    if (!str_ends(name, ".gguf") || strncmp(name, "mmproj", 6) == 0) return false;
-    return !gguf_split_parse(name, &i, &n, &len) || i == 0;
+    return str_ends(name, ".gguf") && (!gguf_split_parse(name, &i, &n, &len) || i == 0);
 }
 
-/* Returns whether a file is an importance matrix, a projector or the like. */
-static bool comes_with_model(const char *path) {
+/* Returns whether a file is not a model but an importance matrix, a draft or the like. *projector
+ * becomes the size of a projector file, if that is larger. */
+static bool comes_with_model(const char *path, uint64_t *projector) {
     struct gguf *g;
     struct err why;
-    if (gguf_open(&g, path, GGUF_TOLERANT, &why)) return false;
-    const bool is = open_is_companion(g);
+    if (gguf_open(&g, path, GGUF_TOLERANT, &why))
+        return strncmp(io_base(path), "mmproj", 6) == 0; /* add_file reports any other file */
+    const enum gguf_part part = gguf_part_of(g);
+    const bool is = part != GGUF_MODEL || open_is_companion(g);
+    if (part == GGUF_TOWER && gguf_file_bytes(g) > *projector) *projector = gguf_file_bytes(g);
     gguf_close(g);
     return is;
 }
 
 /* Adds the models in a folder. Sets *models if there are any, even if they were added before. */
 static int add_ggufs(struct choice *x, const char *folder, bool *models, struct err *e) {
+    const int first = x->n;
+    uint64_t projector = 0;
     struct io_names all;
     TRY(io_list(&all, folder, e));
     for (int i = 0; i < all.n; i++) {
         struct err why;
-        if (!is_model(all.v[i])) continue;
         char *path = io_join(folder, all.v[i]);
-        if (add_file(x, path, &why)) {
-            if (comes_with_model(path))
-                log_debug("%s", why.msg);
-            else
-                log_warn("left out of the table: %s", why.msg);
+        if (!is_first(all.v[i]) || comes_with_model(path, &projector)) {
+            log_debug("%s: not a model", path);
+        } else if (add_file(x, path, &why)) {
+            log_warn("left out of the table: %s", why.msg);
             drop_last(x);
         } else {
             *models = true;
         }
         free(path);
     }
+    for (int i = first; i < x->n; i++) x->c[i]->projector = projector;
     io_names_release(&all);
     return 0;
 }
@@ -213,7 +219,8 @@ static int add_argument(struct choice *x, const char *path, struct err *e) {
     const int first = x->n;
     if (str_ends(path, ".json")) return add_recipes(x, path, e);
     if (!io_is_dir(path)) {
-        if (x->o->n_paths > 1 && comes_with_model(path)) {
+        uint64_t projector = 0;
+        if (x->o->n_paths > 1 && comes_with_model(path, &projector)) {
             log_info("%s: left out: not a model", path);
             return 0;
         }
@@ -284,6 +291,7 @@ static int settle_options(struct choice *x, struct err *e) {
         const struct fit_ask ask = ask_of(x, c);
         struct fit_ask less = ask;
         less.rows = kv_type_rows(small, small);
+        s->projector = c->projector;
         if (!plan_split_fit(s, &c->z, &ask, &c->fit))
             return err_set(e, ERR_USAGE, "%s: --kv-type %s does not fit its heads", c->name,
                            o->kv_name);
@@ -367,12 +375,13 @@ static void with_small_cache(const struct choice *x, int best, struct buf *b) {
     }
 }
 
-/* Returns how much memory a file takes with everything on the card or cards. */
+/* Returns how much memory a file takes with everything on the card or cards, also its folder's
+ * projector. */
 static uint64_t whole_bytes(const struct choice *x, const struct candidate *c) {
     struct fit_use u;
     const struct fit_ask ask = ask_of(x, c);
     (void)fit_use(&c->z, &ask, 0, 0, &u); /* cannot fail: settle_options() checked it */
-    return x->split.n_cards > 1 ? c->fit.use.total : u.total;
+    return c->projector + (x->split.n_cards > 1 ? c->fit.use.total : u.total);
 }
 
 /* Returns the file that fits with the longest context, first with the requested cache type, then
@@ -442,7 +451,8 @@ static void put_answer(const struct choice *x, const struct take *t, struct emit
         buf_fmt(&b, "%s that fits, ", largest ? "the largest" : "the closest to the original");
     else
         buf_fmt(&b, "%s, ", way);
-    plan_of_memory(&b, f->use.total, x->ask.memory);
+    plan_of_memory(&b, f->use.total + c->projector, x->ask.memory);
+    if (c->projector) buf_str(&b, ", its projector included,");
     buf_chr(&b, ' ');
     with_tokens(x, c, &b);
     if (t->way == FIT_ALL && !t->small_cache) with_small_cache(x, t->i, &b);

@@ -89,12 +89,13 @@ static bool try_split(struct plan_split *s, const struct sizes *z, const struct 
     const uint64_t activations = (uint64_t)(z->reg_floats * n_rows) * sizeof(float);
     p.layer = xcalloc((size_t)z->n_blocks + 1, sizeof *p.layer);
     s->n_cpu_experts = n_cpu;
-    for (int c = 0; c < s->n_cards; c++)
-        p.card[c] =
-            (struct split_card){.have = s->memory[c] > s->reserve ? s->memory[c] - s->reserve : 0,
-                                .fixed = s->llama ? fit_compute(z) : activations,
-                                .first = s->llama ? 0 : z->embd,
-                                .last = z->output + z->tied_head + (s->llama ? z->mtp : 0)};
+    for (int c = 0; c < s->n_cards; c++) {
+        const uint64_t keep = s->reserve + (c == 0 ? s->projector : 0);
+        p.card[c] = (struct split_card){.have = s->memory[c] > keep ? s->memory[c] - keep : 0,
+                                        .fixed = s->llama ? fit_compute(z) : activations,
+                                        .first = s->llama ? 0 : z->embd,
+                                        .last = z->output + z->tied_head + (s->llama ? z->mtp : 0)};
+    }
     for (int i = 0; i < z->n_blocks; i++) {
         const uint64_t n = block_bytes(s, z, a, n_rows, i);
         p.layer[i].want = SPLIT_FREE;

@@ -13,6 +13,7 @@ struct plan_split {
     int n_cards;                  /* 0: not requested */
     uint64_t memory[SPLIT_CARDS]; /* bytes on each card */
     uint64_t reserve;             /* bytes to keep free on each card */
+    uint64_t projector;           /* bytes of a projector on the first card, not part of used */
     uint64_t used[SPLIT_CARDS];   /* bytes used on each card, with passes of PLAN_PASS rows */
     uint8_t card_of[HP_MAX_LAYERS];
     int n_cpu_experts; /* number of blocks, from the end, whose experts stay in main memory */

@@ -164,6 +164,23 @@ printf '%s' '{"hone_version": "1", "model": {"name": "m"}, "files": [{"file": "m
 run 0 plan "$t/out" --vram 24GiB --ctx 512
 [ "$(head -1 "$t/o" | cut -d, -f1)" = "Take m-Q4_K_M.gguf: the closest to the original that fits" ] || say "$(cat "$t/o")"
 grep -q '0.30000' "$t/o" || say "no losses: $(cat "$t/o")"
+# a folder's drafts are no candidates; its projector takes room on the card too
+rm "$t/out/mmproj-x.gguf"
+run 0 convert tests/golden/models/qwen35moe --mtp-only --type q8_0 -o "$t/out/mtp-m-Q8_0.gguf"
+run 0 plan "$t/out" --vram 24GiB --ctx 512
+grep -q mtp "$t/o" && say "a draft is a candidate: $(cat "$t/o")"
+run 0 convert tests/golden/models/qwen35moe --mmproj "$t/out/mmproj-m-BF16.gguf"
+run 0 plan "$t/out/m-Q4_K_M.gguf" --vram 1GiB,1B --reserve 0 --ctx 512 --json
+two=$(num used_bytes)
+for n in "$(used Q4_K_M f16)" "$two,1B"; do
+    both=$((${n%,*} + $(wc -c < "$t/out/mmproj-m-BF16.gguf")))
+    run 0 plan "$t/out" --vram "${both}B${n#"${n%,*}"}" --reserve 0 --ctx 512 --json
+    is take "$t/out/m-Q4_K_M.gguf"
+    grep -q "answer.*its projector included" "$t/o" || say "$(grep answer "$t/o")"
+    run 0 plan "$t/out" --vram "$((both - 1))B${n#"${n%,*}"}" --reserve 0 --ctx 512 --json
+    is take "$t/out/m-Q2_K.gguf"
+done
+rm "$t/out"/*m-BF16.gguf "$t/out/mtp-m-Q8_0.gguf"
 # an unconverted folder: the files that hone make would make, exact except for metadata
 run 0 plan tests/golden/models/qwen35moe --vram 24GiB --ctx 512 --csv
 for r in Q8_0 Q2_K; do
