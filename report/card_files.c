@@ -79,10 +79,13 @@ static void file_row(const struct result *r, int i, const struct release *rel, s
     buf_str(out, i == pick_file(r) ? "| " STAR NBSP "[**" : "| [");
     md_text(out, pick_label(r, i));
     buf_str(out, i == pick_file(r) ? "**]" : "]");
-    if (!rel || release_has(rel, f->file))
-        buf_fmt(out, "(%s) |", f->file);
-    else
+    if (!rel || release_has(rel, f->file)) {
+        buf_chr(out, '(');
+        text_url(out, f->file);
+        buf_str(out, ") |");
+    } else {
         buf_str(out, " (not here) |");
+    }
     size_cell(f->size_bytes, out);
     if (f->is_base) {
         buf_str(out, " - | - |");
@@ -207,8 +210,10 @@ void card_plain_files(const struct release *rel, struct buf *out) {
     buf_str(out, "## Files\n\n| file | bytes | GiB | bits per weight |\n|---|---:|---:|---:|\n");
     for (int i = 0; i < rel->n_files; i++) {
         const struct release_file *f = &rel->file[i];
-        buf_fmt(out, "| [%s](%s) | %llu | %.4f |", f->file, f->file,
-                (unsigned long long)f->size_bytes, (double)f->size_bytes / 0x1p30);
+        buf_str(out, "| ");
+        md_link(out, f->file);
+        buf_fmt(out, " | %llu | %.4f |", (unsigned long long)f->size_bytes,
+                (double)f->size_bytes / 0x1p30);
         md_num(out, f->bpw, 2);
         buf_chr(out, '\n');
     }

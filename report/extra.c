@@ -16,7 +16,8 @@ static const cJSON *part_of(const struct result *r, const char *name) {
 
 /* Writes a link to a file, with its size. */
 static void md_file(const char *file, uint64_t n_bytes, struct buf *out) {
-    buf_fmt(out, "[%s](%s) (%.4g GiB)", file, file, (double)n_bytes / 0x1p30);
+    md_link(out, file);
+    buf_fmt(out, " (%.4g GiB)", (double)n_bytes / 0x1p30);
 }
 
 /* Writes the share of accepted drafts of each file; nothing if it was not measured. */

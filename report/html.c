@@ -46,7 +46,9 @@ static void put_head(const struct result *r, struct buf *out) {
 
 /* Writes one of the large numbers at the top. */
 static void put_tile(const char *number, const char *unit, const char *about, struct buf *out) {
-    buf_fmt(out, "<div><strong>%s%s</strong><span>%s</span></div>", number, unit, about);
+    buf_fmt(out, "<div><strong>%s%s</strong><span>", number, unit);
+    html_text(out, about);
+    buf_str(out, "</span></div>");
 }
 
 /* Writes the numbers of the recommended file; the gain comes first if it was measured. */

@@ -15,23 +15,11 @@ enum { LONG_NAME = 44 }; /* characters per line of the table at 768 px */
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* Writes a relative URL: everything except letters, digits and "._-" becomes %XX. */
-static void href(const char *s, struct buf *out) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    buf_str(out, "./");
-    for (; *s; s++) {
-        if (strchr(plain, *s))
-            buf_chr(out, *s);
-        else
-            buf_fmt(out, "%%%02X", (unsigned)(unsigned char)*s);
-    }
-}
-
 void html_link(const struct release *rel, const char *file, const char *text, struct buf *out) {
     bool here = *file && (!rel || release_has(rel, file));
     if (here) {
-        buf_str(out, "<a href='");
-        href(file, out);
+        buf_str(out, "<a href='./");
+        text_url(out, file);
         buf_str(out, "'>");
     }
     html_text(out, text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* report/lint_card.c - the linter's checks of README.md: front matter by the Hub's rules, links,
  * sizes, local paths. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,22 @@ static void check_cell(struct lint *l, const char *name, const char *cell, int64
     }
 }
 
+/* Decodes the %XX of a URL in place. */
+static void decode_url(char *s) {
+    char *to = s;
+    for (; *s; s++) {
+        unsigned c;
+        if (*s == '%' && isxdigit((unsigned char)s[1]) && isxdigit((unsigned char)s[2]) &&
+            sscanf(s + 1, "%2x", &c) == 1 && c) {
+            *to++ = (char)c;
+            s += 2;
+        } else {
+            *to++ = *s;
+        }
+    }
+    *to = 0;
+}
+
 /* Reports a link to a missing file; a size in the text after the link must match the file. */
 static void check_link(struct lint *l, const char *target, size_t n, const char *behind) {
     char name[256];
@@ -168,6 +185,7 @@ static void check_link(struct lint *l, const char *target, size_t n, const char 
     memcpy(name, target, n);
     name[n] = 0;
     name[strcspn(name, "?# ")] = 0;
+    decode_url(name);
     const char *s = strncmp(name, "./", 2) == 0 ? name + 2 : name;
     if (!*s || *s == '/') return;
     int64_t size = total_size(l, s);

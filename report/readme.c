@@ -27,8 +27,9 @@ static void put_list(struct buf *out, const char *key, const char *const *v, int
 }
 
 bool card_is_repo(const char *s) {
-    const char *slash = strchr(s, '/');
-    return slash && slash != s && slash[1] && !strchr(slash + 1, '/') && !strchr(s, ' ');
+    static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const size_t a = strspn(s, ok), b = s[a] == '/' ? strspn(s + a + 1, ok) : 0;
+    return a && b && !s[a + 1 + b];
 }
 
 /* Returns the Hub's task of the model; rel may be NULL. */
@@ -90,6 +91,11 @@ static void answer(const struct result *r, struct buf *out) {
     buf_release(&text);
 }
 
+/* Appends the inside of a code span. */
+static void code_text(struct buf *out, const char *s) {
+    for (; *s; s++) buf_chr(out, *s == '`' || (unsigned char)*s < 0x20 ? ' ' : *s);
+}
+
 /* Lists the calibration texts and describes the built-in ones. */
 static void calibration(const struct result *r, struct buf *out) {
     bool any = false;
@@ -98,8 +104,7 @@ static void calibration(const struct result *r, struct buf *out) {
                    *about = doc_str(t, "about");
         if (!name) continue;
         buf_str(out, any ? "; `" : "- Calibration text: `");
-        for (; *name; name++)
-            buf_chr(out, *name == '`' || (unsigned char)*name < 0x20 ? ' ' : *name);
+        code_text(out, name);
         buf_chr(out, '`');
         if (about) {
             buf_str(out, ", ");
@@ -117,9 +122,23 @@ static const char *base_file(const struct result *r) {
     return r->base_name;
 }
 
+/* Writes the texts of a list as Markdown items. */
+static void put_sentences(const cJSON *list, const char *lead, struct buf *out) {
+    for (const cJSON *n = doc_first(list); n; n = n->next) {
+        if (!cJSON_GetStringValue(n)) continue;
+        buf_str(out, lead);
+        md_text(out, cJSON_GetStringValue(n));
+        buf_chr(out, '\n');
+    }
+}
+
 static void put_how(const struct result *r, struct buf *out) {
     buf_str(out, "\n## How this was made and measured\n\n");
-    buf_fmt(out, "- Tool: hone %s. Base: `%s`.\n", r->version, base_file(r));
+    buf_str(out, "- Tool: hone ");
+    md_text(out, r->version);
+    buf_str(out, ". Base: `");
+    code_text(out, base_file(r));
+    buf_str(out, "`.\n");
     buf_fmt(out, "- Importance matrix: %lld chunks of %lld tokens.\n", (long long)r->imatrix_chunks,
             (long long)r->imatrix_chunk_size);
     calibration(r, out);
@@ -129,14 +148,8 @@ static void put_how(const struct result *r, struct buf *out) {
     buf_str(out,
             "; second half of each chunk scored, weights dequantized, activations in 32 bits, so "
             "only the error of the weights is measured.\n");
-    for (const cJSON *n = doc_first(r->notes); n; n = n->next)
-        if (cJSON_GetStringValue(n)) buf_fmt(out, "- %s\n", cJSON_GetStringValue(n));
-    for (const cJSON *n = doc_first(r->left_out); n; n = n->next) {
-        if (!cJSON_GetStringValue(n)) continue;
-        buf_str(out, "- Left out: ");
-        md_text(out, cJSON_GetStringValue(n));
-        buf_chr(out, '\n');
-    }
+    put_sentences(r->notes, "- ", out);
+    put_sentences(r->left_out, "- Left out: ", out);
 }
 
 /* Writes the credits for the authors of the model and of the files, and the license. */
@@ -186,8 +199,11 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
         md_text(out, *base ? base : title);
     if (r) {
         text_params(params, r->n_params);
-        buf_fmt(out, " (%s%s%s, %s parameters, context %lld)", r->arch, *r->arch_note ? ", " : "",
-                r->arch_note, params, (long long)r->ctx);
+        buf_str(out, " (");
+        md_text(out, r->arch);
+        buf_str(out, *r->arch_note ? ", " : "");
+        md_text(out, r->arch_note);
+        buf_fmt(out, ", %s parameters, context %lld)", params, (long long)r->ctx);
     } else {
         numbers_of(rel, out);
     }

@@ -28,6 +28,24 @@ void md_text(struct buf *out, const char *begin) {
     }
 }
 
+void text_url(struct buf *out, const char *file) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    for (const char *s = file; *s; s++) {
+        if (strchr(plain, *s))
+            buf_chr(out, *s);
+        else
+            buf_fmt(out, "%%%02X", (unsigned)(unsigned char)*s);
+    }
+}
+
+void md_link(struct buf *out, const char *file) {
+    buf_chr(out, '[');
+    md_text(out, file);
+    buf_str(out, "](");
+    text_url(out, file);
+    buf_chr(out, ')');
+}
+
 void md_num(struct buf *out, double v, int prec) {
     if (isfinite(v))
         buf_fmt(out, " %.*f |", prec, v);

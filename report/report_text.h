@@ -10,6 +10,11 @@
 /* Escapes characters that Markdown or embedded HTML would interpret; control characters become
  * spaces. */
 void md_text(struct buf *out, const char *s);
+/* Appends a file name as a relative URL: everything except letters, digits and "._-" becomes
+ * %XX. */
+void text_url(struct buf *out, const char *file);
+/* Appends a link to a file of the folder: [file](file). */
+void md_link(struct buf *out, const char *file);
 /* Appends a number as a Markdown table cell, " 1.23 |", or " - |" if it is not finite. */
 void md_num(struct buf *out, double v, int prec);
 /* Appends the names in an array of strings, or of objects that have a "name", as a list: `a`,

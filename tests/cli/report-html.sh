@@ -51,6 +51,18 @@ for f in report.html kld.svg kld-depth.svg speed-depth.svg; do
     [ -s "$t/d/$f" ] || say "no $f"
     grep -qE '<script|<img|<b>|<b |<i>' "$t/d/$f" && say "$f: text became markup"
 done
+cp -r "$t/d" "$t/odd"
+sed -i 's/"size_class": "Q4_K_M"/"size_class": "<b>x<\/b>"/; s/"arch": "qwen3"/"arch": "<b>", "arch_note": "<i>"/; s/"hone_version": "0"/"hone_version": "<b>"/' "$t/odd/results.json"
+mv "$t/odd/Tiny-Q4_K_M.gguf" "$t/odd/Tiny)<b>.gguf"
+sed -i 's/Tiny-Q4_K_M.gguf/Tiny)<b>.gguf/' "$t/odd/results.json"
+run publish "$t/odd" -f
+grep -q '<strong>8.7x</strong>' "$t/odd/report.html" || say "the odd file has no gain"
+for f in d/README.md odd/README.md odd/report.html; do
+    sed '/^```/,/^```/d; s/`[^`]*`//g; s/\\<//g' "$t/$f" | grep -E '<script|<img|<b>|<b |<i>' && say "$f: text became markup"
+done
+grep -qF '](Tiny%29%3Cb%3E.gguf)' "$t/odd/README.md" || say "README.md: the link to an odd name"
+"$HONE" publish --check "$t/odd" > "$t/o" 2>&1 || true
+grep -q card-link "$t/o" && say "a link to an odd name is not found: $(cat "$t/o")"
 for f in kld kld-depth speed-depth; do
     grep -q "]($f.svg)" "$t/d/README.md" || say "README.md does not show $f.svg"
     grep -qE 'NaN|nan|inf[^o]' "$t/d/$f.svg" && say "$f.svg holds no numbers: $(grep -oE '.{40}(nan|inf).{20}' "$t/d/$f.svg" | head -2)"
