@@ -54,6 +54,11 @@ static char *repo_of_card(const char *name, const char *card, size_t len) {
     return org && n_org < 200 ? xasprintf("%.*s/%s", (int)n_org, org, name) : NULL;
 }
 
+bool card_is_hash(const char *name) {
+    const size_t n = strlen(name);
+    return n >= 20 && strspn(name, "0123456789abcdefABCDEF") == n;
+}
+
 char *card_repo(const char *dir, const char *card, size_t len) {
     char *real = io_real(dir), *repo = real ? repo_of_cache(real) : NULL;
     if (!repo && real && card) repo = repo_of_card(io_base(real), card, len);

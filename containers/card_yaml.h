@@ -39,5 +39,8 @@ const char *card_yaml_value(const struct card_yaml *c, const char *key);
  * according to the folder's path (in the Hub's cache) or its card, which may be NULL. NULL:
  * unknown. */
 char *card_repo(const char *dir, const char *card, size_t len);
+/* Returns whether a name looks like a hash. Folders and files in the Hub's cache have such names;
+ * models do not. */
+bool card_is_hash(const char *name);
 
 #endif

@@ -43,13 +43,6 @@ static const char *first_value(const struct card *c, const char *keys) {
     return "";
 }
 
-/* Returns whether s looks like a commit hash. Folders in the Hub's cache have such names; models do
- * not. */
-static bool is_hash(const char *s) {
-    size_t n = strlen(s);
-    return n >= 20 && strspn(s, "0123456789abcdefABCDEF") == n;
-}
-
 /* Reads the folder's README.md, if it has one, and parses names from the folder. */
 static int card_open(struct card *c, const struct conv_plan *p, struct err *e) {
     const char *dir = hfdir_path(p->dir);
@@ -65,7 +58,7 @@ static int card_open(struct card *c, const struct conv_plan *p, struct err *e) {
     c->repo = card_repo(dir, c->text, len);
     const char *known = json_str(json_get(hfdir_config(p->dir), "_name_or_path"));
     const char *id = c->repo ? c->repo : real ? io_base(real) : "";
-    if (!c->repo && is_hash(id)) {
+    if (!c->repo && card_is_hash(id)) {
         const char *slash = known ? strchr(known, '/') : NULL;
         id = known && !(slash && strchr(slash + 1, '/')) ? known : "";
     }

@@ -17,6 +17,7 @@
 #include "mix/mixer.h"
 #include "work/open.h"
 #include "convert/convert.h"
+#include "containers/card_yaml.h"
 #include "containers/gguf.h"
 #include "base/hash.h"
 #include "base/io.h"
@@ -74,16 +75,27 @@ static int hash_gguf(struct make *mk, struct err *e) {
     return 0;
 }
 
-/* Returns a model's name: the given one, else the last component of the source without ".gguf" and
- * type, reduced to characters that are safe in file names. NULL: sets e. Free the result. */
+/* Returns the last component of the source's path or, in the Hub's cache, the name of the folder's
+ * repository or of the file. NULL: does not exist. Free the result. */
+static char *source_name(const char *src) {
+    char *real = io_real(src);
+    if (!real) return NULL;
+    char *repo = card_is_hash(io_base(real)) ? card_repo(src, NULL, 0) : NULL;
+    const bool cached = repo && io_is_dir(src);
+    char *name = xstrdup(cached ? io_base(repo) : io_base(repo ? src : real));
+    free(repo);
+    free(real);
+    return name;
+}
+
+/* Returns a model's name: the given one, else the source's without ".gguf" and type, reduced to
+ * characters that are safe in file names. NULL: sets e. Free the result. */
 static char *model_name(const char *src, const char *given, struct err *e) {
-    char *real = given ? xasprintf("/%s", given) : io_real(src);
-    if (!real) {
+    char *name = given ? xstrdup(io_base(given)) : source_name(src);
+    if (!name) {
         err_sys(e, "%s: cannot open", src);
         return NULL;
     }
-    char *name = xstrdup(io_base(real));
-    free(real);
     size_t n = strlen(name);
     if (n > 5 && strcmp(name + n - 5, ".gguf") == 0) name[n - 5] = 0;
     static const char *const tail[] = {"-F32", "-F16", "-BF16", "-f32", "-f16", "-bf16"};
@@ -95,7 +107,14 @@ static char *model_name(const char *src, const char *given, struct err *e) {
     for (char *p = name; *p; p++)
         if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", *p))
             *p = '-';
-    return name;
+    /* programs take a leading '-' for an option, and list no file with a leading '.' */
+    n = strspn(name, ".-");
+    memmove(name, name + n, strlen(name + n) + 1);
+    if (*name) return name;
+    free(name);
+    err_set(e, ERR_USAGE, "%s: no name for the files is left of '%.200s'; give one with --name",
+            src, given ? given : src);
+    return NULL;
 }
 
 int make_name(struct make *mk, struct err *e) {

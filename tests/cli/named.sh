@@ -25,6 +25,20 @@ g=$t/kimi-k3.gguf
 run 0 make "$g" -o "$t/d" --dry-run
 grep -q "kimi-k3-Q3_K_M.gguf" "$t/o" || say "dry run: $(cat "$t/o")"
 [ ! -e "$t/d" ] || say "a dry run wrote something"
+# names: of files and folders in the Hub's cache, whose real names are hashes; without a leading '.' or '-'
+hash=b968826d9c46dd6066d109eabc6255188de91218
+hub=$t/models--moon--Kimi-Mini
+mkdir -p "$hub/blobs" "$hub/snapshots"
+mv "$g" "$hub/blobs/$hash" && ln -s "$hub/blobs/$hash" "$g"
+cp -r tests/golden/models/qwen3 "$hub/snapshots/$hash"
+run 0 make "$g" -o "$t/d" --dry-run
+grep -q "kimi-k3-Q3_K_M.gguf" "$t/o" || say "a file in the cache: $(cat "$t/o")"
+run 0 make "$hub/snapshots/$hash" -o "$t/x" --plain --dry-run
+grep -q "^Kimi-Mini-Q3_K_M.gguf" "$t/o" || say "a folder in the cache: $(cat "$t/o")"
+run 0 make "$g" -o "$t/d" --name .-Tiny --dry-run
+grep -q "^Tiny-Q3_K_M.gguf" "$t/o" || say "a hidden name: $(cat "$t/o")"
+run 2 make "$g" -o "$t/d" --name ..
+grep -q 'give one with --name' "$t/e" || say "no name: $(cat "$t/e")"
 run 2 make "$g" -o "$t/d" --budget 1MiB
 run 0 make "$g" -o "$t/d" --license mit --base-model moonshotai/Kimi-K3
 grep -q "Nothing was measured" "$t/o" "$t/e" || say "make does not say that it measured nothing"
