@@ -31,7 +31,7 @@ static void compare(struct earlier *x) {
     x->measured = same(x->old, x->now, "imatrix") && same(a, b, "ctx") && same(a, b, "texts") &&
                   same(a, b, "n_tokens");
     x->speed = same(x->old, x->now, "machine") && same(a, b, "pp") && same(a, b, "tg");
-    x->tools = same(a, b, "tools");
+    x->tools = same(a, b, "tools") && same(a, b, "tools_xxh128");
     x->images = same(x->old, x->now, "images");
     for (const cJSON *f = doc_first(doc_get(x->now, "files")); f; f = f->next) {
         if (!doc_bool(f, "is_base", false)) continue;

@@ -190,6 +190,9 @@ int make_check_folder(struct make *mk, struct err *e);
 /* Renames models in the folder that the job did not make to NAME.orig, if -f was given, so that
  * they are not published. */
 int make_set_aside(const struct make *mk, struct err *e);
+/* Describes the machine on which speeds are measured: "AMD EPYC, 2 threads, avx512, NVIDIA H200".
+ */
+void make_machine(const struct make *mk, char out[512]);
 /* Writes the files that people read, from the given results.json. */
 int make_publish(struct make *mk, const cJSON *results, struct err *e);
 

@@ -313,7 +313,7 @@ out:
 
 /* Measures a file's speed, or reuses the recorded one. */
 static int speed_one(struct make *mk, struct made *f, struct err *e) {
-    char *name = xasprintf("speed-%s", f->is_base ? "base" : f->recipe), device[256];
+    char *name = xasprintf("speed-%s", f->is_base ? "base" : f->recipe), machine[512];
     struct step s;
     cJSON *found;
     int rc = 0;
@@ -322,11 +322,9 @@ static int speed_one(struct make *mk, struct made *f, struct err *e) {
     step_key(&s, "file", "%s", f->hash);
     step_key(&s, "test", "pp%" PRId64 " tg%" PRId64 " reps%" PRId64, mk->pp, mk->tg, mk->reps);
     if (strcmp(mk->depths, "0") != 0) step_key(&s, "depths", "%s", mk->depths);
-    step_key(&s, "machine", "%s %d", kern_isa_name(mk->w->isa), pool_size(mk->w->pool));
-    device_name(mk->w, device);
-    if (device[0]) step_key(&s, "device", "%s", device);
-    if (device[0] && mk->w->device.max_bytes)
-        step_key(&s, "max_vram", "%" PRIu64, mk->w->device.max_bytes);
+    make_machine(mk, machine);
+    step_key(&s, "machine", "%s", machine);
+    if (mk->w->device.max_bytes) step_key(&s, "max_vram", "%" PRIu64, mk->w->device.max_bytes);
     if (!make_reuse(mk, &s, &found) && !make_counts(mk)) {
         rc = time_file(mk, f, s.key.data, &found, e);
         if (rc == 0) rc = step_save(&s, NULL, 0, found, e);

@@ -23,8 +23,7 @@
 
 enum { MAX_RESULTS = 256 << 20 };
 
-/* Describes the machine, e.g. "AMD EPYC, 2 threads, avx512, NVIDIA H200". */
-static void machine(const struct make *mk, char out[512]) {
+void make_machine(const struct make *mk, char out[512]) {
     char *text = NULL, cpu[128] = "this machine";
     size_t len = 0;
     struct err ignored;
@@ -221,7 +220,7 @@ static void note_comparisons(struct make *mk) {
 static int results_of(struct make *mk, int64_t n_params, cJSON *root, struct err *e) {
     char text[512];
     doc_put_str(root, "hone_version", HONE_VERSION);
-    machine(mk, text);
+    make_machine(mk, text);
     doc_put_str(root, "machine", text);
     doc_put_str(root, "base_type", mk->base.type);
     doc_put_bool(root, "base_is_quantized", mk->base.quantized);

@@ -146,7 +146,10 @@ int make_tools(struct make *mk, struct err *e) {
         return 0;
     }
     log_info("running %" PRId64 " tool-call cases of %s", mk->tools_cases, io_base(mk->tools));
+    char hex[33];
+    hash_xxh128_hex(hex, suite.text, suite.len);
     doc_put_str(mk->about_eval, "tools", io_base(mk->tools));
+    doc_put_str(mk->about_eval, "tools_xxh128", hex);
     int rc = 0;
     for (int i = 0; i < mk->n_files && rc == 0; i++) {
         progress_set_item("file", i + 1, mk->n_files);

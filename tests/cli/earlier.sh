@@ -24,6 +24,19 @@ for r in Q8_0 Q4_0 Q6_K Q5_0; do on_card $r "another recipe"; done
 [ "$(grep -c '"file": "Tiny-Q4_0.gguf"' "$t/out/results.json")" = 1 ] || say "a file is listed twice"
 run 0 publish --check "$t/out"
 
+# answers to a suite that was edited since are not comparable, whatever its name
+call='{"text": "In the beginning", "max_tokens": 1, "checks": {"excludes": "zzzz"}}'
+cp -r "$t/out" "$t/kept" && cp -r "$t/out.work" "$t/kept.work"
+printf '%s\n' "$call" > "$t/suite.jsonl"
+make --recipe Q8_0,Q4_0 --tools "$t/suite.jsonl"
+make --recipe Q8_0 --tools "$t/suite.jsonl"
+of_q4() { sed -n '/"file": "Tiny-Q4_0.gguf"/,/^    }/p' "$t/out/results.json"; }
+of_q4 | grep -q '"tools_n"' || say "no answers of an earlier run: $(of_q4)"
+printf '%s\n' "$call" | sed 's/zzzz/qqqq/' > "$t/suite.jsonl"
+make --recipe Q8_0 --tools "$t/suite.jsonl"
+of_q4 | grep -q '"tools_n"' && say "answers to another suite are on the card: $(of_q4)"
+rm -r "$t/out" "$t/out.work" && mv "$t/kept" "$t/out" && mv "$t/kept.work" "$t/out.work"
+
 # removed files are gone; changed ones, or ones measured on a different text, are listed
 rm "$t/out/Tiny-Q6_K.gguf"
 echo x >> "$t/out/Tiny-Q5_0.gguf"
