@@ -141,6 +141,17 @@ int job_look(struct job *j, const char *dir, struct err *e) {
     return can_make(j->state, e);
 }
 
+int job_lock(int fd, const char *dir, struct err *e) {
+    if (os_lock(fd, false) == 0) return 0;
+    if (errno == EWOULDBLOCK)
+        return err_set(e, ERR_SYS,
+                       "%s: another hone job is writing here; wait for it, or choose "
+                       "another folder with -o",
+                       dir);
+    log_warn("%s cannot be locked (%s): do not start a second job here", dir, strerror(errno));
+    return 0;
+}
+
 int job_open(struct job *j, const char *dir, struct err *e) {
     memset(j, 0, sizeof *j);
     j->lock_fd = -1;
@@ -153,13 +164,10 @@ int job_open(struct job *j, const char *dir, struct err *e) {
     j->lock_fd = os_open(lock, OS_READ | OS_WRITE | OS_CREATE, 0666);
     free(lock);
     if (j->lock_fd < 0) return err_sys(e, "%s: cannot write into this folder", j->state);
-    if (os_lock(j->lock_fd, false) != 0) {
+    if (job_lock(j->lock_fd, dir, e)) {
         os_close(j->lock_fd);
         j->lock_fd = -1; /* nothing to release */
-        return err_set(e, ERR_SYS,
-                       "%s: another hone job is writing here; wait for it, or choose "
-                       "another folder with -o",
-                       dir);
+        return ERR_SYS;
     }
     TRY(job_take_old(j, e));
     TRY(remove_leftovers(dir, is_temporary, e));

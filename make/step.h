@@ -39,6 +39,9 @@ int job_open(struct job *j, const char *dir, struct err *e);
  * fail. Leaves no files. */
 int job_look(struct job *j, const char *dir, struct err *e);
 void job_close(struct job *j);
+/* Takes the lock of a job in `dir` on an open file. ERR_SYS: another job has it. If the file system
+ * has no locks, succeeds with a warning. */
+int job_lock(int fd, const char *dir, struct err *e);
 /* Removes unfinished outputs that have not been resumed (OUT.gguf.part and its log). */
 int job_remove_parts(const struct job *j, struct err *e);
 /* Returns the path of a file by its name within the job: DIR/name, or DIR.work/name for

@@ -66,8 +66,7 @@ static int move_folder(const struct job *j, const char *old, struct err *e) {
     char *lock = io_join(old, "lock");
     int fd = os_open(lock, OS_READ | OS_WRITE, 0), rc = 0;
     free(lock);
-    if (fd >= 0 && os_lock(fd, false) != 0)
-        rc = err_set(e, ERR_SYS, "%s: another hone job is writing here; wait for it", j->dir);
+    if (fd >= 0) rc = job_lock(fd, j->dir, e);
     if (rc == 0) rc = move_entries(j, old, e);
     if (rc == 0) rc = claim_outputs(j, e);
     if (fd >= 0) os_close(fd);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* tests/unit/test_journal.c - whatever happens to a journal, reading it gives a prefix of the
- * records written; it has one owner at a time. */
+ * records written; it has one owner at a time, as a job's folder has. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/io.h"
+#include "base/os.h"
+#include "make/step.h"
 #include "quantize/journal.h"
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
@@ -128,6 +130,21 @@ static void test_damage(void) {
     free(text);
 }
 
+/* Checks that a job's lock is refused only if another job has it, not if there are no locks (here:
+ * no file). */
+static void test_job_lock(void) {
+    struct err e = {0};
+    const char *path = tmp_path("lock");
+    const int fd = os_open(path, OS_READ | OS_WRITE | OS_CREATE, 0600),
+              next = os_open(path, OS_READ | OS_WRITE, 0);
+    CHECK_OK(job_lock(fd, "x", &e));
+    CHECK_ERR(job_lock(next, "x", &e), ERR_SYS, "another hone job is writing here");
+    os_close(fd);
+    CHECK_OK(job_lock(next, "x", &e));
+    os_close(next);
+    CHECK_OK(job_lock(next, "x", &e));
+}
+
 int main(void) {
     tmp_make();
     out = tmp_path("x.gguf");
@@ -135,6 +152,7 @@ int main(void) {
     RUN(test_round_trip);
     RUN(test_other_key);
     RUN(test_one_owner);
+    RUN(test_job_lock);
     RUN(test_damage);
     tmp_remove();
     return check_done();
