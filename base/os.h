@@ -229,8 +229,9 @@ void os_locale_back(struct os_locale *l);
 
 /* ---- signals and terminals ---- */
 
-/* Installs a handler of interruptions (SIGINT and SIGTERM) and returns the previous one. It must be
- * async-signal-safe, and may run in any thread. */
+/* Installs a handler of interruptions (SIGINT, SIGTERM, and the first SIGHUP unless that is
+ * ignored) and returns the previous one. It must be async-signal-safe, and may run in any thread.
+ */
 typedef void (*os_handler)(int sig);
 os_handler os_on_interrupt(os_handler handler);
 /* Installs a handler of failed reads of maps. It gets the address; if it returns, the process ends

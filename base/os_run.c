@@ -85,11 +85,21 @@ void os_locale_back(struct os_locale *l) {
 
 /* ---- signals ---- */
 
+static os_handler hangup_handler;
+/* Handles the first of the signals that the shell and the system send when a terminal is lost. */
+static void on_hangup(int sig) {
+    signal(sig, SIG_IGN);
+    hangup_handler(sig);
+}
 os_handler os_on_interrupt(os_handler handler) {
-    struct sigaction sa = {.sa_handler = handler}, old;
+    struct sigaction sa = {.sa_handler = handler}, old, hangup;
     sigemptyset(&sa.sa_mask);
     sigaction(SIGINT, &sa, &old);
     sigaction(SIGTERM, &sa, NULL);
+    hangup_handler = handler;
+    sa.sa_handler = on_hangup;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* as with nohup */
+        sigaction(SIGHUP, &sa, NULL);
     return old.sa_handler;
 }
 static void (*map_fault_handler)(const void *at);

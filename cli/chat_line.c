@@ -29,7 +29,7 @@ enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
  * most one conversation on its terminal, so signals go to the process's context. */
 static volatile sig_atomic_t asked, ended;
 
-/* Handles SIGINT and SIGTERM: interrupts the answer; after GIVE_UP signals, exits. */
+/* Handles SIGINT, SIGTERM and SIGHUP: interrupts the answer; after GIVE_UP signals, exits. */
 static void on_signal(int sig) {
     if (sig != SIGINT) ended = 1;
     if (++asked > GIVE_UP) { /* The loop does not respond. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* cli/main.c - entry point: runs the command, prints its error and returns the exit status.
- * Installs signal handlers: the first SIGINT or SIGTERM interrupts the context of the process
- * (base/ctx.h), a second one removes temporary outputs and exits at once. */
+ * Installs signal handlers: the first SIGINT, SIGTERM or SIGHUP interrupts the context of the
+ * process (base/ctx.h), a second one removes temporary outputs and exits at once. */
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>

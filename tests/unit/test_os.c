@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -170,6 +171,31 @@ static void test_files(void) {
     CHECK(os_fstat(other, &a) == -1 && errno == EBADF);
 }
 
+static volatile sig_atomic_t n_heard;
+static void hear(int sig) {
+    (void)sig;
+    n_heard++;
+}
+
+/* Checks that a lost terminal, which sends SIGHUP more than once, interrupts once, and not under
+ * nohup. */
+static void test_hangup(void) {
+    signal(SIGHUP, SIG_DFL);
+    const os_handler old = os_on_interrupt(hear);
+    raise(SIGHUP);
+    raise(SIGHUP);
+    CHECK_EQ_I64(n_heard, 1);
+    raise(SIGTERM);
+    CHECK_EQ_I64(n_heard, 2);
+    signal(SIGHUP, SIG_IGN);
+    (void)os_on_interrupt(hear);
+    raise(SIGHUP);
+    CHECK_EQ_I64(n_heard, 2);
+    signal(SIGHUP, SIG_DFL);
+    (void)os_on_interrupt(old);
+    signal(SIGHUP, SIG_DFL);
+}
+
 struct way {
     struct poller *(*make)(void);
     void (*end)(struct poller *);
@@ -230,6 +256,7 @@ int main(void) {
     RUN(test_descriptors);
     RUN(test_renames);
     RUN(test_files);
+    RUN(test_hangup);
     RUN(test_waits);
     tmp_remove();
     return check_done();
