@@ -38,9 +38,9 @@ check-windows: have-wine all shared $(OBJ)/tests/micro windows windows-unit ## h
 	  sh packaging/cross/check-windows.sh $(CROSS_DIR)/windows-x86_64 $(BUILD)/hone $(PARTS)
 ifneq ($(WINDOWS),)
 # Unit tests that cannot be built for Windows: they start processes with fork (gguf_edit, io, pack_cache), make a named
-# pipe (lines), call Linux (machine, pages, seq_rss) or its sockets (os).
+# pipe (lines), call Linux (machine, pages, seq_rss) or its sockets (os, serve_net).
 # The program for Windows has no CUDA, and fuzz targets read files in memory.
-NOT_ON_WINDOWS := $(addprefix test_,gguf_edit io pack_cache lines machine pages seq_rss os cuda%)
+NOT_ON_WINDOWS := $(addprefix test_,gguf_edit io pack_cache lines machine pages seq_rss os serve_net cuda%)
 HERE := $(filter-out $(NOT_ON_WINDOWS:%=$(OBJ)/tests/unit/%),$(filter $(OBJ)/tests/unit/%,$(UNIT)))
 HERE += $(OBJ)/tests/kern/check
 $(OBJ)/tests/%: ISA = -include tests/win/posix.h -Itests/win/include

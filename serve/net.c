@@ -198,16 +198,12 @@ static void put_chunk(struct conn *c, const char *s, size_t n) {
     if (c->chunked) buf_str(&c->out, "\r\n");
 }
 
-static bool next_request(struct conn *c);
-
-/* Ends a request whose answer has been sent. Then continues with the next request or closes the
- * connection. Returns false if it is dead. */
-static bool finished(struct conn *c) {
+/* Ends a request whose answer is complete. The next one is started by the caller, so that many
+ * requests do not recurse. */
+static void finish(struct conn *c) {
     drop_conn_job(c, false);
     c->state = c->keep ? HEAD : CLOSING;
     c->since = progress_now_s();
-    if (!flush(c)) return false;
-    return c->keep ? next_request(c) : true;
 }
 
 /* Sends the response data that is available. False: the connection has failed. */
@@ -238,7 +234,7 @@ static bool send_response(struct conn *c) {
     pthread_mutex_unlock(&j->lock);
     if (done) {
         if (cut) c->keep = false;
-        return finished(c);
+        finish(c);
     }
     return flush(c);
 }
@@ -294,15 +290,15 @@ static bool read_body(struct conn *c) {
     return m == HTTP_DONE ? handle(c) : true;
 }
 
-/* Processes the bytes that have been received. False: the connection has failed. */
+/* Processes the bytes that have been received, which may hold many requests. False: the connection
+ * has failed. */
 static bool next_request(struct conn *c) {
-    for (int i = 0; i < 64; i++) {
+    while (c->state == HEAD || c->state == BODY) {
         const enum conn_state before = c->state;
         const size_t left = c->in.len;
         if (c->state == HEAD && c->in.len && !read_head(c)) return false;
         if (c->state == BODY && !read_body(c)) return false;
         if (c->state == before && c->in.len == left) break;
-        if (c->state != HEAD && c->state != BODY) break;
     }
     if (!c->in.len) buf_release(&c->in);
     if (c->state == HEAD && c->in_off) return set_interest(c, true, c->out_on);
@@ -324,6 +320,12 @@ static bool on_readable(struct conn *c) {
     }
 }
 
+/* Sends more of the answer; once it is complete, processes the bytes received meanwhile. False: the
+ * connection has failed. */
+static bool go_on(struct conn *c) {
+    return send_response(c) && next_request(c);
+}
+
 /* Shuts down the sending side, so that the client can still read the whole answer. */
 static bool shut_sending(struct conn *c) {
     if (c->out.len) return true;
@@ -334,7 +336,7 @@ static bool shut_sending(struct conn *c) {
 /* Handles events of a connection; may free it. */
 static void on_conn(struct conn *c, unsigned events) {
     bool ok = !(events & WAIT_DEAD);
-    if (ok && (events & WAIT_OUT)) ok = flush(c) && (c->out.len || send_response(c));
+    if (ok && (events & WAIT_OUT)) ok = flush(c) && (c->out.len || go_on(c));
     if (ok && (events & WAIT_IN)) ok = on_readable(c);
     if (ok && (events & WAIT_LEFT)) ok = false;
     if (ok && c->state == CLOSING) ok = shut_sending(c);
@@ -423,7 +425,7 @@ static void send_answers(struct net *n) {
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
         if (c->state != WAIT || c->out.len) continue; /* the poller reports a socket with room */
-        if (!send_response(c))
+        if (!go_on(c))
             conn_close(c);
         else if (c->state == CLOSING)
             (void)shut_sending(c);

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+/* tests/unit/test_serve_net.c - the event loop of serve/net.c with stub routes, a client in the
+ * same thread and a clock that the test sets. */
+#include "serve/net.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/progress.h"
+#include "serve/poller.h"
+#include "tests/check.h"
+#include "tests/unit/tmpdir.h"
+
+static double clock_s = 1000;
+static int turns; /* of the event loop, before it stops */
+static atomic_bool stopped;
+
+static double test_now_s(void) {
+    return clock_s;
+}
+/* Gets events without waiting. */
+static int test_get(struct poller *w, struct wait_event *ev, int room, int ms) {
+    (void)ms;
+    if (--turns <= 0) atomic_store(&stopped, true);
+    return poller_get(w, ev, room, 0);
+}
+#define progress_now_s test_now_s
+#define poller_get test_get
+#include "serve/net.c"
+#undef progress_now_s
+#undef poller_get
+
+/* ---- a server and its client ---- */
+
+enum { BIG = 1 << 20 };
+static struct job *held;
+
+/* /refused is answered before the body is read, /later by the test, /big with BIG bytes, all other
+ * paths with the size of the body. */
+static bool on_head(void *ud, struct job *j) {
+    (void)ud;
+    if (!http_is(j->req.path, "/refused")) return true;
+    job_answer(j, 403, "text/plain", "no", 2);
+    return false;
+}
+static void on_request(void *ud, struct job *j) {
+    struct buf b = {0};
+    (void)ud;
+    if (http_is(j->req.path, "/later")) {
+        job_hold(held = j);
+        return;
+    }
+    buf_fmt(&b, "%zu bytes\n", j->body.len);
+    if (http_is(j->req.path, "/big")) buf_fmt(&b, "%*s\n", BIG, "end");
+    job_answer(j, 200, "text/plain", b.data, b.len);
+    buf_release(&b);
+}
+static void on_error(void *ud, int status, const char *why, struct buf *out) {
+    (void)ud;
+    buf_fmt(out, "%d %s", status, why);
+}
+static bool on_tick(void *ud) {
+    (void)ud;
+    return true;
+}
+
+/* A server with one client. */
+struct pair {
+    struct net *n;
+    int fd;            /* of the client */
+    struct buf s, got; /* what it sends and has received */
+    size_t at;         /* bytes of s that are sent */
+};
+static void begin(struct pair *p) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    char host[256];
+    struct err e;
+    const char *path = tmp_path("socket");
+    snprintf(a.sun_path, sizeof a.sun_path, "%s", path);
+    snprintf(host, sizeof host, "unix:%s", path);
+    const struct net_opts o = {.host = (const char *const[]){host},
+                               .n_hosts = 1,
+                               .max_body = BIG,
+                               .max_connections = 4,
+                               .ops = {NULL, on_head, on_request, on_error, on_tick}};
+    *p = (struct pair){.fd = socket(AF_UNIX, SOCK_STREAM, 0)};
+    CHECK_OK(net_new(&p->n, &o, &e));
+    CHECK_EQ_I64(connect(p->fd, (const struct sockaddr *)&a, sizeof a), 0);
+}
+static void end(struct pair *p) {
+    close(p->fd);
+    net_free(p->n);
+    buf_release(&p->s);
+    buf_release(&p->got);
+}
+/* Moves the clock and lets the loop turn twice. */
+static void pass(struct pair *p, double seconds) {
+    struct err e;
+    clock_s += seconds;
+    turns = 2;
+    atomic_store(&stopped, false);
+    CHECK_OK(net_run(p->n, &stopped, &e));
+}
+/* Sends as much as the socket takes, and returns the number of bytes. */
+static size_t send_some(struct pair *p) {
+    const size_t n = p->s.len - p->at;
+    const ssize_t k = n ? send(p->fd, p->s.data + p->at, n, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+    p->at += k > 0 ? (size_t)k : 0;
+    return k > 0 ? (size_t)k : 0;
+}
+/* Receives up to `most` bytes, and returns their number. */
+static size_t receive(struct pair *p, size_t most) {
+    buf_reserve(&p->got, most);
+    const ssize_t k = recv(p->fd, p->got.data + p->got.len, most, MSG_DONTWAIT);
+    p->got.len += k > 0 ? (size_t)k : 0;
+    p->got.data[p->got.len] = 0;
+    return k > 0 ? (size_t)k : 0;
+}
+/* Sends everything and receives the answers, until nothing more comes. */
+static void talk(struct pair *p) {
+    for (size_t k = 1; k;) {
+        k = send_some(p);
+        pass(p, 0);
+        k += receive(p, 1 << 20);
+    }
+    CHECK_EQ_I64(p->at, p->s.len);
+}
+/* Appends n requests to the text that the client sends. */
+static void ask(struct pair *p, const char *line, int n) {
+    for (int i = 0; i < n; i++) buf_fmt(&p->s, "%s HTTP/1.1\r\nHost:a\r\n\r\n", line);
+}
+/* Returns how often `word` was received. */
+static int n_of(const struct pair *p, const char *word) {
+    int n = 0;
+    for (const char *s = p->got.data; s && (s = strstr(s, word)); s += strlen(word)) n++;
+    return n;
+}
+static bool is_open(const struct pair *p) {
+    return net_counts(p->n).open > 0;
+}
+
+/* ---- tests ---- */
+
+static void *run_talk(void *p) {
+    talk(p);
+    return NULL;
+}
+/* Many requests at once on one connection are answered on a stack of fixed size. */
+static void test_pipelined(void) {
+    enum { N = 6000, STACK = 1 << 20 };
+    pthread_attr_t small;
+    pthread_t thread;
+    struct pair p;
+    begin(&p);
+    ask(&p, "G /refused", N);
+    ask(&p, "G /", N);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK);
+    CHECK_EQ_I64(pthread_create(&thread, &small, run_talk, &p), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&small);
+    CHECK_EQ_I64(n_of(&p, "HTTP/1.1 403 "), N);
+    CHECK_EQ_I64(n_of(&p, "HTTP/1.1 200 "), N);
+    CHECK(is_open(&p));
+    CHECK_EQ_I64(net_counts(p.n).busy, 0);
+    end(&p);
+}
+
+int main(void) {
+    tmp_make();
+    RUN(test_pipelined);
+    tmp_remove();
+    return check_done();
+}
