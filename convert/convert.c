@@ -35,22 +35,35 @@ static int add_progress(void *ud, uint64_t n_bytes, struct err *e) {
     return progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
 }
 
-/* Returns whether the output would replace a file of the source folder, other than a GGUF file. */
-static bool is_source_file(const struct convert_opts *o) {
-    struct os_stat a, b;
-    const char *slash = io_last_slash(o->out);
-    char *dir = slash ? xstrndup(o->out, (size_t)(slash + 1 - o->out)) : xstrdup(".");
-    const bool inside = os_stat(o->src, &a) == 0 && os_stat(dir, &b) == 0 && os_same_file(&a, &b);
-    free(dir);
-    return inside && io_exists(o->out) && !str_ends(o->out, ".gguf");
+/* Returns an error if path is a file of this folder, or a link to one, other than a GGUF file. */
+static int apart_from_folder(const char *path, const char *dir, struct err *e) {
+    struct io_names l;
+    if (!io_exists(path) || !io_is_dir(dir)) return 0;
+    int rc = io_list(&l, dir, e);
+    for (int i = 0; i < l.n && !rc; i++) {
+        if (str_ends(l.v[i], ".gguf")) continue;
+        char *name = io_join(dir, l.v[i]);
+        const char *in[] = {name};
+        if (out_apart(path, in, 1, e))
+            rc = err_set(e, ERR_USAGE, "%s is a file of %s: name another output", path, dir);
+        free(name);
+    }
+    io_names_release(&l);
+    return rc;
+}
+
+int convert_apart(const struct convert_opts *o, const char *out, struct err *e) {
+    const char *const dir[] = {o->src, o->lora, o->target};
+    for (size_t i = 0; i < COUNT_OF(dir); i++)
+        if (dir[i]) TRY(apart_from_folder(out, dir[i], e));
+    return 0;
 }
 
 /* Returns an error unless source and output are usable. */
 static int check_opts(const struct convert_opts *o, struct err *e) {
     if (!o->src || (!o->out && !o->dry_run))
         return err_set(e, ERR_USAGE, "a folder and an output file are required");
-    if (!o->dry_run && is_source_file(o))
-        return err_set(e, ERR_USAGE, "%s is a file of the source: name another output", o->out);
+    if (!o->dry_run) TRY(convert_apart(o, o->out, e));
     TRY(consume_check(o, e));
     return o->dry_run || o->consume ? 0 : out_check(o->out, o->overwrite, e);
 }

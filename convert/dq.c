@@ -24,7 +24,7 @@ static const struct dq_form forms[] = {
     {"plain", NULL, {{"", DQ_FLOATS | DQ_T(ST_F64)}}, NULL, NULL},
     {"FP8", NULL, {{"", FP8}, {"_scale_inv|_scale|^qscale_weight|^scale", SCALES | EXPS}}, dq_fp8_fit, dq_fp8_row},
     {"int8", NULL, {{"", DQ_T(ST_I8)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I8) | OPT}, {"_g_idx", INT | OPT}}, dq_int8_fit, dq_int8_row},
-    {"packed integers", NULL, {{"_packed", DQ_T(ST_I32)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I32) | OPT}, {"_g_idx", INT | OPT}, {"_shape", INT | OPT}}, dq_pack_fit, dq_pack_row},
+    {"packed integers", NULL, {{"_packed", DQ_T(ST_I32)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I32) | DQ_T(ST_I8) | OPT}, {"_g_idx", INT | OPT}, {"_shape", INT | OPT}}, dq_pack_fit, dq_pack_row},
     {"GPTQ", "gptq", {{"^qweight", DQ_T(ST_I32)}, {"^scales", SCALES}, {"^qzeros", DQ_T(ST_I32)}, {"^g_idx", INT | OPT}}, dq_gptq_fit, dq_gptq_row},
     {"AWQ", "awq", {{"^qweight", DQ_T(ST_I32)}, {"^scales", SCALES}, {"^qzeros", DQ_T(ST_I32)}}, dq_awq_fit, dq_awq_row},
     {"NVFP4", NULL, {{"_packed", DQ_T(ST_U8)}, {"_scale", DQ_T(ST_F8_E4M3)}, {"_global_scale", SCALES}}, dq_nvfp4_fit, dq_nvfp4_div_row},
@@ -188,9 +188,10 @@ static bool allows_dtype(const struct dq_part *p, const struct st_tensor *t) {
 }
 
 /* Returns 1 if the tensors have this format, 0 if not, and -1 if the main tensor exists but a part
- * is missing, which is then named in *lacks. */
+ * is missing, which is then named in *lacks, or has a dtype that the format does not allow: *odd.
+ */
 static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
-                    const struct finder *f, const char **lacks) {
+                    const struct finder *f, const char **lacks, const struct st_tensor **odd) {
     const struct st_tensor *t = find_part(f, form->part[0].name);
     if (!t || !allows_dtype(&form->part[0], t)) return 0;
     if (form->method && c->method[0] && strcmp(form->method, c->method) != 0) return 0;
@@ -199,9 +200,12 @@ static int try_form(struct dq *q, const struct dq_form *form, const struct dq_co
     for (int i = 1; i < DQ_PARTS && form->part[i].name; i++) {
         const struct dq_part *p = &form->part[i];
         const struct st_tensor *part = find_part(f, p->name);
-        if (part && allows_dtype(p, part))
+        if (part && allows_dtype(p, part)) {
             q->part[i] = part;
-        else if (!(p->dtypes & DQ_OPTIONAL)) {
+        } else if (part && p->dtypes & DQ_OPTIONAL) {
+            *odd = part;
+            return -1;
+        } else if (!(p->dtypes & DQ_OPTIONAL)) {
             *lacks = p->name;
             return -1;
         }
@@ -266,7 +270,7 @@ static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, st
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
             bool turned, dq_find find, void *ud, bool *found, struct err *e) {
     struct finder f = {name, find, ud};
-    const struct st_tensor *first = NULL;
+    const struct st_tensor *first = NULL, *odd = NULL;
     const char *lacks = NULL;
     memset(q, 0, sizeof *q);
     q->mats = 1;
@@ -275,7 +279,7 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
     q->cols = want[n - 1];
     *found = false;
     for (size_t i = 0; i < COUNT_OF(forms) && !q->form; i++) {
-        int is = try_form(q, &forms[i], c, &f, &lacks);
+        int is = try_form(q, &forms[i], c, &f, &lacks, &odd);
         *found = *found || is != 0;
         if (is < 0 && !first) first = q->part[0];
     }
@@ -284,6 +288,11 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
         return plain_shape(q->part[0], turned && n == 3 ? swapped : want, n, e);
     if (q->form && n >= 2) return q->form->fit(q, c, e);
     if (q->form) return dq_bad(q, 0, e, "is quantized, but a vector is expected");
+    if (odd)
+        return err_set(e, ERR_DATA,
+                       "tensor %s has dtype %s, which no known storage format has for it: convert "
+                       "the unquantized (BF16) release",
+                       show_n(odd->name, strlen(odd->name)).s, st_dtype_name(odd->dtype));
     if (!first) first = find_part(&f, "");
     *found = first != NULL;
     q->part[0] = first;
@@ -411,6 +420,32 @@ static int check_packing(const struct dq_config *c, const struct json *q, const 
     return 0;
 }
 
+/* Rejects weights that expect rotated activations: transform_config with a transform that runs with
+ * the model instead of being part of the weights. */
+static int check_transforms(const struct json *q, const char *where, struct err *e) {
+    const struct json *groups = json_get(json_get(q, "transform_config"), "config_groups");
+    for (const struct json *g = json_first(groups); g; g = json_next(g))
+        for (const struct json *a = json_first(json_get(g, "apply")); a; a = json_next(a)) {
+            const char *at = json_str(json_get(a, "location"));
+            if (at && strncmp(at, "weight_", 7) == 0) continue;
+            return err_set(e, ERR_DATA,
+                           "%s: transform_config rotates activations (location \"%.40s\"), which "
+                           "is not supported: convert the unquantized (BF16) release",
+                           where, at ? at : "unknown");
+        }
+    return 0;
+}
+
+/* Rejects sparse weights, which are stored as values and a mask. */
+static int check_sparsity(const struct json *q, const char *where, struct err *e) {
+    const char *format = json_str(json_get(json_get(q, "sparsity_config"), "format"));
+    if (!format || strcmp(format, "dense") == 0) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s: weights stored in the sparse format \"%.40s\" cannot be converted: convert "
+                   "the dense (BF16) release",
+                   where, format);
+}
+
 /* Returns whether all tensors of a folder are plain floats: a merged or dequantized model may still
  * have a quantization_config. */
 static bool all_plain(const struct hfdir *dir) {
@@ -459,5 +494,7 @@ int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
     const char *format = json_str(json_get(q, "checkpoint_format"));
     c->gptq_v2 = format && strcmp(format, "gptq_v2") == 0;
     TRY(check_packing(c, q, where, e));
+    TRY(check_transforms(q, where, e));
+    TRY(check_sparsity(q, where, e));
     return read_sizes(c, q, where, e);
 }

@@ -116,20 +116,32 @@ int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     TRY(dq_shape(q, 0, q->rows, have, e));
     TRY(fit_scales(q, c, 3, e));
     if (!z) return 0;
+    if (z->dtype == ST_I8 && z->n_elems != q->part[1]->n_elems)
+        return dq_bad(q, 2, e, "should have one zero point per scale");
+    if (z->dtype == ST_I8) return 0;
     int64_t n = z->n_dims >= 2 ? z->shape[z->n_dims - 2] : 0;
     q->zero_dense = n == words_for(q->scale.n_rows, q->bits, true);
     return dq_shape(q, 2, words_for(q->scale.n_rows, q->bits, q->zero_dense), q->scale.n_cols, e);
 }
+/* Returns the zero point of group g in a row whose first scale is `base`: packed values are
+ * unsigned, older packers' bytes are signed and relative to the middle of the values, which is the
+ * zero point of symmetric weights. */
+static float zero_at(const struct dq *q, int64_t mat, int64_t row, int64_t base, int64_t g) {
+    const struct st_tensor *z = q->part[2];
+    const float middle = (float)(1u << (q->bits - 1));
+    const int64_t n = q->scale.n_cols;
+    if (!z) return middle;
+    if (z->dtype == ST_I8) return middle + (float)(int8_t)z->data[base + g];
+    /* Zero points per matrix, in words. */
+    const int64_t per_mat = words_for(q->scale.n_rows, q->bits, q->zero_dense) * n;
+    return (float)value_at(z->data + 4 * (mat * per_mat + g), 4 * n, row / q->scale.per_row,
+                           q->bits, q->zero_dense);
+}
 bool dq_pack_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
     int64_t n = q->scale.n_cols, base = scale_base(q, mat, row);
-    /* Zero points per matrix, in words. */
-    int64_t per_mat = words_for(q->scale.n_rows, q->bits, q->zero_dense) * n;
     for (int64_t g = 0; g < n; g++) {
         scratch[g] = dq_scale_at(q->part[1], base + g);
-        scratch[n + g] = q->part[2]
-                             ? (float)value_at(q->part[2]->data + 4 * (mat * per_mat + g), 4 * n,
-                                               row / q->scale.per_row, q->bits, q->zero_dense)
-                             : (float)(1u << (q->bits - 1));
+        scratch[n + g] = zero_at(q, mat, row, base, g);
     }
     int64_t n_words = words_for(q->cols, q->bits, q->dense);
     const uint8_t *p = q->part[0]->data + 4 * (mat * q->rows + row) * n_words;

@@ -382,6 +382,7 @@ static int declare_output(struct run *r, const struct convert_opts *o, struct er
 /* Plans and, unless it is a dry run, writes the vision tower. */
 static int run_steps(struct run *r, const struct convert_opts *o, const char *out,
                      struct mmproj_report *rep, struct err *e) {
+    if (!o->dry_run) TRY(convert_apart(o, out, e));
     if (!o->dry_run) TRY(out_check(out, o->overwrite, e));
     TRY(make_plan(r, o, e));
     TRY(declare_output(r, o, e));

@@ -483,7 +483,13 @@ static bool not_needed(const char *name, const struct st_tensor *t) {
                                        ".k_scale",
                                        ".v_scale",
                                        ".q_scale",
-                                       ".output_scale"};
+                                       ".kv_scale",
+                                       ".prob_scale",
+                                       ".output_scale",
+                                       ".k_zero_point",
+                                       ".v_zero_point",
+                                       ".input_zero_point",
+                                       ".output_zero_point"};
     for (size_t i = 0; i < COUNT_OF(tail); i++)
         if (str_ends(name, tail[i])) return true;
     return str_ends(name, ".bias") && t->n_dims == 4; /* causal mask of older classes */

@@ -18,7 +18,7 @@
 static const char *const classes1[] = {"GemmaForCausalLM", NULL};
 static const char *const classes2[] = {"Gemma2ForCausalLM", NULL};
 static const char *const classes3[] = {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", NULL};
-static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", "lm_head.", NULL};
+static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", "=lm_head.", NULL};
 
 // clang-format off
 #define HP_ROWS HP_ROWS_SIZES, HP_ROW_FF, HP_ROW_RMS_EPS, HP_ROW_VOCAB

@@ -186,7 +186,7 @@ static const struct arch *arch_of_pattern(const struct hfdir *dir) {
     read_pattern(dir, pattern);
     return strchr(pattern, 'E') ? &arch_nemotron_h_moe : &arch_nemotron_h;
 }
-static const char *const skip[] = {"mtp.", NULL};
+static const char *const skip[] = {"=mtp.", NULL};
 
 const struct arch arch_nemotron_h = {
     .name = "nemotron_h",

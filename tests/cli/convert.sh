@@ -46,9 +46,16 @@ refuse 2 'cannot be used together' $m/qwen3 -o "$t/x.gguf" --keep-mxfp4 --pad
 refuse 2 'same file' $m/qwen35 -o "$t/x.gguf" --mmproj "$t/x.gguf"
 cp -r $m/qwen3 "$t/own"
 for f in "$t/own"/*.safetensors "$t/own/config.json"; do
-    refuse 2 'a file of the source' "$t/own" -o "$f" -f
+    refuse 2 'is a file of' "$t/own" -o "$f" -f
     cmp "$f" "$m/qwen3/${f##*/}" || say "$f was replaced"
 done
+ln -s "$t/own/config.json" "$t/link"
+refuse 2 'is a file of' "$t/own" -o "$t/link" -f
+cp -r $m/qwen35 "$t/seeing" && cp -r $m/qwen3 "$t/adapter"
+refuse 2 'is a file of' "$t/seeing" --mmproj "$t/seeing/config.json" -f
+cmp "$t/seeing/config.json" "$m/qwen35/config.json" || say "--mmproj replaced a file of the source"
+refuse 2 'is a file of' "$t/own" --lora "$t/adapter" -o "$t/adapter/model.safetensors" -f
+cmp "$t/adapter/model.safetensors" "$m/qwen3/model.safetensors" || say "the adapter was replaced"
 refuse 2 'q4_k' $m/qwen3 -o "$t/x.gguf" --type q4_k
 refuse 3 'config.json' tests/golden -o "$t/x.gguf"
 refuse 2 'nowhere' $m/qwen3 -o "$t/nowhere/x.gguf"

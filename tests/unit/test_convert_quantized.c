@@ -14,7 +14,9 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/bytes.h"
 #include "base/progress.h"
+#include "base/str.h"
 #include "base/io.h"
 #include "kernels/kern.h"
 #include "quantize/quantize.h"
@@ -167,12 +169,13 @@ static void check_hash(const struct gguf *g, const char *form, const char *name,
         CHECK_FAIL("%s: %s as %s differs from the tool's own", form, name, type);
 }
 
-static void check_form(const struct json *form) {
+/* Converts a form and compares with the tool's values. */
+static void check_form(const struct json *form, damage_fn damage) {
     static const char *const types[][2] = {{"f32", "F32"}, {"bf16", "BF16"}};
     const char *name = json_str(json_get(form, "name"));
     struct err e;
     struct convert_report r;
-    build(form, NULL);
+    build(form, damage);
     write_config(form);
     for (size_t i = 0; i < COUNT_OF(types); i++) {
         struct gguf *g = NULL;
@@ -195,7 +198,7 @@ static struct json *all;
 
 static void test_forms_equal_their_tools(void) {
     int n = 0;
-    for (const struct json *f = json_first(all); f; f = json_next(f), n++) check_form(f);
+    for (const struct json *f = json_first(all); f; f = json_next(f), n++) check_form(f, NULL);
     CHECK_EQ_I64(n, 28);
 }
 
@@ -259,6 +262,34 @@ static void test_missing_parts_are_named(void) {
     }
 }
 
+/* Stores packed 4-bit zero points as older packers do: a signed byte each, less the middle. */
+static enum st_dtype zero_type;
+static void unpack_zeros(struct st_tensor *t) {
+    static int8_t copy[4][4096];
+    static int n_copies;
+    if (!str_ends(t->name, "weight_zero_point")) return;
+    const int64_t words = t->shape[0], groups = t->shape[1];
+    int8_t *to = copy[n_copies++ % 4];
+    if (8 * words * groups > 4096) CHECK_FAIL("%s: too large", t->name);
+    for (int64_t r = 0; r < 8 * words; r++)
+        for (int64_t g = 0; g < groups; g++) {
+            const uint32_t w = load_u32(t->data + 4 * (r / 8 * groups + g));
+            to[r * groups + g] = (int8_t)((int)(w >> (r % 8 * 4) & 15) - 8);
+        }
+    t->dtype = zero_type;
+    t->shape[0] *= 8;
+    t->n_elems *= 8;
+    t->n_bytes = (uint64_t)t->n_elems;
+    t->data = (const uint8_t *)to;
+}
+
+static void test_zero_points_of_older_packers(void) {
+    zero_type = ST_I8;
+    check_form(form("ct-pack4-asym"), unpack_zeros);
+    zero_type = ST_U8;
+    refused("ct-pack4-asym", unpack_zeros, "zero_point has dtype U8, which no known storage");
+}
+
 static void test_group_indices_are_checked(void) {
     refused("gptq4-act", wild_group, "g_idx of model.layers.1.mlp.down_proj");
 }
@@ -318,6 +349,11 @@ static void test_groups_are_refused(void) {
          "more than one block_structure"},
         {MIXED "\"config_groups\":{\"a\":" INT4_GROUP ",\"b\":{\"format\":\"marlin-24\"}}}",
          "with format \"marlin-24\" cannot be converted"},
+        {MIXED "\"transform_config\":{\"config_groups\":{\"R\":{\"type\":\"hadamard\",\"apply\":["
+               "{\"location\":\"weight_input\"},{\"location\":\"input\"}]}}}}",
+         "rotates activations (location \"input\")"},
+        {MIXED "\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}}",
+         "sparse format \"sparse-24-bitmask\" cannot be converted"},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         struct err e = {0};
@@ -546,6 +582,7 @@ int main(void) {
     RUN(test_forms_equal_their_tools);
     RUN(test_wrong_shapes_are_refused);
     RUN(test_missing_parts_are_named);
+    RUN(test_zero_points_of_older_packers);
     RUN(test_group_indices_are_checked);
     RUN(test_groups_in_different_forms);
     RUN(test_groups_are_refused);
