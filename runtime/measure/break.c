@@ -93,26 +93,33 @@ void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t 
     free(sum);
 }
 
-void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out) {
-    int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count), worse = 0, n = 0;
+void eval_kld_pair_group(const struct eval_kld_run *r, int a, int b, int domain, int64_t row0,
+                         int64_t row1, struct eval_pair *out) {
+    int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count), worse = 0, n = 0, used = 0;
     double *sum = xcalloc(3 * ((size_t)r->n_chunks + 1), sizeof *sum);
     double *sum_a = sum + r->n_chunks, *sum_b = sum_a + r->n_chunks;
     struct cluster cl, ratio;
     const int64_t both = min_i64(eval_kld_windows(r, a), eval_kld_windows(r, b));
-    for (int64_t c = 0; c < both; c++)
-        for (int64_t row = r->ctx / 2; row < r->from + r->per_chunk; row++) {
+    row0 = max_i64(row0, r->from);
+    row1 = min_i64(row1, r->from + r->per_chunk);
+    for (int64_t c = 0; c < both && row0 < row1; c++) {
+        if (domain >= 0 && r->chunk_domain[c] != domain) continue;
+        for (int64_t row = row0; row < row1; row++) {
             int64_t i = c * r->per_chunk + row - r->from;
             double d = r->pos[a].kld[i] - r->pos[b].kld[i];
-            sum[c] += d;
-            sum_a[c] += r->pos[a].kld[i];
-            sum_b[c] += r->pos[b].kld[i];
-            count[c]++;
+            sum[used] += d;
+            sum_a[used] += r->pos[a].kld[i];
+            sum_b[used] += r->pos[b].kld[i];
+            count[used]++;
             worse += d > 0;
             n++;
         }
-    eval_cluster(sum, count, r->n_chunks, &cl);
-    eval_cluster_ratio(sum_a, sum_b, both, &ratio);
-    *out = (struct eval_pair){.diff = cl.mean,
+        used++;
+    }
+    eval_cluster(sum, count, used, &cl);
+    eval_cluster_ratio(sum_a, sum_b, used, &ratio);
+    *out = (struct eval_pair){.n_chunks = used,
+                              .diff = cl.mean,
                               .stderr_ = cl.stderr_,
                               .lo = cl.lo,
                               .hi = cl.hi,
@@ -122,6 +129,10 @@ void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair 
                               .ratio_hi = ratio.hi};
     free(count);
     free(sum);
+}
+
+void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out) {
+    eval_kld_pair_group(r, a, b, -1, r->ctx / 2, r->ctx, out);
 }
 
 int64_t eval_kld_worst(const struct eval_kld_run *r, int cand, int64_t n, struct eval_token *out) {

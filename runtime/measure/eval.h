@@ -147,6 +147,7 @@ struct eval_group {
 void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
                     struct eval_group *out);
 struct eval_pair {                /* mean KLD of a minus mean KLD of b, same positions */
+    int64_t n_chunks;             /* windows that both have */
     double diff, stderr_, lo, hi; /* as in eval_group */
     double a_worse;               /* share of the positions where a diverges more */
     /* mean KLD of a divided by that of b; 95 % as in eval_group */
@@ -155,6 +156,9 @@ struct eval_pair {                /* mean KLD of a minus mean KLD of b, same pos
 /* Compares files a and b by the differences of their divergences, clustered by chunk, on the
  * windows that both have. */
 void eval_kld_pair(const struct eval_kld_run *r, int a, int b, struct eval_pair *out);
+/* Compares them on rows [row0, row1) of the windows of a domain (-1: all windows). */
+void eval_kld_pair_group(const struct eval_kld_run *r, int a, int b, int domain, int64_t row0,
+                         int64_t row1, struct eval_pair *out);
 struct eval_token {     /* one position */
     int64_t chunk, row; /* predicts tokens[chunk][row + 1] */
     int32_t token, top_base, top_cand;

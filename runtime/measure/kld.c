@@ -574,7 +574,11 @@ static int take_windows(const struct eval_kld_job *job, struct eval_kld_run *o, 
     o->tokens = p;
     o->chunk_domain = xcalloc((size_t)o->n_chunks + 1, sizeof *o->chunk_domain);
     for (int64_t d = 0, c = 0; d < job->n_domains && !rc; d++) {
-        if (!n[d] && job->n_domains > 1)
+        if (!n[d] && job->domain[d].n_ids >= job->ctx)
+            log_warn("domain '%s' gets none of the %" PRId64
+                     " windows: it is not measured; a larger --chunks gives it some",
+                     job->domain[d].name, o->n_chunks);
+        else if (!n[d] && job->n_domains > 1)
             log_warn("domain '%s' gives no window of %" PRId64 " tokens: it is not measured",
                      job->domain[d].name, job->ctx);
         if (n[d])

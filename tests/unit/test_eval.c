@@ -409,6 +409,18 @@ static void test_breakdowns(void) {
     CHECK_CLOSE(d.stderr_, 100 / sqrt(3), 1e-9);
     CHECK_CLOSE(d.a_worse, 1, 0);
     CHECK(d.lo >= 3 && d.hi <= 203 && d.lo < d.diff && d.hi > d.diff);
+    CHECK_EQ_I64(d.n_chunks, 3);
+    eval_kld_pair_group(&r, 0, 1, 0, 1, 3, &d); /* window means 1.5 and 201.5 minus 2 */
+    CHECK_EQ_I64(d.n_chunks, 2);
+    CHECK_CLOSE(d.diff, 99.5, 1e-12);
+    CHECK_CLOSE(d.stderr_, 100, 1e-12);
+    CHECK_CLOSE(d.a_worse, 0.5, 0);
+    CHECK_CLOSE(d.ratio, 50.75, 1e-12);
+    CHECK(d.ratio_lo == 0.75 && d.ratio_hi == 100.75);
+    eval_kld_pair_group(&r, 0, 1, 7, 0, 8, &d); /* no such domain */
+    CHECK(d.n_chunks == 0 && isnan(d.ratio));
+    eval_kld_pair_group(&r, 0, 1, -1, 7, 900, &d); /* no such rows */
+    CHECK(d.n_chunks == 0 && isnan(d.ratio));
     struct eval_token w[12];
     CHECK_EQ_I64(eval_kld_worst(&r, 0, 12, w), 9);
     CHECK_EQ_I64(eval_kld_worst(&r, 0, 2, w), 2);
