@@ -11,15 +11,24 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "base/str.h"
 #include "runtime/generate/pictures_prompt.h"
+
+#define TOK(name) "tokenizer.ggml." name
+enum { ADDS_BOS = TS_COUNT, ADDS_EOS, ALWAYS, NEVER };
 
 /* Keys that decide how text is encoded and where answers end. A file that lacks one which the base
  * has behaves differently. */
-static const char *const vital[] = {
-    "tokenizer.ggml.bos_token_id",     "tokenizer.ggml.eos_token_id",
-    "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",
-    "tokenizer.ggml.add_bos_token",    "tokenizer.ggml.add_eos_token",
-    "tokenizer.ggml.add_space_prefix", "tokenizer.ggml.pre"};
+static const struct {
+    const char *key;
+    int added; /* a key that only the file has is a fault if this differs: an enum tok_special, ...
+                */
+} vital[] = {{TOK("model"), ALWAYS},           {TOK("pre"), ALWAYS},
+             {TOK("bos_token_id"), TS_BOS},    {TOK("eos_token_id"), TS_EOS},
+             {TOK("eot_token_id"), TS_EOT},    {TOK("eom_token_id"), TS_EOM},
+             {TOK("add_bos_token"), ADDS_BOS}, {TOK("add_eos_token"), ADDS_EOS},
+             {TOK("add_space_prefix"), NEVER}, {TOK("token_type"), NEVER},
+             {TOK("merges"), NEVER},           {TOK("scores"), NEVER}};
 
 enum { TOKEN_UNUSED = 5 }; /* tokenizer.ggml.token_type of padding tokens, which have any name */
 
@@ -55,39 +64,128 @@ static bool is_equal(const struct gguf_kv *a, const struct gguf_kv *b) {
            memcmp(a->data, b->data, a->n_bytes) == 0;
 }
 
-/* Adds a fault if a key of the base has another value in x. */
-static void compare_key(const struct versus *v, struct versus_file *x, const struct gguf_kv *of) {
-    const struct gguf *a = v->base.m->gguf, *b = x->m->gguf;
-    const struct gguf_kv *kv = gguf_find(b, of->key);
-    if (!kv || is_equal(of, kv)) return;
-    char *have = value_text(b, kv), *want = value_text(a, of);
+/* Adds a fault for a list of numbers that has other values in x. */
+static void add_list_fault(struct versus_file *x, const struct gguf_kv *of,
+                           const struct gguf_kv *kv) {
+    uint64_t n = 0, first = 0;
+    for (uint64_t i = of->count; i-- > 0;)
+        if (fabs(gguf_kv_f64(of, i) - gguf_kv_f64(kv, i)) > 0) {
+            first = i;
+            n++;
+        }
+    add_fault(x, xasprintf("%s differs from the base's in %" PRIu64 " place%s, first %" PRIu64
+                           " (%.9g, in the base %.9g)",
+                           of->key, n, str_s((int64_t)n), first, gguf_kv_f64(kv, first),
+                           gguf_kv_f64(of, first)));
+}
+
+/* Adds a fault if a key that both have has another value in x. */
+static void compare_key(const struct versus *v, struct versus_file *x, const struct gguf_kv *of,
+                        const struct gguf_kv *kv) {
+    if (is_equal(of, kv)) return;
+    char *have = value_text(x->m->gguf, kv), *want = value_text(v->base.m->gguf, of);
     if (have && want)
         add_fault(x, xasprintf("%s is %s, in the base %s", of->key, have, want));
+    else if (!have && !want && of->elem != GV_STR && kv->elem != GV_STR && of->count == kv->count)
+        add_list_fault(x, of, kv);
     else
         add_fault(x, xasprintf("%s differs from the base's", of->key));
     free(have);
     free(want);
 }
 
-/* Compares the keys that change results: those of the architecture and of the tokenizer's use. The
- * number of blocks depends on whether the file has MTP blocks, which are shown separately. */
-static void compare_keys(const struct versus *v, struct versus_file *x) {
-    const struct gguf *a = v->base.m->gguf;
-    const char *arch = gguf_str_or(a, "general.architecture", "");
-    const size_t n = strlen(arch);
-    for (int64_t i = 0; i < gguf_n_kv(a); i++) {
-        const struct gguf_kv *of = gguf_kv_at(a, i);
-        const bool own = strncmp(of->key, arch, n) == 0 && of->key[n] == '.';
-        if (own && strcmp(of->key + n, ".block_count") != 0 &&
-            strcmp(of->key + n, ".nextn_predict_layers") != 0)
-            compare_key(v, x, of);
+/* Adds a fault for a key that only one of x and the base has. */
+static void add_lone(const struct versus *v, struct versus_file *x, const struct gguf_kv *of,
+                     const struct gguf_kv *kv) {
+    char *s = kv ? value_text(x->m->gguf, kv) : value_text(v->base.m->gguf, of);
+    const char *value = s ? s : "a list";
+    add_fault(x, kv ? xasprintf("%s is %s, in the base it is missing", kv->key, value)
+                    : xasprintf("%s is missing, in the base %s", of->key, value));
+    free(s);
+}
+
+/* ---- keys of the architecture ---- */
+
+/* Returns whether a hyperparameter is the same in both models, in every layer. */
+static bool same_slot(const struct hparams *a, const struct hparams *b, const struct hp_row *r) {
+    const bool w = (r->flags & HPF_WINDOWED) != 0;
+    if (r->flags & HPF_REAL)
+        return !(fabs((w ? a->f_windowed : a->f)[r->slot] - (w ? b->f_windowed : b->f)[r->slot]) >
+                 0);
+    if ((w ? a->d_windowed : a->d)[r->slot] != (w ? b->d_windowed : b->d)[r->slot]) return false;
+    for (int i = 0; i < a->d[HD_LAYERS]; i++)
+        if (hp_dim(a, i, r->slot) != hp_dim(b, i, r->slot)) return false;
+    return true;
+}
+
+/* Returns whether a key, without the architecture's name, sets hyperparameters that are the same in
+ * both models: the model without the key has them by default. */
+static bool is_default(const struct model *a, const struct model *b, const char *key) {
+    bool found = false;
+    for (const struct hp_row *r = a->arch->hp; r->slot >= 0; r++) {
+        if (!r->key || (r->flags & HPF_NO_KEY) || strcmp(r->key, key) != 0) continue;
+        if (!same_slot(&a->hp, &b->hp, r)) return false;
+        found = true;
     }
+    return found || strcmp(key, "vocab_size") == 0; /* the vocabularies are equal */
+}
+
+/* Returns the part of a key after the architecture's name if it is one of the architecture's that
+ * change results, else NULL. The number of blocks depends on whether the file has MTP blocks, which
+ * are shown separately. */
+static const char *own_key(const struct gguf *base, const struct gguf_kv *kv) {
+    const char *arch = gguf_str_or(base, "general.architecture", "");
+    const size_t n = strlen(arch);
+    if (strncmp(kv->key, arch, n) != 0 || kv->key[n] != '.') return NULL;
+    const char *key = kv->key + n + 1;
+    return strcmp(key, "block_count") == 0 || strcmp(key, "nextn_predict_layers") == 0 ? NULL : key;
+}
+
+/* Compares the keys of the architecture: those of the base, then those that only x has. */
+static void compare_own(const struct versus *v, struct versus_file *x) {
+    const struct model *a = v->base.m, *b = x->m;
+    for (int64_t i = 0; i < gguf_n_kv(a->gguf); i++) {
+        const struct gguf_kv *of = gguf_kv_at(a->gguf, i), *kv = gguf_find(b->gguf, of->key);
+        const char *key = own_key(a->gguf, of);
+        if (key && kv)
+            compare_key(v, x, of, kv);
+        else if (key && !is_default(a, b, key))
+            add_lone(v, x, of, NULL);
+    }
+    for (int64_t i = 0; i < gguf_n_kv(b->gguf); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(b->gguf, i);
+        const char *key = own_key(a->gguf, kv);
+        if (key && !gguf_find(a->gguf, kv->key) && !is_default(a, b, key)) add_lone(v, x, NULL, kv);
+    }
+}
+
+/* ---- keys of the tokenizer ---- */
+
+/* Returns whether a vital key that only one file has makes the tokenizers differ. */
+static bool changes_use(const struct tok *a, const struct tok *b, int what) {
+    switch (what) {
+    case ADDS_BOS:
+        return tok_add_bos(a) != tok_add_bos(b);
+    case ADDS_EOS:
+        return tok_add_eos(a) != tok_add_eos(b);
+    case ALWAYS:
+        return true;
+    case NEVER:
+        return false;
+    default:
+        return tok_special(a, (enum tok_special)what) != tok_special(b, (enum tok_special)what);
+    }
+}
+
+/* Compares the keys that decide how text is encoded and where answers end. */
+static void compare_tokenizer(const struct versus *v, struct versus_file *x) {
     for (size_t i = 0; i < COUNT_OF(vital); i++) {
-        const struct gguf_kv *of = gguf_find(a, vital[i]), *kv = gguf_find(x->m->gguf, vital[i]);
+        const struct gguf_kv *of = gguf_find(v->base.m->gguf, vital[i].key),
+                             *kv = gguf_find(x->m->gguf, vital[i].key);
         if (of && kv)
-            compare_key(v, x, of);
-        else if (of && !kv)
-            add_fault(x, xasprintf("%s is missing", vital[i]));
+            compare_key(v, x, of, kv);
+        else if (of || (kv && changes_use(v->base.m->tok, x->m->tok, vital[i].added)))
+            add_lone(v, x, of, kv);
     }
 }
 
@@ -179,7 +277,8 @@ int versus_inspect(const struct versus *v, struct versus_file *x, struct err *e)
     if (x != &v->base) {
         TRY(same_shape(v, x, e));
         TRY(same_tokens(v, x, e));
-        compare_keys(v, x);
+        compare_own(v, x);
+        compare_tokenizer(v, x);
     }
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
