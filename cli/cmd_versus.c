@@ -7,7 +7,7 @@
 static const struct cmd_spec versus_spec = {
     .name = "versus",
     .synopsis = "BASE.gguf FILE.gguf... [--text NAME=FILE]... [--flips] [--choice FORMAT:FILE] "
-                "[--by-depth] [--plot FILE] [--markdown FILE]",
+                "[--by-depth] [--plot FILE] [--markdown FILE] [--kv-type T[,T...]]",
     .about = "Compares GGUF files of one model, made by anyone, with the same base in one pass "
              "over the texts:\nKL divergence with paired intervals, files of equal size against "
              "each other, what changes for a user\n(--flips), projector, MTP blocks, template and "

@@ -17,6 +17,7 @@
 #include "report/pick.h"
 #include "report/release.h"
 #include "report/versus.h"
+#include "runtime/measure/measures.h"
 #include "work/plot.h"
 
 enum { MAX_GREEDY = 1000 };
@@ -36,20 +37,56 @@ static const char *with_folder(const char *path) {
     return p;
 }
 
-/* Names the files: by file name, with the folder if two files share a name. */
-static void set_names(struct versus *v) {
-    for (int i = 0; i < v->n; i++) {
-        bool shared = false;
-        for (int k = 0; k < v->n; k++)
-            shared |= k != i && strcmp(io_base(v->f[i].path), io_base(v->f[k].path)) == 0;
-        v->f[i].name = xstrdup(shared ? with_folder(v->f[i].path) : io_base(v->f[i].path));
+/* Returns file i, or the base for i = v->n. */
+static struct versus_file *any_model(struct versus *v, int i) {
+    return i < v->n ? &v->f[i] : &v->base;
+}
+
+/* Counts the models whose paths end as that of model i does, and sets *nth to its number among
+ * them, from 1. end: returns the end of a path. */
+static int n_alike(struct versus *v, int i, const char *(*end)(const char *), int *nth) {
+    int n = 0;
+    for (int k = 0; k <= v->n; k++) {
+        if (strcmp(end(any_model(v, i)->path), end(any_model(v, k)->path)) != 0) continue;
+        n++;
+        if (k == i) *nth = n;
     }
+    return n;
+}
+
+/* Names the models: by file name; those that share it by folder and name, and those that share this
+ * too by a number as well. */
+static void set_names(struct versus *v) {
+    for (int i = 0; i <= v->n; i++) {
+        struct versus_file *x = any_model(v, i);
+        int nth = 0;
+        if (n_alike(v, i, io_base, &nth) == 1)
+            x->name = xstrdup(io_base(x->path));
+        else if (n_alike(v, i, with_folder, &nth) == 1)
+            x->name = xstrdup(with_folder(x->path));
+        else
+            x->name = xasprintf("%d/%s", nth, with_folder(x->path));
+    }
+}
+
+/* Returns whether file i has no name of its own without extension and shard number. */
+static bool needs_end(const struct versus *v, int i) {
+    char *own = gguf_stem(v->f[i].name);
+    bool shared = false;
+    for (int k = 0; k < v->n && !shared; k++) {
+        char *other = gguf_stem(v->f[k].name);
+        shared = k != i && strcmp(own, other) == 0;
+        free(other);
+    }
+    free(own);
+    return shared;
 }
 
 /* Sets the labels: the names without extension, shard number and common beginning. */
 static void set_labels(struct versus *v) {
     size_t common = 0;
-    for (int i = 0; i < v->n; i++) v->f[i].label = gguf_stem(v->f[i].name);
+    for (int i = 0; i < v->n; i++)
+        v->f[i].label = needs_end(v, i) ? xstrdup(v->f[i].name) : gguf_stem(v->f[i].name);
     for (size_t at = 0; v->n > 1; at++) {
         bool same = v->f[0].label[at] != 0;
         for (int i = 1; i < v->n; i++) same = same && v->f[i].label[at] == v->f[0].label[at];
@@ -106,6 +143,22 @@ static int open_file(struct versus *v, struct versus_file *x, const char *path, 
     return model_need_tok(x->m, e);
 }
 
+/* Reads the list of cache types, each of which makes every file a candidate. */
+static int read_kv(struct versus *v, struct err *e) {
+    const struct versus_opts *o = v->o;
+    const struct kv_type *keys, *values;
+    v->eval = o->eval;
+    work_split(v->w, o->eval.kv_type, &v->kv);
+    if (!v->kv.n) return err_set(e, ERR_USAGE, "--kv-type: '%s' names no type", o->eval.kv_type);
+    if (v->kv.n > VERSUS_MAX_KV || v->kv.n * o->n_files > VERSUS_MAX)
+        return err_set(e, ERR_USAGE, "--kv-type: at most %d types, and %d files times types",
+                       VERSUS_MAX_KV, VERSUS_MAX);
+    for (int k = 0; k < v->kv.n; k++)
+        TRY(kv_type_parse(v->kv.v[k], "--kv-type", &keys, &values, e));
+    v->eval.kv_type = v->kv.v[0];
+    return 0;
+}
+
 /* Opens and checks all files, then their sessions. */
 static int open_all(struct versus *v, struct err *e) {
     const struct versus_opts *o = v->o;
@@ -121,12 +174,13 @@ static int open_all(struct versus *v, struct err *e) {
     set_groups(v);
     set_names(v);
     set_labels(v);
-    v->base.name = xstrdup(io_base(v->base.path));
     struct eval_opening s[VERSUS_MAX + 1];
-    for (int i = 0; i < v->n; i++)
-        s[i] = (struct eval_opening){&o->eval, v->f[i].m, o->eval.kv_type, &v->f[i].s};
-    s[v->n] = (struct eval_opening){&o->eval, v->base.m, o->eval.base_kv, &v->base.s};
-    return eval_sessions(v->w, s, v->n + 1, room, e);
+    int n = 0;
+    for (int k = 0; k < v->kv.n; k++)
+        for (int i = 0; i < v->n; i++)
+            s[n++] = (struct eval_opening){&o->eval, v->f[i].m, v->kv.v[k], &v->f[i].s[k]};
+    s[n++] = (struct eval_opening){&o->eval, v->base.m, o->eval.base_kv, &v->base.s[0]};
+    return eval_sessions(v->w, s, n, room, e);
 }
 
 /* Adds a text as the domain `name`; NULL: named after the file or the built-in domain. */
@@ -164,13 +218,14 @@ static int load_texts(struct versus *v, struct err *e) {
 
 /* ---- runs ---- */
 
-/* Computes the divergence of all files in one pass over the texts. */
+/* Computes the divergence of all files, with every cache type, in one pass over the texts. */
 static int run_kld(struct versus *v, struct err *e) {
     struct session *s[VERSUS_MAX];
-    for (int i = 0; i < v->n; i++) s[i] = v->f[i].s;
-    const struct eval_kld_job job = {.base = v->base.s,
+    for (int k = 0; k < v->kv.n; k++)
+        for (int i = 0; i < v->n; i++) s[versus_cand(v, i, k)] = v->f[i].s[k];
+    const struct eval_kld_job job = {.base = v->base.s[0],
                                      .cand = s,
-                                     .n_cand = v->n,
+                                     .n_cand = v->n * v->kv.n,
                                      .domain = v->texts.domain,
                                      .n_domains = v->texts.n,
                                      .ctx = v->o->eval.ctx,
@@ -209,7 +264,7 @@ static int write_plot(const struct versus *v, struct err *e) {
             .y = f->g.mean_kld,
             .series = i,
             .label = f->label,
-            .err = (f->g.mean_kld_hi - f->g.mean_kld_lo) / 2,
+            .err = f->g.n_chunks < MEASURE_MIN ? 0 : (f->g.mean_kld_hi - f->g.mean_kld_lo) / 2,
             .band = 1 + (int)pick_judge(f->g.mean_kld, f->g.mean_kld_stderr).band % PICK_BANDS,
             .front = front};
     }
@@ -233,7 +288,7 @@ static int write_markdown(const struct versus *v, const struct emit *m, struct e
 }
 
 static void release_file(struct versus_file *x) {
-    session_free(x->s);
+    for (int k = 0; k < VERSUS_MAX_KV; k++) session_free(x->s[k]);
     model_close(x->m);
     for (int i = 0; i < x->n_faults && i < VERSUS_MAX_FAULTS; i++) free(x->fault[i]);
     free(x->first_template);
@@ -261,7 +316,8 @@ int versus_run(struct work *w, const struct versus_opts *o, struct emit *m, stru
     struct versus *v = xcalloc(1, sizeof *v);
     v->w = w;
     v->o = o;
-    int rc = open_all(v, e);
+    int rc = read_kv(v, e);
+    if (!rc) rc = open_all(v, e);
     if (!rc) rc = load_texts(v, e);
     if (!rc) rc = versus_read_flips(v, e);
     if (!rc) rc = run_kld(v, e);

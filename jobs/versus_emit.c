@@ -6,16 +6,44 @@
 
 #include "jobs/versus_int.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "report/report_text.h"
+#include "calib/defaults.h"
 #include "runtime/measure/answer.h"
+#include "runtime/measure/measures.h"
 
 enum { DEPTH_BASE = 64 };
 
 /* Returns the divergence, 0 if rounding made it negative. */
 static double kld(double x) {
     return x < 0 ? 0 : x;
+}
+
+/* Adds a number to a row; an empty cell for NaN. */
+static void number_cell(struct emit *m, double x, int prec) {
+    if (isnan(x))
+        emit_cell_none(m);
+    else
+        emit_cell_num(m, x, prec);
+}
+
+/* Adds the ends of a 95 % interval; empty cells if there are too few windows for one. */
+static void interval_cells(struct emit *m, double lo, double hi, int64_t n_chunks, int prec) {
+    const bool known = n_chunks >= MEASURE_MIN;
+    number_cell(m, known ? lo : (double)NAN, prec);
+    number_cell(m, known ? hi : (double)NAN, prec);
+}
+
+/* Adds a standard error over windows; an empty cell if there is only one. */
+static void error_cell(struct emit *m, double x, int64_t n_chunks, int prec) {
+    number_cell(m, n_chunks > 1 ? x : (double)NAN, prec);
+}
+
+/* Returns whether the divergence of a pair's first file is lower by more than chance. */
+static bool is_clear(const struct eval_pair *p) {
+    return p->n_chunks >= MEASURE_MIN && p->hi < 0;
 }
 
 /* ---- the answer ---- */
@@ -29,7 +57,7 @@ static bool best_pair(const struct versus *v, int *a, int *b, struct eval_pair *
             struct eval_pair p;
             if (i == k || v->f[i].group != v->f[k].group) continue;
             eval_kld_pair(&v->r, i, k, &p);
-            if (!(p.hi < 0) || (found && p.ratio >= out->ratio)) continue;
+            if (!is_clear(&p) || (found && p.ratio >= out->ratio)) continue;
             *a = i;
             *b = k;
             *out = p;
@@ -46,7 +74,7 @@ static void put_answer(const struct versus *v, struct emit *m) {
     int x, y;
     for (int i = 0; i < v->n; i++) {
         k[i] = v->f[i].k;
-        k[i].mean_kld_stderr = v->f[i].g.mean_kld_stderr;
+        k[i].mean_kld_stderr = v->f[i].g.n_chunks > 1 ? v->f[i].g.mean_kld_stderr : (double)NAN;
         label[i] = v->f[i].label;
     }
     eval_answer(k, label, v->n, v->base.name, &b);
@@ -54,6 +82,46 @@ static void put_answer(const struct versus *v, struct emit *m) {
         buf_fmt(&b, " At equal size, %s has %.2fx the divergence of %s (95 %%: %.2f to %.2f).",
                 v->f[x].label, p.ratio, v->f[y].label, p.ratio_lo, p.ratio_hi);
     emit_answer(m, b.data);
+    buf_release(&b);
+}
+
+/* ---- the domains ---- */
+
+/* Returns whether a text of this name was read. */
+static bool has_domain(const struct versus *v, const char *name) {
+    for (int d = 0; d < v->texts.n; d++)
+        if (strcmp(v->texts.domain[d].name, name) == 0) return true;
+    return false;
+}
+
+/* Returns whether windows of domain d were measured. */
+static bool is_measured(const struct versus *v, int d) {
+    for (int64_t c = 0; c < v->r.n_chunks; c++)
+        if (v->r.chunk_domain[c] == d) return true;
+    return false;
+}
+
+/* Adds the domains without windows: of the texts and, without --text, of the built-in ones that the
+ * base has no template for. */
+static void put_missing(const struct versus *v, struct emit *m) {
+    const struct default_domain *d;
+    struct buf b = {0};
+    bool any = false;
+    buf_chr(&b, '[');
+    for (int i = 0; i < v->texts.n; i++) {
+        const char *name = v->texts.domain[i].name;
+        if (is_measured(v, i)) continue;
+        buf_str(&b, any ? ", " : "");
+        json_quote(&b, name, strlen(name));
+        any = true;
+    }
+    for (int i = 0; !v->o->text.n && (d = default_domain_at(i)) != NULL; i++) {
+        if (has_domain(v, d->name)) continue;
+        buf_fmt(&b, "%s\"%s\"", any ? ", " : "", d->name);
+        any = true;
+    }
+    buf_chr(&b, ']');
+    emit_json(m, "domains_missing", any ? "domains not measured" : NULL, b.data);
     buf_release(&b);
 }
 
@@ -81,27 +149,37 @@ static void put_each(struct buf *out, const char *option, const struct str_list 
     }
 }
 
-/* Appends the command that repeats the comparison, with file names instead of paths. */
+/* Appends the texts; without --text, the built-in domains that were used, by name. */
+static void put_texts(const struct versus *v, struct buf *out) {
+    const struct default_domain *d;
+    put_each(out, "text", &v->o->text, '=');
+    for (int i = 0; !v->o->text.n && (d = default_domain_at(i)) != NULL; i++)
+        if (has_domain(v, d->name)) buf_fmt(out, " --text %s", d->name);
+}
+
+/* Appends the command that repeats the comparison, with file names instead of paths. Options that
+ * change numbers are spelled out, because later versions may have other defaults. */
 static void put_command(const struct versus *v, struct buf *out) {
     const struct versus_opts *o = v->o;
+    const int64_t greedy = versus_n_greedy(o);
     buf_str(out, "hone versus");
     put_word(out, v->base.name);
     for (int i = 0; i < v->n; i++) put_word(out, v->f[i].name);
-    put_each(out, "text", &o->text, '=');
-    if (o->eval.ctx != versus_usual.eval.ctx) buf_fmt(out, " --ctx %" PRId64, o->eval.ctx);
-    if (o->eval.chunks != versus_usual.eval.chunks)
-        buf_fmt(out, " --chunks %" PRId64, o->eval.chunks);
+    put_texts(v, out);
+    buf_fmt(out, " --ctx %" PRId64 " --chunks %" PRId64, o->eval.ctx, o->eval.chunks);
     if (o->eval.by_depth) buf_str(out, " --by-depth");
     if (o->flips) buf_str(out, " --flips");
-    if (o->greedy) buf_fmt(out, " --greedy %" PRId64, o->greedy);
+    if (greedy) buf_fmt(out, " --greedy %" PRId64, greedy);
     put_each(out, "choice", &o->choice, ':');
     put_each(out, "tools", &o->tools, 0);
-    if (o->n_cases != versus_usual.n_cases) buf_fmt(out, " --cases %" PRId64, o->n_cases);
-    if (o->max_tokens != versus_usual.max_tokens)
-        buf_fmt(out, " --max-tokens %" PRId64, o->max_tokens);
-    if (strcmp(o->eval.kv_type, versus_usual.eval.kv_type) != 0)
-        buf_fmt(out, " --kv-type %s", o->eval.kv_type);
-    if (strcmp(o->eval.act, versus_usual.eval.act) != 0) buf_fmt(out, " --act %s", o->eval.act);
+    if (o->flips || o->choice.n || o->tools.n) buf_fmt(out, " --cases %" PRId64, o->n_cases);
+    if (o->flips || o->tools.n) buf_fmt(out, " --max-tokens %" PRId64, o->max_tokens);
+    buf_str(out, " --kv-type");
+    put_word(out, o->eval.kv_type);
+    buf_fmt(out, " --act %s", o->eval.act);
+    if (!o->eval.pre) return;
+    buf_str(out, " --pre");
+    put_word(out, o->eval.pre);
 }
 
 /* ---- tables ---- */
@@ -123,7 +201,8 @@ static void put_fields(const struct versus *v, struct emit *m) {
     emit_i64(m, "n_tokens", "scored tokens", v->f[0].k.n_tokens);
     emit_i64(m, "n_chunks", "windows", v->r.n_chunks);
     emit_i64(m, "ctx", "window length", v->r.ctx);
-    emit_str(m, "kv_type", NULL, v->o->eval.kv_type);
+    put_missing(v, m);
+    emit_str(m, "kv_type", NULL, v->eval.kv_type);
     emit_str(m, "act", NULL, v->o->eval.act);
     put_command(v, &command);
     emit_str(m, "command", NULL, command.data);
@@ -158,9 +237,8 @@ static void put_files(const struct versus *v, struct emit *m) {
         emit_cell_num(m, (double)f->n_bytes / 1048576, 1);
         emit_cell_num(m, f->bpw, 2);
         emit_cell_num(m, kld(f->g.mean_kld), 5);
-        emit_cell_num(m, f->g.mean_kld_stderr, 5);
-        emit_cell_num(m, kld(f->g.mean_kld_lo), 5);
-        emit_cell_num(m, f->g.mean_kld_hi, 5);
+        error_cell(m, f->g.mean_kld_stderr, f->g.n_chunks, 5);
+        interval_cells(m, kld(f->g.mean_kld_lo), f->g.mean_kld_hi, f->g.n_chunks, 5);
         emit_cell_num(m, kld(f->k.median_kld), 5);
         emit_cell_num(m, f->k.kld_p999, 3);
         emit_cell_num(m, f->k.max_kld, 3);
@@ -196,23 +274,13 @@ static void put_pairs(const struct versus *v, struct emit *m) {
             emit_row(m);
             emit_cell_str(m, v->f[a].label);
             emit_cell_str(m, v->f[b].label);
-            emit_cell_num(m, p.ratio, 3);
-            emit_cell_num(m, p.ratio_lo, 3);
-            emit_cell_num(m, p.ratio_hi, 3);
+            number_cell(m, p.ratio, 3);
+            interval_cells(m, p.ratio_lo, p.ratio_hi, p.n_chunks, 3);
             emit_cell_num(m, p.diff, 6);
-            emit_cell_num(m, p.stderr_, 6);
-            emit_cell_num(m, p.lo, 6);
-            emit_cell_num(m, p.hi, 6);
-            emit_cell_bool(m, p.hi < 0);
+            error_cell(m, p.stderr_, p.n_chunks, 6);
+            interval_cells(m, p.lo, p.hi, p.n_chunks, 6);
+            emit_cell_bool(m, is_clear(&p));
         }
-}
-
-/* Adds a number to a row; an empty cell for NaN. */
-static void number_cell(struct emit *m, double x, int prec) {
-    if (isnan(x))
-        emit_cell_none(m);
-    else
-        emit_cell_num(m, x, prec);
 }
 
 static void put_changes(const struct versus *v, struct emit *m) {
@@ -245,13 +313,13 @@ static void put_changes(const struct versus *v, struct emit *m) {
     }
 }
 
-/* Adds the cells that by_domain and by_depth share. */
+/* Adds the cells that by_domain, by_depth and by_kv share. */
 static void put_group(struct emit *m, const struct eval_group *g) {
     emit_cell_i64(m, g->n_tokens);
+    emit_cell_i64(m, g->n_chunks);
     emit_cell_num(m, kld(g->mean_kld), 5);
-    emit_cell_num(m, g->mean_kld_stderr, 5);
-    emit_cell_num(m, kld(g->mean_kld_lo), 5);
-    emit_cell_num(m, g->mean_kld_hi, 5);
+    error_cell(m, g->mean_kld_stderr, g->n_chunks, 5);
+    interval_cells(m, kld(g->mean_kld_lo), g->mean_kld_hi, g->n_chunks, 5);
     emit_cell_num(m, kld(g->median_kld), 5);
     emit_cell_num(m, g->same_top1, 4);
     emit_cell_num(m, g->ppl, 3);
@@ -259,6 +327,7 @@ static void put_group(struct emit *m, const struct eval_group *g) {
 
 static void put_group_columns(struct emit *m) {
     emit_col(m, "n_tokens", "tokens");
+    emit_col(m, "n_chunks", NULL);
     emit_col(m, "mean_kld", "mean KLD");
     emit_col(m, "mean_kld_stderr", "+-");
     emit_col(m, "mean_kld_ci95_low", NULL);
@@ -266,6 +335,43 @@ static void put_group_columns(struct emit *m) {
     emit_col(m, "median_kld", "median");
     emit_col(m, "same_top1", "same top");
     emit_col(m, "ppl", "ppl");
+}
+
+/* Adds columns of a paired ratio of divergences. */
+static void put_ratio_columns(struct emit *m, const char *title) {
+    emit_col(m, "ratio", title);
+    emit_col(m, "ratio_ci95_low", title ? "95 % from" : NULL);
+    emit_col(m, "ratio_ci95_high", title ? "to" : NULL);
+}
+
+/* Adds the cells of a paired ratio; p NULL: empty cells. */
+static void put_ratio(struct emit *m, const struct eval_pair *p) {
+    number_cell(m, p ? p->ratio : (double)NAN, 3);
+    interval_cells(m, p ? p->ratio_lo : 0, p ? p->ratio_hi : 0, p ? p->n_chunks : 0, 3);
+}
+
+/* Returns the file that file i is compared with in parts of the texts: the closest to the base of
+ * its size. -1: it is that itself. */
+static int rival(const struct versus *v, int i) {
+    int best = i;
+    for (int k = 0; k < v->n; k++)
+        if (v->f[k].group == v->f[i].group && v->f[k].g.mean_kld < v->f[best].g.mean_kld) best = k;
+    return best == i ? -1 : best;
+}
+
+static void put_rival_columns(struct emit *m) {
+    emit_col(m, "closest", NULL);
+    put_ratio_columns(m, NULL);
+}
+
+/* Adds the cells that compare file i with its rival on rows of a domain's windows. */
+static void put_rival(const struct versus *v, struct emit *m, int i, int domain, int64_t row0,
+                      int64_t row1) {
+    const int k = rival(v, i);
+    struct eval_pair p;
+    if (k >= 0) eval_kld_pair_group(&v->r, i, k, domain, row0, row1, &p);
+    emit_cell_str(m, k < 0 ? NULL : v->f[k].label);
+    put_ratio(m, k < 0 ? NULL : &p);
 }
 
 /* Sets *g to the statistics of file i on domain d. Returns false if none of its windows were read.
@@ -324,6 +430,7 @@ static void put_domains(const struct versus *v, struct emit *m) {
     emit_col(m, "name", "file");
     put_group_columns(m);
     emit_col(m, "relative", NULL);
+    put_rival_columns(m);
     for (int d = 0; d < v->texts.n; d++)
         for (int i = 0; i < v->n; i++) {
             if (!domain_group(v, i, d, &g)) continue;
@@ -332,6 +439,7 @@ static void put_domains(const struct versus *v, struct emit *m) {
             emit_cell_str(m, v->f[i].label);
             put_group(m, &g);
             number_cell(m, relative(&v->f[i], &g), 2);
+            put_rival(v, m, i, d, v->r.ctx / 2, v->r.ctx);
         }
     put_domain_tables(v, m);
 }
@@ -343,6 +451,7 @@ static void put_depths(const struct versus *v, struct emit *m) {
     emit_col(m, "to", "to");
     emit_col(m, "name", "file");
     put_group_columns(m);
+    put_rival_columns(m);
     for (int64_t lo = 1, hi = DEPTH_BASE; lo < v->r.ctx; lo = hi, hi *= 2)
         for (int i = 0; i < v->n; i++) {
             struct eval_group g;
@@ -353,6 +462,30 @@ static void put_depths(const struct versus *v, struct emit *m) {
             emit_cell_i64(m, min_i64(hi, v->r.ctx) - 1);
             emit_cell_str(m, v->f[i].label);
             put_group(m, &g);
+            put_rival(v, m, i, -1, lo - 1, hi - 1);
+        }
+}
+
+/* Adds every file with every cache type, and the ratio to the same file with the first type. */
+static void put_kv(const struct versus *v, struct emit *m) {
+    if (v->kv.n < 2) return;
+    emit_table(m, "by_kv", "by type of the key-value cache; ratio: to the first type");
+    emit_col(m, "kv_type", "cache");
+    emit_col(m, "name", "file");
+    put_group_columns(m);
+    put_ratio_columns(m, "ratio");
+    for (int k = 0; k < v->kv.n; k++)
+        for (int i = 0; i < v->n; i++) {
+            const int cand = versus_cand(v, i, k);
+            struct eval_group g;
+            struct eval_pair p;
+            eval_kld_group(&v->r, cand, -1, v->r.ctx / 2, v->r.ctx, &g);
+            eval_kld_pair(&v->r, cand, i, &p);
+            emit_row(m);
+            emit_cell_str(m, v->kv.v[k]);
+            emit_cell_str(m, v->f[i].label);
+            put_group(m, &g);
+            put_ratio(m, k ? &p : NULL);
         }
 }
 
@@ -416,6 +549,7 @@ void versus_emit(const struct versus *v, struct emit *m) {
     put_changes(v, m);
     put_domains(v, m);
     put_depths(v, m);
+    put_kv(v, m);
     put_checks(v, m);
     put_faults(v, m);
 }

@@ -56,7 +56,7 @@ static int run_choice(struct versus *v, const char *given, struct picks *p, stru
     for (int i = 0; i <= v->n && !rc; i++) {
         struct choice_tasks tasks;
         struct choice_answers a;
-        rc = eval_choice_of(v->w, &v->o->eval, model_at(v, i)->path, &job, &tasks, &a, e);
+        rc = eval_choice_of(v->w, &v->eval, model_at(v, i)->path, &job, &tasks, &a, e);
         if (rc) break;
         if (!i) {
             base = xcalloc((size_t)a.n + 1, sizeof *base);
@@ -107,9 +107,11 @@ static bool prompt_of(const struct versus *v, int64_t i, int64_t n, int32_t *out
  * from 1; 0: none. */
 static int run_prompt(struct versus *v, const int32_t *prompt, double *at, struct err *e) {
     struct ids base = {0}, own = {0};
-    int rc = eval_greedy(v->base.s, prompt, VERSUS_PROMPT_LEN, VERSUS_GREEDY_LEN, NULL, &base, e);
+    int rc =
+        eval_greedy(v->base.s[0], prompt, VERSUS_PROMPT_LEN, VERSUS_GREEDY_LEN, NULL, &base, e);
     for (int i = 0; i < v->n && !rc; i++) {
-        rc = eval_greedy(v->f[i].s, prompt, VERSUS_PROMPT_LEN, VERSUS_GREEDY_LEN, &base, &own, e);
+        rc =
+            eval_greedy(v->f[i].s[0], prompt, VERSUS_PROMPT_LEN, VERSUS_GREEDY_LEN, &base, &own, e);
         at[i] = own.n < base.n ? (double)own.n + 1 : 0;
     }
     ids_release(&base);
@@ -169,7 +171,7 @@ static bool has_calls(const struct model *m) {
  * template does not allow that. */
 static int answer_suite(struct versus *v, int i, const struct suite *suite, struct suite_answers *a,
                         struct err *e) {
-    struct eval_args how = v->o->eval;
+    struct eval_args how = v->eval;
     how.ctx = 0; /* as long as the prompts need */
     const struct versus_file *x = model_at(v, i);
     if (suite_calls(suite) && !has_calls(x->m)) {
@@ -241,8 +243,12 @@ int versus_read_flips(const struct versus *v, struct err *e) {
     return 0;
 }
 
+int64_t versus_n_greedy(const struct versus_opts *o) {
+    return o->greedy ? o->greedy : o->flips ? VERSUS_GREEDY : 0;
+}
+
 int versus_flips(struct versus *v, struct err *e) {
-    const int64_t n = v->o->greedy ? v->o->greedy : v->o->flips ? VERSUS_GREEDY : 0;
+    const int64_t n = versus_n_greedy(v->o);
     for (int i = 0; i <= v->n; i++) {
         model_at(v, i)->n.right_per_100 = (double)NAN;
         model_at(v, i)->n.first_change = (double)NAN;

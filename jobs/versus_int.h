@@ -7,7 +7,8 @@
 #include "runtime/measure/flips.h"
 
 enum {
-    VERSUS_MAX = 64,        /* files */
+    VERSUS_MAX = 64,        /* files, and files times cache types */
+    VERSUS_MAX_KV = 8,      /* cache types */
     VERSUS_GREEDY = 16,     /* greedy texts with --flips */
     VERSUS_GREEDY_LEN = 48, /* their longest continuation in tokens */
     VERSUS_PROMPT_LEN = 64, /* tokens of their prompts */
@@ -22,11 +23,11 @@ struct versus_counts { /* what changes in one model */
 };
 struct versus_file {
     const char *path;
-    char *name;  /* shown: the file's name or, if two files share it, with its folder; owned */
+    char *name;  /* shown: the file's name, with its folder or a number if files share it; owned */
     char *label; /* short: without what all names have in common; owned */
     struct model *m;
-    struct session *s;
-    int64_t n_bytes; /* all shards */
+    struct session *s[VERSUS_MAX_KV]; /* one per cache type; of the base, only the first */
+    int64_t n_bytes;                  /* all shards */
     double bpw;
     bool vision;                    /* a projector file of this model is in its folder */
     int64_t mtp;                    /* multi-token prediction blocks */
@@ -43,6 +44,8 @@ struct versus_file {
 struct versus {
     struct work *w;
     const struct versus_opts *o;
+    struct eval_args eval;                  /* the options', with the first cache type */
+    struct str_list kv;                     /* cache types; all tables but by_kv are of the first */
     struct versus_file base, f[VERSUS_MAX]; /* f: smallest first */
     int n;
     struct eval_texts texts;
@@ -50,10 +53,17 @@ struct versus {
     bool has_choices, has_greedy, has_tools; /* measured */
 };
 
+/* Returns the candidate of the run that is file i with cache type k. */
+static inline int versus_cand(const struct versus *v, int i, int k) {
+    return k * v->n + i;
+}
+
 /* Fills the metadata of x and compares them with the base's. ERR_DATA: not the same model. */
 int versus_inspect(const struct versus *v, struct versus_file *x, struct err *e);
 /* Reads the files of tasks and suites that the options name, to find errors before the work. */
 int versus_read_flips(const struct versus *v, struct err *e);
+/* Returns the number of greedy texts that the options request. */
+int64_t versus_n_greedy(const struct versus_opts *o);
 /* Measures the flips that the options request, for the base and all files. */
 int versus_flips(struct versus *v, struct err *e);
 /* Fills m. */

@@ -141,17 +141,30 @@ static void put_files(const cJSON *root, struct buf *out) {
     buf_chr(out, '\n');
 }
 
+/* Appends the interval of a ratio, or why it is missing. */
+static void put_interval(const cJSON *row, struct buf *out) {
+    const double lo = num(row, "ratio_ci95_low"), hi = num(row, "ratio_ci95_high");
+    if (isfinite(lo) && isfinite(hi))
+        buf_fmt(out, " (95 %%: %.2f to %.2f)", lo, hi);
+    else
+        buf_str(out, " (too few windows for an interval)");
+}
+
 /* Appends a sentence per pair of files of equal size. */
 static void put_pairs(const cJSON *root, struct buf *out) {
     const cJSON *r = doc_first(doc_get(root, "equal_size"));
     if (r) buf_str(out, "\nAt equal size (within 1 %):\n\n");
     for (; r; r = r->next) {
+        const double ratio = num(r, "ratio");
         buf_str(out, "- ");
         put_text(r, "closer", out);
-        buf_fmt(out, " has %.2fx the divergence of ", num(r, "ratio"));
+        if (isfinite(ratio))
+            buf_fmt(out, " has %.2fx the divergence of ", ratio);
+        else
+            buf_str(out, " has no more divergence than ");
         put_text(r, "other", out);
-        buf_fmt(out, " (95 %%: %.2f to %.2f)%s.\n", num(r, "ratio_ci95_low"),
-                num(r, "ratio_ci95_high"),
+        put_interval(r, out);
+        buf_fmt(out, "%s.\n",
                 doc_bool(r, "clear", false) ? "" : ", which is not a clear difference");
     }
 }
@@ -233,13 +246,15 @@ static void put_domains(const struct domains *t, struct buf *out) {
     enum { CELL = 12, EDGES = 3 };
     size_t first = 6;
     double worst = 0;
+    bool unknown = false;
     for (int d = 0; d < t->n_domains; d++) {
         if (strlen(t->domain[d]) > first) first = strlen(t->domain[d]);
         for (int f = 0; f < t->n_files; f++) {
-            const double x =
-                t->row[d][f] ? num(t->row[d][f], "mean_kld_stderr") / num(t->row[d][f], "mean_kld")
-                             : 0;
+            if (!t->row[d][f]) continue;
+            const double err = num(t->row[d][f], "mean_kld_stderr"),
+                         x = err / num(t->row[d][f], "mean_kld");
             if (isfinite(x) && x > worst) worst = x;
+            unknown = unknown || !isfinite(err);
         }
     }
     for (int i = 0, end; i < t->n_files && t->n_domains; i = end) {
@@ -249,6 +264,7 @@ static void put_domains(const struct domains *t, struct buf *out) {
     if (!t->n_domains) return;
     buf_str(out, "Mean KLD, and its ratio to the file's mean over all windows.");
     if (worst > 0) buf_fmt(out, " Standard errors are at most %.0f %% of a value.", 100 * worst);
+    if (unknown) buf_str(out, " A domain with a single window has no standard error.");
     buf_str(out, "\n\n");
 }
 
@@ -300,6 +316,31 @@ static void put_depths(const cJSON *root, struct buf *out) {
     buf_chr(out, '\n');
 }
 
+/* Appends the divergence by cache type. */
+static void put_kv(const cJSON *root, struct buf *out) {
+    const cJSON *r = doc_first(doc_get(root, "by_kv"));
+    if (!r) return;
+    buf_str(out, "| KV cache | file | mean KLD | compared with the first type |\n"
+                 "|---|---|---:|---|\n");
+    for (; r; r = r->next) {
+        buf_str(out, "| ");
+        put_text(r, "kv_type", out);
+        buf_str(out, " | ");
+        put_text(r, "name", out);
+        buf_str(out, " | ");
+        put_kld(r, out);
+        buf_str(out, " | ");
+        if (isfinite(num(r, "ratio"))) {
+            buf_fmt(out, "%.2fx", num(r, "ratio"));
+            put_interval(r, out);
+        } else {
+            buf_chr(out, '-');
+        }
+        buf_str(out, " |\n");
+    }
+    buf_chr(out, '\n');
+}
+
 /* Appends vision, MTP blocks, template and faults of every file. */
 static void put_checks(const cJSON *root, struct buf *out) {
     buf_str(out, "| file | vision | MTP blocks | template |\n|---|---|---:|---|\n");
@@ -321,6 +362,17 @@ static void put_checks(const cJSON *root, struct buf *out) {
     }
 }
 
+/* Appends the domains that were not measured. */
+static void put_missing(const cJSON *root, struct buf *out) {
+    int n = 0;
+    for (const cJSON *d = doc_first(doc_get(root, "domains_missing")); d && n < MAX_DOMAINS;
+         d = d->next) {
+        if (!cJSON_IsString(d)) continue;
+        buf_str(out, n++ ? ", " : ", the domains ");
+        md_text(out, d->valuestring);
+    }
+}
+
 /* Appends how it was measured, what is missing, and the command. */
 static void put_how(const cJSON *root, struct buf *out) {
     static const char *const none[] = {"multiple choice", "greedy texts", "tool calls"};
@@ -334,7 +386,9 @@ static void put_how(const cJSON *root, struct buf *out) {
     for (int k = 0; k < KINDS; k++)
         if (!has_kind(root, k)) buf_fmt(out, "%s, ", none[k]);
     if (!doc_first(doc_get(root, "by_depth"))) buf_str(out, "long contexts, ");
-    buf_str(out, "speed, images.\n");
+    buf_str(out, "speed, images");
+    put_missing(root, out);
+    buf_str(out, ".\n");
     if (!command) return;
     buf_str(out, "\n```\n");
     for (; *command; command++)
@@ -356,6 +410,7 @@ void versus_markdown(const cJSON *root, struct buf *out) {
     put_domains(t, out);
     free(t);
     put_depths(root, out);
+    put_kv(root, out);
     put_checks(root, out);
     card_fold_end(out);
     put_how(root, out);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # hone versus: numbers against tests/golden/versus.json (tests/oracle/versus.py: transformers and NumPy) and against
-# hone eval; files of equal size; flips; metadata faults; what publish shows; inputs that are refused.
+# hone eval; files of equal size; few windows; domains; cache types; flips; metadata faults; what publish shows; inputs
+# that are refused.
 set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
@@ -27,7 +28,7 @@ near() { # got, expected, relative tolerance, what; log-probabilities in f32 hav
 }
 
 texts="--text calib/text/eval.txt --text two=calib/text/calib.txt"
-run 0 versus "$t/base.gguf" "$t"/a/M-*.gguf $texts --ctx 64 --chunks 12 --greedy 8 --json --markdown "$t/md" --plot "$t/svg"
+run 0 versus "$t/base.gguf" "$t"/a/M-*.gguf $texts --ctx 64 --chunks 16 --greedy 8 --json --markdown "$t/md" --plot "$t/svg"
 cp "$t/o" "$t/v.json"
 for f in all first last; do
     for k in mean_kld mean_kld_stderr mean_kld_ci95_low mean_kld_ci95_high kld_p999 max_kld same_top1 ppl; do
@@ -38,7 +39,7 @@ for f in all first last; do
     done
 done
 near "$(num "$t/v.json" base_ppl)" "$(num "$g" base_ppl)" 1e-4 "perplexity of the base"
-[ "$(num "$t/v.json" n_tokens)" = 372 ] || say "scored tokens: not 12 * 31"
+[ "$(num "$t/v.json" n_tokens)" = 496 ] || say "scored tokens: not 16 * 31"
 # equal size: first and last, not all
 [ "$(grep -c '"closer":' "$t/v.json")" = 1 ] || say "pairs of equal size: not one"
 c=$(sed -n 's/^ *"closer": "\(.*\)",$/\1/p' "$g")
@@ -46,11 +47,47 @@ near "$(cell "$t/v.json" equal_size "$c" ratio)" "$(num "$g" ratio)" 2e-3 ratio
 near "$(cell "$t/v.json" equal_size "$c" ratio_ci95_low)" "$(sed -n '/"ratio_ci95"/,/]/p' "$g" | tr -dc '0-9.,e\n-' | grep '[0-9]' | sed -n 2p | tr -d ,)" 5e-3 "ratio from"
 near "$(cell "$t/v.json" equal_size "$c" diff)" "$(num "$g" diff)" 2e-3 diff
 [ "$(cell "$t/v.json" equal_size "$c" clear)" = true ] || say "the difference of equal sizes is not clear"
+# and the ratio of the two by domain; by depth, that of the two means
+part() { # file, member that begins a part, its value, name, key
+    awk -v begin="\"$2\": $3," -v name="\"$4\"" -v key="\"$5\":" '
+        $0 ~ /^ *"(domain|from)":/ { on = index($0, begin) > 0 }
+        /"name":/ { row = on && index($0, name) > 0 }
+        row && index($0, key) { sub(/^[^:]*: */, ""); sub(/,$/, ""); print; exit }' "$1"
+}
+o=$(sed -n 's/^ *"other": "\(.*\)",*$/\1/p' "$g")
+for d in eval.txt two; do
+    near "$(part "$t/v.json" domain "\"$d\"" "$o" ratio)" "$(golden $d ratio)" 2e-3 "ratio on $d"
+    near "$(part "$t/v.json" domain "\"$d\"" "$o" ratio_ci95_low)" "$(golden $d low)" 5e-3 "ratio on $d from"
+    near "$(part "$t/v.json" domain "\"$d\"" "$o" ratio_ci95_high)" "$(golden $d high)" 5e-3 "ratio on $d to"
+    [ "$(part "$t/v.json" domain "\"$d\"" "$o" closest)" = "\"$c\"" ] || say "closest on $d"
+    for f in "$c" all; do [ "$(part "$t/v.json" domain "\"$d\"" $f ratio)" = null ] || say "$f has a ratio on $d"; done
+done
+run 0 versus "$t/base.gguf" "$t"/a/M-*.gguf $texts --ctx 128 --chunks 8 --by-depth --json
+for d in 1 64; do
+    near "$(part "$t/o" from $d "$o" ratio)" "$(awk "BEGIN { print $(part "$t/o" from $d "$o" mean_kld) / $(part "$t/o" from $d "$c" mean_kld) }")" 1e-4 "ratio at depth $d"
+    [ "$(part "$t/o" from $d "$o" ratio_ci95_low)" != null ] || say "no interval at depth $d"
+done
+# fewer than 8 windows: no interval, nothing is clear; a single window has no error
+for n in 1 7 8; do
+    rm -f "$t/few"
+    run 0 versus "$t/base.gguf" "$t/a/M-first.gguf" "$t/a/M-last.gguf" --text calib/text/eval.txt --ctx 64 --chunks $n --json --markdown "$t/few"
+    want='null null null null false'
+    [ $n != 8 ] || want=
+    got="$(cell "$t/o" files first mean_kld_ci95_low) $(cell "$t/o" equal_size "$c" ratio_ci95_low) $(cell "$t/o" equal_size "$c" ratio_ci95_high) $(cell "$t/o" equal_size "$c" diff_ci95_high) $(cell "$t/o" equal_size "$c" clear)"
+    case $n,$got in
+    8,*null* | 8,*false) say "8 windows: $got" ;;
+    8,*) ;;
+    *) [ "$got" = "$want" ] || say "$n windows: $got" ;;
+    esac
+    [ $n = 8 ] || ! grep -q 'At equal size' "$t/o" || say "$n windows: $(grep answer "$t/o")"
+    [ "$(grep -c '(too few windows for an interval), which is not a clear difference' "$t/few")" = $((n < 8)) ] || say "$n windows: $(grep divergence "$t/few")"
+    [ "$(cell "$t/o" files first mean_kld_stderr)" != null ] || [ $n = 1 ] || say "$n windows: no error"
+done
 # the domains have the names given
 for d in eval.txt two; do [ "$(grep -c "\"domain\": \"$d\"" "$t/v.json")" = 3 ] || say "domain $d: not three rows"; done
 
 # the same numbers as hone eval kld, digit by digit
-run 0 eval kld "$t/a/M-all.gguf" calib/text/eval.txt calib/text/calib.txt --base "$t/base.gguf" --ctx 64 --chunks 12 --json
+run 0 eval kld "$t/a/M-all.gguf" calib/text/eval.txt calib/text/calib.txt --base "$t/base.gguf" --ctx 64 --chunks 16 --json
 for k in median_kld kld_p999 max_kld same_top1 ppl; do
     [ "$(num "$t/o" $k)" = "$(cell "$t/v.json" files all $k)" ] || say "$k differs from eval kld's"
 done
@@ -70,7 +107,14 @@ run 0 versus "$t/base.gguf" "$t"/a/M-*.gguf --ctx 64 --chunks 22 --json
 [ "$(num "$t/o" n_chunks)" = 22 ] || say "built-in domains: not 22 windows"
 [ "$(names "$t/o")" = "prose chat code math tools de fr es ru zh ja " ] || say "built-in domains: $(names "$t/o")"
 [ "$(sed -n '/"by_domain"/,/^  ]/p' "$t/o" | grep -c '"n_tokens": 62,')" = 33 ] || say "built-in domains: not two windows each"
-grep '"command"' "$t/o" | grep -q -- --text && say "the command names texts"
+grep -q ' --text prose --text chat .* --text ja --ctx 64 --chunks 22 --kv-type f32 --act f32"' "$t/o" || say "$(grep '"command"' "$t/o")"
+grep -q '"domains_missing": \[\]' "$t/o" || say "$(grep missing "$t/o")"
+# fewer windows than domains: those without any are named, and why
+rm -f "$t/few"
+"$HONE" versus "$t/base.gguf" "$t/a/M-all.gguf" --ctx 64 --chunks 8 --json --markdown "$t/few" > "$t/e8.json" 2> "$t/e" || say "$(cat "$t/e")"
+tr -d ' \n' < "$t/e8.json" | grep -q '"domains_missing":\["ru","zh","ja"\]' || say "$(grep -A4 missing "$t/e8.json")"
+grep -q 'images, the domains ru, zh, ja\.$' "$t/few" && grep -q 'A domain with a single window has no standard error' "$t/few" || say "$(cat "$t/few")"
+grep -q "domain 'ru' gets none of the 8 windows" "$t/e" && ! grep -q 'gives no window' "$t/e" || say "$(cat "$t/e")"
 near "$(row "$t/o" zh relative)" "$(awk "BEGIN { print $(row "$t/o" zh mean_kld) / $(cell "$t/o" files "$(row "$t/o" zh name | tr -d '"')" mean_kld) }")" 1e-5 relative
 
 # chosen by name: the same numbers as from a file, and as eval kld's
@@ -109,6 +153,7 @@ cp "$t/base.gguf" "$t/b/bare.gguf"
 "$HONE" meta "$t/b/bare.gguf" --unset tokenizer.chat_template -q > /dev/null 2>&1 || say "hone meta failed"
 run 0 versus "$t/b/bare.gguf" "$t/a/M-all.gguf" --ctx 64 --chunks 9 --json
 [ "$(names "$t/o")" = "prose code math de fr es ru zh ja " ] || say "without a template: $(names "$t/o")"
+tr -d ' \n' < "$t/o" | grep -q '"domains_missing":\["chat","tools"\]' || say "without a template: $(grep -A4 missing "$t/o")"
 refused 3 template versus "$t/b/bare.gguf" "$t/a/M-all.gguf" --text tools
 # conversations that the template refuses are skipped, with a warning
 echo "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}" > "$t/strict"
@@ -141,7 +186,7 @@ cp "$t/base.gguf" "$t/b/copy.gguf"
 run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/copy.gguf" $texts --ctx 64 --chunks 2 --greedy 2 --cases 0 \
     --choice winogrande:tests/golden/suites/winogrande.csv --tools none --json
 cp "$t/o" "$t/c.json"
-grep -q ' --choice winogrande:winogrande.csv --tools none --cases 0"' "$t/c.json" || say "$(grep '"command"' "$t/c.json")"
+grep -q ' --choice winogrande:winogrande.csv --tools none --cases 0 --max-tokens 128 --kv-type' "$t/c.json" || say "$(grep '"command"' "$t/c.json")"
 run 0 eval choice "$t/a/M-all.gguf" tests/golden/suites/winogrande.csv --format winogrande --base "$t/base.gguf" --json
 for k in per_100 lo hi; do
     [ "$(cell "$t/c.json" flips M-all choices_$k)" = "$(num "$t/o" flips_$k)" ] || say "choices_$k differs from eval choice's"
@@ -157,6 +202,31 @@ cp "$t/a/M-first.gguf" "$t/b/M-all.gguf"
 run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/M-all.gguf" $texts --ctx 64 --chunks 2 --json
 grep -q '"file": "a/M-all.gguf"' "$t/o" && grep -q '"file": "b/M-all.gguf"' "$t/o" || say "equal names without folders"
 
+# also of one name in one folder's name; the base counts
+mkdir -p "$t/x/a" "$t/y"
+cp "$t/a/M-first.gguf" "$t/x/a/M-all.gguf"
+cp "$t/base.gguf" "$t/y/M-all.gguf"
+run 0 versus "$t/y/M-all.gguf" "$t/a/M-all.gguf" "$t/x/a/M-all.gguf" $texts --ctx 64 --chunks 2 --pre qwen2 --json
+grep -q '"command": "hone versus y/M-all.gguf 1/a/M-all.gguf 2/a/M-all.gguf .* --pre qwen2"' "$t/o" || say "$(grep '"command"' "$t/o")"
+
+# cache types: the tables are of the first; the others as alone
+run 0 versus "$t/base.gguf" "$t/a/M-first.gguf" "$t/a/M-last.gguf" $texts --ctx 64 --chunks 8 --kv-type q8_0 --json
+cp "$t/o" "$t/q8.json"
+rm -f "$t/few"
+run 0 versus "$t/base.gguf" "$t/a/M-first.gguf" "$t/a/M-last.gguf" $texts --ctx 64 --chunks 8 --kv-type f32,q8_0 --json --markdown "$t/few"
+kv() { awk -v type="\"kv_type\": \"$1\"," -v name="\"$2\"" -v key="\"$3\":" '
+    /"by_kv"/ { on = 1 }
+    on && /"kv_type":/ { hit = index($0, type) > 0 }
+    on && /"name":/ { row = hit && index($0, name) > 0 }
+    row && index($0, key) { sub(/^[^:]*: */, ""); sub(/,$/, ""); print; exit }' "$t/o"; }
+for f in first last; do
+    [ "$(kv f32 $f mean_kld)" = "$(cell "$t/o" files $f mean_kld)" ] && [ "$(kv f32 $f ratio)" = null ] || say "$f: by_kv of f32"
+    for k in mean_kld mean_kld_ci95_low same_top1; do [ "$(kv q8_0 $f $k)" = "$(cell "$t/q8.json" files $f $k)" ] || say "$f with q8_0: $k"; done
+    near "$(kv q8_0 $f ratio)" "$(awk "BEGIN { print $(kv q8_0 $f mean_kld) / $(kv f32 $f mean_kld) }")" 1e-4 "$f: ratio of q8_0"
+done
+grep -q '^| q8_0 | first | [^|]* | [0-9.]*x (95 %: ' "$t/few" || say "$(grep '^| q8_0' "$t/few")"
+refused 2 "--kv-type: 'q9' must be one of" versus "$t/base.gguf" "$t/a/M-all.gguf" --kv-type f32,q9
+
 # faults of metadata: a wrong end, no template, another rope base
 cp "$t/a/M-all.gguf" "$t/b/bad.gguf"
 "$HONE" meta "$t/b/bad.gguf" tokenizer.ggml.eos_token_id=7 --unset tokenizer.chat_template qwen3.rope.freq_base=10000 -q > /dev/null 2>&1 ||
@@ -164,6 +234,24 @@ cp "$t/a/M-all.gguf" "$t/b/bad.gguf"
 run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/bad.gguf" $texts --ctx 64 --chunks 2 --json
 [ "$(cell "$t/o" checks bad n_faults)" = 3 ] && [ "$(cell "$t/o" checks M-all n_faults)" = 0 ] || say "faults: $(grep -A3 fault "$t/o")"
 grep -q 'eos_token_id is 7, in the base 1012' "$t/o" && grep -q 'the chat template is missing' "$t/o" || say "faults are not named"
+
+# keys that only one of the two has, and token types; not a missing key whose default is the base's value
+cp "$t/a/M-all.gguf" "$t/b/lone.gguf"
+"$HONE" meta "$t/b/lone.gguf" tokenizer.ggml.token_type -q | sed -n 's/^tokenizer.*\[1,/[4,/p' > "$t/types"
+"$HONE" meta "$t/b/lone.gguf" qwen3.rope.scaling.type=linear qwen3.rope.scaling.factor=4 tokenizer.ggml.token_type="$(cat "$t/types")" \
+    --unset qwen3.rope.freq_base -q > /dev/null 2>&1 || say "hone meta failed"
+run 0 versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/lone.gguf" $texts --ctx 64 --chunks 2 --json
+[ "$(cell "$t/o" checks lone n_faults)" = 4 ] || say "lone keys: $(grep fault "$t/o")"
+for m in 'qwen3.rope.freq_base is missing, in the base 1000000' 'qwen3.rope.scaling.type is linear, in the base it is missing' \
+    'qwen3.rope.scaling.factor is 4, in the base it is missing' "tokenizer.ggml.token_type differs from the base's in 1 place, first "; do
+    grep -q "$m" "$t/o" || say "no '$m': $(grep fault "$t/o")"
+done
+cp "$t/base.gguf" "$t/b/base-10k.gguf"
+cp "$t/a/M-all.gguf" "$t/b/usual.gguf"
+"$HONE" meta "$t/b/base-10k.gguf" qwen3.rope.freq_base=10000 -q > /dev/null 2>&1 || say "hone meta failed"
+"$HONE" meta "$t/b/usual.gguf" --unset qwen3.rope.freq_base -q > /dev/null 2>&1 || say "hone meta failed"
+run 0 versus "$t/b/base-10k.gguf" "$t/b/usual.gguf" $texts --ctx 64 --chunks 2 --json
+[ "$(cell "$t/o" checks usual n_faults)" = 0 ] || say "a missing default: $(grep fault "$t/o")"
 
 # a vocabulary that adds a BOS but has none: greedy texts begin with text
 for f in base a/M-all; do

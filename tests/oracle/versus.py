@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-DIR, CTX, CHUNKS, PROMPT, GREEDY_LEN, GREEDY = "tests/golden/models/qwen3", 64, 12, 64, 48, 8
+DIR, CTX, CHUNKS, PROMPT, GREEDY_LEN, GREEDY = "tests/golden/models/qwen3", 64, 16, 64, 48, 8
 TEXTS = ["calib/text/eval.txt", "calib/text/calib.txt"]
 torch.set_num_threads(1)
 Z = 1.959963984540054
@@ -120,6 +120,13 @@ def main():
     picks = resamples(len(a))
     out["equal_size"] = {"closer": closer, "other": other, "ratio": float(a.sum() / b.sum()), "ratio_ci95": interval([a[r].sum() / b[r].sum() for r in picks]),
                          "diff": float((a - b).mean()), "diff_ci95": interval([(a - b)[r].mean() for r in picks])}
+    # the other file's divergence relative to the closer one's, by domain
+    picks, parts = resamples(each), {}
+    for d, name in enumerate(("eval.txt", "two")):
+        x, y = (v[d * each:(d + 1) * each] for v in (a, b))
+        low, high = interval([y[r].sum() / x[r].sum() for r in picks])
+        parts[name] = {"ratio": float(y.sum() / x.sum()), "low": low, "high": high}
+    out["equal_size_by_domain"] = parts
     ends, least, first = {1010, 1012}, 1e9, {n: [] for n in made}
     for i in range(GREEDY):
         text, k = ids[i % len(TEXTS)], i // len(TEXTS)
