@@ -25,6 +25,7 @@ allowed() {
     speed.o:*known* | speed.o:*lock* | agree.o:*known* | agree.o:*lock*) ;;
     # data for signal handlers, which have no context: temporaries to remove, maps that may be truncated (under a lock)
     out.o:temps | out.o:temp_count | map.o:live | map.o:n_live | map.o:lock | main.o:*busy* | os_run.o:map_fault_handler) ;;
+    os_run.o:hangup_handler) ;; # the same
     # the terminal; a process has only one
     chat_line.o:asked | chat_line.o:ended | line.o:tty | line.o:have_tty | line.o:resized | line.o:continued | line.o:wake_fd) ;;
     # set only by interruption tests
