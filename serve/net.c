@@ -2,9 +2,9 @@
 /* serve/net.c - event loop of the network thread.
  *
  * A connection reads a head and a body, then waits for the answer; what the client sends meanwhile
- * belongs to the next request. A client that closes its side while waiting has left, and its job is
- * marked as gone in the same iteration. Buffers are freed between requests, so an idle connection
- * costs only its struct. */
+ * belongs to the next request, which starts once the client has read the answer. A client that
+ * closes its side while waiting has left, and its job is marked as gone in the same iteration.
+ * Buffers are freed between requests, so an idle connection costs only its struct. */
 #include "serve/net.h"
 
 #include <errno.h>
@@ -22,6 +22,8 @@
 #include "base/progress.h"
 #include "serve/poller.h"
 
+/* READS, STEPS: reads, and steps through requests, of a connection in one turn of the loop. */
+enum { READS = 16, STEPS = 64 };
 enum { READ = 64 << 10, SEND_BUF = 256 << 10, AHEAD = 64 << 10, MAX_HOSTS = 8, TICK_MS = 250 };
 #define HEAD_S 10.0  /* time limit to receive a complete head */
 #define IDLE_S 75.0  /* time limit between requests */
@@ -36,11 +38,12 @@ struct conn {
     int fd;
     enum conn_state state;
     bool in_off, out_on, head_sent, chunked, keep;
+    bool more; /* input is left for the next turn, so that other connections get theirs */
     struct http_body body;
     struct buf in, out;
     size_t out_at;
     struct job *job;
-    double since, last_sent; /* since: start of this state */
+    double since, last_sent; /* since: start of this state, between requests also the last output */
     uint64_t peer;
 };
 struct net {
@@ -147,6 +150,7 @@ static bool flush(struct conn *c) {
         if (k <= 0) return false;
         c->out_at += (size_t)k;
         c->last_sent = progress_now_s();
+        if (!c->job) c->since = c->last_sent;
     }
     if (c->out_at == c->out.len) {
         buf_release(&c->out);
@@ -243,7 +247,8 @@ static bool send_response(struct conn *c) {
  * has failed. */
 static bool handle(struct conn *c) {
     c->state = WAIT;
-    c->since = c->last_sent = progress_now_s();
+    c->since = progress_now_s();
+    if (!c->out.len) c->last_sent = c->since;
     c->net->o.ops.request(c->net->o.ops.ud, c->job);
     return send_response(c);
 }
@@ -290,34 +295,43 @@ static bool read_body(struct conn *c) {
     return m == HTTP_DONE ? handle(c) : true;
 }
 
+/* Returns whether the next request must wait: for the answer, for the client to read it, or for the
+ * other connections. */
+static bool must_wait(const struct conn *c) {
+    return c->state == WAIT || (c->state == HEAD && (c->out.len || c->more));
+}
+
 /* Processes the bytes that have been received, which may hold many requests. False: the connection
  * has failed. */
 static bool next_request(struct conn *c) {
-    while (c->state == HEAD || c->state == BODY) {
+    c->more = false;
+    for (int i = 1; c->state != CLOSING && !must_wait(c); i++) {
         const enum conn_state before = c->state;
         const size_t left = c->in.len;
         if (c->state == HEAD && c->in.len && !read_head(c)) return false;
         if (c->state == BODY && !read_body(c)) return false;
         if (c->state == before && c->in.len == left) break;
+        c->more = i >= STEPS;
     }
+    if (c->more) os_wake(c->net->wake[1]);
     if (!c->in.len) buf_release(&c->in);
-    if (c->state == HEAD && c->in_off) return set_interest(c, true, c->out_on);
-    return true;
+    return !c->in_off || must_wait(c) || set_interest(c, true, c->out_on);
 }
 
 /* Reads the data that has arrived. False: close the connection. */
 static bool on_readable(struct conn *c) {
     char tmp[READ];
-    for (;;) {
-        if (c->state == WAIT && c->in.len > AHEAD) return set_interest(c, false, c->out_on);
+    for (int i = 0; i < READS; i++) {
+        if (must_wait(c) && c->in.len > AHEAD) return set_interest(c, false, c->out_on);
         const int64_t k = os_recv(c->fd, tmp, sizeof tmp);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0 && errno == EAGAIN) return true;
         if (k <= 0) return false; /* the client has left, possibly during an answer */
         if (c->state == CLOSING) continue;
         buf_add(&c->in, tmp, (size_t)k);
-        if (c->state != WAIT && !next_request(c)) return false;
+        if (!must_wait(c) && !next_request(c)) return false;
     }
+    return true;
 }
 
 /* Sends more of the answer; once it is complete, processes the bytes received meanwhile. False: the
@@ -380,7 +394,7 @@ static void accept_all(struct net *n, int listener) {
 /* Returns whether a connection is within its time limits. */
 static bool in_time(struct conn *c, double now) {
     const double t = now - c->since;
-    if (c->out.len && now - c->last_sent > STUCK_S) return false;
+    if (c->out.len) return now - c->last_sent < STUCK_S;
     if (c->state == CLOSING) return t < 5;
     if (c->state == HEAD)
         return c->in.len ? t < HEAD_S || refuse(c, 408, "timeout while receiving the headers")
@@ -424,7 +438,8 @@ static void send_answers(struct net *n) {
     os_wake_clear(n->wake[0]);
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
-        if (c->state != WAIT || c->out.len) continue; /* the poller reports a socket with room */
+        if (c->state != WAIT && !c->more) continue;
+        if (c->out.len) continue; /* the poller reports a socket with room */
         if (!go_on(c))
             conn_close(c);
         else if (c->state == CLOSING)

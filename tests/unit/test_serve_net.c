@@ -3,9 +3,11 @@
  * same thread and a clock that the test sets. */
 #include "serve/net.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "base/os_net.h"
 #include "base/progress.h"
 #include "serve/poller.h"
 #include "tests/check.h"
@@ -14,6 +16,7 @@
 static double clock_s = 1000;
 static int turns; /* of the event loop, before it stops */
 static atomic_bool stopped;
+static int64_t endless = -1; /* bytes that come without a client; negative: the client's */
 
 static double test_now_s(void) {
     return clock_s;
@@ -24,11 +27,23 @@ static int test_get(struct poller *w, struct wait_event *ev, int room, int ms) {
     if (--turns <= 0) atomic_store(&stopped, true);
     return poller_get(w, ev, room, 0);
 }
+static int64_t test_recv(int fd, void *p, size_t n) {
+    if (endless < 0) return os_recv(fd, p, n);
+    if (!endless) {
+        errno = EAGAIN;
+        return -1;
+    }
+    endless--;
+    memset(p, 'x', n);
+    return (int64_t)n;
+}
 #define progress_now_s test_now_s
 #define poller_get test_get
+#define os_recv test_recv
 #include "serve/net.c"
 #undef progress_now_s
 #undef poller_get
+#undef os_recv
 
 /* ---- a server and its client ---- */
 
@@ -166,9 +181,99 @@ static void test_pipelined(void) {
     end(&p);
 }
 
+/* A client that sends requests but reads no answers costs the memory of one answer and of some
+ * input, and is cut off after 30 s. One that reads gets all answers. */
+static void test_unread(void) {
+    enum { N = 100 };
+    struct pair p;
+    begin(&p);
+    for (int i = 0; i < N; i++)
+        buf_fmt(&p.s, "GET /big HTTP/1.1\r\nHost:a\r\nX: %*s\r\n\r\n", 5000, "x");
+    for (int i = 0; i < 29; i++) {
+        send_some(&p);
+        pass(&p, 1);
+        CHECK(is_open(&p) && p.n->conns->out.len < BIG + 1000);
+        CHECK(!is_open(&p) || p.n->conns->in.len <= AHEAD + READ);
+    }
+    CHECK(p.at < p.s.len);
+    pass(&p, 2);
+    CHECK(!is_open(&p));
+    end(&p);
+    begin(&p);
+    ask(&p, "GET /big", 20);
+    talk(&p);
+    CHECK_EQ_I64(n_of(&p, "HTTP/1.1 200 "), 20);
+    CHECK_EQ_I64(n_of(&p, " end\n"), 20);
+    end(&p);
+}
+
+/* A client that reads slowly gets the whole answer, also the last one of its connection. */
+static void test_slow_reader(void) {
+    struct pair p;
+    begin(&p);
+    buf_str(&p.s, "GET /big HTTP/1.1\r\nHost:a\r\nConnection: close\r\n\r\n");
+    send_some(&p);
+    pass(&p, 0);
+    CHECK(is_open(&p));
+    for (int i = 0; i < 100 && is_open(&p); i++) {
+        receive(&p, 100000);
+        pass(&p, 4);
+    }
+    receive(&p, BIG);
+    CHECK_EQ_I64(n_of(&p, " end\n"), 1);
+    CHECK(!is_open(&p));
+    end(&p);
+}
+
+/* A client that keeps sending after a refusal does not hold up the loop, and is cut off. */
+static void test_endless(void) {
+    struct pair p;
+    begin(&p);
+    buf_str(&p.s, "POST / HTTP/1.1\r\nHost:a\r\nContent-Length: 99999999\r\n\r\nx");
+    talk(&p);
+    CHECK_EQ_I64(n_of(&p, "HTTP/1.1 413 "), 1);
+    buf_str(&p.s, "x");
+    send_some(&p);
+    endless = 10000;
+    pass(&p, 0);
+    CHECK(endless >= 10000 - 2 * READS);
+    pass(&p, 5.1);
+    CHECK(!is_open(&p));
+    endless = -1;
+    end(&p);
+}
+
+/* A body sent while the answer to an earlier request is awaited is read to its end, as are requests
+ * after it. */
+static void test_ahead(void) {
+    enum { N = 900000 };
+    struct pair p;
+    begin(&p);
+    ask(&p, "GET /later", 1);
+    buf_fmt(&p.s, "POST / HTTP/1.1\r\nHost:a\r\nContent-Length: %d\r\n\r\n%*s", N, N, "x");
+    ask(&p, "GET /", 3);
+    for (int i = 0; i < 20; i++) {
+        send_some(&p);
+        pass(&p, 0);
+    }
+    CHECK(held && p.at < p.s.len && p.n->conns->in.len <= AHEAD + READ);
+    job_answer(held, 200, "text/plain", "late\n", 5);
+    job_drop(held);
+    talk(&p);
+    CHECK_EQ_I64(n_of(&p, "HTTP/1.1 200 "), 5);
+    CHECK_EQ_I64(n_of(&p, "\n900000 bytes\n"), 1);
+    CHECK_EQ_I64(n_of(&p, "\n0 bytes\n"), 3);
+    CHECK_EQ_I64(n_of(&p, "\nlate\n"), 1);
+    end(&p);
+}
+
 int main(void) {
     tmp_make();
     RUN(test_pipelined);
+    RUN(test_unread);
+    RUN(test_slow_reader);
+    RUN(test_endless);
+    RUN(test_ahead);
     tmp_remove();
     return check_done();
 }
