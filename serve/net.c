@@ -43,7 +43,8 @@ struct conn {
     struct buf in, out;
     size_t out_at;
     struct job *job;
-    double since, last_sent; /* since: start of this state, between requests also the last output */
+    /* since: start of this state; between requests also the last output or a head's first byte. */
+    double since, last_sent;
     uint64_t peer;
 };
 struct net {
@@ -328,6 +329,7 @@ static bool on_readable(struct conn *c) {
         if (k < 0 && errno == EAGAIN) return true;
         if (k <= 0) return false; /* the client has left, possibly during an answer */
         if (c->state == CLOSING) continue;
+        if (c->state == HEAD && !c->in.len) c->since = progress_now_s();
         buf_add(&c->in, tmp, (size_t)k);
         if (!must_wait(c) && !next_request(c)) return false;
     }

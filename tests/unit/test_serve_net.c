@@ -267,6 +267,28 @@ static void test_ahead(void) {
     end(&p);
 }
 
+/* The time limit of a head begins with its first byte, not with the end of the answer before it. */
+static void test_head_time(void) {
+    struct pair p;
+    begin(&p);
+    ask(&p, "GET /", 1);
+    talk(&p);
+    pass(&p, 60);
+    buf_str(&p.s, "GET / HTTP/1.1\r\n");
+    talk(&p);
+    pass(&p, 9);
+    buf_str(&p.s, "Host:a\r\n\r\nGET /");
+    talk(&p);
+    CHECK_EQ_I64(n_of(&p, "HTTP/1.1 200 "), 2);
+    pass(&p, 9);
+    talk(&p);
+    CHECK_EQ_I64(n_of(&p, "HTTP/1.1 408 "), 0);
+    pass(&p, 1.1);
+    talk(&p);
+    CHECK_EQ_I64(n_of(&p, "HTTP/1.1 408 "), 1);
+    end(&p);
+}
+
 int main(void) {
     tmp_make();
     RUN(test_pipelined);
@@ -274,6 +296,7 @@ int main(void) {
     RUN(test_slow_reader);
     RUN(test_endless);
     RUN(test_ahead);
+    RUN(test_head_time);
     tmp_remove();
     return check_done();
 }
