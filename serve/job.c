@@ -100,12 +100,6 @@ void job_end(struct job *j, bool cut) {
     wake_network(j);
 }
 
-void job_begin(struct job *j) {
-    pthread_mutex_lock(&j->lock);
-    if (!j->status) j->status = 200;
-    pthread_mutex_unlock(&j->lock);
-}
-
 bool job_began(struct job *j) {
     pthread_mutex_lock(&j->lock);
     const bool began = j->status != 0;

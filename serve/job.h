@@ -55,8 +55,6 @@ void job_answer(struct job *j, int status, const char *type, const char *s, size
 void job_field(struct job *j, const char *name, const char *value);
 /* Ends a streamed answer. cut: it is incomplete, so the end of the body is not sent. */
 void job_end(struct job *j, bool cut);
-/* Records that the head of a streamed answer has been sent, although there is no content yet. */
-void job_begin(struct job *j);
 /* Returns whether the answer has begun, so that its status can no longer change. */
 bool job_began(struct job *j);
 

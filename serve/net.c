@@ -178,6 +178,13 @@ static bool is_head(const struct conn *c) {
     return c->job && http_is(c->job->req.method, "HEAD");
 }
 
+/* Writes the head of a response whose body comes in parts. Call with the job's lock. */
+static void put_open_head(struct conn *c, int status, const char *type) {
+    c->chunked = c->keep || is_head(c);
+    buf_str(&c->job->fields, "x-accel-buffering: no\r\n");
+    put_head(c, status, type, &c->job->fields, -1);
+}
+
 /* Sends an error for an invalid request, after which the connection is closed. False: the
  * connection has failed. */
 static bool refuse(struct conn *c, int status, const char *why) {
@@ -222,11 +229,7 @@ static bool send_response(struct conn *c) {
         if (!is_head(c)) buf_add(&c->out, j->out.data ? j->out.data : "", j->out.len);
         done = true;
     } else if (j->status && (j->stream || c->head_sent)) {
-        if (!c->head_sent) {
-            c->chunked = c->keep || http_is(j->req.method, "HEAD");
-            buf_str(&j->fields, "x-accel-buffering: no\r\n");
-            put_head(c, j->status, j->type, &j->fields, -1);
-        }
+        if (!c->head_sent) put_open_head(c, j->status, j->type);
         put_chunk(c, j->out.data, j->out.len);
         done = j->ended;
         cut = j->cut || (!j->stream && j->status != 200); /* the status can no longer change */
@@ -411,16 +414,15 @@ static bool keep_alive(struct conn *c, double now) {
     struct job *j = c->job;
     if (c->state != WAIT || !j || now - c->last_sent < PING_S) return true;
     pthread_mutex_lock(&j->lock);
-    const bool silent = !j->out.len && !j->ended, stream = j->stream;
-    const char *ping = j->ping, *type = j->type;
-    pthread_mutex_unlock(&j->lock);
-    if (!silent || c->out.len) return true;
-    if (!stream && now - c->since < QUIET_S) return true;
-    if (!c->head_sent) {
-        c->chunked = c->keep;
-        put_head(c, 200, stream ? type : "application/json", NULL, -1);
-        if (stream) job_begin(j); /* later failures are reported in the stream */
+    const bool stream = j->stream, due = stream || now - c->since >= QUIET_S;
+    const bool silent = !j->out.len && !j->ended && !c->out.len;
+    const char *ping = j->ping;
+    if (silent && due && !c->head_sent) {
+        put_open_head(c, 200, stream ? j->type : "application/json");
+        if (stream && !j->status) j->status = 200; /* later failures are reported in the stream */
     }
+    pthread_mutex_unlock(&j->lock);
+    if (!silent || !due) return true;
     const char *text = stream ? (ping ? ping : ": ping\n\n") : " ";
     put_chunk(c, text, strlen(text));
     return flush(c);

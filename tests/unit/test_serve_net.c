@@ -289,6 +289,30 @@ static void test_head_time(void) {
     end(&p);
 }
 
+/* A keep-alive that begins an answer sends the header lines of the answer. */
+static void test_keep_alive(void) {
+    for (int stream = 0; stream < 2; stream++) {
+        struct pair p;
+        begin(&p);
+        ask(&p, "GET /later", 1);
+        talk(&p);
+        job_field(held, "vary", "origin");
+        if (stream) job_will_stream(held, "text/event-stream", NULL);
+        pass(&p, stream ? 11 : 31);
+        talk(&p);
+        CHECK_EQ_I64(n_of(&p, stream ? "text/event-stream" : "application/json"), 1);
+        CHECK_EQ_I64(n_of(&p, stream ? ": ping\n\n" : "1\r\n \r\n"), 1);
+        CHECK_EQ_I64(n_of(&p, "\r\nvary: origin\r\n"), 1);
+        CHECK_EQ_I64(n_of(&p, "\r\nx-accel-buffering: no\r\n"), 1);
+        job_answer(held, 200, "application/json", "{}", 2);
+        job_drop(held);
+        talk(&p);
+        CHECK_EQ_I64(n_of(&p, "2\r\n{}\r\n0\r\n\r\n"), 1);
+        CHECK_EQ_I64(n_of(&p, "HTTP/1.1 200 "), 1);
+        end(&p);
+    }
+}
+
 int main(void) {
     tmp_make();
     RUN(test_pipelined);
@@ -297,6 +321,7 @@ int main(void) {
     RUN(test_endless);
     RUN(test_ahead);
     RUN(test_head_time);
+    RUN(test_keep_alive);
     tmp_remove();
     return check_done();
 }
