@@ -53,7 +53,7 @@ struct net {
     int wake[2], port;
     int listener[MAX_HOSTS], n_listeners;
     char *unlink[MAX_HOSTS];
-    struct conn *conns;
+    struct conn *conns, *closed; /* closed: freed once the events at hand have been handled */
     atomic_llong n_open, n_busy, n_refused;
     double accept_again; /* file descriptors ran out: time at which to accept again */
 };
@@ -130,7 +130,15 @@ static void conn_close(struct conn *c) {
     buf_release(&c->in);
     buf_release(&c->out);
     atomic_fetch_sub(&c->net->n_open, 1);
-    free(c);
+    c->next = c->net->closed;
+    c->net->closed = c;
+}
+
+static void free_closed(struct net *n) {
+    for (struct conn *c; (c = n->closed);) {
+        n->closed = c->next;
+        free(c);
+    }
 }
 
 /* Sets whether to wait for input and for space to send. False: the connection has failed. */
@@ -352,8 +360,9 @@ static bool shut_sending(struct conn *c) {
     return true;
 }
 
-/* Handles events of a connection; may free it. */
+/* Handles events of a connection; may close it. */
 static void on_conn(struct conn *c, unsigned events) {
+    if (c->fd < 0) return; /* closed by an earlier one of the events at hand */
     bool ok = !(events & WAIT_DEAD);
     if (ok && (events & WAIT_OUT)) ok = flush(c) && (c->out.len || go_on(c));
     if (ok && (events & WAIT_IN)) ok = on_readable(c);
@@ -455,7 +464,7 @@ int net_run(struct net *n, const atomic_bool *stop, struct err *e) {
     enum { EVENTS = 64 };
     struct wait_event ev[EVENTS];
     double last = 0;
-    while (!atomic_load(stop)) {
+    for (; !atomic_load(stop); free_closed(n)) {
         const int k = poller_get(n->waits, ev, EVENTS, TICK_MS);
         if (k < 0 && errno != EINTR) return err_sys(e, "cannot wait for connections");
         for (int i = 0; i < k; i++) {
@@ -479,6 +488,7 @@ int net_run(struct net *n, const atomic_bool *stop, struct err *e) {
 void net_free(struct net *n) {
     if (!n) return;
     while (n->conns) conn_close(n->conns);
+    free_closed(n);
     for (int i = 0; i < n->n_listeners; i++) {
         os_socket_close(n->listener[i]);
         if (n->unlink[i]) os_unlink(n->unlink[i]);

@@ -21,8 +21,8 @@ void poller_free(struct poller *w);
 int poller_set(struct poller *w, int fd, unsigned events, void *what);
 /* Removes fd from the poller; call before close(). */
 void poller_end(struct poller *w, int fd);
-/* Waits for up to `ms` milliseconds and stores up to `room` events. Returns their number, or -1
- * with errno set. */
+/* Waits for up to `ms` milliseconds and stores up to `room` events, with kqueue up to two for a
+ * descriptor. Returns their number, or -1 with errno set. */
 int poller_get(struct poller *w, struct wait_event *ev, int room, int ms);
 
 #endif
