@@ -22,9 +22,10 @@ const struct err_status *err_status(int i) {
     return i >= 0 && (size_t)i < COUNT_OF(rows) ? &rows[i] : NULL;
 }
 
-/* Removes the file and the tensor that the error is about. */
+/* Removes what is known about an earlier error besides code and message. */
 static void clear_subject(struct err *e) {
     e->file[0] = e->tensor[0] = 0;
+    e->no_memory = false;
 }
 
 int(err_set)(struct err *e, enum err_code code, const char *fmt, ...) {
@@ -37,11 +38,23 @@ int(err_set)(struct err *e, enum err_code code, const char *fmt, ...) {
     return (int)code;
 }
 
+int(err_memory)(struct err *e, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    va_end(ap);
+    clear_subject(e);
+    e->code = ERR_SYS;
+    e->no_memory = true;
+    return ERR_SYS;
+}
+
 __attribute__((format(printf, 3, 0))) static void add_errno(struct err *e, int saved,
                                                             const char *fmt, va_list ap) {
     int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     size_t used = n < 0 ? 0 : (size_t)n;
     clear_subject(e);
+    e->no_memory = saved == ENOMEM;
     if (used < sizeof e->msg)
         snprintf(e->msg + used, sizeof e->msg - used, ": %s", strerror(saved));
 }

@@ -8,6 +8,8 @@
 #ifndef HONE_BASE_ERR_H
 #define HONE_BASE_ERR_H
 
+#include <stdbool.h>
+
 #include "base/attr.h"
 
 /* ERR_OK, ERR_VERDICT, ERR_USAGE, ERR_DATA, ERR_SYS, ERR_INTR: see base/status.def. */
@@ -31,10 +33,13 @@ struct err {
     enum err_code code;
     char msg[1024];
     char file[512], tensor[128]; /* subject of the error, for programs; "": unknown or none */
+    bool no_memory;              /* too little memory, which another way may not need */
 };
 
 /* Sets code and message; returns the code. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Like err_set with ERR_SYS, for a lack of memory. */
+int err_memory(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Like err_set with ERR_SYS, but appends ": " and the description of errno as it was on entry. */
 int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Like err_sys, for a path given by the user (the first argument after the format). Returns
@@ -49,6 +54,7 @@ int err_about(struct err *e, const char *file, const char *tensor);
 /* Tells make analyze and make tidy, which see one file at a time, that no error code is 0. */
 #ifdef HONE_ANALYZE
 #define err_set(e, code, ...) (err_set(e, code, __VA_ARGS__), (int)(code))
+#define err_memory(...) (err_memory(__VA_ARGS__), (int)ERR_SYS)
 #define err_sys(...) (err_sys(__VA_ARGS__), (int)ERR_SYS)
 #define err_path(...) (err_path(__VA_ARGS__), (int)ERR_SYS)
 #define err_wrap(...) (err_wrap(__VA_ARGS__), (int)ERR_DATA)

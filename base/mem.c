@@ -65,7 +65,7 @@ int mem_fund_fill(struct mem_fund *f, struct err *e) {
         void *none = NULL, *p = NULL;
         if (atomic_load(&f->block[i])) continue;
         if (!(p = malloc(fund_bytes[i])))
-            return err_set(e, ERR_SYS, "out of memory (%zu bytes to reserve)", fund_bytes[i]);
+            return err_memory(e, "out of memory (%zu bytes to reserve)", fund_bytes[i]);
         if (!atomic_compare_exchange_strong(&f->block[i], &none, p)) free(p);
     }
     atomic_store(&f->spent, false);
@@ -94,7 +94,7 @@ static bool spend_fund(size_t n) {
 int mem_check(struct err *e) {
     struct mem_fund *f = ctx_current()->fund;
     return f && atomic_load_explicit(&f->spent, memory_order_relaxed)
-               ? err_set(e, ERR_SYS, "out of memory; close other programs or choose a smaller job")
+               ? err_memory(e, "out of memory; close other programs or choose a smaller job")
                : 0;
 }
 
@@ -133,11 +133,11 @@ static uint64_t mul_or_most(size_t n, size_t size) {
     return mul_ok(n, size, &total) ? total : UINT64_MAX;
 }
 
-/* Sets ERR_SYS about n_bytes for `what` and returns NULL. */
+/* Sets an error about n_bytes for `what` and returns NULL. */
 static void *refuse_memory(uint64_t n_bytes, const char *what, struct err *e) {
-    err_set(e, ERR_SYS,
-            "not enough memory for %s: %s needed; close other programs or choose a smaller job",
-            what, show_bytes(n_bytes).s);
+    err_memory(e,
+               "not enough memory for %s: %s needed; close other programs or choose a smaller job",
+               what, show_bytes(n_bytes).s);
     return NULL;
 }
 
@@ -262,8 +262,8 @@ int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
     struct buf_budget *budget = ctx_current()->budget;
     *out = NULL;
     if (!take_budget(budget, n_bytes, &left))
-        return err_set(
-            e, ERR_SYS,
+        return err_memory(
+            e,
             "not enough memory for %s: %s needed, --max-memory leaves %s; raise it or choose a "
             "smaller job",
             what, show_bytes(n_bytes).s, show_bytes(left).s);
@@ -281,10 +281,10 @@ int mem_alloc(void **out, uint64_t n_bytes, const char *what, struct err *e) {
     }
     return_to_budget(budget, n_bytes);
     if (!have) have = mem_available();
-    return err_set(e, ERR_SYS,
-                   "not enough memory for %s: %s needed, %s available; close other programs or "
-                   "choose a smaller job",
-                   what, show_bytes(n_bytes).s, show_bytes(have).s);
+    return err_memory(e,
+                      "not enough memory for %s: %s needed, %s available; close other programs or "
+                      "choose a smaller job",
+                      what, show_bytes(n_bytes).s, show_bytes(have).s);
 }
 
 void mem_free(void *p) {

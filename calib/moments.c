@@ -268,13 +268,12 @@ static int choose_inputs(struct gram_col *c, struct err *e) {
                      (double)all / 0x1p30, (double)have / 0x1p30);
     }
     if (have && total > have)
-        return err_set(e, ERR_SYS,
-                       "second moments need %.1f GiB, %.1f GiB are available; %slower --gram-block",
-                       (double)total / 0x1p30, (double)have / 0x1p30,
-                       limit ? "raise --max-memory or " : "");
+        return err_memory(
+            e, "second moments need %.1f GiB, %.1f GiB are available; %slower --gram-block",
+            (double)total / 0x1p30, (double)have / 0x1p30, limit ? "raise --max-memory or " : "");
     if (there && total > there)
-        return err_set(
-            e, ERR_SYS,
+        return err_memory(
+            e,
             "second moments need %.1f GiB, which --max-memory allows, but only %.1f GiB are "
             "free: close other programs, or lower --max-memory",
             (double)total / 0x1p30, (double)there / 0x1p30);

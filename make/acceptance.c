@@ -106,10 +106,12 @@ int make_acceptance(struct make *mk, struct err *e) {
     for (int i = 0; i < mk->n_files; i++) {
         progress_set_item("file", i + 1, mk->n_files);
         const int rc = accept_one(mk, &mk->file[i], e);
-        /* Too little memory for two sessions, or a model that the draft was not made for. */
-        if (rc == ERR_SYS || (rc == ERR_DATA && mk->target_file)) {
+        const bool other = rc == ERR_DATA && mk->target_file;
+        if (other || (rc == ERR_SYS && e->no_memory)) {
             log_warn("%s; the acceptance of drafts is not measured", e->msg);
-            make_left_out(mk, "acceptance of drafts: %s", e->msg);
+            make_left_out(mk, "acceptance of drafts: %s",
+                          other ? "the drafts do not fit the model of --target-model-dir"
+                                : "too little free memory for two sessions");
             break;
         }
         if (rc) return rc;

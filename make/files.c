@@ -356,11 +356,10 @@ static int new_imatrix(struct make *mk, struct step *s, const char *file, struct
     if (rc == 0) rc = collect(mk, mk->imatrix, gram, found, e);
     /* Memory may have run out, but the matrix alone needs little. With --max-memory, the amount of
      * free memory must not change the result, so the job fails. */
-    if (rc == ERR_SYS && gram && !memory_given()) {
-        char *left_out = xasprintf("error feedback: %s", e->msg);
+    if (rc == ERR_SYS && e->no_memory && gram && !memory_given()) {
         log_warn("%s; continuing without error feedback", e->msg);
-        doc_put_str(found, "left_out", left_out);
-        free(left_out);
+        doc_put_str(found, "left_out",
+                    "error feedback: too little free memory for its second moments");
         os_unlink(gram);
         rc = collect(mk, mk->imatrix, NULL, found, e);
     }

@@ -374,7 +374,7 @@ static int open_sides(struct seq_job *j, struct err *e) {
 
 /* Returns ERR_SYS if memory for gradients was short and the file is to be left out then. */
 static int short_of_memory(const struct seq_job *j, struct err *e) {
-    return j->o->if_possible ? err_set(e, ERR_SYS, "too little memory for gradients") : 0;
+    return j->o->if_possible ? err_memory(e, "too little memory for gradients") : 0;
 }
 /* Decides whether tensors are learned. */
 static int check_learning(struct seq_job *j, struct err *e) {
@@ -563,12 +563,13 @@ static int write_file(struct seq_job *j, struct quantize_report *r, struct err *
     return rc;
 }
 
-/* Returns ERR_USAGE instead of ERR_SYS, which means that memory is short, if the file may be left
- * out. With --max-memory, what other programs leave free must not change what is made. */
+/* Returns ERR_USAGE instead of ERR_SYS if memory is short and the file may be left out. With
+ * --max-memory, what other programs leave free must not change what is made. */
 static int leave_out(const struct sequential_opts *o, int rc, struct err *e) {
     uint64_t limit;
     const uint64_t room = buf_room(&limit), have = mem_available();
-    if (rc != ERR_SYS || !o->if_possible || (limit && have && have < room)) return rc;
+    if (rc != ERR_SYS || !e->no_memory || !o->if_possible || (limit && have && have < room))
+        return rc;
     e->code = ERR_USAGE;
     return ERR_USAGE;
 }

@@ -44,8 +44,8 @@ int64_t pages_wanted(const struct cache *c, int slot, int64_t n_reserved) {
 int pages_check_most(const struct cache *c, int place, uint64_t n, struct err *e) {
     const uint64_t all = c->n_bytes[place] + n, most = c->most[place];
     if (!most || all <= most) return 0;
-    return err_set(e, ERR_SYS, "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
-                   (all - most + ((UINT64_C(1) << 20) - 1)) >> 20);
+    return err_memory(e, "a sequence needs %" PRIu64 " MiB more than --max-vram leaves",
+                      (all - most + ((UINT64_C(1) << 20) - 1)) >> 20);
 }
 
 /* Appends n pages at `mem` to a pool. Its free list stays in order of age, so that older pages are

@@ -32,6 +32,27 @@ static void test_sys_takes_errno_at_entry(void) {
     CHECK_EQ_I64(err_path(&e, "cannot open %s", "x"), ERR_SYS);
 }
 
+/* Checks that only errors about too little memory are marked as such. */
+static void test_no_memory(void) {
+    struct err e = {0};
+    void *p;
+    CHECK_EQ_I64(err_memory(&e, "no %s", "room"), ERR_SYS);
+    CHECK_EQ_STR(e.msg, "no room");
+    CHECK(e.no_memory);
+    err_wrap(&e, "a.gguf");
+    CHECK(e.no_memory);
+    err_set(&e, ERR_SYS, "no device");
+    CHECK(!e.no_memory);
+    errno = ENOMEM;
+    err_sys(&e, "cannot map a.gguf");
+    CHECK(e.no_memory);
+    errno = ENOSPC;
+    err_sys(&e, "cannot write a.gguf");
+    CHECK(!e.no_memory);
+    CHECK_ERR(mem_alloc(&p, UINT64_C(1) << 50, "the model", &e), ERR_SYS, "not enough memory");
+    CHECK(e.no_memory);
+}
+
 static void test_long_messages_are_cut(void) {
     struct err e = {0};
     char *s = xcalloc(5001, 1);
@@ -118,6 +139,7 @@ int main(void) {
     RUN(test_statuses);
     RUN(test_set_and_wrap);
     RUN(test_sys_takes_errno_at_entry);
+    RUN(test_no_memory);
     RUN(test_long_messages_are_cut);
     RUN(test_try_returns_at_once);
     RUN(test_buf_alloc);

@@ -96,8 +96,8 @@ static int alloc(struct cuda *d, struct err *e) {
     const uint64_t all = bytes + (uint64_t)ints * sizeof(int32_t), most = d->most,
                    taken = s->place[d->place].n_bytes + s->cache.n_bytes[d->place];
     if (most && taken + all > most)
-        return err_set(e, ERR_SYS, "sums of importance need %llu MiB more than --max-vram leaves",
-                       (unsigned long long)((taken + all - most) >> 20));
+        return err_memory(e, "sums of importance need %llu MiB more than --max-vram leaves",
+                          (unsigned long long)((taken + all - most) >> 20));
     TRY(cu_buf_new(&m->buf, d->ctx, all, "sums of importance", e));
     TRY(cu_fill(d->q, cu_buf_ptr(m->buf), 0, bytes, e));
     m->part = cu_buf_ptr(m->buf);
