@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* make/ask.c - checks of the options of `hone make`, so that errors appear before hours of work,
  * the split of recipe names into size classes and presets, and the order of the classes. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,13 @@
 #include "runtime/measure/job.h"
 #include "make/size_ladder.h"
 #include "mix/mixer.h"
+#include "mix/sens.h"
 #include "mix/sensitivity.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "text/size.h"
+#include "quantize/exact.h"
 #include "quantize/quantize.h"
 #include "runtime/measure/suite.h"
 
@@ -105,8 +108,69 @@ static int check_budgets(const struct make *mk, struct err *e) {
     for (int i = 0; i < mk->budget.n; i++) {
         uint64_t size;
         TRY(size_parse(mk->budget.v[i], "--budget", &size, e));
+        if (!size) return err_set(e, ERR_USAGE, "--budget: 0 bytes");
     }
     return mix_search(mk->search, &ignored, e);
+}
+
+/* Returns the bytes of a tensor in the smallest type that a mix may give it. low: IQ1 types are
+ * candidates. g: the converted model, to find types that hold the weights without loss; NULL: all
+ * such types count. */
+static uint64_t least_bytes(const struct shapes *s, const struct recipe_item *it, bool low,
+                            const struct gguf *g) {
+    const struct gguf_tensor *w = g ? gguf_find_tensor(g, it->name) : NULL;
+    bool can[QT_COUNT] = {false};
+    uint64_t least = qtype_row_bytes(it->from, it->ne[0]);
+    if (it->quant) sens_candidates(it, can);
+    for (int k = 0; k < QT_COUNT && it->quant; k++) {
+        const enum qtype t = (enum qtype)k;
+        const unsigned flags = qtype_info(k) ? qtype_info(k)->flags : 0;
+        const uint64_t bytes = qtype_row_bytes(t, it->ne[0]);
+        if (!bytes || bytes >= least) continue;
+        if ((can[k] && recipe_allows(&s->model, it, t) && (low || !(flags & QF_LAST_RESORT))) ||
+            ((flags & QF_EXACT) && (!w || exact_offers(w, t))))
+            least = bytes;
+    }
+    return sens_padded(least * (uint64_t)(it->ne[1] * it->ne[2] * it->ne[3]));
+}
+
+/* Returns the bytes of the smallest mix, as least_bytes. */
+static uint64_t least_mix(const struct shapes *s, bool low, const struct gguf *g) {
+    enum { KEYS = 1 << 14 }; /* most that quantization adds to the keys, and a repaired template */
+    uint64_t sum = s->head_bytes + KEYS;
+    for (int64_t i = 0; i < s->n; i++) sum += least_bytes(s, &s->item[i], low, g);
+    return sum;
+}
+
+/* Returns whether IQ1 types are candidates with these budgets and the job's classes. */
+static bool is_low(const struct make *mk, const struct shapes *s, const uint64_t *budget, int n) {
+    struct sens all = {.n_weights = (int64_t)s->weights};
+    if (mk->classes.n) sens_set_low(&all, shapes_preset(s, mk->classes.v[mk->classes.n - 1]));
+    for (int i = 0; i < n; i++) sens_set_low(&all, budget[i]);
+    return all.low;
+}
+
+int make_check_least(const struct make *mk, const struct shapes *s, const char *base,
+                     struct err *e) {
+    uint64_t budget[MIX_MAX_BUDGETS];
+    struct gguf *g = NULL;
+    int rc = 0;
+    if (!mk->budget.n) return 0;
+    for (int i = 0; i < mk->budget.n; i++)
+        TRY(size_parse(mk->budget.v[i], "--budget", &budget[i], e));
+    if (!base && !io_is_dir(mk->src)) base = mk->src;
+    if (base) TRY(gguf_open(&g, base, 0, e));
+    const bool low = is_low(mk, s, budget, mk->budget.n);
+    uint64_t least = least_mix(s, low, g);
+    for (int i = 0; i < mk->budget.n && !rc; i++) {
+        if (budget[i] >= least) continue;
+        if (low && !is_low(mk, s, &least, 1)) least = least_mix(s, false, g);
+        rc = err_set(e, ERR_USAGE,
+                     "--budget %s is too small: this model's smallest mix has %s%" PRIu64 " bytes",
+                     mk->budget.v[i], g ? "" : "at least ", least);
+    }
+    gguf_close(g);
+    return rc;
 }
 
 /* Checks all text files; warns about one used for calibration and for evaluation. */

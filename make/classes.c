@@ -208,20 +208,13 @@ static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job
     return rc || !job ? rc : cand_made(l, &r->cand, e);
 }
 
-/* Finds the best types for the rung's size. If no choice satisfies the floors (minimum types), it
- * ignores them, since the comparison decides anyway. *found is false if even the smallest mix is
- * too large. */
+/* Finds the best types for the rung's size. *found is false if even the smallest mix is too
+ * large. */
 static int solve(const struct ladder *l, struct mixer *x, struct rung *r, struct mix_job *job,
                  bool *found, struct err *e) {
-    struct mix_ask ask = {.budget = r->budget, .floors = true};
     struct quantize_opts o = encode_options(l, NULL, r->cand.path, true, l->search);
     o.file_type = r->name;
-    int rc = mix_solve_job(x, &o, &ask, job, e);
-    if (rc == ERR_USAGE || rc == ERR_DATA) {
-        mix_job_release(job);
-        ask.floors = false;
-        rc = mix_solve_job(x, &o, &ask, job, e);
-    }
+    const int rc = mix_solve_size(x, &o, r->budget, job, e);
     *found = rc == 0;
     r->predicted = job->m.loss;
     if (rc != ERR_USAGE && rc != ERR_DATA) return rc;
@@ -409,8 +402,8 @@ static int give_name(const struct make *mk, const struct cand *c, const char *fi
         if (os_rename(c->path, to) != 0) rc = err_sys(e, "%s: cannot rename to %s", c->path, to);
     } else if (os_rename(tmp, to) != 0) {
         rc = err_sys(e, "%s: cannot rename to %s", tmp, to);
-        os_unlink(tmp);
     }
+    os_unlink(tmp); /* still there if an earlier run had given the file its name */
     free(to);
     free(tmp);
     return rc;
@@ -550,7 +543,9 @@ static int block_cand(const struct ladder *l, struct rung *r, struct err *e) {
         rc = make_block(l, r, types, e);
         if (rc == ERR_USAGE) {
             log_warn("%s is not made block by block: %s", r->name, e->msg);
-            make_left_out(l->mk, "making %s block by block: %s", r->name, e->msg);
+            make_left_out(l->mk, "making %s block by block: %s", r->name,
+                          e->no_memory ? "too little free memory"
+                                       : "this architecture does not allow it");
         }
         if (!rc) rc = step_save_files(&s, files, 1, e);
     }

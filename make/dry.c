@@ -21,7 +21,6 @@ struct dry {
     struct make *mk;
     const char *out;
     struct shapes s;
-    uint64_t file_bytes, work_bytes, memory;
     struct job begun; /* the earlier job in the folder, read-only; state NULL: no job */
 };
 
@@ -69,14 +68,10 @@ static int convert_here(void *ud, const char **base, struct err *e) {
     return 0;
 }
 
-/* Adds the table of files to be made and sets the job's memory. */
-static void emit_files(struct dry *d, struct emit *m) {
-    struct make *mk = d->mk;
+/* Adds the table of files to be made. */
+static void emit_files(const struct dry *d, struct emit *m) {
+    const struct make *mk = d->mk;
     const struct str_list *lists[] = {&mk->classes, &mk->recipes};
-    uint64_t preset = 0;  /* the largest that a mix is compared with */
-    uint64_t learned = 0; /* the largest whose codes follow gradients */
-    struct shapes_gram gram;
-    shapes_gram(&d->s, &gram);
     emit_table(m, "files", "files, maximum size");
     emit_col(m, "file", "file");
     emit_col(m, "size_bytes", "bytes");
@@ -89,9 +84,6 @@ static void emit_files(struct dry *d, struct emit *m) {
             emit_cell_str(m, name);
             emit_cell_i64(m, (int64_t)size);
             emit_cell_str(m, !k && mk->plan.mixes ? "best of mix and preset" : "preset");
-            d->file_bytes += size;
-            if (!k && size > preset) preset = size;
-            if (!k && plan_learns(lists[k]->v[i]) && size > learned) learned = size;
             free(name);
         }
     for (int i = 0; i < mk->budget.n && mk->plan.mixes; i++) {
@@ -103,18 +95,8 @@ static void emit_files(struct dry *d, struct emit *m) {
         emit_cell_str(m, mk->budget.v[i]);
         emit_cell_i64(m, (int64_t)size);
         emit_cell_str(m, "mix");
-        d->file_bytes += size;
     }
-    d->file_bytes += make_emit_extras(mk, m);
-    if (mk->plan.mixes) d->work_bytes += preset; /* mixes are compared one at a time */
-    if (io_is_dir(mk->src)) d->work_bytes += d->s.base_bytes;
-    if (mk->plan.feedback)
-        d->work_bytes += (uint64_t)(gram.inputs + (mk->plan.answers ? gram.answers : 0));
-    /* One file's moments, of inputs, of their drift and of gradients, with its learned tensors. */
-    if (mk->plan.sequential)
-        d->work_bytes +=
-            (uint64_t)(2 * gram.inputs + (mk->plan.answers ? gram.answers : 0)) + learned;
-    d->memory = (uint64_t)(plan_bytes(&mk->in, &mk->plan) + make_other_memory());
+    make_emit_extras(mk, m);
 }
 
 /* Adds the table of steps and their expected times. */
@@ -341,12 +323,14 @@ static bool is_too_long(const struct dry *d, char out[512]) {
 }
 
 /* Emits the first lines of the forecast: sizes, time, and what the plan leaves out. */
-static void say_answer(const struct dry *d, const struct dry *sums, bool nothing_left,
+static void say_answer(const struct dry *d, const struct make_disk *disk, bool nothing_left,
                        struct emit *m) {
     const struct make *mk = d->mk;
-    char time[32], all[32], answer[1024], late[512], begun[80] = "";
+    char time[32], all[32], answer[2048], late[512], begun[80] = "";
     const double total = plan_total(&mk->in, &mk->plan) - mk->in.spent, whole = whole_time(mk);
     const bool too_long = !nothing_left && is_too_long(d, late);
+    struct err full;
+    const bool no_room = !nothing_left && io_need_space(d->out, disk->left, &full);
     plan_time_text(total, time);
     plan_time_text(whole, all);
     if (d->begun.state && whole > total) snprintf(begun, sizeof begun, " left of %s", all);
@@ -357,9 +341,10 @@ static void say_answer(const struct dry *d, const struct dry *sums, bool nothing
     else
         snprintf(answer, sizeof answer,
                  "About %s%s on this machine, %.1f GB of files and %.1f GB of temporary files in "
-                 "%s.work; nothing was written.%s%s%s",
-                 time, begun, (double)sums->file_bytes / 1e9, (double)sums->work_bytes / 1e9,
-                 d->out, too_long ? " Note: " : "", too_long ? late : "", too_long ? "." : "");
+                 "%s.work; nothing was written.%s%s%s%s%s%s",
+                 time, begun, (double)disk->files / 1e9, (double)disk->work / 1e9, d->out,
+                 too_long ? " Note: " : "", too_long ? late : "", too_long ? "." : "",
+                 no_room ? " Note: " : "", no_room ? full.msg : "", no_room ? "." : "");
     emit_answer(m, answer);
     emit_num(m, "seconds", NULL, total, 1);
     emit_num(m, "seconds_in_all", NULL, whole, 1);
@@ -367,22 +352,21 @@ static void say_answer(const struct dry *d, const struct dry *sums, bool nothing
     emit_num(m, "time_limit_hours", mk->seconds > 0 ? "limit of --time, hours" : NULL,
              mk->seconds / 3600, 2);
     emit_bool(m, "over_time_limit", NULL, too_long);
+    emit_bool(m, "over_free_space", NULL, no_room);
 }
 
 /* Adds the whole forecast; for a job already begun, only the work that remains. */
-static void emit_forecast(struct dry *d, struct emit *m) {
-    struct make *mk = d->mk;
-    struct emit *files = emit_new();
+static void emit_forecast(const struct dry *d, struct emit *m) {
+    const struct make *mk = d->mk;
     const bool nothing_left = d->begun.state && make_nothing_left(mk);
-    struct dry sums = *d;
-    emit_files(&sums, files); /* only for the totals */
-    emit_free(files);
-    say_answer(d, &sums, nothing_left, m);
-    emit_i64(m, "file_bytes", "files, bytes", (int64_t)sums.file_bytes);
-    emit_i64(m, "work_bytes", "temporary files, bytes", (int64_t)sums.work_bytes);
-    emit_i64(m, "memory_bytes", "memory, bytes", (int64_t)sums.memory);
-    emit_i64(m, "buffer_bytes", "of which large buffers, bytes",
-             (int64_t)plan_bytes(&mk->in, &mk->plan));
+    const double buffers = plan_bytes(&mk->in, &mk->plan);
+    struct make_disk disk;
+    make_disk_of(mk, &d->s, d->out, &disk);
+    say_answer(d, &disk, nothing_left, m);
+    emit_i64(m, "file_bytes", "files, bytes", (int64_t)disk.files);
+    emit_i64(m, "work_bytes", "temporary files, bytes", (int64_t)disk.work);
+    emit_i64(m, "memory_bytes", "memory, bytes", (int64_t)(buffers + make_other_memory()));
+    emit_i64(m, "buffer_bytes", "of which large buffers, bytes", (int64_t)buffers);
     emit_i64(m, "cached_bytes", "plus file cache for full speed, bytes", (int64_t)d->s.base_bytes);
     emit_i64(m, "n_probes", "sensitivity probes",
              mk->plan.mixes ? plan_probes(&mk->in, &mk->plan) : 0);
@@ -424,7 +408,8 @@ int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e
     return rc;
 }
 
-/* Forecasts the job from shapes and timed products, and returns an error if --time is too short. */
+/* Forecasts the job from shapes and timed products, and returns an error if --time or the disk is
+ * too small. */
 static int check_time(struct dry *d, struct err *e) {
     struct make *mk = d->mk;
     char late[512];
@@ -436,7 +421,8 @@ static int check_time(struct dry *d, struct err *e) {
     mk->in.done[PART_CONVERT] = 0;
     plan_fit(&mk->in, &mk->plan);
     if (plan_too_long(&mk->in, &mk->plan)) fit_with_card(d, &mk->in, &mk->plan);
-    return make_too_long(mk, late) ? err_set(e, ERR_SYS, "%s", late) : 0;
+    if (make_too_long(mk, late)) return err_set(e, ERR_SYS, "%s", late);
+    return make_need_disk(mk, &d->s, d->out, e);
 }
 
 int make_check_time(struct make *mk, const char *out, struct err *e) {

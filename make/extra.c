@@ -364,17 +364,14 @@ int make_draft(struct make *mk, struct err *e) {
     return make_kind(mk, EXTRA_DRAFT, e);
 }
 
-uint64_t make_emit_extras(const struct make *mk, struct emit *m) {
-    uint64_t sum = 0;
+void make_emit_extras(const struct make *mk, struct emit *m) {
     for (int i = 0; i < mk->n_extras; i++) {
         const struct extra *x = &mk->extra[i];
         emit_row(m);
         emit_cell_str(m, x->file);
         emit_cell_i64(m, (int64_t)x->bytes);
         emit_cell_str(m, kinds[x->kind].what);
-        sum += x->bytes;
     }
-    return sum;
 }
 
 /* Appends the list "files" of one kind. */

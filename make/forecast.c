@@ -130,6 +130,7 @@ int make_measure_plan(struct make *mk, const struct shapes *s, const char *base,
                            .n_presets = mk->recipes.n,
                            .n_projectors = mk->tower.n_files,
                            .judge_passes = (mk->classes.n > 0) + GATE_PASSES * mk->budget.n};
+    TRY(make_check_least(mk, s, base, e));
     memory(in, mk, s);
     if (mk->effort == EFFORT_HIGH && in->feedback && in->mixes && in->n_sizes && !s->separable)
         make_left_out(mk, "making files block by block: a block of this architecture reads more "

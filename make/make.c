@@ -180,6 +180,7 @@ static const struct make_step {
     {NULL, make_check_images, has_images, PART_COUNT, true},
     {NULL, make_texts, has_output, PART_COUNT, true},
     {NULL, make_forecast, has_output, PART_COUNT, true},
+    {NULL, make_check_disk, has_output, PART_COUNT, true},
     {"importance matrix", make_imatrix, has_output, PART_IMATRIX, true},
     {"presets", make_quantize, wants_presets, PART_PRESETS, false},
     {"cost of each type for each part of the model", make_sensitivity, wants_probes, PART_PROBES,
@@ -339,7 +340,9 @@ static int all_steps(struct make *mk, struct err *e) {
     progress_set_step(0, 0);
     if (rc == ERR_INTR)
         return err_set(e, ERR_INTR,
-                       "interrupted; the same command continues where this one stopped");
+                       mk->redo ? "interrupted; the same command without -f keeps what this one "
+                                  "finished, and what earlier runs made of the rest"
+                                : "interrupted; the same command continues where this one stopped");
     return rc;
 }
 

@@ -209,6 +209,10 @@ uint64_t make_class_size(const struct make *mk, const struct shapes *s, const ch
 /* Sets mk->classes to the classes asked for, by size. Without --recipe, leaves out those that have
  * the size of another one, and adds a sentence about each to mk->same. */
 void make_order_classes(struct make *mk, const struct shapes *s);
+/* Returns ERR_USAGE if a --budget is smaller than any mix of the model; the message gives the least
+ * size. base: the converted model; NULL: not converted yet. */
+int make_check_least(const struct make *mk, const struct shapes *s, const char *base,
+                     struct err *e);
 /* Sets mk->name, the prefix of all file names. */
 int make_name(struct make *mk, struct err *e);
 /* Returns ERR_USAGE for an output folder that is the source folder, inside it or above it, that
@@ -257,9 +261,8 @@ bool make_is_extra(const struct make *mk, const char *name);
 int make_check_extras(const struct make *mk, struct err *e);
 /* Writes a sentence about a vision tower that is left out. Returns false if nothing is left out. */
 bool make_mmproj_gap(const struct make *mk, char *out, size_t cap);
-/* Adds rows about the files in mk->extra to the table of the files, and returns their total
- * size. */
-uint64_t make_emit_extras(const struct make *mk, struct emit *m);
+/* Adds rows about the files in mk->extra to the table of the files. */
+void make_emit_extras(const struct make *mk, struct emit *m);
 /* Adds "vision" and "draft" to results.json. */
 int make_put_extras(struct make *mk, cJSON *to, struct err *e);
 /* Sets the options for a model that hone cannot run (unmeasured.c), and *recipes if it is NULL.
@@ -286,12 +289,22 @@ bool make_too_long(const struct make *mk, char out[512]);
 /* Emits what a job would make and how long it would take; writes nothing to `out`. */
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e);
 /* Returns ERR_SYS, before anything is written, for a new job whose --time is too short even for
- * presets, according to a forecast that runs no passes of the model. With a GPU, it assumes the
- * fastest one known. */
+ * presets, or that does not fit on the disk, according to a forecast that runs no passes of the
+ * model. With a GPU, it assumes the fastest one known. */
 int make_check_time(struct make *mk, const char *out, struct err *e);
+struct make_disk {        /* bytes on disk, at most */
+    uint64_t files, work; /* of the files in DIR, and of what DIR.work has besides them */
+    uint64_t left;        /* of both, those that are not there yet */
+};
+/* Computes the space that the job takes in the folder `out`, which need not exist. */
+void make_disk_of(const struct make *mk, const struct shapes *s, const char *out,
+                  struct make_disk *disk);
+/* Returns ERR_SYS if the rest of the job does not fit on the disk. */
+int make_need_disk(const struct make *mk, const struct shapes *s, const char *out, struct err *e);
+/* Like make_need_disk, once the plan is known. */
+int make_check_disk(struct make *mk, struct err *e);
 /* Updates the forecast after the part `done`, and fits the plan to the remaining time. */
 int make_replan(struct make *mk, enum plan_part done, struct err *e);
-struct shapes;
 /* Returns how much memory the job needs in addition to large buffers, in bytes. */
 double make_other_memory(void);
 /* Measures the inputs of the plan. `base` is the path of the converted model; NULL: not converted

@@ -21,6 +21,8 @@
 #include "base/num.h"
 #include "base/os.h"
 
+enum { MAX_RECORD = 1 << 20 };
+
 struct candidate { /* a mix and its comparison */
     struct make *mk;
     const char *text; /* the budget as given */
@@ -55,21 +57,47 @@ static bool is_plain(const struct make *mk, const struct made *f, const struct g
            f->feedback == (g->gram != NULL) && strcmp(f->recipe, recipe) == 0;
 }
 
+/* Returns whether an earlier run made the folder's file of this name for this budget. */
+static bool is_own(const struct candidate *k, const char *file, const char *path) {
+    char *name = xasprintf("quantize-%s-mix.json", k->text);
+    cJSON *root = doc_find(k->mk->job.state, name, MAX_RECORD);
+    const cJSON *f = doc_first(doc_get(root, "files"));
+    const bool own = doc_bool(doc_get(root, "result"), "own", false) && doc_is(f, "file", file) &&
+                     step_intact(path, f);
+    cJSON_Delete(root);
+    free(name);
+    return own;
+}
+
+/* Sets *taken to whether the folder has another file of this name, e.g. the mix of a size class
+ * that an earlier run made, with other contents than the one at `path`. */
+static int is_taken(const struct candidate *k, const char *file, const char *path, bool *taken,
+                    struct err *e) {
+    const struct job *j = &k->mk->job;
+    char *there = job_path(j, file), hex[33], other[33] = "";
+    int rc = 0;
+    *taken = io_exists(there) && !is_own(k, file, there);
+    if (*taken) rc = job_file_hash(j, there, other, e);
+    if (*taken && !rc) rc = job_file_hash(j, path, hex, e);
+    *taken = *taken && !rc && strcmp(hex, other) != 0;
+    free(there);
+    return rc;
+}
+
 /* Names the file of a plain recipe that the gate made: NAME-RECIPE.gguf, or NAME-SIZE-RECIPE.gguf
- * if the job has another file of the first name, e.g. the mix of a size class. *recipe: the part
- * after NAME-. */
-static void name_plain(const struct candidate *k, const char *name, char **file, char **recipe) {
-    const struct make *mk = k->mk;
-    *recipe = xstrdup(name);
-    *file = xasprintf("%s-%s.gguf", mk->name, name);
-    for (int i = 0; i < mk->n_files; i++) {
-        if (strcmp(mk->file[i].file, *file) != 0) continue;
-        free(*recipe);
-        free(*file);
-        *recipe = xasprintf("%s-%s", k->text, name);
-        *file = xasprintf("%s-%s.gguf", mk->name, *recipe);
-        return;
-    }
+ * if another file has the first name. *recipe: the part after NAME-. */
+static int name_plain(const struct candidate *k, const struct gate_plain *p, char **file,
+                      char **recipe, struct err *e) {
+    bool taken;
+    *recipe = xstrdup(p->name);
+    *file = xasprintf("%s-%s.gguf", k->mk->name, p->name);
+    TRY(is_taken(k, *file, p->path, &taken, e));
+    if (!taken) return 0;
+    free(*recipe);
+    free(*file);
+    *recipe = xasprintf("%s-%s", k->text, p->name);
+    *file = xasprintf("%s-%s.gguf", k->mk->name, *recipe);
+    return 0;
 }
 
 /* Moves the step's files to their final names, depending on the verdict: the mix and its plan, or
@@ -96,11 +124,11 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
     } else {
         const struct gate_plain *p = &g->plain[g->best];
         if (p->ours)
-            name_plain(k, p->name, file, recipe);
+            rc = name_plain(k, p, file, recipe, e);
         else
             *file = xstrdup(io_base(p->path)), *recipe = xstrdup(p->name);
         char *to = job_path(&mk->job, *file);
-        if (p->ours) rc = claim_take(&mk->job, *file, e);
+        if (p->ours && !rc) rc = claim_take(&mk->job, *file, e);
         if (p->ours && !rc) rc = rename_file(p->path, to, e);
         free(to);
         os_unlink(k->mix);
@@ -116,7 +144,6 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
     struct make *mk = k->mk;
     struct gate *g = &k->gate;
     struct mixer x;
-    const struct mix_ask ask = {.budget = budget, .floors = true};
     struct quantize_report r;
     struct quantize_opts o = {.in = mk->file[0].path,
                               .tmpl = mk->tmpl,
@@ -131,7 +158,7 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
     o.device = device_quantize(mk->w);
     log_info("making the best mix of at most %" PRIu64 " bytes", budget);
     int rc = mixer_open(&x, mk->w, &o, sens, budget, e);
-    if (!rc) rc = mix_solve_job(&x, &o, &ask, job, e);
+    if (!rc) rc = mix_solve_size(&x, &o, budget, job, e);
     if (!rc) rc = quantize_run(&job->o, &r, e);
     mixer_close(&x);
     if (!rc) rc = gate_find(g, budget, e);
@@ -168,6 +195,7 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
         cJSON *found = doc_new();
         const char *files[] = {file, plan};
         doc_put_bool(found, "shipped", g->passed);
+        doc_put_bool(found, "own", g->passed || g->plain[g->best].ours);
         doc_put_bool(found, "feedback", k->gram != NULL);
         doc_put_str(found, "recipe", recipe);
         doc_put_str(found, "file", file);
@@ -218,10 +246,12 @@ static int make_budget(struct make *mk, const char *text, uint64_t budget, const
     struct candidate k = {.mk = mk, .text = text};
     cJSON *result = NULL;
     char *label = xasprintf("%s-mix", text), *name = xasprintf("quantize-%s", label);
-    int rc = 0;
+    char *gram = mk->plan.feedback ? make_gram(mk) : NULL, gram_hash[33] = "";
+    int rc = gram ? job_file_hash(&mk->job, gram, gram_hash, e) : 0;
     step_init(&s, &mk->job, name);
     step_key(&s, "base", "%s", mk->file[0].hash);
     step_key(&s, "imatrix", "%s", mk->imatrix_hash);
+    step_key(&s, "gram", "%s", gram_hash);
     step_key(&s, "sensitivity", "%s", sens_hash);
     step_key(&s, "search", "%s%s", make_mix_search(mk, mk->plan.feedback),
              mk->plan.feedback ? " feedback" : "");
@@ -244,6 +274,7 @@ static int make_budget(struct make *mk, const char *text, uint64_t budget, const
     cJSON_Delete(result);
     candidate_release(&k);
     step_release(&s);
+    free(gram);
     free(name);
     free(label);
     return rc;

@@ -335,6 +335,16 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
                    gguf_path(x->g), ask->budget);
 }
 
+int mix_solve_size(struct mixer *x, const struct quantize_opts *q, uint64_t budget,
+                   struct mix_job *j, struct err *e) {
+    struct mix_ask ask = {.budget = budget, .floors = true};
+    const int rc = mix_solve_job(x, q, &ask, j, e);
+    if (rc != ERR_USAGE && rc != ERR_DATA) return rc;
+    mix_job_release(j);
+    ask.floors = false;
+    return mix_solve_job(x, q, &ask, j, e);
+}
+
 uint64_t mixer_device_bytes(const struct mixer *x, const struct quantize_report *r) {
     uint64_t bytes = 0;
     for (int64_t i = 0; i < r->n_tensors; i++) bytes += sens_padded(r->rows[i].out_bytes);

@@ -70,6 +70,10 @@ struct mix_job { /* a solved mix; o is ready for quantize_run */
  * mix_job_release even after an error. */
 int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct mix_ask *ask,
                   struct mix_job *j, struct err *e);
+/* Like mix_solve_job for a budget alone. If no choice satisfies the floors (minimum types), ignores
+ * them, for mixes that are compared with presets anyway. */
+int mix_solve_size(struct mixer *x, const struct quantize_opts *q, uint64_t budget,
+                   struct mix_job *j, struct err *e);
 /* Reads the notes that a mix's file has, for another file with the same types. They are owned by
  * *g, which the caller closes. *n: their number. */
 int mix_read_notes(const char *path, struct gguf **g, struct quant_note note[MIX_NOTES], int *n,

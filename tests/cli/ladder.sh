@@ -81,6 +81,13 @@ job whole --recipes q5_k_m,Q4_0
 [ "$before" = "$(stat -c '%n %Y %i' "$t/whole"/*.gguf)" ] || fail "a second run made files again"
 ! grep -qE "encoding|comparing|about .* in all" "$t/whole.err" || fail "a second run worked: $(cat "$t/whole.err")"
 
+# killed between the file's name and its record: no second name of the file is left
+ln "$t/whole/qwen3moe-Q5_K_M.gguf" "$t/whole.work/mix-Q5_K_M.gguf"
+rm "$t/whole.work/class-Q5_K_M.json"
+job whole --recipes q5_k_m,Q4_0
+[ -e "$t/whole.work/class-Q5_K_M.json" ] || fail "the class was not recorded again"
+[ -z "$(ls -a "$t/whole" | grep '\.tmp-')" ] || fail "a second name is left: $(ls -a "$t/whole")"
+
 # interrupted while it chooses, encodes or compares: the final files are the same
 for word in "choosing" "encoding .* mixes" "comparing"; do
     : > "$t/cut.err"
@@ -108,7 +115,18 @@ done
 how=$plain
 cmp "$t/early1/qwen3moe-Q5_K_M.gguf" "$t/early2/qwen3moe-Q5_K_M.gguf"
 
-# -f ignores all records, and makes the same files
+# -f ignores all records, and makes the same files; if it is interrupted, the way to continue is without -f
+: > "$t/cut.err"
+"$HONE" make $src -o "$t/cut" $how --recipes q5_k_m -f > "$t/cut.out" 2> "$t/cut.err" &
+pid=$!
+i=0
+until grep -q "measuring the cost" "$t/cut.err" || [ $i = 1500 ]; do sleep 0.02; i=$((i + 1)); done
+kill -INT $pid 2> /dev/null || true
+rc=0
+wait $pid || rc=$?
+[ $rc != 130 ] || grep -q "interrupted; the same command without -f keeps what this one finished" "$t/cut.err" || fail "interrupted -f: $(cat "$t/cut.err")"
+job cut --recipes q5_k_m
+[ $rc != 130 ] || ! grep -q "collecting the importance matrix" "$t/cut.err" || fail "without -f, an interrupted -f is lost: $(cat "$t/cut.err")"
 job cut --recipes q5_k_m -f
 cmp "$t/whole/qwen3moe-Q5_K_M.gguf" "$t/cut/qwen3moe-Q5_K_M.gguf"
 

@@ -32,14 +32,36 @@ if grep -q '"error feedback: needs' "$t/few/results.json"; then say "results.jso
 [ -z "$rest" ] || grep -qF "$rest" "$t/few/results.json" || say "results.json does not say '$rest'"
 [ "$limit" -gt 20971520 ] || say "buffers of $limit bytes"
 # an earlier run without memory for the moments, which its record tells: the same command keeps that, a new plan tries again
-record=$t/few.work/imatrix.json
-tr '\n' ' ' < "$record" | sed 's/, *{ *"file": "work:gram.gguf"[^}]*}//; s/"result": {[^}]*}/"result": {"left_out": "error feedback: no memory"}/' > "$t/record"
-mv "$t/record" "$record" && rm "$t/few.work/gram.gguf"
+lose_moments() { # folder
+    record=$t/$1.work/imatrix.json
+    tr '\n' ' ' < "$record" | sed 's/, *{ *"file": "work:gram.gguf"[^}]*}//; s/"result": {[^}]*}/"result": {"left_out": "error feedback: no memory"}/' > "$t/record"
+    mv "$t/record" "$record" && rm "$t/$1.work/gram.gguf"
+}
+lose_moments few
 make few --time 0 --max-memory "$size"
 [ ! -e "$t/few.work/gram.gguf" ] && grep -q '"error feedback: no memory"' "$t/few/results.json" || say "the record's gap is not reported: $(cat "$t/e")"
 make few --time 100h --max-memory "$size"
 [ -e "$t/few.work/gram.gguf" ] || say "a new plan did not collect the moments: $(cat "$t/e")"
 if grep -q '"error feedback: no memory"' "$t/few/results.json"; then say "error feedback is said to be left out"; fi
+# a mix of --budget made without moments is made again once they are there
+make mix --time 0 --budget 500K
+lose_moments mix
+rm "$t/mix.work/quantize-500K-mix.json"
+make mix --time 0 --budget 500K
+[ ! -e "$t/mix.work/gram.gguf" ] && grep -q "making the best mix" "$t/e" || say "no mix without moments: $(cat "$t/e")"
+make mix --time 100h --budget 500K
+[ -e "$t/mix.work/gram.gguf" ] && grep -q "making the best mix" "$t/e" || say "a mix without moments is kept: $(cat "$t/e")"
+# another failure does not turn error feedback off: the job ends, and the same command continues. Here, no file may have
+# more than two thirds of the bytes of the moments.
+(
+    trap '' XFSZ
+    ulimit -f $(($(wc -c < "$t/few.work/gram.gguf") / 768))
+    small_make 4 "$t/limited" --recipe Q4_K_M --time 0
+    exit $fail
+) || fail=1
+grep -q gram.gguf "$t/e" && ! grep -q "without error feedback" "$t/e" || say "moments that cannot be written: $(cat "$t/e")"
+make limited --time 0
+grep -q "with error feedback" "$t/e" || say "no error feedback once they can be written: $(cat "$t/e")"
 # the given size decides, not free memory: far more than this machine has gives the full plan
 make x --time 0 --max-memory 1000000GiB --dry-run --json
 [ "$(number feedback "$t/o")" = true ] || say "feedback with all memory: $(cat "$t/o")"
@@ -65,6 +87,27 @@ for size in 1MiB 6MiB 14MiB 20MiB; do
     20MiB) [ "$dry" = 0 ] || say "20 MiB are not enough: $(cat "$t/e")" ;;
     esac
 done
+
+# ---- disk ----
+# a disk that the job does not fit on is refused before the work, in the forecast and, once begun, in the run
+small() { # size of a file system at $t/small, commands
+    unshare -m sh -c "mount -t tmpfs -o size=$1 none '$t/small' && { $2; }"
+}
+mkdir "$t/small"
+HONE_JOB="\"$HONE\" make '$t/Tiny' -o '$t/small/out' --calib '$t/calib.txt' --eval '$t/eval.txt' --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none --recipe Q4_K_M"
+if small 100k true 2> /dev/null; then
+    small 100k "$HONE_JOB --dry-run" > "$t/o" 2> "$t/e" || say "the forecast of a small disk: $(cat "$t/e")"
+    head -1 "$t/o" | grep -q "Note: not enough space for .*small/out: [0-9]* bytes needed, 102400 free" || say "no word on the disk: $(head -1 "$t/o")"
+    for time in "" "--time 0"; do
+        rc=0
+        small 100k "$HONE_JOB $time; rc=\$?; ls -A '$t/small'; exit \$rc" > "$t/o" 2> "$t/e" || rc=$?
+        [ $rc = 4 ] && grep -q "error: not enough space for .*small/out" "$t/e" || say "a small disk $time: exit $rc: $(cat "$t/e")"
+        [ -n "$time" ] || [ ! -s "$t/o" ] || say "refused, but something was written: $(cat "$t/o")"
+    done
+    small 100m "$HONE_JOB && \"$HONE\" verify '$t/small/out'" > "$t/o" 2> "$t/e" || say "a disk that is large enough: $(cat "$t/e")"
+else
+    echo "note: no right to mount a small file system; full disk not tried"
+fi
 
 # ---- time ----
 run 0 make "$t/Tiny" -o "$t/y" --plain --time 0 --dry-run --calib "$t/calib.txt" --eval "$t/eval.txt"

@@ -166,11 +166,27 @@ cp "$t/eval.txt" "$t/eval-copy.txt"
 refuse 2 "$HONE" make "$t/base.gguf" -o "$t/job2" -q --recipes Q8_0 --budget 1300K --calib "$t/calib.txt" --probe "$t/eval-copy.txt" --eval "$t/eval.txt" --chunks 2 --ctx 64 --pp 16 --tg 4 --reps 1
 grep -q "neither importance nor probes" "$t/err" || fail "make with the same text twice: $(cat "$t/err")"
 
+# make: a size that no mix has is refused before anything is written, also by the dry run; 0 is no size
+few() { "$HONE" make "$t/base.gguf" -q --recipes Q8_0 --calib "$t/calib.txt" --probe "$t/probe.txt" --eval "$t/eval.txt" --chunks 2 --ctx 64 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none "$@"; }
+refuse 2 few -o "$t/nofit" --budget 0
+grep -q -- "--budget: 0 bytes" "$t/err" || fail "a budget of 0: $(cat "$t/err")"
+for how in --dry-run "" "--time 0"; do
+    # shellcheck disable=SC2086
+    refuse 2 few -o "$t/nofit" --budget 1300K --budget 1000B $how
+    least=$(sed -n 's/.*--budget 1000B is too small: this model.s smallest mix has \([0-9]*\) bytes.*/\1/p' "$t/err")
+    [ -n "$least" ] || fail "a budget that cannot be met $how: $(cat "$t/err")"
+    [ "$how" = "--time 0" ] || [ ! -e "$t/nofit.work" ] || fail "a refused budget left a folder $how"
+done
+
 # make: a size at which the mix wins, and one at which every type fits and it cannot
 if grep -q __asan_init "$HONE"; then
     echo "mixes: budgets, plans, resume, refusals, gate (not make, under a sanitizer)"
     exit 0
 fi
+# the least size, which is below every floor, is made
+few -o "$t/least" --budget "$least"B > "$t/job.out" 2> "$t/err" || fail "--budget $least: $(cat "$t/err")"
+grep -q "shipped for ${least}B" "$t/least/README.md" || fail "the smallest mix was not made: $(ls "$t/least")"
+for f in "$t/least/base-$least"*.gguf; do [ "$(wc -c < "$f")" -le "$least" ] || fail "the smallest mix: $(ls -l "$t/least")"; done
 # The template is a defective one: every file has the repaired one. Size classes in the same folder change no verdict.
 head -c 2500 "$t/probe.txt" > "$t/short.txt"
 bad=tests/golden/templates/repair/chatml.jinja
@@ -195,4 +211,13 @@ job classes Q8_0,Q6_K > "$t/job.out"
 for f in job classes; do grep "shipped for" "$t/$f/README.md" > "$t/$f.verdicts"; done
 cmp "$t/job.verdicts" "$t/classes.verdicts" || fail "classes change a verdict: $(cat "$t/classes.verdicts")"
 (cd "$t/classes" && sha256sum -c SHA256SUMS > /dev/null) || fail "a class's file was replaced"
+# a plain recipe that takes the mix's place overwrites no other file of an earlier run
+plain=$(cd "$t/job" && echo base-*.gguf | tr ' ' '\n' | sed -n 's/^base-\([A-Z0-9_]*\).gguf$/\1/p' | grep -v Q4_0)
+few -o "$t/own" --plain --search conventional --recipes "$plain" > "$t/job.out"
+cksum < "$t/own/base-$plain.gguf" > "$t/sums"
+for i in 1 2; do
+    job own Q4_0 > "$t/job.out"
+    cksum < "$t/own/base-$plain.gguf" | cmp - "$t/sums" || fail "run $i: base-$plain.gguf was replaced"
+    [ -e "$t/own/base-2M-$plain.gguf" ] || fail "run $i: the plain recipe has no file of its own: $(ls "$t/own")"
+done
 echo "mixes: budgets, plans, resume, refusals, gate"
