@@ -66,7 +66,7 @@ static const struct {
     {"builtin",
      {"default-tools.jsonl", hone_suite, hone_suite_end, "60 tool calls" OURS, true, true}},
     {"loops",
-     {"default-loops.jsonl", hone_loops, hone_loops_end, "12 tools in loops" OURS, true, true}},
+     {"default-loops.jsonl", hone_loops, hone_loops_end, "13 tools in loops" OURS, true, true}},
     {"checks",
      {"default-checks.jsonl", hone_checks, hone_checks_end, "16 checks" OURS, true, true}},
 };

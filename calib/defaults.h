@@ -31,7 +31,7 @@ const struct default_domain *default_domain_at(int i);
 /* Returns the domain with that name; NULL: none. */
 const struct default_domain *default_domain(const char *name);
 /* Returns a suite of cases for any model (runtime/measure/suite.h): "builtin", 60 tool calls
- * (tests/oracle/tool_suite.py); "loops", 12 tools in loops, or "checks", 16 checks
+ * (tests/oracle/tool_suite.py); "loops", 13 tools in loops, or "checks", 16 checks
  * (tests/oracle/loop_suite.py). NULL: another name. */
 const struct default_text *default_suite(const char *name);
 

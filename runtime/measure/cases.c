@@ -21,10 +21,10 @@ enum { SHOWN = 10 }; /* failed cases listed in human-readable output */
 
 /* ---- counts ---- */
 
+enum counted { ALL_CASES, CASES_OF_CALLS, CASES_THAT_EXPECT };
 struct grade {
     const char *key, *title;
-    /* count only cases that expect calls; false: all cases */
-    bool of_calls;
+    enum counted of; /* calls: cases that expect calls, and loops */
     bool (*holds)(const struct verdict *v);
 };
 static bool v_parsed(const struct verdict *v) {
@@ -43,11 +43,11 @@ static bool v_pass(const struct verdict *v) {
     return v->pass;
 }
 static const struct grade grades[] = {
-    {"parsed", "a call was made", true, v_parsed},
-    {"valid", "it is valid for the tool's schema", true, v_valid},
-    {"named", "it names the expected tool", true, v_named},
-    {"equal", "with the expected arguments", true, v_equal},
-    {"passed", "passed", false, v_pass},
+    {"parsed", "a call was made", CASES_OF_CALLS, v_parsed},
+    {"valid", "it is valid for the tool's schema", CASES_OF_CALLS, v_valid},
+    {"named", "it names the expected tool", CASES_THAT_EXPECT, v_named},
+    {"equal", "with the expected arguments", CASES_THAT_EXPECT, v_equal},
+    {"passed", "passed", ALL_CASES, v_pass},
 };
 
 struct tools_run {
@@ -59,9 +59,10 @@ struct tools_run {
     bool has_base, has_con;
 };
 
-/* Returns whether grade g counts case i; grades of calls skip cases that expect no call. */
+/* Returns whether grade g counts case i. */
 static bool is_counted(const struct tools_run *r, const struct grade *g, int i) {
-    return !g->of_calls || r->suite->c[r->index[i]].expect;
+    const struct suite_case *c = &r->suite->c[r->index[i]];
+    return g->of == ALL_CASES || c->expect || (g->of == CASES_OF_CALLS && c->loop);
 }
 
 /* Returns the number of cases that satisfy grade g; *of: number of cases that it counts. */

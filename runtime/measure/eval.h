@@ -200,16 +200,21 @@ int eval_mtp(struct session *trunk, struct drafter *draft, const struct ids *ids
 struct eval_gen {
     struct buf text; /* includes control tokens, except the final one; buf_release */
     int64_t n_prompt, n_new;
-    bool ended; /* ended by an end-of-turn token, not by the limit */
+    bool ended; /* ended by an end-of-turn token or a stop text, not by the limit */
     struct constrain_counts counts;
     size_t
         *overruled; /* [counts.n_overruled] byte offsets in text (constrain.h), owned; NULL: none */
     double decode_s; /* excludes the prompt */
 };
-/* Generates at most n_max tokens greedily, from an empty state. `constrain` restricts the text;
- * NULL: no restriction. */
-int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
-                  const struct constrain_opts *constrain, struct eval_gen *out, struct err *e);
+struct eval_gen_opts {
+    int64_t n_max;                          /* tokens */
+    const struct constrain_opts *constrain; /* restricts the text; NULL: no restriction */
+    const char *const *stop; /* [n_stop] texts that end the answer and are not part of it */
+    int n_stop;
+};
+/* Generates greedily, from an empty state. */
+int eval_generate(struct session *s, const struct ids *prompt, const struct eval_gen_opts *how,
+                  struct eval_gen *out, struct err *e);
 
 /* ---- suites: cases as in runtime/measure/suite.h ---- */
 

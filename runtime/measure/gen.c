@@ -8,8 +8,8 @@
 #include "runtime/measure/internal.h"
 #include "runtime/generate/gen.h"
 
-int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
-                  const struct constrain_opts *constrain, struct eval_gen *out, struct err *e) {
+int eval_generate(struct session *s, const struct ids *prompt, const struct eval_gen_opts *how,
+                  struct eval_gen *out, struct err *e) {
     const int64_t n_ctx = session_get_opts(s)->n_ctx;
     struct gen *g = NULL;
     struct gen_answer a = {0};
@@ -22,11 +22,13 @@ int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
                        ": use a larger --ctx",
                        prompt->n, n_ctx);
     struct gen_opts o = {.sample = {.temp = 0, .top_p = 1, .repeat_penalty = 1},
-                         .n_max = min_i64(n_max, n_ctx - prompt->n),
+                         .n_max = min_i64(how->n_max, n_ctx - prompt->n),
                          /* Control tokens are kept as text, since they may mark calls. */
                          .special = true,
+                         .stop = how->stop,
+                         .n_stop = how->n_stop,
                          .end = tok_end_text(session_model(s)->tok)};
-    if (constrain) o.constrain = *constrain;
+    if (how->constrain) o.constrain = *how->constrain;
     session_reset(s);
     TRY(gen_new(&g, s, NULL, e));
     int rc = gen_prompt(g, prompt, -1, &n_fed, e);
@@ -40,7 +42,7 @@ int eval_generate(struct session *s, const struct ids *prompt, int64_t n_max,
         out->overruled = xmalloc((size_t)n_over * sizeof *over);
         memcpy(out->overruled, over, (size_t)n_over * sizeof *over);
     }
-    out->ended = !rc && a.stop == GEN_END;
+    out->ended = !rc && (a.stop == GEN_END || a.stop == GEN_TEXT);
     buf_str(&out->text, "");
     buf_add(&out->text, a.text.data, a.text.len);
     gen_answer_release(&a);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "runtime/measure/suite_int.h"
+#include "text/schema.h"
 
 enum { MAX_STATE = 64, MAX_RULES = 256 };
 
@@ -35,6 +36,22 @@ static int check_object(const struct json *of, const char *name, const char *wha
     return err_set(e, ERR_DATA, "%s: \"loop\": \"%s\" must be an object", what, name);
 }
 
+/* Checks the "schema" of a rule, as far as an empty object shows its faults. */
+static int check_schema(const struct json *rule, const char *what, struct err *e) {
+    static const char none[] = "{}";
+    const struct json *schema = json_get(rule, "schema");
+    struct json *args;
+    struct buf why = {0};
+    bool ok;
+    if (!schema) return 0;
+    TRY(json_parse(&args, none, sizeof none - 1, what, e));
+    const int rc = schema_check(schema, args, &ok, &why, e);
+    if (rc) err_wrap(e, "%s", what);
+    buf_release(&why);
+    json_free(args);
+    return rc;
+}
+
 /* Checks one rule of "results". */
 static int check_rule(const struct suite_case *c, const struct json *rule, const char *what,
                       struct err *e) {
@@ -49,6 +66,7 @@ static int check_rule(const struct suite_case *c, const struct json *rule, const
                        show_n(name, strlen(name)).s);
     if (times && (!json_i64(times, &n) || n < 1))
         return err_set(e, ERR_DATA, "%s: \"loop\": \"times\" must be a count", what);
+    TRY(check_schema(rule, what, e));
     TRY(check_object(rule, "arguments", what, e));
     TRY(check_object(rule, "when", what, e));
     return check_object(rule, "set", what, e);
@@ -142,20 +160,37 @@ void loop_free(struct loop *l) {
 
 /* ---- calls ---- */
 
-/* Returns whether a rule matches a call: its name, the arguments that the rule gives, the state,
- * and how often it may match. */
-static bool matches(const struct loop *l, const struct json *rule, int64_t used,
-                    const struct json *call) {
-    const struct json *args = json_get(call, "arguments");
+/* Sets *ok to whether a rule matches a call: its name, the arguments that the rule gives, their
+ * schema, the state, and how often it may match. */
+static int matches(const struct loop *l, const struct json *rule, int64_t used,
+                   const struct json *call, bool *ok, struct err *e) {
+    const struct json *args = json_get(call, "arguments"), *schema = json_get(rule, "schema");
     const char *name = json_str(json_get(call, "name"));
+    struct buf why = {0};
     int64_t times;
-    if (!name || strcmp(name, json_str(json_get(rule, "name"))) != 0) return false;
-    if (json_i64(json_get(rule, "times"), &times) && used >= times) return false;
+    *ok = name && strcmp(name, json_str(json_get(rule, "name"))) == 0;
+    if (json_i64(json_get(rule, "times"), &times) && used >= times) *ok = false;
     for (const struct json *m = json_first(json_get(rule, "arguments")); m; m = json_next(m)) {
         const struct json *have = json_get(args, json_name(m));
-        if (!have || !json_equal(m, have)) return false;
+        if (!have || !json_equal(m, have)) *ok = false;
     }
-    return !first_missing(l, json_get(rule, "when"));
+    if (first_missing(l, json_get(rule, "when"))) *ok = false;
+    const int rc = *ok && schema ? schema_check(schema, args, ok, &why, e) : 0;
+    buf_release(&why);
+    return rc;
+}
+
+/* Finds the first rule that matches a call, and its index. *out NULL: none. */
+static int find_rule(const struct loop *l, const struct json *call, const struct json **out, int *i,
+                     struct err *e) {
+    const struct json *rule = json_first(json_get(l->spec, "results"));
+    bool ok = false;
+    for (*i = 0; rule; rule = json_next(rule), ++*i) {
+        TRY(matches(l, rule, l->used[*i], call, &ok, e));
+        if (ok) break;
+    }
+    *out = rule;
+    return 0;
 }
 
 /* Appends {"error": text}. */
@@ -168,16 +203,14 @@ static void put_error(struct buf *out, const char *text) {
 int loop_call(struct loop *l, const struct json *call, struct buf *result, bool *valid,
               struct err *e) {
     struct buf why = {0};
-    const struct json *rule = json_first(json_get(l->spec, "results"));
+    const struct json *rule = NULL;
     int i = 0;
     int rc = call_valid(l->c->json, call, valid, &why, e);
-    if (!rc && !*valid) {
+    if (!rc && *valid) rc = find_rule(l, call, &rule, &i, e);
+    if (!rc && !*valid)
         put_error(result, why.len ? why.data : "not valid");
-        rule = NULL;
-    } else {
-        while (rule && !matches(l, rule, l->used[i], call)) rule = json_next(rule), i++;
-        if (!rule) put_error(result, "nothing found for these arguments");
-    }
+    else if (!rc && !rule)
+        put_error(result, "nothing found for these arguments");
     if (!rc && rule) {
         const struct json *r = json_get(rule, "result");
         l->used[i]++;

@@ -89,12 +89,31 @@ static int check_checks(const struct suite_case *c, const char *what, struct err
         }
     }
     buf_release(&text);
-    if (!rc && !c->expect && !json_first(checks) && !json_get(json_get(c->json, "loop"), "goal"))
+    const struct json *goal = json_get(json_get(c->json, "loop"), "goal");
+    if (!rc && !c->expect && !json_first(checks) && !json_first(goal))
         rc = err_set(e, ERR_DATA, "%s: neither \"checks\" nor \"expect\"%s", what,
-                     json_get(c->json, "hone")
+                     c->loop ? ", nor a \"goal\" with values"
+                     : json_get(c->json, "hone")
                          ? "; this is a record of hone serve: use --from-answers"
                          : "");
     return rc;
+}
+
+/* Reads "stop": a text or a list of texts. */
+static int read_stops(struct suite_case *c, const char *what, struct err *e) {
+    const struct json *v = json_get(c->json, "stop");
+    const bool list = json_type(v) == JSON_ARR;
+    if (!v) return 0;
+    for (const struct json *s = list ? json_first(v) : v; s; s = list ? json_next(s) : NULL) {
+        const char *text = json_str(s);
+        if (!text || !*text || strlen(text) > SUITE_STOP_LEN || c->n_stop == SUITE_STOPS)
+            return err_set(e, ERR_DATA,
+                           "%s: \"stop\" must be a text or a list of at most %d texts, of 1 to %d "
+                           "bytes",
+                           what, SUITE_STOPS, SUITE_STOP_LEN);
+        c->stop[c->n_stop++] = text;
+    }
+    return 0;
 }
 
 /* Parses one line into c. line is kept, not copied; what: its name for errors. */
@@ -115,6 +134,7 @@ static int read_case(struct suite_case *c, const char *line, size_t len, const c
                        what);
     if (max && (!json_i64(max, &c->max_tokens) || c->max_tokens < 1 || c->max_tokens > MAX_TOKENS))
         return err_set(e, ERR_DATA, "%s: \"max_tokens\" is not a count of tokens", what);
+    TRY(read_stops(c, what, e));
     c->expect = find_expect(j);
     c->loop = json_get(j, "loop") != NULL;
     if (c->loop && c->expect)
@@ -252,9 +272,8 @@ void answer_release(struct answer *a) {
 
 bool answer_same(const struct answer *a, const struct answer *b) {
     const struct json *x = json_get(a->json, "tool_calls"), *y = json_get(b->json, "tool_calls");
-    if (a->loop && b->loop)
-        return a->trace.len == b->trace.len &&
-               (!a->trace.len || memcmp(a->trace.data, b->trace.data, a->trace.len) == 0);
+    if (a->trace.len != b->trace.len) return false;
+    if (a->trace.len) return memcmp(a->trace.data, b->trace.data, a->trace.len) == 0;
     if (!json_equal(x, y)) return false;
     return json_len(x) > 0 || strcmp(a->content, b->content) == 0;
 }

@@ -17,6 +17,7 @@
 #include "template/chat.h"
 #include "chat/toolfmt.h"
 
+enum { SUITE_STOPS = 16, SUITE_STOP_LEN = 256 }; /* of a case, as for requests to a server */
 struct suite_case {
     char id[100];
     const char
@@ -26,7 +27,9 @@ struct suite_case {
     const struct json *expect; /* a call, a list of them, or null (no call expected); NULL: calls
                                   are not checked */
     int64_t max_tokens;        /* 0: not set */
-    bool loop;                 /* has several steps (runtime/measure/loop.h) */
+    const char *stop[SUITE_STOPS]; /* [n_stop] texts that end the answer, borrowed from json */
+    int n_stop;
+    bool loop; /* has several steps (runtime/measure/loop.h) */
 };
 struct suite {
     char *text;
@@ -70,7 +73,7 @@ int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_ca
                 const char *prompt, const char *text, size_t len, bool strict_calls, struct err *e);
 void answer_release(struct answer *a);
 /* Returns whether two answers have the same calls or, without calls, the same content. Of loops,
- * the calls of all steps are compared. */
+ * the calls of all steps are compared or, if neither made any, the last content. */
 bool answer_same(const struct answer *a, const struct answer *b);
 /* Appends the calls as one line of text or, without calls, the content in quotes; of a loop, all
  * calls and the last content. */

@@ -112,17 +112,32 @@ static void keep_gen(const struct results_cache_of *keep, const char *which,
     buf_release(&b);
 }
 
+/* Returns the name of an answer in the cache; the caller frees it. */
+static char *kept_name(const struct session *s, const struct ids *prompt,
+                       const struct eval_gen_opts *how) {
+    const int64_t room = session_get_opts(s)->n_ctx - prompt->n;
+    char *name = eval_keep_window("greedy", prompt->v, prompt->n, 0, min_i64(how->n_max, room));
+    struct buf b = {0};
+    buf_str(&b, name);
+    free(name);
+    if (how->n_stop) buf_str(&b, " stop");
+    for (int i = 0; i < how->n_stop; i++) {
+        buf_chr(&b, ' ');
+        json_quote(&b, how->stop[i], strlen(how->stop[i]));
+    }
+    return buf_take(&b);
+}
+
 /* Generates an answer or takes it from the cache. *seconds is the time it took, 0 if cached. */
-static int generate(struct session *s, const struct ids *prompt, int64_t max_tokens,
+static int generate(struct session *s, const struct ids *prompt, const struct eval_gen_opts *how,
                     const struct results_cache_of *keep, struct eval_gen *g, double *seconds,
                     struct err *e) {
-    const int64_t room = session_get_opts(s)->n_ctx - prompt->n;
-    char *which = eval_keep_window("greedy", prompt->v, prompt->n, 0, min_i64(max_tokens, room));
+    char *which = kept_name(s, prompt, how);
     int rc = 0;
     *seconds = 0;
     if (!kept_gen(keep, which, g)) {
         const double t0 = progress_now_s();
-        rc = eval_generate(s, prompt, max_tokens, NULL, g, e);
+        rc = eval_generate(s, prompt, how, g, e);
         *seconds = progress_now_s() - t0;
         if (!rc) keep_gen(keep, which, g);
     }
@@ -140,7 +155,7 @@ struct asked {
  * If the case expects a call, one is required, as with "tool_choice": "required", so the tokens of
  * an answer without calls also count as overruled. */
 static int generate_calls(struct session *s, const struct suite_plan *p, const struct suite_case *c,
-                          const struct asked *q, int64_t max_tokens, struct eval_gen *g,
+                          const struct asked *q, struct eval_gen_opts how, struct eval_gen *g,
                           double *seconds, struct err *e) {
     const struct gram_tools t = {.tools = json_get(c->json, "tools"),
                                  .choice =
@@ -154,7 +169,8 @@ static int generate_calls(struct session *s, const struct suite_plan *p, const s
     if (think == TOOL_THINK_UNKNOWN) o.open = toolfmt_think_tag(p->format, false);
     TRY(grammar_of_tools(&o.g, p->vocab, p->format, &t, &go, e));
     const double t0 = progress_now_s();
-    const int rc = eval_generate(s, q->ids, max_tokens, &o, g, e);
+    how.constrain = &o;
+    const int rc = eval_generate(s, q->ids, &how, g, e);
     *seconds = progress_now_s() - t0;
     grammar_free(o.g);
     return rc;
@@ -168,10 +184,11 @@ static int answer_prompt(struct session *s, const struct suite_plan *p, const st
                          struct answer *a, bool *ended, struct err *e) {
     struct eval_gen g = {0};
     double seconds = 0;
-    const int64_t most = c->max_tokens ? c->max_tokens : max_tokens;
+    const struct eval_gen_opts how = {
+        .n_max = c->max_tokens ? c->max_tokens : max_tokens, .stop = c->stop, .n_stop = c->n_stop};
     const bool calls = p->vocab && p->format && json_first(json_get(c->json, "tools"));
-    int rc = calls ? generate_calls(s, p, c, q, most, &g, &seconds, e)
-                   : generate(s, q->ids, most, keep, &g, &seconds, e);
+    int rc = calls ? generate_calls(s, p, c, q, how, &g, &seconds, e)
+                   : generate(s, q->ids, &how, keep, &g, &seconds, e);
     out->seconds += seconds;
     out->decode_s += g.decode_s;
     if (rc) err_wrap(e, "case %s", c->id);
@@ -264,7 +281,7 @@ static int run_loop(struct session *s, const struct suite_plan *p, int i, int64_
         if (rc && step) { /* the template cannot render what the model did */
             x.fail = "the template refuses the conversation";
             rc = 0;
-        } else if (!rc && next.ids.n >= session_get_opts(s)->n_ctx) {
+        } else if (!rc && step && next.ids.n >= session_get_opts(s)->n_ctx) {
             x.fail = "the context is full";
         } else if (!rc) {
             const struct asked q = {&next.ids, next.text.data};

@@ -20,6 +20,12 @@ cp "$t/o" "$t/single"
 run 0 eval tools "$t/m.gguf" "$t/loops.jsonl" --max-tokens 64 --base "$t/m.gguf" --constrained --json
 cp "$t/o" "$t/loops"
 [ "$(num "$t/loops" n_cases)" = "$n" ] || say "not $n loops"
+passed() { sed -n '/"id": "/h; /"pass": true/{x; s/.*"id": "\(.*\)",/\1/p;}' "$1" | tr '\n' ' '; }
+case " $(passed "$t/loops")" in *" call-000 "*) ;; *) say "call-000 does not pass: $(passed "$t/loops")" ;; esac
+[ "$(num "$t/loops" n_passed)" -ge 2 ] || say "fewer than two loops pass"
+# of the grades of calls, loops have the first two
+[ "$(num "$t/loops" n_parsed)" -ge "$(num "$t/single" n_parsed)" ] && [ "$(num "$t/loops" n_valid)" -ge 1 ] || say "loops: calls are not counted"
+grep -q '"n_named"\|"n_equal"' "$t/loops" && say "loops are compared with an expected call"
 # each loop begins with the call of the single case
 sed -n 's/^ *"answer": "\(.*\)",$/\1/p' "$t/single" > "$t/a"
 sed -n 's/^ *"answer": "\(.*\)",$/\1/p' "$t/loops" > "$t/b"
@@ -38,10 +44,36 @@ sed 's/"goal": {"done": true}/"goal": {"done": false}/' "$t/loops.jsonl" > "$t/n
 run 0 eval tools "$t/m.gguf" "$t/never.jsonl" --max-tokens 64 --json
 [ "$(num "$t/o" n_passed)" = 0 ] || say "a goal was reached that nothing sets"
 
+# thinking is kept between calls: this template refuses calls without it
+{
+    printf '%s' "{% for m in messages %}{% if m.tool_calls and not m.reasoning_content %}{{ raise_exception('no thinking') }}{% endif %}{% endfor %}"
+    cat tests/golden/tiny-qwen35moe/chat_template.jinja
+} > "$t/thinking.jinja"
+cp "$t/m.gguf" "$t/think.gguf"
+"$HONE" meta "$t/think.gguf" tokenizer.chat_template=@"$t/thinking.jinja" -q > /dev/null 2>&1 || say "hone meta failed"
+run 0 eval tools "$t/think.gguf" "$t/loops.jsonl" --max-tokens 64 --json
+[ "$(passed "$t/o")" = "$(passed "$t/loops")" ] || say "with a template that needs the thinking, others pass: $(passed "$t/o")"
+sed 's/"messages": \[\(.*\)\], "tools": /"messages": [\1, {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {}}}]}, {"role": "tool", "content": "1"}], "tools": /' \
+    "$t/loops.jsonl" | head -n 1 > "$t/start.jsonl"
+refused 3 "no thinking" eval tools "$t/think.gguf" "$t/start.jsonl" --max-tokens 8
+sed -i 's/"role": "assistant", "content": "", /&"reasoning_content": "Let me see.", /' "$t/start.jsonl"
+run 0 eval tools "$t/think.gguf" "$t/start.jsonl" --max-tokens 8
+
+# stop texts: the answer ends before them, also when it comes from --keep
+echo '{"text": "The river", "max_tokens": 24, "checks": {"excludes": "e"}}' > "$t/on.jsonl"
+echo '{"text": "The river", "max_tokens": 24, "stop": ["e", "zz"], "checks": {"excludes": "e"}}' > "$t/stop.jsonl"
+for i in 1 2; do
+    run 0 eval checks "$t/m.gguf" "$t/on.jsonl" --keep "$t/kept" --json
+    [ "$(num "$t/o" n_passed)" = 0 ] && [ "$(num "$t/o" n_cut)" = 1 ] || say "no answer to stop: $(cat "$t/o")"
+    run 0 eval checks "$t/m.gguf" "$t/stop.jsonl" --keep "$t/kept" --json
+    [ "$(num "$t/o" n_passed)" = 1 ] && [ "$(num "$t/o" n_cut)" = 0 ] || say "no stop: $(cat "$t/o")"
+done
+
 # the built-in suites
 run 0 eval tools "$t/m.gguf" loops --cases 3 --max-tokens 24 --json
 [ "$(num "$t/o" n_cases)" = 3 ] || say "loops: not 3 cases"
 run 0 eval checks "$t/m.gguf" --max-tokens 8 --json
 [ "$(num "$t/o" n_cases)" = 16 ] || say "checks: not 16 cases"
+refused 3 "nor a \"goal\" with values" eval tools "$t/m.gguf" "$(sed 's/"goal": {[^}]*}/"goal": {}/' "$t/loops.jsonl" > "$t/empty.jsonl"; echo "$t/empty.jsonl")"
 refused 3 "a case with \"loop\" needs \"messages\"" eval tools "$t/m.gguf" "$(printf '%s\n' '{"prompt": "x", "loop": {"results": [], "goal": {"a": 1}}}' > "$t/bad.jsonl"; echo "$t/bad.jsonl")"
 exit $fail

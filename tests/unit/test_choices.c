@@ -84,18 +84,26 @@ static void test_greedy_answers(void) {
         struct eval_gen g = {0};
         CHECK_EQ_STR(s.c[i].id, json_str(json_get(want, "id")));
         CHECK_EQ_I64(p.prompt[i].n, json_num(json_get(want, "n_prompt"), 0));
-        CHECK_OK(eval_generate(se, &p.prompt[i], 120, NULL, &g, &e));
+        CHECK_OK(eval_generate(se, &p.prompt[i], &(struct eval_gen_opts){.n_max = 120}, &g, &e));
         CHECK_EQ_STR(g.text.data, json_str(json_get(want, "text")));
         CHECK(g.ended);
         buf_release(&g.text);
     }
     struct eval_gen g = {0};
-    CHECK_OK(eval_generate(se, &p.prompt[0], 4, NULL, &g, &e));
+    static const char *const stop[] = {"\n</tool_call>", "<function="};
+    const struct eval_gen_opts how = {.n_max = 120, .stop = stop, .n_stop = COUNT_OF(stop)};
+    const char *text = json_str(json_get(json_first(json_get(golden, "answers")), "text"));
+    CHECK_OK(eval_generate(se, &p.prompt[0], &how, &g, &e)); /* ends before the first stop text */
+    CHECK_EQ_I64(g.text.len, strstr(text, stop[1]) - text);
+    CHECK(g.ended && memcmp(g.text.data, text, g.text.len) == 0);
+    buf_release(&g.text);
+    CHECK_OK(eval_generate(se, &p.prompt[0], &(struct eval_gen_opts){.n_max = 4}, &g, &e));
     CHECK(!g.ended && g.n_new == 4);
     buf_release(&g.text);
     session_free(se);
     se = open_session(64);
-    CHECK_ERR(eval_generate(se, &p.prompt[0], 4, NULL, &g, &e), ERR_USAGE, "--ctx");
+    CHECK_ERR(eval_generate(se, &p.prompt[0], &(struct eval_gen_opts){.n_max = 4}, &g, &e),
+              ERR_USAGE, "--ctx");
     session_free(se);
     suite_plan_close(&p);
     suite_close(&s);

@@ -71,7 +71,8 @@ static void fails(const char *path, const char *message) {
     CHECK_ERR(eval_kld_save(s, &ids, CTX, 0, tmp_path("logits"), true, &e), ERR_DATA, message);
     struct eval_gen gen = {0};
     const struct ids prompt = {.v = text, .n = 8};
-    CHECK_ERR(eval_generate(s, &prompt, 4, NULL, &gen, &e), ERR_DATA, message);
+    CHECK_ERR(eval_generate(s, &prompt, &(struct eval_gen_opts){.n_max = 4}, &gen, &e), ERR_DATA,
+              message);
     buf_release(&gen.text);
     CHECK_OK(eval_ppl(base, &ids, CTX, 0, 0, NULL, &ppl, &e));
     session_free(s);
@@ -102,7 +103,7 @@ static void test_later(void) {
     for (int i = 0; i < N; i++) text[i] = 1;
     CHECK_OK(model_open(&m, intact(), &e));
     CHECK_OK(session_new(&s, m, &o, &e));
-    CHECK_OK(eval_generate(s, &prompt, 4, NULL, &gen, &e));
+    CHECK_OK(eval_generate(s, &prompt, &(struct eval_gen_opts){.n_max = 4}, &gen, &e));
     buf_release(&gen.text);
     const int64_t width = m ? m->hp.d[HD_EMBD] : 0, vocab = m ? m->hp.d[HD_VOCAB] : 0;
     session_free(s);
@@ -111,7 +112,7 @@ static void test_later(void) {
     s = NULL;
     CHECK_OK(model_open(&m, with("token_embd.weight", 2 * width, (vocab - 2) * width, NAN), &e));
     CHECK_OK(session_new(&s, m, &o, &e));
-    CHECK_ERR(eval_generate(s, &prompt, 4, NULL, &gen, &e), ERR_DATA,
+    CHECK_ERR(eval_generate(s, &prompt, &(struct eval_gen_opts){.n_max = 4}, &gen, &e), ERR_DATA,
               "tensor token_embd.weight: row 2, column 0");
     buf_release(&gen.text);
     session_free(s);

@@ -165,11 +165,50 @@ static void test_bad_suites(void) {
         {"{\"prompt\": \"x\", " TOOLS ", \"expect\": {\"name\": \"order\", \"arguments\": {}}}",
          "'item' is missing"},
         {"{\"prompt\": \"x\", " TOOLS ", \"expect\": 3}", "\"expect\" must be"},
+        {"{\"prompt\": \"x\", \"stop\": 3, \"checks\": {\"exact\": \"\"}}", "\"stop\" must be"},
+        {"{\"prompt\": \"x\", \"stop\": [\"a\", \"\"], \"checks\": {\"exact\": \"\"}}",
+         "\"stop\" must be"},
     };
     struct suite s;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_ERR(suite_parse(&s, bad[i][0], strlen(bad[i][0]), "s.jsonl", &e), ERR_DATA,
                   bad[i][1]);
+}
+
+static void test_stops(void) {
+    static const char text[] =
+        "{\"prompt\": \"x\", \"stop\": \"END\", \"checks\": {\"exact\": \"\"}}\n"
+        "{\"prompt\": \"x\", \"stop\": [\"a\", \"\\n\"], \"checks\": {\"exact\": \"\"}}";
+    struct suite s;
+    CHECK_OK(suite_parse(&s, text, strlen(text), "s.jsonl", &e));
+    CHECK_EQ_I64(s.c[0].n_stop, 1);
+    CHECK_EQ_STR(s.c[0].stop[0], "END");
+    CHECK_EQ_I64(s.c[1].n_stop, 2);
+    CHECK_EQ_STR(s.c[1].stop[1], "\n");
+    suite_close(&s);
+}
+
+/* Checks when two last answers of loops are the same: by all calls or, without calls, the text. */
+static void test_same_loops(void) {
+    static const struct {
+        const char *calls[2], *content[2];
+        bool same;
+    } row[] = {
+        {{"f{}", "f{}"}, {"Done.", "It is done."}, true},
+        {{"f{}", "f{} f{}"}, {"Done.", "Done."}, false},
+        {{"f{}", ""}, {"Done.", "Done."}, false},
+        {{"", ""}, {"Done.", "Done."}, true},
+        {{"", ""}, {"Done.", "Which one?"}, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        struct answer a[2];
+        for (int k = 0; k < 2; k++) {
+            a[k] = (struct answer){.content = row[i].content[k], .loop = true};
+            buf_str(&a[k].trace, row[i].calls[k]);
+        }
+        if (answer_same(&a[0], &a[1]) != row[i].same) CHECK_FAIL("row %zu", i);
+        for (int k = 0; k < 2; k++) buf_release(&a[k].trace);
+    }
 }
 
 /* Calls f of a loop with JSON arguments and compares the result. */
@@ -204,8 +243,9 @@ static void test_loop_world(void) {
         " {\"name\": \"f\", \"arguments\": {\"n\": 2}, \"when\": {\"key\": true}, \"result\": "
         "{\"ok\": 1.0}, \"set\": {\"door\": \"open\"}},"
         " {\"name\": \"f\", \"arguments\": {\"n\": 1}, \"result\": [], \"set\": {\"key\": true}},"
-        " {\"name\": \"f\", \"arguments\": {\"n\": 9}, \"result\": 0, \"set\": {\"alarm\": "
-        "true}}]}}";
+        " {\"name\": \"f\", \"schema\": {\"properties\": {\"n\": {\"minimum\": 8}}}, \"result\": "
+        "0, "
+        "\"set\": {\"alarm\": true}}]}}";
     struct suite s;
     struct buf why = {0};
     CHECK_OK(suite_parse(&s, text, strlen(text), "loops", &e));
@@ -220,6 +260,7 @@ static void test_loop_world(void) {
     call(l, "{\"n\": 2}", "{\"ok\": 1.0}", true);
     CHECK(loop_reached(l, &why));
     call(l, "{}", "{\"error\": \"'n' is missing\"}", false);
+    call(l, "{\"n\": 7}", "{\"error\": \"nothing found for these arguments\"}", true);
     CHECK(loop_reached(l, &why));
     call(l, "{\"n\": 9}", "0", true);
     CHECK(!loop_reached(l, &why));
@@ -242,6 +283,10 @@ static void test_bad_loops(void) {
          "\"times\" must be a count"},
         {LOOP_HEAD "{\"results\": [], \"goal\": [1]}}", "\"goal\" must be an object"},
         {LOOP_HEAD "{\"results\": []}}", "neither \"checks\" nor \"expect\""},
+        {LOOP_HEAD "{\"results\": [], \"goal\": {}}}", "nor a \"goal\" with values"},
+        {LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"schema\": {\"type\": "
+                   "\"map\"}}], \"goal\": {\"a\": 1}}}",
+         "names no JSON type"},
         {LOOP_HEAD "{\"results\": [], \"then\": [1], \"goal\": {\"a\": 1}}}",
          "\"then\" must be a list"},
         {LOOP_HEAD "{\"results\": [], \"max_steps\": 1000, \"goal\": {\"a\": 1}}}",
@@ -255,13 +300,172 @@ static void test_bad_loops(void) {
                   bad[i][1]);
 }
 
+/* Returns the case of this id. */
+static const struct suite_case *case_of(const struct suite *s, const char *id) {
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->c[i].id, id) == 0) return &s->c[i];
+    return NULL;
+}
+
+/* Returns whether an answer without calls passes the checks of a case. */
+static bool is_right(const struct suite_case *c, const char *text) {
+    struct answer a;
+    struct verdict v = {0};
+    CHECK_OK(answer_read(&a, NULL, c, "x", text, strlen(text), false, &e));
+    CHECK_OK(answer_judge(c, &a, &v, &e));
+    const bool pass = v.pass;
+    verdict_release(&v);
+    answer_release(&a);
+    return pass;
+}
+
+#define COUNTED "one\ntwo\nthree\nfour\nfive\nsix\n"
+#define PEOPLE "[{\"name\": \"Ann\", \"age\": 5}, {\"name\": \"Bo\", \"age\": 7}]"
+
+/* Checks the built-in checks with right answers and with wrong ones that resemble them. */
+static void test_checks_of_ours(void) {
+    static const struct {
+        const char *id, *answer;
+        bool pass;
+    } row[] = {
+        {"json-exact", "{\"age\": 31, \"name\": \"Lena\"}", true},
+        {"json-exact", "```json\n{\"name\": \"Lena\", \"age\": 31}\n```", false},
+        {"json-order", "{\"zeta\": 1, \"people\": " PEOPLE ", \"alpha\": true}", true},
+        {"json-order", "{\"alpha\": true, \"people\": " PEOPLE ", \"zeta\": 1}", false},
+        {"json-order", "{\"zeta\": 1, \"people\": [], \"alpha\": true}", false},
+        {"branch", "RED YELLOW", true},
+        {"branch", "RED\nGREEN", false},
+        {"missing-parameter", "What is the address, and what should I write?", true},
+        {"missing-parameter", "Please provide the recipient and the content.", true},
+        {"missing-parameter", "I've sent it. Anything else?", false},
+        {"missing-parameter", "I have sent the email to the address. What else can I do?", false},
+        {"missing-parameter", "An email? Of course.", false},
+        {"no-tool-fits", "2 + 2 is 4.", true},
+        {"no-tool-fits", "14", false},
+        {"extract-long", "Solberg, 214, 1931, 1962, 1987, 2004, 2011", true},
+        {"extract-long", "Solberg, 214, 1962, 1931, 1987, 2004, 2011", false},
+        {"thinking-off", "7", true},
+        {"thinking-off", "17", false},
+        {"thinking-off", "<think>\nA week has 7.\n</think>\n\n7", false},
+        {"stop-sequence", COUNTED, true},
+        {"stop-sequence", COUNTED "seven\neight\nnine\nten", false},
+    };
+    const struct default_text *t = default_suite("checks");
+    struct suite s;
+    CHECK_OK(suite_parse(&s, t->data, default_text_len(t), t->name, &e));
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        const struct suite_case *c = case_of(&s, row[i].id);
+        if (!c || is_right(c, row[i].answer) != row[i].pass)
+            CHECK_FAIL("%s: %s", row[i].id, row[i].answer);
+    }
+    CHECK_EQ_I64(case_of(&s, "stop-sequence")->n_stop, 2);
+    suite_close(&s);
+}
+
+/* Checks that each case of a language accepts only that language. */
+static void test_languages_of_ours(void) {
+    static const char *const text[][2] = {
+        {"language-de",
+         "Ein Leuchtturm ist ein hoher Turm an der Küste mit einem starken Licht. Er "
+         "zeigt Schiffen in der Nacht den Weg und warnt sie vor Felsen."},
+        {"language-fr", "Un phare est une tour élevée, située sur la côte, qui émet une lumière "
+                        "puissante. Il guide les navires la nuit et signale des dangers."},
+        {"language-es", "Un faro es una torre alta situada en la costa que emite una luz potente. "
+                        "Guía a los barcos por la noche y señala peligros."},
+        {"language-ru", "Маяк — это высокая башня на берегу моря с ярким источником света. Он "
+                        "указывает судам путь ночью и предупреждает об опасности."},
+        {"language-zh",
+         "灯塔是建在海岸或岛屿上的高塔，顶部有强光。它在夜间为船只指引航向，并提醒船员注意危险。"},
+        {"language-ja", "灯台とは、海岸や島に建てられた、強い光を放つ塔です。夜に船へ位置を知らせ、"
+                        "危険を避けるのに役立ちます。"},
+        {NULL, "A lighthouse is a tall tower on the coast with a strong light. It guides ships at "
+               "night and warns them of rocks."},
+    };
+    const struct default_text *t = default_suite("checks");
+    struct suite s;
+    CHECK_OK(suite_parse(&s, t->data, default_text_len(t), t->name, &e));
+    for (size_t i = 0; i + 1 < COUNT_OF(text); i++)
+        for (size_t k = 0; k < COUNT_OF(text); k++)
+            if (is_right(case_of(&s, text[i][0]), text[k][1]) != (i == k))
+                CHECK_FAIL("%s: %s", text[i][0], text[k][1]);
+    suite_close(&s);
+}
+
+/* Returns whether the world of a case is at its goal after these calls, a list in JSON. */
+static bool ends_well(const struct suite_case *c, const char *calls) {
+    struct loop *l = loop_new(c);
+    struct json *j;
+    struct buf result = {0}, why = {0};
+    bool valid;
+    CHECK_OK(json_parse(&j, calls, strlen(calls), "calls", &e));
+    for (const struct json *k = json_first(j); k; k = json_next(k))
+        CHECK_OK(loop_call(l, k, &result, &valid, &e));
+    const bool reached = loop_reached(l, &why);
+    json_free(j);
+    buf_release(&result);
+    buf_release(&why);
+    loop_free(l);
+    return reached;
+}
+
+#define DO(name, args) "{\"name\": \"" name "\", \"arguments\": {" args "}}"
+#define EUR DO("convert_currency", "\"amount\": 20, \"from\": \"EUR\", \"to\": \"USD\"")
+#define GBP DO("convert_currency", "\"amount\": 5, \"from\": \"GBP\", \"to\": \"JPY\"")
+#define MAIL(text) DO("send_email", "\"to\": \"mara@example.org\", \"body\": \"" text "\"")
+#define WRITE(text) DO("write_file", "\"path\": \"src/add.py\", \"content\": \"" text "\"")
+#define STOCK DO("get_stock", "\"item\": \"lamps\"")
+#define ORDER(item, n) DO("order_item", "\"item\": \"" item "\", \"pieces\": " n)
+#define TESTS DO("run_tests", "")
+
+/* Checks the goals of built-in loops with right calls and with wrong ones that resemble them. */
+static void test_loops_of_ours(void) {
+    static const struct {
+        const char *id, *calls;
+        bool reached;
+    } row[] = {
+        {"plan-2", DO("find_contact", "\"name\": \"Mara\"") "," MAIL("The meeting is at ten."),
+         true},
+        {"plan-2", DO("find_contact", "\"name\": \"Mara\"") "," MAIL(""), false},
+        {"plan-2", DO("find_contact", "\"name\": \"Mara\"") "," MAIL("The meeting is at two."),
+         false},
+        {"branch", STOCK "," ORDER("lamp", "10"), true},
+        {"branch", STOCK "," ORDER("chair", "10"), false},
+        {"branch", ORDER("lamp", "10"), false},
+        {"branch-not", STOCK, true},
+        {"branch-not", STOCK "," ORDER("lamp", "10"), false},
+        {"fails-once", EUR "," EUR, true},
+        {"fails-once", EUR, false},
+        {"fails-once", GBP "," GBP, false},
+        {"code", TESTS "," WRITE("def add(a, b):\\n    return a + b\\n") "," TESTS, true},
+        {"code", TESTS "," WRITE("def add(a, b):\\n    return a + b\\n"), false},
+        {"code", TESTS "," WRITE("") "," TESTS, false},
+        {"code", TESTS "," WRITE("def add(a, b):\\n    return a - b\\n") "," TESTS, false},
+        {"thinking-kept", MAIL("618, and it is 4 degrees"), true},
+        {"thinking-kept", MAIL("523, and it is 4 degrees"), false},
+    };
+    const struct default_text *t = default_suite("loops");
+    struct suite s;
+    CHECK_OK(suite_parse(&s, t->data, default_text_len(t), t->name, &e));
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        char calls[1024];
+        snprintf(calls, sizeof calls, "[%s]", row[i].calls);
+        if (ends_well(case_of(&s, row[i].id), calls) != row[i].reached)
+            CHECK_FAIL("%s: %s", row[i].id, row[i].calls);
+    }
+    CHECK(!is_right(case_of(&s, "fails-always"), "I have deleted the file notes.txt."));
+    CHECK(is_right(case_of(&s, "fails-always"), "I could not delete it: permission denied."));
+    CHECK(!is_right(case_of(&s, "parallel"), "It is 14 degrees in Oslo and 19 in Rome."));
+    CHECK(is_right(case_of(&s, "parallel"), "Rome has 19 °C, Oslo only 4."));
+    suite_close(&s);
+}
+
 static void test_suites_of_ours(void) {
     const struct default_text *t = default_suite("builtin");
     struct suite s;
     static const struct {
         const char *name;
         int n;
-    } more[] = {{"loops", 12}, {"checks", 16}};
+    } more[] = {{"loops", 13}, {"checks", 16}};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         const struct default_text *m = default_suite(more[i].name);
         CHECK_OK(suite_parse(&s, m->data, default_text_len(m), m->name, &e));
@@ -285,8 +489,13 @@ int main(void) {
     RUN(test_calls);
     RUN(test_reasoning);
     RUN(test_bad_suites);
+    RUN(test_stops);
+    RUN(test_same_loops);
     RUN(test_loop_world);
     RUN(test_bad_loops);
+    RUN(test_checks_of_ours);
+    RUN(test_languages_of_ours);
+    RUN(test_loops_of_ours);
     RUN(test_suites_of_ours);
     return check_done();
 }
