@@ -92,6 +92,9 @@ const struct file_id *gguf_shard_id(const struct gguf *g, int shard);
 /* Appends name, size, time stamp and header hash of every file: a cheap substitute for a hash of
  * the whole content. */
 void gguf_stamp(const struct gguf *g, struct buf *out);
+/* Writes 32 hex digits that identify the content, wherever the file is: a hash of all headers and
+ * of a sample of each tensor's data. */
+void gguf_sample_hash(const struct gguf *g, char hex[33]);
 /* Returns the number of keys in the first shard, which has the model's metadata. */
 int64_t gguf_n_kv(const struct gguf *g);
 int64_t gguf_n_tensors(const struct gguf *g);

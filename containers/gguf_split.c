@@ -61,3 +61,21 @@ void gguf_stamp(const struct gguf *g, struct buf *out) {
                 (long long)st.mtime_s, st.mtime_ns, hex);
     }
 }
+
+void gguf_sample_hash(const struct gguf *g, char hex[33]) {
+    enum { SAMPLE = 4096, SAMPLES = 3 }; /* bytes at the start, in the middle, at the end */
+    struct xxh128 *x = xxh128_new();
+    for (int i = 0; i < gguf_n_shards(g); i++) {
+        uint64_t n = 0;
+        const uint8_t *head = gguf_shard_header(g, i, &n);
+        xxh128_add(x, head, (size_t)n);
+    }
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        const uint64_t n = t->n_bytes < SAMPLE ? t->n_bytes : SAMPLE;
+        for (uint64_t k = 0; k < SAMPLES; k++)
+            xxh128_add(x, t->data + (t->n_bytes - n) / (SAMPLES - 1) * k, (size_t)n);
+    }
+    xxh128_hex(x, hex);
+    xxh128_free(x);
+}

@@ -215,6 +215,7 @@ static void put_files(const struct versus *v, struct emit *m) {
     emit_col(m, "file", NULL);
     emit_col(m, "group", "group");
     emit_col(m, "size_bytes", NULL);
+    emit_col(m, "sample_xxh128", NULL);
     emit_col(m, "mib", "MiB");
     emit_col(m, "bpw", "bits");
     emit_col(m, "mean_kld", "mean KLD");
@@ -229,11 +230,14 @@ static void put_files(const struct versus *v, struct emit *m) {
     emit_col(m, "ppl_ratio", NULL);
     for (int i = 0; i < v->n; i++) {
         const struct versus_file *f = &v->f[i];
+        char hash[33];
+        gguf_sample_hash(f->m->gguf, hash);
         emit_row(m);
         emit_cell_str(m, f->label);
         emit_cell_str(m, f->name);
         emit_cell_i64(m, f->group + 1);
         emit_cell_i64(m, f->n_bytes);
+        emit_cell_str(m, hash);
         emit_cell_num(m, (double)f->n_bytes / 1048576, 1);
         emit_cell_num(m, f->bpw, 2);
         emit_cell_num(m, kld(f->g.mean_kld), 5);

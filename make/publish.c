@@ -197,12 +197,54 @@ static void add_notes(const struct publish *p, struct buf *card) {
     *card = out;
 }
 
+/* Returns the row that belongs to a model file: it has the file's hash or, in documents without
+ * hashes, its name and size. NULL: none; *named is then set if a row has its name. */
+static const cJSON *compared_row(const cJSON *rows, const struct release_file *f, const char *hash,
+                                 bool *named) {
+    for (const cJSON *row = doc_first(rows); row; row = row->next) {
+        const char *file = doc_str(row, "file"), *of = doc_str(row, "sample_xxh128");
+        const bool same = file && strcmp(io_base(file), f->file) == 0;
+        int64_t size = -1;
+        doc_i64(row, "size_bytes", &size);
+        if (of ? strcmp(of, hash) == 0 : same && (uint64_t)size == f->size_bytes) return row;
+        *named = *named || same;
+    }
+    return NULL;
+}
+
+/* Finds the folder's models in the results of hone versus, and warns of results that do not belong
+ * to them. Returns false if a row has the name of a model, but was measured on another file. */
+static bool find_compared(struct publish *p, const char *path) {
+    bool any = false, all = true;
+    for (int i = 0; i < p->rel.n_files; i++) {
+        struct release_file *f = &p->rel.file[i];
+        char hash[33] = "", *model = io_join(p->o->dir, f->file);
+        bool named = false;
+        struct gguf *g;
+        struct err ignored;
+        if (gguf_open(&g, model, GGUF_TOLERANT, &ignored) == 0) {
+            gguf_sample_hash(g, hash);
+            gguf_close(g);
+        }
+        const cJSON *row = compared_row(doc_get(p->compare, "files"), f, hash, &named);
+        free(model);
+        f->compared = doc_str(row, "name");
+        any = any || row;
+        if (row || !named) continue;
+        all = false;
+        log_warn("%s: its numbers for %s are those of another file of this name", path, f->file);
+    }
+    if (!any && all) log_warn("%s: compares no model of %s", path, p->o->dir);
+    return all;
+}
+
 /* Reads the results of hone versus: from --compare, else from the folder's own copy, which is only
- * used if it is valid. */
+ * used if it is valid and of the files as they are now. */
 static int read_compare(struct publish *p, struct err *e) {
     struct err ignored;
     if (p->o->compare) {
         TRY(versus_read(&p->compare, p->o->compare, e));
+        (void)find_compared(p, p->o->compare);
         /* It has paths of the machine that measured; "command" does not. */
         cJSON_DeleteItemFromObjectCaseSensitive(p->compare, "command_line");
         TRY(doc_print(p->compare, add_text(p, COMPARE_NAME), e));
@@ -210,8 +252,14 @@ static int read_compare(struct publish *p, struct err *e) {
         return 0;
     }
     char *path = io_join(p->o->dir, COMPARE_NAME);
-    if (io_exists(path) && versus_read(&p->compare, path, &ignored))
+    if (io_exists(path) && versus_read(&p->compare, path, &ignored)) {
         log_warn("%s is not shown in the card: %s", path, ignored.msg);
+    } else if (p->compare && !find_compared(p, path)) {
+        log_warn("%s is not shown in the card: compare the files again and use --compare", path);
+        cJSON_Delete(p->compare);
+        p->compare = NULL;
+        for (int i = 0; i < p->rel.n_files; i++) p->rel.file[i].compared = NULL;
+    }
     free(path);
     return 0;
 }

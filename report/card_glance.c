@@ -88,20 +88,24 @@ static void put_tools(struct glance *g) {
 
 /* Writes the divergence by kind of text. */
 static void put_domains(struct glance *g) {
-    const cJSON *row = row_of(g, "by_domain", NULL);
-    if (!row) {
-        missing(g, "kinds of text and languages");
-        return;
-    }
-    begin(g, "by kind of text");
-    for (bool first = true; row; row = row_of(g, "by_domain", row), first = false) {
+    struct buf list = {0};
+    for (const cJSON *row = row_of(g, "by_domain", NULL); row; row = row_of(g, "by_domain", row)) {
         const char *name = doc_str(row, "domain");
-        buf_str(g->out, first ? "" : ", ");
-        md_text(g->out, name ? name : "?");
-        buf_fmt(g->out, " %.4f", doc_num(row, "mean_kld", (double)NAN));
+        const double x = doc_num(row, "mean_kld", (double)NAN);
+        if (!isfinite(x)) continue;
+        buf_str(&list, list.len ? ", " : "");
+        md_text(&list, name ? name : "?");
+        buf_fmt(&list, " %.4f", x);
     }
-    buf_str(g->out, " (mean divergence)");
-    end(g);
+    if (list.len) {
+        begin(g, "by kind of text");
+        buf_str(g->out, list.data);
+        buf_str(g->out, " (mean divergence)");
+        end(g);
+    } else {
+        missing(g, "kinds of text and languages");
+    }
+    buf_release(&list);
 }
 
 /* Writes the divergence at the longest context compared with the shortest. */
@@ -182,8 +186,8 @@ void card_glance(const struct result *r, const struct release *rel, const cJSON 
     struct glance g = {.r = r, .rel = rel, .versus = versus, .out = out};
     if (i < 0) return;
     g.f = &r->file[i];
-    for (const cJSON *row = doc_first(doc_get(versus, "files")); row; row = row->next)
-        if (doc_is(row, "file", g.f->file)) g.name = doc_str(row, "name");
+    for (int k = 0; k < rel->n_files; k++)
+        if (strcmp(rel->file[k].file, g.f->file) == 0) g.name = rel->file[k].compared;
     buf_str(out, "| at a glance | ");
     md_text(out, pick_label(r, i));
     buf_str(out, " |\n|---|---|\n");

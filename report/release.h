@@ -21,6 +21,8 @@ struct release_file { /* one model: a file or a split set */
     double bpw;
     bool is_float; /* not quantized: the base of the other files */
     uint64_t need; /* GPU memory in bytes with fit_ctx[0] tokens and the projector; 0: unknown */
+    const char *compared; /* its name in the results of hone versus, set and owned by the caller;
+                             NULL: they do not include it */
 };
 struct release_mmproj { /* vision tower in a file of its own, for any of the models */
     const char *file, *projector;

@@ -15,6 +15,28 @@
 
 enum { MAX_BYTES = 16 << 20 };
 
+/* Returns ERR_DATA unless a row of "files" has the members that every document must have. Only a
+ * measurement may be null. */
+static int check_row(const cJSON *row, const char *path, struct err *e) {
+    static const struct {
+        const char *key;
+        double most;
+    } measured[] = {{"mean_kld", (double)INFINITY}, {"same_top1", 1}};
+    int64_t size;
+    if (!doc_str(row, "name") || !doc_i64(row, "size_bytes", &size) || size < 0)
+        return err_set(e, ERR_DATA, "%s: a row of \"files\" needs a \"name\" and \"size_bytes\"",
+                       path);
+    for (size_t i = 0; i < COUNT_OF(measured); i++) {
+        const double x = doc_num(row, measured[i].key, -1);
+        if (!cJSON_IsNull(doc_get(row, measured[i].key)) && !(x >= 0 && x <= measured[i].most))
+            return err_set(
+                e, ERR_DATA, "%s: a row of \"files\" needs \"%s\": %s, or null if not measured",
+                path, measured[i].key,
+                measured[i].most > 1 ? "a number of at least 0" : "a number from 0 to 1");
+    }
+    return 0;
+}
+
 int versus_check(const cJSON *root, const char *path, struct err *e) {
     int64_t version;
     if (!doc_i64(root, "hone_versus", &version))
@@ -24,6 +46,8 @@ int versus_check(const cJSON *root, const char *path, struct err *e) {
                        (long long)version);
     if (!doc_first(doc_get(root, "files")))
         return err_set(e, ERR_DATA, "%s: compares no files", path);
+    for (const cJSON *row = doc_first(doc_get(root, "files")); row; row = row->next)
+        TRY(check_row(row, path, e));
     return 0;
 }
 
@@ -64,6 +88,14 @@ static void put_kld(const cJSON *row, struct buf *out) {
         buf_chr(out, '-');
 }
 
+/* Appends how often the top tokens are the same. */
+static void put_same(const cJSON *row, struct buf *out) {
+    if (isfinite(num(row, "same_top1")))
+        buf_fmt(out, "%.1f %%", 100 * num(row, "same_top1"));
+    else
+        buf_chr(out, '-');
+}
+
 /* ---- what changes ---- */
 
 static const struct {
@@ -92,8 +124,9 @@ static void put_changes(const cJSON *root, const char *name, struct buf *out) {
     for (int k = 0; k < KINDS; k++) {
         const double x = share(r, k, "per_100");
         if (!isfinite(x)) continue;
-        buf_fmt(out, "%s%s %.*f (%.0f to %.0f)", any ? ", " : "", kinds[k].name, x < 9.95 ? 1 : 0,
-                x, share(r, k, "lo"), share(r, k, "hi"));
+        buf_fmt(out, "%s%s %.*f", any ? ", " : "", kinds[k].name, x < 9.95 ? 1 : 0, x);
+        if (isfinite(share(r, k, "lo")) && isfinite(share(r, k, "hi")))
+            buf_fmt(out, " (%.0f to %.0f)", share(r, k, "lo"), share(r, k, "hi"));
         if (k == GREEDY && num(r, "first_change") > 0)
             buf_fmt(out, " from token %.4g", num(r, "first_change"));
         any = true;
@@ -114,7 +147,9 @@ static void put_file(const cJSON *root, const cJSON *row, bool changes, struct b
     put_text(row, "name", out);
     buf_fmt(out, " | %s | %s, ", size, pick_word(g.band));
     put_kld(row, out);
-    buf_fmt(out, " | %.1f %% |", 100 * num(row, "same_top1"));
+    buf_str(out, " | ");
+    put_same(row, out);
+    buf_str(out, " |");
     if (changes) {
         buf_chr(out, ' ');
         put_changes(root, doc_str(row, "name"), out);
@@ -307,11 +342,13 @@ static void put_depths(const cJSON *root, struct buf *out) {
     if (!r) return;
     buf_str(out, "| tokens of context | file | mean KLD | same token |\n|---|---|---:|---:|\n");
     for (; r; r = r->next) {
-        buf_fmt(out, "| %.0f to %.0f | ", num(r, "from"), num(r, "to"));
+        buf_fmt(out, "| %.0f to %.0f | ", doc_num(r, "from", 0), doc_num(r, "to", 0));
         put_text(r, "name", out);
         buf_str(out, " | ");
         put_kld(r, out);
-        buf_fmt(out, " | %.1f %% |\n", 100 * num(r, "same_top1"));
+        buf_str(out, " | ");
+        put_same(r, out);
+        buf_str(out, " |\n");
     }
     buf_chr(out, '\n');
 }
@@ -347,7 +384,8 @@ static void put_checks(const cJSON *root, struct buf *out) {
     for (const cJSON *r = doc_first(doc_get(root, "checks")); r; r = r->next) {
         buf_str(out, "| ");
         put_text(r, "name", out);
-        buf_fmt(out, " | %s | %.0f | ", doc_bool(r, "vision", false) ? "yes" : "no", num(r, "mtp"));
+        buf_fmt(out, " | %s | %.0f | ", doc_bool(r, "vision", false) ? "yes" : "no",
+                doc_num(r, "mtp", 0));
         put_text(r, "template", out);
         buf_str(out, " |\n");
     }
@@ -373,16 +411,28 @@ static void put_missing(const cJSON *root, struct buf *out) {
     }
 }
 
+/* Appends the sentence on tokens, windows and base, as far as the document has them. */
+static void put_measured(const cJSON *root, struct buf *out) {
+    const double n = num(root, "n_chunks"), ctx = num(root, "ctx"), bpw = num(root, "base_bpw");
+    char tokens[32];
+    text_thousands(tokens, (int64_t)doc_num(root, "n_tokens", 0));
+    buf_fmt(out, "Measured on %s tokens", tokens);
+    if (isfinite(n) && isfinite(ctx)) buf_fmt(out, " in %.0f windows of %.0f", n, ctx);
+    if (doc_str(root, "base")) {
+        buf_str(out, ", against ");
+        put_text(root, "base", out);
+    }
+    if (isfinite(bpw)) buf_fmt(out, " (%.1f bits per weight)", bpw);
+    buf_str(out, ". ");
+}
+
 /* Appends how it was measured, what is missing, and the command. */
 static void put_how(const cJSON *root, struct buf *out) {
     static const char *const none[] = {"multiple choice", "greedy texts", "tool calls"};
     const char *command = doc_str(root, "command");
-    char tokens[32];
-    text_thousands(tokens, (int64_t)doc_num(root, "n_tokens", 0));
-    buf_fmt(out, "\nMeasured on %s tokens in %.0f windows of %.0f, against ", tokens,
-            num(root, "n_chunks"), num(root, "ctx"));
-    put_text(root, "base", out);
-    buf_fmt(out, " (%.1f bits per weight). Not measured: ", num(root, "base_bpw"));
+    buf_chr(out, '\n');
+    if (doc_num(root, "n_tokens", 0) > 0) put_measured(root, out);
+    buf_str(out, "Not measured: ");
     for (int k = 0; k < KINDS; k++)
         if (!has_kind(root, k)) buf_fmt(out, "%s, ", none[k]);
     if (!doc_first(doc_get(root, "by_depth"))) buf_str(out, "long contexts, ");

@@ -280,13 +280,26 @@ grep -F "$t" "$t/p/versus.json" "$t/p/README.md" && say "publish shows a path of
 run 0 publish "$t/p"
 grep -q '^## Compared with other files' "$t/p/README.md" || say "publish forgot the comparison"
 refused 3 "not a result of 'hone versus --json'" publish "$t/p" --compare tests/golden/versus.json
-echo '{"hone_versus": 1, "files": [{"name": "<script>|`x`", "size_bytes": "many"}, 7], "flips": 3, "faults": [null]}' > "$t/odd"
+echo '{"hone_versus": 1, "files": [{"name": "<script>|`x`", "size_bytes": 5, "mean_kld": null, "same_top1": null}], "flips": 3, "faults": [null]}' > "$t/odd"
 run 0 publish "$t/p" --compare "$t/odd" --force
 grep -q '<script>' "$t/p/README.md" && say "a name of the comparison is not escaped"
+grep -q '| 5 B | not measured, - | - |$' "$t/p/README.md" || say "numbers that are missing: $(grep '5 B' "$t/p/README.md")"
+grep -q 'odd: compares no model of' "$t/e" || say "no warning that no model is compared: $(cat "$t/e")"
+good='"name": "x", "size_bytes": 5, "mean_kld": 0.1, "same_top1": 0.9'
+for bad in '7' '{}' "{${good#*,}}" "{$(echo "$good" | sed 's/5/"many"/')}" "{${good%,*}}" "{${good%9}x}" "{$(echo "$good" | sed 's/0\.9/90/')}" "{$(echo "$good" | sed 's/0\.1/-0.1/')}"; do
+    echo "{\"hone_versus\": 1, \"files\": [{$good}, $bad]}" > "$t/bad"
+    refused 3 "$t/bad: " publish "$t/p" --compare "$t/bad" --force
+done
+# what a document leaves out is left out, also from a row that is there
+echo "{\"hone_versus\": 1, \"files\": [{$good}], \"flips\": [{\"name\": \"x\", \"choices_per_100\": 3}], \"by_depth\": [{\"name\": \"x\"}], \"checks\": [{\"name\": \"x\"}], \"by_domain\": [{\"domain\": \"d\", \"name\": \"x\"}]}" > "$t/least"
+run 0 publish "$t/p" --compare "$t/least" --force
+grep -qw 'nan' "$t/p/README.md" && say "a number that is missing: $(grep -w nan "$t/p/README.md")"
+grep -q '^Not measured: greedy texts' "$t/p/README.md" || say "what is not measured: $(grep 'Not measured' "$t/p/README.md")"
 
 # rows by domain that make no sense: other files, missing numbers, names with markup, more rows than fit
 {
-    echo '{"hone_versus": 1, "files": [{"name": "x", "mean_kld": 0.1}, {"name": "y"}], "by_domain": [3, {"domain": "<b>|", "name": "x", "mean_kld": 0.2},'
+    echo '{"hone_versus": 1, "files": [{"name": "x", "size_bytes": 1, "mean_kld": 0.1, "same_top1": 0.9},' \
+        '{"name": "y", "size_bytes": 1, "mean_kld": null, "same_top1": null}], "by_domain": [3, {"domain": "<b>|", "name": "x", "mean_kld": 0.2},'
     awk 'BEGIN { for (i = 0; i < 400; i++) printf "{\"domain\": \"d%d\", \"name\": \"x\", \"mean_kld\": 1e-3},\n", i }'
     echo '{"domain": "a", "name": "z", "mean_kld": 1}, {"domain": 5, "name": "x"}, {"domain": "a", "name": "y", "mean_kld": "1"}]}'
 } > "$t/rows"
@@ -304,6 +317,40 @@ for at in 5 2.5 null; do
     [ $at != null ] || want="| texts 94 (72 to 99) |"
     grep -qF "$want" "$t/p/README.md" || say "first change $at: $(grep -F 'texts 94' "$t/p/README.md")"
 done
+
+# the card's first table has numbers of the folder's own file only, whatever other files are called
+mkdir "$t/g" "$t/theirs"
+cp "$t/a/M-all.gguf" "$t/g"
+echo '{"hone_version": "1", "model": {"name": "M"}, "files": [{"file": "M-all.gguf", "recipe": "Q8_0", "size_bytes": 1, "mean_kld": 0.01, "same_top1": 0.9}]}' > "$t/g/results.json"
+glance() { sed -n '/^| at a glance/,/^$/p' "$t/g/README.md"; }
+changes_of() { awk "BEGIN { printf \"| texts | of 100 greedy texts, %.1f change \", $(cell "$1" flips "$2" greedy_per_100) }"; }
+run 0 publish "$t/g" --compare "$t/v.json"
+glance | grep -qF "$(changes_of "$t/v.json" all)" || say "at a glance, compared: $(glance)"
+"$HONE" quantize "$t/base.gguf" -o "$t/theirs/M-all.gguf" --type Q4_0 -q > /dev/null
+run 0 versus "$t/base.gguf" "$t/theirs/M-all.gguf" "$t/a/M-all.gguf" $texts --ctx 64 --chunks 2 --greedy 4 --json
+cp "$t/o" "$t/both.json"
+run 0 publish "$t/g" --compare "$t/both.json" --force
+grep -q 'another file\|compares no' "$t/e" && say "a warning: $(cat "$t/e")"
+glance | grep -qF "$(changes_of "$t/both.json" a/M-all)" || say "at a glance, two files of one name: $(glance)"
+run 0 versus "$t/base.gguf" "$t/theirs/M-all.gguf" $texts --ctx 64 --chunks 2 --greedy 4 --json
+cp "$t/o" "$t/theirs.json"
+run 0 publish "$t/g" --compare "$t/theirs.json" --force
+grep -q 'theirs.json: its numbers for M-all.gguf are those of another file of this name' "$t/e" || say "no warning: $(cat "$t/e")"
+glance | grep -q '^| not measured | .*texts' || say "at a glance, another file: $(glance)"
+grep -q '^## Compared' "$t/g/README.md" || say "--compare is not shown"
+# a file made again: its old numbers are not shown
+run 0 publish "$t/g" --compare "$t/v.json" --force
+cp "$t/theirs/M-all.gguf" "$t/g/M-all.gguf"
+run 0 publish "$t/g" --force
+grep -q 'another file of this name' "$t/e" && ! grep -q '^## Compared' "$t/g/README.md" || say "old numbers of a file made again: $(cat "$t/e")"
+glance | grep -q '^| not measured | .*texts' || say "at a glance, a file made again: $(glance)"
+# documents of other programs have no hash: name and size decide
+grep -v sample_xxh128 "$t/theirs.json" > "$t/plain.json"
+run 0 publish "$t/g" --compare "$t/plain.json" --force
+glance | grep -qF "$(changes_of "$t/plain.json" M-all)" || say "at a glance, without a hash: $(glance)"
+cp "$t/a/M-all.gguf" "$t/g/M-all.gguf"
+run 0 publish "$t/g" --compare "$t/plain.json" --force
+glance | grep -q '^| not measured | .*texts' || say "at a glance, another size: $(glance)"
 
 # refused: another model, a broken file, a file given twice, the base itself, bad options; nothing is written
 "$HONE" convert tests/golden/models/qwen2 -o "$t/other.gguf" --type bf16 -q > /dev/null
