@@ -305,7 +305,7 @@ static int check_options(const struct work *w, const struct versus_opts *o, stru
         return err_set(e, ERR_USAGE, "versus: at most %d files at a time", VERSUS_MAX);
     if (o->greedy > MAX_GREEDY)
         return err_set(e, ERR_USAGE, "--greedy: at most %d texts", MAX_GREEDY);
-    if (o->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens: 1 or more");
+    if (o->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens must be at least 1");
     for (size_t i = 0; i < COUNT_OF(out); i++)
         if (out[i]) TRY(out_try(out[i], w->overwrite, e));
     return 0;
