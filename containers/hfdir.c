@@ -449,6 +449,15 @@ const struct json *hfdir_hparam(const struct hfdir *h, const char *names) {
     return j;
 }
 
+int hfdir_whole(const struct json *j, const char *name, int64_t otherwise, int64_t *out,
+                struct err *e) {
+    *out = otherwise;
+    if (!j || json_type(j) == JSON_NULL) return 0;
+    return json_i64(j, out) && *out >= INT32_MIN && *out <= INT32_MAX
+               ? 0
+               : err_set(e, ERR_DATA, "%s is not a valid integer", name);
+}
+
 void hfdir_complete(struct hfdir *h, const struct json *over, const struct json *under) {
     h->over = over;
     h->under = under;

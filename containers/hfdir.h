@@ -35,6 +35,10 @@ const struct json *hfdir_text_config(const struct hfdir *h);
 const struct json *hfdir_hparam(const struct hfdir *h, const char *names);
 /* Like hfdir_hparam, without the defaults that hfdir_complete added. */
 const struct json *hfdir_said(const struct hfdir *h, const char *names);
+/* Reads an integer; absent or null: `otherwise`. ERR_DATA: another value, or one beyond 32 bits;
+ * name: for the message. */
+int hfdir_whole(const struct json *j, const char *name, int64_t otherwise, int64_t *out,
+                struct err *e);
 /* Adds hyperparameters from two objects, which must outlive h: members of `over` take precedence
  * over config.json, members of `under` are defaults. A null in config.json hides a default. */
 void hfdir_complete(struct hfdir *h, const struct json *over, const struct json *under);

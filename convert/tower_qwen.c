@@ -140,8 +140,11 @@ static int check_out(const struct vision *v, const struct json *cfg, const char 
 /* Reads Qwen2-VL's hyperparameters. Its "hidden_size" is the language model's width, which
  * llama.cpp's converter writes as feed_forward_length. */
 static int qwen2_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
+    const double ratio = json_num(json_get(cfg, "mlp_ratio"), 4);
     TRY(vision_number(cfg, "embed_dim", 1280, &v->d[VD_C], e));
-    v->d[VD_FF] = (int64_t)((double)v->d[VD_C] * json_num(json_get(cfg, "mlp_ratio"), 4));
+    if (!(ratio > 0 && ratio <= 64))
+        return err_set(e, ERR_DATA, "vision_config.mlp_ratio is %g, which is out of range", ratio);
+    v->d[VD_FF] = (int64_t)((double)v->d[VD_C] * ratio);
     TRY(read_blocks(v, cfg, e));
     TRY(check_out(v, cfg, "hidden_size", e));
     v->ff_key = v->d[VD_TEXT];

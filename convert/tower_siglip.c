@@ -192,7 +192,9 @@ static int lfm2_read(struct vision *v, struct hfdir *dir, const struct json *cfg
     v->gelu = true;
     v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
     /* vision_feature_layer counts from the end: -1 is the last block. */
-    v->block_key = v->blocks + (int64_t)json_num(json_get(root, "vision_feature_layer"), -1) + 1;
+    TRY(hfdir_whole(json_get(root, "vision_feature_layer"), "vision_feature_layer", -1,
+                    &v->block_key, e));
+    v->block_key += v->blocks + 1;
     if (v->block_key < 1 || v->block_key > v->blocks)
         return err_set(e, ERR_DATA, "vision_feature_layer is not one of the last blocks");
     return 0;
@@ -217,8 +219,12 @@ static int minicpm_read(struct vision *v, struct hfdir *dir, const struct json *
     v->d[VD_PROJ] = 4 * v->d[VD_FF];
     v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
     j = json_get(hfdir_config(dir), "insert_layer_id");
-    v->merge_after = (int64_t)json_num(j ? j : json_get(cfg, "insert_layer_id"), 6);
-    return 0;
+    TRY(hfdir_whole(j ? j : json_get(cfg, "insert_layer_id"), "insert_layer_id", 6, &v->merge_after,
+                    e));
+    return v->merge_after >= 0 && v->merge_after < v->blocks
+               ? 0
+               : err_set(e, ERR_DATA, "insert_layer_id is %lld, but the tower has %lld blocks",
+                         (long long)v->merge_after, (long long)v->blocks);
 }
 
 /* Writes the number of the block after which patches are merged. */

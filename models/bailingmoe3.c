@@ -88,7 +88,8 @@ static int check_limits(const struct hfdir *dir, const char *key, struct err *e)
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "use_bias", "use_qkv_bias", NULL};
     const struct json *types = hfdir_hparam(dir, "layer_types");
-    const int64_t group = (int64_t)json_num(hfdir_hparam(dir, "layer_group_size"), 6);
+    int64_t group;
+    TRY(hfdir_whole(hfdir_hparam(dir, "layer_group_size"), "layer_group_size", 6, &group, e));
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_is(dir, "score_function", "sigmoid", e));

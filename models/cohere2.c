@@ -66,13 +66,11 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 
 /* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
-    (void)h;
-    gguf_w_str(w, "cohere2.rope.scaling.type", "none");
+    yarn_write_none(h, "cohere2", w);
 }
 /* Writes the keys that only this architecture has. */
 static void command_r_write_keys(const struct hparams *h, struct gguf_w *w) {
-    (void)h;
-    gguf_w_str(w, "command-r.rope.scaling.type", "none");
+    yarn_write_none(h, "command-r", w);
 }
 
 /* Changes the block plan *s where layer i of this model differs. */

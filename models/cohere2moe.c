@@ -38,14 +38,18 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* Determines which layers have a window if config.json does not list them. The leading dense layers
  * and the others have different periods. */
-static void read_windows(struct hparams *h, const struct hfdir *dir) {
-    const double lead = json_num(hfdir_hparam(dir, "prefix_dense_sliding_window_pattern"), 1);
-    const double rest = json_num(hfdir_hparam(dir, "sliding_window_pattern"), 4);
+static int read_windows(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    static const char first[] = "prefix_dense_sliding_window_pattern",
+                      others[] = "sliding_window_pattern";
     const int64_t dense = h->d[HD_LEAD_DENSE];
+    int64_t lead, rest;
+    TRY(hfdir_whole(hfdir_hparam(dir, first), first, 1, &lead, e));
+    TRY(hfdir_whole(hfdir_hparam(dir, others), others, 4, &rest, e));
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
-        const int64_t n = i < dense ? (int64_t)lead : (int64_t)rest, at = i < dense ? i : i - dense;
+        const int64_t n = i < dense ? lead : rest, at = i < dense ? i : i - dense;
         *layers_own(h, HD_WINDOW, i) = n > 0 && (at + 1) % n ? h->d[HD_WINDOW] : 0;
     }
+    return 0;
 }
 
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
@@ -68,7 +72,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         return err_set(e, ERR_DATA,
                        "prefix_dense_sliding_window_pattern is not 1: dense layers without rope, "
                        "which the format cannot hold");
-    if (json_type(hfdir_hparam(dir, "layer_types")) != JSON_ARR) read_windows(h, dir);
+    if (json_type(hfdir_hparam(dir, "layer_types")) != JSON_ARR) TRY(read_windows(h, dir, e));
     return hf_check_rope(dir, e);
 }
 
@@ -82,7 +86,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
 /* Writes the keys that only this architecture has. */
 static void write_keys(const struct hparams *h, struct gguf_w *w) {
     gguf_w_f32(w, h->d[HD_RMS] ? EPS "rms_epsilon" : EPS "epsilon", (float)h->f[HF_RMS_EPS]);
-    gguf_w_str(w, "cohere2moe.rope.scaling.type", "none");
+    yarn_write_none(h, "cohere2moe", w);
 }
 
 /* Changes the block plan *s where layer i of this model differs. */

@@ -111,7 +111,7 @@ static int read_ratios(struct hparams *h, const struct hfdir *dir, struct err *e
         const char *is = json_str(t);
         for (size_t k = 0; named && is && k < COUNT_OF(types); k++)
             if (strcmp(is, types[k].type) == 0)
-                ratio = (int64_t)json_num(json_get(rates, is), (double)types[k].ratio);
+                TRY(hfdir_whole(json_get(rates, is), "compress_rates", types[k].ratio, &ratio, e));
         if (!named && !json_i64(t, &ratio)) ratio = -1;
         TRY(set_ratio(h, i, ratio, e));
     }

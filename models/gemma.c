@@ -89,9 +89,16 @@ static int check_base(struct hparams *h, const struct hfdir *dir, struct err *e)
 static int from_hf1(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return check_base(h, dir, e);
 }
+/* Sets a soft cap that config.json turns off (null) to one that changes nothing: other programs cap
+ * Gemma 2 in any case, so they take a missing key for the usual cap and divide by one of 0. */
+static void no_softcap(double *cap) {
+    if (!(*cap > 0)) *cap = 1e4;
+}
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf2(struct hparams *h, const struct hfdir *dir, struct err *e) {
     double want, is;
+    no_softcap(&h->f[HF_SOFTCAP]);
+    no_softcap(&h->f[HF_ATTN_SOFTCAP]);
     TRY(check_base(h, dir, e));
     TRY(read_scale(h, dir, 46, &want, &is, e));
     if (fabs(is - want) > 1e-6)

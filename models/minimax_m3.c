@@ -103,8 +103,9 @@ static int read_layers(struct hparams *h, const struct hfdir *dir, struct err *e
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const double alpha = json_num(hfdir_hparam(dir, "swiglu_alpha"), (double)GR_CLAMPED_ALPHA),
                  limit = json_num(hfdir_hparam(dir, "swiglu_limit"), (double)GR_CLAMPED_LIMIT);
-    const int64_t shared =
-        (int64_t)json_num(hfdir_hparam(dir, "shared_intermediate_size"), (double)h->d[HD_FF_EXP]);
+    int64_t shared;
+    TRY(hfdir_whole(hfdir_hparam(dir, "shared_intermediate_size"), "shared_intermediate_size",
+                    h->d[HD_FF_EXP], &shared, e));
     if (alpha < 1.7019 || alpha > 1.7021 || limit < 7 || limit > 7)
         return err_set(e, ERR_DATA, "swiglu_alpha %g and swiglu_limit %g are not 1.702 and 7",
                        alpha, limit);

@@ -46,8 +46,8 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* Checks that exactly the layers with a window have RoPE. Without layer_types and layer_rope_theta,
  * every fourth layer, counted from the last, has neither. */
-static int check_layers(const struct hfdir *dir, struct err *e) {
-    const int64_t n = (int64_t)json_num(hfdir_hparam(dir, "num_hidden_layers"), 0);
+static int check_layers(const struct hparams *h, const struct hfdir *dir, struct err *e) {
+    const int64_t n = h->d[HD_LAYERS];
     const struct json *type = json_first(hfdir_hparam(dir, "layer_types"));
     const struct json *theta = json_first(hfdir_hparam(dir, "layer_rope_theta"));
     const bool own = type != NULL;
@@ -76,7 +76,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const double eps = json_num(hfdir_hparam(dir, "post_norm_eps"), POST_EPS);
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "hidden_activation", "silu", e));
-    TRY(check_layers(dir, e));
+    TRY(check_layers(h, dir, e));
     if (eps < POST_EPS * 0.99 || eps > POST_EPS * 1.01)
         return err_set(e, ERR_DATA, "post_norm_eps is %g, but the format implies %g", eps,
                        POST_EPS);

@@ -160,3 +160,9 @@ void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w)
     if (h->f[HF_YARN_LOG] > 0)
         gguf_w_f32(w, key_of(key, arch, LOG_KEY), (float)(h->f[HF_YARN_LOG] * a->yarn_log));
 }
+
+void yarn_write_none(const struct hparams *h, const char *arch, struct gguf_w *w) {
+    char key[KEY_CAP];
+    if (!(h->f[HF_ROPE_FACTOR] > 0) && !(h->f[HF_YARN_FACTOR] > 0))
+        gguf_w_str(w, key_of(key, arch, "type"), "none");
+}

@@ -401,6 +401,19 @@ static void test_nested_settings(void) {
     check_refused("minimax-m3", sparse, "layer 0: the format requires an indexer");
 }
 
+/* Checks that numbers that are no integers are refused. */
+static void test_integers(void) {
+    static const char *const shared[] = {"\"shared_intermediate_size\": 40",
+                                         "\"shared_intermediate_size\": 1e300", NULL};
+    static const char *const group[] = {"\"layer_group_size\": 3", "\"layer_group_size\": -1e300",
+                                        NULL};
+    static const char *const window[] = {"\"sliding_window_pattern\": 3",
+                                         "\"sliding_window_pattern\": 3.5", NULL};
+    check_refused("minimax-m3", shared, "shared_intermediate_size is not a valid integer");
+    check_refused("bailingmoe3", group, "layer_group_size is not a valid integer");
+    check_refused("cohere2moe", window, "sliding_window_pattern is not a valid integer");
+}
+
 /* Checks that other kinds of model with a known class are refused. */
 static void test_other_kinds(void) {
     static const char *const experts[] = {"\"vocab_size\": 1024",
@@ -770,6 +783,7 @@ int main(void) {
     RUN(test_released);
     RUN(test_activations);
     RUN(test_nested_settings);
+    RUN(test_integers);
     RUN(test_other_kinds);
     RUN(test_shared_experts);
     RUN(test_mtp);

@@ -99,6 +99,41 @@ static void test_yarn(void) {
     gguf_close(g);
 }
 
+/* Checks the caps of a Gemma 2 without any: other programs cap by a missing key's default, and
+ * divide by one of 0. */
+static void test_no_caps(void) {
+    static const char *const off[] = {
+        "\"attn_logit_softcapping\": 5.0", "\"attn_logit_softcapping\": null",
+        "\"final_logit_softcapping\": 8.0", "\"final_logit_softcapping\": null", NULL};
+    struct gguf *g = convert("gemma2", off);
+    if (g) CHECK(number(g, "gemma2.attn_logit_softcapping", 0) == 1e4);
+    if (g) CHECK(number(g, "gemma2.final_logit_softcapping", 0) == 1e4);
+    gguf_close(g);
+}
+
+/* Checks that an architecture whose files name the rope scaling "none" keeps a given one. */
+static void test_scaling(void) {
+    static const char *const linear[] = {
+        "\"vocab_size\": 1024",
+        "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}, \"vocab_size\": 1024",
+        NULL};
+    static const char *const name[][2] = {
+        {"cohere2", "cohere2"}, {"cohere2moe", "cohere2moe"}, {"commandr", "command-r"}};
+    for (size_t i = 0; i < COUNT_OF(name); i++)
+        for (int scaled = 0; scaled < 2; scaled++) {
+            char key[64];
+            const char *type = NULL;
+            struct err e = {0};
+            struct gguf *g = convert(name[i][0], scaled ? linear : NULL);
+            snprintf(key, sizeof key, "%s.rope.scaling.type", name[i][1]);
+            if (g) CHECK_OK(gguf_get_str(g, key, &type, &e));
+            CHECK_EQ_STR(type, scaled ? "linear" : "none");
+            snprintf(key, sizeof key, "%s.rope.scaling.factor", name[i][1]);
+            if (g && scaled) CHECK(number(g, key, 0) == 4);
+            gguf_close(g);
+        }
+}
+
 /* Checks that a model whose tokens see later ones gets the key, and is not run. */
 static void test_not_causal(void) {
     static const char *const edit[] = {"\"vocab_size\": 1024",
@@ -123,6 +158,8 @@ int main(void) {
     log_set_level(LOG_ERROR);
     RUN(test_keys);
     RUN(test_yarn);
+    RUN(test_no_caps);
+    RUN(test_scaling);
     RUN(test_not_causal);
     tmp_remove();
     return check_done();
