@@ -250,8 +250,8 @@ int cu_buf_new(struct cu_buf **out, struct cu_ctx *c, uint64_t n_bytes, const ch
         return err_memory(e,
                           "%s: %.1f MiB of device memory needed, %.1f MiB free on %s (%.0f MiB "
                           "are kept free)",
-                          what, (double)n_bytes / 1048576.0, (double)i.mem_free / 1048576.0,
-                          i.name, (double)CU_KEEP_LEAST / 1048576.0);
+                          what, (double)n_bytes / 1048576.0, (double)i.mem_free / 1048576.0, i.name,
+                          (double)CU_KEEP_LEAST / 1048576.0);
     }
     CU_TRY(e, rc);
     struct cu_buf *b = (struct cu_buf *)xcalloc(1, sizeof *b);
