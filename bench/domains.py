@@ -5,7 +5,8 @@
 Two presets Q2_K of SmolLM2 135M (its published file, moved off its grid; bench/real.sh fetches it), compared by `hone
 versus` on the built-in domains. The importance of `english` is from the first BYTES (22000) of calib/text/calib.txt,
 which are English, source code and LaTeX; that of `mixed` is from every third paragraph of the whole file, as many
-bytes. Environment: THREADS (1), CHUNKS (44: 4 windows of each domain), WORK (build/domains), where nothing is reused.
+bytes. Environment: THREADS (1), CTX (256) and CHUNKS (88: 8 windows of each domain, the least for which `hone versus`
+gives the ratios intervals), WORK (build/domains), where nothing is reused.
 Needs gguf and numpy (PyPI)."""
 import json
 import os
@@ -18,7 +19,7 @@ from quality import build  # noqa: E402
 
 hone = sys.argv[1] if len(sys.argv) > 1 else "build/hone"
 out = sys.argv[2] if len(sys.argv) > 2 else "docs/results/domains.json"
-threads, chunks, work = (os.environ.get(*x) for x in (("THREADS", "1"), ("CHUNKS", "44"), ("WORK", "build/domains")))
+threads, ctx, chunks, work = (os.environ.get(*x) for x in (("THREADS", "1"), ("CTX", "256"), ("CHUNKS", "88"), ("WORK", "build/domains")))
 n_bytes = int(os.environ.get("BYTES", "22000"))
 os.makedirs(work, exist_ok=True)
 base = dither.prepared(hone, "build/real/smollm2")
@@ -40,7 +41,7 @@ for name, whole in texts.items():
     run("imatrix", base, calib, "-o", im, "-f")
     run("quantize", base, "-o", file, "--recipe", "Q2_K", "--imatrix", im, "-f")
     files.append(file)
-found = json.loads(run("versus", base, *files, "--chunks", chunks, "--json"))
+found = json.loads(run("versus", base, *files, "--ctx", ctx, "--chunks", chunks, "--json"))
 for key in "command_line", "threads":
     found.pop(key, None)
 with open(out, "w") as f:
