@@ -599,7 +599,7 @@ static void test_hostile_files(void) {
         {{"gram", "a", 32, 32, 1, 1, 2, 1, 1}, "cross.0"},
         {{"gram", "", 32, 32, 1, 1, 1, 1, 1}, "name"},
         {{"gram", "a", 64, 32, 1, 1, 1, 1, 1}, "dimensions"},
-        {{"gram", "a", 32, 32, 2, 1, 1, 1, 1}, "token count"},
+        {{"gram", "a", 32, 32, 2, 1, 1, 1, 1}, "counts"},
         {{"gram", "a", 32, 32, 1, 1, 1, 1, -1}, "token count"},
     };
     struct err e;
