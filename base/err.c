@@ -22,29 +22,33 @@ const struct err_status *err_status(int i) {
     return i >= 0 && (size_t)i < COUNT_OF(rows) ? &rows[i] : NULL;
 }
 
-/* Removes what is known about an earlier error besides code and message. */
-static void clear_subject(struct err *e) {
+/* Clears everything that an earlier error set, except code and message. */
+static void clear_details(struct err *e) {
     e->file[0] = e->tensor[0] = 0;
     e->no_memory = false;
+}
+
+/* Sets code and message. */
+__attribute__((format(printf, 3, 0))) static void set(struct err *e, enum err_code code,
+                                                      const char *fmt, va_list ap) {
+    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    clear_details(e);
+    e->code = code;
 }
 
 int(err_set)(struct err *e, enum err_code code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    set(e, code, fmt, ap);
     va_end(ap);
-    clear_subject(e);
-    e->code = code;
     return (int)code;
 }
 
 int(err_memory)(struct err *e, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    set(e, ERR_SYS, fmt, ap);
     va_end(ap);
-    clear_subject(e);
-    e->code = ERR_SYS;
     e->no_memory = true;
     return ERR_SYS;
 }
@@ -53,7 +57,7 @@ __attribute__((format(printf, 3, 0))) static void add_errno(struct err *e, int s
                                                             const char *fmt, va_list ap) {
     int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     size_t used = n < 0 ? 0 : (size_t)n;
-    clear_subject(e);
+    clear_details(e);
     e->no_memory = saved == ENOMEM;
     if (used < sizeof e->msg)
         snprintf(e->msg + used, sizeof e->msg - used, ": %s", strerror(saved));

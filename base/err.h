@@ -33,12 +33,12 @@ struct err {
     enum err_code code;
     char msg[1024];
     char file[512], tensor[128]; /* subject of the error, for programs; "": unknown or none */
-    bool no_memory;              /* too little memory, which another way may not need */
+    bool no_memory;              /* out of memory: something that needs less may still work */
 };
 
 /* Sets code and message; returns the code. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Like err_set with ERR_SYS, for a lack of memory. */
+/* Like err_set with ERR_SYS, and sets no_memory. */
 int err_memory(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Like err_set with ERR_SYS, but appends ": " and the description of errno as it was on entry. */
 int err_sys(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -46,7 +46,7 @@ int talk_open_calls(const struct talk *t); /* calls of the last answer without a
 void talk_drop_last(struct talk *t);
 /* Removes the last message and returns it, for talk_put_back() or free(); NULL: no messages. */
 char *talk_take_last(struct talk *t);
-/* Appends a message of this role that talk_take_last() returned, and owns it again. */
+/* Appends a message of this role that talk_take_last() returned, and takes ownership of it. */
 void talk_put_back(struct talk *t, const char *role, char *msg);
 /* Sets or replaces the leading system message; text NULL: removes it. */
 void talk_set_system(struct talk *t, const char *text);

@@ -35,7 +35,7 @@ static int add_progress(void *ud, uint64_t n_bytes, struct err *e) {
     return progress_interrupted() ? err_set(e, ERR_INTR, "interrupted") : 0;
 }
 
-/* Returns an error if path is a file of this folder, or a link to one, other than a GGUF file. */
+/* Returns an error if path is a file of this folder, or a link to one; GGUF files do not count. */
 static int apart_from_folder(const char *path, const char *dir, struct err *e) {
     struct io_names l;
     if (!io_exists(path) || !io_is_dir(dir)) return 0;

@@ -47,8 +47,8 @@ struct convert_report {
 };
 /* Converts a folder and fills the report. */
 int convert_run(const struct convert_opts *o, struct convert_report *r, struct err *e);
-/* Returns ERR_USAGE if out is a file, other than a GGUF file, of a folder that is read, or a link
- * to one. */
+/* Returns ERR_USAGE if out is a file of a folder that is read, or a link to one. GGUF files may be
+ * replaced. */
 int convert_apart(const struct convert_opts *o, const char *out, struct err *e);
 /* Checks that the model class of folder src is supported; otherwise returns the error that
  * convert_run would return. Sets *runs if hone can also run such models, and *draft to the kind of

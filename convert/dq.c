@@ -188,8 +188,7 @@ static bool allows_dtype(const struct dq_part *p, const struct st_tensor *t) {
 }
 
 /* Returns 1 if the tensors have this format, 0 if not, and -1 if the main tensor exists but a part
- * is missing, which is then named in *lacks, or has a dtype that the format does not allow: *odd.
- */
+ * is missing (*lacks is its name) or has a dtype that the format does not allow (*odd). */
 static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
                     const struct finder *f, const char **lacks, const struct st_tensor **odd) {
     const struct st_tensor *t = find_part(f, form->part[0].name);
@@ -420,8 +419,8 @@ static int check_packing(const struct dq_config *c, const struct json *q, const 
     return 0;
 }
 
-/* Rejects weights that expect rotated activations: transform_config with a transform that runs with
- * the model instead of being part of the weights. */
+/* Rejects weights that expect rotated activations: a transform_config that is not merged into the
+ * weights. */
 static int check_transforms(const struct json *q, const char *where, struct err *e) {
     const struct json *groups = json_get(json_get(q, "transform_config"), "config_groups");
     for (const struct json *g = json_first(groups); g; g = json_next(g))

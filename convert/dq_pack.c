@@ -123,9 +123,9 @@ int dq_pack_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     q->zero_dense = n == words_for(q->scale.n_rows, q->bits, true);
     return dq_shape(q, 2, words_for(q->scale.n_rows, q->bits, q->zero_dense), q->scale.n_cols, e);
 }
-/* Returns the zero point of group g in a row whose first scale is `base`: packed values are
- * unsigned, older packers' bytes are signed and relative to the middle of the values, which is the
- * zero point of symmetric weights. */
+/* Returns the zero point of group g in a row whose first scale is `base`. Packed zero points are
+ * unsigned; the bytes of older packers are signed and relative to the middle of the range, which is
+ * also the zero point of symmetric weights. */
 static float zero_at(const struct dq *q, int64_t mat, int64_t row, int64_t base, int64_t g) {
     const struct st_tensor *z = q->part[2];
     const float middle = (float)(1u << (q->bits - 1));

@@ -185,7 +185,7 @@ out:
     return rc;
 }
 
-/* Checks, before the long work begins, that the outputs differ and can be written. */
+/* Checks that the outputs are different files and can be written, before the long work begins. */
 static int check_outputs(const struct imatrix_job_opts *a, bool overwrite, struct err *e) {
     const char *outs[] = {a->out, a->gram, a->moments};
     for (size_t i = 0; i < COUNT_OF(outs); i++) {

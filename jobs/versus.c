@@ -42,8 +42,8 @@ static struct versus_file *any_model(struct versus *v, int i) {
     return i < v->n ? &v->f[i] : &v->base;
 }
 
-/* Counts the models whose paths end as that of model i does, and sets *nth to its number among
- * them, from 1. end: returns the end of a path. */
+/* Counts the models whose paths have the same end as that of model i, and sets *nth to the position
+ * of model i among them, from 1. end: returns the end of a path. */
 static int n_alike(struct versus *v, int i, const char *(*end)(const char *), int *nth) {
     int n = 0;
     for (int k = 0; k <= v->n; k++) {
@@ -54,8 +54,8 @@ static int n_alike(struct versus *v, int i, const char *(*end)(const char *), in
     return n;
 }
 
-/* Names the models: by file name; those that share it by folder and name, and those that share this
- * too by a number as well. */
+/* Names each model by its file name; if others share it, by folder and name; if they share that
+ * too, also by a number. */
 static void set_names(struct versus *v) {
     for (int i = 0; i <= v->n; i++) {
         struct versus_file *x = any_model(v, i);
@@ -69,7 +69,7 @@ static void set_names(struct versus *v) {
     }
 }
 
-/* Returns whether file i has no name of its own without extension and shard number. */
+/* Returns whether file i shares its name without extension and shard number with another file. */
 static bool needs_end(const struct versus *v, int i) {
     char *own = gguf_stem(v->f[i].name);
     bool shared = false;

@@ -21,8 +21,9 @@ enum { ADDS_BOS = TS_COUNT, ADDS_EOS, ALWAYS, NEVER };
  * has behaves differently. */
 static const struct {
     const char *key;
-    int added; /* a key that only the file has is a fault if this differs: an enum tok_special, ...
-                */
+    /* If only the file has the key, it is a fault if this differs: an enum tok_special or ADDS_...
+     */
+    int added;
 } vital[] = {{TOK("model"), ALWAYS},           {TOK("pre"), ALWAYS},
              {TOK("bos_token_id"), TS_BOS},    {TOK("eos_token_id"), TS_EOS},
              {TOK("eot_token_id"), TS_EOT},    {TOK("eom_token_id"), TS_EOM},

@@ -36,7 +36,7 @@ static void interval_cells(struct emit *m, double lo, double hi, int64_t n_chunk
     number_cell(m, known ? hi : (double)NAN, prec);
 }
 
-/* Adds a standard error over windows; an empty cell if there is only one. */
+/* Adds a standard error; an empty cell if there is only one window. */
 static void error_cell(struct emit *m, double x, int64_t n_chunks, int prec) {
     number_cell(m, n_chunks > 1 ? x : (double)NAN, prec);
 }
@@ -354,8 +354,8 @@ static void put_ratio(struct emit *m, const struct eval_pair *p) {
     interval_cells(m, p ? p->ratio_lo : 0, p ? p->ratio_hi : 0, p ? p->n_chunks : 0, 3);
 }
 
-/* Returns the file that file i is compared with in parts of the texts: the closest to the base of
- * its size. -1: it is that itself. */
+/* Returns the file that file i is compared with by domain and depth: of the files of its size, the
+ * one closest to the base. -1: file i itself is the closest. */
 static int rival(const struct versus *v, int i) {
     int best = i;
     for (int k = 0; k < v->n; k++)

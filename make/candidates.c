@@ -24,7 +24,7 @@
 static void add_input_keys(const struct ladder *l, struct step *s) {
     step_key(s, "base", "%s", l->mk->file[0].hash);
     step_key(s, "imatrix", "%s", l->mk->imatrix_hash);
-    step_key(s, "encoder", "5"); /* same version as in files.c */
+    step_key(s, "encoder", MAKE_ENCODER);
     make_key_template(l->mk, s);
 }
 

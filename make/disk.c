@@ -11,8 +11,6 @@
 #include "base/mem.h"
 #include "base/num.h"
 
-enum { MAX_RECORD = 1 << 20 };
-
 /* Returns the bytes of a file; 0 if it does not exist. */
 static uint64_t bytes_of(const char *dir, const char *file) {
     char *path = io_join(dir, file);
@@ -39,8 +37,8 @@ static uint64_t folder_bytes(const char *dir) {
 struct tally {
     const char *out, *state; /* DIR and DIR.work */
     struct make_disk *disk;
-    uint64_t there; /* bytes that need no more space */
-    bool missing;   /* some mix or class has no file */
+    uint64_t there; /* bytes that are on disk already, or need no space */
+    bool missing;   /* a mix or class has no file yet */
 };
 
 /* Adds an output of at most `size` bytes, some of which may be in the folder. file NULL: not made
@@ -59,18 +57,16 @@ static bool add_output(struct tally *t, const char *file, uint64_t size) {
     return whole;
 }
 
-/* Adds the file of a --budget, under the name that its record tells. */
+/* Adds the file of a --budget under the name in its record. */
 static void add_budget(struct tally *t, const char *text, uint64_t most) {
     uint64_t size;
     struct err ignored;
-    char *name = xasprintf("quantize-%s-mix.json", text);
-    cJSON *root = doc_find(t->state, name, MAX_RECORD);
+    cJSON *root = make_budget_record(t->state, text);
     const char *file = doc_str(doc_get(root, "result"), "file");
     if (size_parse(text, "--budget", &size, &ignored)) size = 0;
     if (file && strchr(file, '/')) file = NULL;
     if (!add_output(t, file, min_u64(size, most))) t->missing = true; /* no mix is larger */
     cJSON_Delete(root);
-    free(name);
 }
 
 /* Adds what is only in DIR.work: the converted model, second moments, the preset that a mix is

@@ -447,7 +447,7 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
     step_key(&s, "search", "%s", search_name(search));
     /* Version of the encoders' output: increased whenever the same input would give different
      * bytes. */
-    step_key(&s, "encoder", "5");
+    step_key(&s, "encoder", MAKE_ENCODER);
     char *gram = search == SEARCH_BEST ? make_gram(mk) : NULL, gram_hash[33];
     if (rc == 0 && gram) rc = job_file_hash(&mk->job, gram, gram_hash, e);
     if (rc == 0 && gram) step_key(&s, "gram", "%s", gram_hash);

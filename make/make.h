@@ -209,8 +209,8 @@ uint64_t make_class_size(const struct make *mk, const struct shapes *s, const ch
 /* Sets mk->classes to the classes asked for, by size. Without --recipe, leaves out those that have
  * the size of another one, and adds a sentence about each to mk->same. */
 void make_order_classes(struct make *mk, const struct shapes *s);
-/* Returns ERR_USAGE if a --budget is smaller than any mix of the model; the message gives the least
- * size. base: the converted model; NULL: not converted yet. */
+/* Returns ERR_USAGE if the model has no mix as small as a --budget; the message gives the smallest
+ * possible size. base: the converted model; NULL: not converted yet. */
 int make_check_least(const struct make *mk, const struct shapes *s, const char *base,
                      struct err *e);
 /* Sets mk->name, the prefix of all file names. */
@@ -292,9 +292,14 @@ int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e
  * presets, or that does not fit on the disk, according to a forecast that runs no passes of the
  * model. With a GPU, it assumes the fastest one known. */
 int make_check_time(struct make *mk, const char *out, struct err *e);
+/* Reads the record of the --budget given as `text` from DIR.work. NULL: none. The caller frees
+ * it. */
+cJSON *make_budget_record(const char *state, const char *text);
+/* Version of the encoders in the keys of steps: a new one makes every file again. */
+#define MAKE_ENCODER "5"
 struct make_disk {        /* bytes on disk, at most */
-    uint64_t files, work; /* of the files in DIR, and of what DIR.work has besides them */
-    uint64_t left;        /* of both, those that are not there yet */
+    uint64_t files, work; /* of the files in DIR, and of temporary ones in DIR.work */
+    uint64_t left;        /* of both, what is not there yet */
 };
 /* Computes the space that the job takes in the folder `out`, which need not exist. */
 void make_disk_of(const struct make *mk, const struct shapes *s, const char *out,

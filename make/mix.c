@@ -22,6 +22,7 @@
 #include "base/os.h"
 
 enum { MAX_RECORD = 1 << 20 };
+#define BUDGET_STEP "quantize-%s-mix" /* a step's name; the budget as given */
 
 struct candidate { /* a mix and its comparison */
     struct make *mk;
@@ -57,15 +58,20 @@ static bool is_plain(const struct make *mk, const struct made *f, const struct g
            f->feedback == (g->gram != NULL) && strcmp(f->recipe, recipe) == 0;
 }
 
+cJSON *make_budget_record(const char *state, const char *text) {
+    char *name = xasprintf(BUDGET_STEP ".json", text);
+    cJSON *root = doc_find(state, name, MAX_RECORD);
+    free(name);
+    return root;
+}
+
 /* Returns whether an earlier run made the folder's file of this name for this budget. */
 static bool is_own(const struct candidate *k, const char *file, const char *path) {
-    char *name = xasprintf("quantize-%s-mix.json", k->text);
-    cJSON *root = doc_find(k->mk->job.state, name, MAX_RECORD);
+    cJSON *root = make_budget_record(k->mk->job.state, k->text);
     const cJSON *f = doc_first(doc_get(root, "files"));
     const bool own = doc_bool(doc_get(root, "result"), "own", false) && doc_is(f, "file", file) &&
                      step_intact(path, f);
     cJSON_Delete(root);
-    free(name);
     return own;
 }
 
@@ -245,7 +251,7 @@ static int make_budget(struct make *mk, const char *text, uint64_t budget, const
     struct step s;
     struct candidate k = {.mk = mk, .text = text};
     cJSON *result = NULL;
-    char *label = xasprintf("%s-mix", text), *name = xasprintf("quantize-%s", label);
+    char *label = xasprintf("%s-mix", text), *name = xasprintf(BUDGET_STEP, text);
     char *gram = mk->plan.feedback ? make_gram(mk) : NULL, gram_hash[33] = "";
     int rc = gram ? job_file_hash(&mk->job, gram, gram_hash, e) : 0;
     step_init(&s, &mk->job, name);
@@ -255,7 +261,7 @@ static int make_budget(struct make *mk, const char *text, uint64_t budget, const
     step_key(&s, "sensitivity", "%s", sens_hash);
     step_key(&s, "search", "%s%s", make_mix_search(mk, mk->plan.feedback),
              mk->plan.feedback ? " feedback" : "");
-    step_key(&s, "encoder", "5"); /* same version as in files.c */
+    step_key(&s, "encoder", MAKE_ENCODER);
     make_key_template(mk, &s);
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);

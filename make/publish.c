@@ -212,8 +212,8 @@ static const cJSON *compared_row(const cJSON *rows, const struct release_file *f
     return NULL;
 }
 
-/* Finds the folder's models in the results of hone versus, and warns of results that do not belong
- * to them. Returns false if a row has the name of a model, but was measured on another file. */
+/* Finds the folder's models in the results of hone versus, and warns about results of other files.
+ * Returns false if a row has the name of a model, but was measured on another file. */
 static bool find_compared(struct publish *p, const char *path) {
     bool any = false, all = true;
     for (int i = 0; i < p->rel.n_files; i++) {

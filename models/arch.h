@@ -477,8 +477,8 @@ double llama3_divisor(const struct hparams *h, int64_t i);
 /* Reads rope scaling; without a type, it is "linear", whose factor is 1 if absent. */
 int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e);
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
-/* Writes the rope scaling type "none" of an architecture whose files name it, unless positions are
- * scaled. */
+/* Writes the rope scaling type "none" for architectures whose files always have the key, unless
+ * positions are scaled. */
 void yarn_write_none(const struct hparams *h, const char *arch, struct gguf_w *w);
 
 /* A tensor that the model should have: a row, instantiated for a block. */

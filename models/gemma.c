@@ -89,8 +89,8 @@ static int check_base(struct hparams *h, const struct hfdir *dir, struct err *e)
 static int from_hf1(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return check_base(h, dir, e);
 }
-/* Sets a soft cap that config.json turns off (null) to one that changes nothing: other programs cap
- * Gemma 2 in any case, so they take a missing key for the usual cap and divide by one of 0. */
+/* Replaces a soft cap that config.json turns off (null) by one so large that it changes nothing:
+ * other programs always cap Gemma 2, take the default if the key is missing, and divide by it. */
 static void no_softcap(double *cap) {
     if (!(*cap > 0)) *cap = 1e4;
 }

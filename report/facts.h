@@ -19,7 +19,7 @@ enum fact {
     FACT_BASE_MODEL,
     FACT_QUANTIZED_BY,
     FACT_PIPELINE_TAG,
-    FACT_COUNT, /* the facts before are texts, those after it are lists */
+    FACT_COUNT, /* earlier facts are texts, later ones are lists */
     FACT_LANGUAGE = FACT_COUNT,
     FACT_TAGS,
     FACT_ALL

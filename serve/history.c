@@ -87,7 +87,7 @@ void history_note(struct history *r, uint64_t key, const struct reply_choice *c)
 struct fill { /* restoring of a conversation */
     struct history *r;
     uint64_t key;
-    size_t left; /* bytes that may still be restored: calls with one id could want them all */
+    size_t left; /* bytes that may still be restored; many calls may have the same id */
 };
 
 /* Sets *out to a copy of the remembered call with the id of `call`; zeros: not found. */

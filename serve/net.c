@@ -22,7 +22,7 @@
 #include "base/progress.h"
 #include "serve/poller.h"
 
-/* READS, STEPS: reads, and steps through requests, of a connection in one turn of the loop. */
+/* Limits for a connection in one turn of the loop: reads, and steps through its requests. */
 enum { READS = 16, STEPS = 64 };
 enum { READ = 64 << 10, SEND_BUF = 256 << 10, AHEAD = 64 << 10, MAX_HOSTS = 8, TICK_MS = 250 };
 #define HEAD_S 10.0  /* time limit to receive a complete head */
@@ -38,7 +38,7 @@ struct conn {
     int fd;
     enum conn_state state;
     bool in_off, out_on, head_sent, chunked, keep;
-    bool more; /* input is left for the next turn, so that other connections get theirs */
+    bool more; /* input is left for the next turn, so that other connections get their turn */
     struct http_body body;
     struct buf in, out;
     size_t out_at;

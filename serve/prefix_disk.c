@@ -240,10 +240,13 @@ static int take_folder(struct prefix_disk *f, const char *dir, struct err *e) {
         return err_set(e, ERR_SYS, "%s must be a folder that only its owner can use", f->dir);
     char *lock = path_of(f, "lock", "");
     f->lock = os_open(lock, OS_READ | OS_WRITE | OS_CREATE | OS_NO_LINK, 0600);
-    const int rc = f->lock < 0 ? err_path(e, "cannot open %s", lock)
-                   : os_lock(f->lock, false)
-                       ? err_set(e, ERR_SYS, "%s is in use by another server", f->dir)
-                       : 0;
+    int rc = 0;
+    if (f->lock < 0)
+        rc = err_path(e, "cannot open %s", lock);
+    else if (os_lock(f->lock, false) && errno == EWOULDBLOCK)
+        rc = err_set(e, ERR_SYS, "%s is in use by another server", f->dir);
+    else if (os_lock(f->lock, false))
+        log_warn("%s cannot be locked (%s): use it with one server only", f->dir, strerror(errno));
     free(lock);
     return rc;
 }

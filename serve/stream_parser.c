@@ -101,7 +101,7 @@ static void turn_tags(struct parser *s, bool begin) {
     s->opened = false;
 }
 
-/* Emits an event; reasoning as content between tags if the request wants these. */
+/* Emits an event; reasoning becomes content between its tags if the request wants tags. */
 static void emit_event(struct parser *s, enum event_kind kind, int call, const char *text,
                        size_t n) {
     const bool thought = kind == EV_REASONING && s->a->tags;

@@ -36,7 +36,7 @@ static int check_object(const struct json *of, const char *name, const char *wha
     return err_set(e, ERR_DATA, "%s: \"loop\": \"%s\" must be an object", what, name);
 }
 
-/* Checks the "schema" of a rule, as far as an empty object shows its faults. */
+/* Checks the "schema" of a rule by validating an empty object, which shows most faults. */
 static int check_schema(const struct json *rule, const char *what, struct err *e) {
     static const char none[] = "{}";
     const struct json *schema = json_get(rule, "schema");

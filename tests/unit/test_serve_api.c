@@ -67,7 +67,7 @@ static void test_conversations(void) {
          "\"function\": {\"name\": "
          "\"f\", "
          "\"parameters\": {\"maximum\": 1.0, \"x\": 12345678901234567890}}}]}"},
-        /* a member `custom` that is no call of a custom tool is ignored */
+        /* `custom` is ignored unless it is a complete call of a custom tool */
         {&api_chat,
          "{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": "
          "[{\"id\": \"a\", \"custom\": null, \"function\": {\"name\": \"f\"}}, {\"id\": \"b\", "
@@ -415,6 +415,28 @@ static void test_no_tools(void) {
         }
 }
 
+#define TOOL_F "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]"
+
+/* Feeds a text to a parser in steps of `step` bytes, checks the events, and releases a. */
+static void check_events(struct ask *a, enum tool_think think, const char *text, size_t step,
+                         bool cut, const char *want) {
+    struct heard h = {.last = EV_ADMITTED};
+    struct buf problems = {0};
+    struct parser *s;
+    const char *hit;
+    const size_t n = strlen(text);
+    CHECK_OK(parser_new(&s, a, toolfmt_find("hermes-json"), think, 0, hear, &h, &e));
+    for (size_t at = 0; at < n; at += step)
+        (void)parser_feed(s, text + at, n - at < step ? n - at : step, &hit);
+    (void)parser_end(s, cut, &problems, &hit);
+    const char *got = h.all.data ? h.all.data : "";
+    if (strcmp(got, want) != 0) CHECK_FAIL("%s in steps of %zu: %s", text, step, got);
+    parser_free(s);
+    buf_release(&h.all);
+    buf_release(&problems);
+    ask_release(a);
+}
+
 /* Checks that an answer that continues a text keeps the white space at its start, except for what
  * ends the client's own text, also if the rest is a call or the parser is off. */
 static void test_continued(void) {
@@ -436,25 +458,9 @@ static void test_continued(void) {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         for (size_t step = 1; step < 40; step++) {
             struct ask a = {.top = -1, .go_on = true, .tags = rows[i].tags, .stream = step % 2};
-            struct heard h = {.last = EV_ADMITTED};
-            struct buf problems = {0};
-            struct parser *s;
-            const char *hit;
-            const size_t n = strlen(rows[i].text);
             a.cut = rows[i].cut ? xstrdup(rows[i].cut) : NULL;
-            if (!a.tags)
-                a.tools = xstrdup("[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]");
-            CHECK_OK(parser_new(&s, &a, toolfmt_find("hermes-json"), TOOL_THINK_UNKNOWN, 0, hear,
-                                &h, &e));
-            for (size_t at = 0; at < n; at += step)
-                (void)parser_feed(s, rows[i].text + at, n - at < step ? n - at : step, &hit);
-            (void)parser_end(s, false, &problems, &hit);
-            if (strcmp(h.all.data ? h.all.data : "", rows[i].events) != 0)
-                CHECK_FAIL("row %zu in steps of %zu: %s", i, step, h.all.data);
-            parser_free(s);
-            buf_release(&h.all);
-            buf_release(&problems);
-            ask_release(&a);
+            if (!a.tags) a.tools = xstrdup(TOOL_F);
+            check_events(&a, TOOL_THINK_UNKNOWN, rows[i].text, step, false, rows[i].events);
         }
 }
 
@@ -479,24 +485,8 @@ static void test_tags(void) {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         for (size_t step = 1; step < 40; step++) {
             struct ask a = {.top = -1, .tags = true, .stream = step % 2};
-            struct heard h = {.last = EV_ADMITTED};
-            struct buf problems = {0};
-            struct parser *s;
-            const char *hit;
-            const size_t n = strlen(rows[i].text);
-            if (rows[i].tools)
-                a.tools = xstrdup("[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]");
-            CHECK_OK(
-                parser_new(&s, &a, toolfmt_find("hermes-json"), rows[i].think, 0, hear, &h, &e));
-            for (size_t at = 0; at < n; at += step)
-                (void)parser_feed(s, rows[i].text + at, n - at < step ? n - at : step, &hit);
-            (void)parser_end(s, rows[i].cut, &problems, &hit);
-            if (strcmp(h.all.data ? h.all.data : "", rows[i].events) != 0)
-                CHECK_FAIL("row %zu in steps of %zu: %s", i, step, h.all.data);
-            parser_free(s);
-            buf_release(&h.all);
-            buf_release(&problems);
-            ask_release(&a);
+            if (rows[i].tools) a.tools = xstrdup(TOOL_F);
+            check_events(&a, rows[i].think, rows[i].text, step, rows[i].cut, rows[i].events);
         }
 }
 
