@@ -25,6 +25,7 @@ struct part { /* a tensor of the output */
     const struct st_tensor *src;
     char name[64];
     enum qtype type;
+    int xf; /* enum vxform */
     int n_dims;
     int64_t ne[4], n; /* shape and number of elements */
     int64_t unit;     /* elements computed at a time: a row, or a patch kernel */
@@ -87,13 +88,15 @@ static int64_t find_named(const struct run *r, const char *name) {
 }
 
 /* Finds a row's tensor for block b. Sets `name` to the tensor's name, or if it is missing to the
- * first spelling. Returns its index, -1 if missing. */
+ * first spelling, and *xf to its transform. Returns its index, -1 if missing. */
 static int64_t find_tensor(const struct run *r, const struct vision_row *row, int64_t b,
-                           char name[128]) {
+                           char name[128], int *xf) {
     int64_t found = -1;
     const char *s = row->hf;
+    *xf = row->xf;
     while (s && found < 0) {
         const size_t n = strcspn(s, "|");
+        if (s > row->hf && row->flags & VR_APART) *xf = VX_COPY;
         (void)arch_name(name, 128, s, n, b, 0);
         found = find_named(r, name);
         s = s[n] ? s + n + 1 : NULL;
@@ -102,13 +105,14 @@ static int64_t find_tensor(const struct run *r, const struct vision_row *row, in
     return found;
 }
 
-/* Sets want[] to the shape that a row's tensor has in the folder, and returns its number of
- * dimensions; 0: any scalar. */
-static int source_shape(const struct vision *v, const struct vision_row *row, int64_t want[5]) {
+/* Sets want[] to the shape that a row's tensor, of transform xf, has in the folder, and returns its
+ * number of dimensions; 0: any scalar. */
+static int source_shape(const struct vision *v, const struct vision_row *row, int xf,
+                        int64_t want[5]) {
     int n = 0;
     if (row->dim[0] == VD_ONE && !row->dim[1]) return 0;
     for (; n < 4 && row->dim[n]; n++) want[n] = v->d[row->dim[n]];
-    switch (row->xf) {
+    switch (xf) {
     case VX_FRAME_0:
     case VX_FRAME_1:
         memmove(want + 3, want + 2, 2 * sizeof *want);
@@ -148,13 +152,13 @@ static bool has_shape(const struct st_tensor *t, const struct vision_row *row, i
     return t->n_elems == elems && t->n_dims && t->shape[t->n_dims - 1] == want[n - 1];
 }
 
-/* Returns ERR_DATA unless the tensor has the shape that the row requires. */
-static int check_shape(const struct run *r, const struct st_tensor *t, const struct vision_row *row,
-                       struct err *e) {
+/* Returns ERR_DATA unless the part's tensor has the shape that its row requires. */
+static int check_shape(const struct run *r, const struct part *p, struct err *e) {
+    const struct st_tensor *t = p->src;
     int64_t want[5] = {0};
-    int n = source_shape(&r->v, row, want);
+    int n = source_shape(&r->v, p->row, p->xf, want);
     const bool same =
-        has_shape(t, row, n, want) && (row->xf != VX_BREAK || r->v.line_break < t->shape[0]);
+        has_shape(t, p->row, n, want) && (p->xf != VX_BREAK || r->v.line_break < t->shape[0]);
     bool real = t->dtype == ST_F32 || t->dtype == ST_F16 || t->dtype == ST_BF16;
     if (same && real) return 0;
     return err_set(e, ERR_DATA,
@@ -170,8 +174,7 @@ static int add_part(struct run *r, const struct vision_row *row, int64_t from, i
                     struct err *e) {
     char name[128];
     struct part p = {.row = row, .n = 1};
-    const int64_t i = find_tensor(r, row, from, name);
-    if (i < 0 && row->flags & VR_OPT) return 0;
+    const int64_t i = find_tensor(r, row, from, name, &p.xf);
     if (i >= 0) r->claimed[i] = 1;
     if (!row->gguf) return 0;
     (void)arch_name(p.name, sizeof p.name, row->gguf, strlen(row->gguf), to, 0);
@@ -180,7 +183,7 @@ static int add_part(struct run *r, const struct vision_row *row, int64_t from, i
                        "%s: tensor %s (for %s) is missing: the vision tower is incomplete",
                        hfdir_path(r->plan.dir), name, p.name);
     p.src = hfdir_tensor_at(r->plan.dir, i);
-    TRY(check_shape(r, p.src, row, e));
+    TRY(check_shape(r, &p, e));
     while (p.n_dims < 4 && row->dim[p.n_dims]) p.n_dims++;
     for (int d = 0; d < 4; d++) p.ne[d] = d < p.n_dims ? r->v.d[row->dim[p.n_dims - 1 - d]] : 1;
     for (int d = 0; d < 4; d++)
@@ -196,12 +199,22 @@ static int add_part(struct run *r, const struct vision_row *row, int64_t from, i
     return 0;
 }
 
+/* Returns whether the folder has a row's tensor in one of n blocks. */
+static bool has_row(const struct run *r, const struct vision_row *row, int64_t n) {
+    char name[128];
+    int xf;
+    bool has = false;
+    for (int64_t i = 0; i < n && !has; i++) has = find_tensor(r, row, i, name, &xf) >= 0;
+    return has;
+}
+
 /* Adds the tensors of a row, one per block if it has blocks. */
 static int add_row(struct run *r, const struct vision_row *row, struct err *e) {
     const struct vision *v = &r->v;
     bool deep = row->flags & VR_DEEP, blocks = !deep && strstr(row->hf, "%d");
     int64_t n = deep ? v->n_deep : blocks ? v->blocks : 1;
     if ((row->flags & VR_CLIP && !v->clip) || (row->flags & VR_STD && !v->standardize)) return 0;
+    if (row->flags & VR_OPT && !has_row(r, row, n)) return 0;
     for (int64_t i = 0; i < n; i++) TRY(add_part(r, row, i, deep ? v->deep[i] : i, e));
     return 0;
 }
@@ -299,11 +312,11 @@ static void arrange_kernel(const struct vision *v, int xf, const float *x, float
 /* Returns the row of the source for row i of the output. */
 static int64_t source_row(const struct run *r, const struct part *p, int64_t i) {
     const int64_t rows = p->n / p->unit, head = r->v.d[VD_HEAD], k = head ? i % head : 0;
-    switch (p->row->xf) {
+    switch (p->xf) {
     case VX_Q:
     case VX_K:
     case VX_V:
-        return i + rows * (p->row->xf - VX_Q);
+        return i + rows * (p->xf - VX_Q);
     case VX_ROPE:
         return i - k + k % 2 * (head / 2) + k / 2;
     case VX_SWAP:
@@ -317,11 +330,11 @@ static int64_t source_row(const struct run *r, const struct part *p, int64_t i) 
 
 /* Computes row i of the output from the source's row x. Returns the result: x itself, or y. */
 static const float *compute_row(const struct run *r, const struct part *p, float *x, float *y) {
-    switch (p->row->xf) {
+    switch (p->xf) {
     case VX_FRAME_0:
     case VX_FRAME_1:
     case VX_RGB_LAST:
-        arrange_kernel(&r->v, p->row->xf, x, y);
+        arrange_kernel(&r->v, p->xf, x, y);
         return y;
     case VX_ADD1:
         for (int64_t i = 0; i < p->unit; i++) x[i] += 1;
@@ -333,7 +346,7 @@ static const float *compute_row(const struct run *r, const struct part *p, float
 
 /* Converts and writes one tensor. */
 static int write_part(struct run *r, const struct part *p, struct err *e) {
-    const int xf = p->row->xf;
+    const int xf = p->xf;
     const int64_t from = xf == VX_FRAME_0 || xf == VX_FRAME_1 ? 2 * p->unit : p->unit;
     const uint64_t bytes = qtype_row_bytes(p->type, p->ne[0]) * (uint64_t)(p->unit / p->ne[0]);
     void *mem = NULL;

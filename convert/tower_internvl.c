@@ -11,10 +11,8 @@
 #define NORM1(a, b, gguf, n, flags) {IL(a ".weight", b ".weight"), "v.blk.%d." gguf ".weight", {n}, 0, VR_F32 | flags}
 /* q, k and v: fused in the original, separate in transformers. */
 #define QKV(b, gguf, xf) \
-    {"vision_model.encoder.layers.%d.attn.qkv.weight", "v.blk.%d." gguf ".weight", {VD_C, VD_C}, xf, VR_OPT}, \
-    {"vision_model.encoder.layers.%d.attn.qkv.bias", "v.blk.%d." gguf ".bias", {VD_C}, xf, VR_OPT | VR_F32}, \
-    {"vision_tower.encoder.layer.%d.attention." b ".weight", "v.blk.%d." gguf ".weight", {VD_C, VD_C}, 0, VR_OPT}, \
-    {"vision_tower.encoder.layer.%d.attention." b ".bias", "v.blk.%d." gguf ".bias", {VD_C}, 0, VR_OPT | VR_F32}
+    {IL("attn.qkv.weight", "attention." b ".weight"), "v.blk.%d." gguf ".weight", {VD_C, VD_C}, xf, VR_APART}, \
+    {IL("attn.qkv.bias", "attention." b ".bias"), "v.blk.%d." gguf ".bias", {VD_C}, xf, VR_APART | VR_OPT | VR_F32}
 #define PROJ(a, b, gguf, ...) {a "|multi_modal_projector." b, gguf, {__VA_ARGS__}, 0, 0}
 #define PROJ1(a, b, gguf, n) {a "|multi_modal_projector." b, gguf, {n}, 0, VR_F32}
 static const struct vision_row rows[] = {

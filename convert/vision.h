@@ -44,13 +44,14 @@ enum vxform {
 };
 enum {
     VR_F32 = 1,
-    VR_CONV = 2,  /* convolution kernel, stored as F16 or F32 */
-    VR_DEEP = 4,  /* one per deepstack entry, numbered by block in the output */
-    VR_CLIP = 8,  /* only if config.json sets use_clipped_linears */
-    VR_STD = 16,  /* only if config.json sets standardize */
-    VR_OPT = 32,  /* some folders lack it */
-    VR_F16 = 64,  /* always F16: other programs transpose it */
-    VR_FLAT = 128 /* the source may have different dimensions with the same elements */
+    VR_CONV = 2,   /* convolution kernel, stored as F16 or F32 */
+    VR_DEEP = 4,   /* one per deepstack entry, numbered by block in the output */
+    VR_CLIP = 8,   /* only if config.json sets use_clipped_linears */
+    VR_STD = 16,   /* only if config.json sets standardize */
+    VR_OPT = 32,   /* some folders lack it, in all blocks */
+    VR_F16 = 64,   /* always F16: other programs transpose it */
+    VR_FLAT = 128, /* the source may have different dimensions with the same elements */
+    VR_APART = 256 /* of VX_Q, VX_K, VX_V: the tensor of the second spelling is not fused */
 };
 struct vision_row {
     /* Spellings "a|b", without a leading "model." or "thinker."; "vision_model." may be missing in
@@ -58,7 +59,8 @@ struct vision_row {
     const char *hf;
     const char *gguf; /* %d: block; NULL: known but not written */
     uint8_t dim[4];   /* enum vdim of the output, outer to inner, ends with VD_NONE */
-    uint8_t xf, flags;
+    uint8_t xf;
+    uint16_t flags;
 };
 /* A field of the folder's configs for which projector files have no key. A missing one is taken to
  * have a supported value. A table ends with field NULL. */

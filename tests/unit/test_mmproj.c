@@ -6,6 +6,7 @@
 #include "convert/mmproj.h"
 #include "tests/unit/golden.h"
 #include "tests/unit/ref_compare.h"
+#include "tests/unit/st_build.h"
 #include "base/io.h"
 
 static int to_file(const char *folder, const char *type, struct mmproj_report *r, struct err *e) {
@@ -207,6 +208,51 @@ static void test_unsupported_values(void) {
     }
 }
 
+/* Writes a tower's folder with its weights less one tensor, or with a tensor's copy under another
+ * name. Returns its path. */
+static const char *damaged(const char *name, const char *less, const char *more) {
+    const char *folder = edited(name, NULL, NULL, "");
+    char *path = xasprintf("%s/model.safetensors", folder);
+    struct st_build b = {0};
+    struct st *s = NULL;
+    struct err e;
+    CHECK_OK(st_open(&s, path, &e));
+    for (int64_t i = 0; s && i < st_n_tensors(s); i++) {
+        const struct st_tensor *t = st_tensor_at(s, i);
+        if (more || strcmp(t->name, less) != 0) st_copy(&b, t->name, t);
+        if (more && strcmp(t->name, less) == 0) st_copy(&b, more, t);
+    }
+    unlink(path);
+    st_finish(&b, path);
+    st_close(s);
+    free(path);
+    return folder;
+}
+
+/* Tensors of one block that are missing, or there in two spellings. */
+static void test_damaged_blocks(void) {
+    static const struct {
+        const char *name, *less, *more, *text;
+    } bad[] = {
+        {"internvl", "vision_model.encoder.layers.0.attn.qkv.weight", NULL,
+         "vision_model.encoder.layers.0.attn.qkv.weight (for v.blk.0.attn_q.weight) is missing"},
+        {"internvl", "vision_model.encoder.layers.0.attn.qkv.bias", NULL,
+         "(for v.blk.0.attn_q.bias) is missing"},
+        {"internvl", "vision_model.encoder.layers.0.attn.proj.weight",
+         "vision_tower.encoder.layer.0.attention.v_proj.weight", "it would be lost"},
+        {"internvl-hf", "vision_tower.encoder.layer.0.attention.k_proj.weight", NULL,
+         "(for v.blk.0.attn_k.weight) is missing"},
+        {"qwen25vl", "visual.blocks.0.attn.qkv.bias", NULL, "(for v.blk.0.attn_q.bias) is missing"},
+        {"gemma3", "vision_tower.encoder.layers.0.self_attn.q_proj.bias", NULL,
+         "(for v.blk.0.attn_q.bias) is missing"},
+    };
+    struct err e;
+    struct mmproj_report r;
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        CHECK_ERR(to_file(damaged(bad[i].name, bad[i].less, bad[i].more), NULL, &r, &e), ERR_DATA,
+                  bad[i].text);
+}
+
 /* Returns an element of an array of the file written last. */
 static double element(const char *key, uint64_t i) {
     struct gguf *g = NULL;
@@ -253,6 +299,7 @@ int main(void) {
     RUN(test_auto_type_and_dry_run);
     RUN(test_refusals);
     RUN(test_unsupported_values);
+    RUN(test_damaged_blocks);
     RUN(test_expressed_values);
     tmp_remove();
     return check_done();
