@@ -450,8 +450,9 @@ enum { WINDOW_EVERYWHERE = 1 << 30 }; /* for struct arch.window_period */
  * sliding_attention or full_attention. If `types` is absent, all layers but every period-th get a
  * window (period 0: none do). */
 int layers_windows_hf(struct hparams *h, const struct json *types, int64_t period, struct err *e);
-/* Returns ERR_DATA if the layers' windows do not follow the period. */
-int layers_windows_check(const struct hparams *h, int64_t period, struct err *e);
+/* Returns ERR_DATA if the layers' windows follow no period. Sets HD_WINDOW to 0 if the usual one is
+ * WINDOW_EVERYWHERE, but no layer has a window. */
+int layers_windows_check(struct hparams *h, int64_t usual, struct err *e);
 /* Sets the layers' windows from the key "<arch>.attention.sliding_window_pattern", an array or a
  * period (layers_windows_hf; in the array true means a window). `period` is the default for files
  * without the key; < 0: such files are refused. HD_WINDOW must be set before. */

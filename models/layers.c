@@ -230,14 +230,28 @@ int64_t layers_windows_period(const struct hparams *h, int64_t usual) {
     return 0;
 }
 
-int layers_windows_check(const struct hparams *h, int64_t usual, struct err *e) {
+int layers_windows_check(struct hparams *h, int64_t usual, struct err *e) {
     const int64_t period = layers_windows_period(h, usual);
+    const bool all = usual == WINDOW_EVERYWHERE;
+    if (all && period == 1) { /* the key of the width alone would give every layer a window */
+        h->d[HD_WINDOW] = 0;
+        return 0;
+    }
+    if (!period && all)
+        return err_set(e, ERR_DATA,
+                       "layer_types: layer %lld has no window, and no period fits: the format "
+                       "stores only a period of full-attention layers",
+                       (long long)odd_window(h, usual));
     if (!period)
         return err_set(e, ERR_DATA,
                        "layer_types: layer %lld breaks the period of %lld, and no other fits: the "
                        "format stores only a period of full-attention layers",
                        (long long)odd_window(h, usual), (long long)usual);
-    if (period != usual)
+    if (period != usual && all)
+        log_warn("one of every %lld layers has no window, although usually all have one: programs "
+                 "from before 2026 ignore the key with the period",
+                 (long long)period);
+    else if (period != usual)
         log_warn("layers with a window have a period of %lld, not of %lld as usual: programs from "
                  "before 2026 ignore its key",
                  (long long)period, (long long)usual);

@@ -134,6 +134,38 @@ static void test_scaling(void) {
         }
 }
 
+static void count_lines(void *ud, enum log_level level, const char *text) {
+    if (level == LOG_WARN && strstr(text, "window")) ++*(int *)ud;
+}
+
+/* Checks layer_types of a model whose layers usually all have a window: with none, no key; with
+ * every second, the period and a warning. */
+static void test_windows(void) {
+#define SLIDES "\"sliding_attention\", "
+#define FULL "\"full_attention\""
+#define TYPES(list)                                                                                \
+    { "\"sliding_window\": 16", "\"sliding_window\": 16, \"layer_types\": [" list "]" }
+    static const struct {
+        const char *edit[3];
+        double window, period;
+        int n_warnings;
+    } row[] = {{TYPES(SLIDES SLIDES SLIDES "\"sliding_attention\""), 16, -1, 0},
+               {TYPES(FULL ", " FULL ", " FULL ", " FULL), -1, -1, 0},
+               {TYPES(SLIDES FULL ", " SLIDES FULL), 16, 2, 1}};
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        int n = 0;
+        log_set_level(LOG_WARN);
+        log_set_sink(count_lines, &n);
+        struct gguf *g = convert("mistralwin", row[i].edit);
+        log_set_sink(NULL, NULL);
+        log_set_level(LOG_ERROR);
+        CHECK_EQ_I64(n, row[i].n_warnings);
+        CHECK(number(g, "llama.attention.sliding_window", 0) == row[i].window);
+        CHECK(number(g, "llama.attention.sliding_window_pattern", 0) == row[i].period);
+        gguf_close(g);
+    }
+}
+
 /* Checks that a model whose tokens see later ones gets the key, and is not run. */
 static void test_not_causal(void) {
     static const char *const edit[] = {"\"vocab_size\": 1024",
@@ -160,6 +192,7 @@ int main(void) {
     RUN(test_yarn);
     RUN(test_no_caps);
     RUN(test_scaling);
+    RUN(test_windows);
     RUN(test_not_causal);
     tmp_remove();
     return check_done();
