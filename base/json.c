@@ -155,7 +155,7 @@ static bool string_end(struct reader *r, const char **end, bool *escaped) {
             if (!n && r->end - p < 2) break;
             if (!n) return fail_with(r, "not valid JSON: an unknown escape");
             const bool lenient = r->o.any_text || r->o.mend;
-            if (!lenient && cp == 0)
+            if (!lenient && !r->o.nul && cp == 0)
                 return fail_with(r, "a string holds \\u0000, which is not supported");
             if (!lenient && cp >= 0xd800 && cp < 0xe000)
                 return fail_with(r, "not valid JSON: half of a surrogate pair");
@@ -195,7 +195,7 @@ static bool read_string(struct reader *r, const char **text, uint32_t *n_text, c
         }
         p += json_escape(p, end, &cp);
         if (r->o.mend && cp >= 0xd800 && cp < 0xe000) cp = 0xfffd;
-        if (r->o.mend && !cp) {
+        if ((r->o.mend || r->o.nul) && !cp) {
             memcpy(to + n, "\xc0\x80", 2);
             n += 2;
             continue;
@@ -496,6 +496,10 @@ int json_read(struct json **out, const char *path, uint64_t max_bytes, struct er
 }
 int json_read_py(struct json **out, const char *path, uint64_t max_bytes, struct err *e) {
     return read_doc(out, path, max_bytes, &python, e);
+}
+int json_read_nul(struct json **out, const char *path, uint64_t max_bytes, struct err *e) {
+    static const struct json_opts opts = {.python = true, .last_wins = true, .nul = true};
+    return read_doc(out, path, max_bytes, &opts, e);
 }
 
 void json_free(struct json *root) {

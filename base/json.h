@@ -42,6 +42,8 @@ int json_read(struct json **out, const char *path, uint64_t max_bytes, struct er
 int json_parse_py(struct json **out, const char *text, size_t len, const char *what, struct err *e);
 /* Reads a file as Python's json does; *out is NULL on error, free it with json_free(). */
 int json_read_py(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
+/* Reads a file like json_read_py, but with json_opts.nul. */
+int json_read_nul(struct json **out, const char *path, uint64_t max_bytes, struct err *e);
 void json_free(struct json *root);
 
 /* Relaxations for json_parse_in; all zero: as strict as json_parse. */
@@ -49,6 +51,7 @@ struct json_opts {
     bool any_text;   /* allow NUL, unpaired surrogates (as three bytes) and invalid UTF-8 */
     bool mend;       /* unpaired surrogates become U+FFFD; an escaped NUL becomes C0 80,
                       which is not UTF-8 and which json_quote writes as an escape again */
+    bool nul;        /* an escaped NUL becomes C0 80 */
     bool python;     /* NaN, Infinity and -Infinity are numbers */
     bool last_wins;  /* repeated names: keep the last value, at the place of the first */
     bool first_wins; /* repeated names: keep the first value */

@@ -28,6 +28,31 @@ static int read_json(struct json **out, const char *dir, const char *name, struc
     return rc;
 }
 
+/* Returns the number of texts and names in j that hold a NUL. */
+static int64_t count_nul(const struct json *j) {
+    const char *s = json_str(j);
+    int64_t n = s && strstr(s, NUL_READ);
+    for (const struct json *c = json_first(j); c; c = json_next(c))
+        n += count_nul(c) + (strstr(json_name(c), NUL_READ) != NULL);
+    return n;
+}
+
+/* Reads tokenizer.json if it exists. A NUL is allowed in it only as a token of its own. */
+static int read_tokenizer(struct json **out, const char *dir, const char *name, struct err *e) {
+    char *path = io_join(dir, name);
+    int rc = io_exists(path) ? json_read_nul(out, path, limit_of(LIM_HF_JSON), e) : 0;
+    const struct json *c = rc ? NULL : json_first(json_get(json_get(*out, "model"), "vocab"));
+    int64_t n = rc ? 0 : count_nul(*out);
+    for (; c && n; c = json_next(c))
+        n -= hf_is(json_first(c), NUL_READ) || !strcmp(json_name(c), NUL_READ);
+    if (n)
+        rc = err_set(e, ERR_DATA,
+                     "%s: a string holds \\u0000, which is supported only as a token of its own",
+                     path);
+    free(path);
+    return rc;
+}
+
 /* Reads the first existing file of `names` and, unless name is NULL, sets *name to its name; *out
  * stays NULL if none exists. */
 static int read_first(char **out, size_t *len, const char *dir, const char *const *names,
@@ -102,7 +127,8 @@ int tok_from_dirs(struct tok **out, const char *base, const char *own, int64_t n
     int rc = 0;
     for (int i = 0; i < N_JSON && !rc; i++) {
         const bool models = (i == MODEL || i == GENERATION) && !has_file(dir, json_names[i]);
-        rc = read_json(&j[i], models ? base : dir, json_names[i], e);
+        rc = i == TOKENIZER ? read_tokenizer(&j[i], dir, json_names[i], e)
+                            : read_json(&j[i], models ? base : dir, json_names[i], e);
     }
     if (!rc) rc = read_first(&sp, &f.sp_len, dir, sp_names, NULL, e);
     if (!rc && !j[TOKENIZER]) rc = read_first(&tekken, &f.tekken_len, dir, tekken_names, NULL, e);

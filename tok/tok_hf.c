@@ -72,7 +72,7 @@ static int64_t largest_id(const struct json *vocab, const struct tok_files *f) {
 static int read_vocab(struct tok *t, const struct json *vocab, struct err *e) {
     for (const struct json *c = json_first(vocab); c; c = json_next(c)) {
         int64_t id;
-        const char *text = json_name(c);
+        const char *text = hf_token_text(json_name(c));
         TRY(mem_check(e));
         if (!json_i64(c, &id) || id < 0)
             return err_set(e, ERR_DATA, "tokenizer.json: token \"%.64s\" has no proper id", text);
@@ -105,6 +105,7 @@ static int read_piece(struct tok *t, int64_t id, const struct json *c, struct er
                        "tokenizer.json: there are more pieces than the model's %lld rows: the "
                        "tokenizer belongs to another model",
                        (long long)t->v.n);
+    text = hf_token_text(text);
     bool byte = t->byte_fallback && tok_byte_text(text, strlen(text)) >= 0;
     vocab_set(&t->v, id, text, strlen(text), byte ? TT_BYTE : TT_NORMAL);
     t->score[id] = (float)json_num(score, 0);

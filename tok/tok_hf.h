@@ -7,9 +7,19 @@
 
 #include "tok/tok_int.h"
 
+/* The token that is U+0000 alone (InternLM): as json_read_nul reads it, and as files hold it, an
+ * emoji, as other converters do. */
+#define NUL_READ "\xc0\x80"
+#define NUL_STORED "\xf0\x9f\x90\x89"
+
 static inline bool hf_is(const struct json *j, const char *text) {
     const char *s = json_str(j);
     return s && strcmp(s, text) == 0;
+}
+
+/* Returns the text to store for a token of tokenizer.json. */
+static inline const char *hf_token_text(const char *s) {
+    return strcmp(s, NUL_READ) == 0 ? NUL_STORED : s;
 }
 
 /* Detects kind, pre-tokenizer and normalization from the structure of tokenizer.json

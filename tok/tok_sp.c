@@ -23,8 +23,7 @@ static int read_pieces(struct tok *t, const struct sp_model *m, struct err *e) {
         bool nul = memchr(p->text, 0, p->len) != NULL;
         if (nul && p->len > 1)
             return err_set(e, ERR_DATA, "tokenizer.model: piece %lld holds a NUL", (long long)id);
-        /* A piece that is U+0000 alone (InternLM) is stored as an emoji, as other converters do. */
-        vocab_set(&t->v, id, nul ? "\xf0\x9f\x90\x89" : p->text, nul ? 4 : p->len,
+        vocab_set(&t->v, id, nul ? NUL_STORED : p->text, nul ? sizeof NUL_STORED - 1 : p->len,
                   (enum tok_type)p->type);
         t->score[id] = p->score;
         if (p->type == TT_UNKNOWN && t->special[TS_UNK] < 0) t->special[TS_UNK] = id;
@@ -100,7 +99,9 @@ int tok_from_sp(struct tok **out, const struct tok_files *f, int64_t n_vocab, st
     return tok_built(out, t, rc);
 }
 
+/* Returns whether a piece has the text of a token of tokenizer.json. */
 static bool same_text(const struct sp_piece *p, const char *text) {
+    if (strcmp(text, NUL_READ) == 0) return p->len == 1 && !p->text[0];
     return strlen(text) == p->len && memcmp(text, p->text, p->len) == 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/io.h"
 #include "tests/unit/tmpdir.h"
+#include "tok/tok_hf.h"
 
 #define BYTES "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
 #define TOY(model, rest) "{" BYTES rest "\"model\":{" model "}}"
@@ -248,6 +249,47 @@ static void test_vocab_json(void) {
     tmp_remove();
 }
 
+/* Tests a tokenizer.json with a NUL: a token of its own is stored as from tokenizer.model; anywhere
+ * else it is an error. */
+static void test_nul(void) {
+    static const char *const good[] = {
+        TOY("\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\\u0000\":1},\"merges\":[]", ""),
+        "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":"
+        "\"always\",\"split\":false},"
+        "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"\\u0000\",-1]]}"
+        "}"};
+    /* tokenizer.model with the same two pieces */
+    static const char sp[] =
+        "\x0a\x09\x0a\x05<unk>\x18\x02\x0a\x08\x0a\x01\x00\x15\x00\x00\x80\xbf";
+    static const char *const bad[] = {
+        TOY("\"type\":\"BPE\",\"vocab\":{\"a\":0,\"a\\u0000\":1},\"merges\":[]", ""),
+        TOY("\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a \\u0000\"]", ""),
+        TOY("\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]", "\"\\u0000\":1,")};
+    struct err e = {0};
+    tmp_make();
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        struct tok *t = NULL;
+        write_text("tokenizer.json", good[i]);
+        CHECK_OK(tok_from_dir(&t, tmp_dir, 0, NULL, &e));
+        if (t) CHECK_EQ_STR(tok_text(t, 1, NULL), "\xf0\x9f\x90\x89");
+        tok_free(t);
+    }
+    struct tok_files f = {.sp = sp, .sp_len = sizeof sp - 1};
+    struct json *j = NULL;
+    CHECK_OK(json_read_nul(&j, tmp_path("tokenizer.json"), 1 << 20, &e));
+    f.tokenizer = j;
+    CHECK(sp_agrees(&f));
+    json_free(j);
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct tok *t = NULL;
+        write_text("tokenizer.json", bad[i]);
+        CHECK_ERR(tok_from_dir(&t, tmp_dir, 0, NULL, &e), ERR_DATA,
+                  "a string holds \\u0000, which is supported only as a token of its own");
+        tok_free(t);
+    }
+    tmp_remove();
+}
+
 /* ---- GGUF keys ------------------------------------------------------------------------------- */
 
 static struct gguf_w *toy_keys(void) {
@@ -414,6 +456,7 @@ int main(void) {
     RUN(test_added_tokens);
     RUN(test_add_bos);
     RUN(test_vocab_json);
+    RUN(test_nul);
     RUN(test_bad_keys);
     RUN(test_ids_that_can_be_ignored);
     RUN(test_damaged_file);
