@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/visible.h"
 
 enum { WIDTH_MAX = 100, GAP = 2, INDENT = 2 };
 enum cell_kind { CELL_NONE, CELL_STR, CELL_I64, CELL_NUM, CELL_BOOL };
@@ -222,8 +223,8 @@ static void put_grouped_digits(struct buf *b, int64_t v) {
     }
 }
 
-/* Formats a cell for people. Control characters become blanks, so that a hostile name cannot
- * control the terminal. */
+/* Formats a cell for people, on one line. Characters that could control the terminal are spelled
+ * out. */
 static void cell_text(struct buf *b, const struct cell *c, const char *key) {
     buf_reset(b);
     switch (c->kind) {
@@ -248,9 +249,9 @@ static void cell_text(struct buf *b, const struct cell *c, const char *key) {
             buf_str(b, isnan(c->num) ? "nan" : c->num < 0 ? "-inf" : "inf");
         break;
     case CELL_STR:
-        buf_str(b, c->str);
+        text_visible(b, c->str, strlen(c->str));
         for (size_t i = 0; i < b->len; i++)
-            if ((unsigned char)b->data[i] < 32 || b->data[i] == 127) b->data[i] = ' ';
+            if (b->data[i] == '\n' || b->data[i] == '\t') b->data[i] = ' ';
         break;
     }
     buf_reserve(b, 0);

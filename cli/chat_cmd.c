@@ -10,7 +10,7 @@
 #include "base/out.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "text/visible.h"
+#include "base/visible.h"
 
 enum { MAX_FILE = 64 << 20 };
 

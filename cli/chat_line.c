@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/progress.h"
-#include "text/visible.h"
+#include "base/visible.h"
 
 enum { DEFAULT_CTX = 8192, WARN_PERCENT = 80, GIVE_UP = 3 };
 

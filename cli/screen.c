@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/progress.h"
-#include "text/visible.h"
+#include "base/visible.h"
 
 static const char dim[] = "\033[2m", plain[] = "\033[0m", wipe[] = "\r\033[K";
 static const double redraw_s = 0.1;

@@ -25,7 +25,8 @@ static const char *const change_name[CHANGE_COUNT] = {"same",  "removed", "added
 struct row {
     const struct gguf_tensor *a, *b; /* NULL: missing in that file */
     enum change change;
-    double error; /* relative RMS error of b against a; NaN: not computed */
+    bool has_error;
+    double error; /* relative RMS error of b against a; NaN: a weight is not a number */
 };
 struct diff {
     const struct gguf *a, *b;
@@ -105,7 +106,8 @@ static int tensor_error(const struct diff *d, struct row *r, struct err *e) {
             ref += v * v;
         }
     }
-    r->error = ref > 0 ? sqrt(sum / ref) : sum > 0 ? (double)INFINITY : 0;
+    r->has_error = true;
+    r->error = sum == 0 ? 0 : sqrt(sum / ref); /* infinite if only b has weights other than 0 */
     gguf_drop(d->a, a);
     gguf_drop(d->b, b);
     mem_free(mem);
@@ -141,14 +143,13 @@ static int compare_tensors(struct diff *d, struct err *e) {
         r->a = gguf_tensor_at(d->a, i);
         r->b = gguf_find_tensor(d->b, r->a->name);
         r->change = ONLY_A;
-        r->error = (double)NAN;
         if (r->b) rc = classify_row(d, r, &p, e);
     }
     progress_end(&p);
     for (int64_t i = 0; i < nb && rc == 0; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(d->b, i);
         if (gguf_find_tensor(d->a, t->name)) continue;
-        d->row[d->n_rows++] = (struct row){.b = t, .change = ONLY_B, .error = (double)NAN};
+        d->row[d->n_rows++] = (struct row){.b = t, .change = ONLY_B};
     }
     for (int64_t i = 0; i < d->n_rows; i++) d->count[d->row[i].change]++;
     return rc;
@@ -255,8 +256,6 @@ static void emit_texts(const struct diff *d, struct emit *m) {
     for (char *s = out.data, *nl; s && *s; s = nl) {
         nl = strchr(s, '\n');
         if (nl) *nl++ = 0;
-        for (char *c = s; *c; c++)
-            if ((unsigned char)*c < 0x20 && *c != '\t') *c = '?';
         emit_row(m);
         emit_cell_str(m, s);
         if (!nl) break;
@@ -306,7 +305,7 @@ static void emit_tensors(const struct diff *d, struct emit *m) {
         cell_type(m, r->b);
         cell_shape(m, r->a);
         cell_shape(m, r->b);
-        if (isfinite(r->error))
+        if (r->has_error)
             emit_cell_num(m, r->error, 6);
         else
             emit_cell_none(m);
@@ -384,7 +383,7 @@ int diff_run(const struct work *w, const struct diff_opts *o, struct emit *m, st
     TRY_GOTO(out, rc, gguf_open(&b, o->b, GGUF_TOLERANT, e));
     d.a = a;
     d.b = b;
-    if (!o->no_manifest) {
+    if (!o->no_manifest && !o->want_error) {
         manifest_of(&d.ma, a);
         manifest_of(&d.mb, b);
     }

@@ -21,19 +21,21 @@
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
-/* Writes the row of a key; in_full: the whole value, as JSON. */
-static void emit_key(struct emit *m, const struct gguf_kv *kv, bool in_full) {
+/* Writes the row of a key; all: the value is not cut; json: nor is it text for people. */
+static void emit_key(struct emit *m, const struct gguf_kv *kv, bool all, bool json) {
     struct buf v = {0};
     char type[32];
     kv_type(type, kv);
-    kv_value(&v, kv, in_full);
     emit_row(m);
     emit_cell_str(m, kv->key);
     emit_cell_str(m, type);
-    if (in_full)
+    if (json) {
+        kv_json(&v, kv);
         emit_cell_json(m, v.data);
-    else
+    } else {
+        kv_value(&v, kv, all);
         emit_cell_str(m, v.data);
+    }
     buf_release(&v);
 }
 
@@ -45,13 +47,13 @@ static int list_keys(const struct meta_opts *o, const struct gguf *g, struct emi
     emit_col(m, "type", "type");
     emit_col(m, "value", "value");
     for (int64_t i = 0; i < gguf_n_kv(g) && !o->set.n; i++)
-        emit_key(m, gguf_kv_at(g, i), o->in_full);
+        emit_key(m, gguf_kv_at(g, i), false, o->in_full);
     for (int i = 0; i < o->set.n; i++) {
         const struct gguf_kv *kv = gguf_find(g, o->set.v[i]);
         if (!kv)
             return err_set(e, ERR_DATA, "%s: key \"%s\" is missing", gguf_path(g),
                            show_n(o->set.v[i], strlen(o->set.v[i])).s);
-        emit_key(m, kv, true);
+        emit_key(m, kv, true, o->in_full);
     }
     return 0;
 }
@@ -164,11 +166,15 @@ static int parse_changes(struct changes *c, const struct meta_opts *o, const str
     return 0;
 }
 
-/* Returns a value as one line of text; NULL for a key without one. The caller frees it. */
-static char *value_of(const struct gguf_kv *kv, bool in_full) {
+/* Returns a value as one line of text, or all of it as JSON; NULL for a key without one. The caller
+ * frees it. */
+static char *value_of(const struct gguf_kv *kv, bool json) {
     struct buf b = {0};
     if (!kv || !kv->data) return NULL;
-    kv_value(&b, kv, in_full);
+    if (json)
+        kv_json(&b, kv);
+    else
+        kv_value(&b, kv, false);
     return buf_take(&b);
 }
 

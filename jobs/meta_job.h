@@ -10,7 +10,7 @@
 struct meta_opts {
     const char *path;
     struct str_list set; /* "KEY=VALUE"; to list: "KEY" */
-    bool in_full;        /* values are not cut */
+    bool in_full;        /* values are JSON, not cut */
 #include "commands/meta.def"
 };
 /* Lists the keys of a file, or changes them in place. Fills m. ERR_USAGE: the changes would make

@@ -16,7 +16,7 @@
 #include "runtime/generate/drafter.h"
 #include "chat/think.h"
 #include "template/chat_ends.h"
-#include "text/visible.h"
+#include "text/complete.h"
 #include "work/open.h"
 
 void run_answer_release(struct run_answer *a) {

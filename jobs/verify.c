@@ -283,12 +283,19 @@ static int verify_files(struct verify *v, const char *dir, const struct io_names
 
 /* ---- checksums ------------------------------------------------------------------------------- */
 
+/* Returns whether a part of the path is "..". */
+static bool leaves_folder(const char *path) {
+    for (const char *s = path; (s = strstr(s, "..")); s += 2)
+        if ((s == path || os_is_slash(s[-1])) && (!s[2] || os_is_slash(s[2]))) return true;
+    return false;
+}
+
 /* Checks one line of SHA256SUMS: 64 hex digits, a space, a space or '*', a name. */
 static int check_line(struct verify *v, const char *dir, const char *line, struct err *e) {
     char hex[65];
     const char *name = line + 66;
     if (strlen(line) < 67 || strspn(line, "0123456789abcdefABCDEF") != 64 || line[64] != ' ' ||
-        os_is_absolute(name) || strstr(name, "..")) {
+        os_is_absolute(name) || leaves_folder(name)) {
         err_set(e, ERR_DATA, "\"%.80s\" is not a line of checksums", line);
         return finding(v, "manifest", ERR_DATA, e);
     }
@@ -308,17 +315,32 @@ static int check_line(struct verify *v, const char *dir, const char *line, struc
     return rc;
 }
 
-/* Verifies the files that a list of checksums names. */
-static int verify_manifest(struct verify *v, const char *dir, const char *manifest, struct err *e) {
+/* Returns whether the line of checksums is for this file of the folder; NULL: for any file. */
+static bool is_line_of(const char *line, const char *file) {
+    const char *name = strlen(line) > 66 ? line + 66 : "";
+    if (name[0] == '.' && os_is_slash(name[1])) name += 2;
+    return !file || strcmp(name, file) == 0;
+}
+
+/* Verifies the files that a list of checksums names; `file` must be one of them, unless it is
+ * NULL. */
+static int verify_manifest(struct verify *v, const char *dir, const char *manifest,
+                           const char *file, struct err *e) {
     char *text, *save;
     size_t len;
+    bool listed = false;
     int rc = 0;
     TRY(io_read_file(&text, &len, manifest, 16 << 20, e));
     for (char *line = strtok_r(text, "\r\n", &save); line && !rc;
-         line = strtok_r(NULL, "\r\n", &save))
+         line = strtok_r(NULL, "\r\n", &save)) {
+        listed = listed || is_line_of(line, file);
         rc = check_line(v, dir, line, e);
+    }
     free(text);
-    return rc;
+    if (rc || listed) return rc;
+    rc = file ? err_set(e, ERR_DATA, "%s: has no checksum of %s", manifest, file)
+              : err_set(e, ERR_DATA, "%s: has no checksums", manifest);
+    return finding(v, manifest, rc, e);
 }
 
 /* Verifies a file or folder; manifest: a list of checksums, or NULL. */
@@ -328,7 +350,7 @@ static int verify_path(struct verify *v, const char *path, const char *manifest,
         if (!manifest) return 0;
         size_t n = (size_t)(io_base(path) - path);
         char *dir = n ? xstrndup(path, n) : xstrdup(".");
-        int rc = verify_manifest(v, dir, manifest, e);
+        int rc = verify_manifest(v, dir, manifest, io_base(path), e);
         free(dir);
         return rc;
     }
@@ -344,7 +366,7 @@ static int verify_path(struct verify *v, const char *path, const char *manifest,
     if (!manifest && sums) manifest = own;
     /* A published folder may contain a copy of the original's config.json. */
     if (!rc) rc = hf && !gguf ? verify_hf(v, path, e) : verify_files(v, path, &all, e);
-    if (!rc && manifest) rc = verify_manifest(v, path, manifest, e);
+    if (!rc && manifest) rc = verify_manifest(v, path, manifest, NULL, e);
     if (!rc && !v->n_files && !v->n_findings)
         rc = err_set(e, ERR_USAGE, "%s: nothing to verify in this folder", path);
     free(own);

@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "grammar/gram.h"
-#include "text/visible.h"
+#include "text/complete.h"
 
 enum { REPEAT_LAST = 64 };
 

@@ -11,7 +11,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "text/visible.h"
+#include "text/complete.h"
 
 struct parser {
     const struct ask *a;

@@ -2,6 +2,7 @@
 /* work/kv_text.c - formatting of GGUF metadata values. */
 #include "work/kv_text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,9 +30,12 @@ static void add_float(struct buf *b, double v, bool single) {
     }
     buf_str(b, text);
 }
-/* Appends element i of a numeric key as text. */
-static void add_scalar(struct buf *b, const struct gguf_kv *kv, uint64_t i) {
-    if (kv->elem == GV_F32 || kv->elem == GV_F64)
+/* Appends element i of a numeric key as text; json: as a number of JSON, or null. */
+static void add_scalar(struct buf *b, const struct gguf_kv *kv, uint64_t i, bool json) {
+    const bool is_float = kv->elem == GV_F32 || kv->elem == GV_F64;
+    if (json && is_float && !isfinite(gguf_kv_f64(kv, i)))
+        buf_str(b, "null");
+    else if (is_float)
         add_float(b, gguf_kv_f64(kv, i), kv->elem == GV_F32);
     else if (kv->elem == GV_BOOL)
         buf_str(b, gguf_kv_i64(kv, i) ? "true" : "false");
@@ -40,14 +44,15 @@ static void add_scalar(struct buf *b, const struct gguf_kv *kv, uint64_t i) {
     else
         buf_fmt(b, "%lld", (long long)gguf_kv_i64(kv, i));
 }
-void kv_value(struct buf *b, const struct gguf_kv *kv, bool all) {
+/* Replaces b's text with the value; all: nothing is cut; json: as valid JSON. */
+static void write_value(struct buf *b, const struct gguf_kv *kv, bool all, bool json) {
     buf_reset(b);
     if (kv->type == GV_STR) {
         add_text(b, (const char *)kv->data, kv->count, all);
         return;
     }
     if (kv->type != GV_ARR) {
-        add_scalar(b, kv, 0);
+        add_scalar(b, kv, 0, json);
         return;
     }
     const uint8_t *pos = kv->data;
@@ -63,11 +68,19 @@ void kv_value(struct buf *b, const struct gguf_kv *kv, bool all) {
             gguf_kv_str_next(kv, &pos, &s, &len);
             add_text(b, s, len, all);
         } else {
-            add_scalar(b, kv, i);
+            add_scalar(b, kv, i, json);
         }
     }
     buf_str(b, n < kv->count ? ", ...]" : "]");
     if (n < kv->count) buf_fmt(b, " (%llu)", (unsigned long long)kv->count);
+}
+
+void kv_value(struct buf *b, const struct gguf_kv *kv, bool all) {
+    write_value(b, kv, all, false);
+}
+
+void kv_json(struct buf *b, const struct gguf_kv *kv) {
+    write_value(b, kv, true, true);
 }
 
 void kv_type(char out[32], const struct gguf_kv *kv) {

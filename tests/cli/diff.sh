@@ -42,6 +42,15 @@ has '"change": "type", "type_a": "BF16", "type_b": "Q8_0"'
 tr ',' '\n' < "$t/o" | sed -n 's/.*"rel_rms_error": \([0-9.e-]*\).*/\1/p' > "$t/err"
 [ -s "$t/err" ] || say "no errors listed"
 awk '{ if (!($1 > 0.003 && $1 < 0.007)) exit 1 }' "$t/err" || say "errors of Q8_0: $(sort -n "$t/err" | sed -n '1p;$p')"
+# a weight that is NaN, in either file
+cp "$t/m.gguf" "$t/nan.gguf"
+printf '\300\177' | dd of="$t/nan.gguf" bs=1 seek=$((n - 40)) conv=notrunc 2> "$t/e"
+for files in "$t/m.gguf $t/nan.gguf" "$t/nan.gguf $t/m.gguf"; do
+    run 1 diff $files --error
+    grep -q 'data .* nan$' "$t/o" || say "error of NaN: $(cat "$t/o")"
+    run 1 diff $files --error --json
+    has '"rel_rms_error": null'
+done
 
 # a different model: removed and added tensors, shapes
 run 0 convert tests/golden/models/qwen3 -o "$t/d.gguf"
@@ -60,6 +69,12 @@ if "$HONE" publish --help > /dev/null 2>&1; then
     has '"compared": "manifests"'
     has '"data_bytes_read": 0,'
     has '"n_tensors": 1,'
+    cp "$t/m.gguf" "$t/b/m.gguf"
+    run 0 publish "$t/b" --manifest-only
+    cp "$t/n.gguf" "$t/b/m.gguf"
+    run 0 diff "$t/a/m.gguf" "$t/b/m.gguf"
+    run 1 diff "$t/a/m.gguf" "$t/b/m.gguf" --error --json # reads the data even so
+    has '"compared": "reading"'
     cp "$t/q.gguf" "$t/b/m.gguf"
     run 1 diff "$t/a/m.gguf" "$t/b/m.gguf" --json
     has '"compared": "reading"'

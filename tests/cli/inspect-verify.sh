@@ -78,6 +78,17 @@ rc=0; "$HONE" verify "$t/d" --manifest "$t/m" > "$t/o" 2> "$t/e" || rc=$?
 sed 's/bad.gguf/..\/m/' "$t/d/SHA256SUMS" > "$t/m"
 rc=0; "$HONE" verify "$t/d" --manifest "$t/m" > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 1 ] && grep -q 'not a line of checksums' "$t/e" || say "name outside: exit $rc"
+cp $g/py.gguf "$t/d/bad.gguf"
+cp $g/py.gguf "$t/d/a..b.gguf"
+(cd "$t/d" && sha256sum ./bad.gguf > ../m && sha256sum a..b.gguf > ../other)
+for f in "$t/d/bad.gguf --manifest $t/m" "$t/d/a..b.gguf --manifest $t/other"; do
+    "$HONE" verify $f > "$t/o" 2> "$t/e" || say "verify $f: $(cat "$t/e")"
+done
+: > "$t/m"
+for f in "$t/d --manifest $t/m" "$t/d/bad.gguf --manifest $t/m" "$t/d/bad.gguf --manifest $t/other"; do # a list without the file
+    rc=0; "$HONE" verify $f > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = 1 ] && grep -q 'has no checksum' "$t/e" || say "verify $f: exit $rc, $(cat "$t/e")"
+done
 
 # a set without its first shard: one finding, whose other shards are not opened
 mkdir "$t/set"

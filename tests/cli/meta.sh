@@ -42,6 +42,13 @@ printf '\357\273\277a name' > "$t/bom.txt"
 "$HONE" meta "$t/m.gguf" t.text --json | grep -q '"value": "a name"' || fail "a byte order mark is kept"
 "$HONE" meta "$t/m.gguf" t.count t.words --csv | diff - "$(printf 'key,type,value\nt.count,u32,8\nt.words,arr str,"[""a"", ""b c""]"\n' > "$t/csv"; echo "$t/csv")" ||
     fail "two keys"
+"$HONE" meta "$t/m.gguf" new.odd:f32=1 > "$t/out" 2> "$t/err" || fail "a number"
+printf '\000\000\200\177' | dd of="$t/m.gguf" bs=1 seek=$(($(grep -abo new.odd "$t/m.gguf" | cut -d: -f1) + 11)) conv=notrunc 2> "$t/err"
+"$HONE" meta "$t/m.gguf" new.odd | grep -q ' inf$' || fail "infinity for people"
+"$HONE" meta "$t/m.gguf" new.odd --json > "$t/out" 2> "$t/err" || fail "infinity"
+grep -q '"value": null$' "$t/out" || fail "infinity is not null in JSON"
+"$HONE" meta "$t/m.gguf" new.odd=1 --json > "$t/out" 2> "$t/err" || fail "infinity replaced"
+grep -q '"old": null,$' "$t/out" || fail "replaced infinity is not null in JSON"
 
 refused() { # message, edits: the file keeps its bytes
     msg=$1

@@ -201,20 +201,24 @@ static void test_long_text_runs_on(void) {
 
 static void test_hostile_text(void) {
     struct emit *m = emit_new();
-    emit_str(m, "name", "name", "a\033[31m\nb\xff");
+    emit_str(m, "name", "name", "a\033[31m\nb\xff\xc2\x9b\xe2\x80\xae");
     emit_num(m, "x", "x", (double)NAN, 3);
     emit_str(m, "none", "none", NULL);
     emit_table(m, "t", "empty");
     emit_col(m, "c", "c");
     struct buf b = {0};
     emit_render(m, EMIT_TABLE, &b);
-    CHECK_EQ_STR(b.data, "name  a [31m b\xff\nx     nan\nnone  -\n\nempty\nc\n");
+    CHECK_EQ_STR(b.data, "name  a^[[31m b\xef\xbf\xbd<U+009B><U+202E>\nx     nan\nnone  -\n\n"
+                         "empty\nc\n");
+    buf_reset(&b);
+    emit_render(m, EMIT_MD, &b);
+    CHECK(strstr(b.data, "a^[[31m b\xef\xbf\xbd\\<U+009B>\\<U+202E>\n") != NULL);
     buf_reset(&b);
     emit_render(m, EMIT_JSON, &b);
     struct json *j;
     struct err e = {0};
     CHECK_OK(json_parse(&j, b.data, b.len, "emit", &e));
-    CHECK_EQ_STR(json_str(json_get(j, "name")), "a\033[31m\nb\xef\xbf\xbd");
+    CHECK_EQ_STR(json_str(json_get(j, "name")), "a\033[31m\nb\xef\xbf\xbd\xc2\x9b\xe2\x80\xae");
     CHECK(json_type(json_get(j, "x")) == JSON_NULL && json_len(json_get(j, "t")) == 0);
     json_free(j);
     buf_release(&b);

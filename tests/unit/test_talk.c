@@ -8,7 +8,8 @@
 #include "template/chat.h"
 #include "chat/think.h"
 #include "chat/toolfmt.h"
-#include "text/visible.h"
+#include "base/visible.h"
+#include "text/complete.h"
 
 static struct err e;
 
