@@ -22,7 +22,7 @@
 // clang-format off
 static const struct dq_form forms[] = {
     {"plain", NULL, {{"", DQ_FLOATS | DQ_T(ST_F64)}}, NULL, NULL},
-    {"FP8", NULL, {{"", FP8}, {"_scale_inv|_scale|^qscale_weight|^scale", SCALES | EXPS}}, dq_fp8_fit, dq_fp8_row},
+    {"FP8", NULL, {{"", FP8}, {"_scale_inv|_scale|_weight_scale|^qscale_weight|^scale", SCALES | EXPS}}, dq_fp8_fit, dq_fp8_row},
     {"int8", NULL, {{"", DQ_T(ST_I8)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I8) | OPT}, {"_g_idx", INT | OPT}}, dq_int8_fit, dq_int8_row},
     {"packed integers", NULL, {{"_packed", DQ_T(ST_I32)}, {"_scale", SCALES}, {"_zero_point", DQ_T(ST_I32) | DQ_T(ST_I8) | OPT}, {"_g_idx", INT | OPT}, {"_shape", INT | OPT}}, dq_pack_fit, dq_pack_row},
     {"GPTQ", "gptq", {{"^qweight", DQ_T(ST_I32)}, {"^scales", SCALES}, {"^qzeros", DQ_T(ST_I32)}, {"^g_idx", INT | OPT}}, dq_gptq_fit, dq_gptq_row},
@@ -77,8 +77,11 @@ int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *
     /* Cannot overflow, since n_elems was checked. */
     for (int d = 0; d < n - 2; d++) mats *= t->shape[d];
     if (n >= 2 && mats == q->mats && t->shape[n - 2] == rows && t->shape[n - 1] == cols) return 0;
-    return dq_bad(q, i, e, "should end in [%lld, %lld] for a matrix [%lld, %lld]", (long long)rows,
-                  (long long)cols, (long long)q->rows, (long long)q->cols);
+    return dq_bad(q, i, e,
+                  "should end in [%lld, %lld] for a matrix [%lld, %lld]: config.json belongs to "
+                  "another model, or this layout is not supported, then convert the unquantized "
+                  "(BF16) release",
+                  (long long)rows, (long long)cols, (long long)q->rows, (long long)q->cols);
 }
 
 float dq_scale_at(const struct st_tensor *t, int64_t i) {
@@ -86,6 +89,12 @@ float dq_scale_at(const struct st_tensor *t, int64_t i) {
     struct err ignored; /* index and dtype were checked earlier */
     if (t->dtype == ST_U8) return fp_e8m0_to_f32(t->data[i]);
     return st_to_f32(t, i, 1, &v, &ignored) ? 0 : v;
+}
+
+static void swap_i64(int64_t *a, int64_t *b) {
+    const int64_t was = *a;
+    *a = *b;
+    *b = was;
 }
 
 /* Returns the number of elements per scale along a side with `size` elements and `n` scales:
@@ -109,7 +118,7 @@ static int64_t stripe_of(const struct dq *q, const struct dq_config *c, int64_t 
 int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[i];
     int n = t->n_dims;
-    int64_t mats = 1, rows = 1, cols = 1;
+    int64_t mats = 1, rows = 1, cols = 1, block_rows = c->block_rows, block_cols = c->block_cols;
     q->scale = (struct dq_grid){.t = t};
     if (t->n_elems == 1) {
         q->scale.per_row = q->rows;
@@ -124,14 +133,19 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
         if (q->mats > 1) mats = t->shape[0];
         if (n == 2 || q->mats == 1) rows = t->shape[n == 2];
     }
+    /* Blocks of a transposed matrix are transposed too. Its rows may have scales [rows, 1]. */
+    if (q->turned && n >= 3 && !(rows == q->rows && cols == 1)) {
+        swap_i64(&rows, &cols);
+        swap_i64(&block_rows, &block_cols);
+        q->scale.turned = true;
+    }
     q->scale.n_rows = rows;
     q->scale.n_cols = cols;
     q->scale.stripe = stripe_of(q, c, rows);
-    q->scale.per_row =
-        q->scale.stripe ? c->block_rows : per_scale(q->rows, rows, c->block_rows, false);
+    q->scale.per_row = q->scale.stripe ? block_rows : per_scale(q->rows, rows, block_rows, false);
     /* With a scale in each row, scales belong to groups of columns, otherwise to blocks. */
     const bool each = rows == q->rows;
-    const int64_t wide = c->group && (each || !c->block_cols) ? c->group : c->block_cols;
+    const int64_t wide = c->group && (each || !block_cols) ? c->group : block_cols;
     q->scale.per_col = per_scale(q->cols, cols, wide, each);
     if (mats == q->mats && q->scale.per_row && q->scale.per_col) return 0;
     return dq_bad(q, i, e,
@@ -144,9 +158,10 @@ void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst) {
     const struct dq_grid *g = &q->scale;
     const int64_t stripe = g->stripe ? g->stripe : q->rows;
     const int64_t above = row / stripe * div_up(stripe, g->per_row);
-    int64_t base = (mat * g->n_rows + above + row % stripe / g->per_row) * g->n_cols;
+    const int64_t r = above + row % stripe / g->per_row, step = g->turned ? g->n_rows : 1;
+    const int64_t first = mat * g->n_rows * g->n_cols + r * (g->turned ? 1 : g->n_cols);
     for (int64_t c = 0, i = 0; i < q->cols; c++) {
-        float s = dq_scale_at(g->t, g->n_rows ? base + c : 0);
+        float s = dq_scale_at(g->t, g->n_rows ? first + c * step : 0);
         int64_t to = min_i64(i + g->per_col, q->cols);
         for (; i < to; i++) dst[i] *= s;
     }
@@ -285,6 +300,7 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
     const int64_t swapped[] = {want[0], want[n - 1], q->rows};
     if (q->form && dq_is_plain(q))
         return plain_shape(q->part[0], turned && n == 3 ? swapped : want, n, e);
+    q->turned = turned && n == 3 && q->form && q->form->row == dq_fp8_row;
     if (q->form && n >= 2) return q->form->fit(q, c, e);
     if (q->form) return dq_bad(q, 0, e, "is quantized, but a vector is expected");
     if (odd)

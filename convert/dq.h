@@ -32,6 +32,7 @@ struct dq_grid {
     int64_t n_rows, n_cols; /* scales per matrix; both 0: a single one */
     int64_t per_row, per_col;
     int64_t stripe; /* rows after which the blocks of rows restart; 0: never */
+    bool turned; /* stored [n_cols][n_rows]: t[(mat*n_cols + col/per_col)*n_rows + row/per_row] */
 };
 
 /* A tensor as stored: `mats` matrices [rows][cols]. */
@@ -41,6 +42,7 @@ struct dq {
     int64_t mats, rows, cols;
     struct dq_grid scale;
     int bits;
+    bool turned;              /* FP8: stored as [cols][rows] */
     bool dense, zero_dense;   /* values straddle words */
     int64_t group;            /* bitsandbytes: elements per absmax */
     int64_t nested;           /* absmax entries per nested absmax; 0: absmax is f32 */
@@ -57,7 +59,7 @@ typedef const struct st_tensor *(*dq_find)(void *ud, const char *name);
  * with the unquantized shape want[n] (outer to inner). *found stays false if no form's main tensor
  * exists. Missing parts, and parts of the wrong shape or dtype, are errors. Plain floats may have
  * an additional second dimension of 1 (conv1d). turned: the last two dimensions of
- * three-dimensional tensors are swapped. */
+ * three-dimensional tensors of plain floats and FP8 are swapped. */
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
             bool turned, dq_find find, void *ud, bool *found, struct err *e);
 /* Opens a table of integers, t, of shape want[n]. */

@@ -5,17 +5,21 @@
 #include "convert/dq_int.h"
 
 int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e) {
-    TRY(dq_shape(q, 0, q->rows, q->cols, e));
+    const struct st_tensor *t = q->part[0];
+    const bool as_is = t->n_dims == 3 && t->shape[1] == q->rows && t->shape[2] == q->cols;
+    q->turned = q->turned && (!as_is || q->rows == q->cols);
+    TRY(dq_shape(q, 0, q->turned ? q->cols : q->rows, q->turned ? q->rows : q->cols, e));
     return dq_grid_fit(q, 1, c, e);
 }
 bool dq_fp8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
     UNUSED(scratch);
     const struct st_tensor *t = q->part[0];
-    const uint8_t *p = t->data + (mat * q->rows + row) * q->cols;
+    const int64_t step = q->turned ? q->rows : 1;
+    const uint8_t *p = t->data + mat * q->rows * q->cols + row * (q->turned ? 1 : q->cols);
     if (t->dtype == ST_F8_E4M3)
-        for (int64_t i = 0; i < q->cols; i++) dst[i] = fp_f8e4m3_to_f32(p[i]);
+        for (int64_t i = 0; i < q->cols; i++) dst[i] = fp_f8e4m3_to_f32(p[i * step]);
     else
-        for (int64_t i = 0; i < q->cols; i++) dst[i] = fp_f8e5m2_to_f32(p[i]);
+        for (int64_t i = 0; i < q->cols; i++) dst[i] = fp_f8e5m2_to_f32(p[i * step]);
     dq_grid_mul(q, mat, row, dst);
     return true;
 }

@@ -478,6 +478,7 @@ static bool not_needed(const char *name, const struct st_tensor *t) {
                                        ".masked_bias",
                                        "activation_scale",
                                        ".input_scale",
+                                       "_proj_input_scale",
                                        ".input_global_scale",
                                        ".qscale_act",
                                        ".k_scale",

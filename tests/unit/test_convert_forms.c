@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/progress.h"
 #include "tests/check.h"
-#include "tests/unit/st_build.h"
+#include "tests/unit/micro.h"
 
 static char dir[] = "/tmp/hone-test-forms-XXXXXX";
 
@@ -273,6 +273,124 @@ static void test_fp8(void) {
     CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "quant_method \"hqq\"");
 }
 
+/* Fused experts [E][inputs][outputs] (Llama 4) in FP8, with scales of some shape. */
+struct turned {
+    const char *method, *suffix;
+    bool flat;               /* one scale per expert, in a vector */
+    bool outputs_first[2];   /* of gate_up, down: scales [E][outputs][1] */
+    int64_t per_in, per_out; /* elements per scale; 0: all */
+};
+
+/* Returns the code of an expert's weight: all but NaN occur. */
+static uint8_t turned_code(int64_t x, int64_t in, int64_t out) {
+    const int64_t c = (x * 7 + in * 31 + out * 5) % 254;
+    return (uint8_t)(c < 127 ? c : c + 1);
+}
+
+/* Returns the scale at position (i, o) of the scales of an expert. */
+static float turned_scale(int64_t x, int64_t i, int64_t o) {
+    return 0.25f * (float)(1 + (x + 3 * i + 7 * o) % 13);
+}
+
+/* Writes an expert tensor of `form` in FP8 with its scales. */
+static void add_turned(struct st_build *b, const struct st_tensor *t, const struct turned *form) {
+    const int64_t n = t->shape[0], in = t->shape[1], out = t->shape[2];
+    const int64_t per_in = form->per_in ? form->per_in : in,
+                  per_out = form->per_out ? form->per_out : out;
+    const int64_t n_in = (in + per_in - 1) / per_in, n_out = (out + per_out - 1) / per_out;
+    const bool first = form->outputs_first[strstr(t->name, "down_proj") != NULL];
+    const int64_t shape[3] = {n, first ? n_out : n_in, first ? n_in : n_out};
+    uint8_t *code = malloc((size_t)t->n_elems);
+    float *scale = malloc((size_t)(n * n_in * n_out) * sizeof *scale);
+    char name[256];
+    for (int64_t k = 0; k < t->n_elems; k++)
+        code[k] = turned_code(k / (in * out), k / out % in, k % out);
+    for (int64_t k = 0; k < n * n_in * n_out; k++)
+        scale[k] = turned_scale(k / (n_in * n_out), k / n_out % n_in, k % n_out);
+    snprintf(name, sizeof name, "%s%s", t->name, form->suffix);
+    st_add(b, t->name, "F8_E4M3", 3, t->shape, code, (size_t)t->n_elems);
+    st_add(b, name, "F32", form->flat ? 1 : 3, shape, scale, (size_t)(n * n_in * n_out) * 4);
+    snprintf(name, sizeof name, "%s_input_scale", t->name); /* is left out */
+    st_add(b, name, "F32", 1, (const int64_t[]){1}, scale, 4);
+    free(code);
+    free(scale);
+}
+
+/* Makes Llama 4's micro checkpoint with experts in FP8; returns its folder. */
+static const char *turned_folder(const struct turned *form) {
+    struct st_build b = {{0}, {0}};
+    struct st *s = NULL;
+    struct err e;
+    char *config =
+        xasprintf("\"quantization_config\": {\"quant_method\": \"%s\"%s}, "
+                  "\"num_experts_per_tok\"",
+                  form->method, form->per_in > 1 ? ", \"weight_block_size\": [32, 48]" : "");
+    const char *edit[] = {"\"num_experts_per_tok\"", config, NULL};
+    const char *folder = micro_folder("tests/golden/archs/llama4", edit);
+    char *path = xasprintf("%s/model.safetensors", folder);
+    CHECK_OK(st_open(&s, path, &e));
+    for (int64_t i = 0; s && i < st_n_tensors(s); i++) {
+        const struct st_tensor *t = st_tensor_at(s, i);
+        if (t->n_dims == 3 && strstr(t->name, ".experts."))
+            add_turned(&b, t, form);
+        else
+            st_copy(&b, t->name, t);
+    }
+    unlink(path);
+    st_finish(&b, path);
+    st_close(s);
+    free(path);
+    free(config);
+    return folder;
+}
+
+/* Returns how many values of a matrix of experts are not code * scale. row0: its first output in
+ * the fused tensor. */
+static int turned_bad(const struct gguf *g, const char *name, int64_t row0,
+                      const struct turned *form) {
+    const struct gguf_tensor *t = gguf_find_tensor(g, name);
+    int bad = !t;
+    for (int64_t k = 0; t && k < t->ne[0] * t->ne[1] * t->ne[2]; k++) {
+        const int64_t in = k % t->ne[0], out = row0 + k / t->ne[0] % t->ne[1],
+                      x = k / t->ne[0] / t->ne[1];
+        const int c = turned_code(x, in, out);
+        const double scale = (double)turned_scale(x, form->per_in ? in / form->per_in : 0,
+                                                  form->per_out ? out / form->per_out : 0);
+        float v;
+        memcpy(&v, t->data + 4 * k, 4);
+        bad += (double)v != (c > 127 ? -1 : 1) * e4m3(c & 127) * scale;
+    }
+    return bad;
+}
+
+static void test_fp8_turned(void) {
+    static const struct turned form[] = {
+        {"fbgemm_fp8", "_scale", false, {false, true}, 0, 1}, /* as transformers writes it */
+        {"fbgemm_fp8", "_scale", false, {false, false}, 0, 1},
+        {"fp8", "_scale_inv", false, {false, false}, 32, 48},
+        {"compressed-tensors", "_scale", true, {false, false}, 0, 0},
+        {"modelopt", "_weight_scale", false, {false, false}, 0, 0},
+    };
+    struct err e;
+    tmp_make();
+    for (size_t i = 0; i < COUNT_OF(form); i++) {
+        struct convert_report r;
+        struct gguf *g = NULL;
+        const struct convert_opts o = {.src = turned_folder(&form[i]),
+                                       .out = tmp_path("out.gguf"),
+                                       .type = "f32",
+                                       .overwrite = true};
+        CHECK_OK(convert_run(&o, &r, &e));
+        CHECK_OK(gguf_open(&g, o.out, 0, &e));
+        if (!g) continue;
+        CHECK_EQ_I64(turned_bad(g, "blk.1.ffn_gate_exps.weight", 0, &form[i]), 0);
+        CHECK_EQ_I64(turned_bad(g, "blk.1.ffn_up_exps.weight", 40, &form[i]), 0);
+        CHECK_EQ_I64(turned_bad(g, "blk.3.ffn_down_exps.weight", 0, &form[i]), 0);
+        gguf_close(g);
+    }
+    tmp_remove();
+}
+
 /* ---- value heads ---- */
 
 /* 8 value heads of 16 on 2 key heads: the order is not its own inverse, unlike the goldens' 4 on 2.
@@ -372,6 +490,7 @@ int main(void) {
     RUN(test_missing_expert_is_named);
     RUN(test_mtp_by_tensors);
     RUN(test_fp8);
+    RUN(test_fp8_turned);
     RUN(test_value_heads_are_regrouped);
     RUN(test_head_follows_the_config);
     buf_release(&gate_up);
