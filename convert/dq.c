@@ -415,6 +415,24 @@ static int check_named(const struct packing *p, const struct json *j, const char
                    where, p->method, p->key, v);
 }
 
+/* Replaces auto-round by the method whose tensors its packing writes. */
+static int resolve_auto_round(struct dq_config *c, const struct json *q, const char *where,
+                              struct err *e) {
+    static const char *const row[][2] = {{"auto_round:auto_gptq", "gptq"},
+                                         {"auto_round:auto_awq", "awq"}};
+    const char *v = json_str(json_get(q, "packing_format"));
+    if (strcmp(c->method, "auto-round") != 0) return 0;
+    for (size_t i = 0; v && i < COUNT_OF(row); i++) {
+        if (strcmp(row[i][0], v) != 0) continue;
+        snprintf(c->method, sizeof c->method, "%s", row[i][1]);
+        return 0;
+    }
+    return err_set(e, ERR_DATA,
+                   "%s: auto-round with packing_format \"%.40s\" cannot be converted: convert the "
+                   "unquantized (BF16) release",
+                   where, v ? v : "unknown");
+}
+
 /* Rejects packings that have the tensor names of a known packing, but a different layout. */
 static int check_packing(const struct dq_config *c, const struct json *q, const char *where,
                          struct err *e) {
@@ -478,7 +496,7 @@ static bool all_plain(const struct hfdir *dir) {
 
 int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
     static const char known[] =
-        "|fp8|compressed-tensors|gptq|awq|mxfp4|bitsandbytes|modelopt|fbgemm_fp8|";
+        "|fp8|compressed-tensors|gptq|awq|mxfp4|bitsandbytes|modelopt|fbgemm_fp8|auto-round|";
     static const struct { /* written as a separate file by older tools */
         const char *file, *method;
     } older[] = {{"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
@@ -508,6 +526,7 @@ int dq_config_read(struct dq_config *c, struct hfdir *dir, struct err *e) {
     snprintf(c->method, sizeof c->method, "%s", method);
     const char *format = json_str(json_get(q, "checkpoint_format"));
     c->gptq_v2 = format && strcmp(format, "gptq_v2") == 0;
+    TRY(resolve_auto_round(c, q, where, e));
     TRY(check_packing(c, q, where, e));
     TRY(check_transforms(q, where, e));
     TRY(check_sparsity(q, where, e));

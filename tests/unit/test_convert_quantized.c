@@ -169,14 +169,12 @@ static void check_hash(const struct gguf *g, const char *form, const char *name,
         CHECK_FAIL("%s: %s as %s differs from the tool's own", form, name, type);
 }
 
-/* Converts a form and compares with the tool's values. */
-static void check_form(const struct json *form, damage_fn damage) {
+/* Converts a form in the folder and compares with the tool's values. */
+static void check_folder(const struct json *form) {
     static const char *const types[][2] = {{"f32", "F32"}, {"bf16", "BF16"}};
     const char *name = json_str(json_get(form, "name"));
     struct err e;
     struct convert_report r;
-    build(form, damage);
-    write_config(form);
     for (size_t i = 0; i < COUNT_OF(types); i++) {
         struct gguf *g = NULL;
         int rc = convert(types[i][0], &r, &e);
@@ -192,6 +190,13 @@ static void check_form(const struct json *form, damage_fn damage) {
     }
     CHECK_OK(convert("auto", &r, &e)); /* dequantized weights become BF16 */
     CHECK_EQ_STR(r.type, "BF16");
+}
+
+/* Writes a form's folder, converts it and compares with the tool's values. */
+static void check_form(const struct json *form, damage_fn damage) {
+    build(form, damage);
+    write_config(form);
+    check_folder(form);
 }
 
 static struct json *all;
@@ -360,6 +365,33 @@ static void test_groups_are_refused(void) {
         struct convert_report r;
         write_mixed("ct-pack4-group", "ct-fp8-block", c[i].quantization);
         CHECK_ERR(convert("f32", &r, &e), ERR_DATA, c[i].message);
+    }
+}
+
+/* Checks that auto-round's packings are read as the methods whose tensors they are. */
+static void test_auto_round(void) {
+    static const struct {
+        const char *form, *packing, *message;
+    } c[] = {{"gptq4", "auto_round:auto_gptq", NULL},
+             {"awq", "auto_round:auto_awq", NULL},
+             {"gptq4", "auto_round:llm_compressor",
+              "auto-round with packing_format \"auto_round:llm_compressor\" cannot be converted"}};
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct err e = {0};
+        struct convert_report r;
+        struct json *j = NULL;
+        char *text = xasprintf("{\"quant_method\":\"auto-round\",\"bits\":4,\"group_size\":%d,"
+                               "\"sym\":false,\"packing_format\":\"%s\"}",
+                               i == 1 ? 32 : 64, c[i].packing);
+        CHECK_OK(json_parse(&j, text, strlen(text), "config", &e));
+        build(form(c[i].form), NULL);
+        write_quantization(form(c[i].form), j);
+        if (c[i].message)
+            CHECK_ERR(convert("f32", &r, &e), ERR_DATA, c[i].message);
+        else
+            check_folder(form(c[i].form));
+        json_free(j);
+        free(text);
     }
 }
 
@@ -586,6 +618,7 @@ int main(void) {
     RUN(test_group_indices_are_checked);
     RUN(test_groups_in_different_forms);
     RUN(test_groups_are_refused);
+    RUN(test_auto_round);
     RUN(test_mxfp4_is_kept);
     RUN(test_nvfp4_is_kept);
     json_free(all);
