@@ -25,7 +25,8 @@ struct mapping {
     const char **norm;      /* [n_tensors] */
     uint8_t *claimed;       /* [n_tensors] */
     int64_t n;
-    /* Set if an adapter unties the head: the embeddings' name, and the head's possible names. */
+    /* Set if an adapter or a multiplier unties the head: the embeddings' name, and the head's
+     * possible names. */
     const char *untied, *head;
 };
 
@@ -183,7 +184,8 @@ static bool is_spelled(const char *spellings, const char *name) {
 /* Adds the source `name` with shape want[n], and marks it as used. Sets *found if it exists. */
 static int claim_tensor(struct mapping *m, const char *name, const int64_t *want, int n,
                         bool turned, bool *found, struct err *e) {
-    const bool own = m->untied && lora_touches(m->p->lora, name) && is_spelled(m->head, name);
+    const bool own =
+        m->untied && m->p->lora && lora_touches(m->p->lora, name) && is_spelled(m->head, name);
     return claim_from(m, name, own ? m->untied : name, want, n, turned, found, e);
 }
 
@@ -427,8 +429,7 @@ static int bind_spelling(struct mapping *m, struct item *it, const char *pat, si
     return 0;
 }
 
-/* Binds a head that is tied to the embeddings in the folder but not in the adapter, which trained
- * the embeddings alone. */
+/* Binds a head that is tied to the embeddings in the folder, but not in the output. */
 static int bind_untied(struct mapping *m, struct item *it, const char *name, bool *found,
                        struct err *e) {
     int64_t want[4] = {it->inst.ne[1], it->inst.ne[0]};
@@ -616,20 +617,49 @@ static const struct tensor_row *row_named(const struct arch *a, const char *gguf
     return r->gguf ? r : NULL;
 }
 
+/* Returns the name of the embeddings in the folder, under the first spelling present, and sets *t
+ * to the tensor. Without one, returns the last spelling and leaves *t unchanged. */
+static const char *embeddings(struct mapping *m, const struct tensor_row *in,
+                              const struct st_tensor **t) {
+    const char *name = NULL;
+    for (const char *s = in->hf; s && *s && !*t; s += strcspn(s, "|"), s += *s == '|') {
+        name = arena_strndup(&m->p->arena, s, strcspn(s, "|"));
+        const int64_t i = lookup(m, name);
+        if (i >= 0) *t = hfdir_tensor_at(m->p->dir, i);
+    }
+    return name;
+}
+
+/* Writes a tied head as a tensor of its own if embeddings and head are multiplied by different
+ * factors (Falcon-H1). */
+static int untie_factors(struct mapping *m, struct err *e) {
+    struct hparams *h = &m->p->hp;
+    const struct tensor_row *in = row_named(m->p->arch, "token_embd.weight"),
+                            *out = row_named(m->p->arch, "output.weight");
+    const struct st_tensor *t = NULL;
+    if (!h->tied || !in || !out || in->xf != XF_MULTIPLY || out->xf != XF_MULTIPLY) return 0;
+    const float a = h->mul[in->group], b = h->mul[out->group];
+    if (!(a < b || a > b)) return 0;
+    if (m->p->lora)
+        return err_set(e, ERR_DATA,
+                       "%s: embeddings and head are tied with two multipliers, which --lora does "
+                       "not support: merge the adapter first",
+                       hfdir_path(m->p->dir));
+    h->tied = false;
+    m->untied = embeddings(m, in, &t);
+    m->head = out->hf;
+    return 0;
+}
+
 /* Applies an adapter's changes to the token count and to the tie between head and embeddings. */
 static int adapt_head(struct mapping *m, struct err *e) {
     struct conv_plan *p = m->p;
     const struct tensor_row *in = row_named(p->arch, "token_embd.weight"),
                             *out = row_named(p->arch, "output.weight");
     const struct st_tensor *embd = NULL;
-    const char *name = NULL;
     bool untie;
     if (!p->lora || !in) return 0;
-    for (const char *s = in->hf; s && *s && !embd; s += strcspn(s, "|"), s += *s == '|') {
-        name = arena_strndup(&p->arena, s, strcspn(s, "|"));
-        const int64_t i = lookup(m, name);
-        if (i >= 0) embd = hfdir_tensor_at(p->dir, i);
-    }
+    const char *name = embeddings(m, in, &embd);
     TRY(lora_head(p->lora, in->hf, out ? out->hf : NULL, embd, p->hp.tied, &p->hp.d[HD_VOCAB],
                   &untie, e));
     if (untie && out && (out->flags & TR_TIED)) {
@@ -708,6 +738,7 @@ static int bind_all(struct mapping *m, const struct convert_opts *o, struct err 
                        hfdir_path(p->dir));
     hparams_found(&p->hp, p->arch, source_has, m);
     check_tie(m);
+    TRY(untie_factors(m, e));
     TRY(adapt_head(m, e));
     TRY(p->arch->derive(&p->hp, e));
     p->hp_src = p->hp;

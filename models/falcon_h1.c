@@ -91,11 +91,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     if (json_bool(hfdir_hparam(dir, "mamba_rms_norm"), false) &&
         json_bool(hfdir_hparam(dir, "mamba_norm_before_gate"), true))
         return err_set(e, ERR_DATA, "mamba_norm_before_gate is true, which is not supported");
-    TRY(set_factors(h, dir, e));
-    if (h->tied && h->mul[MUL_HEAD] != h->mul[MUL_EMBD])
-        return err_set(e, ERR_DATA,
-                       "tied embeddings with two multipliers, which the format cannot hold");
-    return 0;
+    return set_factors(h, dir, e);
 }
 
 static const struct decoder_spec decoder = {

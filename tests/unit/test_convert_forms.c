@@ -292,8 +292,11 @@ static float turned_scale(int64_t x, int64_t i, int64_t o) {
     return 0.25f * (float)(1 + (x + 3 * i + 7 * o) % 13);
 }
 
-/* Writes an expert tensor of `form` in FP8 with its scales. */
-static void add_turned(struct st_build *b, const struct st_tensor *t, const struct turned *form) {
+/* Writes an expert tensor of turned_form in FP8 with its scales. */
+static const struct turned *turned_form;
+static int add_turned(struct st_build *b, const struct st_tensor *t) {
+    const struct turned *form = turned_form;
+    if (t->n_dims != 3 || !strstr(t->name, ".experts.")) return 0;
     const int64_t n = t->shape[0], in = t->shape[1], out = t->shape[2];
     const int64_t per_in = form->per_in ? form->per_in : in,
                   per_out = form->per_out ? form->per_out : out;
@@ -314,32 +317,37 @@ static void add_turned(struct st_build *b, const struct st_tensor *t, const stru
     st_add(b, name, "F32", 1, (const int64_t[]){1}, scale, 4);
     free(code);
     free(scale);
+    return 1;
 }
 
-/* Makes Llama 4's micro checkpoint with experts in FP8; returns its folder. */
-static const char *turned_folder(const struct turned *form) {
+/* Makes a micro checkpoint with an edit of config.json, whose tensors fn may change; returns its
+ * folder. */
+static const char *micro_changed(const char *name, const char *from, const char *to, edit_fn fn) {
     struct st_build b = {{0}, {0}};
     struct st *s = NULL;
     struct err e;
-    char *config =
-        xasprintf("\"quantization_config\": {\"quant_method\": \"%s\"%s}, "
-                  "\"num_experts_per_tok\"",
-                  form->method, form->per_in > 1 ? ", \"weight_block_size\": [32, 48]" : "");
-    const char *edit[] = {"\"num_experts_per_tok\"", config, NULL};
-    const char *folder = micro_folder("tests/golden/archs/llama4", edit);
+    const char *edit[] = {from, to, NULL}, *folder = micro_folder(name, edit);
     char *path = xasprintf("%s/model.safetensors", folder);
     CHECK_OK(st_open(&s, path, &e));
     for (int64_t i = 0; s && i < st_n_tensors(s); i++) {
         const struct st_tensor *t = st_tensor_at(s, i);
-        if (t->n_dims == 3 && strstr(t->name, ".experts."))
-            add_turned(&b, t, form);
-        else
-            st_copy(&b, t->name, t);
+        if (!fn(&b, t)) st_copy(&b, t->name, t);
     }
     unlink(path);
     st_finish(&b, path);
     st_close(s);
     free(path);
+    return folder;
+}
+
+/* Makes Llama 4's micro checkpoint with experts in FP8; returns its folder. */
+static const char *turned_folder(const struct turned *form) {
+    static const char per_token[] = "\"num_experts_per_tok\"";
+    char *config =
+        xasprintf("\"quantization_config\": {\"quant_method\": \"%s\"%s}, %s", form->method,
+                  form->per_in > 1 ? ", \"weight_block_size\": [32, 48]" : "", per_token);
+    turned_form = form;
+    const char *folder = micro_changed("tests/golden/archs/llama4", per_token, config, add_turned);
     free(config);
     return folder;
 }
@@ -481,6 +489,32 @@ static void test_head_follows_the_config(void) {
     CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "lm_head.weight");
 }
 
+static int lose_head(struct st_build *b, const struct st_tensor *t) {
+    (void)b;
+    return strcmp(t->name, "lm_head.weight") == 0;
+}
+
+/* Checks a tied head whose multiplier, 8, is not that of the embeddings, 4. */
+static void test_tied_with_two_multipliers(void) {
+    struct convert_report r;
+    struct err e;
+    struct gguf *g = NULL;
+    tmp_make();
+    const struct convert_opts o = {.src = micro_changed("tests/golden/archs/falcon-h1",
+                                                        "\"tie_word_embeddings\": false",
+                                                        "\"tie_word_embeddings\": true", lose_head),
+                                   .out = tmp_path("out.gguf"),
+                                   .type = "f32"};
+    CHECK_OK(convert_run(&o, &r, &e));
+    CHECK_OK(gguf_open(&g, o.out, 0, &e));
+    for (int64_t i = 0; g && i < 64; i++) {
+        CHECK(at(g, "token_embd.weight", i) != 0);
+        CHECK(at(g, "output.weight", i) == 2 * at(g, "token_embd.weight", i));
+    }
+    gguf_close(g);
+    tmp_remove();
+}
+
 int main(void) {
     if (!mkdtemp(dir)) return 1;
     progress_set_mode(PROG_NEVER);
@@ -493,6 +527,7 @@ int main(void) {
     RUN(test_fp8_turned);
     RUN(test_value_heads_are_regrouped);
     RUN(test_head_follows_the_config);
+    RUN(test_tied_with_two_multipliers);
     buf_release(&gate_up);
     buf_release(&down);
     static const char *const made[] = {"config.json",           "tokenizer.json",
