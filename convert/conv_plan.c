@@ -96,9 +96,11 @@ static int check_mlx_items(const struct conv_plan *p, struct err *e) {
     return 0;
 }
 
-/* Rejects a folder whose norms are already stored as 1 + w, as in MLX and other exports. Norms used
- * as 1 + w should be stored as w, around 0; a mean near 1 over the whole model shows that 1 was
- * already added. Adding it twice would give a model that loads, but produces nonsense. */
+/* Looks for norms that are already stored as 1 + w. Norms used as 1 + w should be stored as w,
+ * around 0; a mean near 1 over the whole model suggests that 1 was already added. Adding it twice
+ * would give a model that loads, but produces nonsense. MLX adds 1 in models with linear attention,
+ * whose norms are trained to stay near 0, so those are rejected; norms of others, such as Gemma's,
+ * may have any mean. */
 static int check_norms(const struct conv_plan *p, struct err *e) {
     double sum = 0;
     int64_t n = 0;
@@ -112,10 +114,17 @@ static int check_norms(const struct conv_plan *p, struct err *e) {
     }
     double mean = n ? sum / (double)n : 0;
     if (!(mean > 0.85 && mean < 1.15)) return 0;
-    return err_set(e, ERR_DATA,
-                   "%s: the mean of the input norms is %.3f, so 1 was already added to "
-                   "them (an MLX export?): convert the original Hugging Face release instead",
-                   hfdir_path(p->dir), mean);
+    if (p->hp.d[HD_LIN_V_HEADS])
+        return err_set(
+            e, ERR_DATA,
+            "%s: the mean of the input norms is %.3f, so 1 was already added to them (an "
+            "MLX export?): convert the original Hugging Face release instead, or "
+            "subtract 1 from all norms of this folder that are used as 1 + w",
+            hfdir_path(p->dir), mean);
+    log_warn("the mean of the input norms is %.3f: if another program has already added 1 to them, "
+             "the file will produce nonsense: then convert the original Hugging Face release",
+             mean);
+    return 0;
 }
 
 /* Returns the output type for `auto`: the type with the most bytes or, if any tensor is quantized,

@@ -16,7 +16,7 @@
 #include "base/printable.h"
 #include "base/str.h"
 
-enum { NAME_MAX_LEN = 512 };
+enum { NAME_MAX_LEN = 512, COMPARED_BYTES = 64 << 20 };
 /* Formats an untrusted name for a message. */
 #define SHOW(name) (show_n((name), strlen(name)).s)
 struct mapping {
@@ -50,11 +50,19 @@ static const char *mtp_name(struct arena *a, const struct hparams *h, const char
     return out;
 }
 
-/* Returns whether two tensors have the same dtype, shape and bytes. */
-static bool same_tensor(const struct st_tensor *a, const struct st_tensor *b) {
+/* Returns whether two tensors have the same dtype, shape and bytes. Releases the mapped pages that
+ * it reads. */
+static bool same_tensor(const struct hfdir *dir, const struct st_tensor *a,
+                        const struct st_tensor *b) {
     bool same = a->dtype == b->dtype && a->n_dims == b->n_dims && a->n_bytes == b->n_bytes;
     for (int i = 0; i < a->n_dims && same; i++) same = a->shape[i] == b->shape[i];
-    return same && memcmp(a->data, b->data, a->n_bytes) == 0;
+    for (uint64_t at = 0, n; at < a->n_bytes && same; at += n) {
+        n = min_u64(a->n_bytes - at, COMPARED_BYTES);
+        same = memcmp(a->data + at, b->data + at, n) == 0;
+        st_drop(hfdir_file(dir, a->file), a->off + at, n);
+        st_drop(hfdir_file(dir, b->file), b->off + at, n);
+    }
+    return same;
 }
 
 /* Indexes the folder's tensors by normalized name. ERR_DATA: two have the same name. */
@@ -68,7 +76,7 @@ static int map_init(struct mapping *m, struct err *e) {
         m->norm[i] = mtp_name(&m->p->arena, &m->p->hp, m->p->names.name[i]);
         if (strmap_add(m->by_name, m->norm[i], strlen(m->norm[i]), i)) continue;
         const int64_t had = strmap_get(m->by_name, m->norm[i], strlen(m->norm[i]));
-        if (!same_tensor(t, hfdir_tensor_at(m->p->dir, had)))
+        if (!same_tensor(m->p->dir, t, hfdir_tensor_at(m->p->dir, had)))
             return err_set(
                 e, ERR_DATA,
                 "%s: tensors %s and %s denote the same weight but have different values: "
@@ -704,7 +712,7 @@ static void check_tie(struct mapping *m) {
     const bool both = tied && head && embd, plain = dq_is_plain(&in) && dq_is_plain(&out);
     if (both) m->p->keeps[embd->file] = m->p->keeps[head->file] = true;
     if (both && (!plain || (embd->n_dims == head->n_dims && embd->shape[0] == head->shape[0] &&
-                            !same_tensor(embd, head)))) {
+                            !same_tensor(m->p->dir, embd, head)))) {
         log_warn("%s differs from the embeddings: writing it although config.json ties them",
                  SHOW(head->name));
         h->tied = false;

@@ -489,6 +489,38 @@ static void test_head_follows_the_config(void) {
     CHECK_ERR(convert_run(&o, &r, &e), ERR_DATA, "lm_head.weight");
 }
 
+/* Writes input norms of 1. */
+static int norms_of_one(struct st_build *b, const struct st_tensor *t) {
+    uint16_t one[64];
+    if (!strstr(t->name, "input_layernorm") || t->n_elems != 64) return 0;
+    for (int i = 0; i < 64; i++) one[i] = 0x3f80;
+    st_add(b, t->name, "BF16", t->n_dims, t->shape, one, sizeof one);
+    return 1;
+}
+
+static void count_norms(void *ud, enum log_level level, const char *text) {
+    *(int *)ud += level == LOG_WARN && strstr(text, "mean of the input norms is 1.000");
+}
+
+/* Checks that a Gemma whose input norms are about 1 is converted, with a warning. */
+static void test_norms_around_one(void) {
+    struct convert_report r;
+    struct err e;
+    int n = 0;
+    tmp_make();
+    const struct convert_opts o = {.src =
+                                       micro_changed("tests/golden/archs/gemma2", "\"vocab_size\"",
+                                                     "\"vocab_size\"", norms_of_one),
+                                   .out = tmp_path("out.gguf")};
+    log_set_level(LOG_WARN);
+    log_set_sink(count_norms, &n);
+    CHECK_OK(convert_run(&o, &r, &e));
+    log_set_sink(NULL, NULL);
+    log_set_level(LOG_ERROR);
+    CHECK_EQ_I64(n, 1);
+    tmp_remove();
+}
+
 static int lose_head(struct st_build *b, const struct st_tensor *t) {
     (void)b;
     return strcmp(t->name, "lm_head.weight") == 0;
@@ -528,6 +560,7 @@ int main(void) {
     RUN(test_value_heads_are_regrouped);
     RUN(test_head_follows_the_config);
     RUN(test_tied_with_two_multipliers);
+    RUN(test_norms_around_one);
     buf_release(&gate_up);
     buf_release(&down);
     static const char *const made[] = {"config.json",           "tokenizer.json",
