@@ -208,7 +208,7 @@ static int limits(const struct mixer *x, const struct mix_ask *ask, uint64_t roo
 
 /* Writes the mix as a plan file for `hone quantize`. */
 static int write_plan(const struct mixer *x, const struct mix_ask *ask, const struct sens_mix *mix,
-                      const char *path, bool overwrite, struct err *e) {
+                      const char *path, struct err *e) {
     const struct sens *s = &x->s;
     struct buf b = {0};
     buf_str(&b, "# mix for");
@@ -221,7 +221,7 @@ static int write_plan(const struct mixer *x, const struct mix_ask *ask, const st
         for (int k = 0; k < s->group[i].n_items; k++)
             buf_fmt(&b, "%s\t%s\n", gguf_tensor_at(x->g, s->group[i].item[k])->name,
                     qtype_name(mix->type[i]));
-    int rc = out_write_again(path, b.data, b.len, overwrite, e);
+    int rc = out_write_file(path, b.data, b.len, true, e);
     buf_release(&b);
     return rc;
 }
@@ -254,28 +254,47 @@ int mix_read_notes(const char *path, struct gguf **g, struct quant_note note[MIX
     return 0;
 }
 
-/* Returns the path for the plan, to be freed; NULL with e set on failure. *temporary: the file is
- * to be deleted after use. */
-static char *plan_path(const char *tmp, const struct quantize_opts *q, bool *temporary,
-                       struct err *e) {
-    *temporary = false;
-    if (q->plan_out) return xstrdup(q->plan_out);
-    if (q->out && !q->dry_run) return xasprintf("%s.plan.tsv", q->out);
+/* Gives the job a temporary file for its plan, which mix_job_release deletes. */
+static int make_temporary(struct mix_job *j, const char *tmp, struct err *e) {
     char *path = xasprintf("%s/hone-plan-XXXXXX", tmp);
     int fd = os_mkstemp(path);
     if (fd < 0) {
-        err_sys(e, "%s: cannot make a temporary file", path);
+        const int rc = err_sys(e, "%s: cannot make a temporary file", path);
         free(path);
-        return NULL;
+        return rc;
     }
     os_close(fd);
-    *temporary = true;
-    return path;
+    j->m.plan = path;
+    j->temporary = true;
+    return 0;
+}
+
+/* Gives the final plan the name that q asks for, if any. Without `overwrite`, a file of this name
+ * must be the same. */
+static int keep_plan(struct mix_job *j, const struct quantize_opts *q, struct err *e) {
+    char *text = NULL, *path;
+    size_t len = 0;
+    if (!q->plan_out && (!q->out || q->dry_run)) return 0;
+    TRY(io_read_file(&text, &len, j->m.plan, UINT32_MAX, e));
+    path = q->plan_out ? xstrdup(q->plan_out) : xasprintf("%s" MIX_PLAN, q->out);
+    const bool is_new = !io_exists(path);
+    const int rc = out_write_again(path, text, len, q->overwrite, e);
+    free(text);
+    if (rc) {
+        free(path);
+        return rc;
+    }
+    os_unlink(j->m.plan);
+    free(j->m.plan);
+    j->o.recipe = j->m.plan = path;
+    j->temporary = false;
+    j->new_plan = is_new;
+    return 0;
 }
 
 /* Solves with `room` bytes reserved for metadata, and computes the size of the resulting file. */
-static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, bool overwrite,
-                   struct mix_job *j, struct err *e) {
+static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, struct mix_job *j,
+                   struct err *e) {
     struct sens_ask sa;
     struct sens_mix mix;
     struct quantize_report r = {0};
@@ -284,7 +303,7 @@ static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, bo
     TRY(limits(x, ask, room, &sa, &beside, e));
     TRY(sens_solve(&x->s, &sa, &mix, e));
     make_notes(x, j, ask, &mix);
-    int rc = write_plan(x, ask, &mix, m->plan, overwrite, e);
+    int rc = write_plan(x, ask, &mix, m->plan, e);
     bool dry = j->o.dry_run;
     j->o.dry_run = true;
     if (!rc) rc = quantize_run(&j->o, &r, e);
@@ -310,9 +329,7 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
     j->m.budget = ask->budget;
     j->m.probed = x->probed;
     if (!q->dry_run && q->out) TRY(out_check(q->out, q->overwrite, e));
-    j->m.plan = plan_path(x->w->tmp, q, &j->temporary, e);
-    if (!j->m.plan) return (int)e->code;
-    j->new_plan = !io_exists(j->m.plan);
+    TRY(make_temporary(j, x->w->tmp, e));
     j->o.recipe = j->m.plan;
     j->o.plan_out = NULL;
     j->o.pure = j->o.want_rows = false;
@@ -323,10 +340,11 @@ int mix_solve_job(struct mixer *x, const struct quantize_opts *q, const struct m
     gguf_shard_header(x->g, 0, &room);
     /* Repeats until the room reserved for metadata is right. */
     for (int round = 0; round < 8; round++) {
-        TRY(attempt(x, ask, room, q->overwrite || j->temporary || round > 0, j, e));
+        TRY(attempt(x, ask, room, j, e));
         uint64_t real = j->m.file_bytes - j->m.tensor_bytes;
-        if (!ask->budget) return 0;
-        if (j->m.file_bytes <= ask->budget && (real == room || round > 3)) return 0;
+        if (!ask->budget) return keep_plan(j, q, e);
+        if (j->m.file_bytes <= ask->budget && (real == room || round > 3))
+            return keep_plan(j, q, e);
         room = j->m.file_bytes > ask->budget && real <= room
                    ? room + (j->m.file_bytes - ask->budget)
                    : real;

@@ -36,7 +36,8 @@ struct mix_point { /* one point of the front between quality and speed */
     double speed, loss, decode_bytes;
 };
 enum { MIX_FRONT = 16, MIX_NOTES = 6 };
-struct mixer { /* a model and the costs of its types */
+#define MIX_PLAN ".plan.tsv" /* ending of a plan next to its output */
+struct mixer {               /* a model and the costs of its types */
     struct work *w;
     struct gguf *g;
     struct sens s;
