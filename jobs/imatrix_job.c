@@ -10,6 +10,7 @@
 #include "calib/imatrix.h"
 #include "calib/stats.h"
 #include "jobs/imatrix_job.h"
+#include "work/apart.h"
 #include "work/blas_choice.h"
 #include "work/open.h"
 #include "base/io.h"
@@ -162,12 +163,16 @@ out:
 }
 
 /* Merges matrices; with one input, converts it to another format. */
-int imatrix_job_merge(const struct work *w, const char *const *path, int n,
+int imatrix_job_merge(struct work *w, const char *const *path, int n,
                       const struct imatrix_job_opts *a, struct emit *m, struct err *e) {
+    struct apart files = {.w = w};
     struct imat sum;
     enum imat_form form;
     int rc;
     imat_init(&sum);
+    apart_in_all(&files, path, n);
+    apart_out(&files, a->out);
+    TRY_GOTO(out, rc, apart_check(&files, e));
     TRY_GOTO(out, rc, pick_form(a, &form, e));
     TRY_GOTO(out, rc, imat_read(&sum, path[0], e));
     for (int i = 1; i < n; i++) {
@@ -185,16 +190,19 @@ out:
     return rc;
 }
 
-/* Checks that the outputs are different files and can be written, before the long work begins. */
-static int check_outputs(const struct imatrix_job_opts *a, bool overwrite, struct err *e) {
-    const char *outs[] = {a->out, a->gram, a->moments};
-    for (size_t i = 0; i < COUNT_OF(outs); i++) {
-        for (size_t k = 0; k < i && outs[i]; k++)
-            if (outs[k] && strcmp(outs[i], outs[k]) == 0)
-                return err_set(e, ERR_USAGE, "%s is named for two outputs; give each its own file",
-                               outs[i]);
-        if (outs[i] && ranks_me() == 0) TRY(out_try(outs[i], overwrite, e));
-    }
+/* Checks that the outputs are files of their own and can be written, before the long work begins.
+ */
+static int check_outputs(struct work *w, const char *model, const struct imatrix_job_opts *a,
+                         struct err *e) {
+    struct apart files = {.w = w};
+    apart_in(&files, model);
+    apart_in_all(&files, a->text, a->n_texts);
+    apart_out(&files, a->out);
+    apart_out(&files, a->gram);
+    apart_out(&files, a->moments);
+    TRY(apart_check(&files, e));
+    for (int i = 0; i < files.out.n && ranks_me() == 0; i++)
+        TRY(out_try(files.out.v[i], w->overwrite, e));
     return 0;
 }
 
@@ -227,7 +235,7 @@ int imatrix_job_collect(struct work *w, const char *path, const struct imatrix_j
     struct imatrix_keep keep = {.path = part};
     imat_init(&m);
     TRY_GOTO(out, rc, pick_form(a, &form, e));
-    TRY_GOTO(out, rc, check_outputs(a, w->overwrite, e));
+    TRY_GOTO(out, rc, check_outputs(w, path, a, e));
     TRY_GOTO(out, rc, work_pool(w, e));
     if (a->gram) TRY_GOTO(out, rc, gram_col_new(&gram, a->gram_block, w->isa, w->pool, e));
     TRY_GOTO(out, rc, model_open(&model, path, e));

@@ -31,7 +31,7 @@ struct imatrix_ask {
 int imatrix_job_collect(struct work *w, const char *model, const struct imatrix_job_opts *a,
                         struct emit *m, struct err *e);
 /* Adds up n files to a->out; with one file, converts it. */
-int imatrix_job_merge(const struct work *w, const char *const *path, int n,
+int imatrix_job_merge(struct work *w, const char *const *path, int n,
                       const struct imatrix_job_opts *a, struct emit *m, struct err *e);
 /* Fills m with statistics of each tensor of a matrix. */
 int imatrix_job_stats(const char *path, struct emit *m, struct err *e);

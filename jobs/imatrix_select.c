@@ -5,6 +5,7 @@
  * Routes a pool of documents, selects those that add the most coverage of rare experts per token,
  * writes them, and reports the coverage before, after, and with documents drawn at random. */
 #include "jobs/imatrix_select.h"
+#include "work/apart.h"
 #include "work/open.h"
 
 #include <stdlib.h>
@@ -190,12 +191,18 @@ static int choose_texts(struct work *w, const struct select_args *a, const struc
     return rc;
 }
 
-/* Returns ERR_USAGE unless the output is .jsonl and the texts are files. */
-static int check_options(const struct work *w, const struct select_args *a, struct err *e) {
+/* Returns ERR_USAGE unless the output is a .jsonl of its own and the texts are files. */
+static int check_options(struct work *w, const struct select_args *a, struct err *e) {
+    struct apart files = {.w = w};
     if (!str_ends(a->out, ".jsonl"))
         return err_set(e, ERR_USAGE,
                        "%s: the selection is written as .jsonl: give a file name with that ending",
                        a->out);
+    apart_in(&files, a->model);
+    apart_in(&files, a->have);
+    apart_in_all(&files, a->text, a->n_texts);
+    apart_out(&files, a->out);
+    TRY(apart_check(&files, e));
     TRY(out_try(a->out, w->overwrite, e));
     for (int i = 0; i < a->n_texts; i++)
         if (strcmp(a->text[i], "-") == 0)

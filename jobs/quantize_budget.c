@@ -8,6 +8,7 @@
 
 #include "mix/accept.h"
 #include "mix/mixer.h"
+#include "work/apart.h"
 #include "work/plot.h"
 #include "mix/sequential.h"
 #include "jobs/quantize_budget.h"
@@ -147,6 +148,9 @@ static int set_asks(struct set *s, struct err *e) {
     s->shipped = xcalloc((size_t)s->n, sizeof *s->shipped);
     for (int i = 0; i < s->n; i++) {
         const char *label = i < b->budget.n ? b->budget.v[i] : b->bpw > 0 ? "bpw" : "vram";
+        for (int k = 0; k < i && i < b->budget.n; k++)
+            if (strcmp(label, b->budget.v[k]) == 0)
+                return err_set(e, ERR_USAGE, "--budget: %s is named twice", label);
         s->ask[i] = base;
         s->out[i] = output(s->q->out, label);
         if (b->gate.n && s->out[i]) s->unjudged[i] = beside(s->out[i], ".unjudged.gguf");
@@ -386,22 +390,44 @@ static int make_files(struct set *s, struct err *e) {
     return 0;
 }
 
-/* Checks that a file can be written and is not one of the inputs. */
-static int check_output(const struct set *s, const char *path, bool overwrite, struct err *e) {
-    const char *const in[] = {s->q->in, s->q->imatrix, s->q->gram, s->b->sensitivity};
-    TRY(out_apart(path, in, COUNT_OF(in), e));
-    return out_try(path, overwrite, e);
+/* Returns the path of the plan that mix_solve_job writes next to an output; it lives in w->mem. */
+static const char *plan_beside(struct work *w, const char *out) {
+    char *plan = xasprintf("%s" MIX_PLAN, out);
+    const char *kept = arena_strndup(&w->mem, plan, strlen(plan));
+    free(plan);
+    return kept;
+}
+
+/* Checks that no output, nor a plan next to it, is an input or another output. */
+static int check_apart(const struct set *s, struct err *e) {
+    const struct quantize_opts *q = s->q;
+    struct apart files = {.w = s->w};
+    apart_in(&files, q->in);
+    apart_in(&files, q->imatrix);
+    apart_in(&files, q->gram);
+    apart_in(&files, s->b->sensitivity);
+    apart_in_all(&files, s->sequential->v, s->sequential->n);
+    apart_in_all(&files, s->b->gate.v, s->b->gate.n);
+    for (int i = 0; i < s->n && !q->dry_run; i++) {
+        apart_out(&files, s->out[i]);
+        apart_out(&files, s->unjudged[i]);
+        if (!q->plan_out) apart_out(&files, plan_beside(s->w, s->out[i]));
+    }
+    apart_out(&files, q->plan_out);
+    apart_out(&files, s->b->front);
+    return apart_check(&files, e);
 }
 
 /* Checks all outputs, before anything is measured. A plan that exists may be the same. */
 static int check_outputs(const struct set *s, struct err *e) {
     const struct quantize_opts *q = s->q;
+    TRY(check_apart(s, e));
     for (int i = 0; i < s->n && !q->dry_run; i++) {
-        TRY(check_output(s, s->out[i], q->overwrite, e));
-        if (s->unjudged[i]) TRY(check_output(s, s->unjudged[i], true, e));
+        TRY(out_try(s->out[i], q->overwrite, e));
+        if (s->unjudged[i]) TRY(out_try(s->unjudged[i], true, e));
     }
-    if (q->plan_out) TRY(check_output(s, q->plan_out, io_exists(q->plan_out), e));
-    return s->b->front ? check_output(s, s->b->front, s->w->overwrite, e) : 0;
+    if (q->plan_out) TRY(out_try(q->plan_out, io_exists(q->plan_out), e));
+    return s->b->front ? out_try(s->b->front, s->w->overwrite, e) : 0;
 }
 
 /* Finds a mix for every limit. If one is impossible, deletes the plans of the earlier ones. */

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "jobs/quantize_job.h"
+#include "work/apart.h"
 #include "work/device.h"
 #include "jobs/quantize_budget.h"
 #include "work/open.h"
@@ -318,6 +319,25 @@ static int check_input(const struct quantize_job_opts *a, const struct quantize_
     return base.quantized && !a->requantize ? requant_check(o->in, &base, e) : 0;
 }
 
+/* Checks that no output is an input or another output. --sequential writes the file of --gram. */
+static int check_apart(struct work *w, const struct quantize_job_opts *a,
+                       const struct quantize_opts *o, int n, struct err *e) {
+    struct apart files = {.w = w};
+    apart_in(&files, a->in);
+    apart_in(&files, a->imatrix);
+    apart_in_all(&files, a->sequential.v, a->sequential.n);
+    for (int k = 0; k < n; k++) {
+        if (!recipe_find(o[k].recipe)) apart_in(&files, o[k].recipe);
+        if (!a->dry_run) apart_out(&files, o[k].out);
+    }
+    if (a->sequential.n)
+        apart_out(&files, a->gram);
+    else
+        apart_in(&files, a->gram);
+    apart_out(&files, a->plan_out);
+    return apart_check(&files, e);
+}
+
 /* Makes the single output block by block. Replays need its moments, in the file of --gram. */
 static int sequential(struct work *w, const struct quantize_job_opts *a,
                       const struct quantize_opts *o, int n, struct quantize_report *r,
@@ -391,9 +411,10 @@ static int run_recipes(struct work *w, const struct quantize_job_opts *a, char *
     if (n > 1 && a->plan_out)
         return err_set(e, ERR_USAGE, "--plan-out takes one recipe, not %d", n);
     char *path[MAX_RECIPES] = {0};
-    for (int k = 0; k < n && n > 1 && a->out; k++)
+    for (int k = 0; k < n && a->out && (n > 1 || strstr(a->out, "{}")); k++)
         o[k].out = path[k] = output_path(a->out, one.in, recipe[k]);
-    rc = a->sequential.n ? sequential(w, a, o, n, r, e) : quantize_run_many(o, n, r, e);
+    rc = check_apart(w, a, o, n, e);
+    if (!rc) rc = a->sequential.n ? sequential(w, a, o, n, r, e) : quantize_run_many(o, n, r, e);
     for (int k = 0; k < n && rc == 0; k++) quantize_warn(a->imatrix, &r[k]);
     if (rc == 0 && n == 1) emit_result(m, a, o[0].out, &r[0]);
     if (rc == 0 && n > 1) emit_many(m, o, r, n);

@@ -12,6 +12,7 @@
 #include "mix/sensitivity.h"
 #include "mix/slopes.h"
 #include "mix/mixer.h"
+#include "work/apart.h"
 #include "work/device.h"
 #include "runtime/measure/measurement_cache.h"
 #include "mix/probe.h"
@@ -587,6 +588,12 @@ int sensitivity_run(struct work *w, struct sensitivity_ask *a, struct emit *m, s
     struct sens s;
     struct mix_probe_report r;
     TRY(check(a, e));
+    struct apart files = {.w = w};
+    apart_in(&files, a->o.model);
+    apart_in(&files, a->o.imatrix);
+    apart_in_all(&files, a->o.texts.v, a->o.texts.n);
+    apart_out(&files, a->o.out);
+    TRY(apart_check(&files, e));
     if (ranks_me() == 0) TRY(out_try(a->o.out, true, e)); /* an existing file is continued */
     a->o.w = w;
     a->o.overwrite = w->overwrite;

@@ -12,6 +12,7 @@
 #include "calib/pair.h"
 #include "grad/grad.h"
 #include "mix/learn_block.h"
+#include "work/apart.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -575,9 +576,14 @@ static int leave_out(const struct sequential_opts *o, int rc, struct err *e) {
 }
 
 /* Checks that the outputs can be written before the long work begins. */
-static int check_outputs(const struct sequential_opts *o, struct err *e) {
-    if (o->keep && strcmp(o->keep, o->q->out) == 0)
-        return err_set(e, ERR_USAGE, "%s: the moments and the output are the same file", o->keep);
+static int check_outputs(struct work *w, const struct sequential_opts *o, struct err *e) {
+    const char *const in[] = {o->q->in, o->q->imatrix};
+    struct apart files = {.w = w};
+    apart_in_all(&files, in, COUNT_OF(in));
+    apart_in_all(&files, o->texts.v, o->texts.n);
+    apart_out(&files, o->keep);
+    apart_out(&files, o->q->out);
+    TRY(apart_check(&files, e));
     if (o->keep) TRY(out_try(o->keep, true, e));
     return quantize_check(o->q, e);
 }
@@ -585,7 +591,7 @@ static int check_outputs(const struct sequential_opts *o, struct err *e) {
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e) {
     struct seq_job j = {.w = w, .o = o};
-    TRY(check_outputs(o, e));
+    TRY(check_outputs(w, o, e));
     imat_init(&j.imat);
     int rc = start(&j, e);
     if (!rc) rc = all_blocks(&j, e);

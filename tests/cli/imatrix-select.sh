@@ -66,5 +66,16 @@ printf '{"text": 7}\n[1]\n' > "$t/odd.jsonl"
 refused 3 'none of the conversations' imatrix "$base" "$t/odd.jsonl" --select 10 $out
 "$HONE" convert tests/golden/models/qwen3 -o "$t/dense.gguf" --type f32 -q > /dev/null
 refused 3 'has no experts' imatrix "$t/dense.gguf" "$t/pool.txt" --select 10 $out
+# no input is replaced, and two outputs need two files
+same='input and output are the same file'
+cp "$base" "$t/kept.gguf"
+ln -s pool.jsonl "$t/link.jsonl"
+refused 2 "$same" imatrix "$base" $pool --select 10 -o "$t/link.jsonl" -f
+refused 2 "$same" imatrix "$base" "$t/pool.txt" -o "$t/pool.txt" -f
+refused 2 "$same" imatrix "$base" "$t/pool.txt" -o "$t/x.jsonl" --moments "$base" -f
+refused 2 "$same" imatrix "$base" "$t/pool.txt" -o "$t/x.jsonl" --gram "$t/link.jsonl" "$t/pool.jsonl" -f
+refused 2 "$same" imatrix --merge "$t/have.gguf" "$t/new.gguf" -o "$t/new.gguf" -f
+refused 2 'two outputs' imatrix "$base" "$t/pool.txt" -o "$t/x.jsonl" --gram "$t/./x.jsonl" -f
+cmp "$base" "$t/kept.gguf" || say "the model was replaced"
 [ ! -e "$t/x.jsonl" ] || say "an output was left behind"
 exit $fail

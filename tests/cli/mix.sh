@@ -28,6 +28,14 @@ done
 "$HONE" quantize "$t/base.gguf" -o "$t/m-{}.gguf" --budget 1250K --budget 1200K --imatrix "$t/im.gguf" -q > /dev/null
 [ -e "$t/m-1250K.gguf" ] && [ -e "$t/m-1200K.gguf" ] || fail "several budgets: files are missing"
 
+# the same command again: its own plan is no obstacle; another plan is, and stays
+rm "$t/m-1250K.gguf" "$t/m-1200K.gguf"
+"$HONE" quantize "$t/base.gguf" -o "$t/m-{}.gguf" --budget 1250K --budget 1200K --imatrix "$t/im.gguf" -q > /dev/null || fail "the same command again"
+echo "# mine" > "$t/mine.tsv"
+rc=0
+"$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --plan-out "$t/mine.tsv" --budget 1250K --imatrix "$t/im.gguf" > /dev/null 2> "$t/err" || rc=$?
+[ $rc = 2 ] && grep -q "mine.tsv exists already" "$t/err" && [ "$(cat "$t/mine.tsv")" = "# mine" ] || fail "another plan: $(cat "$t/err")"
+
 # an uninformative matrix counts as missing, as with a recipe; a budget must be a number
 printf '\1\0\0\0\1\0\0\0x\1\0\0\0\1\0\0\0\0\0\200\77' > "$t/empty.dat"
 "$HONE" quantize "$t/base.gguf" -o "$t/none.gguf" --budget 1300K --imatrix "$t/empty.dat" > /dev/null 2> "$t/err"
@@ -140,12 +148,19 @@ refuse() { want=$1; shift; rc=0; "$@" > /dev/null 2> "$t/err" || rc=$?; [ $rc = 
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1000B --imatrix "$t/im.gguf"
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --recipe Q4_K_M
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --budget 2M
+refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x-{}.gguf" --budget 1M --budget 2M --budget 1M
+grep -q -- "--budget: 1M is named twice" "$t/err" || fail "a budget named twice: $(cat "$t/err")"
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --vram 3M --ctx 4096 --imatrix "$t/im.gguf"
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --ctx 4096
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --recipe Q4_K_M --prefer speed
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --budget 1M --prefer slow
 refuse 3 "$HONE" quantize "$t/a.gguf" --allow-requantize -o "$t/x.gguf" --budget 1M --sensitivity "$t/whole.json"
 refuse 2 "$HONE" sensitivity "$t/base.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 -o "$t/whole.json"
+for in in base.gguf im.gguf probe.txt; do
+    cp "$t/$in" "$t/copy"
+    refuse 2 "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" -o "$t/$in" -f
+    cmp "$t/$in" "$t/copy" || fail "sensitivity replaced its input"
+done
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x.gguf" --vram 3600K --reserve 100000B --ctx 512 --kv-type q8_0 --imatrix "$t/im.gguf"
 grep -q -- "--vram leaves" "$t/err" || fail "an impossible card: $(cat "$t/err")"
 refuse 2 "$HONE" quantize "$t/base.gguf" -o "$t/x-{}.gguf" --budget 1300K --budget 1000B --imatrix "$t/im.gguf"

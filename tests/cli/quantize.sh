@@ -34,6 +34,27 @@ cp "$dir/in.gguf" "$dir/importance.gguf"
 expect 2 'same file' $q "$dir/in.gguf" -o "$dir/importance.gguf" -f --recipe Q4_K_M --imatrix "$dir/importance.gguf"
 cmp "$dir/in.gguf" "$dir/importance.gguf" || fail "the importance file changed"
 rm "$dir/importance.gguf"
+# no output is an input or another output, also with -f and under another name
+echo words >"$dir/text"
+ln -s text "$dir/link"
+cp "$dir/in.gguf" "$dir/kept.gguf"
+to="$q $dir/in.gguf -o $dir/a.gguf -f --recipe Q4_K_M"
+expect 2 'same file' $to --plan-out "$dir/in.gguf"
+expect 2 'same file' $to --imatrix "$dir/text" --plan-out "$dir/link"
+expect 2 'same file' $to --sequential "$dir/text" --gram "$dir/in.gguf"
+expect 2 'same file' $to --sequential "$dir/text" --gram "$dir/link"
+expect 2 'two outputs' $to --sequential "$dir/text" --gram "$dir/./a.gguf"
+expect 2 'two outputs' $to --plan-out "$dir/../${dir##*/}/a.gguf"
+expect 2 'same file' $q "$dir/in.gguf" --recipe "$dir/text" --dry-run --plan-out "$dir/text" -f
+to="$q $dir/in.gguf -o $dir/a.gguf -f --budget 8M"
+expect 2 'same file' $to --front "$dir/in.gguf"
+expect 2 'same file' $to --gate "$dir/text" --plan-out "$dir/text"
+expect 2 'two outputs' $to --plan-out "$dir/p" --front "$dir/p"
+ln -s in.gguf "$dir/a.gguf.plan.tsv"
+expect 2 'same file' $to
+rm "$dir/a.gguf.plan.tsv" "$dir/link"
+cmp "$dir/in.gguf" "$dir/kept.gguf" || fail "the model changed"
+rm "$dir/kept.gguf"
 [ -e "$dir/a.gguf" ] && fail "a refused run left a file"
 
 # --dry-run writes nothing and predicts the size
@@ -66,6 +87,8 @@ for r in Q6_K IQ4_XS; do
 done
 $q "$dir/in.gguf" -o "$dir/x-{}-y.gguf" --recipe Q8_0,Q6_K -q >/dev/null || fail "pattern"
 [ -e "$dir/x-Q8_0-y.gguf" ] && [ -e "$dir/x-Q6_K-y.gguf" ] || fail "pattern made other names"
+$q "$dir/in.gguf" -o "$dir/x-{}.gguf" --recipe q8_0 -q >/dev/null || fail "pattern for one recipe"
+cmp "$dir/x-Q8_0-y.gguf" "$dir/x-Q8_0.gguf" || fail "the pattern made another file for one recipe"
 # a set of shards is named like one file, and none of its files is replaced
 "$HONE" split "$dir/in.gguf" -o "$dir/in-BF16.gguf" --max-size 10M -q >/dev/null || fail "split"
 set -- "$dir"/in-BF16-0*
@@ -73,6 +96,7 @@ mkdir "$dir/set"
 $q "$1" -o "$dir/set" --recipe Q8_0,Q6_K -q >/dev/null || fail "two recipes from shards"
 [ "$(cd "$dir/set" && echo *)" = "in-Q6_K.gguf in-Q8_0.gguf" ] || fail "names from shards: $(ls "$dir/set")"
 expect 2 'same file' $q "$1" -o "$2" -f --recipe Q8_0
+expect 2 'same file' $q "$1" -o "$dir/b.gguf" -f --recipe Q8_0 --plan-out "$2"
 expect 2 'same file' $q "$1" -o "$dir/in-BF16.gguf" -f --recipe F16 --split-max 10M
 "$HONE" verify --deep "$1" >/dev/null || fail "the shards changed"
 rm -f "$dir/many/in-Q6_K.gguf"
