@@ -126,6 +126,9 @@ static void test_guess(void) {
     CHECK_CLOSE(r.window, 6.656 + 4. / 2, 1e-9); /* two windows of 1024 in a pass of 2048 tokens */
     CHECK_CLOSE(r.calib_token, .0065 + 4. / 512, 1e-12);
     CHECK_CLOSE(r.pass_token, 10.656 / 1024, 1e-12);
+    r.disk = 1e7; /* also if reading takes 400 s */
+    rates_guess(&r, &model, &o);
+    CHECK_CLOSE(r.window, 6.656 + 400. / 2, 1e-9);
     r.memory = 8e9;
     rates_guess(&r, &model, &o);
     CHECK_CLOSE(r.window, 6.656, 1e-9);
