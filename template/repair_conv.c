@@ -145,7 +145,8 @@ static void call(struct maker *m) {
 
 /* Writes an answer with calls and their results. */
 static void tool_round(struct maker *m, bool last) {
-    const bool bare = m->form == FORM_CONTENT_NULL || m->form == FORM_CONTENT_ABSENT;
+    const bool bare = m->form == FORM_CONTENT_NULL || m->form == FORM_CONTENT_ABSENT ||
+                      m->form == FORM_CONTENT_BLANK;
     const char *text = bare || !chance(m, 25) ? "" : PICK(m, answers);
     const int n = chance(m, 20) ? 2 : 1;
     const int first = m->n_calls;
@@ -225,7 +226,8 @@ static bool needs_system(enum repair_form f) {
 }
 static bool needs_calls(enum repair_form f) {
     return (f >= FORM_ARGS_TEXT && f <= FORM_RESULT_PARTS) || f == FORM_CONTENT_NULL ||
-           f == FORM_CONTENT_ABSENT || f == FORM_IDS_LONG || f == FORM_IDS_ABSENT;
+           f == FORM_CONTENT_ABSENT || f == FORM_CONTENT_BLANK || f == FORM_IDS_LONG ||
+           f == FORM_IDS_ABSENT;
 }
 static bool needs_answer(enum repair_form f) {
     return f == FORM_ANSWER_PARTS || f == FORM_CALLS_NULL || f == FORM_CALLS_NONE;

@@ -94,7 +94,7 @@ void reader_write(struct buf *out, bool as_is);
 /* ---- repair_mark.c: the first line of a repaired template ---- */
 /* Increase this when pieces are added or changed, so that templates repaired by an earlier version
  * are repaired again. */
-enum { REPAIR_VERSION = 2 };
+enum { REPAIR_VERSION = 3 };
 enum repair_marked {
     MARK_NONE,   /* no mark, or one that does not match the text */
     MARK_OURS,   /* repaired by this version or a later one, and unchanged since */

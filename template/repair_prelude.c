@@ -528,9 +528,11 @@ static void emission(struct writer *w) {
             result_role(w->t));
     put(w, "{%- if skip %}\n");
     if (plan_wants(w, P_SPLIT_CALLS)) {
-        put(w, "{%- elif calls and calls | length > 1 %}\n"
-               "{%- for one in calls %}\n"
-               "{%- set part = content if loop.first else '' %}\n");
+        buf_fmt(w->out,
+                "{%%- elif calls and calls | length > 1 %%}\n"
+                "{%%- for one in calls %%}\n"
+                "{%%- set part = content if loop.first else %s %%}\n",
+                plan_wants(w, P_CALLS_BARE) ? "none" : "''");
         append(w, "part", "[one]");
         put(w, "{%- endfor %}\n");
     }

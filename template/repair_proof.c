@@ -3,9 +3,11 @@
  * change.
  *
  * Checks are the linter's probes (except those of the prompt cache) and pairs: an odd conversation
- * must render like its normal form. Renderings that the original template got right must stay
- * byte-identical: those of probes, and of ordinary conversations generated from seeds. Where the
- * original rendered a wrong text, the repaired template must not fail instead. */
+ * must render like its normal form. An answer with calls but no text normally has empty text as
+ * content; null, if the template renders empty text as an answer of its own. Renderings that the
+ * original template got right must stay byte-identical: those of probes, and of ordinary
+ * conversations generated from seeds. Where the original rendered a wrong text, the repaired
+ * template must not fail instead. */
 #include "template/repair_int.h"
 
 #include <stdlib.h>
@@ -39,6 +41,7 @@ struct proof {
                           form */
     bool shows_system; /* the original renders system messages */
     bool shows_user;   /* the original renders user texts */
+    bool null_calls;   /* the original needs null as content of answers with calls alone */
     struct kept *kept;
     int n_kept;
 };
@@ -94,8 +97,32 @@ static int conv_new(struct jdoc *conv, const struct buf *json, struct err *e) {
     return jdoc_parse(conv, json->data, json->len, "conversation", e);
 }
 
+/* Replaces the empty text of answers with calls by null. */
+static void text_to_null(struct buf *json) {
+    static const char from[] = "\"role\":\"assistant\",\"content\":\"\"",
+                      to[] = "\"role\":\"assistant\",\"content\":null";
+    struct buf b = {0};
+    const char *s = json->data, *at;
+    for (; (at = strstr(s, from)) != NULL; s = at + sizeof from - 1) {
+        buf_add(&b, s, (size_t)(at - s));
+        buf_str(&b, to);
+    }
+    buf_str(&b, s);
+    buf_release(json);
+    *json = b;
+}
+
+/* Replaces the content of a conversation by a generated one. */
+static void make_conv(const struct proof *p, struct buf *json, uint32_t seed, enum repair_form form,
+                      bool odd, unsigned *features) {
+    json->len = 0;
+    repair_conv(json, seed, form, odd, features);
+    if (p->null_calls && !(odd && form == FORM_CONTENT_BLANK)) text_to_null(json);
+}
+
 /* Adds a check with pairs of conversations, each in an unusual form and in the normal form. */
 static int pair_new(struct proof *p, enum repair_form form, struct err *e) {
+    if (form == (p->null_calls ? FORM_CONTENT_NULL : FORM_CONTENT_BLANK)) return 0; /* normal */
     struct check *c = &p->check[p->n_check++];
     struct buf odd = {0}, normal = {0};
     int rc = 0;
@@ -104,9 +131,8 @@ static int pair_new(struct proof *p, enum repair_form form, struct err *e) {
         .id = repair_form_id[form], .probe = PAIR, .soft = repair_form_soft[form], .form = form};
     for (int n = 0; n < N_PAIRS && rc == 0; seed++) {
         unsigned ignored;
-        odd.len = normal.len = 0;
-        repair_conv(&odd, seed, form, true, &ignored);
-        repair_conv(&normal, seed, form, false, &ignored);
+        make_conv(p, &odd, seed, form, true, &ignored);
+        make_conv(p, &normal, seed, form, false, &ignored);
         if (equal(&odd, &normal)) continue;
         c->seed[n] = seed;
         rc = conv_new(&c->odd[n], &odd, e);
@@ -166,19 +192,74 @@ static const char system_conv[] =
 static const char user_conv[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"Zq7usr\"}],"
                                 "\"add_generation_prompt\":true}";
 
+/* Renders a conversation given as JSON text into *out; clears it on failure. Returns whether it
+ * rendered. */
+static bool render_text(const struct proof *p, const struct jinja *t, const char *conv,
+                        struct buf *out) {
+    struct jdoc doc;
+    struct jinja_err je;
+    struct err ignored;
+    out->len = 0;
+    if (jdoc_parse(&doc, conv, strlen(conv), "conversation", &ignored)) return false;
+    const bool fine = render(p, t, doc.root, out, &je) == 0;
+    if (!fine) out->len = 0;
+    jdoc_release(&doc);
+    return fine;
+}
+
 /* Returns whether the rendering of a conversation contains `what`. */
 static bool shows(const struct proof *p, const struct jinja *t, const char *conv,
                   const char *what) {
-    struct jdoc doc;
     struct buf out = {0};
-    struct jinja_err je;
-    struct err ignored;
-    if (jdoc_parse(&doc, conv, strlen(conv), "conversation", &ignored)) return false;
-    const bool shown = render(p, t, doc.root, &out, &je) == 0 && out.len &&
+    const bool shown = render_text(p, t, conv, &out) && out.len &&
                        memmem(out.data, out.len, what, strlen(what)) != NULL;
     buf_release(&out);
-    jdoc_release(&doc);
     return shown;
+}
+
+/* Appends to `twice` the text, doubled, that has to be inserted into a to get b. Nothing is
+ * appended if b is not a with an insertion. */
+static void inserted(const struct buf *a, const struct buf *b, struct buf *twice) {
+    size_t head = 0, tail = 0;
+    while (head < a->len && head < b->len && a->data[head] == b->data[head]) head++;
+    while (tail < a->len && tail < b->len &&
+           a->data[a->len - 1 - tail] == b->data[b->len - 1 - tail])
+        tail++;
+    if (b->len <= a->len || head + tail < a->len) return;
+    for (int i = 0; i < 2; i++) buf_add(twice, b->data + head, b->len - a->len);
+}
+
+/* Returns whether the template renders a call with null content, and with empty text adds to it
+ * exactly what an empty answer without calls is rendered as. */
+static bool adds_answer(const struct proof *p, const struct jinja *t) {
+    static const char user[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}",
+                      end[] = "]}",
+                      calls[] = ",\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\","
+                                "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"b\"}}}]},"
+                                "{\"role\":\"tool\",\"tool_call_id\":\"call00001\","
+                                "\"content\":\"Zq7res\"}]}",
+                      text[] = ",{\"role\":\"assistant\",\"content\":\"\"",
+                      null[] = ",{\"role\":\"assistant\",\"content\":null";
+    const char *const convs[4][3] = {
+        {user, end, ""}, {user, text, "}]}"}, {user, null, calls}, {user, text, calls}};
+    struct buf shown[4] = {{0}}, answer = {0}, more = {0}, conv = {0};
+    bool fine = true;
+    for (int i = 0; i < 4; i++) {
+        conv.len = 0;
+        for (int k = 0; k < 3; k++) buf_str(&conv, convs[i][k]);
+        fine &= render_text(p, t, conv.data, &shown[i]) && shown[i].len;
+    }
+    if (fine) {
+        inserted(&shown[0], &shown[1], &answer);
+        inserted(&shown[2], &shown[3], &more);
+    }
+    const bool adds = more.len && more.len == answer.len &&
+                      memmem(answer.data, answer.len, more.data, more.len / 2) != NULL;
+    for (int i = 0; i < 4; i++) buf_release(&shown[i]);
+    buf_release(&answer);
+    buf_release(&more);
+    buf_release(&conv);
+    return adds;
 }
 
 bool proof_shows_user(const struct proof *p) {
@@ -235,17 +316,19 @@ static int keep_all(struct proof *p, const struct jinja *t, struct err *e) {
         const struct lint_finding f = {.probe = lint_probe_id(i)};
         json.len = 0;
         lint_conversation(&f, &json);
+        if (p->null_calls) text_to_null(&json);
+        const bool odd = proof_listed(odd_probes, f.probe) &&
+                         !(p->null_calls && strcmp(f.probe, "content_null") == 0);
         const bool failed =
             proof_failed_id(p, f.probe) || probe_fails(t, i) ||
             !is_right(p, features_of(f.probe, json.data)) ||
             (proof_listed("gemma4_balanced assistants_glued", f.probe) &&
              (proof_failed_id(p, "gemma4_balanced") || proof_failed_id(p, "assistants_glued")));
-        rc = keep(p, t, &json, !failed && !proof_listed(odd_probes, f.probe), e);
+        rc = keep(p, t, &json, !failed && !odd, e);
     }
     for (uint32_t seed = 1000; seed < 1000 + N_ORDINARY && !rc; seed++) {
         unsigned features;
-        json.len = 0;
-        repair_conv(&json, seed, FORM_NONE, false, &features);
+        make_conv(p, &json, seed, FORM_NONE, false, &features);
         rc = keep(p, t, &json, is_right(p, features), e);
     }
     buf_release(&json);
@@ -281,6 +364,7 @@ int proof_new(struct proof **out, const struct jinja *original, struct err *e) {
         if (is_check(f.rule))
             p->check[p->n_check++] = (struct check){.id = lint_probe_id(i), .probe = i};
     }
+    p->null_calls = adds_answer(p, original);
     for (int form = FORM_NONE + 1; form < FORM_COUNT; form++)
         TRY(pair_new(p, (enum repair_form)form, e));
     for (int i = 0; i < p->n_check; i++) {
@@ -400,7 +484,7 @@ void proof_show(const struct proof *p, int i, const struct jinja *before, const 
     }
     for (int k = 0; k < N_PAIRS; k++) {
         unsigned ignored;
-        repair_conv(&json, c->seed[k], c->form, true, &ignored);
+        make_conv(p, &json, c->seed[k], c->form, true, &ignored);
         if (show_conversation(p, &json, before, after, s)) return;
     }
 }

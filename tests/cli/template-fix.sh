@@ -65,9 +65,9 @@ cmp "$t/crlf1.jinja" "$t/crlf2.jinja" || say "fix twice is not fix once"
 tr -d '\r' < "$t/crlf1.jinja" | cmp - "$t/lf.jinja" || say "CRLF: another repair"
 [ "$(grep -vc "$(printf '\r')\$" "$t/crlf1.jinja")" = 0 ] || say "CRLF: some lines end with LF"
 # the marker line: of an earlier version, of a changed body, of a different program
-sed "1s/= 'v2 [0-9a-f ]* /= 'v1 $(sed -n "1s/.*'v2 \([0-9]* [0-9a-f]* [0-9a-f]*\) .*/\1/p" "$t/lf.jinja") /" "$t/lf.jinja" > "$t/v1.jinja"
+sed "1s/= 'v3 [0-9a-f ]* /= 'v1 $(sed -n "1s/.*'v3 \([0-9]* [0-9a-f]* [0-9a-f]*\) .*/\1/p" "$t/lf.jinja") /" "$t/lf.jinja" > "$t/v1.jinja"
 "$HONE" template fix "$t/v1.jinja" -o "$t/v2.jinja" > /dev/null 2> "$t/e"
-grep -q 'replacing the repair of an earlier version' "$t/e" && grep -q "^{%- set hone_repair = 'v2 " "$t/v2.jinja" || say "an earlier repair stays: $(cat "$t/e")"
+grep -q 'replacing the repair of an earlier version' "$t/e" && grep -q "^{%- set hone_repair = 'v3 " "$t/v2.jinja" || say "an earlier repair stays: $(cat "$t/e")"
 [ "$(grep -c 'set hone = namespace' "$t/v2.jinja")" = 1 ] || say "two preludes"
 (echo "{%- set hone_repair = 'mine' %}"; cat $golden) > "$t/mine.jinja"
 "$HONE" template fix "$t/mine.jinja" -o "$t/mine2.jinja" > /dev/null 2>&1

@@ -195,7 +195,71 @@ static void test_objects(void) {
         }
 }
 
+/* Renders a conversation that begins with a question, given the rest of its messages. */
+static char *rendered(const char *src, size_t len, const char *rest) {
+    struct jinja *t = NULL;
+    struct jinja_err je;
+    struct jdoc doc;
+    struct buf json = {0}, out = {0};
+    buf_fmt(&json, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},%s]}", rest);
+    CHECK_OK(jinja_compile(&t, src, len, "t", &je, &e));
+    CHECK_OK(jdoc_parse(&doc, json.data, json.len, "conversation", &e));
+    render(t, doc.root, (struct jval){0}, &out);
+    jdoc_release(&doc);
+    jinja_free(t);
+    buf_release(&json);
+    return buf_take(&out);
+}
+
+/* Checks that a call without text gets no answer of its own where the template prints empty text as
+ * an answer and tests for null. */
+static void test_null_calls(void) {
+#define CALLS                                                                                      \
+    "\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"f\","    \
+    "\"arguments\":{\"a\":\"b\"}}}]},{\"role\":\"tool\",\"tool_call_id\":\"call00001\","           \
+    "\"content\":\"R\"}"
+#define START                                                                                      \
+    "{% for m in messages %}{% if m.role == 'user' %}<u>{{ m.content }}{% endif %}"                \
+    "{% if m.role == 'system' %}<s>{{ m['content'] }}{% endif %}"
+#define TEXT                                                                                       \
+    "{% if m.role == 'assistant' and m['content'] is not none %}<a>{{ '' + m['content'] }}<end>"   \
+    "{% endif %}"
+    static const char with[] =
+        START "{% if m.role == 'assistant' and m.tool_calls %}<a>{% for c in m.tool_calls %}"
+              "<call>{{ c.function.name }} {{ c.function.arguments | tojson }}</call>{% endfor %}"
+              "<end>{% endif %}" TEXT "{% if m.role == 'tool' %}<r>{{ m.content }}</r>{% endif %}"
+              "{% endfor %}{% if add_generation_prompt %}<a>{% endif %}";
+    static const char without[] =
+        START TEXT "{% endfor %}{% if add_generation_prompt %}<a>{% endif %}";
+    static const struct {
+        const char *src;
+        size_t len;
+        const char *rest, *want;
+    } rows[] = {
+#define ROW(src, rest, want) {src, sizeof src - 1, rest, want}
+        ROW(with, "{\"role\":\"assistant\",\"content\":null," CALLS,
+            "<u>Hi<a><call>f {\"a\": \"b\"}</call><end><r>R</r>"),
+        ROW(with, "{\"role\":\"assistant\",\"content\":\"\"," CALLS,
+            "<u>Hi<a><call>f {\"a\": \"b\"}</call><end><r>R</r>"),
+        ROW(with, "{\"role\":\"assistant\"," CALLS,
+            "<u>Hi<a><call>f {\"a\": \"b\"}</call><end><r>R</r>"),
+        ROW(with, "{\"role\":\"assistant\",\"content\":\"T\"," CALLS,
+            "<u>Hi<a>T<end><a><call>f {\"a\": \"b\"}</call><end><r>R</r>"),
+        ROW(without, "{\"role\":\"assistant\",\"content\":null," CALLS, "<u>Hi"),
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct repair r;
+        CHECK_OK(repair_run(&r, rows[i].src, rows[i].len, "null", NULL, 0, &e));
+        CHECK(!has(&r, "content-null"));
+        char *got = rendered(r.text.data, r.text.len, rows[i].rest);
+        CHECK_EQ_STR(got, rows[i].want);
+        free(got);
+        repair_free(&r);
+    }
+}
+
 int main(void) {
+    RUN(test_null_calls);
     RUN(test_objects);
     RUN(test_probes);
     RUN(test_pairs);
