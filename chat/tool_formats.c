@@ -132,7 +132,7 @@ static const struct toolfmt formats[] = {
     .marker = {"<tool_call>"}, .named = {"<tool_call>", NULL, "</tool_call>", NULL, false},
      .detect = {"<tool_call>"}},
     {.name = "llama-json", .parse = tool_parse_llama, .grammar = call_item_llama, .written = {"", "", "", NULL, "", false, NULL, NULL},
-    .marker = {"{\"name\"", "{\"type\"", "<|python_tag|>"},
+    .marker = {"{\"name\"", "{\"type\"", "<|python_tag|>"}, .bare = true,
      .detect = {"\"parameters\": "}},
 };
 // clang-format on

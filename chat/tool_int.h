@@ -64,6 +64,7 @@ struct gcall;
 struct toolfmt {
     const char *name;
     const char *marker[TOOL_MARKERS]; /* texts that begin a call */
+    bool bare;                        /* calls are objects without a tag, maybe with white space */
     /* Parses the call or calls at the marker at *i, adds them and moves *i past them. False: not a
      * call. */
     bool (*parse)(struct toolparse *p, size_t *i);
@@ -124,8 +125,8 @@ struct toolparse {
     int n_calls, cap_calls;
     char **problems; /* problems found, as sentences; in the arena */
     int n_problems;
-    size_t mark_at[TOOL_MARKERS],
-        mark_from[TOOL_MARKERS];     /* marker k: next one at or after mark_from */
+    size_t mark_at[TOOL_MARKERS + 1],
+        mark_from[TOOL_MARKERS + 1]; /* marker k: next one at or after mark_from */
     size_t close_from;               /* streaming: no closing reasoning tag before it */
     size_t scanned, n_content;       /* streaming: bytes scanned; bytes known to be content */
     bool closed;                     /* streaming: content has ended, or may have */
@@ -298,6 +299,12 @@ size_t tool_skip_frames(const struct toolparse *p, size_t i);
 /* Returns where content begins whose first character that is not whitespace is at i: at the start
  * of an answer that continues a text, otherwise at i. */
 size_t tool_content_at(const struct toolparse *p, size_t i);
+/* Returns the length of the longest suffix of [from, in.len) that may grow into a call of a
+ * declared tool as an object with white space after its brace, in syntaxes whose calls are bare
+ * objects. */
+size_t tool_spaced_partial(const struct toolparse *p, size_t from);
+/* Returns the next such call at or after i; SIZE_MAX: none. */
+size_t tool_next_spaced(const struct toolparse *p, size_t i);
 /* Returns the length of the longest suffix of [from, in.len) that is a prefix of lit. */
 size_t tool_partial(const struct toolparse *p, size_t from, const char *lit);
 /* A fence around calls: n characters ch, or a tag. n 0: no fence. */

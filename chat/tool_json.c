@@ -447,12 +447,53 @@ bool tool_parse_deepseek(struct toolparse *p, size_t *i) {
  * that was not declared. */
 static bool begins_other(struct toolparse *p, size_t i) {
     struct text key, name;
-    i++;
+    i = tool_ws(p, i + 1);
     if (!p->tools || !string_at(p, &i, &key) || !tool_is(key, "name")) return false;
     i = tool_ws(p, i);
     if (!tool_at(p, i, ":")) return false;
     i++;
     return string_at(p, &i, &name) && !tool_declared(p, name);
+}
+
+enum { SPACED = 256 }; /* maximum length of the beginning of a call with white space */
+enum spaced { SPACED_NO, SPACED_MAYBE, SPACED_YES };
+
+/* Returns whether an object with white space after its brace begins at i and names a declared tool,
+ * or the type "function"; SPACED_MAYBE: more text is needed. */
+static enum spaced spaced_at(const struct toolparse *p, size_t i) {
+    static const char *const keys[] = {"\"name\"", "\"type\""};
+    size_t k = tool_ws(p, i + 1), key = 0;
+    if (k == i + 1) return k < p->in.len ? SPACED_NO : SPACED_MAYBE;
+    while (key < 2 && !tool_at(p, k, keys[key])) key++;
+    if (key == 2)
+        return k + tool_partial(p, k, keys[0]) < p->in.len &&
+                       k + tool_partial(p, k, keys[1]) < p->in.len
+                   ? SPACED_NO
+                   : SPACED_MAYBE;
+    k = tool_ws(p, k + strlen(keys[key]));
+    if (k < p->in.len && p->in.data[k] != ':') return SPACED_NO;
+    if (k < p->in.len) k = tool_ws(p, k + 1);
+    if (k < p->in.len && p->in.data[k] != '"') return SPACED_NO;
+    const size_t end = k < p->in.len ? tool_find(p, k + 1, "\"") : SIZE_MAX;
+    if ((end == SIZE_MAX ? p->in.len : end) - i > SPACED) return SPACED_NO;
+    if (end == SIZE_MAX) return SPACED_MAYBE;
+    const struct text value = tool_text(p, k + 1, end);
+    return (key ? tool_is(value, "function") : tool_declared(p, value) != NULL) ? SPACED_YES
+                                                                                : SPACED_NO;
+}
+
+size_t tool_spaced_partial(const struct toolparse *p, size_t from) {
+    if (!p->f->bare || p->no_calls || !p->tools) return 0;
+    if (p->in.len - from > SPACED) from = p->in.len - SPACED;
+    for (size_t i = from; i < p->in.len; i++)
+        if (p->in.data[i] == '{' && spaced_at(p, i) == SPACED_MAYBE) return p->in.len - i;
+    return 0;
+}
+
+size_t tool_next_spaced(const struct toolparse *p, size_t i) {
+    if (!p->f->bare || !p->tools) return SIZE_MAX;
+    while ((i = tool_find(p, i, "{")) != SIZE_MAX && spaced_at(p, i) != SPACED_YES) i++;
+    return i;
 }
 
 /* Parses calls of the form {"name": N, "parameters": {..}}, or <|python_tag|>NAME.call(k="v") for

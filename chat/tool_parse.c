@@ -302,10 +302,12 @@ size_t tool_marker(struct toolparse *p, size_t i) {
     size_t best = SIZE_MAX;
     if (p->no_calls) return best;
     if (p->f->headers && p->f->headers->call) return p->f->headers->call(p, i);
-    for (int k = 0; k < TOOL_MARKERS && p->f->marker[k]; k++) {
+    for (int k = 0; k <= TOOL_MARKERS; k++) {
+        const bool spaced = k == TOOL_MARKERS;
+        if (spaced ? !p->f->bare : !p->f->marker[k]) continue;
         bool known = p->mark_from[k] <= i && i <= p->mark_at[k] && p->mark_at[k];
         if (!known) {
-            p->mark_at[k] = tool_find(p, i, p->f->marker[k]);
+            p->mark_at[k] = spaced ? tool_next_spaced(p, i) : tool_find(p, i, p->f->marker[k]);
             p->mark_from[k] = i;
         }
         if (p->mark_at[k] < best) best = p->mark_at[k];

@@ -36,6 +36,8 @@ static size_t held(const struct toolparse *p, size_t from, const char *tag) {
         h = tool_partial(p, from, p->f->marker[k]);
         if (h > hold) hold = h;
     }
+    h = tool_spaced_partial(p, from);
+    if (h > hold) hold = h;
     if (p->f->headers && p->f->headers->partial) {
         h = p->f->headers->partial(p, from);
         if (h > hold) hold = h;
