@@ -258,6 +258,9 @@ static void first_print(struct finder *f, const struct jnode *n, const struct jn
         buf_fmt(&b, "((%.*s.content if %s%.*s.content is string else '') ~ (%.*s))", j, msg,
                 in_loop ? "loop.first and " : "", j, msg, k, s);
         site(f, P_E_TEXT, n->a, &b);
+        buf_fmt(&b, "((%.*s.hone_text if %s%.*s.hone_text is string else '') ~ (%.*s))", j, msg,
+                in_loop ? "loop.first and " : "", j, msg, k, s);
+        site(f, P_E_AHEAD, n->a, &b);
         return;
     }
 }
@@ -391,11 +394,12 @@ static void walk(struct finder *f, const struct jnode *n,
     }
 }
 
-/* Compares sites by start, outer ones first, for qsort(). */
+/* Compares sites by start, outer ones first, then by piece, for qsort(). */
 static int by_start(const void *a, const void *b) {
     const struct repair_site *x = a, *y = b;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
-    return x->end < y->end ? 1 : x->end > y->end ? -1 : 0;
+    if (x->end != y->end) return x->end < y->end ? 1 : -1;
+    return (int)x->piece - (int)y->piece;
 }
 
 int edit_sites(const struct jinja *t, struct repair_site out[REPAIR_SITES]) {

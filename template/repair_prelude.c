@@ -123,6 +123,9 @@ static void message(struct writer *w, const char *content, const char *calls) {
     if (calls)
         buf_fmt(w->out, ", ('tool_calls' if %s else 'role'): (%s if %s else role)", calls, calls,
                 calls);
+    if (calls && plan_wants(w, P_E_AHEAD))
+        put(w, ", ('hone_text' if ahead is string else 'role'): (ahead if ahead is string else "
+               "role)");
     const char *same = plan_wants(w, P_ORPHAN) ? " and role == m.role" : "";
     const bool ids = plan_wants(w, P_IDS_LONG) || plan_wants(w, P_IDS_ABSENT);
     for (int i = 0; i < w->keys.n; i++) {
@@ -516,6 +519,11 @@ static void emission(struct writer *w) {
                "{%- set content = '' %}{%- set odd = true %}\n"
                "{%- endif %}\n");
     }
+    if (plan_wants(w, P_E_AHEAD))
+        put(w, "{%- set ahead = none %}\n"
+               "{%- if role == 'assistant' and calls and content is string and content | trim %}\n"
+               "{%- set ahead = content %}{%- set content = '' %}{%- set odd = true %}\n"
+               "{%- endif %}\n");
     if (plan_wants(w, P_CALLS_BARE))
         put(w, "{%- if role == 'assistant' and calls and not skip and content is string and not "
                "(content | trim) %}{%- set content = none %}{%- set odd = true %}{%- endif %}\n");
@@ -625,7 +633,7 @@ static bool needs_loop(const struct repair_plan *p) {
         if (k != P_TOOLS_NONE && k != P_TOOLS_EMPTY && k != P_TOOLS_NAME && k != P_E_DUMP &&
             plan_has(p, (enum repair_piece)k))
             return true;
-    return false;
+    return plan_has(p, P_E_AHEAD);
 }
 
 void prelude_write(struct buf *out, const struct jinja *t, const struct repair_plan *p) {

@@ -41,6 +41,7 @@ struct proof {
                           form */
     bool shows_system; /* the original renders system messages */
     bool shows_user;   /* the original renders user texts */
+    unsigned faults;   /* text_faults() of the last accepted template */
     bool null_calls;   /* the original needs null as content of answers with calls alone */
     struct kept *kept;
     int n_kept;
@@ -348,6 +349,41 @@ static bool keeps(const struct proof *p, const struct jinja *t) {
     return fine;
 }
 
+/* ---- text next to a call ----------------------------------------------------------------------
+ */
+
+enum { TEXT_TWICE = 1, CALL_OUTSIDE = 2, END_OUTSIDE = 4 };
+
+/* Returns whether byte `at` of a rendering is outside all turns of Gemma 4. */
+static bool outside(const char *s, size_t at) {
+    static const char open[] = "<|turn>", close[] = "<turn|>";
+    const size_t n = sizeof open - 1;
+    while (at-- > n)
+        if (memcmp(s + at - n, open, n) == 0 || memcmp(s + at - n, close, n) == 0)
+            return s[at - n + 1] != '|';
+    return false;
+}
+
+/* Returns what is wrong with a template's rendering of text next to a call. */
+static unsigned text_faults(const struct proof *p, const struct jinja *t) {
+    static const char conv[] =
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"assistant\","
+        "\"content\":\"Zq7txt\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\","
+        "\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"b\"}}}]},{\"role\":\"tool\","
+        "\"tool_call_id\":\"call00001\",\"content\":\"R\"}],\"add_generation_prompt\":true}";
+    struct buf out = {0};
+    unsigned faults = 0;
+    if (render_text(p, t, conv, &out) && out.len) {
+        buf_chr(&out, '\0');
+        const char *text = strstr(out.data, "Zq7txt"), *call = strstr(out.data, "<|tool_call>");
+        if (text && strstr(text + 1, "Zq7txt")) faults |= TEXT_TWICE;
+        if (call && outside(out.data, (size_t)(call - out.data))) faults |= CALL_OUTSIDE;
+        if (call && outside(out.data, out.len - 1)) faults |= END_OUTSIDE;
+    }
+    buf_release(&out);
+    return faults;
+}
+
 /* ---- the proof ------------------------------------------------------------------------------- */
 
 int proof_new(struct proof **out, const struct jinja *original, struct err *e) {
@@ -378,6 +414,7 @@ int proof_new(struct proof **out, const struct jinja *original, struct err *e) {
                      !shows(p, original, call_conv, "&#34;a&#34;");
     p->shows_user = shows(p, original, user_conv, "Zq7usr");
     p->shows_system = shows(p, original, system_conv, "Zq7sys");
+    p->faults = text_faults(p, original);
     return keep_all(p, original, e);
 }
 
@@ -429,7 +466,9 @@ bool proof_judge(struct proof *p, const struct jinja *t, const char *first, bool
         p->check[i].worse = now[i] > p->check[i].n_failed;
         fine &= !p->check[i].worse;
     }
-    fine = fine && keeps(p, t);
+    const unsigned faults = fine ? text_faults(p, t) : 0;
+    fine = fine && !(faults & ~p->faults) && keeps(p, t);
+    if (fine && accept) p->faults = faults;
     for (int i = 0; i < p->n_check && fine && accept; i++) {
         p->n_failed += (now[i] > 0) - p->check[i].failed;
         p->check[i].n_failed = now[i];

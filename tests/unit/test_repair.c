@@ -258,8 +258,34 @@ static void test_null_calls(void) {
     }
 }
 
+/* Checks that text next to a call goes before it, once, where a message of its own would close the
+ * turn, which the next message of the model does not open again. */
+static void test_one_turn(void) {
+    static const char src[] =
+        "{% for m in messages %}{% if m.role != 'tool' %}"
+        "{% set again = loop.index0 > 0 and m.role == 'assistant' and "
+        "messages[loop.index0 - 1].role == 'assistant' %}"
+        "{% if not again %}<|turn>{{ m.role }}\n{% endif %}"
+        "{% if m.tool_calls %}{% for c in m.tool_calls %}{{ '<|tool_call>' + c.function.name }} "
+        "{{ c.function.arguments | tojson }}{% endfor %}"
+        "{% for r in messages[loop.index0 + 1:] if r.role == 'tool' %}"
+        "{{ '<r>' + r.content + '</r>' }}{% endfor %}{% endif %}{{ m.content or '' }}"
+        "{% if m.content or not m.tool_calls %}<turn|>\n{% endif %}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt and messages[-1].role != 'tool' %}<|turn>model\n{% endif %}";
+    struct repair r;
+    CHECK_OK(repair_run(&r, src, sizeof src - 1, "turn", NULL, 0, &e));
+    CHECK(has(&r, "text-ahead") && !has(&r, "split-text"));
+    char *got =
+        rendered(r.text.data, r.text.len, "{\"role\":\"assistant\",\"content\":\"T\"," CALLS);
+    CHECK_EQ_STR(got, "<|turn>user\nHi<turn|>\n<|turn>assistant\n"
+                      "T<|tool_call>f {\"a\": \"b\"}<r>R</r>");
+    free(got);
+    repair_free(&r);
+}
+
 int main(void) {
     RUN(test_null_calls);
+    RUN(test_one_turn);
     RUN(test_objects);
     RUN(test_probes);
     RUN(test_pairs);
