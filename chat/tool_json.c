@@ -16,6 +16,21 @@ static const struct json *json_at(struct toolparse *p, size_t *i) {
     return v;
 }
 
+/* Returns whether a string in quotes in [i, to) contains a line break or another control
+ * character. */
+static bool raw_control(const struct toolparse *p, size_t i, size_t to) {
+    bool text = false;
+    for (; i < to; i++) {
+        const char ch = p->in.data[i];
+        if (text && (unsigned char)ch < ' ') return true;
+        if (text && ch == '\\')
+            i++;
+        else if (ch == '"')
+            text = !text;
+    }
+    return false;
+}
+
 /* Parses a JSON value, or a Python literal, which is reported as a problem. */
 static const struct json *value_at(struct toolparse *p, size_t *i) {
     const size_t at = *i;
@@ -26,7 +41,9 @@ static const struct json *value_at(struct toolparse *p, size_t *i) {
     p->json_text = true;
     v = tool_literal(p, i);
     p->json_text = false;
-    if (v)
+    if (v && raw_control(p, at, *i))
+        tool_problem(p, "a text of a call has a line break or tab that is not escaped");
+    else if (v)
         tool_problem(p, "a call is not JSON; it was read as Python");
     else
         p->n_problems = n_problems;

@@ -569,6 +569,7 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
 struct around {
     struct tool_fence fence;
     size_t from, to; /* its line */
+    bool list;       /* the bracket of a list was opened before a call without a tag */
 };
 
 /* Decides, at the piece of content [*from, to) after a call, whether the open fence is content. If
@@ -584,6 +585,27 @@ static void settle_fence(struct toolparse *p, struct buf *content, struct around
     else
         add_line(content, tool_strip(tool_text(p, a->from, a->to)));
     a->fence.n = 0;
+}
+
+/* Returns the bracket on its own line, in [from, at), that opens a list of calls at `at`; at: none.
+ */
+static size_t bracket_before(const struct toolparse *p, size_t from, size_t at) {
+    size_t k = at;
+    while (k > from && tool_is_ws(p->in.data[k - 1])) k--;
+    return k > from && p->in.data[k - 1] == '[' && line_start(p, k - 1) ? k - 1 : at;
+}
+
+/* Moves *end past what separates or closes the calls of an open list. */
+static void in_list(const struct toolparse *p, struct around *a, size_t *end) {
+    const size_t k = tool_ws(p, *end);
+    if (!a->list || k >= p->in.len || !strchr(",]", p->in.data[k])) return;
+    a->list = p->in.data[k] == ',';
+    *end = k + 1;
+}
+
+/* Returns whether the call at i has no tag, so that text around it may quote it. */
+static bool may_be_quoted(const struct toolparse *p, size_t i) {
+    return p->f->bare && p->in.data[i] == '{';
 }
 
 /* Parses the call at the marker at `at`, adds the content before it, and moves *from past the call.
@@ -606,14 +628,20 @@ static bool one_call(struct toolparse *p, struct buf *content, struct around *ar
         p->calls[k].from = at;
         p->calls[k].to = end;
     }
-    settle_fence(p, content, around, from, at);
-    size_t cut = at;
+    const bool quoted = may_be_quoted(p, at);
+    const size_t start = quoted ? bracket_before(p, *from, at) : at;
+    if (quoted && !line_start(p, start) && tool_strip(tool_text(p, *from, start)).n)
+        tool_problem(p, "a call follows text on its line; it may be an example");
+    settle_fence(p, content, around, from, start);
+    size_t cut = start;
     if (!around->fence.n) {
-        cut = tool_fence_before(p, *from, at, &around->fence);
+        cut = tool_fence_before(p, *from, start, &around->fence);
         around->from = cut;
-        around->to = at;
+        around->to = start;
     }
     join(p, content, *from, cut);
+    around->list |= start < at;
+    in_list(p, around, &end);
     *from = end;
     return true;
 }
@@ -664,6 +692,9 @@ static void parse_all(struct toolparse *p, struct buf *content) {
         tool_problem(p,
                      "closing tags after the last call: a value may have held the text of a tag");
     settle_fence(p, content, &around, &from, p->in.len);
+    if (p->n_calls && may_be_quoted(p, p->calls[p->n_calls - 1].from) &&
+        tool_skip_frames(p, from) < p->in.len)
+        tool_problem(p, "text follows the last call, which may be an example");
     join(p, content, from, p->in.len);
 }
 

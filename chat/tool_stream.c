@@ -93,6 +93,9 @@ static size_t content_end(const struct toolparse *p, size_t end) {
     const char *s = p->in.data;
     while (end > p->scanned && tool_is_ws(s[end - 1])) end--;
     if (!p->tools || p->no_calls) return end;
+    if (p->f->bare && end > p->scanned && s[end - 1] == '[')
+        end--; /* it may open a list of calls */
+    while (end > p->scanned && tool_is_ws(s[end - 1])) end--;
     size_t line = end;
     while (line > p->scanned && s[line - 1] != '\n') line--;
     if (end - line > 40) return end;

@@ -386,6 +386,10 @@ static void test_loose(void) {
                   "a") "], \"problems\": [], \"loose\": 1}");
     every_cut("llama-json", TOOL_THINK_NONE, true, "```json\n" A "\n```", LOOSE(BASH("a"), "1"));
     every_cut("llama-json", TOOL_THINK_NONE, true, A, RESULT("", "", BASH("a"), ""));
+    every_cut("llama-json", TOOL_THINK_NONE, false,
+              "{\"name\": \"bash\", \"parameters\": {\"command\": \"a\nb\"}}",
+              RESULT("", "", BASH("a\\nb"),
+                     "\"a text of a call has a line break or tab that is not escaped\""));
     buf_release(&want);
 }
 
