@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "containers/gguf.h"
+#include "containers/gguf_hash.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -62,20 +62,38 @@ void gguf_stamp(const struct gguf *g, struct buf *out) {
     }
 }
 
-void gguf_sample_hash(const struct gguf *g, char hex[33]) {
+/* Adds samples of a tensor's data. */
+static void add_samples(struct xxh128 *x, const struct gguf_tensor *t) {
     enum { SAMPLE = 4096, SAMPLES = 3 }; /* bytes at the start, in the middle, at the end */
+    const uint64_t n = t->n_bytes < SAMPLE ? t->n_bytes : SAMPLE;
+    for (uint64_t k = 0; k < SAMPLES; k++)
+        xxh128_add(x, t->data + (t->n_bytes - n) / (SAMPLES - 1) * k, (size_t)n);
+}
+
+void gguf_weights_hash(const struct gguf *g, char hex[33]) {
+    struct xxh128 *x = xxh128_new();
+    struct buf b = {0};
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        buf_reset(&b);
+        buf_fmt(&b, "%s;%s;", t->name, qtype_name(t->type));
+        for (int d = 0; d < t->n_dims; d++) buf_fmt(&b, "%" PRId64 ";", t->ne[d]);
+        xxh128_add(x, b.data, b.len);
+        add_samples(x, t);
+    }
+    buf_release(&b);
+    xxh128_hex(x, hex);
+    xxh128_free(x);
+}
+
+void gguf_sample_hash(const struct gguf *g, char hex[33]) {
     struct xxh128 *x = xxh128_new();
     for (int i = 0; i < gguf_n_shards(g); i++) {
         uint64_t n = 0;
         const uint8_t *head = gguf_shard_header(g, i, &n);
         xxh128_add(x, head, (size_t)n);
     }
-    for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(g, i);
-        const uint64_t n = t->n_bytes < SAMPLE ? t->n_bytes : SAMPLE;
-        for (uint64_t k = 0; k < SAMPLES; k++)
-            xxh128_add(x, t->data + (t->n_bytes - n) / (SAMPLES - 1) * k, (size_t)n);
-    }
+    for (int64_t i = 0; i < gguf_n_tensors(g); i++) add_samples(x, gguf_tensor_at(g, i));
     xxh128_hex(x, hex);
     xxh128_free(x);
 }

@@ -12,6 +12,7 @@
 #include "report/report_text.h"
 #include "calib/defaults.h"
 #include "runtime/measure/answer.h"
+#include "runtime/measure/cells.h"
 #include "runtime/measure/measures.h"
 
 enum { DEPTH_BASE = 64 };
@@ -19,26 +20,6 @@ enum { DEPTH_BASE = 64 };
 /* Returns the divergence, 0 if rounding made it negative. */
 static double kld(double x) {
     return x < 0 ? 0 : x;
-}
-
-/* Adds a number to a row; an empty cell for NaN. */
-static void number_cell(struct emit *m, double x, int prec) {
-    if (isnan(x))
-        emit_cell_none(m);
-    else
-        emit_cell_num(m, x, prec);
-}
-
-/* Adds the ends of a 95 % interval; empty cells if there are too few windows for one. */
-static void interval_cells(struct emit *m, double lo, double hi, int64_t n_chunks, int prec) {
-    const bool known = n_chunks >= MEASURE_MIN;
-    number_cell(m, known ? lo : (double)NAN, prec);
-    number_cell(m, known ? hi : (double)NAN, prec);
-}
-
-/* Adds a standard error; an empty cell if there is only one window. */
-static void error_cell(struct emit *m, double x, int64_t n_chunks, int prec) {
-    number_cell(m, n_chunks > 1 ? x : (double)NAN, prec);
 }
 
 /* Returns whether the divergence of a pair's first file is lower by more than chance. */
@@ -74,7 +55,6 @@ static void put_answer(const struct versus *v, struct emit *m) {
     int x, y;
     for (int i = 0; i < v->n; i++) {
         k[i] = v->f[i].k;
-        k[i].mean_kld_stderr = v->f[i].g.n_chunks > 1 ? v->f[i].g.mean_kld_stderr : (double)NAN;
         label[i] = v->f[i].label;
     }
     eval_answer(k, label, v->n, v->base.name, &b);

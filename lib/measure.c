@@ -58,7 +58,7 @@ int hone_divergence(struct hone_session *base, struct hone_session *s, const int
     ids_release(&text);
     if ((rc = call_end(&c, rc, e))) return rc;
     const struct hone_divergence full = {.mean = k.mean_kld,
-                                         .error = k.mean_kld_stderr,
+                                         .error = k.mean_kld_stderr_windows,
                                          .median = k.median_kld,
                                          .p90 = k.kld_p90,
                                          .p99 = k.kld_p99,

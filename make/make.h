@@ -22,6 +22,7 @@ struct made { /* one GGUF file of the folder */
     bool is_base, outside;
     cJSON *eval, *speed, *tools, *drafts, *images; /* results of the steps, owned; NULL: none */
     char sha256[65];
+    char sample[33], weights[33]; /* gguf_sample_hash, gguf_weights_hash */
     double bpw;
     int64_t size_bytes;
     uint64_t type_bytes[QT_COUNT]; /* bytes of its tensors, by type */

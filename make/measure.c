@@ -53,7 +53,7 @@ static void put_depths(cJSON *to, const struct eval_kld_run *r, int cand) {
         doc_put_i64(row, "to", min_i64(hi, r->ctx) - 1);
         doc_put_i64(row, "n_tokens", g.n_tokens);
         doc_put_num(row, "mean_kld", g.mean_kld);
-        doc_put_num(row, "mean_kld_stderr", g.mean_kld_stderr);
+        if (g.n_chunks > 1) doc_put_num(row, "mean_kld_stderr", g.mean_kld_stderr);
     }
 }
 
@@ -72,6 +72,8 @@ static cJSON *kld_result(const struct eval_kld_run *r, int cand, bool base) {
     doc_put_num(o, "ppl_ratio", k->ppl_ratio);
     doc_put_num(o, "mean_kld", k->mean_kld);
     doc_put_num(o, "mean_kld_stderr", k->mean_kld_stderr);
+    if (isfinite(k->mean_kld_stderr_windows))
+        doc_put_num(o, "mean_kld_stderr_windows", k->mean_kld_stderr_windows);
     doc_put_num(o, "median_kld", k->median_kld);
     doc_put_num(o, "kld_p90", k->kld_p90);
     doc_put_num(o, "kld_p95", k->kld_p95);

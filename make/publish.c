@@ -128,6 +128,22 @@ static void set_facts(const struct publish *p, cJSON *root) {
         cJSON_ReplaceItemInObjectCaseSensitive(root, "facts", facts);
 }
 
+/* Checks that the files that were measured still have the same weights. The SHA-256 of one whose
+ * metadata changed is no longer shown. */
+static int check_measured(struct publish *p, struct err *e) {
+    for (int i = 0; i < p->res.n_files; i++) {
+        struct result_file *f = &p->res.file[i];
+        const enum result_match is = result_match(f, p->o->dir);
+        if (is == RESULT_OTHER)
+            return err_set(e, ERR_DATA,
+                           "%s: its weights are not those whose numbers results.json has: measure "
+                           "again with hone make, or remove results.json",
+                           f->file);
+        if (is == RESULT_EDITED) f->sha256 = "";
+    }
+    return 0;
+}
+
 /* Reads the measurements, if there are any, and the facts, which may be stored with them. */
 static int open_results(struct publish *p, struct err *e) {
     char *path = io_join(p->o->dir, "results.json");
@@ -145,6 +161,7 @@ static int open_results(struct publish *p, struct err *e) {
         rc = result_take(&p->res, root, path, e);
         p->have_result = rc == 0;
         root = NULL;
+        if (rc == 0 && !given) rc = check_measured(p, e);
     }
     cJSON_Delete(root);
     free(path);

@@ -10,7 +10,7 @@
 
 #include "work/device.h"
 #include "make/size_ladder.h"
-#include "containers/gguf.h"
+#include "containers/gguf_hash.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/out.h"
@@ -107,6 +107,8 @@ static int describe_file(struct make *mk, struct made *f, int64_t *n_params, str
     }
     f->size_bytes = (int64_t)gguf_file_bytes(g);
     f->bpw = *n_params ? (double)bytes * 8 / (double)*n_params : 0;
+    gguf_sample_hash(g, f->sample);
+    gguf_weights_hash(g, f->weights);
     gguf_close(g);
     return rc;
 }
@@ -162,6 +164,8 @@ static void put_file(cJSON *files, const struct made *f) {
     doc_put_num(o, "size_gib", (double)f->size_bytes / 0x1p30);
     doc_put_num(o, "bpw", f->bpw);
     doc_put_str(o, "sha256", f->sha256);
+    doc_put_str(o, "sample_xxh128", f->sample);
+    doc_put_str(o, "weights_xxh128", f->weights);
     if (f->size_class[0]) doc_put_str(o, "size_class", f->size_class);
     if (!f->is_base) {
         doc_put_str(o, "made", f->is_mix ? "mix" : "preset");

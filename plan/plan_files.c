@@ -110,9 +110,15 @@ static void take_losses(struct choice *x, int first, const char *folder) {
     char *path = io_join(folder, "results.json");
     if (io_exists(path) && result_open(&r, path, &ignored) == 0) {
         for (int i = first; i < x->n; i++)
-            for (int k = 0; k < r.n_files; k++)
-                if (strcmp(r.file[k].file, io_base(x->c[i]->name)) == 0)
+            for (int k = 0; k < r.n_files; k++) {
+                if (strcmp(r.file[k].file, io_base(x->c[i]->name)) != 0) continue;
+                if (result_match(&r.file[k], folder) == RESULT_OTHER)
+                    log_warn("%s: its weights are not those that %s was written for: its loss is "
+                             "unknown",
+                             x->c[i]->name, path);
+                else
                     x->c[i]->kld = r.file[k].is_base ? 0 : r.file[k].mean_kld;
+            }
         result_close(&r);
     }
     free(path);

@@ -172,8 +172,11 @@ static void numbers(const struct result *r, const int *order, struct buf *out) {
         text_cell(out, &text);
         buf_chr(out, '\n');
     }
-    buf_str(out, "\n± is one standard error. Perplexity compares the files of this table only; the "
-                 "divergence says more about a quant.\n");
+    buf_fmt(out,
+            "\n± is one standard error; %s. Perplexity compares the files of this table only; the "
+            "divergence says more about a quant.\n",
+            pick_knows_errors(r) ? "that of the divergence is over windows of the texts"
+                                 : "that of the divergence is unknown");
     card_fold_end(out);
     buf_release(&text);
 }

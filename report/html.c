@@ -187,11 +187,14 @@ static void more_plots(const struct result *r, struct buf *out) {
 
 /* Writes the section that explains the words. */
 static void put_words(const struct result *r, struct buf *out) {
+    const bool known = pick_knows_errors(r);
     buf_fmt(out,
             "<details><summary>What the words mean</summary><p>The mean divergence shows how far a "
             "file's next-token probabilities are from those of %s (Kullback-Leibler, in "
-            "nats; 0 is the same). &plusmn; is one standard error.</p><dl>",
-            pick_base_word(r));
+            "nats; 0 is the same). %s</p><dl>",
+            pick_base_word(r),
+            known ? "&plusmn; is one standard error, over windows of the texts."
+                  : "Its error is unknown, so the words are those of the means alone.");
     for (int i = 0; i < PICK_BANDS; i++) {
         const struct pick_row *b = &pick_bands[i];
         buf_fmt(out, "<dt><span class='q q%d'>%s</span> ", i + 1, b->name);
@@ -200,9 +203,10 @@ static void put_words(const struct result *r, struct buf *out) {
     }
     buf_fmt(out,
             "</dl><p class=m>&quot;perhaps&quot;: the 95 %% interval crosses a limit. The "
-            "recommended file is the smallest that certainly has no noticeable loss; failing that, "
-            "%s (divergence up to %g, errors included).</p></details>\n",
-            pick_take.reason, pick_take.max_kld);
+            "recommended file is the smallest that %shas no noticeable loss; failing that, "
+            "%s (divergence up to %g%s).</p></details>\n",
+            known ? "certainly " : "", pick_take.reason, pick_take.max_kld,
+            known ? ", errors included" : "");
 }
 
 /* Writes the names of the texts and their subjects; list: names or objects. */
@@ -284,7 +288,7 @@ static void put_sums(const struct result *r, struct buf *out) {
         buf_str(out, "<p class=sum><code>");
         html_text(out, r->file[i].file);
         buf_str(out, "</code><br><code class=m>");
-        html_text(out, r->file[i].sha256);
+        html_text(out, *r->file[i].sha256 ? r->file[i].sha256 : "see SHA256SUMS");
         buf_str(out, "</code></p>\n");
     }
     html_extra_sums(r, out);

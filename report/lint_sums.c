@@ -14,6 +14,7 @@
 #include "base/progress.h"
 #include "report/folder_lint.h"
 #include "report/manifest.h"
+#include "report/result.h"
 
 #define SUMS "SHA256SUMS"
 
@@ -168,7 +169,23 @@ static int check_manifest(struct lint *l, struct err *e) {
     return rc;
 }
 
+/* Reports files whose weights are not those that were measured. */
+static void check_measured(struct lint *l) {
+    struct result r;
+    struct err ignored;
+    char *path = io_join(l->dir, "results.json");
+    if (io_exists(path) && result_open(&r, path, &ignored) == 0) {
+        for (int i = 0; i < r.n_files; i++)
+            if (result_match(&r.file[i], l->dir) == RESULT_OTHER)
+                lint_add(l, true, "results-other", r.file[i].file,
+                         "its weights are not those whose numbers results.json has");
+        result_close(&r);
+    }
+    free(path);
+}
+
 int lint_sums(struct lint *l, struct err *e) {
+    check_measured(l);
     TRY(check_sums(l, e));
     return check_manifest(l, e);
 }

@@ -214,6 +214,12 @@ void pick_role(const struct result *r, int i, struct buf *out) {
     }
 }
 
+bool pick_knows_errors(const struct result *r) {
+    for (int i = 0; i < r->n_files; i++)
+        if (is_counted(&r->file[i]) && !isfinite(r->file[i].mean_kld_stderr)) return false;
+    return true;
+}
+
 double pick_gain(const struct result *r, int i) {
     const struct result_file *f = &r->file[i];
     return is_counted(f) && f->mean_kld > 0 ? f->preset_kld / f->mean_kld : (double)NAN;
@@ -221,12 +227,12 @@ double pick_gain(const struct result *r, int i) {
 
 /* Returns whether file i and the preset certainly differ: zero is outside the 95 % interval of
  * their paired difference. Without that, as in results of earlier versions, the error of each alone
- * is used, which is larger. */
+ * is used, which is larger; if that is unknown too, nothing is certain. */
 static bool is_certain(const struct result *r, int i) {
     const struct result_file *f = &r->file[i];
     if (isfinite(f->preset_sure)) return f->preset_sure > Z95;
     const double both = f->mean_kld_stderr * (1 + f->preset_kld / f->mean_kld);
-    return f->preset_kld - f->mean_kld > half_width(both);
+    return isfinite(both) && f->preset_kld - f->mean_kld > half_width(both);
 }
 
 bool pick_is_closer(const struct result *r, int i) {

@@ -54,6 +54,9 @@ void pick_role(const struct result *r, int i, struct buf *out);
 /* Returns the indices of the n_files files from largest to smallest, the base last. The caller
  * frees them with free(). */
 int *pick_order(const struct result *r);
+/* Returns whether the error of every measured divergence is known. If not, grades and choices are
+ * those of the means alone, and nothing is certain. */
+bool pick_knows_errors(const struct result *r);
 /* Returns by what factor file i is closer to the original than llama.cpp's preset of its size; NaN
  * if that preset was not measured. */
 double pick_gain(const struct result *r, int i);

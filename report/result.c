@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/io.h"
 #include "base/mem.h"
+#include "containers/gguf_hash.h"
 
 enum { MAX_RESULTS = 64 << 20 };
 
@@ -31,6 +33,8 @@ static void read_file_row(struct result_file *f, const cJSON *o) {
     f->file = text_member(o, "file");
     f->recipe = text_member(o, "recipe");
     f->sha256 = text_member(o, "sha256");
+    f->sample = text_member(o, "sample_xxh128");
+    f->weights = text_member(o, "weights_xxh128");
     f->size_class = text_member(o, "size_class");
     f->made = text_member(o, "made");
     f->why = text_member(o, "why");
@@ -41,7 +45,7 @@ static void read_file_row(struct result_file *f, const cJSON *o) {
     f->ppl = num_member(o, "ppl");
     f->ppl_stderr = num_member(o, "ppl_stderr");
     f->mean_kld = num_member(o, "mean_kld");
-    f->mean_kld_stderr = num_member(o, "mean_kld_stderr");
+    f->mean_kld_stderr = num_member(o, "mean_kld_stderr_windows");
     f->kld_p999 = num_member(o, "kld_p999");
     f->max_kld = num_member(o, "max_kld");
     f->same_top1 = num_member(o, "same_top1");
@@ -122,6 +126,23 @@ void result_close(struct result *r) {
     cJSON_Delete(r->root);
     free(r->file);
     memset(r, 0, sizeof *r);
+}
+
+enum result_match result_match(const struct result_file *f, const char *dir) {
+    enum result_match found = RESULT_SAME;
+    char *path = io_join(dir, f->file), hex[33];
+    struct gguf *g;
+    struct err ignored;
+    if (*f->weights && io_exists(path) && gguf_open(&g, path, GGUF_TOLERANT, &ignored) == 0) {
+        gguf_sample_hash(g, hex);
+        if (strcmp(hex, f->sample) != 0) {
+            gguf_weights_hash(g, hex);
+            found = strcmp(hex, f->weights) == 0 ? RESULT_EDITED : RESULT_OTHER;
+        }
+        gguf_close(g);
+    }
+    free(path);
+    return found;
 }
 
 double result_budget(const struct result_file *f) {

@@ -18,11 +18,13 @@ struct result_images {
 };
 struct result_file { /* one output GGUF */
     const char *file, *recipe, *sha256;
+    const char *sample, *weights; /* hashes of the measured file (containers/gguf.h); "": unknown */
     const char *size_class, *made,
         *why;      /* e.g. "Q4_K_M"; "preset" or "mix"; a sentence. "": unknown */
     bool feedback; /* made with error feedback */
     int64_t size_bytes;
-    double bpw, ppl, ppl_stderr, mean_kld, mean_kld_stderr, kld_p999, max_kld, same_top1, rms_dp;
+    double bpw, ppl, ppl_stderr, mean_kld, kld_p999, max_kld, same_top1, rms_dp;
+    double mean_kld_stderr; /* over windows; NaN: unknown, as in results of earlier versions */
     double acceptance, acceptance_stderr, n_drafts; /* of the MTP block's drafts; NaN: unknown */
     double pp_tok_per_s, tg_tok_per_s, pp_stddev, tg_stddev;
     double preset_kld;  /* mean KLD of llama.cpp's preset of this size */
@@ -54,6 +56,14 @@ int result_open(struct result *r, const char *path, struct err *e);
 /* Fills r from the parsed JSON of the file `path`. Takes ownership of root, even on failure. */
 int result_take(struct result *r, cJSON *root, const char *path, struct err *e);
 void result_close(struct result *r);
+enum result_match {
+    RESULT_SAME,   /* the file that was measured, or one that cannot be examined */
+    RESULT_EDITED, /* the same weights with other metadata: the measurements hold */
+    RESULT_OTHER,  /* other weights: the measurements are those of another file */
+};
+/* Returns whether the file of this name in a folder is the one that was measured. Reads its header
+ * and a sample of each tensor. Results of earlier versions have no hashes: RESULT_SAME. */
+enum result_match result_match(const struct result_file *f, const char *dir);
 /* Returns the size budget in bytes that a mix's recipe name contains ("mix-9MiB"); 0 for other
  * recipes. */
 double result_budget(const struct result_file *f);

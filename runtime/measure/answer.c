@@ -19,13 +19,13 @@ static const char *const perhaps[] = {[PICK_NONE] = ", perhaps none",
 /* Grades the quality loss by the mean divergence; best and worst are the grades at the ends of its
  * error range. */
 static struct pick_grade loss_grade(const struct eval_kld *k) {
-    return pick_judge(k->mean_kld, k->mean_kld_stderr);
+    return pick_judge(k->mean_kld, k->mean_kld_stderr_windows);
 }
 
 /* Appends mean divergence and share of equal most likely tokens. */
 static void put_numbers(const struct eval_kld *k, struct buf *out) {
     buf_str(out, "mean divergence ");
-    text_kld(out, k->mean_kld, k->mean_kld_stderr);
+    text_kld(out, k->mean_kld, k->mean_kld_stderr_windows);
     buf_fmt(out, ", the same most likely token %.*f %% of the time", k->same_top1 < 0.999 ? 1 : 2,
             k->same_top1 * 100);
 }

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "runtime/measure/internal.h"
+#include "runtime/measure/measures.h"
 
 int64_t eval_kld_windows(const struct eval_kld_run *r, int cand) {
     return min_i64(r->n_chunks, r->per_chunk > 0 ? r->pos[cand].n / r->per_chunk : 0);
@@ -43,12 +44,29 @@ static struct kld_pos *pick(const struct eval_kld_run *r, int cand, int domain, 
     return to;
 }
 
+/* Returns the clustered mean of the picked divergences, count[c] of them from window c. */
+static struct cluster cluster_of(const struct kld_pos *p, const int64_t *count, int64_t n_chunks) {
+    double *sum = xcalloc((size_t)n_chunks + 1, sizeof *sum);
+    struct cluster cl;
+    for (int64_t c = 0, at = 0; c < n_chunks; c++)
+        for (int64_t i = 0; i < count[c]; i++) sum[c] += p->kld[at++];
+    eval_cluster(sum, count, n_chunks, &cl);
+    free(sum);
+    return cl;
+}
+
 void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out) {
     int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count);
-    kld_stats(pick(r, cand, -1, r->ctx / 2, r->ctx, count), out);
+    struct kld_pos *p = pick(r, cand, -1, r->ctx / 2, r->ctx, count);
+    const struct cluster cl = cluster_of(p, count, r->n_chunks);
+    kld_stats(p, out);
     out->ctx = r->ctx;
     out->n_chunks = eval_kld_windows(r, cand);
     out->tok_per_s = r->tok_per_s;
+    out->mean_kld_stderr_windows = out->n_chunks > 1 ? cl.stderr_ : (double)NAN;
+    const bool wide = out->n_chunks >= MEASURE_MIN;
+    out->mean_kld_ci95_low = wide ? cl.lo : (double)NAN;
+    out->mean_kld_ci95_high = wide ? cl.hi : (double)NAN;
     free(count);
 }
 
@@ -66,17 +84,12 @@ double eval_kld_noise(const struct eval_kld_run *r, int cand) {
 void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t row0, int64_t row1,
                     struct eval_group *out) {
     struct eval_kld k;
-    struct cluster cl;
-    int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count), at = 0;
-    double *sum = xcalloc((size_t)r->n_chunks + 1, sizeof *sum);
+    int64_t *count = xcalloc((size_t)r->n_chunks + 1, sizeof *count);
     memset(out, 0, sizeof *out);
     struct kld_pos *p = pick(r, cand, domain, row0, row1, count);
-    for (int64_t c = 0; c < r->n_chunks; c++) {
-        out->n_chunks += count[c] > 0;
-        for (int64_t i = 0; i < count[c]; i++) sum[c] += p->kld[at++];
-    }
+    for (int64_t c = 0; c < r->n_chunks; c++) out->n_chunks += count[c] > 0;
+    const struct cluster cl = cluster_of(p, count, r->n_chunks);
     kld_stats(p, &k);
-    eval_cluster(sum, count, r->n_chunks, &cl);
     out->n_tokens = p->n;
     out->mean_kld = cl.mean;
     out->mean_kld_stderr = cl.stderr_;
@@ -90,7 +103,6 @@ void eval_kld_group(const struct eval_kld_run *r, int cand, int domain, int64_t 
     out->same_top1 = k.same_top1;
     out->rms_dp = k.rms_dp;
     free(count);
-    free(sum);
 }
 
 void eval_kld_pair_group(const struct eval_kld_run *r, int a, int b, int domain, int64_t row0,

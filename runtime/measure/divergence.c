@@ -11,6 +11,7 @@
 #include "runtime/measure/divergence.h"
 #include "runtime/measure/measurement_cache.h"
 #include "runtime/measure/answer.h"
+#include "runtime/measure/cells.h"
 #include "work/plot.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -71,7 +72,10 @@ static const struct kld_key kld_keys[] = {
     K(ppl_ratio_stderr, NULL, "ppl ratio +-", 6),
     K(ln_ppl_ratio, "ln ratio", "ln ppl ratio", 5),
     K(mean_kld, "mean KLD", NULL, 6),
-    K(mean_kld_stderr, "+-", "mean KLD +-", 6),
+    K(mean_kld_stderr_windows, "+-", "mean KLD +-", 6),
+    K(mean_kld_ci95_low, NULL, "mean KLD 95 % from", 6),
+    K(mean_kld_ci95_high, NULL, "mean KLD 95 % to", 6),
+    K(mean_kld_stderr, NULL, NULL, 6),
     K(median_kld, "median", "median KLD", 6),
     K(kld_p90, NULL, "90 % KLD", 6),
     K(kld_p95, NULL, "95 % KLD", 6),
@@ -111,26 +115,15 @@ static double kld_value(const struct run *x, int j, size_t i) {
     return shown(x, kld_keys[i].key, v);
 }
 
-/* Returns candidate i's results over the scored half of all windows. */
-static struct eval_group whole_group(const struct run *x, int i) {
-    struct eval_group g;
-    eval_kld_group(&x->r, i, -1, x->r.ctx / 2, x->r.ctx, &g);
-    return g;
-}
-
 /* Returns whether the base file holds only the top tokens and a sample of the others. */
 static bool is_sampled(const struct run *x) {
     return x->a->base_file && kld_top_is(x->a->base_file);
 }
 /* Adds the figures of a single candidate as fields. */
 static void emit_one(struct emit *m, const struct run *x) {
-    struct eval_group g = whole_group(x, 0);
     for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
-        emit_num(m, kld_keys[i].key, kld_keys[i].label ? kld_keys[i].label : kld_keys[i].title,
-                 kld_value(x, 0, i), kld_keys[i].prec);
-    emit_num(m, "mean_kld_stderr_windows", "mean KLD +- by windows", g.mean_kld_stderr, 6);
-    emit_num(m, "mean_kld_ci95_low", "mean KLD 95 % from", shown(x, "kld", g.mean_kld_lo), 6);
-    emit_num(m, "mean_kld_ci95_high", "mean KLD 95 % to", g.mean_kld_hi, 6);
+        number_field(m, kld_keys[i].key, kld_keys[i].label ? kld_keys[i].label : kld_keys[i].title,
+                     kld_value(x, 0, i), kld_keys[i].prec);
     if (is_sampled(x))
         emit_num(m, "mean_kld_sampling_stderr", "mean KLD +- by sampling", eval_kld_noise(&x->r, 0),
                  8);
@@ -142,21 +135,14 @@ static void emit_many(struct emit *m, const struct run *x) {
     emit_col(m, "file", NULL);
     emit_col(m, "kv_type", NULL);
     for (size_t i = 0; i < COUNT_OF(kld_keys); i++) emit_col(m, kld_keys[i].key, kld_keys[i].title);
-    emit_col(m, "mean_kld_stderr_windows", NULL);
-    emit_col(m, "mean_kld_ci95_low", NULL);
-    emit_col(m, "mean_kld_ci95_high", NULL);
     if (is_sampled(x)) emit_col(m, "mean_kld_sampling_stderr", NULL);
     for (int j = 0; j < x->n; j++) {
-        struct eval_group g = whole_group(x, j);
         emit_row(m);
         emit_cell_str(m, x->label[j]);
         emit_cell_str(m, io_base(x->path[j]));
         emit_cell_str(m, x->kv[j]);
         for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
-            emit_cell_num(m, kld_value(x, j, i), kld_keys[i].prec);
-        emit_cell_num(m, g.mean_kld_stderr, 6);
-        emit_cell_num(m, g.mean_kld_lo, 6);
-        emit_cell_num(m, g.mean_kld_hi, 6);
+            number_cell(m, kld_value(x, j, i), kld_keys[i].prec);
         if (is_sampled(x)) emit_cell_num(m, eval_kld_noise(&x->r, j), 8);
     }
 }
@@ -186,9 +172,8 @@ static void group_cells(struct emit *m, const struct run *x, const struct eval_g
     emit_cell_i64(m, g->n_tokens);
     emit_cell_i64(m, g->n_chunks);
     emit_cell_num(m, shown(x, "mean_kld", g->mean_kld), 6);
-    emit_cell_num(m, g->mean_kld_stderr, 6);
-    emit_cell_num(m, g->mean_kld_lo, 6);
-    emit_cell_num(m, g->mean_kld_hi, 6);
+    error_cell(m, g->mean_kld_stderr, g->n_chunks, 6);
+    interval_cells(m, shown(x, "kld", g->mean_kld_lo), g->mean_kld_hi, g->n_chunks, 6);
     emit_cell_num(m, shown(x, "kld", g->median_kld), 6);
     emit_cell_num(m, shown(x, "kld", g->kld_p99), 5);
     emit_cell_num(m, g->same_top1, 4);
@@ -274,9 +259,8 @@ static void emit_pairs(struct emit *m, const struct run *x) {
             emit_cell_str(m, x->label[i]);
             emit_cell_str(m, x->label[j]);
             emit_cell_num(m, p.diff, 6);
-            emit_cell_num(m, p.stderr_, 6);
-            emit_cell_num(m, p.lo, 6);
-            emit_cell_num(m, p.hi, 6);
+            error_cell(m, p.stderr_, p.n_chunks, 6);
+            interval_cells(m, p.lo, p.hi, p.n_chunks, 6);
             emit_cell_num(m, p.a_worse, 3);
         }
 }

@@ -40,6 +40,9 @@ struct eval_kld {
         min_kld, kld_p10, kld_p05, kld_p01;
     double rms_dp, rms_dp_stderr, mean_dp, mean_dp_stderr; /* fractions, not percent */
     double same_top1, same_top1_stderr, correlation;
+    /* Error of mean_kld over windows and its 95 % interval, as in eval_group; the errors above
+     * assume independent tokens. NaN: too few windows. */
+    double mean_kld_stderr_windows, mean_kld_ci95_low, mean_kld_ci95_high;
     int64_t n_tokens, n_chunks, ctx;
     double tok_per_s;
 };

@@ -33,7 +33,7 @@ char *eval_keep_window(const char *kind, const int32_t *ids, int64_t n, int64_t 
 int eval_plan(const struct session *s, int64_t n_ids, int64_t ctx, int64_t max_chunks,
               int64_t *n_chunks, struct err *e);
 
-/* Computes the mean of n values and its standard error, which is 0 for n <= 10 as in llama.cpp. */
+/* Computes the mean of n values and its standard error, which is NaN, unknown, for n <= 10. */
 void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out);
 
 struct kld_pos { /* arrays over all scored positions */

@@ -8,6 +8,7 @@
 
 #include "calib/imatrix.h"
 #include "runtime/measure/numbers.h"
+#include "runtime/measure/cells.h"
 #include "runtime/measure/internal.h"
 #include "runtime/measure/measurement_cache.h"
 #include "runtime/engine/kv_type.h"
@@ -42,7 +43,7 @@ int eval_ppl_run(struct work *w, const struct eval_args *a, const char *model, c
     if (!rc) {
         emit_str(m, "model", "model", model);
         emit_num(m, "ppl", "perplexity", r.ppl, 4);
-        emit_num(m, "ppl_stderr", "standard error", r.ppl_stderr, 4);
+        number_field(m, "ppl_stderr", "standard error", r.ppl_stderr, 4);
         emit_i64(m, "n_tokens", "scored tokens", r.n_tokens);
         emit_i64(m, "n_chunks", "chunks", r.n_chunks);
         emit_i64(m, "ctx", "ctx", r.ctx);
@@ -202,9 +203,9 @@ static void emit_mtp(struct emit *m, const char *model, const struct eval_args *
                      const struct eval_mtp *r) {
     emit_str(m, "model", "model", model);
     emit_num(m, "acceptance", "same token as the trunk", r->acceptance, 4);
-    emit_num(m, "acceptance_stderr", "standard error", r->acceptance_stderr, 4);
+    number_field(m, "acceptance_stderr", "standard error", r->acceptance_stderr, 4);
     emit_num(m, "overlap", "overlap of probabilities", r->overlap, 4);
-    emit_num(m, "overlap_stderr", "standard error", r->overlap_stderr, 4);
+    number_field(m, "overlap_stderr", "standard error", r->overlap_stderr, 4);
     emit_num(m, "trunk_top1", "trunk's token is the text's", r->trunk_top1, 4);
     emit_num(m, "draft_top1", "block's token is the text's", r->draft_top1, 4);
     emit_i64(m, "n_tokens", "scored tokens", r->n_tokens);

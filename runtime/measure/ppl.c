@@ -32,8 +32,8 @@ void eval_mean(const double *x, int64_t n, double *mean, double *stderr_out) {
         s2 += x[i] * x[i];
     }
     *mean = n ? s / (double)n : 0;
-    double var = n > 10 ? (s2 / (double)n - *mean * *mean) / (double)(n - 1) : 0;
-    *stderr_out = var > 0 ? sqrt(var) : 0;
+    double var = (s2 / (double)n - *mean * *mean) / (double)(n - 1);
+    *stderr_out = n <= 10 ? (double)NAN : var > 0 ? sqrt(var) : 0;
 }
 
 int64_t eval_head_rows(int64_t n_vocab) {

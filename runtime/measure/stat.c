@@ -175,7 +175,7 @@ static void stat_ppl(const struct kld_pos *p, struct eval_kld *o) {
     eval_mean(p->nll_q, n, &mq, &uq);
     eval_mean(p->nll_p, n, &mp, &up);
     for (int64_t i = 0; i < n; i++) cov += p->nll_q[i] * p->nll_p[i];
-    cov = n > 10 ? (cov / (double)n - mq * mp) / (double)(n - 1) : 0;
+    cov = n > 10 ? (cov / (double)n - mq * mp) / (double)(n - 1) : (double)NAN;
     o->ppl = fp_exp(mq);
     o->ppl_base = fp_exp(mp);
     o->ppl_stderr = o->ppl * uq;
@@ -184,7 +184,7 @@ static void stat_ppl(const struct kld_pos *p, struct eval_kld *o) {
     o->ln_ppl_ratio = mq - mp;
     o->ppl_ratio = fp_exp(mq - mp);
     double var = uq * uq + up * up - 2 * cov;
-    o->ppl_ratio_stderr = o->ppl_ratio * (var > 0 ? sqrt(var) : 0);
+    o->ppl_ratio_stderr = o->ppl_ratio * (var <= 0 ? 0 : sqrt(var));
 }
 
 void kld_stats(struct kld_pos *p, struct eval_kld *o) {

@@ -251,7 +251,7 @@ static void emit_sentence(const struct tables *t) {
     for (int i = 1; i < t->n; i++) {
         const struct cluster c = mean_of(t, kld_of, i, -1);
         k[i - 1] = (struct eval_kld){.mean_kld = c.mean,
-                                     .mean_kld_stderr = c.stderr_,
+                                     .mean_kld_stderr_windows = c.stderr_,
                                      .same_top1 = mean_of(t, same_of, i, -1).mean,
                                      .max_kld = t->r[i].kld[t->r[i].n_kld - 1],
                                      .n_tokens = t->r[i].n_kld};

@@ -74,6 +74,32 @@ holds "$(num "$t/parts" same_set) > 0.5 && $(num "$t/parts" same_set) < 1"
 [ "$(num "$t/parts" n_tokens)" = $((n_parts * 127)) ] # the headline stays the second halves
 [ "$(grep -c '"from": ' "$t/parts")" = 6 ]      # 1-63, 64-127, 128-255 for each
 
+# one window: no error, no interval; two: no interval yet
+none() { # file, keys...
+    f=$1
+    shift
+    for k in "$@"; do grep -q "\"$k\": null" "$f" || { echo "$f: $k is not null"; cat "$f"; exit 1; }; done
+}
+for n in 1 2; do
+    "$HONE" eval kld "$t/q4.gguf" "$t/q3.gguf" "$t/text" --base "$t/f32.gguf" --ctx 64 --chunks $n --by-depth --json > "$t/few$n"
+    none "$t/few$n" mean_kld_ci95_low mean_kld_ci95_high diff_ci95_low diff_ci95_high
+done
+none "$t/few1" mean_kld_stderr_windows diff_stderr
+sed -n '/"by_depth"/,$p' "$t/few1" > "$t/by1"
+none "$t/by1" mean_kld_stderr
+holds "$(num "$t/few2" mean_kld_stderr_windows) > 0 && $(num "$t/few2" diff_stderr) > 0"
+"$HONE" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --ctx 64 --chunks 1 > "$t/o"
+grep -q '^mean KLD +- *-$' "$t/o" && grep -q '^mean KLD 95 % from *-$' "$t/o" || { echo "one window"; cat "$t/o"; exit 1; }
+"$HONE" eval ppl "$t/f32.gguf" "$t/text" --ctx 8 --chunks 3 --json > "$t/o"
+none "$t/o" ppl_stderr # 9 tokens
+# people read one error, that over windows: in the answer, the table of candidates and that of a single one
+"$HONE" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --ctx 64 --chunks 9 --json > "$t/nine"
+"$HONE" eval kld "$t/q4.gguf" "$t/text" --base "$t/f32.gguf" --ctx 64 --chunks 9 > "$t/o"
+u=$(sed -n 's/^mean KLD +- *//p' "$t/o")
+[ "$(printf %.6f "$(num "$t/nine" mean_kld_stderr_windows)")" = "$u" ] || { echo "error: $u"; cat "$t/nine"; exit 1; }
+short=$(sed -n '1s/.*± \([0-9.]*\),.*/\1/p' "$t/o")
+holds "$short / $u > 0.5 && $short / $u < 2" # one digit
+
 "$HONE" eval speed "$t/q4.gguf" --pp 32 --tg 8 --reps 2 --depths 0,64 --json > "$t/speed"
 has "$t/speed" tests test depth tok_per_s tok_per_s_stddev gb_per_s share_of_bandwidth
 [ "$(grep -c '"test": ' "$t/speed")" = 4 ]

@@ -24,6 +24,8 @@ if grep '"rule"' "$t/check" | grep -vE 'card-license"|card-base-model"|model-yam
 grep -q '<svg' "$t/out/report.html"
 grep -q 'base_model_relation: quantized' "$t/out/README.md"
 grep -q '"mean_kld"' "$t/out/results.json"
+# the error over windows, of two files; one window has none
+[ "$(grep -c '"mean_kld_stderr_windows": 0*[.1-9]' "$t/out/results.json")" = $((chunks > 1 ? 2 : 0)) ] || { echo "errors over windows"; exit 1; }
 # windows of 512: predictions from 1..63, 64..127, 128..255 and 256..511 tokens, of each of two files; speed at both depths of three
 for k in 63 64 128 256; do
     [ "$(grep -c "\"n_tokens\": $((k * chunks)),\|\"n_tokens\":$((k * chunks))," "$t/out/results.json")" = 2 ] || { echo "by depth: no $k tokens"; cat "$t/out/results.json"; exit 1; }
@@ -61,6 +63,21 @@ cp "$t/out/tiny-qwen35moe-Q2_K.gguf" "$t/good"
 printf X | dd of="$t/out/tiny-qwen35moe-Q2_K.gguf" bs=1 seek=500000 conv=notrunc 2>/dev/null
 job > /dev/null
 cmp "$t/good" "$t/out/tiny-qwen35moe-Q2_K.gguf"
+
+# numbers are only used for the weights that were measured: other metadata keep them, other weights do not
+cp -r "$t/out" "$t/edit"
+"$HONE" meta "$t/edit/tiny-qwen35moe-Q2_K.gguf" general.description="new words" > /dev/null
+"$HONE" publish "$t/edit" -q > /dev/null
+old=$(sha256sum "$t/out/tiny-qwen35moe-Q2_K.gguf" | cut -d' ' -f1)
+if grep -q "$old" "$t/edit/report.html" || ! grep -q 'see SHA256SUMS' "$t/edit/report.html"; then echo "report.html: the sum of the file before"; exit 1; fi
+"$HONE" plan "$t/edit" > "$t/o" 2> "$t/e"
+! grep -q 'its loss is unknown' "$t/e" || { echo "edited metadata: $(cat "$t/e")"; exit 1; }
+cp "$t/out/tiny-qwen35moe-Q2_K.gguf" "$t/edit/tiny-qwen35moe-Q4_K_M.gguf"
+refused 3 "are not those whose numbers results.json has" publish "$t/edit"
+"$HONE" publish --check "$t/edit" --json > "$t/o" 2> "$t/e" || true
+[ "$(grep -c '"rule": "results-other"' "$t/o")" = 1 ] || { echo "publish --check: $(cat "$t/o")"; exit 1; }
+"$HONE" plan "$t/edit" > "$t/o" 2> "$t/e"
+grep -q 'Q4_K_M.gguf: .* its loss is unknown' "$t/e" || { echo "other weights: $(cat "$t/e")"; exit 1; }
 
 refused 2 "no recipe 'Q9_X'" make $tiny -o "$t/x" --recipes Q9_X
 refused 2 "no such" make "$t/nothing" -o "$t/x"

@@ -105,7 +105,8 @@ static void test_statistics(void) {
     CHECK_EQ_I64(k.n_tokens, N);
     p.n = 5; /* too few for standard errors; all else is defined */
     kld_stats(&p, &k);
-    CHECK(k.mean_kld_stderr == 0 && k.mean_kld > 0);
+    CHECK(isnan(k.mean_kld_stderr) && isnan(k.ppl_stderr) && isnan(k.ppl_ratio_stderr));
+    CHECK(k.mean_kld > 0 && k.correlation == 1);
     p.n = 0;
     kld_stats(&p, &k);
     CHECK(k.n_tokens == 0 && k.mean_kld == 0);
@@ -392,6 +393,12 @@ static void test_breakdowns(void) {
     eval_kld_total(&r, 0, &all); /* rows 4, 5, 6 */
     CHECK_EQ_I64(all.n_tokens, 9);
     CHECK_CLOSE(all.mean_kld, 105, 1e-12);
+    CHECK_CLOSE(all.mean_kld_stderr_windows, 100 / sqrt(3), 1e-9);        /* means 5, 105, 205 */
+    CHECK(isnan(all.mean_kld_ci95_low) && isnan(all.mean_kld_ci95_high)); /* needs 8 windows */
+    r.pos[0].n = PER;
+    eval_kld_total(&r, 0, &all); /* one window */
+    CHECK(isnan(all.mean_kld_stderr_windows));
+    r.pos[0].n = CHUNKS * PER;
     struct eval_group g;
     eval_kld_group(&r, 0, 0, 1, 3, &g); /* domain 0: windows 0 and 2, rows 1 and 2 */
     CHECK_EQ_I64(g.n_tokens, 4);

@@ -133,6 +133,12 @@ static void test_sure_and_labels(void) {
     CHECK_EQ_I64(pick_file(&r), 4);
     ladder[4].mean_kld_stderr = 0.0003; /* 0.0195 + 1.96 * 0.0003 > 0.02 */
     CHECK_EQ_I64(pick_file(&r), 3);
+    CHECK(pick_knows_errors(&r));
+    ladder[4].mean_kld_stderr = NO; /* unknown: the mean alone decides, and nothing is certain */
+    CHECK_EQ_I64(pick_file(&r), 4);
+    CHECK(!pick_knows_errors(&r));
+    ladder[4].preset_kld = 1;
+    CHECK(!pick_is_closer(&r, 4));
     ladder[5] = a_file("m-Q4_K_M-plain.gguf", "Q4_K_M", 20000000000, 0.02, 0.95);
     CHECK_EQ_STR(pick_label(&r, 3), "m-Q4_K_M.gguf");
     ladder[3].size_class = "Q4_K_L";
