@@ -30,6 +30,7 @@ struct suite_job {
     struct work *w;
     const struct eval_set_opts *a;
     struct measures ms;
+    bool no_tools; /* the usual suite cannot be answered */
 };
 
 /* Returns a hash of everything besides the model that the numbers depend on: the input, the cache
@@ -211,12 +212,16 @@ static int run_tasks(struct suite_job *j, const struct choice_job *cj, struct er
     return rc;
 }
 
+/* Returns ERR_USAGE for tasks that are not given as FORMAT:FILE. */
+static int bad_choice(const char *spec, struct err *e) {
+    return err_set(e, ERR_USAGE, "--choice: '%s' is not FORMAT:FILE; formats are %s", spec,
+                   choices_formats());
+}
+
 /* Runs tasks given as FORMAT:FILE, e.g. "winogrande:file.csv". */
 static int run_choice(struct suite_job *j, const char *spec, struct err *e) {
     const char *colon = strchr(spec, ':');
-    if (!colon)
-        return err_set(e, ERR_USAGE, "--choice: '%s' is not FORMAT:FILE; formats are %s", spec,
-                       choices_formats());
+    if (!colon) return bad_choice(spec, e);
     char *format = xstrndup(spec, (size_t)(colon - spec));
     const struct choice_job cj = {.format = format, .path = colon + 1, .n_cases = j->a->n_cases};
     int rc = run_tasks(j, &cj, e);
@@ -224,10 +229,45 @@ static int run_choice(struct suite_job *j, const char *spec, struct err *e) {
     return rc;
 }
 
+/* Checks that the model can answer a suite; `usual`: nobody asked for this suite, so one that it
+ * cannot answer is left out. */
+static int check_suite(struct suite_job *j, const struct model *m, const char *path, bool usual,
+                       struct err *e) {
+    struct suite s;
+    struct suite_plan p;
+    TRY(eval_suite_read(&s, path, e));
+    const int rc = suite_plan_open(&p, &s, m, j->a->n_cases, NULL, e);
+    if (rc == 0) suite_plan_close(&p);
+    suite_close(&s);
+    if (rc == 0) return 0;
+    if (!usual) return err_wrap(e, "--tools %s", path);
+    log_warn("no tool calls are measured, as with --tools none: %s", e->msg);
+    j->no_tools = true;
+    return 0;
+}
+
+/* Checks the suites and files of tasks, which come after the texts. */
+static int check_all(struct suite_job *j, bool usual, struct err *e) {
+    struct model *m;
+    uint64_t size;
+    TRY(eval_model(&j->a->eval, j->a->model, &m, e));
+    int rc = 0;
+    for (int i = 0; i < j->a->tools.n && !rc; i++)
+        if (strcmp(j->a->tools.v[i], "none") != 0)
+            rc = check_suite(j, m, j->a->tools.v[i], usual, e);
+    model_close(m);
+    for (int i = 0; i < j->a->choice.n && !rc; i++) {
+        const char *colon = strchr(j->a->choice.v[i], ':');
+        rc = colon ? io_file_size(colon + 1, &size, e) : bad_choice(j->a->choice.v[i], e);
+    }
+    for (int i = 0; i < j->a->needle.n && !rc; i++) rc = io_file_size(j->a->needle.v[i], &size, e);
+    return rc;
+}
+
 /* Runs all suites, tasks and texts that the options name. */
 static int run_all(struct suite_job *j, struct err *e) {
     TRY(run_texts(j, e));
-    for (int i = 0; i < j->a->tools.n; i++)
+    for (int i = 0; i < j->a->tools.n && !j->no_tools; i++)
         if (strcmp(j->a->tools.v[i], "none") != 0) TRY(run_suite(j, j->a->tools.v[i], e));
     for (int i = 0; i < j->a->choice.n; i++) TRY(run_choice(j, j->a->choice.v[i], e));
     for (int i = 0; i < j->a->needle.n; i++) {
@@ -270,11 +310,13 @@ int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct
     TRY(out_try(a->eval.out, w->overwrite, e));
     if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens must be at least 1");
     if (!a->text.n) work_list_add(w, &a->text, "builtin");
-    if (!a->tools.n) work_list_add(w, &a->tools, "builtin");
+    const bool usual = a->tools.n == 0;
+    if (usual) work_list_add(w, &a->tools, "builtin");
     struct suite_job j = {.w = w, .a = a};
     j.ms.model = xstrdup(io_base(a->model));
     char *part = xasprintf("%s.part", a->eval.out);
-    int rc = kept_open(&a->eval.kept, part, e);
+    int rc = check_all(&j, usual, e);
+    if (!rc) rc = kept_open(&a->eval.kept, part, e);
     free(part);
     if (!rc) rc = run_all(&j, e);
     if (!rc) rc = measures_write(&j.ms, a->eval.out, w->overwrite, e);

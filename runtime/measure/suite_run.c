@@ -28,10 +28,11 @@ static int find_format(const struct suite *suite, const struct model *m, const c
                        "--format: '%s' is not a known syntax; 'hone template parse' lists them",
                        name);
     if (!*out && suite_calls(suite))
-        return err_set(e, ERR_DATA,
-                       "%s: its template has no known syntax of tool calls: name one with "
-                       "--format",
-                       gguf_path(m->gguf));
+        return err_set(
+            e, ERR_DATA,
+            "%s: its template has no known syntax of tool calls (hone eval tools can name "
+            "one with --format)",
+            gguf_path(m->gguf));
     return 0;
 }
 

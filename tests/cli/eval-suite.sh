@@ -34,6 +34,14 @@ is "$t/bc" n_no_difference 1
 is "$t/bc" n_unmatched 4
 grep -q '"measure": "ln_ppl"' "$t/bc" || { cat "$t/bc"; exit 1; }
 
+# a template without tool calls: the usual suite is left out, one that was asked for is refused before the texts are read
+cp "$t/m.gguf" "$t/nt.gguf"
+"$HONE" meta "$t/nt.gguf" --unset tokenizer.chat_template -q
+"$HONE" eval suite "$t/nt.gguf" -o "$t/nt.json" --text calib/text/eval.txt --ctx 32 --chunks 2 > "$t/o" 2> "$t/e" || { cat "$t/e"; exit 1; }
+grep -q 'no tool calls are measured, as with --tools none' "$t/e" && [ "$(grep -c '"measure": ' "$t/nt.json")" = 1 ] || { cat "$t/e" "$t/nt.json"; exit 1; }
+refused 3 "no known syntax of tool calls" eval suite "$t/nt.gguf" -o "$t/nt2.json" --text calib/text/eval.txt --ctx 32 --chunks 2 --tools builtin -q
+[ ! -e "$t/nt2.json.part" ] || { echo "refused after the texts"; exit 1; }
+
 # expected: differences 1 1 1 1 2 2 2 2 have mean 1.5, sample deviation sqrt(2 / 7), standard error 0.188982237
 h=00000000000000000000000000000000
 made() { printf '{"hone_eval_suite": 1, "model": "%s", "measures": [{"measure": "x", "group": "g", "input_xxh128": "%s", "better": "%s", "samples": [%s]}]}' "$2" $h "$3" "$4" > "$1"; }
