@@ -23,6 +23,7 @@
 #include "base/os.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "tok/tok.h"
 
 struct finding {
     char *file, *text;
@@ -85,6 +86,17 @@ static int check_claims(const struct gguf *g, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_DATA if a tokenizer of a supported kind cannot be built from the file's keys. */
+static int check_tokenizer(const struct gguf *g, struct err *e) {
+    struct tok *t;
+    struct err unknown;
+    TRY(gguf_check_tokenizer(g, e));
+    if (tok_gguf_known(g, &unknown)) return 0;
+    TRY(tok_from_gguf(&t, g, e));
+    tok_free(t);
+    return 0;
+}
+
 /* Checks all tensors for invalid values. */
 static int check_gguf_data(struct verify *v, const struct gguf *g, const char *path,
                            struct err *e) {
@@ -113,7 +125,7 @@ static int verify_gguf(struct verify *v, const char *path, struct err *e) {
     v->n_tensors += gguf_n_tensors(g);
     v->n_files += gguf_n_shards(g) - 1; /* the caller has counted the first */
     rc = finding(v, path, check_claims(g, e), e);
-    if (!rc) rc = finding(v, path, gguf_check_tokenizer(g, e), e);
+    if (!rc) rc = finding(v, path, check_tokenizer(g, e), e);
     if (!rc && strcmp(gguf_str_or(g, "general.type", ""), "imatrix") == 0) {
         struct imat im;
         rc = imat_read(&im, path, e);

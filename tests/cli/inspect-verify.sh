@@ -90,6 +90,14 @@ for f in "$t/d --manifest $t/m" "$t/d/bad.gguf --manifest $t/m" "$t/d/bad.gguf -
     [ $rc = 1 ] && grep -q 'has no checksum' "$t/e" || say "verify $f: exit $rc, $(cat "$t/e")"
 done
 
+# a token type that does not exist: the arrays are complete, but the tokenizer cannot be built
+"$HONE" convert tests/golden/models/qwen3 -o "$t/m.gguf" -q > "$t/o" 2> "$t/e" || say "convert: $(cat "$t/e")"
+"$HONE" verify "$t/m.gguf" > "$t/o" 2> "$t/e" || say "verify a model: $(cat "$t/e")"
+at=$(grep -abo tokenizer.ggml.token_type "$t/m.gguf" | cut -d: -f1)
+printf '\011' | dd of="$t/m.gguf" bs=1 seek=$((at + 25 + 4 + 4 + 8)) conv=notrunc 2> "$t/e"
+rc=0; "$HONE" verify "$t/m.gguf" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q 'token 0 has type 9' "$t/e" || say "token type 9: exit $rc, $(cat "$t/e")"
+
 # a set without its first shard: one finding, whose other shards are not opened
 mkdir "$t/set"
 cp $g/py.gguf "$t/set/M-00002-of-00003.gguf"
