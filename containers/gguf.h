@@ -103,6 +103,8 @@ const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i);
 /* Returns tensor i; NULL: out of range. */
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i);
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key); /* hashed; NULL: absent */
+/* Returns key i of one file of the set; NULL: out of range. */
+const struct gguf_kv *gguf_shard_kv_at(const struct gguf *g, int shard, int64_t i);
 /* Returns the tensor of this name; NULL: not found. */
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
 /* Returns the scales of tensor t, named X.weight: the values of X.scale, an F32 vector with one

@@ -646,8 +646,11 @@ int64_t gguf_n_kv(const struct gguf *g) {
 int64_t gguf_n_tensors(const struct gguf *g) {
     return g->n_tensors;
 }
+const struct gguf_kv *gguf_shard_kv_at(const struct gguf *g, int shard, int64_t i) {
+    return i >= 0 && i < g->shard[shard].n_kv ? &g->shard[shard].kv[i] : NULL;
+}
 const struct gguf_kv *gguf_kv_at(const struct gguf *g, int64_t i) {
-    return i >= 0 && i < g->shard[0].n_kv ? &g->shard[0].kv[i] : NULL;
+    return gguf_shard_kv_at(g, 0, i);
 }
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, int64_t i) {
     return i >= 0 && i < g->n_tensors ? &g->tensor[i] : NULL;

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/progress.h"
 #include "report/manifest.h"
 
@@ -17,7 +18,31 @@ static bool is_split_key(const char *key) {
     return strncmp(key, "split.", 6) == 0;
 }
 
+/* Returns whether the keys have the same type and value. */
+static bool same_key(const struct gguf_kv *a, const struct gguf_kv *b) {
+    return a->type == b->type && a->elem == b->elem && a->n_bytes == b->n_bytes &&
+           memcmp(a->data, b->data, (size_t)a->n_bytes) == 0;
+}
+
+/* Warns about later files of a set with a key that the first one lacks or has with another value,
+ * once for each file. */
+static void warn_lost_keys(const struct gguf *g) {
+    for (int i = 1; i < gguf_n_shards(g); i++) {
+        const struct gguf_kv *k;
+        for (int64_t n = 0; (k = gguf_shard_kv_at(g, i, n)); n++) {
+            const struct gguf_kv *first = gguf_find(g, k->key);
+            if (is_split_key(k->key) || (first && same_key(first, k))) continue;
+            log_warn("%s: key \"%s\" %s; only the keys of the first file are copied",
+                     gguf_shard_path(g, i), show_n(k->key, strlen(k->key)).s,
+                     first ? "has another value than in the first file"
+                           : "is not in the first file");
+            break;
+        }
+    }
+}
+
 int copy_declare(const struct gguf *g, struct gguf_w *w, struct err *e) {
+    warn_lost_keys(g);
     for (int64_t i = 0; i < gguf_n_kv(g); i++) gguf_w_copy_kv(w, gguf_kv_at(g, i));
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);
@@ -84,8 +109,7 @@ static int compare_keys(const struct gguf *a, const struct gguf *b, struct err *
         const struct gguf_kv *k = gguf_kv_at(a, i);
         const struct gguf_kv *o = gguf_find(b, k->key);
         if (is_split_key(k->key)) continue;
-        if (!o || o->type != k->type || o->elem != k->elem || o->n_bytes != k->n_bytes ||
-            memcmp(o->data, k->data, (size_t)k->n_bytes) != 0)
+        if (!o || !same_key(k, o))
             return fail_different(gguf_path(b), "metadata key", k->key, e);
     }
     return 0;

@@ -12,7 +12,8 @@ struct copy_report {
     int64_t n_known; /* tensors with a hash in the input's manifest */
     double seconds;
 };
-/* Declares g's keys (except split.*) and tensors in w. */
+/* Declares the keys (except split.*) of g's first file and all tensors in w. Warns about keys of
+ * other files that w lacks. */
 int copy_declare(const struct gguf *g, struct gguf_w *w, struct err *e);
 /* Writes `path` from g: header, data, commit. Then opens the output (as `first`) and compares every
  * key, tensor and hash. ERR_USAGE: an output is a file of g. ERR_DATA, before any output appears,

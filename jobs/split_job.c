@@ -2,7 +2,8 @@
 /* jobs/split_job.c - hone split and hone merge: a GGUF to shards and back.
  *
  * Unless --no-metadata-first is given, the first shard holds only the keys, so that a new chat
- * template needs only a small upload. `hone merge` restores the file byte for byte. */
+ * template needs only a small upload. `hone merge` restores the file byte for byte, if it has the
+ * layout that the writer gives it; `hone split` warns otherwise. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,25 @@ static void emit_split(struct emit *m, const char *first, int n, uint64_t total,
     }
 }
 
+/* Warns if a merge of its shards cannot restore the file's bytes, because a writer would lay it out
+ * differently. */
+static int warn_layout(const struct gguf *g, struct err *e) {
+    struct gguf_w *plain = gguf_w_new();
+    struct buf b = {0};
+    uint64_t n;
+    const uint8_t *header = gguf_shard_header(g, 0, &n);
+    int rc = copy_declare(g, plain, e);
+    if (!rc) gguf_w_header(plain, &b);
+    if (!rc && (b.len > n || memcmp(b.data, header, b.len) != 0 ||
+                gguf_w_total_bytes(plain) != gguf_file_bytes(g)))
+        log_warn("%s is an older version, is padded differently, or has bytes after its tensors; "
+                 "`hone merge` will restore keys and tensors, but not the same file",
+                 gguf_path(g));
+    buf_release(&b);
+    gguf_w_free(plain);
+    return rc;
+}
+
 /* Divides a model into shards and compares the written tensors. */
 static int write_split(const struct work *w, const struct split_opts *a, const struct gguf *g,
                        struct emit *m, struct err *e) {
@@ -69,6 +89,7 @@ static int write_split(const struct work *w, const struct split_opts *a, const s
     if (largest > max)
         log_warn("a tensor is larger than --max-size: its file has %llu bytes",
                  (unsigned long long)largest);
+    if (gguf_n_shards(g) == 1) TRY(warn_layout(g, e));
     struct gguf_w *dst = gguf_w_new();
     struct copy_report r;
     char *first = gguf_split_name(path, 0, n);

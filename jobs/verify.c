@@ -20,6 +20,7 @@
 #include "runtime/measure/kld_file.h"
 #include "runtime/measure/kld_file_top.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/os.h"
 #include "base/progress.h"
 #include "base/str.h"
@@ -86,6 +87,23 @@ static int check_claims(const struct gguf *g, struct err *e) {
     return 0;
 }
 
+/* Returns ERR_DATA if a file of the set goes on after its last tensor and the padding. */
+static int check_end(const struct gguf *g, struct err *e) {
+    int64_t k = 0; /* tensors are ordered by file */
+    for (int i = 0; i < gguf_n_shards(g); i++) {
+        uint64_t start, end;
+        gguf_shard_header(g, i, &start);
+        end = start;
+        for (const struct gguf_tensor *t; (t = gguf_tensor_at(g, k)) && t->shard == i; k++)
+            end = start + round_up(t->off + t->n_bytes, gguf_alignment(g));
+        if (gguf_shard_bytes(g, i) > end)
+            return err_set(e, ERR_DATA, "%s: %llu bytes follow the last tensor",
+                           gguf_shard_path(g, i),
+                           (unsigned long long)(gguf_shard_bytes(g, i) - end));
+    }
+    return 0;
+}
+
 /* Returns ERR_DATA if a tokenizer of a supported kind cannot be built from the file's keys. */
 static int check_tokenizer(const struct gguf *g, struct err *e) {
     struct tok *t;
@@ -125,6 +143,7 @@ static int verify_gguf(struct verify *v, const char *path, struct err *e) {
     v->n_tensors += gguf_n_tensors(g);
     v->n_files += gguf_n_shards(g) - 1; /* the caller has counted the first */
     rc = finding(v, path, check_claims(g, e), e);
+    if (!rc) rc = finding(v, path, check_end(g, e), e);
     if (!rc) rc = finding(v, path, check_tokenizer(g, e), e);
     if (!rc && strcmp(gguf_str_or(g, "general.type", ""), "imatrix") == 0) {
         struct imat im;

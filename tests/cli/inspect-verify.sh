@@ -90,6 +90,11 @@ for f in "$t/d --manifest $t/m" "$t/d/bad.gguf --manifest $t/m" "$t/d/bad.gguf -
     [ $rc = 1 ] && grep -q 'has no checksum' "$t/e" || say "verify $f: exit $rc, $(cat "$t/e")"
 done
 
+cp $g/py.gguf "$t/long.gguf"
+printf 'more' >> "$t/long.gguf"
+rc=0; "$HONE" verify "$t/long.gguf" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q '4 bytes follow the last tensor' "$t/e" || say "bytes at the end: exit $rc, $(cat "$t/e")"
+
 # a token type that does not exist: the arrays are complete, but the tokenizer cannot be built
 "$HONE" convert tests/golden/models/qwen3 -o "$t/m.gguf" -q > "$t/o" 2> "$t/e" || say "convert: $(cat "$t/e")"
 "$HONE" verify "$t/m.gguf" > "$t/o" 2> "$t/e" || say "verify a model: $(cat "$t/e")"

@@ -31,9 +31,38 @@ done
 first=$(ls "$t"/m-00001-of-*)
 # a set split again
 run 0 split "$first" -o "$t/again.gguf" --max-size 1M
+[ ! -s "$t/e" ] || ! grep warning "$t/e" || say "a warning for a plain set"
 run 0 merge "$(ls "$t"/again-00001-of-*)"
 [ "$(sum "$t/again.gguf")" = "$m" ] || say "a set split again and merged differs"
 rm "$t"/again*
+
+# a file that a merge cannot restore: bytes at the end, version 2
+cp "$t/m.gguf" "$t/long.gguf"
+printf 'more' >> "$t/long.gguf"
+cp "$t/m.gguf" "$t/v2.gguf"
+printf '\002' | dd of="$t/v2.gguf" bs=1 seek=4 conv=notrunc 2> "$t/e"
+for f in long v2 m; do
+    run 0 split "$t/$f.gguf" --max-size 1M -o "$t/w.gguf" --dry-run
+    grep -c 'but not the same file' "$t/e" | grep -qx "$([ $f = m ] && echo 0 || echo 1)" || say "$f: $(cat "$t/e")"
+done
+# keys of a later file that the first one lacks or has with another value
+patch() { # file, offset from the key split.tensors.count, byte
+    at=$(grep -abo plit.tensors.count "$1" | cut -d: -f1)
+    printf "$3" | dd of="$1" bs=1 seek=$((at - 1 + $2)) conv=notrunc 2> "$t/e"
+}
+mkdir "$t/k"
+cp "$t"/m-0* "$t/k"
+one=$(ls "$t"/k/m-00001-of-*) two=$(ls "$t"/k/m-00002-of-*)
+patch "$two" 0 X
+run 0 merge "$one"
+grep -q 'm-00002-of.*key "Xplit.tensors.count" is not in the first file' "$t/e" || say "a later key: $(cat "$t/e")"
+patch "$one" 0 X
+run 0 merge "$one" -f
+! grep warning "$t/e" || say "a warning for a key that both have"
+patch "$two" 23 X
+run 0 merge "$one" -f
+grep -q 'm-00002-of.*key "Xplit.tensors.count" has another value' "$t/e" || say "another value: $(cat "$t/e")"
+rm -r "$t/k"
 
 # refusals
 run 2 split "$t/m.gguf" --max-size 300K
