@@ -112,6 +112,14 @@ static void encode_piece_bytes(struct enc *c, const char *s, size_t n) {
     merge_out(c, k);
 }
 
+/* Returns the token of a character; -1: none. An added token is no piece of the model: it was matched
+ * before, unless its flags or the caller forbid it here. */
+static int64_t char_token(const struct tok *t, const char *s, size_t len) {
+    const int64_t id = len == 1 ? t->ascii_id[(unsigned char)*s] : vocab_find(&t->v, s, len);
+    const bool added = id >= 0 && (t->v.role[id] == TT_CONTROL || t->v.role[id] == TT_USER);
+    return added ? -1 : id;
+}
+
 /* Appends the tokens of one piece of a vocabulary with U+2581 for spaces. */
 static void encode_piece_meta(struct enc *c, const char *s, size_t n) {
     const struct tok *t = c->t;
@@ -120,7 +128,7 @@ static void encode_piece_meta(struct enc *c, const char *s, size_t n) {
     for (size_t i = 0; i < n;) {
         uint32_t cp;
         size_t len = utf8_decode(s + i, n - i, &cp);
-        int64_t id = len == 1 ? t->ascii_id[cp] : vocab_find(&t->v, s + i, len);
+        const int64_t id = char_token(t, s + i, len);
         bool bytes = id < 0 && t->byte_fallback;
         for (size_t j = 0; bytes && j < len; j++) bytes = t->byte_id[(unsigned char)s[i + j]] >= 0;
         if (id >= 0) {

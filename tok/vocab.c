@@ -154,13 +154,19 @@ const struct spot *spots_at(const struct spots *a, const char *s, size_t n, bool
     return a->n && n && a->first[(unsigned char)s[0]] ? longest_at(a, s, n, control) : NULL;
 }
 
+/* Returns whether the character is part of a word for the tokenizers library, whose \w includes the
+ * zero-width joiner and non-joiner. */
+static bool is_in_word(uint32_t cp) {
+    return utf8_is_word(cp) || cp == 0x200c || cp == 0x200d;
+}
+
 /* Returns whether a single word may occupy s[from..to). */
 static bool stands_alone(const char *s, size_t n, size_t from, size_t to) {
     uint32_t cp;
     size_t at = from;
     while (at > 0 && ((unsigned char)s[--at] & 0xc0) == 0x80) continue;
-    if (from && utf8_decode(s + at, from - at, &cp) && utf8_is_word(cp)) return false;
-    return to >= n || !utf8_decode(s + to, n - to, &cp) || !utf8_is_word(cp);
+    if (from && utf8_decode(s + at, from - at, &cp) && is_in_word(cp)) return false;
+    return to >= n || !utf8_decode(s + to, n - to, &cp) || !is_in_word(cp);
 }
 
 const struct spot *spots_find(const struct spots *a, const char *s, size_t n, size_t at,

@@ -223,6 +223,46 @@ static void test_threads(void) {
     tok_free(t);
 }
 
+/* Returns the tokenizer of a model's tokenizer.json with one more added token, a single word. */
+static struct tok *tok_with_word(const char *model, int id, const char *text) {
+    struct err e = {0};
+    struct json *j = NULL;
+    struct tok *t = NULL;
+    struct buf b = {0};
+    static const char list[] = "\"added_tokens\": [";
+    char path[256], *file;
+    size_t n;
+    snprintf(path, sizeof path, MODELS "%s/tokenizer.json", model);
+    CHECK_OK(io_read_file(&file, &n, path, 1 << 26, &e));
+    const char *at = strstr(file, list) + sizeof list - 1;
+    buf_add(&b, file, (size_t)(at - file));
+    buf_fmt(&b,
+            "{\"id\": %d, \"content\": \"%s\", \"single_word\": true, \"lstrip\": false, "
+            "\"rstrip\": false, \"normalized\": false, \"special\": false},%s",
+            id, text, at);
+    CHECK_OK(json_parse(&j, b.data, b.len, path, &e));
+    CHECK_OK(tok_from_hf(&t, j, NULL, NULL, NULL, 0, NULL, &e));
+    json_free(j);
+    buf_release(&b);
+    free(file);
+    return t;
+}
+
+/* Checks single words next to a joiner, and one of a single character inside a word. The ids are
+ * those of tokenizers 0.23. */
+static void test_single_words(void) {
+    struct tok *t = tok_with_word("qwen3", 1024, "<x>");
+    check_ids(t, "<x>", "1024");
+    check_ids(t, "<x>\xe2\x80\x8d", "27 87 29 158 222 235");
+    check_ids(t, "\xe2\x80\x8c<x>", "158 222 234 27 87 29");
+    tok_free(t);
+    t = tok_with_word("gemma4moe", 1280, "\xf0\x9d\x84\x9e");
+    check_ids(t, "\xf0\x9d\x84\x9e", "1280");
+    check_ids(t, "a\xf0\x9d\x84\x9e", "337 256 173 148 174");
+    check_ids(t, "\xf0\x9d\x84\x9e" "a", "256 173 148 174 337");
+    tok_free(t);
+}
+
 int main(void) {
     RUN(load);
     RUN(test_golden);
@@ -230,6 +270,7 @@ int main(void) {
     RUN(test_invalid_utf8);
     RUN(test_long_runs);
     RUN(test_threads);
+    RUN(test_single_words);
     strs_release(&cases);
     free((char *)(uintptr_t)golden);
     return check_done();
