@@ -141,6 +141,16 @@ static void note_thinking(struct chatting *u) {
     free(kwargs);
 }
 
+/* Reports a setting that cannot be made. The error's list of known settings lacks the one that only
+ * a chat has. */
+static void note_set_err(struct chatting *u, const char *name, struct err *e) {
+    struct buf b = {0};
+    const size_t n = strlen(e->msg);
+    if (!run_set_show(&u->r->set, name, &b)) snprintf(e->msg + n, sizeof e->msg - n, ", stop");
+    note_err(u, e);
+    buf_release(&b);
+}
+
 /* Runs /set [NAME [VALUE]]: shows or changes settings. */
 static void do_set(struct chatting *u, const char *rest) {
     static const char theirs[] = "parameter "; /* Ollama: /set parameter temperature 0.5 */
@@ -162,10 +172,10 @@ static void do_set(struct chatting *u, const char *rest) {
         screen_note(u->screen, "the context is %lld tokens; it is set at startup: --ctx N",
                     (long long)gen_n_ctx(r->gen));
     } else if (*value && run_set(&r->set, "/set ", name, value, &e)) {
-        note_err(u, &e);
+        note_set_err(u, name, &e);
     } else if (!*value && !run_set_show(&r->set, name, &b)) {
         run_set(&r->set, "/set ", name, "", &e);
-        note_err(u, &e);
+        note_set_err(u, name, &e);
     }
     if (b.len) screen_note(u->screen, "%.*s", (int)b.len - 1, b.data);
     u->screen->thinking = r->set.thinking;

@@ -8,8 +8,8 @@ static const struct cmd_spec split_spec = {
     .name = "split",
     .synopsis = "IN.gguf [-o OUT.gguf] [--max-size SIZE] [--no-metadata-first] [--dry-run]",
     .about = "Splits a GGUF into shards OUT-00001-of-0000N.gguf; loaders take the first.\n"
-             "Every tensor is read back and compared; 'hone merge' restores the same bytes, or a warning says that it "
-             "cannot.",
+             "Every tensor is read back and compared. 'hone merge' restores the same bytes; if it "
+             "cannot, a warning reports it.",
     .opts = split_options,
     .min_args = 1,
     .max_args = 1,

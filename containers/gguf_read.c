@@ -536,7 +536,11 @@ static int open_set(struct gguf *g, unsigned flags, struct err *e) {
             (unsigned long long)count, (unsigned long long)count);
         goto fail;
     }
-    if (no != 0 || i != 0) {
+    if (no != (uint64_t)i) {
+        rc = check_shard(g, 0, n, e);
+        goto fail;
+    }
+    if (i != 0) {
         char *first = gguf_split_name(g->path, 0, n);
         rc = err_set(e, ERR_DATA, "shard %llu of %d; name the first one, %s",
                      (unsigned long long)no + 1, n, first);

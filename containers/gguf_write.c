@@ -53,6 +53,7 @@ struct wshard {
 struct gguf_w {
     struct wkv *kv;
     int64_t n_kv, cap_kv;
+    struct strmap *keys; /* index of each key */
     struct wtensor *tensor;
     int64_t n_tensors, cap_tensors;
     struct strmap *names;
@@ -74,6 +75,7 @@ struct gguf_w {
 struct gguf_w *gguf_w_new(void) {
     struct gguf_w *w = xcalloc(1, sizeof *w);
     arena_init(&w->arena);
+    w->keys = strmap_new(64);
     w->names = strmap_new(256);
     return w;
 }
@@ -90,6 +92,7 @@ void gguf_w_free(struct gguf_w *w) {
     }
     free(w->kv);
     free(w->tensor);
+    strmap_free(w->keys);
     strmap_free(w->names);
     arena_release(&w->arena);
     free(w->path);
@@ -119,9 +122,7 @@ static bool key_fits(struct gguf_w *w, const char *key, uint64_t n, uint64_t max
 
 /* Returns the index of a key; -1: not found. */
 static int64_t find_kv(const struct gguf_w *w, const char *key) {
-    for (int64_t i = 0; i < w->n_kv; i++)
-        if (strcmp(w->kv[i].key, key) == 0) return i;
-    return -1;
+    return strmap_get(w->keys, key, strlen(key));
 }
 
 /* Sets a key and takes ownership of `data`. */
@@ -139,6 +140,7 @@ static void set_kv(struct gguf_w *w, const char *key, enum gguf_vtype type, enum
         }
         i = w->n_kv++;
         w->kv[i].key = xstrdup(key);
+        strmap_add(w->keys, w->kv[i].key, strlen(key), i);
     } else {
         free(w->kv[i].data);
     }
@@ -229,6 +231,10 @@ void gguf_w_remove(struct gguf_w *w, const char *key) {
     free(w->kv[i].data);
     w->n_kv--;
     memmove(&w->kv[i], &w->kv[i + 1], (size_t)(w->n_kv - i) * sizeof w->kv[0]);
+    strmap_free(w->keys);
+    w->keys = strmap_new((size_t)w->n_kv);
+    for (int64_t k = 0; k < w->n_kv; k++)
+        strmap_add(w->keys, w->kv[k].key, strlen(w->kv[k].key), k);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

@@ -109,8 +109,7 @@ static int compare_keys(const struct gguf *a, const struct gguf *b, struct err *
         const struct gguf_kv *k = gguf_kv_at(a, i);
         const struct gguf_kv *o = gguf_find(b, k->key);
         if (is_split_key(k->key)) continue;
-        if (!o || !same_key(k, o))
-            return fail_different(gguf_path(b), "metadata key", k->key, e);
+        if (!o || !same_key(k, o)) return fail_different(gguf_path(b), "metadata key", k->key, e);
     }
     return 0;
 }

@@ -45,7 +45,7 @@ static int check_file_type(const struct gguf_kv *kv, struct err *e) {
     int64_t last = 0;
     const double v = gguf_kv_f64(kv, 0);
     if (v <= MOST && qtype_ftype_name((int64_t)v)) return 0;
-    for (int64_t i = 0; i <= MOST; i++)
+    for (int64_t i = 0; i < MOST; i++) /* MOST itself is the flag "guessed" */
         if (qtype_ftype_name(i)) last = i;
     return err_set(e, ERR_USAGE,
                    "key \"%s\": %.17g is not the number of a type; they are 0 to %lld, such as %d "

@@ -54,8 +54,8 @@ static void emit_split(struct emit *m, const char *first, int n, uint64_t total,
     }
 }
 
-/* Warns if a merge of its shards cannot restore the file's bytes, because a writer would lay it out
- * differently. */
+/* Warns if a merge of its shards cannot restore the file's bytes, because a writer would place
+ * its parts differently. */
 static int warn_layout(const struct gguf *g, struct err *e) {
     struct gguf_w *plain = gguf_w_new();
     struct buf b = {0};

@@ -8,6 +8,7 @@
 #include "containers/gguf.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "tok/tok.h"
 #include "tok/tok_strs.h"
 
@@ -166,6 +167,9 @@ static int run_batch(const struct job *o, const char *path, struct buf *out, str
 
 int tokenize_run(const struct tokenize_opts *o, struct buf *out, struct err *e) {
     struct tok *t = NULL;
+    if (o->batch && o->n_words)
+        return err_set(e, ERR_USAGE, "the texts come from --batch %s; leave out \"%s\"", o->batch,
+                       show_n(o->word[0], strlen(o->word[0])).s);
     TRY(load_tok(&t, o->model, o->pre, e));
     const struct job j = {.t = t, .special = !o->no_special, .bos = o->bos, .decode = o->decode};
     int rc = o->batch ? run_batch(&j, o->batch, out, e) : run_one(o, &j, out, e);

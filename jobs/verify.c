@@ -87,7 +87,7 @@ static int check_claims(const struct gguf *g, struct err *e) {
     return 0;
 }
 
-/* Returns ERR_DATA if a file of the set goes on after its last tensor and the padding. */
+/* Returns ERR_DATA if a file of the set has bytes after its last tensor and the padding. */
 static int check_end(const struct gguf *g, struct err *e) {
     int64_t k = 0; /* tensors are ordered by file */
     for (int i = 0; i < gguf_n_shards(g); i++) {

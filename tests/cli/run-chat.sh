@@ -106,6 +106,10 @@ talk history "$t/m.gguf" --temp 0 -n 1 << X
 > /set top-p 2\n
 < /set top-p: '2' is not a number from 0 to 1
 < 2004h
+> /set foo 1\n
+< unknown setting; known settings: temp
+< , stop
+< 2004h
 > /set top_k 7\n
 < 2004h
 > /set temperature 3000\n

@@ -102,6 +102,9 @@ cp "$third" "$t/d/$(basename "$second")"
 run 3 merge "$t/d/$(basename "$first")" -o "$t/y.gguf"
 cp "$t/m.gguf" "$t/d/z-00001-of-00002.gguf"
 run 3 merge "$t/d/z-00001-of-00002.gguf"
+cp "$third" "$t/d/$(basename "$first")"
+run 3 merge "$t/d/$(basename "$first")" -o "$t/y.gguf"
+grep -q 'claims to be shard 3, but is named shard 1' "$t/e" || say "third named first: $(cat "$t/e")"
 [ ! -e "$t/y.gguf" ] && [ ! -e "$t/d/z.gguf" ] || say "a damaged set gave a file"
 
 # data altered after the manifest was written

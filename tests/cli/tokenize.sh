@@ -64,6 +64,7 @@ refused "id out of range" 3 "entry 1 of the list" "$HONE" tokenize $m/qwen3 --de
 echo '{"a": 1}' > "$t/in"
 refused "no list" 3 "not a JSON list" "$HONE" tokenize $m/qwen3 --decode
 refused "no list of texts" 3 "not a JSON list of strings" "$HONE" tokenize $m/qwen3 --batch "$t/in"
+refused "a text next to --batch" 2 'leave out "word"' "$HONE" tokenize $m/qwen3 word --batch "$t/b.json"
 mkdir "$t/empty"
 refused "no tokenizer" 3 "no tokenizer.json" "$HONE" tokenize "$t/empty"
 refused "unknown pre" 2 "forces the rules of one of qwen2" "$HONE" tokenize $m/qwen3 --pre nonsense

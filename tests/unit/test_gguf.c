@@ -349,6 +349,10 @@ static void test_many_keys(void) {
     CHECK_OK(open_bytes(&g, 0));
     CHECK_EQ_I64(gguf_n_kv(g), 200000);
     CHECK(gguf_bool_or(g, "k199999", false));
+    struct gguf_w *w = gguf_w_new(); /* and so is writing them */
+    for (int64_t i = 0; i < gguf_n_kv(g); i++) gguf_w_copy_kv(w, gguf_kv_at(g, i));
+    CHECK(gguf_w_total_bytes(w) >= gguf_file_bytes(g));
+    gguf_w_free(w);
     gguf_close(g);
 }
 
@@ -552,6 +556,7 @@ static struct gguf_w *sample_writer(void) {
     gguf_w_arr(w, "x.i32s", GV_I32, (const int32_t[]){1, -1}, 2);
     gguf_w_u32(w, "x.u32", 77);
     gguf_w_remove(w, "x.gone");
+    gguf_w_f32(w, "x.f32", 0.5f);
     gguf_w_int(w, "split.no", GV_U16, 9); /* written by the writer itself */
     return w;
 }

@@ -259,7 +259,10 @@ static void test_single_words(void) {
     t = tok_with_word("gemma4moe", 1280, "\xf0\x9d\x84\x9e");
     check_ids(t, "\xf0\x9d\x84\x9e", "1280");
     check_ids(t, "a\xf0\x9d\x84\x9e", "337 256 173 148 174");
-    check_ids(t, "\xf0\x9d\x84\x9e" "a", "256 173 148 174 337");
+    check_ids(t,
+              "\xf0\x9d\x84\x9e"
+              "a",
+              "256 173 148 174 337");
     tok_free(t);
 }
 
