@@ -229,8 +229,8 @@ static int run_choice(struct suite_job *j, const char *spec, struct err *e) {
     return rc;
 }
 
-/* Checks that the model can answer a suite; `usual`: nobody asked for this suite, so one that it
- * cannot answer is left out. */
+/* Checks that the model can answer a suite; `usual`: the suite is the default, which is left
+ * out if it cannot be answered. */
 static int check_suite(struct suite_job *j, const struct model *m, const char *path, bool usual,
                        struct err *e) {
     struct suite s;

@@ -34,7 +34,7 @@ is "$t/bc" n_no_difference 1
 is "$t/bc" n_unmatched 4
 grep -q '"measure": "ln_ppl"' "$t/bc" || { cat "$t/bc"; exit 1; }
 
-# a template without tool calls: the usual suite is left out, one that was asked for is refused before the texts are read
+# a template without tool calls: the usual suite is left out, a named one is refused before the texts are read
 cp "$t/m.gguf" "$t/nt.gguf"
 "$HONE" meta "$t/nt.gguf" --unset tokenizer.chat_template -q
 "$HONE" eval suite "$t/nt.gguf" -o "$t/nt.json" --text calib/text/eval.txt --ctx 32 --chunks 2 > "$t/o" 2> "$t/e" || { cat "$t/e"; exit 1; }
