@@ -48,6 +48,8 @@ static void what_for(const struct result *r, int i, struct buf *out) {
     const double gain = pick_gain(r, i);
     if (pick_is_closer(r, i))
         buf_fmt(&text, "; %.*fx closer", gain < 9.95 ? 1 : 0, gain);
+    else if (gain < 0.95)
+        buf_str(&text, "; farther than llama.cpp's");
     else if (gain < 1.05)
         buf_str(&text, "; same as llama.cpp's");
     else if (isfinite(gain))

@@ -60,6 +60,15 @@ for f in README.md report.html; do
     grep -q '0.0100' "$t/text" && ! grep -q '0.0100 .*±.* 0.000' "$t/text" || say "$f: the error of independent tokens"
     grep -q 'divergence is unknown\|error is unknown' "$t/text" || say "$f does not say that the error is unknown"
 done
+# the preset of the same size is closer: not the same
+for x in 0.004:farther 0.0098:same; do
+    cp -r "$t/d" "$t/worse"
+    sed -i "s/\"preset_kld\": 0.087/\"preset_kld\": ${x%:*}/" "$t/worse/results.json"
+    run publish "$t/worse" -f
+    grep -q "; ${x#*:} [a-z]* llama.cpp's" "$t/worse/README.md" ||
+        say "README.md: preset ${x%:*}: $(grep Q4_K_M "$t/worse/README.md")"
+    rm -r "$t/worse"
+done
 cp -r "$t/d" "$t/odd"
 sed -i 's/"size_class": "Q4_K_M"/"size_class": "<b>x<\/b>"/; s/"arch": "qwen3"/"arch": "<b>", "arch_note": "<i>"/; s/"hone_version": "0"/"hone_version": "<b>"/' "$t/odd/results.json"
 mv "$t/odd/Tiny-Q4_K_M.gguf" "$t/odd/Tiny)<b>.gguf"
