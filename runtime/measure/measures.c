@@ -9,11 +9,27 @@
 
 #include "base/hash.h"
 #include "base/doc.h"
+#include "base/json.h"
 #include "base/mem.h"
-#include "base/printable.h"
 #include "runtime/measure/internal.h"
 
 enum { MAX_FILE = 256 << 20, FORMAT = 1 };
+
+/* Copies a name, as many whole UTF-8 characters as fit. Other bytes and control characters become
+ * '?'. */
+static void put_group(char to[64], const char *name) {
+    size_t n = strlen(name), at = 0;
+    for (size_t i = 0; i < n;) {
+        const int len = json_utf8((const unsigned char *)name + i, n - i);
+        const size_t step = len > 0 ? (size_t)len : 1;
+        if (at + step > 63) break;
+        memcpy(to + at, name + i, step);
+        if (len < 1 || (unsigned char)name[i] < 0x20 || name[i] == 0x7f) to[at] = '?';
+        at += step;
+        i += step;
+    }
+    to[at] = 0;
+}
 
 struct measure *measures_add(struct measures *ms, const char *name, const char *group,
                              const char *input, bool less_is_better, int64_t n) {
@@ -21,7 +37,7 @@ struct measure *measures_add(struct measures *ms, const char *name, const char *
     struct measure *m = &ms->m[ms->n++];
     *m = (struct measure){.less_is_better = less_is_better, .n = n};
     snprintf(m->name, sizeof m->name, "%s", name);
-    snprintf(m->group, sizeof m->group, "%.63s", show_n(group, strlen(group)).s);
+    put_group(m->group, group);
     hash_xxh128_hex(m->input, input, strlen(input));
     m->sample = xcalloc((size_t)n + 1, sizeof *m->sample);
     return m;

@@ -42,6 +42,12 @@ grep -q 'no tool calls are measured, as with --tools none' "$t/e" && [ "$(grep -
 refused 3 "no known syntax of tool calls" eval suite "$t/nt.gguf" -o "$t/nt2.json" --text calib/text/eval.txt --ctx 32 --chunks 2 --tools builtin -q
 [ ! -e "$t/nt2.json.part" ] || { echo "refused after the texts"; exit 1; }
 
+# a text's name is kept in UTF-8 and ends with a whole character: 63 bytes hold 31 of two bytes
+long=$(printf '\303\251%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+cp calib/text/eval.txt "$t/$long$long.txt"
+"$HONE" eval suite "$t/m.gguf" -o "$t/u.json" --text "$t/$long$long.txt" --ctx 32 --chunks 2 --tools none -q --json > "$t/o"
+for f in u.json o; do grep -q "\"group\": \"$long\"" "$t/$f" || { cat "$t/$f"; exit 1; }; done
+
 # expected: differences 1 1 1 1 2 2 2 2 have mean 1.5, sample deviation sqrt(2 / 7), standard error 0.188982237
 h=00000000000000000000000000000000
 made() { printf '{"hone_eval_suite": 1, "model": "%s", "measures": [{"measure": "x", "group": "g", "input_xxh128": "%s", "better": "%s", "samples": [%s]}]}' "$2" $h "$3" "$4" > "$1"; }
