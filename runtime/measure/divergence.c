@@ -125,8 +125,8 @@ static void emit_one(struct emit *m, const struct run *x) {
         number_field(m, kld_keys[i].key, kld_keys[i].label ? kld_keys[i].label : kld_keys[i].title,
                      kld_value(x, 0, i), kld_keys[i].prec);
     if (is_sampled(x))
-        emit_num(m, "mean_kld_sampling_stderr", "mean KLD +- by sampling", eval_kld_noise(&x->r, 0),
-                 8);
+        number_field(m, "mean_kld_sampling_stderr", "mean KLD +- by sampling",
+                     eval_kld_noise(&x->r, 0), 8);
 }
 /* Adds one row per candidate. */
 static void emit_many(struct emit *m, const struct run *x) {
@@ -143,7 +143,7 @@ static void emit_many(struct emit *m, const struct run *x) {
         emit_cell_str(m, x->kv[j]);
         for (size_t i = 0; i < COUNT_OF(kld_keys); i++)
             number_cell(m, kld_value(x, j, i), kld_keys[i].prec);
-        if (is_sampled(x)) emit_cell_num(m, eval_kld_noise(&x->r, j), 8);
+        if (is_sampled(x)) number_cell(m, eval_kld_noise(&x->r, j), 8);
     }
 }
 

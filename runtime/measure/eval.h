@@ -138,7 +138,7 @@ void eval_rows_free(struct eval_rows *s);
 /* Computes the published statistics: over rows ctx / 2 and later, of all domains. */
 void eval_kld_total(const struct eval_kld_run *r, int cand, struct eval_kld *out);
 /* Returns the standard error of the mean KLD that is due to sampling in a compact base file; 0 for
- * any other base. */
+ * any other base, NaN for a file with fewer than two samples per row. */
 double eval_kld_noise(const struct eval_kld_run *r, int cand);
 struct eval_group {
     int64_t n_tokens, n_chunks;

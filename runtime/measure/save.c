@@ -108,6 +108,11 @@ int eval_kld_save_top(struct session *base, const struct ids *ids, int64_t ctx, 
                      "--top %" PRId64 " and --tail %" PRId64
                      ": from 1 to the vocabulary of %" PRId64 ", and at most 65536",
                      n_top, n_tail, r.n_vocab);
+    if (!rc && n_tail < 2 && n_top < r.n_vocab)
+        rc = err_set(e, ERR_USAGE,
+                     "--tail %" PRId64 " with --top below the vocabulary of %" PRId64
+                     " loses part of the divergence or its error: use 2 or more",
+                     n_tail, r.n_vocab);
     if (!rc) {
         const struct kld_top_shape sh = {.n_ctx = (int32_t)ctx,
                                          .n_vocab = (int32_t)r.n_vocab,

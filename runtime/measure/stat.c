@@ -99,7 +99,7 @@ static double rest_kld(const struct kld_top_row *row, int64_t n_tail, const floa
     }
     /* The variance formula assumes independent samples. Ours are evenly spaced, which has made the
      * true variance smaller in every run so far. */
-    if (n_tail > 1) *noise = (float)(p * p * fmax(sq / n - sum / n * (sum / n), 0) / (n - 1));
+    *noise = n_tail > 1 ? (float)(p * p * fmax(sq / n - sum / n * (sum / n), 0) / (n - 1)) : NAN;
     return p * (log_p - log_q + sum / n);
 }
 

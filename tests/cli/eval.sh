@@ -48,6 +48,9 @@ rc=0; "$HONE" verify "$t/cut" > "$t/o" 2> "$t/e" || rc=$?
 holds "(($(num "$t/kld" mean_kld) - $(num "$t/kld3" mean_kld)) / $(num "$t/kld" mean_kld))^2 < 1e-4" # 1 %
 holds "$(num "$t/kld3" mean_kld_sampling_stderr) > 0"
 [ "$(num "$t/kld" same_top1)" = "$(num "$t/kld3" same_top1)" ]
+for n_tail in 0 1; do # the divergence outside the top tokens, or its error, would be lost
+    refused 2 "use 2 or more" eval kld "$t/f32.gguf" "$t/text" --save-base "$t/lost" --compact --top 4 --tail $n_tail --ctx $ctx --chunks $n
+done
 # several at once; a model against itself
 "$HONE" eval kld "$t/q4.gguf" "$t/f32.gguf" "$t/text" --base "$t/f32.gguf" --ctx $ctx --chunks 2 --csv > "$t/many"
 grep -q q4.gguf "$t/many" && grep -q f32.gguf "$t/many"
