@@ -82,7 +82,7 @@ static int read_dims(const struct json *j, struct st_tensor *t, struct err *e) {
     for (const struct json *c = json_first(j); c; c = json_next(c)) {
         int64_t dim;
         if (t->n_dims == MAX_DIMS) return err_set(e, ERR_DATA, "more than %d dimensions", MAX_DIMS);
-        if (!json_i64(c, &dim) || dim < 0 || dim > max_dim)
+        if (!json_is_int(c) || !json_i64(c, &dim) || dim < 0 || dim > max_dim)
             return err_set(e, ERR_DATA, "dimension %d is not a whole number from 0 to 2^48",
                            t->n_dims);
         t->shape[t->n_dims++] = dim;
@@ -98,8 +98,8 @@ static int read_dims(const struct json *j, struct st_tensor *t, struct err *e) {
 static int read_range(const struct json *j, struct st_tensor *t, struct err *e) {
     const struct json *a = json_first(j), *b = a ? json_next(a) : NULL;
     int64_t begin, end;
-    if (json_type(j) != JSON_ARR || !b || json_next(b) || !json_i64(a, &begin) ||
-        !json_i64(b, &end) || begin < 0 || end < begin)
+    if (json_type(j) != JSON_ARR || !b || json_next(b) || !json_is_int(a) || !json_is_int(b) ||
+        !json_i64(a, &begin) || !json_i64(b, &end) || begin < 0 || end < begin)
         return err_set(e, ERR_DATA, "\"data_offsets\" is not a pair of increasing whole numbers");
     if ((uint64_t)(end - begin) != t->n_bytes)
         return err_set(e, ERR_DATA, "%lld bytes of data, but its shape and dtype need %llu",
@@ -175,6 +175,28 @@ static int by_place(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
+/* Returns ERR_DATA unless every empty tensor, of those at the end of the list, is at the start of
+ * another one or at the end of the data. */
+static int check_empty(const struct st *s, uint64_t n_data, struct err *e) {
+    for (int64_t i = s->n_tensors; i < s->n_all; i++) {
+        const struct st_tensor *t = &s->tensor[i];
+        int64_t lo = 0, hi = s->n_tensors;
+        while (lo < hi) {
+            const int64_t mid = lo + (hi - lo) / 2;
+            if (s->tensor[mid].off < t->off)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        if (t->off != (lo < s->n_tensors ? s->tensor[lo].off : n_data))
+            return err_set(e, ERR_DATA,
+                           "tensor \"%s\" is empty and at data byte %llu, inside "
+                           "another tensor or after all of them",
+                           show_n(t->name, strlen(t->name)).s, (unsigned long long)t->off);
+    }
+    return 0;
+}
+
 /* Checks that the sorted ranges tile [0, n_data). */
 static int check_tiling(struct st *s, uint64_t data_off, struct err *e) {
     uint64_t at = 0, n_data = s->map.size - data_off;
@@ -204,6 +226,7 @@ static int check_tiling(struct st *s, uint64_t data_off, struct err *e) {
     if (at < n_data)
         return err_set(e, ERR_DATA, "%llu bytes, but its header describes only %llu",
                        (unsigned long long)s->map.size, (unsigned long long)(data_off + at));
+    TRY(check_empty(s, n_data, e));
     for (int64_t i = 0; i < s->n_tensors; i++) {
         s->tensor[i].off += data_off;
         s->tensor[i].data = s->map.data + s->tensor[i].off;

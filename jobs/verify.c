@@ -175,7 +175,7 @@ static int check_st_data(const struct st_tensor *t, struct err *e) {
 /* Returns whether values of the type can be NaN or infinity. */
 static bool holds_floats(enum st_dtype d) {
     return d == ST_F16 || d == ST_BF16 || d == ST_F32 || d == ST_F64 || d == ST_F8_E4M3 ||
-           d == ST_F8_E5M2;
+           d == ST_F8_E5M2 || d == ST_F8_E8M0;
 }
 
 /* Verifies a safetensors file; its data only with --deep. */

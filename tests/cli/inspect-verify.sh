@@ -65,6 +65,13 @@ printf '\000\174' | dd of="$t/d/bad.gguf" bs=1 seek=$((n - 160)) conv=notrunc 2>
 rc=0; "$HONE" verify --deep "$t/d" > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 1 ] && grep -q 'NaN or infinity' "$t/e" || say "poisoned tensor: exit $rc, $(cat "$t/e")"
 
+# a scale of MX blocks that is NaN, 255
+header='{"s":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[0,1]}}'
+printf '%b\000\000\000\000\000\000\000%s\377' "\\0$(printf %o ${#header})" "$header" > "$t/e8.safetensors"
+"$HONE" verify "$t/e8.safetensors" > "$t/o" 2> "$t/e" || say "a NaN scale without --deep: $(cat "$t/e")"
+rc=0; "$HONE" verify --deep "$t/e8.safetensors" > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 1 ] && grep -q 'NaN or infinity' "$t/e" || say "a NaN scale: exit $rc, $(cat "$t/e")"
+
 # checksums: right, wrong, missing file, a name that leaves the folder
 cp $g/py.gguf "$t/d/bad.gguf"
 (cd "$t/d" && sha256sum bad.gguf > SHA256SUMS)
