@@ -24,6 +24,7 @@
 #include "base/out.h"
 #include "models/fit.h"
 #include "quantize/exact.h"
+#include "quantize/record.h"
 #include "runtime/engine/kv_type.h"
 #include "text/textfile.h"
 
@@ -89,7 +90,8 @@ static int parse_ask(struct work *w, const struct budget_args *b, struct mix_ask
                           .ctx = b->ctx,
                           .slots = b->slots ? b->slots : 1,
                           .kv_type = b->kv_type ? b->kv_type : KV_USUAL,
-                          .floors = !b->no_floors};
+                          .floors = !b->no_floors,
+                          .can_lower = true};
     TRY(parse_speed(b->prefer, &a->speed, e));
     if (!b->vram && (b->ctx || b->slots || b->kv_type || b->reserve))
         return err_set(e, ERR_USAGE, "--ctx, --slots, --kv-type and --reserve require --vram");
@@ -424,16 +426,21 @@ static int check_outputs(const struct set *s, struct err *e) {
     TRY(check_apart(s, e));
     for (int i = 0; i < s->n && !q->dry_run; i++) {
         TRY(out_try(s->out[i], q->overwrite, e));
-        if (s->unjudged[i]) TRY(out_try(s->unjudged[i], true, e));
+        if (s->unjudged[i])
+            TRY(out_try(s->unjudged[i], q->overwrite || record_in(s->unjudged[i]), e));
     }
     if (q->plan_out) TRY(out_try(q->plan_out, io_exists(q->plan_out), e));
     return s->b->front ? out_try(s->b->front, s->w->overwrite, e) : 0;
 }
 
-/* Finds a mix for every limit. If one is impossible, deletes the plans of the earlier ones. */
+/* Finds a mix for every limit. If one is impossible, deletes the plans of the earlier ones. Begins
+ * with the smallest, which may add types: the mixes must not depend on the order of the limits. */
 static int solve_all(struct set *s, struct err *e) {
-    int rc = 0;
-    for (int i = 0; i < s->n && !rc; i++) {
+    int rc = 0, first = 0;
+    for (int i = 1; i < s->n; i++)
+        if (s->ask[i].budget < s->ask[first].budget) first = i;
+    for (int k = 0; k < s->n && !rc; k++) {
+        const int i = (first + k) % s->n;
         struct quantize_opts o = *s->q;
         o.out = s->out[i];
         rc = mix_solve_job(&s->x, &o, &s->ask[i], &s->job[i], e);

@@ -19,7 +19,9 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "quantize/recipe.h"
+#include "quantize/record.h"
 #include "runtime/measure/eval.h"
 
 /* Returns the path, to be freed, of the file that this test quantizes with a recipe. */
@@ -90,14 +92,16 @@ int gate_find(struct gate *g, uint64_t budget, struct err *e) {
     return rc;
 }
 
-/* Quantizes the plain recipes for comparison that do not exist yet. */
+/* Quantizes the plain recipes for comparison that do not exist yet. Replaces only files that hone
+ * quantize wrote, unless -f was given. */
 static int make_missing(struct gate *g, struct err *e) {
     for (int i = 0; i < g->n; i++) {
         struct gate_plain *p = &g->plain[i];
         struct quantize_report r;
         if (p->path) continue;
-        p->ours = true;
         p->path = plain_path(g, p->name);
+        TRY(out_check(p->path, g->w->overwrite || record_in(p->path), e));
+        p->ours = true;
         struct quantize_opts o = {.in = g->base,
                                   .tmpl = g->tmpl,
                                   .out = p->path,

@@ -57,6 +57,7 @@ static int load(struct mixer *x, const struct quantize_opts *q, const char *sens
     imat_init(&imat);
     int rc = q->imatrix ? imat_read(&imat, q->imatrix, e) : 0;
     memcpy(s->imatrix_hash, hash, sizeof hash);
+    x->measured = true;
     s->search = q->search;
     sens_set_low(s, least);
     if (!rc) rc = qdev_open(&from.dev, &q->device, from.pool, e);
@@ -292,6 +293,19 @@ static int keep_plan(struct mix_job *j, const struct quantize_opts *q, struct er
     return 0;
 }
 
+/* Finds the best mix within the limits `sa`. If none is small enough, measures IQ1_S and IQ1_M too,
+ * which need importance, and tries again with them. */
+static int solve(struct mixer *x, const struct quantize_opts *q, const struct mix_ask *ask,
+                 const struct sens_ask *sa, struct sens_mix *mix, struct err *e) {
+    const int rc = sens_solve(&x->s, sa, mix, e);
+    if (rc != ERR_USAGE || !ask->can_lower || !x->measured || x->s.low || !q->imatrix) return rc;
+    log_info("no mix is small enough: measuring IQ1_S and IQ1_M too");
+    sens_release(&x->s);
+    TRY(load(x, q, NULL, 1, e));
+    if (q->gram && q->search != SEARCH_CONVENTIONAL) TRY(load_gains(x, q, e));
+    return sens_solve(&x->s, sa, mix, e);
+}
+
 /* Solves with `room` bytes reserved for metadata, and computes the size of the resulting file. */
 static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, struct mix_job *j,
                    struct err *e) {
@@ -301,7 +315,7 @@ static int attempt(struct mixer *x, const struct mix_ask *ask, uint64_t room, st
     struct mix_report *m = &j->m;
     uint64_t beside;
     TRY(limits(x, ask, room, &sa, &beside, e));
-    TRY(sens_solve(&x->s, &sa, &mix, e));
+    TRY(solve(x, &j->o, ask, &sa, &mix, e));
     make_notes(x, j, ask, &mix);
     int rc = write_plan(x, ask, &mix, m->plan, e);
     bool dry = j->o.dry_run;

@@ -19,6 +19,7 @@ struct mix_ask {
     const char *kv_type; /* --kv-type, for messages */
     double speed;        /* weight of decode time: mix/sens.h */
     bool floors;
+    bool can_lower; /* if no mix is small enough, IQ1_S and IQ1_M are measured and permitted */
     bool avoid[QT_COUNT];
 };
 struct mix_report {
@@ -43,6 +44,7 @@ struct mixer {               /* a model and the costs of its types */
     struct sens s;
     char source[33]; /* hash of the sensitivity file; "none" */
     bool probed;
+    bool measured; /* the errors were measured here, not read from a file */
 };
 /* Opens a model and reads the costs of its types from the file `sensitivity`. NULL: errors are
  * measured here, with q's importance and search, and weighted by role. `least` is the smallest

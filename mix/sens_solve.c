@@ -72,6 +72,16 @@ static int check_card(const struct table *t, uint64_t room, struct err *e) {
                    room, least, t->ask->floors ? ", --no-floors" : "");
 }
 
+/* Fails if the smallest permitted types together exceed the `room` in the file. */
+static int check_file(const struct table *t, uint64_t room, struct err *e) {
+    const uint64_t least = least_bytes(t);
+    if (least <= room) return 0;
+    return err_set(e, ERR_USAGE,
+                   "the budget leaves %" PRIu64 " bytes for weights, but the smallest types "
+                   "allowed take %" PRIu64 "; give a larger budget%s",
+                   room, least, t->ask->floors ? ", or --no-floors" : "");
+}
+
 /* Solves for the remaining groups under the limits that the choice `host` for groups in main memory
  * leaves. Keeps the result if it is the best so far. */
 static int try_host(struct table *t, const int *host, struct err *e) {
@@ -94,6 +104,7 @@ static int try_host(struct table *t, const int *host, struct err *e) {
         TRY(check_card(t, device, e));
         if (device < limit) limit = device;
     }
+    TRY(check_file(t, limit, e));
     TRY(mix_solve(&r, t->part, t->n_part, limit, e));
     t->bound = t->found ? fmin(t->bound, r.bound + fixed) : r.bound + fixed;
     t->exact = (t->exact || !t->found) && r.exact;

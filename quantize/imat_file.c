@@ -9,6 +9,7 @@
  * negative or not finite are rejected. */
 #include "quantize/imat_file.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -567,6 +568,19 @@ int64_t imat_blind(struct imat_entry *en) {
     return n;
 }
 
+/* Largest weight that stays as it is: encoders multiply weights by squares of values in float. */
+static const float MOST_WEIGHT = 0x1p60f;
+
+/* Divides n weights by a power of two if they are so large that encoders would overflow. */
+static void limit_weights(float *w, int64_t n) {
+    float most = 0;
+    int exponent;
+    for (int64_t j = 0; j < n; j++) most = fmaxf(most, w[j]);
+    if (!(most > MOST_WEIGHT)) return;
+    (void)frexpf(most, &exponent);
+    for (int64_t j = 0; j < n; j++) w[j] = ldexpf(w[j], -exponent);
+}
+
 void imat_weights(const struct imat_entry *en, double tau, float *out) {
     double tokens = 0;
     for (int64_t k = 0; k < en->n_mat; k++) tokens += en->count[k];
@@ -578,7 +592,8 @@ void imat_weights(const struct imat_entry *en, double tau, float *out) {
         for (int64_t k = 0; k < en->n_mat; k++) {
             double n = en->count[k];
             double v = n > 0 ? (en->sum2[k * en->ne0 + j] + tau * mean) / (n + tau) : mean;
-            out[k * en->ne0 + j] = (float)v;
+            out[k * en->ne0 + j] = (float)fmin(v, FLT_MAX);
         }
     }
+    for (int64_t k = 0; k < en->n_mat; k++) limit_weights(out + k * en->ne0, en->ne0);
 }

@@ -64,7 +64,8 @@ int imat_merge(struct imat *dst, const struct imat *src, struct err *e);
 enum { IMAT_TAU = 256 };
 /* Computes the column weights for quantization, out[n_mat * ne0] = sum2/count. Shrinks each matrix
  * towards the entry's token-weighted mean with a prior of `tau` tokens, (n*q_e + tau*q_mean)/(n +
- * tau); matrices without tokens get the mean. tau 0: no shrinkage. */
+ * tau); matrices without tokens get the mean. tau 0: no shrinkage. Weights of a matrix that exceed
+ * 2^60 are divided by a power of two, because only their ratios matter. */
 void imat_weights(const struct imat_entry *en, double tau, float *out);
 
 #endif

@@ -103,3 +103,12 @@ int record_read(struct record *r, const struct gguf *g, struct err *e) {
     cJSON_Delete(root);
     return ok ? 0 : err_set(e, ERR_DATA, "%s: the key %s is damaged", gguf_path(g), RECORD_KEY);
 }
+
+bool record_in(const char *path) {
+    struct gguf *g;
+    struct err ignored;
+    if (gguf_open(&g, path, 0, &ignored)) return false;
+    const bool there = *gguf_str_or(g, RECORD_KEY, "") != 0;
+    gguf_close(g);
+    return there;
+}

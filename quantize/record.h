@@ -31,5 +31,7 @@ int record_read(struct record *r, const struct gguf *g, struct err *e);
 void record_source_hash(const struct gguf *g, char hex[33]);
 /* Writes the XXH128 hash of a file as 32 hexadecimal digits. */
 int record_file_hash(const char *path, char hex[33], struct err *e);
+/* Returns whether a file is a GGUF with a record, so that hone quantize wrote it. */
+bool record_in(const char *path);
 
 #endif

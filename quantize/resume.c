@@ -45,16 +45,42 @@ static int make_key(struct gguf_w *w, const struct gguf *source, char key[33], i
     return 0;
 }
 
+/* Returns the name of an output's i-th .part file, to be freed. */
+static char *part_name(const char *out, int i, int n_files) {
+    char *name = n_files > 1 ? gguf_split_name(out, i, n_files) : xstrdup(out);
+    char *part = xasprintf("%s.part", name);
+    free(name);
+    return part;
+}
+
 /* Removes the .part files of an earlier run with a different key. n_files: number of its output
  * files. */
 static void remove_parts(const char *out, int n_files) {
     for (int i = 0; i < n_files; i++) {
-        char *name = n_files > 1 ? gguf_split_name(out, i, n_files) : xstrdup(out);
-        char *part = xasprintf("%s.part", name);
+        char *part = part_name(out, i, n_files);
         (void)os_unlink(part);
         free(part);
-        free(name);
     }
+}
+
+/* Returns ERR_USAGE if a .part file holds data though it has no journal. A journal is begun before
+ * its .part and removed after it, so this program did not write the file. */
+static int refuse_foreign(const char *out, int n_files, struct err *e) {
+    char *log = xasprintf("%s.part.log", out);
+    int rc = 0;
+    for (int i = 0; i < n_files && !rc && !io_exists(log); i++) {
+        char *part = part_name(out, i, n_files);
+        struct os_stat st;
+        if (os_stat(part, &st) == 0 && st.size > 0)
+            rc =
+                err_set(e, ERR_USAGE,
+                        "%s exists, but not hone's log of such a file, %s; rename it, or use -f to "
+                        "replace it",
+                        part, io_base(log));
+        free(part);
+    }
+    free(log);
+    return rc;
 }
 
 /* Counts the tensors in the journal that match the partial file. */
@@ -94,6 +120,7 @@ int resume_begin(struct resume **out, struct gguf_w *w, const struct quantize_op
     s->hash = xxh128_new();
     s->n_tensors = gguf_n_tensors(source);
     TRY(make_key(w, source, key, &n_files, e));
+    if (!o->overwrite) TRY(refuse_foreign(o->out, n_files, e));
     TRY(journal_open(&s->j, o->out, key, n_files, &found, e));
     s->begun = true;
     if (found == JOURNAL_OTHER) {

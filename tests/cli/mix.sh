@@ -81,6 +81,17 @@ if ! grep -q __asan_init "$HONE"; then
     "$HONE" quantize "$t/base.gguf" -o "$t/fb2.gguf" --recipe "$t/fb.gguf.plan.tsv" --imatrix "$t/im.gguf" -q > /dev/null
     cmp -s "$t/fb.gguf" "$t/fb2.gguf" && fail "--gram changes nothing"
 fi
+# a size between the smallest types and IQ1: these are measured too, in any order of the sizes
+if ! grep -q __asan_init "$HONE"; then
+    "$HONE" convert $texts -o "$t/tiny.gguf" --type bf16 -q > /dev/null
+    "$HONE" imatrix "$t/tiny.gguf" "$t/calib.txt" --ctx 64 --chunks 2 -o "$t/tiny-im.gguf" -q > /dev/null
+    two() { "$HONE" quantize "$t/tiny.gguf" -o "$t/iq1-{}" --imatrix "$t/tiny-im.gguf" --dry-run --csv "$@" > "$t/iq1" 2> "$t/err" || fail "IQ1 as a last resort: $(cat "$t/err")"; }
+    two --budget 6500000 --budget 8M
+    grep -q "IQ1_S and IQ1_M too" "$t/err" || fail "6500000 bytes are enough without IQ1: $(cat "$t/err")"
+    cut -d, -f1-6 "$t/iq1" | sort > "$t/iq1.sorted"
+    two --budget 8M --budget 6500000
+    cut -d, -f1-6 "$t/iq1" | sort | cmp - "$t/iq1.sorted" || fail "the order of the sizes changes the mixes"
+fi
 # random weights need not have a lower divergence; feedback.sh checks that on a trained model
 
 # probes: stopped at once, then completed; an uninterrupted run gives the same file
@@ -142,6 +153,17 @@ echo word > "$t/word.txt"
 grep -q "g-1200K.gguf.unjudged.gguf: the mix is kept" "$t/err" || fail "without a verdict: $(cat "$t/err")"
 gate --budget 1300K --sensitivity "$t/whole.json"
 [ "$(cd "$t" && echo g.gguf*)" = "g.gguf g.gguf.plan.tsv" ] || fail "after a verdict: $(ls "$t")"
+# files that hone did not write stay
+foreign() { # file
+    cp "$t/word.txt" "$1"
+    rc=0
+    "$HONE" quantize "$t/base.gguf" -o "$t/h.gguf" --gate "$t/eval.txt" --imatrix "$t/im.gguf" --budget 1300K > /dev/null 2> "$t/err" || rc=$?
+    [ $rc = 2 ] && grep -q "${1##*/} exists already" "$t/err" && cmp "$1" "$t/word.txt" || fail "${1##*/}: exit $rc: $(cat "$t/err")"
+}
+foreign "$t/h.gguf.unjudged.gguf"
+rm "$t/h.gguf.unjudged.gguf"
+foreign "$t/h.gguf.plain-Q4_K_M.gguf" # the largest that fits
+rm "$t"/h.gguf*
 
 # refusals
 refuse() { want=$1; shift; rc=0; "$@" > /dev/null 2> "$t/err" || rc=$?; [ $rc = "$want" ] || fail "status $rc, expected $want: $*: $(cat "$t/err")"; }

@@ -81,7 +81,14 @@ again 'printf 9 >>"$log"' $all 'resuming'                # a torn line
 again 'sed -i "10s/^8 ./8 _/" "$log"' 8 'resuming'       # a damaged one
 again 'sed -i 10d "$log"' 8 'resuming'                   # one missing
 again 'sed -i "1s/1/2/" "$log"' 0 'starting afresh'      # the first
-again 'rm "$log"' 0 ''                                   # a part without a log
+again 'rm "$log"' 0 '' -f                                # a part without a log
+echo precious >"$part"
+cp "$part" "$t/precious"
+rc=0
+q "$HONE" "$t/x.gguf" --recipe Q4_K_M || rc=$?
+[ $rc = 2 ] && grep -q 'x.gguf.part exists' "$t/err" && cmp "$t/precious" "$part" || fail "a part of another program: exit $rc"
+[ ! -e "$log" ] || fail "a log of another program's part"
+rm "$part"
 again 'head -c 3000 /dev/zero >"$log"' 0 'starting afresh'
 again 'rm "$part"' 0 'only 0 of'
 again 'truncate -s -3000 "$part"' '[1-9]*' 'are as recorded'

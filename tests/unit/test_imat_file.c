@@ -165,6 +165,24 @@ static void test_shrinkage(void) {
     imat_release(&m);
 }
 
+/* Tests that weights too large for the encoders keep their ratios, and that others stay the same,
+ * for each matrix on its own. */
+static void test_large(void) {
+    struct imat m;
+    float w[4];
+    imat_init(&m);
+    struct imat_entry *en = imat_add(&m, "exps", 2, 2);
+    en->sum2[0] = 0x1p120;
+    en->sum2[1] = 0x1.8p118;
+    en->sum2[2] = 0x1p60;
+    en->sum2[3] = 3;
+    en->count[0] = en->count[1] = 1;
+    imat_weights(en, 0, w);
+    CHECK(w[0] == .5f && w[1] == .1875f);
+    CHECK(w[2] == 0x1p60f && w[3] == 3);
+    imat_release(&m);
+}
+
 static void test_merge(void) {
     struct imat a, b, d;
     CHECK_OK(imat_read(&a, py_gguf, &e));
@@ -344,6 +362,7 @@ int main(void) {
     RUN(test_unseen);
     RUN(test_blind);
     RUN(test_shrinkage);
+    RUN(test_large);
     RUN(test_merge);
     RUN(test_order);
     RUN(test_bad_dat);
