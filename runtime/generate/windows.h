@@ -11,7 +11,7 @@ int64_t windows_rows(int64_t ctx);
 enum { WINDOWS_PIECE = 2048 };
 /* A pass takes as many windows as fit in this many seconds, at least one. Each pass reads all
  * weights, which takes long if they do not fit in memory. */
-enum { WINDOWS_PASS_S = 1800 };
+enum { WINDOWS_PASS_S = 3600 };
 
 /* Windows of n_tok tokens, several per pass. */
 struct windows {

@@ -138,6 +138,14 @@ static void test_guess(void) {
     rates_guess(&r, &with_head, &o);
     CHECK_CLOSE(r.window, 6.656 * .9, 1e-9);
     CHECK_CLOSE(r.pass_token, .0065, 1e-12);
+    struct shapes with_gradients = model;
+    with_gradients.gradients = true;
+    rates_guess(&r, &with_gradients, &o);
+    const double once = r.gram_token;
+    r.memory = 2e9;
+    r.disk = 1e9;
+    rates_guess(&r, &with_gradients, &o);
+    CHECK_CLOSE(r.gram_token - once, 2 * 4. / 512, 1e-12);
 }
 
 /* Checks that a machine's recorded speeds are read as written, and only for the same instruction
