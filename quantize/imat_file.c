@@ -592,7 +592,7 @@ void imat_weights(const struct imat_entry *en, double tau, float *out) {
         for (int64_t k = 0; k < en->n_mat; k++) {
             double n = en->count[k];
             double v = n > 0 ? (en->sum2[k * en->ne0 + j] + tau * mean) / (n + tau) : mean;
-            out[k * en->ne0 + j] = (float)fmin(v, FLT_MAX);
+            out[k * en->ne0 + j] = (float)fmin(v, (double)FLT_MAX);
         }
     }
     for (int64_t k = 0; k < en->n_mat; k++) limit_weights(out + k * en->ne0, en->ne0);

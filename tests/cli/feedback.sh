@@ -162,7 +162,7 @@ done
 # other weights of the same shapes
 "$HONE" convert tests/golden/models/mistral -o "$dir/m32.gguf" --type f32 -q >/dev/null || fail "convert"
 expect 3 'learned from other weights' "$HONE" quantize "$dir/m32.gguf" --type IQ3_S --gram "$dir/learn1.gguf" -o "$dir/x.gguf"
-expect 2 'are the same file' $q -o "$dir/x.gguf" --gram "$dir/x.gguf" --learn 1
+expect 2 'is named for two outputs' $q -o "$dir/x.gguf" --gram "$dir/x.gguf" --learn 1
 head -c 6000 "$src/self_calib.txt" >"$dir/text"
 expect 3 'needs 8 chunks' $q -o "$dir/x.gguf" --learn 1
 expect 2 'at most 1000' $q -o "$dir/x.gguf" --learn 1001

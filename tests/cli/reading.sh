@@ -17,7 +17,7 @@ head -c 6000 calib/text/eval.txt > "$t/text"
 # eval kld: one model, several, the base itself
 run eval kld "$t/$long-Q2_K.gguf" "$t/text" --base "$t/base.gguf" --ctx 128 --chunks 2
 first "^$long-Q2_K.gguf has .*: mean divergence 0\.[0-9]* ± 0\.[0-9]*, the same most likely token [0-9.]* % of the time\.$"
-grep -qE 'KLD[^+]*  -' "$t/o" && say "a negative divergence: $(grep -E 'KLD.*  -' "$t/o")"
+grep -qE 'KLD[^+]*  -[0-9]' "$t/o" && say "a negative divergence: $(grep -E 'KLD.*  -[0-9]' "$t/o")"
 run eval kld "$t/$long-Q2_K.gguf" "$t/text" --base "$t/base.gguf" --ctx 128 --chunks 2 --json
 grep -q '"answer": ".* has ' "$t/o" && grep -q '"min_kld"' "$t/o" || say "JSON has not answer and min_kld"
 run eval kld "$t/base.gguf" "$t/text" --base "$t/base.gguf" --ctx 128 --chunks 1
