@@ -95,7 +95,7 @@ static int check_end(const struct gguf *g, struct err *e) {
         gguf_shard_header(g, i, &start);
         end = start;
         for (const struct gguf_tensor *t; (t = gguf_tensor_at(g, k)) && t->shard == i; k++)
-            end = start + round_up(t->off + t->n_bytes, gguf_alignment(g));
+            end = max_u64(end, start + round_up(t->off + t->n_bytes, gguf_alignment(g)));
         if (gguf_shard_bytes(g, i) > end)
             return err_set(e, ERR_DATA, "%s: %llu bytes follow the last tensor",
                            gguf_shard_path(g, i),
