@@ -64,7 +64,7 @@ struct gcall;
 struct toolfmt {
     const char *name;
     const char *marker[TOOL_MARKERS]; /* texts that begin a call */
-    bool bare;                        /* calls are objects without a tag, maybe with white space */
+    bool bare;                        /* calls are JSON objects without a tag */
     /* Parses the call or calls at the marker at *i, adds them and moves *i past them. False: not a
      * call. */
     bool (*parse)(struct toolparse *p, size_t *i);
@@ -299,9 +299,8 @@ size_t tool_skip_frames(const struct toolparse *p, size_t i);
 /* Returns where content begins whose first character that is not whitespace is at i: at the start
  * of an answer that continues a text, otherwise at i. */
 size_t tool_content_at(const struct toolparse *p, size_t i);
-/* Returns the length of the longest suffix of [from, in.len) that may grow into a call of a
- * declared tool as an object with white space after its brace, in syntaxes whose calls are bare
- * objects. */
+/* Returns the length of the longest suffix of [from, in.len) that may become a bare call, {"name":
+ * ...}, of a declared tool with white space after the brace. */
 size_t tool_spaced_partial(const struct toolparse *p, size_t from);
 /* Returns the next such call at or after i; SIZE_MAX: none. */
 size_t tool_next_spaced(const struct toolparse *p, size_t i);

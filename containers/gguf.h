@@ -95,6 +95,9 @@ void gguf_stamp(const struct gguf *g, struct buf *out);
 /* Writes 32 hex digits that identify the content, wherever the file is: a hash of all headers and
  * of a sample of each tensor's data. */
 void gguf_sample_hash(const struct gguf *g, char hex[33]);
+/* Like gguf_sample_hash, but covers only tensor names, types, shapes and samples, so it does not
+ * change with the metadata. */
+void gguf_weights_hash(const struct gguf *g, char hex[33]);
 /* Returns the number of keys in the first shard, which has the model's metadata. */
 int64_t gguf_n_kv(const struct gguf *g);
 int64_t gguf_n_tensors(const struct gguf *g);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "containers/gguf_hash.h"
+#include "containers/gguf.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/mem.h"

@@ -415,7 +415,7 @@ static int check_named(const struct packing *p, const struct json *j, const char
                    where, p->method, p->key, v);
 }
 
-/* Replaces auto-round by the method whose tensors its packing writes. */
+/* Sets the method of an auto-round folder to GPTQ or AWQ if its tensors have that layout. */
 static int resolve_auto_round(struct dq_config *c, const struct json *q, const char *where,
                               struct err *e) {
     static const char *const row[][2] = {{"auto_round:auto_gptq", "gptq"},

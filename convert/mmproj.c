@@ -105,8 +105,8 @@ static int64_t find_tensor(const struct run *r, const struct vision_row *row, in
     return found;
 }
 
-/* Sets want[] to the shape that a row's tensor, of transform xf, has in the folder, and returns its
- * number of dimensions; 0: any scalar. */
+/* Sets want[] to the shape that the folder's tensor should have if transform xf is applied to it.
+ * Returns the number of dimensions; 0: any scalar. */
 static int source_shape(const struct vision *v, const struct vision_row *row, int xf,
                         int64_t want[5]) {
     int n = 0;

@@ -21,7 +21,7 @@
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
-/* Writes the row of a key; all: the value is not cut; json: nor is it text for people. */
+/* Writes the row of a key. all: the value is not cut; json: it is written as JSON, not cut. */
 static void emit_key(struct emit *m, const struct gguf_kv *kv, bool all, bool json) {
     struct buf v = {0};
     char type[32];
@@ -166,8 +166,8 @@ static int parse_changes(struct changes *c, const struct meta_opts *o, const str
     return 0;
 }
 
-/* Returns a value as one line of text, or all of it as JSON; NULL for a key without one. The caller
- * frees it. */
+/* Returns the key's value as one line of text, or the complete value as JSON. NULL: no value. The
+ * caller frees it. */
 static char *value_of(const struct gguf_kv *kv, bool json) {
     struct buf b = {0};
     if (!kv || !kv->data) return NULL;

@@ -371,7 +371,10 @@ static int store_in_folder(const char *dir, const struct chat_src *s, const char
 static int store_fixed(const struct work *w, const struct fix_opts *o, const struct chat_src *s,
                        const struct buf *fixed, struct err *e) {
     const char *name = o->name ? o->name : s->instead ? s->instead : "default";
-    if (o->out) return out_write_file(o->out, fixed->data, fixed->len, w->overwrite, e);
+    if (o->out) {
+        TRY(out_apart(o->out, &o->src, 1, e));
+        return out_write_file(o->out, fixed->data, fixed->len, w->overwrite, e);
+    }
     if (!o->in_place) return 0;
     if (s->is_gguf) {
         struct gguf_edit how;

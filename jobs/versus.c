@@ -18,6 +18,7 @@
 #include "report/release.h"
 #include "report/versus.h"
 #include "runtime/measure/measures.h"
+#include "work/apart.h"
 #include "work/plot.h"
 
 enum { MAX_GREEDY = 1000 };
@@ -298,7 +299,7 @@ static void release_file(struct versus_file *x) {
 
 /* Returns ERR_USAGE unless the options and the number of files make sense; outputs that exist or
  * cannot be written are refused before the work. */
-static int check_options(const struct work *w, const struct versus_opts *o, struct err *e) {
+static int check_options(struct work *w, const struct versus_opts *o, struct err *e) {
     const char *const out[] = {o->eval.plot, o->markdown};
     if (o->n_files < 1) return err_set(e, ERR_USAGE, "versus: give a BASE and at least one FILE");
     if (o->n_files > VERSUS_MAX)
@@ -306,6 +307,11 @@ static int check_options(const struct work *w, const struct versus_opts *o, stru
     if (o->greedy > MAX_GREEDY)
         return err_set(e, ERR_USAGE, "--greedy: at most %d texts", MAX_GREEDY);
     if (o->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens must be at least 1");
+    struct apart files = {.w = w};
+    apart_in(&files, o->base);
+    apart_in_all(&files, o->file, o->n_files);
+    for (size_t i = 0; i < COUNT_OF(out); i++) apart_out(&files, out[i]);
+    TRY(apart_check(&files, e));
     for (size_t i = 0; i < COUNT_OF(out); i++)
         if (out[i]) TRY(out_try(out[i], w->overwrite, e));
     return 0;

@@ -300,7 +300,7 @@ cJSON *make_budget_record(const char *state, const char *text);
 #define MAKE_ENCODER "5"
 struct make_disk {        /* bytes on disk, at most */
     uint64_t files, work; /* of the files in DIR, and of temporary ones in DIR.work */
-    uint64_t left;        /* of both, what is not there yet */
+    uint64_t left;        /* bytes of both that are still to be written */
 };
 /* Computes the space that the job takes in the folder `out`, which need not exist. */
 void make_disk_of(const struct make *mk, const struct shapes *s, const char *out,

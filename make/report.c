@@ -10,7 +10,7 @@
 
 #include "work/device.h"
 #include "make/size_ladder.h"
-#include "containers/gguf_hash.h"
+#include "containers/gguf.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/out.h"

@@ -338,9 +338,8 @@ static int check(const struct mix_group *group, int n, uint64_t budget, struct e
     }
     if (least > budget)
         return err_set(e, ERR_USAGE,
-                       "the budget leaves %" PRIu64 " bytes for weights, but the smallest types "
-                       "allowed take %" PRIu64 "; give a larger budget",
-                       budget, least);
+                       "the smallest choices take %" PRIu64 " bytes, more than %" PRIu64, least,
+                       budget);
     return 0;
 }
 

@@ -62,24 +62,19 @@ static uint64_t least_bytes(const struct table *t) {
     return sum;
 }
 
-/* Fails if the smallest permitted types together exceed the `room` on the card. */
-static int check_card(const struct table *t, uint64_t room, struct err *e) {
+/* Fails if the smallest permitted types together exceed the `room` in the file or on the card. */
+static int check_room(const struct table *t, uint64_t room, bool on_card, struct err *e) {
     const uint64_t least = least_bytes(t);
+    const char *const no_floors = !t->ask->floors ? ""
+                                  : on_card       ? ", --no-floors"
+                                                  : ", or --no-floors";
     if (least <= room) return 0;
     return err_set(e, ERR_USAGE,
-                   "--vram leaves %" PRIu64 " bytes for weights on the card, but the smallest "
-                   "types allowed take %" PRIu64 "; use a shorter --ctx%s or a smaller --kv-type",
-                   room, least, t->ask->floors ? ", --no-floors" : "");
-}
-
-/* Fails if the smallest permitted types together exceed the `room` in the file. */
-static int check_file(const struct table *t, uint64_t room, struct err *e) {
-    const uint64_t least = least_bytes(t);
-    if (least <= room) return 0;
-    return err_set(e, ERR_USAGE,
-                   "the budget leaves %" PRIu64 " bytes for weights, but the smallest types "
-                   "allowed take %" PRIu64 "; give a larger budget%s",
-                   room, least, t->ask->floors ? ", or --no-floors" : "");
+                   "%s leaves %" PRIu64 " bytes for weights%s, but the smallest types allowed take "
+                   "%" PRIu64 "; %s%s%s",
+                   on_card ? "--vram" : "the budget", room, on_card ? " on the card" : "", least,
+                   on_card ? "use a shorter --ctx" : "give a larger budget", no_floors,
+                   on_card ? " or a smaller --kv-type" : "");
 }
 
 /* Solves for the remaining groups under the limits that the choice `host` for groups in main memory
@@ -101,10 +96,10 @@ static int try_host(struct table *t, const int *host, struct err *e) {
             return err_set(e, ERR_USAGE,
                            "no room is left on the device for tensors that are never quantized");
         uint64_t device = t->ask->device_bytes - s->kept_bytes;
-        TRY(check_card(t, device, e));
+        TRY(check_room(t, device, true, e));
         if (device < limit) limit = device;
     }
-    TRY(check_file(t, limit, e));
+    TRY(check_room(t, limit, false, e));
     TRY(mix_solve(&r, t->part, t->n_part, limit, e));
     t->bound = t->found ? fmin(t->bound, r.bound + fixed) : r.bound + fixed;
     t->exact = (t->exact || !t->found) && r.exact;

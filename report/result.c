@@ -8,7 +8,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
-#include "containers/gguf_hash.h"
+#include "containers/gguf.h"
 
 enum { MAX_RESULTS = 64 << 20 };
 

@@ -116,8 +116,8 @@ struct ask {
     int n_images;
     bool sees; /* the model has a projector file, and images can be computed */
 };
-/* Adds `what`, of which at most 40 bytes are kept, to a->warned, unless it is listed already or the
- * list is full. */
+/* Adds the first 40 bytes of `what` to a->warned. Does nothing if it is already listed or the list
+ * is full. */
 void ask_warn(struct ask *a, const char *what);
 /* Sets the defaults, which come from the model file and the command line. */
 void ask_init(struct ask *a, const struct sample_opts *sample, int64_t seed, int64_t n_max);

@@ -354,7 +354,7 @@ static bool keeps(const struct proof *p, const struct jinja *t) {
 
 enum { TEXT_TWICE = 1, CALL_OUTSIDE = 2, END_OUTSIDE = 4 };
 
-/* Returns whether byte `at` of a rendering is outside all turns of Gemma 4. */
+/* Returns whether byte `at` of a rendering is outside all turns. Knows only Gemma 4's markers. */
 static bool outside(const char *s, size_t at) {
     static const char open[] = "<|turn>", close[] = "<turn|>";
     const size_t n = sizeof open - 1;

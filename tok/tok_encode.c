@@ -112,8 +112,8 @@ static void encode_piece_bytes(struct enc *c, const char *s, size_t n) {
     merge_out(c, k);
 }
 
-/* Returns the token of a character; -1: none. An added token is no piece of the model: it was
- * matched before, unless its flags or the caller forbid it here. */
+/* Returns the token of a character; -1: none. Added tokens do not count: they were matched
+ * earlier, except where their flags or the caller forbid it. */
 static int64_t char_token(const struct tok *t, const char *s, size_t len) {
     const int64_t id = len == 1 ? t->ascii_id[(unsigned char)*s] : vocab_find(&t->v, s, len);
     const bool added = id >= 0 && (t->v.role[id] == TT_CONTROL || t->v.role[id] == TT_USER);

@@ -12,6 +12,7 @@
 #include "runtime/measure/measurement_cache.h"
 #include "runtime/measure/answer.h"
 #include "runtime/measure/cells.h"
+#include "work/apart.h"
 #include "work/plot.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -544,9 +545,22 @@ static int check_options(const struct divergence_opts *o, struct err *e) {
     return 0;
 }
 
+/* Checks that no output is an input. */
+static int check_outputs(struct work *w, const struct divergence_opts *o, struct err *e) {
+    struct apart files = {.w = w};
+    apart_in_all(&files, o->model, o->n_models);
+    apart_in_all(&files, o->text, o->n_texts);
+    apart_in(&files, o->eval.base);
+    apart_in(&files, o->eval.base_file);
+    apart_out(&files, o->eval.save_base);
+    apart_out(&files, o->eval.plot);
+    return apart_check(&files, e);
+}
+
 int divergence_run(struct work *w, const struct divergence_opts *o, struct emit *m, struct err *e) {
     const struct eval_args *a = &o->eval;
     TRY(check_options(o, e));
+    TRY(check_outputs(w, o, e));
     if (a->save_base) return kld_save(w, o, m, e);
     struct run *x = xcalloc(1, sizeof *x);
     x->w = w;

@@ -12,6 +12,7 @@
 #include "runtime/measure/internal.h"
 #include "runtime/measure/measurement_cache.h"
 #include "runtime/engine/kv_type.h"
+#include "work/apart.h"
 #include "base/bytes.h"
 #include "base/io.h"
 #include "base/map.h"
@@ -161,6 +162,11 @@ int eval_logits_run(struct work *w, const struct eval_args *a, const char *model
     int32_t *ids = NULL;
     if (!a->ids || !a->out)
         return err_set(e, ERR_USAGE, "eval logits: --ids FILE and -o FILE are required");
+    struct apart files = {.w = w};
+    apart_in(&files, model);
+    apart_in(&files, a->ids);
+    apart_out(&files, a->out);
+    TRY(apart_check(&files, e));
     TRY(map_open(&map, a->ids, e));
     int64_t n = (int64_t)(map.size / 4);
     int rc = 0;

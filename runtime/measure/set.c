@@ -14,6 +14,7 @@
 #include "runtime/measure/set.h"
 #include "runtime/measure/measurement_cache.h"
 #include "runtime/measure/measures.h"
+#include "work/apart.h"
 #include "base/gz.h"
 #include "base/hash.h"
 #include "base/io.h"
@@ -307,6 +308,13 @@ const struct eval_set_opts eval_set_usual = {
 
 int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct err *e) {
     if (!a->eval.out) return err_set(e, ERR_USAGE, "eval suite needs -o OUT.json");
+    struct apart files = {.w = w};
+    apart_in(&files, a->model);
+    apart_in(&files, a->eval.base);
+    apart_in_all(&files, a->text.v, a->text.n);
+    apart_in_all(&files, a->tools.v, a->tools.n);
+    apart_out(&files, a->eval.out);
+    TRY(apart_check(&files, e));
     TRY(out_try(a->eval.out, w->overwrite, e));
     if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens must be at least 1");
     if (!a->text.n) work_list_add(w, &a->text, "builtin");

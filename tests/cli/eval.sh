@@ -162,3 +162,18 @@ refused 3 "0 bytes" eval logits "$t/q4.gguf" --ids "$t/empty" -o "$t/x"
 refused 3 "outside the vocabulary" eval logits "$t/q4.gguf" --ids "$t/negative" -o "$t/x"
 refused 2 "use -f" eval logits "$t/q4.gguf" --ids "$t/ids" -o "$t/l1"
 [ ! -e "$t/x" ] || { echo "a refused request left its output"; exit 1; }
+
+# no output replaces an input, also with -f
+cp "$t/text" "$t/kept"
+cp "$t/q4.gguf" "$t/kept.gguf"
+apart() {
+    rc=0
+    "$HONE" eval "$@" -f > /dev/null 2> "$t/err" || rc=$?
+    [ $rc = 2 ] && grep -q "same file" "$t/err" || { echo "eval $*: exit $rc: $(cat "$t/err")"; exit 1; }
+    cmp "$t/text" "$t/kept" && cmp "$t/q4.gguf" "$t/kept.gguf" || { echo "eval $*: an input was replaced"; exit 1; }
+}
+for f in text q4.gguf; do
+    apart kld "$t/q4.gguf" "$t/text" --save-base "$t/$f" --ctx 64 --chunks 1
+    apart suite "$t/q4.gguf" --text "$t/text" --tools none --ctx 64 --chunks 1 -o "$t/$f"
+    apart logits "$t/q4.gguf" --ids "$t/text" -o "$t/$f"
+done

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "base/buf.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "containers/safetensors.h"
 #include "tests/check.h"
@@ -40,6 +41,22 @@ static inline void st_finish(struct st_build *b, const char *path) {
     buf_release(&all);
     buf_release(&b->header);
     buf_release(&b->data);
+}
+
+/* Rewrites the tensors of a file. fn adds what replaces a tensor, or returns 0 to keep it. */
+static inline void st_rewrite(const char *path,
+                              int (*fn)(struct st_build *b, const struct st_tensor *t)) {
+    struct st_build b = {{0}, {0}};
+    struct st *s = NULL;
+    struct err e;
+    CHECK_OK(st_open(&s, path, &e));
+    for (int64_t i = 0; s && i < st_n_tensors(s); i++) {
+        const struct st_tensor *t = st_tensor_at(s, i);
+        if (!fn(&b, t)) st_copy(&b, t->name, t);
+    }
+    os_unlink(path);
+    st_finish(&b, path);
+    st_close(s);
 }
 
 #endif

@@ -323,19 +323,9 @@ static int add_turned(struct st_build *b, const struct st_tensor *t) {
 /* Makes a micro checkpoint with an edit of config.json, whose tensors fn may change; returns its
  * folder. */
 static const char *micro_changed(const char *name, const char *from, const char *to, edit_fn fn) {
-    struct st_build b = {{0}, {0}};
-    struct st *s = NULL;
-    struct err e;
     const char *edit[] = {from, to, NULL}, *folder = micro_folder(name, edit);
     char *path = xasprintf("%s/model.safetensors", folder);
-    CHECK_OK(st_open(&s, path, &e));
-    for (int64_t i = 0; s && i < st_n_tensors(s); i++) {
-        const struct st_tensor *t = st_tensor_at(s, i);
-        if (!fn(&b, t)) st_copy(&b, t->name, t);
-    }
-    unlink(path);
-    st_finish(&b, path);
-    st_close(s);
+    st_rewrite(path, fn);
     free(path);
     return folder;
 }

@@ -14,7 +14,12 @@
 /* Writes a tensor under other names or in other parts. */
 typedef void (*edit_fn)(struct st_build *b, const struct st_tensor *t);
 
-static edit_fn editing;
+static edit_fn editing, replacing;
+static int replace(struct st_build *b, const struct st_tensor *t) {
+    if (replacing) replacing(b, t);
+    return replacing != NULL;
+}
+
 /* Creates a folder with a micro checkpoint or a model of tests/golden/models. */
 static const char *folder(const char *arch, const char *const *edit, edit_fn fn) {
     char *dir = xasprintf("tests/golden/archs/%s", arch);
@@ -25,20 +30,8 @@ static const char *folder(const char *arch, const char *const *edit, edit_fn fn)
     }
     const char *made = micro ? micro_folder(dir, edit) : golden_edited(dir, dir, edit);
     char *path = xasprintf("%s/model.safetensors", made);
-    struct st_build b = {0};
-    struct st *s = NULL;
-    struct err e;
-    CHECK_OK(st_open(&s, path, &e));
-    for (int64_t i = 0; s && i < st_n_tensors(s); i++) {
-        const struct st_tensor *t = st_tensor_at(s, i);
-        if (fn)
-            fn(&b, t);
-        else
-            st_copy(&b, t->name, t);
-    }
-    st_close(s);
-    unlink(path);
-    st_finish(&b, path);
+    replacing = fn;
+    st_rewrite(path, replace);
     free(path);
     free(dir);
     return made;
