@@ -214,26 +214,35 @@ static int open_both_sessions(struct collector *c, const struct model *m,
     return 0;
 }
 
+/* Runs n chunks through the trunk, starting with chunk `first`: a single one if gradients are
+ * collected, whose forward pass is the only one. *hidden: the inputs of the head, or NULL. */
+static int run_trunk(struct collector *c, const int32_t *const *ids, int n, int64_t first,
+                     const float **hidden, struct err *e) {
+    const int64_t n_tok = c->windows.n_tok;
+    *hidden = c->hidden;
+    if (c->gradients) {
+        TRY(gradients_text(c->gradients, ids[0], n_tok, first, e));
+        *hidden = gradients_hidden(c->gradients);
+        return 0;
+    }
+    if (c->windows.most > 1) return windows_feed(&c->windows, ids, n, 0, NULL, c->hidden, e);
+    session_reset(c->trunk);
+    return session_forward(c->trunk, ids[0], n_tok, c->hidden, e);
+}
+
 /* Runs n chunks, starting with chunk `first`. */
 static int run_pass(struct collector *c, const int32_t *const *ids, int n, int64_t first,
                     struct err *e) {
     const int64_t n_tok = c->windows.n_tok, d = session_model(c->trunk)->hp.d[HD_EMBD];
-    if (c->windows.most > 1) {
-        TRY(windows_feed(&c->windows, ids, n, 0, NULL, c->hidden, e));
-    } else {
-        session_reset(c->trunk);
-        TRY(session_forward(c->trunk, ids[0], n_tok, c->hidden, e));
-    }
+    const float *hidden;
+    TRY(run_trunk(c, ids, n, first, &hidden, e));
     /* The head itself is not run, because its input is known. */
     if (c->gram && !c->gradients)
-        gram_col_see(c->gram, model_head(session_model(c->trunk)), -1, c->hidden, NULL, n * n_tok,
-                     d);
-    for (int k = 0; k < n && c->gradients; k++)
-        TRY(gradients_text(c->gradients, ids[k], n_tok, first + k, e));
+        gram_col_see(c->gram, model_head(session_model(c->trunk)), -1, hidden, NULL, n * n_tok, d);
     for (c->at = 0; c->at < n && c->draft; c->at++) {
         session_reset(c->draft->s);
         const struct session_pass p = {
-            .ids = ids[c->at] + 1, .n = n_tok - 1, .hidden_in = c->hidden + c->at * n_tok * d};
+            .ids = ids[c->at] + 1, .n = n_tok - 1, .hidden_in = hidden + c->at * n_tok * d};
         TRY(session_pass(c->draft->s, &p, e));
     }
     return 0;
@@ -471,7 +480,10 @@ static int open_sessions(struct collector *c, const struct model *m, const struc
     c->out->chunk_size = (uint32_t)c->ctx;
     if (!c->gram) return 0;
     TRY(gradients_new(&c->gradients, m, c->gram, c->ctx, o->isa, o->pool, e));
-    if (c->gradients) gradients_blas(c->gradients, o->blas);
+    if (c->gradients) {
+        gradients_blas(c->gradients, o->blas);
+        gradients_observe_inputs(c->gradients, add_trunk_rows, c);
+    }
     gram_col_blas(c->gram, o->blas);
     open_products(c, o);
     c->survey = true;

@@ -161,6 +161,14 @@ void gradients_device(struct gradients *g, struct dev_product *d) {
     grad_device(g->grad, d);
 }
 
+void gradients_observe_inputs(struct gradients *g, session_show_fn see, void *ud) {
+    grad_observe_inputs(g->grad, see, ud);
+}
+
+const float *gradients_hidden(const struct gradients *g) {
+    return grad_hidden(g->grad);
+}
+
 void gradients_free(struct gradients *g) {
     if (!g) return;
     drop_sizes(g);

@@ -16,6 +16,10 @@ void gradients_blas(struct gradients *g, unsigned uses);
 /* Lets a device (borrowed) compute products (kernels/dev_product.h). */
 struct dev_product;
 void gradients_device(struct gradients *g, struct dev_product *d);
+/* Sets the function that sees the rows that enter each product of the model; NULL: none. */
+void gradients_observe_inputs(struct gradients *g, session_show_fn see, void *ud);
+/* Returns the inputs of the head of the last text, [n][n_embd]. */
+const float *gradients_hidden(const struct gradients *g);
 void gradients_free(struct gradients *g);
 /* Adds only the moments of outputs from now on, and keeps the sizes of gradients for
  * gradients_gates: four bytes per matrix and token of n_tokens. Texts follow each other.

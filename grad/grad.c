@@ -279,6 +279,11 @@ static int no_room(const struct grad *g, int64_t n, struct err *e) {
     return err_set(e, ERR_USAGE, "%lld tokens do not fit the gradient buffers of %lld",
                    (long long)n, (long long)g->n_ctx);
 }
+/* Shows the rows that enter a product; a session observer. */
+static void show_input(void *ud, const struct session_shown *r) {
+    const struct grad *g = ud;
+    g->see_input(g->see_input_ud, r);
+}
 /* Runs a text forward and computes its loss. */
 static int run_text(struct grad *g, const int32_t *ids, const int32_t *answer, int64_t n,
                     uint64_t seed, double *loss, struct err *e) {
@@ -287,7 +292,9 @@ static int run_text(struct grad *g, const int32_t *ids, const int32_t *answer, i
     g->n = n;
     g->ids = ids;
     session_reset(g->s);
-    session_observe(g->s, &(struct session_probe){.ud = g, .residual = keep_residual});
+    session_observe(g->s, &(struct session_probe){.ud = g,
+                                                  .residual = keep_residual,
+                                                  .product = g->see_input ? show_input : NULL});
     TRY(session_forward(g->s, ids, n, g->hidden, e));
     return grad_head(g, answer, seed, loss ? loss : &unused, e);
 }
@@ -557,6 +564,13 @@ void grad_observe_vectors(struct grad *g, grad_vector_fn see, void *ud) {
 void grad_observe_lookups(struct grad *g, grad_lookup_fn see, void *ud) {
     g->see_lookup = see;
     g->see_lookup_ud = ud;
+}
+void grad_observe_inputs(struct grad *g, session_show_fn see, void *ud) {
+    g->see_input = see;
+    g->see_input_ud = ud;
+}
+const float *grad_hidden(const struct grad *g) {
+    return g->hidden;
 }
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud) {
     g->see_residual = see;

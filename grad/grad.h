@@ -55,6 +55,11 @@ void grad_observe(struct grad *g, grad_see_fn see, void *ud);
  * those of the same weight's last call and start over after the text's last token (for each head).
  */
 const int32_t *grad_seen_tokens(const struct grad *g);
+/* Sets the function that sees the rows that enter each product of the model in a text's forward
+ * pass, as a session's probe does; NULL: none. */
+void grad_observe_inputs(struct grad *g, session_show_fn see, void *ud);
+/* Returns the current text's inputs of the head, [n][n_embd], valid until the next text. */
+const float *grad_hidden(const struct grad *g);
 /* Sets the function that sees the residual's gradient; NULL: none. */
 void grad_observe_residual(struct grad *g, grad_residual_fn see, void *ud);
 /* Sets the function that sees each lookup of a row; NULL: none. */

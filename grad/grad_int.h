@@ -58,6 +58,8 @@ struct grad {
     grad_see_fn see;
     void *see_ud;
     const int32_t *seen_tokens; /* tokens of an expert's rows while `see` runs; NULL: all */
+    session_show_fn see_input;
+    void *see_input_ud;
     grad_residual_fn see_residual;
     void *see_residual_ud;
     grad_lookup_fn see_lookup;

@@ -221,8 +221,8 @@ void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_
                      fmin(most, fmax(1, floor(WINDOWS_PASS_S / fmax(1e-9, r->window + more))));
     r->window += more / together;
     r->calib_token += more / (double)o->calib_ctx;
-    /* Gradients of a window read them twice: forward, and back. */
-    if (s->gradients) r->gram_token += 2 * more / (double)o->calib_ctx;
+    /* Gradients of a window read them again, backward. */
+    if (s->gradients) r->gram_token += more / (double)o->calib_ctx;
 }
 
 /* Tokens in the prompt and in the answer of a tool-call case; runs per case: one unconstrained, one

@@ -272,9 +272,9 @@ uint64_t shapes_preset(const struct shapes *s, const char *recipe) {
     return shapes_recipe(s, recipe, NULL, NULL);
 }
 
-/* Cost of gradients, in forward passes: the forward pass is repeated, and each product needs two
- * more. */
-enum { GRADIENT_PASSES = 3 };
+/* Cost of gradients besides the forward pass of calibration, in forward passes: the blocks run
+ * forward once more, then backward. */
+enum { GRADIENT_PASSES = 2 };
 /* Returns whether second moments are counted for weights of this role. The other roles share the
  * input of one of these. */
 static bool leads(enum role r) {
