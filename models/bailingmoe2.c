@@ -3,10 +3,7 @@
  * RoPE over halves on the first half of each head; leading dense layers, then grouped experts
  * selected by sigmoid scores with a bias, plus shared experts. An MTP block in a GGUF is ignored.
  * Sarvam MoE rotates whole heads. */
-#include <string.h>
-
 #include "containers/hfdir.h"
-#include "base/json.h"
 #include "models/rows.h"
 
 static const char *const hf_classes[] = {"BailingMoeV2ForCausalLM", "SarvamMoEForCausalLM", NULL};
@@ -50,8 +47,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_is(dir, "score_function", "sigmoid", e));
     TRY(hf_shared_width(h, e));
-    const char *cls = json_str(json_first(hfdir_hparam(dir, "architectures")));
-    TRY(hf_partial_rope(h, dir, cls && strncmp(cls, "Sarvam", 6) == 0 ? 1 : 0.5, e));
+    TRY(hf_partial_rope(h, dir, 0.5, e));
     return hf_check_rope(dir, e);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* models/glm4moe.c - GLM-4.5, 4.5 Air, 4.6, 4.7 and Solar Open: leading dense layers, then experts
  * selected by sigmoid scores with a bias, grouped in some models, plus shared experts; RoPE over
- * halves on the first half of each head; an MTP block stored as the last layer. Here
- * post_attention_norm is the norm before the feed-forward. */
+ * halves on the first half of each head, in Solar Open on whole heads; an MTP block stored as the
+ * last layer. Here post_attention_norm is the norm before the feed-forward. */
 #include "base/attr.h"
 #include "models/rows.h"
 
@@ -10,7 +10,7 @@ static const char *const hf_classes[] = {"Glm4MoeForCausalLM", "SolarOpenForCaus
                                          "Glm4vMoeForConditionalGeneration", NULL};
 // clang-format off
 static const struct hp_row hp[] = {
-    HP_ROWS_DECODER, HP_ROW_FF, HP_ROW_ROT, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
+    HP_ROWS_DECODER, {"feed_forward_length", "intermediate_size", HD_FF, HPF_LAYERS, 0}, HP_ROW_ROT, HP_ROWS_EXPERTS, HP_ROW_SHEXPS, HP_ROW_LEAD_DENSE, HP_ROW_EXPERT_SCALE,
     HP_ROW_EXPERT_NORM(1), HP_ROW_GATING(2), HP_ROWS_GROUPS, HP_ROW_MTP, {.slot = -1},
 };
 #define QK_NORM_IF(q) \
@@ -45,6 +45,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(hf_check_is(dir, "scoring_func", "sigmoid", e));
     static const int64_t none[4] = {0};
+    if (!h->d[HD_FF]) h->d[HD_FF] = h->d[HD_FF_EXP]; /* Solar Open has no dense layers */
     TRY(hf_partial_rope(h, dir, 0.5, e));
     TRY(hf_rope_sections(h, dir, none, e));
     return hf_check_rope(dir, e);
@@ -78,7 +79,7 @@ extern const struct arch arch_glm4moe;
 const struct arch arch_glm4moe = {
     .name = "glm4moe",
     .hf_classes = hf_classes,
-    .family = "GLM-4.5 to 4.7, 4.5V and 4.6V",
+    .family = "GLM-4.5 to 4.7, 4.5V, 4.6V and Solar Open",
     .size_note = "mixture-of-experts transformer",
     .hp = hp,
     .tensors = tensors,

@@ -342,6 +342,11 @@ MODELS = {
     "glm4moe-air": (cfg("Glm4MoeForCausalLM", "glm4_moe", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e6,
                         partial_rotary_factor=0.5, attention_bias=True, use_qk_norm=False, **MOE, n_group=1, topk_group=1,
                         num_nextn_predict_layers=1), dict(drafts=True)),
+    # As transformers saves it: without partial_rotary_factor, whole heads rotate.
+    "solar": ({k: v for k, v in cfg("SolarOpenForCausalLM", "solar_open", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, attention_bias=False,
+                                    rope_parameters={"rope_type": "default", "rope_theta": 1000000.0}, moe_intermediate_size=24, n_routed_experts=8,
+                                    n_shared_experts=1, num_experts_per_tok=3, n_group=1, topk_group=1, norm_topk_prob=True,
+                                    routed_scaling_factor=1.5).items() if k != "intermediate_size"}, {}),
     "dots1": (cfg("Dots1ForCausalLM", "dots1", head_dim=16, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1e7, attention_bias=False,
                   sliding_window=None, max_window_layers=4, **MOE, n_group=1, topk_group=1), {}),
     # Contexts of four times what the indexer selects; each key head selects its own blocks.

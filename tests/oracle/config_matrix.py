@@ -27,8 +27,9 @@ OUT = "tests/golden/configs/resaved.json"
 NOT_READ = ("transformers_version", "vision_config", "audio_config", "dtype", "torch_dtype")
 
 # Settings that hone reads and transformers does not: a list of layers under its older name, and a context length next
-# to the rope parameters.
-OTHER = {"archs/mimo2": [("absent", "num_hidden_layers")], "archs/phimoe": [("absent5", "original_max_position_embeddings")]}
+# to the rope parameters. Then what no file lacks: the experts of DBRX, and factors of MiniCPM 3 that are null.
+OTHER = {"archs/mimo2": [("absent", "num_hidden_layers")], "archs/phimoe": [("absent5", "original_max_position_embeddings")],
+         "archs/dbrx": [("absent", "ffn_config"), ("null", "ffn_config")], "archs/minicpm3": [("null", "dim_model_base"), ("null", "scale_depth")]}  # fmt: skip
 
 
 def is_read(key):

@@ -223,6 +223,8 @@ static const struct arch_case cases[] = {
     {"glm4moe", "glm4moe", RMS HEAD ROUTER "rope.freq_base rope.dimension_count expert_group_count expert_group_used_count",
      {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}, {"\"n_group\": 4", "\"n_group\": 8"}, {"\"norm_topk_prob\": true", "\"norm_topk_prob\": false"},
       {"\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1"}}},
+    {"solar", "glm4moe", RMS HEAD ROUTER "rope.freq_base rope.dimension_count",
+     {{"\"rope_theta\": 1000000.0", "\"rope_theta\": 100.0"}, {"\"rope_theta\": 1000000.0", "\"partial_rotary_factor\": 0.5"}, SCALE, USED}},
     {"glm4moe-air", "glm4moe", RMS HEAD ROUTER "rope.freq_base nextn_predict_layers", {SCALE}},
     {"dots1", "dots1", RMS HEAD ROUTER "rope.freq_base", {SCALE, USED}},
     {"dbrx", "dbrx", LN "rope.freq_base attention.clamp_kqv expert_count expert_used_count",
