@@ -128,7 +128,12 @@ int gguf_get_f64(const struct gguf *g, const char *key, double *v, struct err *e
 int gguf_get_bool(const struct gguf *g, const char *key, bool *v, struct err *e);
 /* Gets a string as a NUL-terminated copy owned by g, because strings in the file have no NUL. */
 int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct err *e);
-/* Like the getters above, but return `otherwise` if the key is absent or has the wrong type. */
+/* Like the getters above, but leave *v unchanged if the key is absent. ERR_DATA: the wrong type. */
+int gguf_opt_u64(const struct gguf *g, const char *key, uint64_t *v, struct err *e);
+int gguf_opt_f64(const struct gguf *g, const char *key, double *v, struct err *e);
+int gguf_opt_bool(const struct gguf *g, const char *key, bool *v, struct err *e);
+/* Return `otherwise` if the key is absent or has the wrong type: for keys that no result depends
+ * on. */
 uint64_t gguf_u64_or(const struct gguf *g, const char *key, uint64_t otherwise);
 /* Returns a number; `otherwise` if the key is missing or not a number. */
 double gguf_f64_or(const struct gguf *g, const char *key, double otherwise);

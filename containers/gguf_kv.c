@@ -57,6 +57,16 @@ int gguf_get_str(const struct gguf *g, const char *key, const char **s, struct e
     return 0;
 }
 
+int gguf_opt_u64(const struct gguf *g, const char *key, uint64_t *v, struct err *e) {
+    return gguf_find(g, key) ? gguf_get_u64(g, key, v, e) : 0;
+}
+int gguf_opt_f64(const struct gguf *g, const char *key, double *v, struct err *e) {
+    return gguf_find(g, key) ? gguf_get_f64(g, key, v, e) : 0;
+}
+int gguf_opt_bool(const struct gguf *g, const char *key, bool *v, struct err *e) {
+    return gguf_find(g, key) ? gguf_get_bool(g, key, v, e) : 0;
+}
+
 uint64_t gguf_u64_or(const struct gguf *g, const char *key, uint64_t otherwise) {
     struct err e;
     uint64_t v = 0;

@@ -233,15 +233,24 @@ static void side_by_side(struct build *b, const struct block_spec *s) {
     add_to_residual(b, s, &s->after_ffn, f);
 }
 
-/* Overrides the router parameters that the model's keys set. */
-static void router_of(const struct hparams *h, struct router_spec *r) {
-    if (h->d[HD_SCORE] == 2) r->score = SCORE_SIGMOID;
+/* Overrides the router parameters that the model's keys set. ERR_DATA: a score that no graph
+ * implements. */
+static int router_of(const struct arch *a, const struct hparams *h, struct router_spec *r,
+                     struct err *e) {
+    const int64_t score = h->d[HD_SCORE]; /* 0: the spec's */
+    if (score < 0 || score > 2)
+        return err_set(e, ERR_DATA,
+                       "%s.expert_gating_func is %lld, which is not supported: 1 (softmax) and 2 "
+                       "(sigmoid) are",
+                       a->name, (long long)score);
+    if (score) r->score = score == 1 ? SCORE_SOFTMAX : SCORE_SIGMOID;
     if (h->d[HD_GROUPS] > 1) {
         r->groups = h->d[HD_GROUPS];
         r->top = h->d[HD_GROUPS_USED];
     }
     if (r->norm_key) r->keep = !h->d[HD_NORM_TOPK];
     r->scale = h->f[HF_EXPERT_SCALE];
+    return 0;
 }
 
 int block_layer(struct build *b, struct err *e) {
@@ -251,7 +260,7 @@ int block_layer(struct build *b, struct err *e) {
     if (!(s.attn.scale > 0)) s.attn.scale = b->h->f[HF_ATTN_SCALE];
     s.attn.temper =
         (struct gr_temper){.scale = (float)b->h->f[HF_TEMPER], .step = b->h->d[HD_TEMPER_STEP]};
-    router_of(b->h, &s.ffn.router);
+    TRY(router_of(b->arch, b->h, &s.ffn.router, e));
     if (dec->layer) dec->layer(b->h, b->layer, &s);
     TRY(spec_check(b->arch, b->h, b->layer, &s, e));
     if (dec->whole)

@@ -237,7 +237,8 @@ static int mistral_read_keys(struct hparams *h, const struct gguf *g, struct err
     TRY(read_keys(h, g, e));
     if (!gguf_find(g, TEMPER "scale")) return 0;
     TRY(gguf_get_f64(g, TEMPER "scale", &h->f[HF_TEMPER], e));
-    const uint64_t step = gguf_u64_or(g, TEMPER "length", (uint64_t)h->d[HD_YARN_CTX]);
+    uint64_t step = (uint64_t)h->d[HD_YARN_CTX];
+    TRY(gguf_opt_u64(g, TEMPER "length", &step, e));
     h->d[HD_TEMPER_STEP] = step <= INT32_MAX ? (int64_t)step : 0;
     return h->f[HF_TEMPER] >= 0 && h->f[HF_TEMPER] < 1e3 && h->d[HD_TEMPER_STEP] > 0
                ? 0
@@ -300,11 +301,17 @@ static int glm_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e
 }
 
 #define TYPES "glm-dsa.attention.indexer.types"
-/* Reads the keys that only this architecture has; ERR_DATA: out of range. */
+/* Reads the keys that only this architecture has; ERR_DATA: out of range. Without
+ * expert_gating_func, the router uses sigmoids. */
 static int glm_read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
+    if (!h->d[HD_SCORE]) h->d[HD_SCORE] = 2;
     const struct gguf_kv *kv = gguf_find(g, TYPES);
-    for (int64_t i = 0; kv && kv->type == GV_ARR && i < h->d[HD_LAYERS]; i++)
-        h->layer[i].index_shared = (uint64_t)i < kv->count && !gguf_kv_i64(kv, (uint64_t)i);
+    if (kv && (kv->type != GV_ARR || kv->count < (uint64_t)h->d[HD_LAYERS] ||
+               (kv->elem != GV_BOOL && kv->elem != GV_I32 && kv->elem != GV_U32)))
+        return err_set(e, ERR_DATA, TYPES " does not have an entry for each of %lld layers",
+                       (long long)h->d[HD_LAYERS]);
+    for (int64_t i = 0; kv && i < h->d[HD_LAYERS]; i++)
+        h->layer[i].index_shared = !gguf_kv_i64(kv, (uint64_t)i);
     return read_keys(h, g, e);
 }
 /* Writes the keys that only this architecture has. */

@@ -11,6 +11,8 @@
  * norm, so the config is refused. */
 #include <math.h>
 
+#include "base/attr.h"
+#include "containers/gguf.h"
 #include "containers/hfdir.h"
 #include "base/json.h"
 #include "models/rows.h"
@@ -23,11 +25,13 @@ static const char *const skip[] = {"vision_tower.", "multi_modal_projector.", "=
 // clang-format off
 #define HP_ROWS HP_ROWS_SIZES, HP_ROW_FF, HP_ROW_RMS_EPS, HP_ROW_VOCAB
 #define HP_ROW_BASE_10000 {"rope.freq_base", "rope_parameters.rope_theta|rope_theta", HF_ROPE_BASE, HPF_REAL | HPF_UNUSUAL, 10000}
-#define HP_ROW_SOFTCAP {"final_logit_softcapping", "final_logit_softcapping", HF_SOFTCAP, HPF_REAL | HPF_ZERO_OK, 0}
+#define CAP_KEY "final_logit_softcapping"
+#define ATTN_CAP_KEY "attn_logit_softcapping"
+#define HP_ROW_SOFTCAP {CAP_KEY, "final_logit_softcapping", HF_SOFTCAP, HPF_REAL | HPF_ZERO_OK, 0}
 static const struct hp_row hp1[] = {HP_ROWS, HP_ROW_BASE_10000, {.slot = -1}};
 static const struct hp_row hp2[] = {
     HP_ROWS, HP_ROW_BASE_10000, HP_ROW_SOFTCAP, HP_ROW_WINDOW(HPF_REQUIRED),
-    {"attn_logit_softcapping", "attn_logit_softcapping", HF_ATTN_SOFTCAP, HPF_REAL | HPF_ZERO_OK, 0},
+    {ATTN_CAP_KEY, "attn_logit_softcapping", HF_ATTN_SOFTCAP, HPF_REAL | HPF_ZERO_OK, 0},
     {.slot = -1},
 };
 static const struct hp_row hp3[] = {
@@ -116,6 +120,14 @@ static int from_hf3(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return 0;
 }
 
+/* Sets soft caps whose key is missing to the values that other programs assume. */
+static int read_keys2(struct hparams *h, const struct gguf *g, struct err *e) {
+    UNUSED(e);
+    if (!gguf_find(g, "gemma2." CAP_KEY)) h->f[HF_SOFTCAP] = 30;
+    if (!gguf_find(g, "gemma2." ATTN_CAP_KEY)) h->f[HF_ATTN_SOFTCAP] = 50;
+    return 0;
+}
+
 /* Changes the block plan *s where this layer of this model differs. */
 static void gemma2_layer(const struct hparams *h, int layer, struct block_spec *s) {
     (void)layer;
@@ -170,6 +182,7 @@ const struct arch arch_gemma2 = {
     .skip = skip,
     .derive = layers_fill,
     .from_hf = from_hf2,
+    .read_keys = read_keys2,
     .window_period = 2,
     .decoder = &decoder2,
 };

@@ -132,6 +132,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     return sparsity_from_hf(h, dir, e);
 }
 
+#define CAP_KEY "gemma3n.final_logit_softcapping"
 #define SPARSITY_KEY "gemma3n.activation_sparsity_scale"
 /* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
@@ -139,6 +140,7 @@ static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
     const struct gguf_tensor *ple = gguf_find_tensor(g, "per_layer_token_embd.weight");
     const struct gguf_kv *kv = gguf_find(g, SPARSITY_KEY);
     TRY(layers_windows_gguf(h, "gemma3n", g, 5, e));
+    if (!gguf_find(g, CAP_KEY)) h->f[HF_SOFTCAP] = 30; /* as other programs assume */
     if (low && low->ne[1] <= INT32_MAX) h->d[HD_LAUREL] = low->ne[1];
     if (ple && ple->ne[1] <= INT32_MAX) h->d[HD_PLE_VOCAB] = ple->ne[1];
     if (!kv || kv->type != GV_ARR || kv->elem != GV_F32 || kv->count != (uint64_t)h->d[HD_LAYERS])

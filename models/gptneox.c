@@ -83,8 +83,9 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 #define PARALLEL "gptneox.use_parallel_residual"
 /* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
-    (void)e;
-    h->d[HD_SERIAL] = !gguf_bool_or(g, PARALLEL, true);
+    bool parallel = true;
+    TRY(gguf_opt_bool(g, PARALLEL, &parallel, e));
+    h->d[HD_SERIAL] = !parallel;
     return 0;
 }
 /* Writes the keys that only this architecture has. */

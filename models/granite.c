@@ -82,8 +82,9 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
         if (h->d[HD_NO_ROPE]) gguf_w_bool(w, arch ".rope.scaling.finetuned", false);               \
     }                                                                                              \
     static int id##_read(struct hparams *h, const struct gguf *g, struct err *e) {                 \
-        (void)e;                                                                                   \
-        h->d[HD_NO_ROPE] = !gguf_bool_or(g, arch ".rope.scaling.finetuned", true);                 \
+        bool rope = true;                                                                          \
+        TRY(gguf_opt_bool(g, arch ".rope.scaling.finetuned", &rope, e));                           \
+        h->d[HD_NO_ROPE] = !rope;                                                                  \
         return 0;                                                                                  \
     }
 KEYS(dense, "granite")

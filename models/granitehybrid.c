@@ -119,8 +119,9 @@ static void write_keys(const struct hparams *h, struct gguf_w *w) {
 }
 /* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
-    (void)e;
-    h->d[HD_NO_ROPE] = !gguf_bool_or(g, finetuned, true);
+    bool rope = true;
+    TRY(gguf_opt_bool(g, finetuned, &rope, e));
+    h->d[HD_NO_ROPE] = !rope;
     return 0;
 }
 

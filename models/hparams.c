@@ -162,7 +162,11 @@ static int row_from_gguf(struct hparams *h, const struct arch *a, const struct h
                                key, a->name);
         return store_int(h, r, key, v, seen, e);
     }
-    if (r->flags & HPF_BOOL) return store_int(h, r, key, gguf_bool_or(g, key, false), seen, e);
+    if (r->flags & HPF_BOOL) {
+        bool on;
+        TRY(gguf_get_bool(g, key, &on, e));
+        return store_int(h, r, key, on, seen, e);
+    }
     uint64_t v;
     TRY(gguf_get_u64(g, key, &v, e));
     if (v > (uint64_t)max_int) return err_set(e, ERR_DATA, "%s is too large", key);
@@ -208,12 +212,14 @@ static const char causal[] = "attention.causal";
 static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
     struct seen seen = {0};
     char key[128];
+    bool is_causal = true;
     for (const struct hp_row *r = a->hp; r->slot >= 0; r++)
         TRY(row_from_gguf(h, a, r, g, &seen, e));
     h->d[HD_LAYERS] -= h->d[HD_MTP];
     TRY(check_layers(h, e));
     h->tied = gguf_find_tensor(g, "output.weight") == NULL;
-    h->not_causal = key_name(key, a, causal) && !gguf_bool_or(g, key, true);
+    if (key_name(key, a, causal)) TRY(gguf_opt_bool(g, key, &is_causal, e));
+    h->not_causal = !is_causal;
     TRY(count_tokens(h, a, g, e));
     hparams_found(h, a, gguf_has, g);
     if (a->window_period && h->d[HD_WINDOW])

@@ -96,14 +96,17 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 #define TEMPER_KEY "llama4.attention.temperature_scale"
 /* Reads the keys that only this architecture has; ERR_DATA: out of range. */
 static int read_keys(struct hparams *h, const struct gguf *g, struct err *e) {
-    h->d[HD_WINDOW] = (int64_t)gguf_u64_or(g, CHUNK_KEY, CHUNK);
-    h->d[HD_TEMPER_STEP] = (int64_t)gguf_u64_or(g, STEP_KEY, CHUNK);
+    uint64_t chunk = CHUNK, step = CHUNK;
     h->f[HF_TEMPER] = usual_temper;
-    if (gguf_find(g, TEMPER_KEY)) TRY(gguf_get_f64(g, TEMPER_KEY, &h->f[HF_TEMPER], e));
-    if (h->d[HD_WINDOW] < 1 || h->d[HD_WINDOW] > INT32_MAX || h->d[HD_TEMPER_STEP] < 1 ||
-        h->d[HD_TEMPER_STEP] > INT32_MAX || !(h->f[HF_TEMPER] >= 0 && h->f[HF_TEMPER] < 1e3))
+    TRY(gguf_opt_u64(g, CHUNK_KEY, &chunk, e));
+    TRY(gguf_opt_u64(g, STEP_KEY, &step, e));
+    TRY(gguf_opt_f64(g, TEMPER_KEY, &h->f[HF_TEMPER], e));
+    if (chunk < 1 || chunk > INT32_MAX || step < 1 || step > INT32_MAX ||
+        !(h->f[HF_TEMPER] >= 0 && h->f[HF_TEMPER] < 1e3))
         return err_set(e, ERR_DATA, "%s, %s or %s is out of range", CHUNK_KEY, STEP_KEY,
                        TEMPER_KEY);
+    h->d[HD_WINDOW] = (int64_t)chunk;
+    h->d[HD_TEMPER_STEP] = (int64_t)step;
     return 0;
 }
 /* Writes the keys that only this architecture has. */

@@ -14,6 +14,11 @@ int derive_experts(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS_USED] > h->d[HD_EXPERTS])
         return err_set(e, ERR_DATA, "%lld of only %lld experts are used",
                        (long long)h->d[HD_EXPERTS_USED], (long long)h->d[HD_EXPERTS]);
+    if (h->d[HD_EXPERTS] && h->d[HD_EXPERTS_USED] < 1)
+        return err_set(e, ERR_DATA,
+                       "expert_used_count, the number of the %lld experts that each token uses, is "
+                       "missing or 0",
+                       (long long)h->d[HD_EXPERTS]);
     if (h->d[HD_EXPERTS] && !h->d[HD_FF_EXP]) h->d[HD_FF_EXP] = h->d[HD_FF];
     return hparams_mul(h, HD_FF_EXP2, 2, h->d[HD_FF_EXP], e);
 }

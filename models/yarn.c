@@ -133,7 +133,8 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     if (gguf_find(g, key_of(key, arch, "yarn_ext_factor"))) TRY(gguf_get_f64(g, key, &ext, e));
     if (ext >= 0 && !(ext > 0.999 && ext < 1.001)) /* negative: unset */
         return err_set(e, ERR_DATA, "%s is %g, which is not supported", key, ext);
-    uint64_t ctx = gguf_u64_or(g, key_of(key, arch, "original_context_length"), 0);
+    uint64_t ctx = 0;
+    TRY(gguf_opt_u64(g, key_of(key, arch, "original_context_length"), &ctx, e));
     h->d[HD_YARN_CTX] = ctx ? (ctx <= INT32_MAX ? (int64_t)ctx : 0) : h->d[HD_CTX];
     return check_yarn(h, key_of(key, arch, "type"), e);
 }

@@ -225,19 +225,21 @@ static int read_scores(struct tok *t, const struct gguf *g, struct err *e) {
 
 /* Reads where a space is added: tokenizer.ggml.add_space_prefix, and details that this key cannot
  * express. */
-static void read_spaces(struct tok *t, const struct gguf *g) {
+static int read_spaces(struct tok *t, const struct gguf *g, struct err *e) {
     const char *how = gguf_str_or(g, OWN("space_prefix"), "");
     struct prep *p = &t->prep;
-    bool add = gguf_bool_or(g, KEY("add_space_prefix"), find_model(t->model)->add_space);
+    bool add = find_model(t->model)->add_space;
+    TRY(gguf_opt_bool(g, KEY("add_space_prefix"), &add, e));
     p->prefix = !add || t->row                  ? PREFIX_NONE
                 : strncmp(how, "first", 5) == 0 ? PREFIX_FIRST
                                                 : PREFIX_EACH;
     if (t->kind == TOK_BYTES && strcmp(how, "each-unless-space") == 0) p->prefix = PREFIX_EACH;
     p->prefix_unless = strstr(how, "unless-space") != NULL;
-    p->behind = gguf_bool_or(g, KEY("treat_whitespace_as_suffix"), false);
-    p->squeeze = gguf_bool_or(g, KEY("remove_extra_whitespaces"), false);
+    TRY(gguf_opt_bool(g, KEY("treat_whitespace_as_suffix"), &p->behind, e));
+    TRY(gguf_opt_bool(g, KEY("remove_extra_whitespaces"), &p->squeeze, e));
     p->runs_only = gguf_bool_or(g, OWN("runs_only"), false);
     t->split_words = gguf_bool_or(g, OWN("split_words"), false);
+    return 0;
 }
 
 /* Reads SentencePiece's character map, if the file has one. */
@@ -252,7 +254,7 @@ static int read_charsmap(struct tok *t, const struct gguf *g, struct err *e) {
 /* Reads the rules for spaces and normalization, and the merges or scores. */
 static int read_rules(struct tok *t, const struct gguf *g, struct err *e) {
     if (t->kind == TOK_SPM && gguf_bool_or(g, OWN("by_merges"), false)) t->kind = TOK_META;
-    read_spaces(t, g);
+    TRY(read_spaces(t, g, e));
     t->prep.form = utf8_form_of(gguf_str_or(g, OWN("form"), ""));
     if (!t->prep.form && gguf_bool_or(g, OWN("nfc"), t->row && t->row->nfc))
         t->prep.form = UTF8_NFC;
@@ -308,8 +310,10 @@ static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     }
     t->has_add_bos = gguf_find(g, KEY("add_bos_token")) != NULL;
     t->has_add_eos = gguf_find(g, KEY("add_eos_token")) != NULL;
-    t->add_bos = gguf_bool_or(g, KEY("add_bos_token"), m->add_bos || (t->row && t->row->add_bos));
-    t->add_eos = gguf_bool_or(g, KEY("add_eos_token"), m->add_eos);
+    t->add_bos = m->add_bos || (t->row && t->row->add_bos);
+    t->add_eos = m->add_eos;
+    TRY(gguf_opt_bool(g, KEY("add_bos_token"), &t->add_bos, e));
+    TRY(gguf_opt_bool(g, KEY("add_eos_token"), &t->add_eos, e));
     return read_ends(t, g, e);
 }
 

@@ -192,7 +192,9 @@ static int make_tok(struct model *m, const char *pre, struct err *e) {
 
 /* Creates the tokenizer if the file has one. An unknown one is not an error, but sets m->no_tok. */
 static int load_tok(struct model *m, struct err *e) {
-    const char *kind = gguf_str_or(m->gguf, "tokenizer.ggml.model", "none");
+    const char *kind = "none";
+    if (gguf_find(m->gguf, "tokenizer.ggml.model"))
+        TRY(gguf_get_str(m->gguf, "tokenizer.ggml.model", &kind, e));
     if (strcmp(kind, "none") == 0 || strcmp(kind, "no_vocab") == 0) return 0;
     if (tok_gguf_known(m->gguf, &m->no_tok)) return 0; /* everything except text still works */
     return make_tok(m, NULL, e);

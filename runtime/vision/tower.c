@@ -54,12 +54,14 @@ static int read_keys(struct vision_tower *v, struct err *e) {
         v->n_blocks = (int)n;
         TRY(read_count(v, "clip.vision.attention.head_count", 1024, &v->heads, e));
     }
-    v->eps = (float)gguf_f64_or(v->file, "clip.vision.attention.layer_norm_epsilon", 1e-6);
+    double eps = 1e-6;
+    TRY(gguf_opt_f64(v->file, "clip.vision.attention.layer_norm_epsilon", &eps, e));
+    v->eps = (float)eps;
     if (!(v->eps > 0 && v->eps < 1))
         return err_set(e, ERR_DATA, "%s: clip.vision.attention.layer_norm_epsilon is %g",
                        gguf_path(v->file), (double)v->eps);
-    v->use_gelu = gguf_bool_or(v->file, "clip.use_gelu", false);
-    v->use_silu = gguf_bool_or(v->file, "clip.use_silu", false);
+    TRY(gguf_opt_bool(v->file, "clip.use_gelu", &v->use_gelu, e));
+    TRY(gguf_opt_bool(v->file, "clip.use_silu", &v->use_silu, e));
     const int64_t square = v->merge * v->merge;
     v->chunk = max_i64(TOWER_CHUNK / square, 1) * square;
     v->panel = 1 << 16;
@@ -73,7 +75,8 @@ static int read_keys(struct vision_tower *v, struct err *e) {
 
 /* Compares a key, if the file has it, with the width of the tensors. */
 static int check_key(const struct vision_tower *v, const char *key, int64_t is, struct err *e) {
-    const uint64_t said = gguf_u64_or(v->file, key, (uint64_t)is);
+    uint64_t said = (uint64_t)is;
+    TRY(gguf_opt_u64(v->file, key, &said, e));
     if (said == (uint64_t)is) return 0;
     return err_set(e, ERR_DATA, "%s: %s is %llu, but the tensors are %lld wide", gguf_path(v->file),
                    key, (unsigned long long)said, (long long)is);
