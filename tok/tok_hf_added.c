@@ -153,15 +153,36 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
     return 0;
 }
 
+/* Warns about the first added token whose id is not the one that the tokenizers library gives it:
+ * its text's in the vocabulary, otherwise *next, the number after all before. */
+static void check_number(const struct tok *t, int64_t id, const char *text, int64_t *next) {
+    const bool known = id < t->v.n && t->v.text[id] && strcmp(t->v.text[id], text) == 0;
+    const int64_t given = known ? id : *next;
+    if (*next < 0) return;
+    if (given == id) {
+        if (id >= *next) *next = id + 1;
+        return;
+    }
+    *next = -1;
+    log_warn("tokenizer.json gives the added token \"%s\" the id %lld, but the tokenizers library "
+             "leaves no gaps and uses %lld, and moves those after it too: the file's ids are used; "
+             "if the model was trained with the library's, correct added_tokens",
+             text, (long long)id, (long long)given);
+}
+
 /* Adds the tokens in added_tokens of tokenizer.json. Takes a token's flags from `config`
  * (tokenizer_config.json) if it has the same id and text there, as transformers does. */
-static int add_listed(struct tok *t, const struct json *added, const struct json *config,
+static int add_listed(struct tok *t, const struct json *tokenizer, const struct json *config,
                       struct err *e) {
+    const struct json *added = json_get(tokenizer, "added_tokens");
+    const int64_t n_vocab = json_len(json_get(json_get(tokenizer, "model"), "vocab"));
+    int64_t next = t->kind == TOK_SPM || !n_vocab ? -1 : n_vocab;
     for (const struct json *c = json_first(added); c; c = json_next(c)) {
         const char *text = json_str(json_get(c, "content"));
         int64_t id;
         if (!text || !json_i64(json_get(c, "id"), &id) || id < 0)
             return bad_json(e, "an entry of added_tokens has no content or no proper id");
+        check_number(t, id, text, &next);
         const struct json *other = in_decoder(config, id);
         const bool same = hf_is(json_get(other, "content"), text);
         TRY(add_token(t, id, text, read_flags(same ? other : c), config, e));
@@ -277,7 +298,7 @@ static void note_declared(const struct tok *t, const struct json *added, bool *d
 int hf_added(struct tok *t, const struct tok_files *f, struct err *e) {
     const struct json *added = json_get(f->tokenizer, "added_tokens");
     bool *declared = xcalloc((size_t)t->v.n, sizeof *declared);
-    int rc = add_listed(t, added, f->config, e);
+    int rc = add_listed(t, f->tokenizer, f->config, e);
     note_declared(t, added, declared);
     if (!rc)
         rc = read_decoder(t, json_get(f->config, "added_tokens_decoder"), f->config, declared, e);

@@ -68,6 +68,7 @@ struct found { /* steps of the pre_tokenizer tree */
     const char *regex[PRETOK_LEVELS]; /* in the order of application */
     int n_regexes, n_others;
     bool after_bytes;   /* a Split sees the byte alphabet */
+    bool cut_before;    /* text is in pieces before ByteLevel sees it */
     bool white_split;   /* split into words, dropping white space between them */
     int n_space;        /* regexes that split after spaces */
     struct buf regexes; /* regexes for messages */
@@ -165,6 +166,7 @@ static void look_at_pre(const struct json *j, int depth, struct found *f) {
         for (; c; c = json_next(c)) look_at_pre(c, depth + 1, f);
     } else if (hf_is(type, "ByteLevel")) {
         f->byte_level = j;
+        f->cut_before = f->n_regexes || f->white_split || f->metaspace;
         if (json_bool(json_get(j, "use_regex"), true))
             add_regex(f, pretok_by_name("gpt-2")->regex[0]);
     } else if (hf_is(type, "Digits")) {
@@ -289,6 +291,12 @@ static int recognise_bytes(struct tok *t, const struct found *f, const char *pre
     if (!t->row) return unknown_pre(f, e);
     t->pre = t->row->name;
     if (json_bool(json_get(f->byte_level, "add_prefix_space"), false)) {
+        if (f->cut_before)
+            return err_set(e, ERR_DATA,
+                           "tokenizer.json: add_prefix_space is true in a ByteLevel step after a "
+                           "split, which puts a space before every piece that lacks one: not "
+                           "supported; if the model was trained without these spaces, set it to "
+                           "false");
         t->prep.prefix = PREFIX_EACH;
     }
     t->prep.prefix_unless = true;

@@ -56,6 +56,10 @@ static void test_bad_json(void) {
         {TOY(ABC ",\"merges\":[]", "\"added_tokens\":[{\"id\":9}],"), "no content", 0},
         {TOY(ABC ",\"merges\":[]", "\"normalizer\":{\"type\":\"Lowercase\"},"),
          "normalizer \"Lowercase\"", 0},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{"
+         "\"type\":"
+         "\"ByteLevel\",\"add_prefix_space\":true}]},\"model\":{" ABC ",\"merges\":[]}}",
+         "a space before every piece", 0},
         {TOY(ABC ",\"merges\":[],\"end_of_word_suffix\":\"</w>\"", ""), "end_of_word_suffix", 0},
         {"{\"model\":{" ABC ",\"merges\":[]}}", "--pre NAME", 0},
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
@@ -103,6 +107,32 @@ static void test_taken_space(void) {
         for (size_t i = 0; t && i < COUNT_OF(c); i++) check_ids(t, c[i].text, c[i].want[k]);
         tok_free(t);
     }
+}
+
+static void count_gaps(void *ud, enum log_level level, const char *text) {
+    (void)level;
+    *(int *)ud += strstr(text, "\"<y>\" the id 9, but the tokenizers library") != NULL &&
+                  strstr(text, "uses 4, and") != NULL;
+}
+/* Tests the warning about an added token whose id the library changes: the tokenizers library
+ * 0.23.3 numbers <x> 3, <y> 4 and <z> 5 in each of these files. */
+static void test_gap(void) {
+#define THREE(y, z)                                                                                \
+    "\"added_tokens\":[" ADD("3", "<x>", "x") "," ADD(y, "<y>", "x") "," ADD(z, "<z>", "x") "],"
+    static const char *const tok[] = {TOY(SPACES, THREE("4", "5")), TOY(SPACES, THREE("9", "10"))};
+    log_set_level(LOG_WARN);
+    for (int k = 0; k < 2; k++) {
+        struct err e = {0};
+        struct tok *t = NULL;
+        int n = 0;
+        log_set_sink(count_gaps, &n);
+        CHECK_OK(from_text(&t, tok[k], 0, NULL, &e));
+        log_set_sink(NULL, NULL);
+        CHECK_EQ_I64(n, k);
+        if (t) check_ids(t, "<z>a", k ? "10 0" : "5 0");
+        tok_free(t);
+    }
+    log_set_level(LOG_ERROR);
 }
 
 /* Tests the order of merges. Expected ids: the tokenizers library 0.23.3 with the same files. abc:
@@ -452,6 +482,7 @@ int main(void) {
     log_set_level(LOG_ERROR);
     RUN(test_bad_json);
     RUN(test_taken_space);
+    RUN(test_gap);
     RUN(test_merge_order);
     RUN(test_added_tokens);
     RUN(test_add_bos);
