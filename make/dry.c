@@ -431,7 +431,7 @@ int make_check_time(struct make *mk, const char *out, struct err *e) {
     const bool begun = state && io_exists(state);
     const struct make before = *mk;
     free(state);
-    if (mk->seconds <= 0 || begun) return 0;
+    if (begun) return 0;
     mk->job.state = make_temp_folder(mk->w->tmp, e);
     if (!mk->job.state) return (int)e->code;
     const int rc = check_time(&d, e);

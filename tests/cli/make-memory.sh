@@ -95,6 +95,7 @@ small() { # size of a file system at $t/small, commands
 }
 mkdir "$t/small"
 HONE_JOB="\"$HONE\" make '$t/Tiny' -o '$t/small/out' --calib '$t/calib.txt' --eval '$t/eval.txt' --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none --recipe Q4_K_M"
+HONE_JOB_IN=$(echo "$HONE_JOB" | sed "s|'$t/Tiny'|'$t/small/m'|; s|Q4_K_M|Q8_0,Q6_K,Q4_K_M --plain --consume|")
 if small 100k true 2> /dev/null; then
     small 100k "$HONE_JOB --dry-run" > "$t/o" 2> "$t/e" || say "the forecast of a small disk: $(cat "$t/e")"
     head -1 "$t/o" | grep -q "Note: not enough space for .*small/out: [0-9]* bytes needed, 102400 free" || say "no word on the disk: $(head -1 "$t/o")"
@@ -102,7 +103,12 @@ if small 100k true 2> /dev/null; then
         rc=0
         small 100k "$HONE_JOB $time; rc=\$?; ls -A '$t/small'; exit \$rc" > "$t/o" 2> "$t/e" || rc=$?
         [ $rc = 4 ] && grep -q "error: not enough space for .*small/out" "$t/e" || say "a small disk $time: exit $rc: $(cat "$t/e")"
-        [ -n "$time" ] || [ ! -s "$t/o" ] || say "refused, but something was written: $(cat "$t/o")"
+        [ ! -s "$t/o" ] || say "refused, but something was written: $(cat "$t/o")"
+        # with --consume, no shard is deleted for a job that does not fit
+        rc=0
+        small 3100k "cp -r '$t/Tiny' '$t/small/m' && $HONE_JOB_IN $time; rc=\$?; ls '$t/small/m'/*.safetensors; exit \$rc" > "$t/o" 2> "$t/e" || rc=$?
+        [ $rc = 4 ] && grep -q "error: not enough space for .*small/out" "$t/e" && grep -q model.safetensors "$t/o" ||
+            say "--consume on a small disk $time: exit $rc: $(cat "$t/o" "$t/e")"
     done
     small 100m "$HONE_JOB && \"$HONE\" verify '$t/small/out'" > "$t/o" 2> "$t/e" || say "a disk that is large enough: $(cat "$t/e")"
 else
