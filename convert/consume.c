@@ -177,6 +177,32 @@ static bool read_state(struct consume *c, int64_t *n) {
     return same;
 }
 
+/* Returns whether a file begins as a record does: with a hash and a number. */
+static bool is_record(const char *path) {
+    char *text = NULL, key[34];
+    size_t len;
+    int64_t n;
+    struct err ignored;
+    const bool is = io_exists(path) && !io_read_file(&text, &len, path, MAX_STATE, &ignored) &&
+                    sscanf(text, "%33s %" SCNd64, key, &n) == 2 && strlen(key) == 32 &&
+                    strspn(key, "0123456789abcdef") == 32;
+    free(text);
+    return is;
+}
+
+/* Fails if the partial output or its record is another program's. The record is written first, so a
+ * partial output without one is not hone's. */
+static int refuse_foreign(const struct consume *c, const char *part, struct err *e) {
+    struct os_stat st;
+    const char *foreign = NULL;
+    if (c->o->overwrite || is_record(c->state)) return 0;
+    if (os_stat(part, &st) == 0 && st.size > 0) foreign = part;
+    if (os_stat(c->state, &st) == 0 && st.size > 0) foreign = c->state;
+    if (!foreign) return 0;
+    return err_set(e, ERR_USAGE, "%s was not written by hone; rename it, or use -f to replace it",
+                   foreign);
+}
+
 /* Fails if a deleted shard is needed after the first n items. */
 static int check_gone(const struct consume *c, int64_t n, struct err *e) {
     for (int f = 0; f < c->n_files; f++)
@@ -265,7 +291,9 @@ static int consume_file(struct consume *c, int f, struct err *e) {
 int consume_begin(struct consume *c, int64_t *n_done, struct err *e) {
     char *part = xasprintf("%s.part", c->o->out);
     const bool known = read_state(c, n_done), has_part = io_exists(part);
+    const int bad = refuse_foreign(c, part, e);
     free(part);
+    TRY(bad);
     if (known && *n_done == c->p->n_items && !has_part && io_exists(c->o->out)) {
         *n_done = -1;
         return 0;
@@ -279,6 +307,7 @@ int consume_begin(struct consume *c, int64_t *n_done, struct err *e) {
     free(note);
     TRY(rc);
     gguf_w_any_space(c->w);
+    if (!*n_done) TRY(write_state(c, 0, e));
     TRY(gguf_w_begin_part(c->w, c->o->out, c->o->overwrite, *n_done == 0, e));
     gguf_w_keep(c->w);
     if (*n_done)

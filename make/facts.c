@@ -13,12 +13,14 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-/* Returns an error if the file for recipe `what` exists and is not this job's. */
+/* Returns an error if the file for recipe `what`, or an unfinished one, exists and is not this
+ * job's. */
 static int check_output(struct make *mk, const char *what, struct err *e) {
     char name[RECIPE_FILE];
     recipe_file(what, name);
     char *file = xasprintf("%s-%s.gguf", mk->name, name);
     int rc = claim_check(&mk->job, file, e);
+    if (rc == 0) rc = claim_check_part(&mk->job, file, e);
     free(file);
     return rc;
 }

@@ -472,6 +472,7 @@ int make_preset(struct make *mk, const char *recipe, struct err *e) {
         o.device = device_quantize(mk->w);
         log_info("quantizing %s", file);
         rc = claim_take(&mk->job, file, e);
+        if (rc == 0) rc = claim_take_part(&mk->job, file, e);
         if (rc == 0) rc = quantize_run(&o, &r, e);
         found = doc_new();
         doc_put_num(found, "seconds", r.seconds);

@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/out.h"
 #include "base/mem.h"
+#include "quantize/resume.h"
 #include "report/manifest.h"
 
 enum { MAX_OWN = 1 << 16, MAX_MANIFEST = 256 << 20 };
@@ -82,9 +83,9 @@ bool claim_is_foreign(const struct job *j, const char *name) {
     return owner_state(j, name) == GUARD_FOREIGN;
 }
 
-int claim_check(const struct job *j, const char *name, struct err *e) {
-    enum guard_state state = owner_state(j, name);
-    if (state == GUARD_FREE) return 0;
+/* Sets the error for a file in the way. */
+static int in_the_way(const struct job *j, const char *name, enum guard_state state,
+                      struct err *e) {
     return err_set(e, ERR_USAGE,
                    "%s/%s is in the way and %s: move it, choose another folder with -o, or use -f, "
                    "which keeps it as %s.orig",
@@ -92,6 +93,37 @@ int claim_check(const struct job *j, const char *name, struct err *e) {
                    state == GUARD_EDITED ? "was changed since hone made it"
                                          : "was not made by this job",
                    name);
+}
+
+int claim_check(const struct job *j, const char *name, struct err *e) {
+    enum guard_state state = owner_state(j, name);
+    return state == GUARD_FREE ? 0 : in_the_way(j, name, state, e);
+}
+
+/* Returns the name of a partial output or its log that another program wrote, freed by the caller;
+ * NULL: neither exists. */
+static char *foreign_part(const struct job *j, const char *name) {
+    char *path = job_path(j, name), *found = resume_foreign(path, 1);
+    char *part = found ? xstrdup(io_base(found)) : NULL;
+    free(found);
+    free(path);
+    return part;
+}
+
+int claim_check_part(const struct job *j, const char *name, struct err *e) {
+    char *part = foreign_part(j, name);
+    const int rc = part ? in_the_way(j, part, GUARD_FOREIGN, e) : 0;
+    free(part);
+    return rc;
+}
+
+int claim_take_part(const struct job *j, const char *name, struct err *e) {
+    int rc = 0;
+    for (char *part; !rc && (part = foreign_part(j, name));) {
+        rc = guard_keep(j->dir, part, e);
+        free(part);
+    }
+    return rc;
 }
 
 /* Writes the record that the job owns the file `name`. */

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "quantize/journal.h"
 
 enum { MAX_RECORD = 64 << 20 };
 static const int64_t soon_hashed = (int64_t)64 << 20; /* bytes hashed quickly enough */
@@ -26,7 +27,8 @@ static const int64_t soon_hashed = (int64_t)64 << 20; /* bytes hashed quickly en
 /* Returns whether the i-th name is that of a temporary file, TARGET.tmp-PID-N (base/out.c), where
  * TARGET may itself be temporary (mix/sequential.c). The lock is held, so its writer has ended.
  * Other names that contain ".tmp-" are the user's. */
-static bool is_temporary(const struct io_names *all, int i) {
+static bool is_temporary(const char *dir, const struct io_names *all, int i) {
+    (void)dir;
     const char *p = NULL, *digits = "0123456789";
     for (const char *at = all->v[i]; (at = strstr(at, ".tmp-")); at++) p = at;
     if (!p) return false;
@@ -34,23 +36,32 @@ static bool is_temporary(const struct io_names *all, int i) {
     return n && !p[pid + 1 + n];
 }
 
+/* Returns whether the log of an interrupted model is hone's. */
+static bool is_log(const char *dir, const char *name) {
+    char *path = io_join(dir, name);
+    const bool is = !journal_is_foreign(path);
+    free(path);
+    return is;
+}
+
 /* Returns whether name i is an interrupted model: a TARGET.part that has a TARGET.part.log. A part
- * without a log may be a user's download. */
-static bool is_part(const struct io_names *all, int i) {
+ * without hone's log may be a user's download. */
+static bool is_part(const char *dir, const struct io_names *all, int i) {
     const char *s = all->v[i];
-    if (str_ends(s, ".gguf.part.log")) return true;
+    if (str_ends(s, ".gguf.part.log")) return is_log(dir, s);
     size_t n = strlen(s);
     return str_ends(s, ".gguf.part") && i + 1 < all->n && strncmp(all->v[i + 1], s, n) == 0 &&
-           strcmp(all->v[i + 1] + n, ".log") == 0;
+           strcmp(all->v[i + 1] + n, ".log") == 0 && is_log(dir, all->v[i + 1]);
 }
 
 /* Deletes the files in a folder for which `which` returns true. */
-static int remove_leftovers(const char *dir, bool (*which)(const struct io_names *all, int i),
+static int remove_leftovers(const char *dir,
+                            bool (*which)(const char *dir, const struct io_names *all, int i),
                             struct err *e) {
     struct io_names all;
     int rc = io_list(&all, dir, e);
     for (int i = 0; i < all.n && rc == 0; i++) {
-        if (!which(&all, i)) continue;
+        if (!which(dir, &all, i)) continue;
         char *path = io_join(dir, all.v[i]);
         if (os_unlink(path) == 0) log_debug("removed leftover %s", path);
         free(path);

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/os.h"
 
+#define HEAD "hone-part "
 enum { LINE = 160, FORMAT = 1, MAX_JOURNAL = 256 << 20, MAX_FILES = 65535 };
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -68,7 +69,7 @@ static enum journal_found parse_journal(struct journal *j, const char *text, siz
     int format, n_files;
     if (!len) return JOURNAL_NONE;
     if (!unseal(line, text, len, &n) ||
-        sscanf(line, "hone-part %d %33s %d", &format, word, &n_files) != 3 || n_files < 1 ||
+        sscanf(line, HEAD "%d %33s %d", &format, word, &n_files) != 3 || n_files < 1 ||
         n_files > MAX_FILES)
         return JOURNAL_OTHER;
     j->n_files = n_files;
@@ -133,7 +134,7 @@ static int open_locked(struct journal *j, const char *out, struct err *e) {
 /* Empties the journal and writes its first line. */
 static int start_file(struct journal *j, const char key[33], int n_files, struct err *e) {
     char line[LINE];
-    int k = snprintf(line, LINE, "hone-part %d %s %d", FORMAT, key, n_files);
+    int k = snprintf(line, LINE, HEAD "%d %s %d", FORMAT, key, n_files);
     size_t n = seal(line, (size_t)k);
     if (os_truncate(j->fd, 0) != 0) return err_sys(e, "cannot write %s", j->path);
     j->head = n;
@@ -152,6 +153,14 @@ int journal_open(struct journal *j, const char *out, const char key[33], int n_f
     free(text);
     if (*found != JOURNAL_SAME) return start_file(j, key, n_files, e);
     return journal_cut(j, j->n, e);
+}
+
+bool journal_is_foreign(const char *path) {
+    char head[sizeof HEAD - 1];
+    const int fd = os_open(path, OS_READ | OS_NO_WAIT, 0);
+    const int64_t n = fd >= 0 ? os_pread(fd, head, sizeof head, 0) : 0;
+    if (fd >= 0) os_close(fd);
+    return n > 0 && head[0] && memcmp(head, HEAD, (size_t)n) != 0;
 }
 
 int journal_cut(struct journal *j, int64_t n, struct err *e) {

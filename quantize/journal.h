@@ -33,6 +33,9 @@ enum journal_found { JOURNAL_NONE, JOURNAL_SAME, JOURNAL_OTHER };
  * key is restarted. */
 int journal_open(struct journal *j, const char *out, const char key[33], int n_files,
                  enum journal_found *found, struct err *e);
+/* Returns whether a file named like a journal holds data that this program did not write. A killed
+ * run or a power failure may leave one empty, or with zeros. */
+bool journal_is_foreign(const char *path);
 /* Drops all lines after the first n. */
 int journal_cut(struct journal *j, int64_t n, struct err *e);
 /* Appends a finished tensor with its hash and alpha. */

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/progress.h"
+#include "base/str.h"
 #include "quantize/journal.h"
 
 struct resume {
@@ -63,23 +64,35 @@ static void remove_parts(const char *out, int n_files) {
     }
 }
 
-/* Returns ERR_USAGE if a .part file holds data though it has no journal. A journal is begun before
- * its .part and removed after it, so this program did not write the file. */
-static int refuse_foreign(const char *out, int n_files, struct err *e) {
+/* Uses that a journal is begun before its .part and removed after it, so this program did not write
+ * a .part that has data but no journal. */
+char *resume_foreign(const char *out, int n_files) {
     char *log = xasprintf("%s.part.log", out);
-    int rc = 0;
-    for (int i = 0; i < n_files && !rc && !io_exists(log); i++) {
+    const bool there = io_exists(log);
+    if (there && journal_is_foreign(log)) return log;
+    free(log);
+    for (int i = 0; i < n_files && !there; i++) {
         char *part = part_name(out, i, n_files);
         struct os_stat st;
-        if (os_stat(part, &st) == 0 && st.size > 0)
-            rc =
-                err_set(e, ERR_USAGE,
-                        "%s exists, but not hone's log of such a file, %s; rename it, or use -f to "
-                        "replace it",
-                        part, io_base(log));
+        if (os_stat(part, &st) == 0 && st.size > 0) return part;
         free(part);
     }
-    free(log);
+    return NULL;
+}
+
+/* Returns ERR_USAGE if a .part file or the log is another program's. */
+static int refuse_foreign(const char *out, int n_files, struct err *e) {
+    char *path = resume_foreign(out, n_files);
+    if (!path) return 0;
+    const int rc =
+        str_ends(path, ".log")
+            ? err_set(e, ERR_USAGE,
+                      "%s was not written by hone; rename it, or use -f to replace it", path)
+            : err_set(e, ERR_USAGE,
+                      "%s exists, but not hone's log of such a file, %s.log; rename it, "
+                      "or use -f to replace it",
+                      path, io_base(path));
+    free(path);
     return rc;
 }
 

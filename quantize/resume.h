@@ -17,6 +17,9 @@ struct resume;
  * the file and verified; continue with the data of the next tensor. */
 int resume_begin(struct resume **out, struct gguf_w *w, const struct quantize_opts *o,
                  const struct gguf *source, int64_t *n_done, struct err *e);
+/* Returns the path of OUT.part.log, or of OUT.part or one of those of n_files > 1 output files, if
+ * it holds data that this program did not write; the caller frees it. NULL: none of them does. */
+char *resume_foreign(const char *out, int n_files);
 /* Returns quantize_row.alpha of a completed tensor. */
 double resume_alpha(const struct resume *s, int64_t tensor);
 /* Hashes data that gguf_w_data has written, and records the tensor once it is complete. alpha is

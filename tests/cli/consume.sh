@@ -72,6 +72,19 @@ grep -q 'resuming after' "$t/err" || fail "after a full disk: starts afresh"
 cmp "$t/want.gguf" "$t/m.gguf" || fail "after a full disk: other bytes"
 [ "$(shards "$t/now")" = 0 ] || fail "after a full disk: shards are left"
 
+# a part, or a record of one, that hone did not write
+rm -f "$t"/m.gguf*
+cp "$t"/whole/* "$t/now/"
+for end in part part.state; do
+    echo mine > "$t/m.gguf.$end"
+    rc=0
+    consume || rc=$?
+    [ $rc = 2 ] && grep -q "m.gguf.$end was not written by hone" "$t/err" && [ "$(cat "$t/m.gguf.$end")" = mine ] || fail "another program's $end: exit status $rc"
+    [ "$(shards "$t/now")" = 2 ] || fail "another program's $end: a shard is gone"
+    [ $end = part ] || { consume -f || fail "another program's $end with -f"; }
+    rm "$t"/m.gguf*
+done
+
 i=0 killed=0
 while [ $i -lt "$n" ]; do
     i=$((i + 1))

@@ -88,6 +88,11 @@ rc=0
 q "$HONE" "$t/x.gguf" --recipe Q4_K_M || rc=$?
 [ $rc = 2 ] && grep -q 'x.gguf.part exists' "$t/err" && cmp "$t/precious" "$part" || fail "a part of another program: exit $rc"
 [ ! -e "$log" ] || fail "a log of another program's part"
+mv "$part" "$log"
+rc=0
+q "$HONE" "$t/x.gguf" --recipe Q4_K_M || rc=$?
+[ $rc = 2 ] && grep -q 'x.gguf.part.log was not written by hone' "$t/err" && cmp "$t/precious" "$log" || fail "a log of another program: exit $rc"
+mv "$log" "$part"
 rm "$part"
 again 'head -c 3000 /dev/zero >"$log"' 0 'starting afresh'
 again 'rm "$part"' 0 'only 0 of'
@@ -136,9 +141,9 @@ HONE_FAULT="any 2000 int" "$HONE_FAULTY" quantize "$t/in.gguf" -o "$t/x.gguf" --
 ! ls "$t"/x.gguf.part* >"$t/ls" 2>&1 || fail "small output: a part is left"
 
 # hone make resumes inside the file that was being written
-make() { # program, recipes
+make() { # program, recipes, -f
     "$1" make tests/golden/models/qwen35moe -o "$t/made" --resume --threads 2 --plain --recipes "$2" --ctx 64 --chunks 1 --calib-ctx 64 \
-        --calib-chunks 1 --pp 4 --tg 2 --reps 1 --tools none --calib "$t/text" --eval "$t/text" >"$t/out" 2>"$t/err"
+        --calib-chunks 1 --pp 4 --tg 2 --reps 1 --tools none --calib "$t/text" --eval "$t/text" ${3-} >"$t/out" 2>"$t/err"
 }
 head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt >"$t/text"
 make "$HONE" Q8_0 || fail "make"
@@ -150,4 +155,13 @@ grep -q 'Q4_K_M.gguf.part: resuming' "$t/err" || fail "make began the file again
 "$HONE" quantize "$t/made.work"/*BF16.gguf -o "$t/want.gguf" --imatrix "$t/made/imatrix.gguf" --recipe Q4_K_M -q >"$t/json"
 cmp "$t/want.gguf" "$t/made"/*Q4_K_M.gguf || fail "make: other bytes"
 [ -z "$(find "$t/made" "$t/made.work" -name '*.part*')" ] || fail "make: a part is left"
+# a part and a log of another program: refused, and kept with -f
+for end in part part.log; do
+    cp "$t/precious" "$t/made/qwen35moe-Q8_0.gguf.$end"
+    rc=0
+    make "$HONE" Q8_0,Q4_K_M || rc=$?
+    [ $rc = 2 ] && grep -q "Q8_0.gguf.$end is in the way" "$t/err" && cmp "$t/precious" "$t/made/qwen35moe-Q8_0.gguf.$end" || fail "make: another program's $end: exit $rc"
+    make "$HONE" Q8_0,Q4_K_M -f || fail "make -f: another program's $end"
+    cmp "$t/precious" "$t/made/qwen35moe-Q8_0.gguf.$end.orig" || fail "make -f: another program's $end is gone: $(ls "$t/made")"
+done
 echo "$gone_on of $job faults met a part; all bytes equal"
