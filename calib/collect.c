@@ -55,6 +55,7 @@ struct collector {
     float *hidden;
     struct imat *out;
     int64_t ctx;                      /* tokens per chunk */
+    int64_t n_chunks;
     const struct session_sums *there; /* sums the trunk on its device; NULL: summed on the CPU */
     struct imatrix_keep *keep;        /* where snapshots go; NULL: none, or no more */
     char *what;                       /* identity(): everything that the sums depend on */
@@ -199,8 +200,9 @@ static int open_both_sessions(struct collector *c, const struct model *m,
     }
     session_observe(c->trunk, &(struct session_probe){.ud = c, .product = add_trunk_rows});
     sum_there(c); /* first, because sequences use the memory that the sums leave */
-    const int most = c->there ? INT_MAX : imatrix_together(m->gguf, moments);
-    TRY(windows_open(&c->windows, c->trunk, so->n_ctx, most, false, e));
+    const int all = (int)min_i64(c->n_chunks, INT_MAX),
+              most = c->there ? all : (int)min_i64(all, imatrix_together(m->gguf, moments));
+    TRY(windows_open(&c->windows, c->trunk, so->n_ctx, most, 1, false, e));
     c->m = xcalloc((size_t)c->windows.most, sizeof *c->m);
     for (int i = 0; i < c->windows.most; i++) {
         imat_init(&c->m[i]);
@@ -474,6 +476,7 @@ static int open_sessions(struct collector *c, const struct model *m, const struc
                               .isa = o->isa,
                               .act = ACT_F32,
                               .pool = o->pool,
+                              .reread = o->reread && !o->gram,
                               .device = o->device,
                               .whole = o->gram && o->keep};
     TRY(open_both_sessions(c, m, &so, o->moments, e));
@@ -557,10 +560,11 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
                           .keep = o->keep,
                           .pool = o->pool,
                           .ctx = o->ctx ? o->ctx : 512};
-    int64_t n_chunks, from;
+    int64_t n_chunks = 0, from;
     if (o->keep) c.clock.every = o->keep->every;
     out->moments = o->moments;
     int rc = load_texts(&c, m, o, &ids, &n_chunks, e);
+    c.n_chunks = n_chunks;
     if (!rc) rc = open_sessions(&c, m, o, ids.v, e);
     if (!rc) rc = resume_run(&c, m, o, &ids, n_chunks, &from, e);
     const double t0 = progress_now_s();

@@ -10,6 +10,7 @@
 #include "calib/imatrix.h"
 #include "calib/stats.h"
 #include "jobs/imatrix_job.h"
+#include "work/passes.h"
 #include "work/apart.h"
 #include "work/blas_choice.h"
 #include "work/open.h"
@@ -252,6 +253,7 @@ int imatrix_job_collect(struct work *w, const char *path, const struct imatrix_j
                              .pool = w->pool,
                              .gram = gram,
                              .moments = a->moments != NULL,
+                             .reread = passes_reread(gguf_file_bytes(model->gguf)),
                              .device = w->device,
                              .keep = &keep};
     TRY_GOTO(out, rc, imatrix_collect(model, &o, &m, e));

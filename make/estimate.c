@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "mix/probe.h"
 #include "mix/sens.h"
 #include "quantize/feedback.h"
 #include "runtime/generate/windows.h"
@@ -154,6 +155,7 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
     /* The moments of block-by-block encoding are those of inputs only; gradients, which account for
      * most of the cost of other moments, are computed once per file. */
     const double moments = fmin(r->gram_token, token);
+    const double again = r->reread / (double)o->calib_ctx; /* per token of a window */
     double choose = 0, encode = 0;
     for (int64_t i = 0; i < s->n; i++) {
         const struct recipe_item *it = &s->item[i];
@@ -175,9 +177,11 @@ static void encoding(struct plan_in *in, const struct rates *r, const struct sha
     in->encode_alone = encode + choose;
     in->encode_feedback = in->encode_alone * alone;
     in->encode_sequential = encode + 2 * (choose + in->factors) + tokens * 3 * (token + moments) +
-                            (in->gradients ? tokens * slope_passes * r->pass_token : 0);
-    if (in->gradients)
-        in->encode_sequential += learning(o->files[0]) * tokens * learn_passes(s) * r->pass_token;
+                            3 * r->reread; /* each block once for the whole text */
+    if (!in->gradients) return;
+    in->encode_sequential += tokens * (slope_passes * r->pass_token + 2 * again);
+    in->encode_sequential +=
+        learning(o->files[0]) * tokens * learn_passes(s) * (r->pass_token + again);
 }
 
 /* Returns whether a role always has the type of another role: some types are chosen together
@@ -202,6 +206,11 @@ int64_t estimate_windows(int64_t tokens, int64_t ctx, int64_t most) {
     return most ? min_i64(most, n) : n;
 }
 
+/* Returns the time to read the weights that do not fit in memory, of n_bytes in all. */
+static double reread(const struct rates *r, double n_bytes) {
+    return r->memory > 0 ? fmax(0, n_bytes - r->memory) / fmax(1e6, r->disk) : 0;
+}
+
 void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_opts *o) {
     struct shapes_gram gram;
     shapes_gram(s, &gram);
@@ -212,17 +221,33 @@ void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_
     const double head = (double)s->n_vocab * (double)s->n_embd / fmax(1, s->active);
     r->window = r->calib_token * (double)o->eval_ctx * (1 - fmin(.9, head) / 2);
     r->measured = false;
-    const double again = r->memory > 0 ? fmax(0, (double)s->base_bytes - r->memory) : 0;
-    const double more = again / fmax(1e6, r->disk);
-    r->pass_token = r->calib_token + more / (double)o->eval_ctx;
-    /* A pass reads them once for all of its windows. */
-    const double most = fmax(1, floor(WINDOWS_PIECE / (double)max_i64(1, o->eval_ctx))),
-                 together =
-                     fmin(most, fmax(1, floor(WINDOWS_PASS_S / fmax(1e-9, r->window + more))));
-    r->window += more / together;
-    r->calib_token += more / (double)o->calib_ctx;
-    /* Gradients of a window read them again, backward. */
-    if (s->gradients) r->gram_token += more / (double)o->calib_ctx;
+    r->pass_token = r->calib_token;
+    r->reread = reread(r, (double)s->base_bytes);
+}
+
+/* Returns the mean time of reading a size class's file again in every pass. */
+static double reread_file(const struct rates *r, const struct shapes *s,
+                          const struct estimate_opts *o) {
+    const struct str_list *files = o->files[0];
+    double sum = 0;
+    for (int f = 0; files && f < files->n; f++) {
+        const enum qtype main = recipe_default(files->v[f]);
+        double n = 0;
+        for (int64_t i = 0; i < s->n; i++)
+            n += weights_of(&s->item[i]) * qtype_bpw(qtype_fit(main, s->item[i].ne[0])) / 8;
+        sum += reread(r, n);
+    }
+    return files && files->n ? sum / files->n : 0;
+}
+
+/* Returns a window's share of the time to read the weights again: they are read once for those of n
+ * windows that n_alike sessions feed together (runtime/generate/windows.h). */
+static double reread_share(const struct rates *r, const struct shapes *s, int64_t ctx, int64_t n,
+                           int n_alike, double time) {
+    const double in_pass = fmax(1, floor(WINDOWS_PIECE / (double)max_i64(1, ctx))),
+                 by_block = (double)windows_by_block(ctx, s->n_embd, n_alike, r->memory),
+                 in_time = floor((WINDOWS_FEED_S - time) / fmax(1e-9, r->window));
+    return time / fmax(1, fmin(fmin((double)n, in_time), fmax(in_pass, by_block)));
 }
 
 /* Tokens in the prompt and in the answer of a tool-call case; runs per case: one unconstrained, one
@@ -241,7 +266,7 @@ static void measuring(struct plan_in *in, const struct rates *r, const struct sh
     in->tools =
         (double)TOOL_RUNS * (double)o->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step);
     /* The block adds about one layer and a second head to each window. */
-    in->drafts = 1.3 * r->window * (double)min_i64(o->draft_windows, in->eval_windows);
+    in->drafts = 1.3 * in->eval_window * (double)min_i64(o->draft_windows, in->eval_windows);
     /* An upper bound: one run of the base and the tower is for several files. */
     const double weights = o->tower_bytes / 2,
                  tower = 2 * weights * (double)o->image_patches / fmax(1, r->speeds.product);
@@ -253,17 +278,23 @@ static void measuring(struct plan_in *in, const struct rates *r, const struct sh
     in->hash = (double)s->base_bytes / 1e9;
 }
 
+enum { BASE_AND_FILE = 2 }; /* sessions of a comparison */
 void estimate(struct plan_in *in, const struct rates *r, const struct shapes *s,
               const struct estimate_opts *o) {
-    const double chunks = (double)estimate_windows(r->calib_tokens, o->calib_ctx, o->calib_chunks);
+    const double chunks = (double)estimate_windows(r->calib_tokens, o->calib_ctx, o->calib_chunks),
+                 ctx = (double)o->calib_ctx;
     in->errors = in->probe_encode = in->gains = in->factors = 0;
     in->probe_windows = min_i64(16, max_i64(2, estimate_windows(r->probe_tokens, o->calib_ctx, 0)));
     in->eval_windows = estimate_windows(r->eval_tokens, o->eval_ctx, o->eval_chunks);
-    in->imatrix = (chunks + 1) * (double)o->calib_ctx * r->calib_token;
-    in->gram = (chunks + 1) * (double)o->calib_ctx * r->gram_token;
-    in->eval_window = r->window;
-    in->pass_window = r->window * (double)o->calib_ctx / (double)o->eval_ctx;
-    in->slope_window = (double)o->calib_ctx * slope_passes * r->pass_token;
+    const double alone = reread_share(r, s, o->calib_ctx, (int64_t)chunks, 1, r->reread);
+    in->imatrix = (chunks + 1) * (ctx * r->calib_token + alone);
+    /* With moments, a chunk is fed alone; its gradients read the weights twice. */
+    in->gram = (chunks + 1) * (ctx * r->gram_token + (in->gradients ? 2 : 1) * r->reread - alone);
+    in->eval_window = r->window + reread_share(r, s, o->eval_ctx, in->eval_windows, BASE_AND_FILE,
+                                               reread_file(r, s, o));
+    in->pass_window = r->window * ctx / (double)o->eval_ctx +
+                      reread_share(r, s, o->calib_ctx, PROBE_LOOK, PROBE_SLOTS + 1, r->reread);
+    in->slope_window = ctx * slope_passes * r->pass_token + 2 * r->reread;
     count_groups(s, in);
     encoding(in, r, s, o, chunks * (double)o->calib_ctx);
     measuring(in, r, s, o);

@@ -15,6 +15,7 @@ struct rates { /* seconds, with all threads of the job */
     double pass_token;  /* one token in a forward pass on the processor, as before gradients */
     double calib_token; /* one token for the importance matrix */
     double gram_token;  /* one token, additional cost of second moments */
+    double reread;      /* reading again the weights that do not fit in memory */
     int64_t calib_tokens, eval_tokens, probe_tokens;
     double memory, disk; /* free bytes (0: unknown); bytes read per second */
     bool measured;       /* passes of the model itself were timed */
@@ -31,8 +32,8 @@ struct estimate_opts {               /* the job's options that affect its time *
     bool convert;                        /* the source is a folder */
     bool best;                           /* presets are encoded with the best search */
 };
-/* Fills in the times of a model's passes, derived from its shapes. Data that does not fit in
- * r->memory is read from disk again in every window. */
+/* Fills in the times of a model's passes, derived from its shapes. Weights that do not fit in
+ * r->memory are read from disk again in every pass. */
 void rates_guess(struct rates *r, const struct shapes *s, const struct estimate_opts *o);
 /* Fills in the times, windows and layers of *in; its numbers of files (n_classes, n_presets) must
  * be set. */

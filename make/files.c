@@ -9,6 +9,7 @@
 #include "calib/moments.h"
 #include "calib/imatrix.h"
 #include "make/ownership.h"
+#include "work/passes.h"
 #include "work/blas_choice.h"
 #include "work/device.h"
 #include "make/size_ladder.h"
@@ -307,6 +308,7 @@ static int collect(struct make *mk, const char *path, const char *gram, cJSON *f
                              .moments_there = !mk->w->isa_given,
                              .blas = col ? blas_choice(mk->w) : 0,
                              .pool = mk->w->pool,
+                             .reread = passes_reread(gguf_file_bytes(model->gguf)),
                              .device = mk->w->device,
                              .gram = col,
                              .keep = &keep};

@@ -21,6 +21,7 @@
 #include "base/num.h"
 #include "base/printable.h"
 #include "base/progress.h"
+#include "runtime/generate/windows.h"
 #include "runtime/measure/eval.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -63,6 +64,7 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
         passes_bytes(s->row_bytes, passes_fit(s->row_bytes, mk->eval_ctx, n, in->memory), n);
     /* Logits of the base and of one candidate in a comparison. */
     in->need[NEED_PASSES] += 8.0 * (double)eval_head_rows(s->n_vocab) * (double)s->n_vocab;
+    if (passes_reread((uint64_t)s->base_bytes)) in->need[NEED_PASSES] += windows_room(in->memory);
     if (in->feedback) in->need[NEED_FEEDBACK] = passes + g.inputs;
     if (in->answers) in->need[NEED_ANSWERS] = passes + g.inputs + g.answers;
     plan_memory(in);

@@ -37,6 +37,8 @@ void machine_rates(const struct machine_row *m, const struct rates *here,
     const double on_card = fmin(1, m->card / fmax(1, (double)s->base_bytes));
     const double by_card = 1.3 * 2 * s->active / m->product;
     out->window = on_card * by_card * (double)o->eval_ctx + (1 - on_card) * out->window;
+    /* With gradients, calibration stays on the processor. */
+    if (s->gradients) out->gram_token += on_card * (out->calib_token - by_card);
     out->calib_token = on_card * by_card + (1 - on_card) * out->calib_token;
     for (int t = 0; t < QT_COUNT; t++)
         if (out->speeds.encode[t] > 0)

@@ -29,6 +29,7 @@ static int time_windows(struct rates *r, struct make *mk, struct model *m, const
     int rc;
     struct session_opts o = {.n_ctx = mk->eval_ctx,
                              .n_ubatch = passes_rows(mk->w, m, mk->eval_ctx, 2),
+                             .reread = passes_reread(gguf_file_bytes(m->gguf)),
                              .isa = mk->w->isa,
                              .act = ACT_F32,
                              .pool = mk->w->pool,

@@ -107,6 +107,7 @@ int probe_open(struct probe *p, struct work *w, const char *model, const struct 
     rc = open_model(w, &p->base, model, e);
     if (!rc) open_warn_context(w, p->base, ctx);
     if (!rc) o.n_ubatch = passes_rows(w, p->base, ctx, PROBE_SLOTS + 1);
+    if (!rc) o.reread = passes_reread(gguf_file_bytes(p->base->gguf));
     if (!rc) rc = open_sessions(p, &o, e);
     for (int i = 0; i < texts->n && !rc; i++)
         rc = corpus_load(p->base, texts->v[i], true, &p->ids, e);

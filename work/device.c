@@ -77,6 +77,9 @@ int device_sessions(struct work *w, struct model *const *m, int n, int64_t ctx, 
     uint64_t taken[DEVICES] = {0};
     int rc = 0;
     for (int i = 0; i < n; i++) n_bytes[i] = gguf_file_bytes(m[i]->gguf);
+    uint64_t all = 0;
+    for (int i = 0; i < n; i++) all += n_bytes[i];
+    o.reread = passes_reread(all);
     for (int i = n - 1; i >= 0 && !rc; i--) {
         o.device = device_share(w, n_bytes, i + 1, taken);
         if (!o.n_ubatch) o.n_ubatch = passes_rows(w, m[i], ctx, n);

@@ -49,6 +49,11 @@ int64_t passes_rows(const struct work *w, const struct model *m, int64_t ctx, in
     return passes_fit(passes_row_bytes(&m->graph), ctx, n, (double)buf_room(&limit));
 }
 
+bool passes_reread(uint64_t n_bytes) {
+    const uint64_t have = mem_available();
+    return have && n_bytes > have / 2;
+}
+
 int passes_files(const struct work *w, const char *path) {
     uint64_t limit;
     struct model *m = NULL;

@@ -348,6 +348,7 @@ static int run_pass(struct session *s, float *hidden, float *logits, struct err 
             seq_restore(s->row_fork[g->r0 + g->n - 1], g->seq);
     }
     if (s->now.residual) s->now.residual += s->n_tok * s->g->reg_width[s->g->residual];
+    if (s->now.residual_out) s->now.residual_out += s->n_tok * s->g->reg_width[s->g->residual];
     if (s->now.hidden_in) s->now.hidden_in += s->n_tok * s->g->reg_width[s->g->hidden_in];
     return 0;
 }
@@ -581,7 +582,7 @@ static int run_rows(struct session *s, const struct session_pass *p, struct err 
         struct seq *const *fork = p->fork ? p->fork + i : NULL;
         k = pass_rows(s, row, fork, p->n - i);
         gather(s, row, fork, k);
-        for (int64_t r = 0; r < k && (p->begin || p->hidden_in); r++)
+        for (int64_t r = 0; r < k && (p->begin || p->hidden_in || p->residual_out); r++)
             if (s->row_from[r] != r)
                 return err_set(e, ERR_USAGE, "rows of one sequence must be adjacent here");
         const bool one = k == 1 && out.logits && row->want == WANT_LOGITS,
@@ -601,6 +602,8 @@ int session_pass(struct session *s, const struct session_pass *p, struct err *e)
     if (p->taps && !s->taps.n) return err_set(e, ERR_USAGE, "no layers are tapped (session_tap)");
     if (p->begin && !p->residual && p->n > s->n_handed)
         return err_set(e, ERR_USAGE, "a pass that starts at a block needs its residual rows");
+    if (p->residual_out && (!p->end || s->be->on_device))
+        return err_set(e, ERR_USAGE, "only a pass on the CPU that ends at a block has a residual");
     struct ctx *callers = enter(s);
     s->n_handed = 0;
     s->now = *p;

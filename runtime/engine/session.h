@@ -52,6 +52,8 @@ struct session_opts {
     /* An open session of a similar model, or NULL: on the same devices, the new one takes over its
      * placement of layers and experts and its length of a pass, if they fit. */
     const struct session *like;
+    bool reread; /* the weights do not fit in memory: windows (runtime/generate/windows.h) run block
+                    by block, so that many windows read each block once */
     bool whole;  /* calls that feed tokens ignore interruption */
     bool guests; /* no memory is reserved for the session's own sequence; only other sequences are
                     fed */
@@ -146,6 +148,9 @@ struct session_pass {
     /* Block before which passes end if only a probe reads the results; 0: run to the end. Hidden
      * rows and logits are then undefined. Ignored on a device. */
     int end;
+    /* With `end`, on the CPU: receives the residual before that block, [n][n_embd], from which a
+     * later pass can start; NULL: not wanted. */
+    float *residual_out;
     /* For a draft model (runtime/generate/drafter.h): [n][width of the graph's hidden_in], rows of
      * these positions; `ids` or `row` then holds the next tokens. */
     const float *hidden_in;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* runtime/generate/windows.c - batched evaluation of windows: several per pass, so that the weights
- * of a product are read and decoded once for all of them. A window's results are bit-identical in
- * any batch, so batching affects only time and memory. */
+ * of a product are read and decoded once for all of them, or block by block, so that a block is
+ * read from disk once. A window's results are bit-identical in any batch, so batching affects only
+ * time and memory. */
 #include "runtime/generate/windows.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,73 +27,143 @@ int windows_fit(const struct session *s, int64_t n_tok, int n_alike) {
     return fit < 1 ? 1 : fit < INT_MAX ? (int)fit : INT_MAX;
 }
 
-/* Opens as many sequences as fit in memory, at most w->most. */
+double windows_room(double room) {
+    return fmin(room / 16, 1 << 30);
+}
+int64_t windows_by_block(int64_t n_tok, int64_t n_embd, int n_alike, double room) {
+    enum { COPIES = 3 };
+    const double each = (double)(COPIES * n_alike) * (double)(n_tok * n_embd) * sizeof(float);
+    return (int64_t)fmin(fmax(1, windows_room(room) / each), INT_MAX);
+}
+
+/* Opens as many sequences as fit in memory, at most w->batch. */
 static int open_seqs(struct windows *w, struct err *e) {
     int n = 0, rc = 0;
-    w->seq = xcalloc((size_t)w->most, sizeof(struct seq *));
-    while (n < w->most && !rc) {
+    w->seq = xcalloc((size_t)w->batch, sizeof(struct seq *));
+    while (n < w->batch && !rc) {
         rc = session_new_seq(w->s, w->n_tok, &w->seq[n], e);
         n += !rc;
     }
-    w->most = n;
-    if (rc && rc != ERR_SYS) return rc;
-    if (n > 1) return 0;
-    seq_free(w->seq[0]);
-    free(w->seq);
-    w->seq = NULL;
-    w->most = 1;
+    w->batch = n;
+    return rc == ERR_SYS && n ? 0 : rc;
+}
+
+/* Lets the windows be fed one at a time, by eval_feed. */
+static void feed_alone(struct windows *w) {
+    struct session *s = w->s;
+    const int64_t n_tok = w->n_tok;
+    windows_close(w);
+    *w = (struct windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .batch = 1, .bos = -1};
+}
+
+/* Returns how many windows can be fed block by block. 1: none, on a device, or if only all blocks
+ * can run together. */
+static int64_t by_block(const struct session *s, int64_t n_tok, int n_alike) {
+    const int64_t *d = session_model(s)->hp.d;
+    uint64_t limit;
+    bool can = false;
+    for (int b = 1; b < d[HD_LAYERS] && !can; b++) can = session_can_begin(s, b);
+    if (!can || !session_get_opts(s)->reread || strcmp(session_info(s).device, "cpu") != 0)
+        return 1;
+    return windows_by_block(n_tok, d[HD_EMBD], n_alike, (double)buf_room(&limit));
+}
+
+int windows_open(struct windows *w, struct session *s, int64_t n_tok, int most, int n_alike,
+                 bool bos, struct err *e) {
+    const struct tok *tok = session_model(s)->tok;
+    const int64_t fit = min_i64(session_get_opts(s)->n_ubatch, WINDOWS_PIECE) / n_tok,
+                  d = session_model(s)->hp.d[HD_EMBD];
+    *w = (struct windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .batch = 1, .bos = -1};
+    most = ranks_n() > 1 ? 1 : (int)min_i64(most, windows_fit(s, n_tok, 1));
+    w->batch = (int)max_i64(1, min_i64(most, fit));
+    w->most = (int)min_i64(most, max_i64(w->batch, by_block(s, n_tok, n_alike)));
+    if (w->most == 1) return 0;
+    const bool apart = w->most > w->batch;
+    if (bos && tok && tok_add_bos(tok)) w->bos = (int32_t)tok_special(tok, TS_BOS);
+    w->row = try_calloc((size_t)w->batch * (size_t)n_tok, sizeof *w->row, "rows of windows", e);
+    if (!w->row) return ERR_SYS;
+    const int rc = open_seqs(w, e);
+    if (!apart) w->most = w->batch;
+    if (rc == ERR_SYS || w->most == 1) {
+        feed_alone(w);
+        return 0;
+    }
+    if (rc || !apart) return rc;
+    void *p = NULL;
+    TRY(mem_alloc(&p, (uint64_t)(w->most * n_tok * d) * sizeof(float), "residuals", e));
+    w->residual = p;
+    w->now = w->batch;
     return 0;
 }
 
-int windows_open(struct windows *w, struct session *s, int64_t n_tok, int most, bool bos,
-                 struct err *e) {
-    const struct tok *tok = session_model(s)->tok;
-    const int64_t fit = min_i64(session_get_opts(s)->n_ubatch, WINDOWS_PIECE) / n_tok;
-    *w = (struct windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .bos = -1};
-    if (bos && tok && tok_add_bos(tok)) w->bos = (int32_t)tok_special(tok, TS_BOS);
-    most = (int)min_i64(most, windows_fit(s, n_tok, 1));
-    if (ranks_n() == 1) w->most = (int)max_i64(1, min_i64(most, fit));
-    if (w->most == 1) return 0;
-    w->row = try_calloc((size_t)w->most * (size_t)n_tok, sizeof *w->row, "rows of windows", e);
-    if (!w->row) return ERR_SYS;
-    return open_seqs(w, e);
-}
-
 void windows_close(struct windows *w) {
-    for (int i = 0; i < w->most && w->seq; i++) seq_free(w->seq[i]);
+    for (int i = 0; i < w->batch && w->seq; i++) seq_free(w->seq[i]);
     free(w->seq);
     free(w->row);
+    mem_free(w->residual);
     memset(w, 0, sizeof *w);
 }
 
 int windows_which(const struct windows *w, const struct seq *q) {
-    for (int i = 0; i < w->most && w->seq; i++)
-        if (w->seq[i] == q) return i;
+    for (int i = 0; i < w->batch && w->seq; i++)
+        if (w->seq[i] == q) return w->first + i;
     return 0;
 }
 
-/* Runs n windows in one pass, each in an emptied sequence; outputs may be NULL. */
-static int feed_windows(struct windows *w, const int32_t *const *window, int n, int block,
-                        const float *residual, float *hidden, struct err *e) {
+/* Runs n windows through blocks [begin, end) in one pass, each in an emptied sequence. p has the
+ * pass's inputs and outputs. */
+static int feed_windows(struct windows *w, const int32_t *const *window, int n,
+                        struct session_pass p, struct err *e) {
     struct session_row *row = w->row;
     for (int i = 0; i < n; i++) {
         seq_reset(w->seq[i]);
         for (int64_t t = 0; t < w->n_tok; t++)
             *row++ = (struct session_row){.id = t == 0 && w->bos >= 0 ? w->bos : window[i][t],
                                           .seq = w->seq[i],
-                                          .want = hidden ? WANT_HIDDEN : 0};
+                                          .want = p.hidden ? WANT_HIDDEN : 0};
     }
-    const struct session_pass p = {
-        .row = w->row, .n = n * w->n_tok, .begin = block, .residual = residual, .hidden = hidden};
+    p.row = w->row;
+    p.n = n * w->n_tok;
     return session_pass(w->s, &p, e);
+}
+
+/* Returns the block after `begin` at which a pass can start; 0: none. */
+static int next_block(const struct session *s, int begin) {
+    int b = begin + 1;
+    while (b < session_model(s)->hp.d[HD_LAYERS] && !session_can_begin(s, b)) b++;
+    return b < session_model(s)->hp.d[HD_LAYERS] ? b : 0;
+}
+
+/* Runs n windows block by block; arguments as in windows_feed. */
+static int feed_blocks(struct windows *w, const int32_t *const *window, int n, int block,
+                       const float *residual, float *hidden, struct err *e) {
+    const int64_t each = w->n_tok * session_model(w->s)->hp.d[HD_EMBD];
+    int rc = 0;
+    for (int begin = block, end = 1; end && !rc; begin = end) {
+        end = next_block(w->s, begin);
+        for (w->first = 0; w->first < n && !rc; w->first += w->batch) {
+            const float *from = begin == block ? residual : w->residual;
+            const struct session_pass p = {
+                .begin = begin,
+                .end = end,
+                .residual = from ? from + w->first * each : NULL,
+                .residual_out = end ? w->residual + w->first * each : NULL,
+                .hidden = hidden && !end ? hidden + w->first * each : NULL};
+            rc = feed_windows(w, window + w->first, (int)min_i64(w->batch, n - w->first), p, e);
+        }
+    }
+    w->first = 0;
+    return rc;
 }
 
 int windows_feed(struct windows *w, const int32_t *const *window, int n, int block,
                  const float *residual, float *hidden, struct err *e) {
     const double t0 = progress_now_s();
-    TRY(feed_windows(w, window, n, block, residual, hidden, e));
+    const struct session_pass p = {.begin = block, .residual = residual, .hidden = hidden};
+    TRY(n > w->batch ? feed_blocks(w, window, n, block, residual, hidden, e)
+                     : feed_windows(w, window, n, p, e));
     const double per_window = (progress_now_s() - t0) / n;
-    const double fit = per_window > 0 ? WINDOWS_PASS_S / per_window : w->most;
+    const double fit = per_window > 0 ? WINDOWS_FEED_S / per_window : w->most;
     w->now = fit < 1 ? 1 : fit < w->most ? (int)fit : w->most;
     return 0;
 }

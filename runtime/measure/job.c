@@ -22,6 +22,7 @@
 #include "runtime/measure/suite.h"
 #include "runtime/generate/windows.h"
 #include "text/textfile.h"
+#include "work/passes.h"
 
 const struct eval_args eval_text_usual = {
     .ctx = 512, .kv_type = KV_EXACT, .base_kv = KV_EXACT, .act = ACT_EXACT, .top = 256, .tail = 64};
@@ -34,6 +35,7 @@ int eval_session(struct work *w, const struct eval_args *a, struct model *m, con
                  int64_t n_ctx, struct session **out, struct err *e) {
     struct session_opts o = {.n_ctx = n_ctx,
                              .n_ubatch = windows_rows(n_ctx),
+                             .reread = passes_reread(gguf_file_bytes(m->gguf)),
                              .isa = w->isa,
                              .device = w->device,
                              .pack = true,

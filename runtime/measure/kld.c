@@ -112,7 +112,7 @@ static int work_init(struct work *w, struct err *e) {
         TRY(alloc_floats(&w->logp, w->block * w->n_vocab, "logits", e));
         TRY(alloc_floats(&w->logit, w->block * w->n_vocab, "logits", e));
     }
-    TRY(kld_feed_open(&w->feed, job, o->ctx, w->there, e));
+    TRY(kld_feed_open(&w->feed, job, o->ctx, o->n_chunks, w->there, e));
     if (!job->routing || !job->base) return 0;
     TRY(route_init(&w->route, job->base, e));
     o->n_routes = w->route.n_layers;

@@ -5,6 +5,7 @@
  * A candidate that shares its first blocks with another model starts after them, from that model's
  * residual. An observer captures the residual (session_observe), or it is handed over within a
  * device. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,8 +131,8 @@ static int find_most(struct kld_feed *f, struct err *e) {
     return 0;
 }
 
-int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, const bool *stay,
-                  struct err *e) {
+int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, int64_t n_chunks,
+                  const bool *stay, struct err *e) {
     const size_t n = (size_t)job->n_cand + 1;
     memset(f, 0, sizeof *f);
     f->job = job;
@@ -143,12 +144,12 @@ int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ct
     f->late = xcalloc(n, sizeof *f->late);
     f->tap = xcalloc(n, sizeof *f->tap);
     f->windows = xcalloc(n, sizeof *f->windows);
-    f->most = job->routing ? 1 : WINDOWS_PIECE;
+    f->most = job->routing ? 1 : (int)max_i64(1, min_i64(n_chunks, INT_MAX));
     TRY(find_most(f, e));
     for (int i = job->n_cand; i >= 0; i--) {
         struct session *s = session_of(f, i);
         if (!s) continue;
-        TRY(windows_open(&f->windows[i], s, ctx, f->most, true, e));
+        TRY(windows_open(&f->windows[i], s, ctx, f->most, job->n_cand + 1, true, e));
         if (f->windows[i].most < f->most) f->most = f->windows[i].most;
         if (stay[i]) f->piece = min_i64(f->piece, eval_piece(s));
     }

@@ -31,8 +31,8 @@ struct kld_feed {
     bool *known;             /* [most] the base's rows of a window are known: it is not fed */
 };
 /* Opens a feed. Call kld_feed_close even after an error. */
-int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, const bool *stay,
-                  struct err *e);
+int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, int64_t n_chunks,
+                  const bool *stay, struct err *e);
 void kld_feed_close(struct kld_feed *f);
 /* Returns the number of windows that can run together now, with or without the base. */
 int kld_feed_now(const struct kld_feed *f, bool with_base);

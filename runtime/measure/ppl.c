@@ -132,8 +132,9 @@ static int score(struct ppl_run *p, const int32_t *chunk, int64_t at, int64_t fi
     return 0;
 }
 
-/* Allocates buffers for windows of tokens and n_scores scores. */
-static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct err *e) {
+/* Allocates buffers for n_chunks windows of tokens and n_scores scores. */
+static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_chunks, int64_t n_scores,
+                     struct err *e) {
     void *h = NULL, *l = NULL;
     p->d = session_model(p->s)->hp.d[HD_EMBD];
     p->n_vocab = session_model(p->s)->hp.d[HD_VOCAB];
@@ -141,7 +142,7 @@ static int ppl_alloc(struct ppl_run *p, int64_t window, int64_t n_scores, struct
     p->nll = try_calloc((size_t)n_scores + 1, sizeof *p->nll, "the scores of tokens", e);
     if (!p->nll) return ERR_SYS;
     p->piece = eval_piece(p->s);
-    TRY(windows_open(&p->windows, p->s, window, INT_MAX, true, e));
+    TRY(windows_open(&p->windows, p->s, window, (int)min_i64(n_chunks, INT_MAX), 1, true, e));
     if (session_can_score(p->s, NULL)) {
         p->block = SESSION_SCORES;
         return 0;
@@ -276,7 +277,7 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
     TRY(plan_windows(s, ids->n, ctx, stride, max_chunks, &w, e));
     double t0 = progress_now_s();
     progress_begin(&prog, "perplexity", PROG_TOKENS, (uint64_t)(w.n_chunks * w.window));
-    int rc = ppl_alloc(&p, w.window, w.n_chunks * (w.last - w.first), e);
+    int rc = ppl_alloc(&p, w.window, w.n_chunks, w.n_chunks * (w.last - w.first), e);
     int64_t n_run = 0;
     const int64_t n = w.last - w.first;
     const int32_t **chunk = xcalloc((size_t)p.windows.most + 1, sizeof *chunk);

@@ -112,40 +112,68 @@ static void test_parts(void) {
                 1e-6);
 }
 
-/* Tests guessed rates: 1.3 passes of 2 operations per active weight; 4 GB are read again per
- * window. */
+/* Tests guessed rates: 1.3 passes of 2 operations per active weight. */
 static void test_guess(void) {
     struct rates r = rates();
     const struct estimate_opts o = {.calib_ctx = 512, .eval_ctx = 1024};
     r.disk = 1e9;
     rates_guess(&r, &model, &o);
     CHECK_CLOSE(r.calib_token, .0065, 1e-12);
+    CHECK_CLOSE(r.pass_token, .0065, 1e-12);
     CHECK_CLOSE(r.window, 6.656, 1e-9);
+    CHECK_CLOSE(r.reread, 0, 0); /* the memory is unknown */
     r.memory = 2e9;
     rates_guess(&r, &model, &o);
-    CHECK_CLOSE(r.window, 6.656 + 4. / 2, 1e-9); /* two windows of 1024 in a pass of 2048 tokens */
-    CHECK_CLOSE(r.calib_token, .0065 + 4. / 512, 1e-12);
-    CHECK_CLOSE(r.pass_token, 10.656 / 1024, 1e-12);
-    r.disk = 1e7; /* also if reading takes 400 s */
-    rates_guess(&r, &model, &o);
-    CHECK_CLOSE(r.window, 6.656 + 400. / 2, 1e-9);
+    CHECK_CLOSE(r.window, 6.656, 1e-9);
+    CHECK_CLOSE(r.reread, 4, 1e-9);
     r.memory = 8e9;
     rates_guess(&r, &model, &o);
-    CHECK_CLOSE(r.window, 6.656, 1e-9);
+    CHECK_CLOSE(r.reread, 0, 0);
     struct shapes with_head = model; /* 1e8 of the 5e8 weights, for half of the rows */
     with_head.n_vocab = 100000;
     with_head.n_embd = 1000;
     rates_guess(&r, &with_head, &o);
     CHECK_CLOSE(r.window, 6.656 * .9, 1e-9);
     CHECK_CLOSE(r.pass_token, .0065, 1e-12);
-    struct shapes with_gradients = model;
-    with_gradients.gradients = true;
-    rates_guess(&r, &with_gradients, &o);
-    const double once = r.gram_token;
-    r.memory = 2e9;
+}
+
+/* Tests the time to read weights again: 4 s of the base, in windows of 20 s. */
+static void test_reread(void) {
+    const char *name[] = {"Q8_0"}; /* 2.8e8 weights at 8.5 bits: .3 GB */
+    const struct str_list one = {.v = name, .n = 1};
+    struct estimate_opts o = {
+        .files = {&one}, .calib_ctx = 512, .eval_ctx = 1024, .eval_chunks = 100};
+    struct plan_in in[2] = {{.n_classes = 1, .gradients = true},
+                            {.n_classes = 1, .gradients = true}};
+    struct shapes wide = model;
+    struct rates r = rates();
+    wide.n_embd = 2048;
+    estimate(&in[0], &r, &wide, &o);
+    r.memory = 8e9;
     r.disk = 1e9;
-    rates_guess(&r, &with_gradients, &o);
-    CHECK_CLOSE(r.gram_token - once, 4. / 512, 1e-12); /* the second of two reads */
+    r.reread = 4;
+    estimate(&in[1], &r, &wide, &o);
+    /* A chunk with moments is fed alone, and its gradients read the base twice; 20 chunks and the
+     * survey. Without them, 8e9 / 16 bytes hold three copies of 39 chunks of 4 MiB. */
+    const double chunks = 21;
+    CHECK_CLOSE(in[1].imatrix - in[0].imatrix, chunks * 4 / 20, 1e-9);
+    CHECK_CLOSE(in[1].imatrix + in[1].gram - in[0].imatrix - in[0].gram, chunks * 8, 1e-6);
+    /* Seven sessions of probes hold five windows each, in two passes of the first eight. */
+    CHECK_CLOSE(in[1].pass_window - in[0].pass_window, 4. / 5, 1e-9);
+    CHECK_CLOSE(in[1].slope_window - in[0].slope_window, 8, 1e-9);
+    CHECK_CLOSE(in[1].eval_window, in[0].eval_window, 1e-9); /* files fit */
+    /* Three passes over each block, and 20 windows of gradients, read twice. */
+    CHECK_CLOSE(in[1].encode_sequential - in[0].encode_sequential, 3 * 4 + 20 * 8, 1e-6);
+    r.memory = 2e8; /* 12.5 MB hold no window: two in a pass of 2048 tokens */
+    double n = 0;
+    for (int64_t i = 0; i < wide.n; i++)
+        n += (double)(items[i].ne[0] * items[i].ne[1] * items[i].ne[2]) * 8.5 / 8;
+    estimate(&in[1], &r, &wide, &o);
+    CHECK_CLOSE(in[1].eval_window - in[0].eval_window, (n - 2e8) / 1e9 / 2, 1e-9);
+    r.disk = 1e6;
+    r.window = 1800; /* only one window runs in an hour */
+    estimate(&in[1], &r, &wide, &o);
+    CHECK_CLOSE(in[1].eval_window - 1800, (n - 2e8) / 1e6, 1e-6);
 }
 
 /* Checks that a machine's recorded speeds are read as written, and only for the same instruction
@@ -191,10 +219,17 @@ static void test_machines(void) {
     CHECK_CLOSE(fed_weight(&out.speeds, FED_NARROW, 512), 1e-8, 1e-15);
     CHECK_CLOSE(fed_weight(&out.speeds, FED_GRIDS, 2048), grids, 1e-15);
     /* half of the base is on the card: 1.3e9 operations per token at 2e12; the other half takes
-     * 1.3e9 / 1.6e12 on the processor, and 2 GB are read at 2 GB/s for every two windows */
-    CHECK_CLOSE(out.window, 1024 * .5 * .00065 + .5 * (1024 * .0008125 + .5), 1e-9);
-    CHECK_CLOSE(out.calib_token, .5 * .00065 + .5 * (.0008125 + 1. / 512), 1e-12);
-    CHECK_CLOSE(out.pass_token, (1024 * .0008125 + 1) / 1024, 1e-12);
+     * 1.3e9 / 1.6e12 on the processor, and 2 GB are read at 2 GB/s */
+    CHECK_CLOSE(out.window, 1024 * .5 * .00065 + .5 * 1024 * .0008125, 1e-9);
+    CHECK_CLOSE(out.calib_token, .5 * .00065 + .5 * .0008125, 1e-12);
+    CHECK_CLOSE(out.pass_token, .0008125, 1e-12);
+    CHECK_CLOSE(out.reread, 1, 1e-12);
+    dense.gradients = true; /* then calibration stays on the processor */
+    machine_rates(&m, &r, &r.speeds, 2, &dense, &o, &out);
+    struct rates guess = out;
+    rates_guess(&guess, &dense, &o);
+    CHECK_CLOSE(out.gram_token - guess.gram_token, .5 * (.0008125 - .00065), 1e-12);
+    dense.gradients = false;
     bool grid = false;
     for (int t = 0; t < QT_COUNT; t++) {
         if (!qtype_info(t)) continue;
@@ -221,5 +256,6 @@ int main(void) {
     RUN(test_interpolation);
     RUN(test_parts);
     RUN(test_guess);
+    RUN(test_reread);
     return check_done();
 }

@@ -155,6 +155,14 @@ static void add_deep(struct session *s, int block) {
     exec_acts_stale(s, s->reg[s->g->residual]);
 }
 
+/* Copies the residual at the end of a pass to where it is wanted. */
+static void leave_residual(const struct session *s) {
+    const int64_t width = s->g->reg_width[s->g->residual];
+    if (s->now.residual_out)
+        memcpy(s->now.residual_out, s->reg[s->g->residual],
+               (size_t)(s->n_tok * width) * sizeof(float));
+}
+
 /* Runs the steps of a pass in order. A block's residual is complete after node hidden_nodes[block],
  * where it is shown to the probe. */
 bool exec_pass(struct session *s) {
@@ -170,9 +178,11 @@ bool exec_pass(struct session *s) {
     struct target t = exec_target(batch_of(s->n_tok));
     t.all_keys = s->all_keys;
     const int64_t n_deep = s->images.n_deep;
-    t.sees_all = s->probe.product || s->probe.residual || s->probe.node || n_deep;
+    t.sees_all =
+        s->probe.product || s->probe.residual || s->probe.node || n_deep || s->now.residual_out;
     const struct program *p = programs_get(&s->programs, s->g, first, &t);
-    const bool seen = s->probe.product || s->probe.residual || s->probe.node || s->probe.route;
+    const bool seen = s->probe.product || s->probe.residual || s->probe.node || s->probe.route ||
+                      s->now.residual_out;
     const int deep_node = n_deep ? s->g->hidden_nodes[n_deep - 1] : -1;
     const int64_t n_tok = s->n_tok;
     const bool stops = !s->o.whole && n_tok > FEW_TOKENS;
@@ -194,13 +204,15 @@ bool exec_pass(struct session *s) {
         if (s->taps.n) taps_take(s, step->first, step->n_nodes, s->n_tok < n_tok);
         if (s->probe.node) s->probe.node(s->probe.ud, s, n, true);
         if (block < n_deep && s->g->hidden_nodes[block] == step->first) add_deep(s, block);
-        /* With a probe of residuals or deep rows nothing is fused, so each step is one node. */
-        if (!s->probe.residual && !n_deep) continue;
+        /* Then nothing is fused, so each step is one node. */
+        if (!s->probe.residual && !n_deep && !s->now.residual_out) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual)
             exec_show_hidden(s, -1, s->reg[s->g->residual]);
         if (block < s->m->hp.d[HD_LAYERS] && s->g->hidden_nodes[block] == step->first)
             exec_show_hidden(s, block++, s->reg[s->g->residual]);
-        if (s->now.end && block >= s->now.end) break;
+        if (!s->now.end || block < s->now.end) continue;
+        leave_residual(s);
+        break;
     }
     s->n_tok = n_tok;
     return done;
