@@ -43,7 +43,7 @@ static const struct tensor_row tensors[] = {
     {"token_embd.weight", "model.word_embeddings.weight", {HD_VOCAB, HD_EMBD}, XF_COPY, 0, ROLE_TOKEN_EMBD, W_GLOBAL, 0},
     ROWS_PRE_NORMS(XF_COPY),
     KDA("attn_q", "q_proj", HD_LIN_INNER, HD_EMBD, ROLE_ATTN_Q), KDA("attn_k", "k_proj", HD_LIN_INNER, HD_EMBD, ROLE_ATTN_K),
-    KDA("attn_v", "v_proj", HD_LIN_INNER, HD_EMBD, ROLE_ATTN_V), KDA("attn_output", "o_proj", HD_EMBD, HD_LIN_INNER, ROLE_ATTN_OUTPUT),
+    KDA("attn_v", "v_proj", HD_LIN_INNER, HD_EMBD, ROLE_ATTN_V), KDA("attn_output", "o_proj.weight|model.layers.%d.attention.dense", HD_EMBD, HD_LIN_INNER, ROLE_ATTN_OUTPUT), /* the second: saved by transformers */
     CONV("q"), CONV("k"), CONV("v"),
     KDA("ssm_f_a", "f_proj", HD_LIN_INNER, HD_EMBD, ROLE_SSM_ALPHA), KDA("ssm_g_a", "g_proj", HD_LIN_INNER, HD_EMBD, ROLE_ATTN_GATE),
     KDA("ssm_beta", "b_proj", HD_LIN_V_HEADS, HD_EMBD, ROLE_SSM_BETA),

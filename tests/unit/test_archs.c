@@ -298,6 +298,9 @@ static const struct arch_case cases[] = {
      "expert_weights_norm expert_weights_scale expert_group_count expert_group_used_count",
      {SCALE, USED, {"\"topk_group\": 2", "\"topk_group\": 1"}}},
     {"nemotron3-super", "nemotron_h_moe", RMS HEAD SSM "moe_latent_size expert_count expert_used_count expert_feed_forward_length", {SCALE, USED}},
+    {"bailinghybrid", "bailingmoe3", RMS ROUTER "rope.freq_base rope.dimension_count attention.kv_lora_rank kda.head_dim expert_group_count vocab_size",
+     {{"\"num_experts_per_token\": 3", "\"num_experts_per_token\": 2"}, {"\"num_expert_group\": 4", "\"num_expert_group\": 2"},
+      {"\"qk_rope_head_dim\": 8", "\"qk_rope_head_dim\": 8,\n \"rope_theta\": 100.0"}}},
     {"bailingmoe3", "bailingmoe3",
      RMS ROUTER "rope.freq_base rope.dimension_count attention.q_lora_rank attention.kv_lora_rank attention.key_length attention.key_length_mla "
      "attention.value_length_mla ssm.conv_kernel kda.head_dim kda.safe_gate kda.gate_lower_bound expert_group_count expert_group_used_count "
