@@ -192,6 +192,26 @@ static bool gguf_has(const void *ud, const struct tensor_row *row, int64_t layer
            gguf_find_tensor(ud, name);
 }
 
+/* Fails if a block that counts as an MTP block is one of the trunk: it has tensors, but not
+ * nextn.eh_proj, which every MTP block has. Files without the blocks may keep the key. */
+static int check_mtp(const struct hparams *h, const struct arch *a, const struct gguf *g,
+                     struct err *e) {
+    for (int64_t i = h->d[HD_LAYERS]; i < h->d[HD_LAYERS] + h->d[HD_MTP]; i++) {
+        bool any = false, proj = false;
+        for (const struct tensor_row *r = a->tensors; r->gguf; r++) {
+            const bool there = strncmp(r->gguf, "blk.", 4) == 0 && gguf_has(g, r, i);
+            any = any || there;
+            proj = proj || (there && strcmp(r->gguf, "blk.%d.nextn.eh_proj.weight") == 0);
+        }
+        if (any && !proj)
+            return err_set(e, ERR_DATA,
+                           "%s.nextn_predict_layers is %lld, but block %lld lacks "
+                           "nextn.eh_proj.weight, so it is no MTP block",
+                           a->name, (long long)h->d[HD_MTP], (long long)i);
+    }
+    return 0;
+}
+
 /* Sets HD_VOCAB to the number of embeddings, or, in a draft without its own, of tokens. */
 static int count_tokens(struct hparams *h, const struct arch *a, const struct gguf *g,
                         struct err *e) {
@@ -221,6 +241,7 @@ static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf 
     if (key_name(key, a, causal)) TRY(gguf_opt_bool(g, key, &is_causal, e));
     h->not_causal = !is_causal;
     TRY(count_tokens(h, a, g, e));
+    TRY(check_mtp(h, a, g, e));
     hparams_found(h, a, gguf_has, g);
     if (a->window_period && h->d[HD_WINDOW])
         TRY(layers_windows_gguf(h, a->name, g, a->window_period, e));

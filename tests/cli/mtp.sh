@@ -90,10 +90,14 @@ grep -q 'nan.gguf: tensor .* is not finite.*the drafts are useless' "$t/log" || 
 [ -z "${WINE_EXE-}" ] || exit 0 # Wine cannot edit a file in place
 
 # Presets, recipes and mixes give the MTP block at least 4.5 bits per weight (Q4_K); explicit types stay as they are. Layer 3 of a random model
-# is declared to be the MTP block.
+# is declared to be the MTP block; as it lacks nextn.eh_proj, hone only quantizes the file.
 head -c 3000 tests/golden/tiny-qwen35moe/self_calib.txt > "$t/calib.txt"
 "$HONE" imatrix "$t/base.gguf" "$t/calib.txt" --ctx 64 --gram "$t/gram.gguf" -o "$t/im.gguf" > /dev/null 2>&1
-"$HONE" meta "$t/base.gguf" qwen35moe.nextn_predict_layers=1 > /dev/null 2>&1
+refused 2 "nextn_predict_layers is 1, but block 3 lacks nextn.eh_proj.weight" meta "$t/base.gguf" qwen35moe.nextn_predict_layers=1
+"$HONE" meta "$t/base.gguf" qwen35moe.nextn_predict_layerz=1 > /dev/null 2>&1
+LC_ALL=C sed 's/[.]nextn_predict_layerz/.nextn_predict_layers/' "$t/base.gguf" > "$t/x.gguf"
+mv "$t/x.gguf" "$t/base.gguf"
+refused 3 "nextn_predict_layers is 1, but block 3 lacks nextn.eh_proj.weight" eval ppl "$t/base.gguf" "$t/calib.txt"
 fine='Q4_0 Q4_1 Q4_K Q5_0 Q5_1 Q5_K Q6_K Q8_0 F16 BF16 F32 IQ4_NL NVFP4'
 low() { # plan: its types of the block that are not in $fine
     grep '^blk[.]3[.]' "$1" | while read -r name type; do case " $fine " in *" $type "*) ;; *) echo "$name $type" ;; esac; done

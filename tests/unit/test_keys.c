@@ -98,6 +98,10 @@ static const struct key_case cases[] = {
     {"jamba", {{"expert_used_count", GV_COUNT, 0, NULL}}, USED_MISSING, {{NULL}}},
     {"jamba", {{"expert_used_count", GV_U32, 0, NULL}}, USED_MISSING, {{NULL}}},
     {"granitehybrid", {{"expert_used_count", GV_COUNT, 0, NULL}}, USED_MISSING, {{NULL}}},
+    /* a block of the trunk is no MTP block; files without the blocks may keep the key */
+    {"hyv3", {{"nextn_predict_layers", GV_U32, 2, NULL}}, "nextn_predict_layers is 2, but block 3 lacks", {{NULL}}},
+    {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}}, "nextn_predict_layers is 1, but block 3 lacks", {{NULL}}},
+    {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}, {"block_count", GV_U32, 5, NULL}}, NULL, {{NULL}}},
     /* a key of another type is not a missing key */
     {"glm4moe", {{"expert_weights_norm", GV_U32, 1, NULL}}, "glm4moe.expert_weights_norm\" is of type u32, expected bool", {{NULL}}},
     {"olmo2", {{"attention.causal", GV_U32, 0, NULL}}, "olmo2.attention.causal\" is of type u32", {{NULL}}},
