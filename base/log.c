@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* base/log.c - leveled messages. Each is written to stderr in one piece, so that lines of different
  * threads do not mix. An unfinished progress line (base/progress.c) is cleared first. Never writes
- * to stdout. */
+ * to stdout. Messages quote files, so their control characters are spelled out (base/visible.h). */
 #include "base/log.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/ctx.h"
+#include "base/visible.h"
 
 void log_set_level(enum log_level level) {
     atomic_store(&ctx_current()->log.level, (int)level);
@@ -32,6 +35,21 @@ void log_set_line(int open) {
     atomic_store(&ctx_current()->log.line_open, open);
 }
 
+/* Returns whether the text is printable ASCII and line ends, which needs no memory to show. */
+static bool is_plain(const char *s) {
+    while ((*s >= ' ' && *s < 0x7f) || *s == '\n') s++;
+    return !*s;
+}
+/* Sends the message to the context's sink or to stderr. */
+static void show(struct ctx *c, enum log_level level, const char *head, const char *msg) {
+    if (c->log.sink) {
+        c->log.sink(c->log.sink_ud, level, msg);
+        return;
+    }
+    const char *clear = atomic_exchange(&c->log.line_open, 0) ? "\r\033[K" : "";
+    fprintf(stderr, "%shone: %s%s\n", clear, head, msg);
+}
+
 __attribute__((format(printf, 2, 0))) static void write_line(enum log_level level, const char *fmt,
                                                              va_list ap) {
     static const struct {
@@ -47,13 +65,16 @@ __attribute__((format(printf, 2, 0))) static void write_line(enum log_level leve
     if ((int)level > atomic_load(&c->log.level)) return;
     char msg[4096];
     vsnprintf(msg, sizeof msg, fmt, ap);
-    if (c->log.sink) {
-        c->log.sink(c->log.sink_ud, level, msg);
+    const char *head = atomic_load(&c->log.color) ? prefix[level].color : prefix[level].plain;
+    if (is_plain(msg)) {
+        show(c, level, head, msg);
         return;
     }
-    const char *clear = atomic_exchange(&c->log.line_open, 0) ? "\r\033[K" : "";
-    const char *head = atomic_load(&c->log.color) ? prefix[level].color : prefix[level].plain;
-    fprintf(stderr, "%shone: %s%s\n", clear, head, msg);
+    struct buf b = {0};
+    text_visible(&b, msg, strlen(msg));
+    buf_chr(&b, 0);
+    show(c, level, head, (const char *)b.data);
+    buf_release(&b);
 }
 
 #define LOG_FN(name, level)                                                                        \

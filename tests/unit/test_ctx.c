@@ -40,6 +40,23 @@ static int on_progress(void *ud, const char *stage, uint64_t done, uint64_t tota
     return ++t->n_progress == t->stop_at;
 }
 
+/* Checks that messages spell out control characters of the files they quote, and keep UTF-8. */
+static void test_messages_are_visible(void) {
+    static const char *const text[][2] = {
+        {"a \x1b[31mb\r\a", "a ^[[31mb^M^G"},
+        {"\xc3\xa4\xe2\x82\xac \xf0\x9f\x99\x82", "\xc3\xa4\xe2\x82\xac \xf0\x9f\x99\x82"},
+        {"a\x9b\xc2\x9b", "a\xef\xbf\xbd<U+009B>"},
+        {"two\nlines", "two\nlines"},
+    };
+    struct told told = {0};
+    log_set_sink(on_log, &told);
+    for (size_t i = 0; i < COUNT_OF(text); i++) {
+        log_warn("%s", text[i][0]);
+        CHECK_EQ_STR(told.last, text[i][1]);
+    }
+    log_set_sink(NULL, NULL);
+}
+
 struct side {
     const char *name;
     enum log_level level;
@@ -485,6 +502,7 @@ static void test_two_encoders(void) {
 
 int main(void) {
     tmp_make();
+    RUN(test_messages_are_visible);
     RUN(test_settings);
     RUN(test_budget);
     RUN(test_two_callers);
