@@ -127,6 +127,26 @@ static int check_norms(const struct conv_plan *p, struct err *e) {
     return 0;
 }
 
+/* Returns whether a factor changes the fractions of weights, not only their exponents. */
+static bool is_odd(float factor) {
+    int exponent;
+    const float fraction = fabsf(frexpf(factor, &exponent));
+    return fraction > 0.5f;
+}
+/* Returns whether weights are multiplied by factors after which they no longer fit the bits of
+ * their own type (Falcon-H1). */
+static bool has_odd_factors(const struct conv_plan *p) {
+    bool odd = false;
+    for (int64_t i = 0; i < p->n_items && !odd; i++) {
+        const struct item *it = &p->item[i];
+        const bool parts = it->xf == XF_MULTIPLY_IN;
+        const int first = parts ? MUL_Z : it->inst.row->group, last = parts ? MUL_DT : first;
+        if (!parts && it->xf != XF_MULTIPLY) continue;
+        for (int k = first; k <= last; k++) odd = odd || is_odd(p->hp.mul[k]);
+    }
+    return odd;
+}
+
 /* Returns the output type for `auto`: the type with the most bytes or, if any tensor is quantized,
  * BF16, which does not overflow. */
 static enum qtype auto_type(const struct conv_plan *p) {
@@ -141,7 +161,12 @@ static enum qtype auto_type(const struct conv_plan *p) {
     for (int t = 0; t < ST_COUNT; t++)
         if (bytes[t] > bytes[best]) best = (enum st_dtype)t;
     enum qtype t;
-    return st_dtype_qtype(best, &t) ? t : best == ST_F64 ? QT_F32 : QT_BF16;
+    if (!st_dtype_qtype(best, &t)) t = best == ST_F64 ? QT_F32 : QT_BF16;
+    if (t == QT_F32 || !has_odd_factors(p)) return t;
+    log_info("multipliers become part of the weights, which %s would round again: their type is "
+             "f32 (hone convert --type %s: half the size, a mean divergence of about 1e-5)",
+             qtype_name(t), qtype_name(t));
+    return QT_F32;
 }
 
 /* Sets the output type; name NULL or "auto": chosen from the source. */
@@ -375,6 +400,11 @@ int plan_make(struct conv_plan *p, const struct convert_opts *o, struct err *e) 
     TRY(map_tensors(p, o, e));
     TRY(pick_type(p, o->type, e));
     const bool as_stored = !o->type || strcmp(o->type, "auto") == 0;
+    if (!as_stored && p->type != QT_F32 && qtype_info(p->type)->block_elems == 1 &&
+        has_odd_factors(p))
+        log_warn("multipliers become part of the weights, which %s rounds again: a mean divergence "
+                 "of about 1e-5 from the original; --type f32 keeps them",
+                 qtype_name(p->type));
     TRY(size_items(p, o->keep_mxfp4 || (p->arch->mxfp4 && !o->pad), as_stored && !o->pad, e));
     if (p->n_nvfp4) add_scales(p);
     TRY(check_mlx_items(p, e));

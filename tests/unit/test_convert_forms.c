@@ -537,6 +537,44 @@ static void test_tied_with_two_multipliers(void) {
     tmp_remove();
 }
 
+static void count_rounding(void *ud, enum log_level level, const char *text) {
+    *(int *)ud += level == LOG_WARN && strstr(text, "rounds again") != NULL;
+}
+/* Checks that auto is f32 if a multiplier is no power of two, and that bf16 then warns. */
+static void test_odd_multipliers(void) {
+    static const struct {
+        const char *key, *type, *want;
+        int n;
+    } c[] = {{"0.25", NULL, "BF16", 0},
+             {"0.4", NULL, "F32", 0},
+             {"0.4", "bf16", "BF16", 1},
+             {"0.4", "q8_0", "Q8_0", 0}};
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct convert_report r;
+        struct err e;
+        struct gguf *g = NULL;
+        int n = 0;
+        tmp_make();
+        char *to = xasprintf("\"key_multiplier\": %s", c[i].key);
+        const char *edit[] = {"\"key_multiplier\": 0.25", to, NULL};
+        const struct convert_opts o = {.src = micro_folder("tests/golden/archs/falcon-h1", edit),
+                                       .out = tmp_path("out.gguf"),
+                                       .type = c[i].type};
+        log_set_level(LOG_WARN);
+        log_set_sink(count_rounding, &n);
+        CHECK_OK(convert_run(&o, &r, &e));
+        log_set_sink(NULL, NULL);
+        log_set_level(LOG_ERROR);
+        CHECK_EQ_I64(n, c[i].n);
+        CHECK_OK(gguf_open(&g, o.out, 0, &e));
+        const struct gguf_tensor *t = g ? gguf_find_tensor(g, "blk.0.attn_k.weight") : NULL;
+        CHECK_EQ_STR(t ? qtype_name(t->type) : "", c[i].want);
+        gguf_close(g);
+        tmp_remove();
+        free(to);
+    }
+}
+
 int main(void) {
     if (!mkdtemp(dir)) return 1;
     progress_set_mode(PROG_NEVER);
@@ -550,6 +588,7 @@ int main(void) {
     RUN(test_value_heads_are_regrouped);
     RUN(test_head_follows_the_config);
     RUN(test_tied_with_two_multipliers);
+    RUN(test_odd_multipliers);
     RUN(test_norms_around_one);
     buf_release(&gate_up);
     buf_release(&down);
