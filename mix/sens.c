@@ -10,6 +10,7 @@
 
 #include "quantize/exact.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,15 @@ static double read_share(const struct recipe_model *m, const struct recipe_item 
     return 1;
 }
 
+enum qtype sens_spare(void) {
+    int best = -1;
+    for (int t = 0; t < QT_COUNT; t++)
+        if (qtype_info(t) && qtype_info(t)->flags & QF_FLOAT && enc_largest(t) >= FLT_MAX &&
+            (best < 0 || qtype_bpw(t) < qtype_bpw(best)))
+            best = t;
+    return (enum qtype)best;
+}
+
 void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
     const unsigned flag = it->ne[0] % QK == 0 ? QF_MIX : QF_MIX_NARROW;
     bool fits[QT_COUNT] = {false};
@@ -146,7 +156,7 @@ static void add_item(struct sens_group *g, const struct recipe_item *it, const b
     const bool first = g->n_items == 0;
     for (int t = 0; t < QT_COUNT; t++) {
         g->can[t] = can[t] && (first || g->can[t]);
-        if (can[t])
+        if (can[t] || t == (int)sens_spare())
             g->bytes[t] += sens_padded(qtype_row_bytes((enum qtype)t, ne0) * (uint64_t)rows);
     }
     g->item[g->n_items++] = index;

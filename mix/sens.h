@@ -84,6 +84,9 @@ int sens_init(struct sens *s, const struct gguf *g, struct err *e);
 void sens_release(struct sens *s);
 /* Returns the bytes that a tensor of `bytes` bytes takes in a file. */
 uint64_t sens_padded(uint64_t bytes);
+/* Returns the type of a group with a weight that is too large for all candidates: the smallest
+ * float type that holds any weight. */
+enum qtype sens_spare(void);
 /* Marks the types that a mix may give a tensor. */
 void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]);
 /* Announces a budget in bytes (0: none); call before sens_errors. If it is below 2.6 bits per
@@ -100,7 +103,8 @@ struct sens_source { /* weights to encode, and how */
 };
 /* Fills group.err for every candidate type. Rows are sampled evenly from every expert, with the
  * same importance as in the quantizer; experts are weighted by their tokens. imat NULL: all columns
- * count the same. Types that require importance are removed from groups without it. */
+ * count the same. Types that require importance are removed from groups without it, and types that
+ * cannot hold the largest weight from all groups, whose tensors are read whole for that. */
 int sens_errors(struct sens *s, const struct sens_source *from, struct err *e);
 /* Broadcasts rank 0's groups to the other ranks (base/ranks.h), after the ranks have shared the
  * work of sens_errors. No effect with one rank. */

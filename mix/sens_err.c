@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* mix/sens_err.c - stage 0: errors of the actual encoders on sampled rows; also encodes whole
  * tensors in memory for probes. Every row has its own slot in the result and rows are added up in
- * order, so results depend neither on the number of threads nor on the device that encodes. Memory:
- * the sampled rows (2 % of a tensor) as in the file, and 4 million encoded weights. */
+ * order, so results depend neither on the number of threads nor on the device that encodes. Types
+ * that cannot hold a weight are left out; for that each tensor is read whole. Memory: the sampled
+ * rows (2 % of a tensor) as in the file, and 4 million encoded weights. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "base/num.h"
 #include "base/progress.h"
 #include "base/ranks.h"
+#include "base/fp.h"
 #include "quantize/batch.h"
 #include "quantize/exact.h"
 #include "mix/sens.h"
@@ -23,7 +25,7 @@ struct sampler {
     /* Encodes the sampled rows, stored contiguously as a separate tensor. */
     struct batch_job b;
     const struct kern *ref;
-    double *sum; /* one sum per row; < 0: the row is not finite */
+    double *sum; /* one sum or magnitude per row; < 0: the row is not finite */
 };
 
 /* Returns the importance of a row's columns; NULL: none. */
@@ -69,7 +71,7 @@ static void errors(void *ctx, int64_t begin, int64_t end, int worker) {
 }
 
 /* Sets *out to a tensor's importance, to be freed with mem_free(). *entry is NULL if it has no
- * entry. */
+ * entry, or embeddings have one of another shape, which quantization ignores too. */
 static int importance(const struct imat *imat, const struct gguf_tensor *t, float **out,
                       struct imat_entry **entry, struct err *e) {
     int64_t n_mat = t->ne[2] * t->ne[3];
@@ -77,7 +79,8 @@ static int importance(const struct imat *imat, const struct gguf_tensor *t, floa
     *out = NULL;
     *entry = NULL;
     if (!en) return 0;
-    TRY(imat_fit(en, t->ne[0], n_mat, e));
+    const int rc = imat_fit(en, t->ne[0], n_mat, e);
+    if (rc) return strcmp(t->name, "token_embd.weight") == 0 ? 0 : rc;
     if (imat_blind(en) == n_mat) return 0;
     void *p;
     TRY(mem_alloc(&p, (uint64_t)(n_mat * t->ne[0]) * sizeof(float), "importance of a tensor", e));
@@ -149,21 +152,20 @@ out:
     return rc;
 }
 
-/* Computes the sum of squares of the sampled rows. ERR_DATA if a weight is not finite. */
-static int total_signal(struct sampler *s, double *signal, const struct imat_entry *en,
-                        const char *name, const char *path, struct err *e) {
-    const int64_t rows = s->b.t->ne[1] * s->b.t->ne[2] * s->b.t->ne[3];
-    s->b.to = s->b.t->type;
+/* Computes one number for each row of the tensor. ERR_DATA if a weight is not finite. */
+static int each_row(struct sampler *s, pool_fn fn, const char *path, struct err *e) {
+    const struct gguf_tensor *t = s->b.t;
+    const int64_t rows = t->ne[1] * t->ne[2] * t->ne[3];
+    s->b.to = t->type;
     int rc = batch_open(&s->b, s->ref, e);
-    if (!rc) pool_for(s->b.pool, rows, 1, signals, s);
+    if (!rc) pool_for(s->b.pool, rows, 1, fn, s);
     batch_close(&s->b);
     for (int64_t i = 0; i < rows && !rc; i++)
         if (s->sum[i] < 0)
             rc = err_set(e, ERR_DATA,
                          "%s: tensor %s holds NaN or infinity; it cannot be quantized, repair or "
                          "convert the model again",
-                         path, name);
-    *signal = rc ? 0 : total(s, en);
+                         path, t->name);
     return rc;
 }
 
@@ -172,20 +174,17 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
                          struct sens_group *g, int64_t index, struct err *e) {
     const struct gguf_tensor *t = gguf_tensor_at(from->g, index);
     const char *path = gguf_path(from->g);
-    if (!ref->op[t->type].decode)
-        return err_set(e, ERR_DATA, "%s: tensor %s has type %s, which cannot be decoded", path,
-                       t->name, qtype_name(t->type));
     struct gguf_tensor rows;
     struct sampler s = {.b = {.t = &rows, .search = search, .pool = from->pool}, .ref = ref};
     struct imat_entry *en;
     float *imp;
     void *copy = NULL;
-    double signal;
     TRY(importance(from->imat, t, &imp, &en, e));
     s.b.imp = imp;
     int rc = sample(t, &rows, &copy, e);
     if (!rc) s.sum = xcalloc((size_t)(rows.ne[1] * rows.ne[2] * rows.ne[3]), sizeof *s.sum);
-    if (!rc) rc = total_signal(&s, &signal, en, t->name, path, e);
+    if (!rc) rc = each_row(&s, signals, path, e);
+    const double signal = rc ? 0 : total(&s, en);
     for (int k = 0; k < QT_COUNT && !rc; k++) {
         const struct recipe_item it = {.name = t->name, .role = g->role, .type = (enum qtype)k};
         if (!en) g->can[k] = g->can[k] && !recipe_needs_imatrix(NULL, &it);
@@ -200,6 +199,61 @@ static int tensor_errors(const struct sens_source *from, const struct kern *ref,
     return rc;
 }
 
+/* ---- types that hold the largest weight ------------------------------------------------------ */
+
+/* Stores the largest magnitude in each of the rows begin to end - 1; a pool_fn. */
+static void magnitudes(void *ctx, int64_t begin, int64_t end, int worker) {
+    const struct sampler *s = ctx;
+    float *x = s->b.scratch[worker];
+    for (int64_t i = begin; i < end; i++) {
+        uint32_t top = 0;
+        const bool finite = batch_load(&s->b, i, x);
+        for (int64_t c = 0; c < s->b.t->ne[0]; c++) {
+            const uint32_t v = fp_bits(x[c]) & 0x7fffffffu;
+            top = v > top ? v : top;
+        }
+        s->sum[i] = finite ? (double)fp_from_bits(top) : -1;
+    }
+}
+
+/* Sets *out to the largest magnitude of a tensor's weights. Reads the whole tensor, because rows
+ * that are not sampled have large weights too. */
+static int largest_weight(const struct sens_source *from, const struct kern *ref,
+                          const struct gguf_tensor *t, double *out, struct err *e) {
+    const int64_t rows = t->ne[1] * t->ne[2] * t->ne[3];
+    struct sampler s = {.b = {.t = t, .pool = from->pool}, .ref = ref};
+    *out = 0;
+    if (!ref->op[t->type].decode)
+        return err_set(e, ERR_DATA, "%s: tensor %s has type %s, which cannot be decoded",
+                       gguf_path(from->g), t->name, qtype_name(t->type));
+    s.sum = xcalloc((size_t)rows, sizeof *s.sum);
+    const int rc = each_row(&s, magnitudes, gguf_path(from->g), e);
+    for (int64_t i = 0; i < rows && !rc; i++) *out = fmax(*out, s.sum[i]);
+    free(s.sum);
+    gguf_drop(from->g, t);
+    return rc;
+}
+
+/* Removes the types that cannot hold the largest weight of each tensor of the group. If none is
+ * left, adds sens_spare(). */
+static int remove_small(const struct sens_source *from, const struct kern *ref,
+                        struct sens_group *g, struct err *e) {
+    bool any = false;
+    for (int i = 0; i < g->n_items; i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(from->g, g->item[i]);
+        double top;
+        TRY(largest_weight(from, ref, t, &top, e));
+        for (int k = 0; k < QT_COUNT; k++)
+            if (g->can[k] && k != (int)t->type && top > (double)enc_largest((enum qtype)k))
+                g->can[k] = false;
+    }
+    for (int k = 0; k < QT_COUNT; k++) any |= g->can[k];
+    if (!any) g->can[sens_spare()] = true;
+    return 0;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
 /* Sets the errors of one group, from the results cache if possible. */
 static int group_errors(const struct sens *s, const struct sens_source *from,
                         const struct kern *ref, struct sens_group *gr, struct err *e) {
@@ -207,13 +261,14 @@ static int group_errors(const struct sens *s, const struct sens_source *from,
         double err[QT_COUNT];
         bool can[QT_COUNT];
     } kept;
-    char *which = xasprintf("errors %s %d %d", gr->name, (int)s->search, s->low);
+    char *which = xasprintf("errors 2 %s %d %d", gr->name, (int)s->search, s->low);
     int rc = 0;
     memset(&kept, 0, sizeof kept);
     if (results_cache_get(from->keep, which, &kept, sizeof kept)) {
         memcpy(gr->err, kept.err, sizeof gr->err);
         memcpy(gr->can, kept.can, sizeof gr->can);
     } else {
+        rc = remove_small(from, ref, gr, e);
         for (int k = 0; k < gr->n_items && !rc; k++) {
             rc = tensor_errors(from, ref, s->search, gr, gr->item[k], e);
             if (!rc && progress_interrupted()) rc = err_set(e, ERR_INTR, "interrupted");

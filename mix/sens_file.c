@@ -117,11 +117,12 @@ static int read_errors(struct sens_group *g, const cJSON *j, const char *path, s
         enum qtype t;
         double v = cJSON_GetNumberValue(m);
         /* a type from a later version */
-        if (!qtype_parse(m->string, &t) || !g->can[t]) continue;
+        if (!qtype_parse(m->string, &t) || !(g->can[t] || t == sens_spare())) continue;
         if (!usable(v, 0))
             return err_set(e, ERR_DATA, "%s: group %s: the error of %s is not a number >= 0", path,
                            g->name, m->string);
         g->err[t] = v;
+        g->can[t] = true;
     }
     return 0;
 }

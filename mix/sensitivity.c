@@ -544,7 +544,7 @@ static void emit_result(struct emit *m, const struct mix_probe_opts *o, const st
         emit_cell_i64(m, s->group[i].n_weights);
         emit_cell_i64(m, s->group[i].n_probes);
         for (size_t k = 0; k < COUNT_OF(shown); k++) {
-            if (s->group[i].can[shown[k]])
+            if (s->group[i].can[shown[k]] && s->group[i].err[shown[k]] >= 0)
                 emit_cell_num(m, sens_loss(s, i, shown[k]), 6);
             else
                 emit_cell_none(m);

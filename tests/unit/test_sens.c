@@ -12,7 +12,7 @@
 #include "tests/check.h"
 #include "tests/unit/tmpdir.h"
 
-static const char *model, *file; /* tmp_path's buffers: no other file is made */
+static const char *model, *file; /* tmp_path's buffers: few other files are made */
 
 static const struct {
     const char *name;
@@ -417,6 +417,102 @@ static void test_exact_weights(void) {
     unlink(file);
 }
 
+/* Writes a model of square tensors with weights of about one, except those in row 1, which is not
+ * sampled. */
+static void make_large(void) {
+    static const struct {
+        const char *name;
+        int64_t n;
+        float large;
+    } t[] = {{"token_embd.weight", 256, 1},
+             {"blk.0.ffn_gate.weight", 256, 1},
+             {"blk.0.ffn_up.weight", 256, -1e6f},
+             {"blk.0.attn_q.weight", 256, 1e30f},
+             {"blk.0.attn_k.weight", 100, 70000}};
+    struct err e;
+    struct gguf_w *w = gguf_w_new();
+    gguf_w_str(w, "general.architecture", "unknown");
+    for (size_t i = 0; i < COUNT_OF(t); i++)
+        CHECK_OK(gguf_w_tensor(w, t[i].name, QT_F32, 2, (int64_t[]){t[i].n, 256}, &e));
+    CHECK_OK(gguf_w_begin(w, file, true, &e));
+    for (size_t i = 0; i < COUNT_OF(t); i++)
+        for (int64_t k = 0; k < t[i].n * 256; k++) {
+            const float x = (float)(k * 37 % 101) / 50 - 1;
+            CHECK_OK(gguf_w_data(w, k == t[i].n + 3 ? &t[i].large : &x, sizeof x, &e));
+        }
+    CHECK_OK(gguf_w_commit(w, &e));
+    gguf_w_free(w);
+}
+
+/* Checks that the groups of s have only types that hold their large weights. */
+static void check_large(const struct sens *s) {
+    const struct sens_group *up = &s->group[find(s, "blk.0.ffn_gate.weight")];
+    CHECK(!(up->can[QT_Q2_K] && up->err[QT_Q2_K] >= 0) && up->err[QT_Q4_K] >= 0);
+    CHECK(s->group[find(s, "token_embd.weight")].err[QT_Q2_K] > 0);
+    const char *const alone[] = {"blk.0.attn_q.weight", "blk.0.attn_k.weight"};
+    for (size_t i = 0; i < COUNT_OF(alone); i++) {
+        const struct sens_group *g = &s->group[find(s, alone[i])];
+        for (int k = 0; k < QT_COUNT; k++)
+            CHECK((g->can[k] && g->err[k] >= 0) == (k == (int)sens_spare()));
+        CHECK_EQ_I64(g->bytes[sens_spare()], g->n_weights * 2);
+    }
+}
+
+/* Checks that types which cannot hold a weight are left out, for the whole group and although no
+ * sampled row shows it, so that every mix can be written. */
+static void test_large_weights(void) {
+    struct err e;
+    struct mixer x;
+    struct work w = {.tmp = tmp_path("")};
+    struct sens back;
+    const char *json = tmp_path("large.json"), *out = tmp_path("large.gguf"),
+               *plan = tmp_path("large.gguf.plan.tsv");
+    make_large();
+    const struct quantize_opts q = {.in = file, .out = out};
+    CHECK_OK(mixer_open(&x, &w, &q, NULL, 0, &e));
+    check_large(&x.s);
+    CHECK_OK(sens_write(&x.s, x.g, json, true, &e));
+    CHECK_OK(sens_init(&back, x.g, &e));
+    CHECK_OK(sens_read(&back, json, &e));
+    check_large(&back);
+    sens_release(&back);
+    for (uint64_t budget = 260000; budget < 400000; budget += 40000) {
+        struct mix_job job;
+        struct quantize_report r;
+        CHECK_OK(mix_solve_job(&x, &q, &(struct mix_ask){.budget = budget}, &job, &e));
+        job.o.overwrite = true;
+        CHECK_OK(quantize_run(&job.o, &r, &e));
+        mix_job_release(&job);
+        unlink(out);
+        unlink(plan);
+    }
+    mixer_close(&x);
+    unlink(file);
+}
+
+/* Checks that importance of another shape is ignored for embeddings, as quantization does, and an
+ * error otherwise. */
+static void test_importance_of_another_shape(void) {
+    static const char *const names[] = {"token_embd.weight", "blk.0.attn_q.weight"};
+    for (int i = 0; i < 2; i++) {
+        struct err e;
+        struct gguf *g;
+        struct sens s;
+        struct imat m;
+        imat_init(&m);
+        struct imat_entry *en = imat_add(&m, names[i], 128, 1);
+        for (int k = 0; k < 128; k++) en->sum2[k] = 1;
+        en->count[0] = 1;
+        CHECK_OK(gguf_open(&g, model, 0, &e));
+        CHECK_OK(sens_init(&s, g, &e));
+        const int rc = sens_errors(&s, &(struct sens_source){.g = g, .imat = &m}, &e);
+        CHECK_EQ_I64(rc, i ? ERR_DATA : 0);
+        sens_release(&s);
+        gguf_close(g);
+        imat_release(&m);
+    }
+}
+
 static void test_file(void) {
     struct err e;
     struct gguf *g;
@@ -560,6 +656,8 @@ int main(void) {
     RUN(test_accuracy);
     RUN(test_slopes);
     RUN(test_exact_weights);
+    RUN(test_large_weights);
+    RUN(test_importance_of_another_shape);
     RUN(test_file);
     RUN(test_rivals);
     RUN(test_tied);
