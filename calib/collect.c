@@ -565,6 +565,7 @@ int imatrix_collect(const struct model *m, const struct imatrix_opts *o, struct 
     out->moments = o->moments;
     int rc = load_texts(&c, m, o, &ids, &n_chunks, e);
     c.n_chunks = n_chunks;
+    if (!rc && c.gram) gram_col_chunks(c.gram, n_chunks);
     if (!rc) rc = open_sessions(&c, m, o, ids.v, e);
     if (!rc) rc = resume_run(&c, m, o, &ids, n_chunks, &from, e);
     const double t0 = progress_now_s();

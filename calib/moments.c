@@ -6,8 +6,9 @@
  * if they have more than 4096 columns. Each expert keeps 256-column blocks if these take at most
  * OWN_BYTES per weight; otherwise all experts share one full matrix over their rows. The kernels
  * multiply the rows of a call (at most a chunk) in f32. Sums over calls are f32 too: a sum loses
- * bits only after 2^24 chunks of equal size. The halves take turns of RUN chunks, so both see every
- * text. Memory: 8 bytes * n * block * matrices per input, checked before the first chunk. */
+ * bits only after 2^24 chunks of equal size. The halves take turns of RUN chunks (fewer for a short
+ * text), so both see every text. Memory: 8 bytes * n * block * matrices per input, checked before
+ * the first chunk. */
 #include "calib/moments.h"
 
 #include <inttypes.h>
@@ -51,6 +52,7 @@ struct gram_col {
     int64_t n_in;
     int64_t block;
     int half;
+    int64_t run;        /* chunks of a half before the other half's turn */
     const int64_t *end; /* end of each text, in chunks; NULL: halves alternate in runs */
     int n_texts;
     bool settled;
@@ -75,6 +77,7 @@ int gram_col_new(struct gram_col **out, int64_t block, enum kern_isa isa, struct
                        (long long)block);
     struct gram_col *c = xcalloc(1, sizeof *c);
     c->block = block;
+    c->run = RUN;
     c->pool = pool;
     kern_init(&c->kern, isa);
     *out = c;
@@ -307,6 +310,14 @@ int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e) {
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+void gram_col_chunks(struct gram_col *c, int64_t n_chunks) {
+    c->run = max_i64(1, min_i64(RUN, n_chunks / GRAM_HALVES));
+    if (n_chunks < GRAM_HALVES)
+        log_warn("a single chunk of text fills one half of the second moments, and feedback needs "
+                 "both: give at least %d chunks",
+                 GRAM_HALVES);
+}
+
 /* Returns the index of a chunk's text. */
 static int text_of(const struct gram_col *c, int64_t i_chunk) {
     int k = 0;
@@ -325,7 +336,8 @@ void gram_col_texts(struct gram_col *c, const int64_t *end, int n_texts) {
 }
 
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk) {
-    c->half = c->n_texts ? text_of(c, i_chunk) % GRAM_HALVES : (int)(i_chunk / RUN % GRAM_HALVES);
+    c->half =
+        c->n_texts ? text_of(c, i_chunk) % GRAM_HALVES : (int)(i_chunk / c->run % GRAM_HALVES);
 }
 
 struct job {
@@ -468,7 +480,7 @@ void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t ex
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* Returns a hash of the inputs and sizes of all sums. */
+/* Returns a hash of the inputs and sizes of all sums, and of the turns of the halves. */
 static uint64_t structure(const struct gram_col *c) {
     struct buf b = {0};
     for (int64_t i = 0; i < c->n_w; i++)
@@ -477,6 +489,7 @@ static uint64_t structure(const struct gram_col *c) {
     for (int64_t i = 0; i < c->n_in; i++)
         buf_fmt(&b, "%" PRId64 " %" PRId64 " %" PRId64 ";", c->in[i].n, c->in[i].block,
                 c->in[i].n_mat);
+    if (c->run != RUN) buf_fmt(&b, "runs of %" PRId64 ";", c->run);
     const uint64_t h = hash_u64(b.data, b.len);
     buf_release(&b);
     return h;

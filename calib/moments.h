@@ -48,6 +48,10 @@ bool gram_col_apart(int64_t n, int64_t n_experts);
  * gradients with a warning; returns ERR_SYS if even the rest does not fit. With --max-memory, that
  * limit decides what fits; returns ERR_SYS if less memory is free. */
 int gram_col_settle(struct gram_col *c, int64_t max_rows, struct err *e);
+/* Announces the number of chunks. The halves take turns of 8 chunks, or of half the chunks if there
+ * are fewer than 16; warns if one half stays empty. Call before the first chunk and before
+ * gram_col_load. */
+void gram_col_chunks(struct gram_col *c, int64_t n_chunks);
 /* Chooses the half that the rows of this chunk belong to. */
 void gram_col_chunk(struct gram_col *c, int64_t i_chunk);
 /* Assigns whole texts to the halves in turn, so that statistics from one text are validated on

@@ -176,7 +176,8 @@ static void emit_result(struct emit *m, const struct quantize_job_opts *a, const
     emit_i64(m, "n_fallbacks", "fallbacks", r->n_fallbacks);
     emit_exact(m, r);
     if (a->imatrix) emit_i64(m, "n_no_imatrix", "without importance", r->n_no_imatrix);
-    if (a->gram && !a->dry_run) emit_i64(m, "n_feedback", "with error feedback", r->n_feedback);
+    if ((a->gram || a->sequential.n) && !a->dry_run)
+        emit_i64(m, "n_feedback", "with error feedback", r->n_feedback);
     if (r->n_cuda) emit_i64(m, "n_cuda", "encoded on the device", r->n_cuda);
     if (r->n_resumed) emit_i64(m, "n_resumed", "of an earlier run", r->n_resumed);
     emit_i64(m, "in_bytes", NULL, (int64_t)r->in_bytes);
@@ -384,6 +385,10 @@ static int run_recipes(struct work *w, const struct quantize_job_opts *a, char *
         return err_set(e, ERR_USAGE,
                        "--without gradients needs --sequential: other feedback uses the gradients "
                        "that the file of --gram holds");
+    if (one.search == SEARCH_CONVENTIONAL && (a->gram || a->sequential.n))
+        return err_set(e, ERR_USAGE,
+                       "--search conventional encodes without error feedback: leave out --gram and "
+                       "--sequential, or --search");
     TRY(work_pool(w, e));
     one.pool = w->pool;
     one.device = device_quantize(w);

@@ -420,6 +420,7 @@ static int start(struct seq_job *j, struct err *e) {
     TRY(mem_alloc(&p, (uint64_t)(j->ctx * j->width) * sizeof(float), "hidden rows", e));
     j->hidden = p;
     TRY(gram_col_new(&j->col, 0, j->w->isa, j->w->pool, e));
+    gram_col_chunks(j->col, j->n_chunks);
     j->pair = pair_new();
     gram_col_pair(j->col, j->pair);
     if (o->inputs_only) gram_col_leave_out_gradients(j->col);

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "containers/gguf.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/printable.h"
+#include "base/str.h"
 
 enum {
     MAX_WEIGHTS = 1 << 15,
@@ -70,6 +72,29 @@ const struct gram_input *gram_find_out(const struct gram *m, const char *weight,
     const struct gram_input *out = gram_find(m, name);
     free(name);
     return out && out->n == rows && (out->n_mat == 1 || out->n_mat == n_mat) ? out : NULL;
+}
+
+/* Returns whether one half of an input's moments has no tokens. */
+static bool has_empty_half(const struct gram_input *in) {
+    double tokens[GRAM_HALVES] = {0};
+    for (int h = 0; h < GRAM_HALVES; h++)
+        for (int64_t k = 0; k < in->n_mat; k++) tokens[h] += (double)in->count[h][k];
+    return !(tokens[0] > 0 && tokens[1] > 0);
+}
+
+void gram_warn_empty(const struct gram *m, const char *path) {
+    const char *first = NULL;
+    int64_t n = 0;
+    for (int64_t i = 0; i < m->n_inputs; i++) {
+        const struct gram_input *in = &m->input[i];
+        if (strncmp(in->name, GRAM_OUT, strlen(GRAM_OUT)) == 0 || !has_empty_half(in)) continue;
+        if (!n++) first = in->name;
+    }
+    if (n)
+        log_warn("%s: moments of one half are empty for %lld input%s (%s%s): no error feedback of "
+                 "their weights; give hone imatrix --gram at least %d chunks",
+                 path, (long long)n, str_s(n), show_n(first, strlen(first)).s, n > 1 ? ", ..." : "",
+                 GRAM_HALVES);
 }
 
 const struct gram_learned *gram_find_learned(const struct gram *m, const char *weight) {
@@ -135,6 +160,12 @@ static int read_input(struct gram *m, const char *name, struct err *e) {
             in.n > MAX_COLUMNS)
             return err_set(e, ERR_DATA, "\"%s\" has invalid dimensions",
                            show_n(name, strlen(name)).s);
+        if (in.block != in.n && in.block % QK != 0)
+            return err_set(e, ERR_DATA,
+                           "\"%s\" has blocks of %lld columns, neither all %lld nor a multiple of "
+                           "%d, so blocks of types cross them; collect the moments again with hone "
+                           "imatrix --gram",
+                           show_n(name, strlen(name)).s, (long long)in.block, (long long)in.n, QK);
         in.sum[h] = (const float *)(const void *)t->data;
     }
     if (c->ne[0] != in.n_mat || c->ne[1] != GRAM_HALVES || c->ne[2] != 1 || c->ne[3] != 1)

@@ -525,6 +525,7 @@ static int read_inputs(struct source *s, struct imat *imat, struct gram *gram,
     }
     if (o->gram) {
         TRY(gram_read(gram, o->gram, e));
+        if (!o->dry_run && !o->known_gaps && ranks_me() == 0) gram_warn_empty(gram, o->gram);
         s->gram = gram;
         s->factors = factors_new();
     }

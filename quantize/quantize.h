@@ -42,7 +42,7 @@ struct quantize_opts {
     bool is_type; /* `recipe` names a type, even if a recipe has that name too; needs `pure` */
     bool will_have_imatrix; /* dry_run: choose the types as with an importance matrix */
     bool want_rows;         /* return the plan in the report */
-    bool known_gaps;        /* the caller has already warned about experts without importance */
+    bool known_gaps;        /* the caller has already warned about gaps in importance and moments */
     enum search search;
     unsigned without;      /* FEEDBACK_... steps to skip (feedback.h) */
     const char *file_type; /* value of general.file_type; NULL: from the recipe or the types */

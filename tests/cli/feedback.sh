@@ -79,6 +79,8 @@ expect 3 'cut.gguf' $q -o "$dir/x.gguf" --gram "$dir/cut.gguf"
 expect 3 'another model' "$HONE" quantize "$dir/other.gguf" -o "$dir/x.gguf" --recipe Q4_0 --gram "$dir/g.gguf" -q
 expect 2 'balance, codes' $q -o "$dir/x.gguf" --without everything
 expect 2 'needs --sequential' $q -o "$dir/x.gguf" --without gradients
+expect 2 'leave out --gram and --sequential' $q -o "$dir/x.gguf" --gram "$dir/g.gguf" --search conventional
+expect 2 'leave out --gram and --sequential' $q -o "$dir/x.gguf" --sequential "$dir/none" --search conventional
 [ -e "$dir/x.gguf" ] && fail "a refused run left a file"
 
 # moments of the file's own inputs, block by block: for the tensors that a mix's plan marks for feedback only. The same
@@ -163,6 +165,12 @@ done
 "$HONE" convert tests/golden/models/mistral -o "$dir/m32.gguf" --type f32 -q >/dev/null || fail "convert"
 expect 3 'learned from other weights' "$HONE" quantize "$dir/m32.gguf" --type IQ3_S --gram "$dir/learn1.gguf" -o "$dir/x.gguf"
 expect 2 'is named for two outputs' $q -o "$dir/x.gguf" --gram "$dir/x.gguf" --learn 1
+# eight chunks fill both halves of the moments, so there is feedback, and enough text to learn from; one does not
+head -c 9000 "$src/self_calib.txt" >"$dir/text"
+$q -o "$dir/l8.gguf" --learn 1 --json >"$dir/out" || fail "--learn with eight chunks"
+grep -q '"n_feedback": *[1-9][0-9]' "$dir/out" || fail "eight chunks give no feedback: $(cat "$dir/out")"
+expect 0 'give at least 2 chunks' "$HONE" imatrix "$dir/m.gguf" "$dir/text" --chunks 1 -o "$dir/one.im" --gram "$dir/one.gram"
+expect 0 'moments of one half are empty' "$HONE" quantize "$dir/m.gguf" --type IQ3_S -o "$dir/one.gguf" --gram "$dir/one.gram"
 head -c 6000 "$src/self_calib.txt" >"$dir/text"
 expect 3 'needs 8 chunks' $q -o "$dir/x.gguf" --learn 1
 expect 2 'at most 1000' $q -o "$dir/x.gguf" --learn 1001

@@ -345,6 +345,65 @@ static void test_texts(struct pool *pool) {
     }
 }
 
+/* Checks the turns of the halves: both get tokens of two chunks or more, and 16 chunks or more, or
+ * an unknown number, give turns of eight. A warning is given of a single chunk. */
+static void test_turns(struct pool *pool) {
+    static const struct {
+        int64_t chunks;
+        float first, second;
+    } cases[] = {{1, 1, 0}, {2, 1, 1},  {3, 2, 1},  {8, 4, 4},
+                 {9, 5, 4}, {15, 8, 7}, {16, 8, 8}, {19, 11, 8}};
+    const struct gr_weight q = {.name = "blk.0.attn_q.weight", .ne = {N, 4, 1}};
+    for (size_t k = 0; k < COUNT_OF(cases); k++) {
+        struct err e;
+        struct gram_col *c = NULL;
+        struct gram g;
+        CHECK_OK(gram_col_new(&c, 0, KERN_REF, pool, &e));
+        gram_col_chunks(c, cases[k].chunks);
+        gram_col_see(c, &q, -1, acts, NULL, 1, N);
+        CHECK_OK(gram_col_settle(c, 64, &e));
+        for (int64_t chunk = 0; chunk < cases[k].chunks; chunk++) {
+            gram_col_chunk(c, chunk);
+            gram_col_see(c, &q, -1, acts, NULL, 1, N);
+        }
+        gram_init(&g);
+        CHECK_OK(gram_col_finish(c, &g, &e));
+        CHECK_CLOSE(g.input[0].count[0][0], cases[k].first, 0);
+        CHECK_CLOSE(g.input[0].count[1][0], cases[k].second, 0);
+        gram_release(&g);
+        gram_col_free(c);
+    }
+}
+
+/* Checks that sums of 8 chunks continue those of 9, whose halves take the same turns, but not those
+ * of 16. */
+static void test_turns_resume(struct pool *pool) {
+    static const int64_t chunks[] = {8, 9, 16};
+    const struct gr_weight q = {.name = "blk.0.attn_q.weight", .ne = {N, 4, 1}};
+    const char *path = tmp_path("turns");
+    for (int k = 0; k < 3; k++) {
+        struct err e;
+        struct gram_col *c = NULL;
+        struct checkpoint_w *w;
+        struct checkpoint_r r;
+        CHECK_OK(gram_col_new(&c, 0, KERN_REF, pool, &e));
+        gram_col_chunks(c, chunks[k]);
+        gram_col_see(c, &q, -1, acts, NULL, 1, N);
+        CHECK_OK(gram_col_settle(c, 64, &e));
+        if (k) {
+            CHECK(checkpoint_open(&r, path, "turns") == SNAP_SAME);
+            CHECK(gram_col_load(c, &r) == (chunks[k] < 16));
+            checkpoint_close(&r);
+        } else {
+            CHECK_OK(checkpoint_begin(&w, path, "turns", &e));
+            CHECK_OK(gram_col_save(c, w, &e));
+            CHECK_OK(checkpoint_commit(w, &e));
+            checkpoint_end(w);
+        }
+        gram_col_free(c);
+    }
+}
+
 /* Gives a collector too little memory. Moments of gradients must be left out if only they do not
  * fit; if the others do not fit either, it must fail. */
 static void test_short(struct pool *pool) {
@@ -447,6 +506,8 @@ static void test_collector(void) {
     gram_release(&g);
     gram_col_free(c);
     test_texts(pool);
+    test_turns(pool);
+    test_turns_resume(pool);
     test_short(pool);
     pool_free(pool);
 }
@@ -599,6 +660,8 @@ static void test_hostile_files(void) {
         {{"gram", "a", 32, 32, 1, 1, 2, 1, 1}, "cross.0"},
         {{"gram", "", 32, 32, 1, 1, 1, 1, 1}, "name"},
         {{"gram", "a", 64, 32, 1, 1, 1, 1, 1}, "dimensions"},
+        {{"gram", "a", 32, 64, 1, 1, 1, 1, 1}, "neither all 64 nor a multiple of 256"},
+        {{"gram", "a", 300, 600, 1, 1, 1, 1, 1}, "\"a\" has blocks of 300"},
         {{"gram", "a", 32, 32, 2, 1, 1, 1, 1}, "counts"},
         {{"gram", "a", 32, 32, 1, 1, 1, 1, -1}, "token count"},
     };
@@ -609,6 +672,13 @@ static void test_hostile_files(void) {
         write_fake(path, &cases[i].f);
         CHECK_ERR(gram_read(&g, path, &e), ERR_DATA, cases[i].text);
     }
+    /* one block of any width, or blocks of 256 of which the last is narrower */
+    for (int n = 300; n < 900; n += 596)
+        for (int block = 256; block <= n; block += n - 256) {
+            write_fake(path, &(struct fake){"gram", "a", block, n, 1, 1, 1, 1, 1});
+            CHECK_OK(gram_read(&g, path, &e));
+            gram_release(&g);
+        }
     const float values[] = {NAN, INFINITY, -1.0f};
     for (int i = 0; i < 3; i++) {
         struct factor f;
