@@ -103,7 +103,7 @@ moments() { # folder, output, more options; leaves the calls in $calls
     dir=$1 out=$2
     shift 2
     echo '0 0' > "$t/log"
-    use "$dir" 0 imatrix "$m" tests/golden/tiny-qwen35moe/self_calib.txt --chunks 1 --ctx 256 -o "$t/i.gguf" --gram "$t/$out" -f "$@"
+    use "$dir" 0 imatrix "$m" tests/golden/tiny-qwen35moe/self_calib.txt --chunks 1 --ctx 128 -o "$t/i.gguf" --gram "$t/$out" -f "$@"
     read -r calls threads < "$t/log"
 }
 moments slow ours.gguf

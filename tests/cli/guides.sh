@@ -55,13 +55,13 @@ stop() {
     while [ -e "$T/pid" ] && kill -0 "$(cat "$T/pid")" 2> /dev/null; do sleep 0.05; done
 }
 case "$1 $*" in
-"make "*--dry-run*) set -- "$@" --time 1h ;;
-"make "*" -q"*) set -- "$@" --plain --recipe Q8_0,Q4_K_M,Q2_K --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools-cases 1 ;;
+"make "*--dry-run*) set -- "$@" --time 1h --calib-ctx 64 --calib-chunks 4 --ctx 64 ;;
+"make "*" -q"*) set -- "$@" --plain --recipe Q8_0,Q4_K_M,Q2_K --search fast --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 4 --pp 8 --tg 2 --reps 1 --tools-cases 1 ;;
 "make "*) # as in the guide, for one size
-    head -c 1200 "$TINY/self_calib.txt" > "$T/probe"
+    head -c 700 "$TINY/self_calib.txt" > "$T/probe"
     case $* in *" --recipe "*) ;; *) set -- "$@" --recipe Q4_K_M ;; esac
-    set -- "$@" --effort fast --time 0 --probe "$T/probe" --ctx 64 --chunks 4 --calib-ctx 64 --calib-chunks 8 --pp 8 --tg 2 --reps 1 --tools none ;;
-"sensitivity sensitivity "*) set -- "$@" --ctx 64 --chunks 4 ;;
+    set -- "$@" --effort fast --search fast --time 0 --probe "$T/probe" --ctx 64 --chunks 2 --calib-ctx 64 --calib-chunks 4 --pp 8 --tg 2 --reps 1 --tools none ;;
+"sensitivity sensitivity "*) set -- "$@" --ctx 64 --chunks 2 --types 1 ;;
 *" eval kld "* | *" eval ppl "*) set -- "$@" --ctx 64 --chunks 4 ;;
 "versus versus "*) set -- "$@" --ctx 64 --chunks 4 --cases 2 ;;
 *" eval tools "*) set -- "$@" --cases 2 ;;

@@ -10,8 +10,8 @@ src=tests/golden/tiny-qwen35moe
 head -c 16000 $src/self_calib.txt > "$t/calib.txt"
 tail -c 16000 $src/self_calib.txt > "$t/probe.txt"
 "$HONE" convert $src -o "$t/base.gguf" --type bf16 -q > /dev/null
-"$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im.gguf" --ctx 128 -q > /dev/null
-probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 128 --chunks 4 -o "$t/$out.json" -q --json "$@" > "$t/$out.out"; }
+"$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im.gguf" --ctx 128 --chunks 16 -q > /dev/null
+probe() { out=$1; shift; "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 64 --chunks 4 -o "$t/$out.json" -q --json "$@" > "$t/$out.out"; }
 n() { grep -o "\"$1\": [0-9.e-]*" "$2" | head -1 | cut -d' ' -f2; }
 
 # 13 roles, everything, 4 blocks; then single groups in rounds of 6, fewer than all 30
@@ -27,11 +27,11 @@ i=0
 head -c 40 "$t/calib.txt" > "$t/same.txt"
 while [ $i != 9 ]; do cat "$t/same.txt" "$t/same.txt" > "$t/twice.txt"; mv "$t/twice.txt" "$t/same.txt"; i=$((i + 1)); done
 for text in same probe; do
-    "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/$text.txt" --ctx 128 --chunks 12 -o "$t/$text.json" -q > /dev/null
+    "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/$text.txt" --ctx 64 --chunks 9 -o "$t/$text.json" -q > /dev/null
 done
 early=$(grep -o "\"n_chunks\": 8}" "$t/same.json" | wc -l)
 [ "$early" -ge 12 ] || fail "$early of the probes on repeated text ended early"
-[ "$(grep -o "\"n_chunks\": 12}" "$t/probe.json" | wc -l)" -gt 12 ] || fail "probes on a varied text ended early"
+[ "$(grep -o "\"n_chunks\": 9}" "$t/probe.json" | wc -l)" -gt 12 ] || fail "probes on a varied text ended early"
 
 # cut short, then completed
 probe cut --time 0.0006s
@@ -46,7 +46,7 @@ grep -q '"joint' "$t/slopes.json" && fail "--measure slopes made joint probes"
 for how in joint slopes; do
     "$HONE" quantize "$t/base.gguf" -o "$t/$how.gguf" --budget 11060000 --imatrix "$t/im.gguf" --sensitivity "$t/$how.json" -q > /dev/null
 done
-"$HONE" eval kld "$t/joint.gguf" "$t/slopes.gguf" $src/self_eval.txt --base "$t/base.gguf" --ctx 256 --chunks 8 -q --json > "$t/kld.json"
+"$HONE" eval kld "$t/joint.gguf" "$t/slopes.gguf" $src/self_eval.txt --base "$t/base.gguf" --ctx 256 --chunks 4 -q --json > "$t/kld.json"
 grep -o '"mean_kld": [0-9.e-]*' "$t/kld.json" | head -2 | cut -d' ' -f2 | tr '\n' ' ' > "$t/pair"
 awk '{exit !($1 > 0 && $1 <= 1.02 * $2)}' "$t/pair" || fail "divergence of the joint mix and of the slopes' mix: $(cat "$t/pair")"
 

@@ -74,7 +74,7 @@ grep -q "\"predicted_kld\": $q_kld" "$t/p.json" || fail "the front does not begi
 # error feedback: the choice accounts for its gain per type, and the file is made with it; the sanitizer runs
 # feedback.sh
 if ! grep -q __asan_init "$HONE"; then
-    "$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im2.gguf" --gram "$t/gram.gguf" -q > /dev/null
+    "$HONE" imatrix "$t/base.gguf" "$t/calib.txt" -o "$t/im2.gguf" --gram "$t/gram.gguf" --ctx 64 --chunks 16 -q > /dev/null
     "$HONE" quantize "$t/base.gguf" -o "$t/fb.gguf" --budget 1250K --imatrix "$t/im.gguf" --gram "$t/gram.gguf" -q --json > "$t/p.json"
     awk -v a="$(field predicted_kld)" -v b="$q_kld" 'BEGIN {exit !(a > 0 && a < b)}' || fail "with feedback $(field predicted_kld) is predicted, without $q_kld"
     [ "$(wc -c < "$t/fb.gguf")" -le 1250000 ] || fail "--budget with --gram: the file is too large"
@@ -200,11 +200,12 @@ grep -q "create its folder first" "$t/err" || fail "a missing folder: $(cat "$t/
 "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/calib.txt" --ctx 64 --chunks 2 --types 1 --bands 1 -o "$t/same.json" > /dev/null 2> "$t/err"
 grep -q "text of the importance matrix" "$t/err" || fail "probes on the importance matrix's text: no warning"
 cp "$t/eval.txt" "$t/eval-copy.txt"
-refuse 2 "$HONE" make "$t/base.gguf" -o "$t/job2" -q --recipes Q8_0 --budget 1300K --calib "$t/calib.txt" --probe "$t/eval-copy.txt" --eval "$t/eval.txt" --chunks 2 --ctx 64 --pp 16 --tg 4 --reps 1
+refuse 2 "$HONE" make "$t/base.gguf" -o "$t/job2" -q --recipes Q8_0 --budget 1300K --calib "$t/calib.txt" --probe "$t/eval-copy.txt" --eval "$t/eval.txt" --chunks 2 --ctx 64 --calib-ctx 64 --calib-chunks 4 --pp 16 --tg 4 --reps 1 --tools none
 grep -q "neither importance nor probes" "$t/err" || fail "make with the same text twice: $(cat "$t/err")"
 
+head -c 2500 "$t/probe.txt" > "$t/short.txt"
 # make: a size that no mix has is refused before anything is written, also by the dry run; 0 is no size
-few() { "$HONE" make "$t/base.gguf" -q --recipes Q8_0 --calib "$t/calib.txt" --probe "$t/probe.txt" --eval "$t/eval.txt" --chunks 2 --ctx 64 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none "$@"; }
+few() { "$HONE" make "$t/base.gguf" -q --recipes Q8_0 --calib "$t/calib.txt" --probe "$t/short.txt" --eval "$t/eval.txt" --chunks 2 --ctx 64 --calib-ctx 64 --calib-chunks 8 --pp 4 --tg 2 --reps 1 --tools none "$@"; }
 refuse 2 few -o "$t/nofit" --budget 0
 grep -q -- "--budget: 0 bytes" "$t/err" || fail "a budget of 0: $(cat "$t/err")"
 for how in --dry-run "" "--time 0"; do
@@ -225,12 +226,11 @@ few -o "$t/least" --budget "$least"B > "$t/job.out" 2> "$t/err" || fail "--budge
 grep -q "shipped for ${least}B" "$t/least/README.md" || fail "the smallest mix was not made: $(ls "$t/least")"
 for f in "$t/least/base-$least"*.gguf; do [ "$(wc -c < "$f")" -le "$least" ] || fail "the smallest mix: $(ls -l "$t/least")"; done
 # The template is a defective one: every file has the repaired one. Size classes in the same folder change no verdict.
-head -c 2500 "$t/probe.txt" > "$t/short.txt"
 bad=tests/golden/templates/repair/chatml.jinja
 cp -r $src "$t/hf" && cp $bad "$t/hf/chat_template.jinja"
 "$HONE" convert "$t/hf" -o "$t/base.gguf" -f -q > /dev/null
 "$HONE" template fix $bad -o "$t/good.jinja" > /dev/null 2>&1
-job() { out=$1; shift; "$HONE" make "$t/base.gguf" -o "$t/$out" -q --recipes "$@" --budget 1300K --budget 2M --calib "$t/calib.txt" --probe "$t/short.txt" --eval "$t/eval.txt" --chunks 4 --ctx 128 --pp 16 --tg 4 --reps 1; }
+job() { out=$1; shift; "$HONE" make "$t/base.gguf" -o "$t/$out" -q --recipes "$@" --budget 1300K --budget 2M --calib "$t/calib.txt" --probe "$t/short.txt" --eval "$t/eval.txt" --chunks 4 --ctx 128 --calib-ctx 64 --calib-chunks 8 --pp 4 --tg 2 --reps 1 --tools none; }
 job job Q4_0 > "$t/job.out"
 grep -q "the mix was shipped for 1300K" "$t/job/README.md" || fail "the mix for 1300K was not shipped: $(grep shipped "$t/job/README.md")"
 grep -q "the plain recipe was shipped for 2M" "$t/job/README.md" || fail "2M: $(grep shipped "$t/job/README.md")"
