@@ -222,6 +222,8 @@ int tool_branches(const struct json *root);
 const struct json *tool_parameters(const struct json *fn);
 /* Returns the properties of a declared function's parameters; NULL: none. */
 const struct json *tool_properties(const struct toolparse *p, const struct json *fn);
+/* Computes these for every tool; call once. */
+void tool_know_properties(struct toolparse *p);
 /* Returns the schema of a parameter of the tool fn; NULL: not declared. Sets p->root to the schema
  * that its references are resolved in. */
 const struct json *tool_schema(struct toolparse *p, struct text fn, struct text key);

@@ -82,6 +82,22 @@ gnode sc_node(struct sc *c, struct sc_set *set);
 /* Returns the value of a counting keyword (minItems, ...), at most GRAM_INF, or `otherwise` if it
  * is absent. */
 uint32_t sc_count(struct sc *c, const struct json *schema, const char *key, uint32_t otherwise);
+/* Returns whether a schema has no keywords except `one`, `two` and annotations. */
+bool sc_only_says(const struct json *schema, const char *one, const char *two);
+
+/* ---- schema_value.c ---- */
+
+/* Returns the types that `type` and `nullable` allow, as bits of enum sc_type; all types without
+ * `type`. */
+uint32_t sc_types_of(struct sc *c, const struct json *schema);
+/* Returns the types that a `not` excludes; -1: it also has other conditions. */
+int64_t sc_not_types(struct sc *c, const struct json *no);
+/* Returns the type of a value. */
+uint32_t sc_value_type(const struct json *v);
+/* Returns the types that all schemas of the set allow. */
+uint32_t sc_set_types(struct sc *c, const struct sc_set *set);
+/* Returns the language of any of n values. */
+gnode sc_values_node(struct sc *c, const struct json **v, size_t n);
 /* Returns the language of any value with up to `levels` levels of nesting. */
 gnode sc_free(struct sc *c, int levels);
 /* Returns the language of the value v with any whitespace allowed. */
