@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* serve/sched.c - the scheduler: chooses the rows of each pass, samples tokens, and starts and ends
- * runs.
+/* serve/sched.c - the scheduler: chooses the rows of each pass, and starts and ends runs.
  *
  * A run holds all tokens of its prompt and answer, and a sequence that contains the first of them.
  * The remaining tokens are fed to the model; once all are in the sequence, the logits of the last
@@ -12,33 +11,19 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/ctx.h"
-#include "base/limits.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/progress.h"
-#include "runtime/engine/fault.h"
-#include "serve/logprobs.h"
 
 enum {
     MIN_ROWS = 32,  /* minimum prompt rows per pass, so that prompts always progress */
     ECHO_ROWS = 32, /* rows of prompt logits per pass */
     EVERY = 8192,   /* tokens of a long prompt between snapshots */
     TRIES = 3,      /* failed passes in a row after which a run fails */
-    JUMP_ROWS = 32, /* maximum tokens forced by a grammar that are fed at once */
     SPARES = 16,    /* maximum spare states; a conversation takes one or two */
-    PROVEN = 16,    /* cheap tokens before a grammar is trusted */
     WANT_OUT = WANT_LOGITS | WANT_BEST
 };
-/* An answer is costly if it took more than COSTLY_S of CPU time to choose one of its tokens. While
- * other answers run, costly ones take turns and together get a COSTLY_SHARE of the engine's time,
- * but none rests longer than COSTLY_REST_S between tokens. */
-#define COSTLY_S 0.005
-#define COSTLY_SHARE 0.02
-#define COSTLY_REST_S 5.0
 /* Touching fresh memory is slow, so spare states are allocated after REST_S seconds without work.
  * They take at most 1/SPARE_SHARE of the context memory. */
 #define REST_S 0.25
@@ -145,8 +130,7 @@ static enum reply_end nearest_limit(const struct sched *s, const struct run *r) 
     return n_max > 0 && n_max - n_out <= s->n_ctx - r->all.n ? END_LENGTH : END_CONTEXT;
 }
 
-/* Ends a run: counts its tokens, releases its sequence and reports the end to the task. */
-static void end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop) {
+void sched_end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop) {
     struct reply_choice *c = &r->task->reply.choice[r->choice];
     /* A text that was shortened to be complete within the limit was cut off all the same. If the
      * grammar is complete at the limit by itself, it was not. */
@@ -212,7 +196,7 @@ void sched_sweep(struct sched *s) {
 void sched_fail_task(struct sched *s, struct task *t, const struct fault *f) {
     task_fail(t, f);
     for (int i = 0; i < t->reply.n_choices; i++)
-        if (!t->run[i].ended) end_run(s, &t->run[i], END_FAILED, NULL);
+        if (!t->run[i].ended) sched_end_run(s, &t->run[i], END_FAILED, NULL);
 }
 
 void sched_fail_all(struct sched *s, const struct fault *f) {
@@ -486,212 +470,7 @@ static void drop_lost(struct sched *s, struct pass *p) {
     p->n = n;
 }
 
-/* ---- tokens ---- */
-
-/* Draws a token from the best logits; with ignore_eos, excludes end tokens. */
-static int32_t draw_best(struct sched *s, struct run *r, const struct session_best *b) {
-    const struct tok *tok = session_model(s->s)->tok;
-    struct session_best left = {.n = 0};
-    for (int32_t i = 0; i < b->n && r->task->ask.ignore_eos; i++) {
-        if (tok_is_eog(tok, b->id[i])) continue;
-        left.id[left.n] = b->id[i];
-        left.logit[left.n++] = b->logit[i];
-    }
-    if (left.n) b = &left;
-    return sampler_pick_best(r->sampler, b->id, b->logit, b->n, r->all.v, r->all.n);
-}
-
-/* Draws the run's next token. out: logits, or only the best tokens. */
-static int draw_token(struct sched *s, struct run *r, const struct row_out *out, int32_t *id,
-                      struct err *e) {
-    const struct ask *a = &r->task->ask;
-    const struct tok *tok = session_model(s->s)->tok;
-    const float *logits = out->logits;
-    if (!logits) {
-        *id = draw_best(s, r, out->best);
-        return 0;
-    }
-    if (r->watch) r->watch(r->task->ud, logits, s->n_vocab);
-    if (a->n_bias || a->ignore_eos) {
-        memcpy(s->masked, logits, (size_t)s->n_vocab * sizeof *logits);
-        for (int i = 0; i < a->n_bias; i++)
-            if (a->bias[i].id < s->n_vocab) s->masked[a->bias[i].id] += a->bias[i].by;
-        for (int64_t i = 0; i < s->n_vocab && a->ignore_eos; i++)
-            if (tok_is_eog(tok, i)) s->masked[i] = -INFINITY;
-        logits = s->masked;
-    }
-    if (r->guard.c) {
-        const double begin = progress_now_s();
-        TRY(constrain_pick(r->guard.c, r->sampler, logits, r->all.v, r->all.n, id, e));
-        histogram_add(&s->n.mask, progress_now_s() - begin, 1);
-        return 0;
-    }
-    *id = sampler_pick(r->sampler, logits, r->all.v, r->all.n);
-    return 0;
-}
-
-/* Forces the end of thinking when its budget is used up, with the requested last words and then the
- * template's closing tag. Waits until the text so far does not end within a character. */
-static void end_thinking(const struct tok *tok, struct run *r) {
-    const struct ask *a = &r->task->ask;
-    const struct toolfmt *fmt = r->task->fmt;
-    const struct reply_choice *c = &r->task->reply.choice[r->choice];
-    struct buf text = {0};
-    struct err ignored; /* if this fails, thinking continues */
-    if (a->n_think < 0 || c->n_think < a->n_think || !fmt || r->force.n > r->n_forced) return;
-    if (!parser_thinks(r->speak) || parser_half(r->speak)) return;
-    if (a->think_last) buf_str(&text, a->think_last);
-    buf_fmt(&text, "\n%s", toolfmt_think_tag(fmt, true));
-    (void)tok_encode(tok, text.data, text.len, true, false, &r->force, &ignored);
-    buf_release(&text);
-}
-
-/* Adds to `next` the token that is drawn, or forced by the end of thinking, and then the tokens for
- * which the grammar leaves no choice. */
-static int draw_tokens(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
-                       struct err *e) {
-    struct constrain *c = r->guard.c;
-    const int64_t n_out = r->task->reply.choice[r->choice].n_out, n_max = r->task->ask.n_max;
-    int64_t most = min_i64(JUMP_ROWS, s->n_ctx - r->all.n);
-    int32_t id;
-    if (c) {
-        const int64_t room = s->n_ctx - r->all.n + 1;
-        constrain_limit(c, n_max > 0 ? min_i64(room, n_max - n_out) : room);
-    }
-    end_thinking(session_model(s->s)->tok, r);
-    if (r->n_forced < r->force.n)
-        id = r->force.v[r->n_forced++];
-    else
-        TRY(draw_token(s, r, out, &id, e));
-    if (c) TRY(constrain_accept(c, id, e));
-    if (n_max > 0) most = min_i64(most, n_max - n_out);
-    if (c && !constrain_ended(c)) TRY(constrain_forced(c, id, most, next, e));
-    if (!next->n) ids_add(next, id);
-    return 0;
-}
-
-/* Returns the thread's processor time in seconds. */
-static double cpu_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-/* Calls draw_tokens() with the step limit for one token, and records whether that was costly. */
-static int take_bounded(struct sched *s, struct run *r, const struct row_out *out, struct ids *next,
-                        struct err *e) {
-    struct ctx_cost cost = {.most = limit_of(LIM_TOKEN_STEPS)};
-    if (!r->guard.c) return draw_tokens(s, r, out, next, e);
-    const double begin = cpu_s();
-    ctx_cost_enter(&cost);
-    const int rc = draw_tokens(s, r, out, next, e);
-    ctx_cost_enter(NULL);
-    const double took = cpu_s() - begin, now = progress_now_s();
-    if (took <= COSTLY_S) {
-        r->trust += r->trust < PROVEN;
-        return rc;
-    }
-    r->trust = -PROVEN;
-    s->t_costly = fmax(s->t_costly, now) + took / COSTLY_SHARE;
-    s->t_costly = fmin(s->t_costly, now + COSTLY_REST_S);
-    return rc;
-}
-
-/* Adds a token to the answer and checks whether the answer ends with it. last: it is the last token
- * of this step. logits may be NULL if no log probabilities were requested. */
-static void add_token(struct sched *s, struct run *r, const float *logits, int32_t id, bool last) {
-    struct task *t = r->task;
-    struct reply_choice *c = &t->reply.choice[r->choice];
-    const struct tok *tok = session_model(s->s)->tok;
-    const char *stop = NULL;
-    struct buf text = {0};
-    const bool end = r->guard.c ? last && constrain_ended(r->guard.c) : tok_is_eog(tok, id);
-    if (end && !t->ask.ignore_eos) {
-        end_run(s, r, END_TURN, NULL);
-        return;
-    }
-    const bool thought = parser_thinks(r->speak);
-    if (t->ask.top >= 0 && !thought)
-        logprobs_add(&c->probs, tok, logits, s->n_vocab, id, t->ask.top);
-    ids_add(&r->all, id);
-    c->n_out++;
-    tok_decode(tok, id, t->special, &text);
-    tok_stream_put(r->stream, true, 0, &text);
-    const bool stopped = parser_feed(r->speak, text.data ? text.data : "", text.len, &stop);
-    buf_release(&text);
-    c->n_think += thought || parser_thinks(r->speak);
-    if (stopped)
-        end_run(s, r, END_STOP, stop);
-    else if (t->ask.n_max > 0 && c->n_out >= t->ask.n_max)
-        end_run(s, r, END_LENGTH, NULL);
-    else if (r->all.n > s->n_ctx)
-        end_run(s, r, END_CONTEXT, NULL);
-}
-
-/* Returns whether the logits of r contain NaNs; if so, fails its request. The weights are searched
- * once for the cause. The error for clients does not contain the file's path. */
-static bool is_broken(struct sched *s, struct run *r, const struct row_out *out) {
-    struct fault f;
-    const char *path = gguf_path(session_model(s->s)->gguf), *at = s->broken.msg;
-    if (out->logits ? !fault_in_logits(out->logits, s->n_vocab) : out->best->n > 0) return false;
-    if (!s->broken.msg[0]) {
-        (void)fault_find(s->s, NULL, 0, &s->broken);
-        log_warn("%s", s->broken.msg);
-    }
-    if (strncmp(at, path, strlen(path)) == 0) at += strlen(path) + 2;
-    fault_set(&f, 500, NULL, NULL, "the model is broken: %s", at);
-    sched_fail_task(s, r->task, &f);
-    return true;
-}
-
-/* Draws the next token of r from the logits of its last one, and adds the tokens that must follow
- * it. */
-static void next_token(struct sched *s, struct run *r, const struct row_out *out) {
-    struct task *t = r->task;
-    struct ids next = {0};
-    struct err e;
-    if (is_broken(s, r, out)) return;
-    if (!(r->t_ready > 0)) r->t_ready = progress_now_s();
-    if (t->ask.n_max == 0) {
-        end_run(s, r, END_LENGTH, NULL);
-        return;
-    }
-    if (take_bounded(s, r, out, &next, &e)) {
-        struct fault f;
-        fault_set(&f, 500, NULL, NULL, "%s", e.msg);
-        sched_fail_task(s, t, &f);
-        ids_release(&next);
-        return;
-    }
-    const double now = progress_now_s();
-    if (!t->reply.choice[r->choice].n_out)
-        t->reply.first_s = now - t->t_arrive;
-    else if (next.n)
-        histogram_add(&s->n.interval, (now - r->t_last) / (double)next.n, next.n);
-    r->t_last = now;
-    for (int64_t i = 0; i < next.n && !r->ended; i++)
-        add_token(s, r, out->logits, next.v[i], i + 1 == next.n);
-    /* With tools another turn follows, so the sequence must include the whole answer. */
-    const bool once = r->guard.c && !t->ask.tools;
-    if (!r->ended && once && constrain_done(r->guard.c)) end_run(s, r, END_TURN, NULL);
-    ids_release(&next);
-}
-
-/* Records the probability of the prompt token that follows this row. */
-static void echo_token(struct sched *s, struct run *r, const float *logits) {
-    struct reply_choice *c = &r->task->reply.choice[r->choice];
-    const struct tok *tok = session_model(s->s)->tok;
-    if (!r->n_echoed++) logprobs_add(&c->probs, tok, NULL, 0, r->all.v[0], 0);
-    if (r->n_echoed < r->n_prompt)
-        logprobs_add(&c->probs, tok, logits, s->n_vocab, r->all.v[r->n_echoed], r->task->ask.top);
-}
-
-/* Draws the token that follows r's last token, then one after each draft token that is accepted.
- * out: results for the last token, then for each draft token. */
-static void next_tokens(struct sched *s, struct run *r, const struct row_out *out) {
-    for (const struct row_out *o = out; o; o = sched_next_out(r, out)) next_token(s, r, o);
-    if (r->seq) sched_settle(s, r, true);
-}
+/* ---- passes ---- */
 
 /* Updates counts and speeds after a pass of t seconds. */
 static void measure_pass(struct sched *s, const struct pass *p, double t) {
@@ -750,7 +529,7 @@ static void hand_out(struct sched *s, int64_t n) {
             const bool all = (s->row[to].want & WANT_LOGITS) != 0;
             *out = all ? (struct row_out){.logits = logits} : (struct row_out){.best = best++};
             if (all) logits += s->n_vocab;
-            if (is_echoing(r)) echo_token(s, r, out->logits);
+            if (is_echoing(r)) sched_echo_token(s, r, out->logits);
             out++;
         }
         const float *own = hidden;
@@ -759,7 +538,7 @@ static void hand_out(struct sched *s, int64_t n) {
         const int64_t fed = seq_pos(r->seq);
         const bool all = seq_pos(r->seq) == r->all.n + n_guesses;
         if (r->all.n == r->n_prompt) task_progress(r, seq_pos(r->seq));
-        if (all) next_tokens(s, r, out - (n_guesses + 1));
+        if (all) sched_next_tokens(s, r, out - (n_guesses + 1));
         if (all && r->seq) sched_add_pairs(s, r, own, n_hidden - (fed - seq_pos(r->seq)));
     }
 }

@@ -73,14 +73,28 @@ struct sched {
     struct sched_counts n;
 };
 
+enum {
+    JUMP_ROWS = 32, /* maximum tokens forced by a grammar that are fed at once */
+    PROVEN = 16     /* cheap tokens before a grammar is trusted */
+};
+
 /* ---- sched.c ---- */
 
+/* Ends a run: counts its tokens, releases its sequence and reports the end to the task. */
+void sched_end_run(struct sched *s, struct run *r, enum reply_end end, const char *stop);
 /* Takes a run's sequence away; keep: stores it in the prefix cache. */
 void sched_release(struct sched *s, struct run *r, bool keep);
 /* Fails a task and ends all its runs. */
 void sched_fail_task(struct sched *s, struct task *t, const struct fault *f);
 /* Removes runs and tasks that have ended. */
 void sched_sweep(struct sched *s);
+/* ---- sched_token.c ---- */
+
+/* Records the probability of the prompt token that follows this row. */
+void sched_echo_token(struct sched *s, struct run *r, const float *logits);
+/* Draws the token that follows r's last token, then one after each draft token that is accepted.
+ * out: results for the last token, then for each draft token. */
+void sched_next_tokens(struct sched *s, struct run *r, const struct row_out *out);
 /* ---- sched_draft.c ---- */
 
 /* Drafts at most n_free tokens for r and returns their number, r->draft.n. n_rows: rows of answers
