@@ -54,7 +54,7 @@ struct collector {
     /* Hidden rows [windows.most][ctx][n_embd], for the MTP block and second moments. */
     float *hidden;
     struct imat *out;
-    int64_t ctx;                      /* tokens per chunk */
+    int64_t ctx; /* tokens per chunk */
     int64_t n_chunks;
     const struct session_sums *there; /* sums the trunk on its device; NULL: summed on the CPU */
     struct imatrix_keep *keep;        /* where snapshots go; NULL: none, or no more */

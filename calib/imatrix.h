@@ -49,7 +49,7 @@ struct imatrix_opts {
     enum kern_isa isa;
     unsigned blas; /* uses of OpenBLAS for moments and gradients (kernels/blas.h) */
     struct pool *pool;
-    bool reread;           /* session_opts.reread, without second moments */
+    bool reread; /* session_opts.reread, without second moments */
     struct device device;
     bool moments_there;    /* second moments and gradients may be computed on the device; they then
                               differ from the CPU's by rounding */

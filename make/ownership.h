@@ -17,8 +17,8 @@ bool claim_is_foreign(const struct job *j, const char *name);
 /* Announces a file before the job writes it. An existing file that the job does not own is first
  * renamed to NAME.orig. */
 int claim_take(const struct job *j, const char *name, struct err *e);
-/* As claim_check and claim_take, for NAME.part and its log, in which an unfinished output is
- * resumed. */
+/* Do what claim_check and claim_take do, for NAME.part and its log, in which an unfinished output
+ * is resumed. */
 int claim_check_part(const struct job *j, const char *name, struct err *e);
 int claim_take_part(const struct job *j, const char *name, struct err *e);
 /* Records that the file is complete. `entry` is its entry in a step's record. */
