@@ -389,6 +389,24 @@ static int check_gram(const struct target *q, const struct gguf_tensor *t, struc
         (long long)t->ne[0], (long long)n_mat);
 }
 
+/* Refuses a type that needs importance, and names the recipe that has such tensors. */
+static int too_coarse(const struct target *q, const char *tensor, enum qtype type, struct err *e) {
+    const struct gguf *g = q->s->g;
+    const bool recipe = !q->o->is_type && !q->o->n_over && recipe_find(q->plan.name),
+               runs = arch_find(gguf_str_or(g, "general.architecture", "")) != NULL;
+    return err_set(e, ERR_USAGE,
+                   "tensor %s: %s%s%s%s%s too coarse without importance%s%s; %s and pass it as "
+                   "--imatrix, or %s",
+                   tensor, recipe ? "recipe " : "", recipe ? q->plan.name : "",
+                   recipe ? " gives it " : "", qtype_name(type), recipe ? ", which is" : " is",
+                   q->s->imat ? ", which is missing from " : "", q->s->imat ? q->o->imatrix : "",
+                   runs ? "make a matrix with `hone imatrix`"
+                        : "take a matrix from a program that runs this model",
+                   recipe ? "take a recipe without such types: Q2_K or Q3_K_M"
+                   : q->o->is_type && !q->o->n_over ? "take a type that needs none: Q2_K or Q3_K"
+                                                    : "give the tensor another type with --tensor");
+}
+
 /* Checks, before any byte is written, that every source type can be decoded, every target type can
  * be written, and every importance entry has the right size. Fills the report. */
 static int survey(struct target *q, struct err *e) {
@@ -431,15 +449,7 @@ static int survey(struct target *q, struct err *e) {
             bool bare = !imp;
             mem_free(imp);
             if (bare && !q->o->dry_run && recipe_needs_imatrix(q->plan.name, it))
-                return err_set(e, ERR_USAGE,
-                               "tensor %s: %s is too coarse without importance%s%s; %s and pass it "
-                               "as --imatrix, or give the tensor another type with --tensor",
-                               t->name, qtype_name(it->type),
-                               q->s->imat ? ", which is missing from " : "",
-                               q->s->imat ? q->o->imatrix : "",
-                               arch_find(gguf_str_or(q->s->g, "general.architecture", ""))
-                                   ? "make a matrix with `hone imatrix`"
-                                   : "take a matrix from a program that runs this model");
+                return too_coarse(q, t->name, it->type, e);
         }
         r->n_tensors++;
         r->n_quantized += !same;

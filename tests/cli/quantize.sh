@@ -111,8 +111,10 @@ expect 2 'neither' $q "$dir/in.gguf" -o "$dir/many" -f --recipe 'Q8_0,%s%n../../
 expect 2 'plan-out' $q "$dir/in.gguf" -o "$dir/many" -f --recipe Q8_0,Q6_K --plan-out "$dir/p.tsv"
 
 # the coarsest types need importance
-expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ2_M
-expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --type IQ3_XXS
+expect 2 'hone imatrix.* take a type that needs none' $q "$dir/in.gguf" -o "$dir/c.gguf" --type IQ3_XXS
+expect 2 'recipe IQ2_M gives it IQ2_S, which is too coarse .* take a recipe without such types: Q2_K or Q3_K_M' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ2_M
+$q "$dir/in.gguf" -o "$dir/c.gguf" --recipe Q2_K -q >/dev/null || fail "the recipe that the error suggests"
+rm -f "$dir/c.gguf"
 expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --recipe IQ1_S
 expect 2 'hone imatrix' $q "$dir/in.gguf" -o "$dir/c.gguf" --type IQ1_M
 [ -e "$dir/c.gguf" ] && fail "a refused run left a file"

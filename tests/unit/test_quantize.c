@@ -282,7 +282,7 @@ static void test_matrix_without_information(void) {
     memset(en->sum2, 0, (size_t)(en->n_mat * en->ne0) * sizeof *en->sum2);
     CHECK_OK(imat_write(&m, o.imatrix, IMAT_GGUF, true, &e));
     CHECK_ERR(quantize_run(&o, &r, &e), ERR_USAGE,
-              "blk.1.ffn_up_exps.weight: IQ2_XXS is too coarse");
+              "blk.1.ffn_up_exps.weight: recipe IQ2_XXS gives it IQ2_XXS, which is too coarse");
     o.recipe = "Q4_K_S";
     CHECK_OK(quantize_run(&o, &r, &e));
     CHECK_EQ_I64(r.n_no_imatrix, 1);
