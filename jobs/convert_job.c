@@ -8,8 +8,11 @@
 #include "work/open.h"
 #include "convert/mmproj.h"
 #include "base/io.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "containers/qtype.h"
+#include "template/chat_src.h"
+#include "template/judge.h"
 
 /* Rows of --dry-run. They are collected because numbers that precede them in the document are known
  * only later. */
@@ -93,6 +96,26 @@ static void emit_result(struct emit *m, const struct convert_opts *o,
     emit_num(m, "seconds", "seconds", r->seconds, 2);
 }
 
+/* Warns if no conversation can use the chat template that was written, or would be. */
+static int check_template(const struct convert_opts *o, struct err *e) {
+    struct template_verdict v;
+    struct chat_src s;
+    struct err ignored;
+    struct buf how = {0};
+    const char *path = o->dry_run || o->split_max ? o->src : o->out;
+    if (chat_src_open(&s, path, NULL, &ignored)) return 0;
+    int rc = template_judge(&v, s.text, s.len, REPAIR_UNUSABLE, e);
+    if (!rc && v.unusable) {
+        template_remedy(&v, path, &how);
+        log_warn("%s: %s; %s%s", s.label, v.why, how.data,
+                 path == o->src && !o->dry_run ? ", and convert again" : "");
+    }
+    if (!rc) template_verdict_free(&v);
+    buf_release(&how);
+    chat_src_close(&s);
+    return rc;
+}
+
 int convert_job_run(struct work *w, struct convert_job_opts *x, struct emit *m, struct err *e) {
     struct convert_opts *o = &x->o;
     const char *mmproj = x->mmproj;
@@ -115,6 +138,7 @@ int convert_job_run(struct work *w, struct convert_job_opts *x, struct emit *m, 
     }
     int rc = mmproj ? mmproj_run(o, mmproj, &mr, e) : 0; /* the shorter step first */
     if (!rc && o->out) rc = convert_run(o, &r, e);
+    if (!rc && o->out) rc = check_template(o, e);
     if (!rc) {
         emit_bool(m, "dry_run", o->dry_run ? "dry run" : NULL, o->dry_run);
         if (o->out) emit_result(m, o, &r);

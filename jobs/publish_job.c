@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "jobs/publish_job.h"
-#include "jobs/template_defects.h"
 #include "make/publish.h"
 #include "base/buf.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "report/folder_lint.h"
+#include "template/judge.h"
 
 static void emit_findings(struct emit *m, const struct lint *l) {
     emit_table(m, "findings", l->n ? "findings" : NULL);
@@ -56,8 +56,32 @@ static int check_is_folder(const char *dir, struct err *e) {
     return io_is_dir(dir) ? 0 : err_set(e, ERR_USAGE, "%s is not a folder", dir);
 }
 
+/* Judges the chat template of a file (struct lint, judge). */
+static enum judged judge(const char *text, const char *path, struct buf *what) {
+    struct template_verdict v;
+    struct err ignored;
+    if (template_judge(&v, text, strlen(text), REPAIR_ERRORS, &ignored))
+        return JUDGED_FINE; /* interrupted */
+    const enum judged is = v.unusable                ? JUDGED_ERROR
+                           : v.n_errors || v.unknown ? JUDGED_WARNING
+                                                     : JUDGED_FINE;
+    if (v.unknown)
+        buf_fmt(what, "its chat template was not checked: %s", v.why);
+    else if (is == JUDGED_WARNING)
+        buf_fmt(what, "its chat template has %d defect%s, the first: %s", v.n_errors,
+                str_s(v.n_errors), v.why);
+    else if (is == JUDGED_ERROR)
+        buf_str(what, v.why);
+    if (v.n_errors) {
+        buf_str(what, "; ");
+        template_remedy(&v, path, what);
+    }
+    template_verdict_free(&v);
+    return is;
+}
+
 int publish_job_check(const char *dir, bool quick, struct emit *m, struct err *e) {
-    struct lint l = {.dir = dir, .quick = quick, .judge = template_judge};
+    struct lint l = {.dir = dir, .quick = quick, .judge = judge};
     TRY(check_is_folder(dir, e));
     int rc = lint_folder(&l, e);
     if (rc == 0) {

@@ -159,7 +159,10 @@ static void emit_caps(struct emit *m, const struct lint_caps *c) {
                {c->reads, "earlier thinking"}};
     for (size_t i = 0; i < COUNT_OF(all); i++)
         if (all[i].can) buf_fmt(&can, "%s%s", can.len ? ", " : "", all[i].what);
-    emit_str(m, "renders", "renders", can.len ? can.data : "plain turns only");
+    emit_str(m, "renders", "renders",
+             can.len       ? can.data
+             : c->messages ? "plain turns only"
+                           : "no message");
     buf_release(&can);
 }
 
@@ -168,12 +171,15 @@ static bool is_own(const struct own_template *own, const char *text, size_t len)
     return own_len(own) == len && memcmp(own->text, text, len) == 0;
 }
 
-/* Appends advice on how to repair the template: by edits, by our own template, or not by hone. */
-static void what_to_do(struct buf *out, const struct chat_src *s, const char *arg) {
+/* Appends advice on how to repair the template: by edits, by our own template, or not by hone.
+ * name: the template's name in the source; NULL: the default. */
+static void what_to_do(struct buf *out, const struct chat_src *s, const char *src,
+                       const char *name) {
     const struct own_template *own = own_for(s->text, s->len);
     struct repair r;
     struct err ignored;
     const int n = repair_run(&r, s->text, s->len, s->label, NULL, 0, &ignored) ? 0 : r.n;
+    char *arg = xasprintf("%s%s%s", src, name ? " --name " : "", name ? name : "");
     repair_free(&r);
     if (n)
         buf_fmt(out, " Repair: hone template fix %s (%d repair%s).", arg, n, str_s(n));
@@ -184,6 +190,7 @@ static void what_to_do(struct buf *out, const struct chat_src *s, const char *ar
     else
         buf_str(out, " hone has no repair for this: use the newest template of the original model, "
                      "or follow the advice of --explain RULE.");
+    free(arg);
 }
 
 int template_explain(const char *name, struct emit *m, struct err *e) {
@@ -221,14 +228,14 @@ int template_explain(const char *name, struct emit *m, struct err *e) {
 }
 
 /* Adds the linter's verdict and tables. */
-static void emit_lint(struct emit *m, const char *src, const struct chat_src *s,
+static void emit_lint(struct emit *m, const char *src, const char *name, const struct chat_src *s,
                       const struct lint_report *r) {
     struct buf answer = {0};
     char hex[65];
     const struct toolfmt *f = toolfmt_detect(s->text, s->len);
     sha_of(s->text, s->len, hex);
     lint_verdict(r, f ? toolfmt_name(f) : NULL, &answer);
-    if (r->n_by[LINT_ERROR]) what_to_do(&answer, s, src);
+    if (r->n_by[LINT_ERROR]) what_to_do(&answer, s, src, name);
     emit_answer(m, answer.data);
     buf_release(&answer);
     emit_str(m, "source", "source", s->label);
@@ -254,7 +261,7 @@ int template_lint(const char *src, const char *name, bool strict, struct emit *m
     TRY(chat_src_open(&s, src, name, e));
     int rc = lint_run(&r, s.text, s.len, s.label, JINJA_HF, e);
     if (!rc) {
-        emit_lint(m, src, &s, &r);
+        emit_lint(m, src, name, &s, &r);
         int n = r.n_by[LINT_ERROR] + (strict ? r.n_by[LINT_WARN] : 0);
         if (n)
             rc = err_set(e, ERR_VERDICT, "%s: the chat template has %d defect%s", s.label, n,
@@ -265,38 +272,43 @@ int template_lint(const char *src, const char *name, bool strict, struct emit *m
     return rc;
 }
 
-int template_judge(const char *text, struct buf *first) {
-    struct lint_report r;
-    struct err ignored;
-    if (lint_run(&r, text, strlen(text), "the chat template", JINJA_HF, &ignored)) return 0;
-    int n = r.n_by[LINT_ERROR];
-    for (int i = 0; i < r.n && !first->len; i++) {
-        const struct lint_rule *rule = lint_rule_find(r.v[i].rule);
-        if (r.v[i].severity == LINT_ERROR) buf_str(first, rule ? rule->meaning : r.v[i].rule);
-    }
-    lint_report_free(&r);
-    return n;
+/* ---- fix ------------------------------------------------------------------------------------- */
+/* Appends the names of hone's own templates: "qwen3.5, qwen3". */
+static void own_names(struct buf *out) {
+    for (int i = 0; own_at(i); i++) buf_fmt(out, "%s%s", i ? ", " : "", own_at(i)->name);
 }
 
-/* ---- fix ------------------------------------------------------------------------------------- */
-/* Fails with the line and column if the template does not compile. */
-static int must_compile(const struct chat_src *s, struct err *e) {
+/* Fails with the line and column, and what to do instead, if the template does not compile. */
+static int must_compile(const struct chat_src *s, const char *src, struct err *e) {
+    const struct own_template *own = own_for(s->text, s->len);
     struct jinja *t;
     struct jinja_err je;
     struct err why;
-    if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_HF, &je, &why))
-        return err_set(e, ERR_DATA,
-                       "%s: the template does not compile and cannot be repaired: line %d, column "
-                       "%d: %s; correct it, or use --replace",
-                       s->label, je.line, je.col, je.msg);
-    jinja_free(t);
-    return 0;
+    struct buf names = {0};
+    if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_HF, &je, &why) == 0) {
+        jinja_free(t);
+        return 0;
+    }
+    int k = (int)strlen(je.msg);
+    while (k && je.msg[k - 1] == '.') k--;
+    own_names(&names);
+    if (own) buf_reset(&names);
+    if (own) buf_str(&names, own->name);
+    const int rc =
+        err_set(e, ERR_DATA,
+                "%s: the template does not compile and cannot be repaired: line %d, column %d: "
+                "%.*s; correct it%s%s%s, or%s replace it by hone's own: --replace %s",
+                s->label, je.line, je.col, k, je.msg, s->is_gguf ? " (hone meta " : "",
+                s->is_gguf ? src : "", s->is_gguf ? " tokenizer.chat_template=@FILE)" : "",
+                own ? "" : ", if one fits the model,", names.data);
+    buf_release(&names);
+    return rc;
 }
 
 /* Lists all repairs, and which apply to the template. */
-static int list_edits(struct emit *m, const struct chat_src *s, struct err *e) {
+static int list_edits(struct emit *m, const struct chat_src *s, const char *src, struct err *e) {
     struct repair r;
-    TRY(must_compile(s, e));
+    TRY(must_compile(s, src, e));
     TRY(repair_run(&r, s->text, s->len, s->label, NULL, 0, e));
     emit_table(m, "edits", "repairs");
     emit_col(m, "id", "id");
@@ -397,18 +409,16 @@ static int replace(const struct chat_src *s, const char *name, struct buf *fixed
     bool any = strcmp(name, "auto") == 0;
     const struct own_template *own = any ? own_for(s->text, s->len) : own_find(name);
     if (!own) {
-        char known[200] = "";
-        for (int i = 0; own_at(i); i++) {
-            size_t n = strlen(known);
-            snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", own_at(i)->name);
-        }
-        if (!any)
-            return err_set(e, ERR_USAGE, "--replace: '%s' is not one of auto, %s", name, known);
-        return err_set(
-            e, ERR_DATA,
-            "%s: hone has no template of its own for this model family; if one of another "
-            "family fits, name it: --replace %s",
-            s->label, known);
+        struct buf known = {0};
+        own_names(&known);
+        const int rc =
+            any ? err_set(e, ERR_DATA,
+                          "%s: hone has no template of its own for this model family; if one of "
+                          "another family fits, name it: --replace %s",
+                          s->label, known.data)
+                : err_set(e, ERR_USAGE, "--replace: '%s' is not one of auto, %s", name, known.data);
+        buf_release(&known);
+        return rc;
     }
     buf_add(fixed, own->text, own_len(own));
     *done = !is_own(own, s->text, s->len);
@@ -467,7 +477,7 @@ static int open_source(const struct fix_opts *o, struct chat_src *s, struct err 
 int template_edits(const struct fix_opts *o, struct emit *m, struct err *e) {
     struct chat_src s;
     TRY(open_source(o, &s, e));
-    const int rc = list_edits(m, &s, e);
+    const int rc = list_edits(m, &s, o->src, e);
     chat_src_close(&s);
     return rc;
 }
@@ -519,11 +529,11 @@ static void emit_repairs(struct emit *m, const struct repair *r) {
 }
 
 /* Repairs the template and logs each repair. */
-static int mend(const struct chat_src *s, const char *const *only, int n_only, struct emit *m,
-                struct buf *fixed, int *done, struct err *e) {
+static int mend(const struct chat_src *s, const struct fix_opts *o, const struct str_list *only,
+                struct emit *m, struct buf *fixed, int *done, struct err *e) {
     struct repair r;
-    TRY(must_compile(s, e));
-    TRY(repair_run(&r, s->text, s->len, s->label, only, n_only, e));
+    TRY(must_compile(s, o->src, e));
+    TRY(repair_run(&r, s->text, s->len, s->label, o->only ? only->v : NULL, only->n, e));
     if (r.ours) log_info("%s: already repaired; left unchanged", s->label);
     if (r.again) log_info("%s: replacing the repair of an earlier version", s->label);
     for (int i = 0; i < r.n; i++) log_step(&r.v[i]);
@@ -576,7 +586,7 @@ int template_fix(struct work *w, const struct fix_opts *o, struct emit *m, struc
     TRY(open_source(o, &s, e));
     if (o->only) work_split(w, o->only, &ids);
     int rc = o->replace ? replace(&s, o->replace, &fixed, &done, e)
-                        : mend(&s, o->only ? ids.v : NULL, ids.n, m, &fixed, &done, e);
+                        : mend(&s, o, &ids, m, &fixed, &done, e);
     if (!rc && o->add_tools) rc = add_tools(&s, &fixed, &done, e);
     if (!rc && done) text_diff(s.text, s.len, s.label, fixed.data, fixed.len, "fixed", diff);
     if (!rc) {

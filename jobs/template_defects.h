@@ -14,9 +14,6 @@ int template_explain(const char *rule, struct emit *m, struct err *e);
  * Returns ERR_VERDICT, with a complete m, if there are errors, or with `strict` warnings. */
 int template_lint(const char *src, const char *name, bool strict, struct emit *m, struct err *e);
 
-/* Returns the number of errors in a template, and appends the explanation of the first. */
-int template_judge(const char *text, struct buf *first);
-
 #include "commands/members.h"
 struct fix_opts {
     const char *src;

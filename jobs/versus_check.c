@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs/template_defects.h"
+#include "template/judge.h"
 #include "jobs/versus_int.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -253,7 +253,8 @@ static int same_shape(const struct versus *v, const struct versus_file *x, struc
 static void judge_template(const struct versus *v, struct versus_file *x) {
     const char *text = gguf_str_or(x->m->gguf, "tokenizer.chat_template", ""),
                *base = gguf_str_or(v->base.m->gguf, "tokenizer.chat_template", "");
-    struct buf first = {0};
+    struct template_verdict t;
+    struct err ignored;
     x->n_template = -1;
     x->other_template = strcmp(text, base) != 0;
     if (!*text) {
@@ -265,9 +266,10 @@ static void judge_template(const struct versus *v, struct versus_file *x) {
         x->first_template = v->base.first_template ? xstrdup(v->base.first_template) : NULL;
         return;
     }
-    x->n_template = template_judge(text, &first);
-    x->first_template = first.len ? xstrdup(first.data) : NULL;
-    buf_release(&first);
+    if (template_judge(&t, text, strlen(text), REPAIR_NEVER, &ignored)) return; /* interrupted */
+    x->n_template = t.n_errors;
+    x->first_template = t.n_errors ? xstrdup(t.why) : NULL;
+    template_verdict_free(&t);
 }
 
 int versus_inspect(const struct versus *v, struct versus_file *x, struct err *e) {

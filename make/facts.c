@@ -120,12 +120,13 @@ int make_publish(struct make *mk, const cJSON *results, struct err *e) {
                              .notes = mk->words,
                              .tmpl = mk->tmpl,
                              .results = results,
+                             .any_template = true,
                              .way = mk->redo ? GUARD_KEEP : GUARD_ASIDE};
     facts_init(&f);
     int rc = publish_facts_parse(&mk->given, &f, e);
     if (rc == 0) rc = publish_folder(&o, &r, e);
     facts_release(&f);
-    if (rc == 0 && !(r.has_license && r.has_base))
+    if (rc == 0 && !mk->tmpl_fault && !(r.has_license && r.has_base))
         log_info("before you publish: hone publish %s%s%s", mk->job.dir,
                  r.has_license ? "" : " --license ID", r.has_base ? "" : " --base-model ORG/NAME");
     return rc;

@@ -369,6 +369,7 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
     TRY(make_name(mk, e));
     TRY(make_look_at_extras(mk, e));
     TRY(make_look_at_images(mk, e));
+    TRY(make_look_at_template(mk, e));
     TRY(make_check_earlier(mk, out, e));
     TRY(make_check_before(mk, out, e));
     if (mk->dry_run)

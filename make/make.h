@@ -102,6 +102,7 @@ struct make {
     const char *tmpl_how;       /* --template: "keep", or NULL */
     const char *tmpl;           /* repaired chat template; NULL: the base's */
     char tmpl_hash[33];
+    const char *tmpl_fault;   /* why no conversation can use the files' template; NULL: no fault */
     struct mmproj_look tower; /* vision tower of the source */
     struct extra extra[3];    /* files of the tower, then of the MTP block */
     int n_extras;
@@ -179,6 +180,10 @@ struct step;
 
 /* Repairs the base's chat template for all other files, and adds a note about it. */
 int make_template(struct make *mk, struct err *e);
+/* Warns before any work if no conversation can use the source's template. */
+int make_look_at_template(struct make *mk, struct err *e);
+/* Appends, if no conversation can use the files' template, that and what to do. */
+void make_say_fault(const struct make *mk, struct buf *out);
 /* Adds the repaired template, if there is one, to the key of a step that writes a file. */
 void make_key_template(const struct make *mk, struct step *s);
 

@@ -23,6 +23,7 @@
 #include "report/versus.h"
 #include "report/result.h"
 #include "template/chat.h"
+#include "template/judge.h"
 
 #define COMPARE_NAME "versus.json"
 enum { MAX_TEXT = 64 << 20, MAX_TEXTS = 24 };
@@ -41,7 +42,7 @@ struct publish {
     struct text_file file[MAX_TEXTS];
     int n_files;
     struct buf results; /* new contents of results.json */
-    char *prompt, *notes;
+    char *prompt, *notes, *fault;
     struct constraint *guard;
     struct facts facts;
     cJSON *compare; /* results of hone versus; NULL: none */
@@ -115,6 +116,17 @@ static int copy_source(struct publish *p, struct err *e) {
         free(path);
         if (rc) return rc;
     }
+    return 0;
+}
+
+/* Updates hone's copy of the template if the files' was changed since. */
+static int update_template(struct publish *p, struct err *e) {
+    static const char name[] = "chat_template.jinja";
+    const char *text = p->rel.template;
+    enum guard_state state;
+    if (p->o->source || !*text || !release_has(&p->rel, name)) return 0;
+    TRY(guard_ask(p->guard, name, text, strlen(text), &state, e));
+    if (state == GUARD_FREE) buf_str(add_text(p, name), text);
     return 0;
 }
 
@@ -297,6 +309,7 @@ static int make_texts(struct publish *p, struct err *e) {
     }
     render_prompt(p);
     TRY(copy_source(p, e));
+    TRY(update_template(p, e));
     TRY(read_notes(p, e));
     TRY(read_compare(p, e));
     struct buf *card = add_text(p, "README.md");
@@ -464,6 +477,28 @@ static int write_lists(struct publish *p, struct err *e) {
     return rc;
 }
 
+/* Judges the chat template. Fails if no conversation can use it, unless that is permitted. */
+static int judge_template(struct publish *p, struct err *e) {
+    struct template_verdict v;
+    struct buf how = {0};
+    const char *text = p->rel.template;
+    int rc = 0;
+    if (!*text || p->rel.drafts) return 0;
+    TRY(template_judge(&v, text, strlen(text), p->o->any_template ? REPAIR_NEVER : REPAIR_UNUSABLE,
+                       e));
+    if (v.unusable) p->rel.fault = p->fault = xstrdup(v.why);
+    if (v.unusable && !p->o->any_template) {
+        char *path = io_join(p->o->dir, p->rel.file[0].file);
+        template_remedy(&v, path, &how);
+        rc = err_set(e, ERR_DATA, "%s: %s; %s%s", path, v.why, how.data,
+                     p->rel.n_files > 1 ? ", and likewise in the other models" : "");
+        free(path);
+    }
+    buf_release(&how);
+    template_verdict_free(&v);
+    return rc;
+}
+
 /* Opens the folder and collects the facts for the model card. */
 static int publish_open(struct publish *p, struct err *e) {
     TRY(guard_open(&p->guard, p->o->dir, e));
@@ -488,6 +523,7 @@ int publish_folder(const struct publish_opts *o, struct publish_report *r, struc
     int rc = release_open(&p->rel, o->dir, e);
     if (rc == 0) {
         rc = publish_open(p, e);
+        if (rc == 0 && !o->manifest_only) rc = judge_template(p, e);
         if (rc == 0 && !o->manifest_only) rc = make_texts(p, e);
         if (rc == 0) rc = write_texts(p, e);
         if (rc == 0) rc = write_lists(p, e);
@@ -502,6 +538,7 @@ int publish_folder(const struct publish_opts *o, struct publish_report *r, struc
     buf_release(&p->results);
     free(p->notes);
     free(p->prompt);
+    free(p->fault);
     free(p);
     return rc;
 }

@@ -23,6 +23,7 @@ struct publish_opts {
     const cJSON *results; /* results.json to write; NULL: the folder's */
     enum guard_way way;   /* what to do with the user's own files */
     bool manifest_only;   /* write only manifest.json and SHA256SUMS */
+    bool any_template;    /* also if no conversation can use the chat template; the card says it */
 };
 struct publish_report {
     int n_models, n_written, n_listed;

@@ -28,6 +28,8 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
                                          {"tg_tok_per_s", "tg t/s"}};
     struct buf answer = {0};
     struct buf others = {0};
+    make_say_fault(mk, &answer);
+    if (answer.len) buf_chr(&answer, ' ');
     pick_head(&r, &answer);
     if (answer.len) buf_chr(&answer, ' ');
     pick_numbers(&r, &answer);
@@ -71,9 +73,11 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
     for (int i = 0; i < mk->left_out.n; i++) log_info("skipped: %s", mk->left_out.v[i]);
     for (int i = 0; i < mk->cut_short.n; i++) log_info("skipped: %s", mk->cut_short.v[i]);
     if (answer.len) buf_fmt(after, "\n%s\n", answer.data);
-    buf_fmt(after, "The report is %s/report.html. To publish, upload the folder %s.\n", mk->job.dir,
-            mk->job.dir);
-    if (take) buf_fmt(after, "To serve it: hone serve %s/%s\n", mk->job.dir, take);
+    buf_fmt(after, "The report is %s/report.html.", mk->job.dir);
+    if (!mk->tmpl_fault) buf_fmt(after, " To publish, upload the folder %s.", mk->job.dir);
+    buf_chr(after, '\n');
+    if (take && !mk->tmpl_fault)
+        buf_fmt(after, "To serve it: hone serve %s/%s\n", mk->job.dir, take);
     const char *tower = make_extra_file(mk, EXTRA_TOWER), *draft = make_extra_file(mk, EXTRA_DRAFT);
     if (take && tower)
         buf_fmt(after, "With images: llama-server -m %s/%s --mmproj %s/%s\n", mk->job.dir, take,

@@ -66,8 +66,8 @@ int make_texts(struct make *mk, struct err *e) {
     struct gguf *g = NULL;
     /* A folder that is not converted yet is assumed to have a template. If it has none, the
      * forecast is wrong. */
-    bool has_template = true;
-    if (mk->n_files) {
+    bool has_template = !mk->tmpl_fault;
+    if (mk->n_files && has_template) {
         TRY(gguf_open(&g, mk->file[0].path, GGUF_ONE_FILE, e));
         has_template = gguf_find(g, "tokenizer.chat_template") != NULL;
         gguf_close(g);

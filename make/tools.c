@@ -133,6 +133,10 @@ static bool has_template(const struct make *mk) {
 int make_tools(struct make *mk, struct err *e) {
     struct suite suite;
     bool found;
+    if (mk->tmpl_fault) {
+        if (mk->tools) make_left_out(mk, "tool calls, since %s", mk->tmpl_fault);
+        return 0;
+    }
     TRY(open_suite(mk, &suite, &found, e));
     if (!found) {
         if (!mk->tools && !make_counts(mk) && has_template(mk))

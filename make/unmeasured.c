@@ -98,7 +98,14 @@ int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct
         emit_cell_i64(m, (int64_t)size);
         if (mk->target_file) emit_acceptance(&mk->file[i], m);
     }
-    buf_fmt(after, "\nTo publish, upload the folder %s. %s.\n", mk->job.dir,
+    struct buf fault = {0};
+    make_say_fault(mk, &fault);
+    if (fault.len)
+        buf_fmt(after, "\n%s", fault.data);
+    else
+        buf_fmt(after, "\nTo publish, upload the folder %s.", mk->job.dir);
+    buf_release(&fault);
+    buf_fmt(after, " %s.\n",
             mk->target_file ? "Only the acceptance was measured" : "Nothing was measured");
     if (!mk->target_file && arch_runs_draft(mk->draft))
         buf_fmt(after,

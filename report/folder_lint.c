@@ -110,7 +110,7 @@ void lint_gguf(struct lint *l, const struct gguf *g) {
     else if (!gguf_find(g, "tokenizer.ggml.eos_token_id"))
         lint_add(l, true, "meta-eos", file,
                  "key tokenizer.ggml.eos_token_id is missing: generation may never stop");
-    if (!gguf_find(g, "tokenizer.chat_template"))
+    if (!*gguf_str_or(g, "tokenizer.chat_template", ""))
         lint_add(l, false, "meta-template", file, "there is no chat template in the file");
     check_paths(l, g, file);
 }
@@ -255,14 +255,31 @@ static void check_name(struct lint *l, const char *file) {
 
 /* Reports defects of the chat template shared by all files. */
 static void check_template(struct lint *l, const char *file, const char *text) {
-    struct buf first = {0};
-    int n = l->judge && *text ? l->judge(text, &first) : 0;
-    if (n)
-        lint_add(l, false, "template-defects", file,
-                 "its chat template has %d defect%s, the first: %s; hone template fix FILE "
-                 "--in-place repairs what can be",
-                 n, n == 1 ? "" : "s", first.data ? first.data : "");
-    buf_release(&first);
+    struct buf what = {0};
+    char *path = io_join(l->dir, file);
+    const enum judged is = l->judge && *text ? l->judge(text, path, &what) : JUDGED_FINE;
+    if (is != JUDGED_FINE)
+        lint_add(l, is == JUDGED_ERROR,
+                 is == JUDGED_ERROR ? "template-unusable" : "template-defects", file, "%s",
+                 what.data);
+    free(path);
+    buf_release(&what);
+}
+
+/* Reports a chat_template.jinja that differs from the files' template, except for line ends. */
+static void check_copy(struct lint *l, const char *template) {
+    static const char name[] = "chat_template.jinja";
+    size_t len, n = template ? strlen(template) : 0;
+    char *text = n ? lint_text(l, name, &len) : NULL;
+    if (!text) return;
+    while (len && strchr("\r\n", text[len - 1])) len--;
+    while (n && strchr("\r\n", template[n - 1])) n--;
+    if (len != n || memcmp(text, template, n) != 0)
+        lint_add(l, false, "template-copy", name,
+                 "its text is not the chat template of the files: hone publish %s updates a copy "
+                 "that hone made; otherwise, hone template show FILE.gguf prints theirs",
+                 l->dir);
+    free(text);
 }
 
 /* Reports the faults of one GGUF file. */
@@ -370,6 +387,7 @@ int lint_folder(struct lint *l, struct err *e) {
                  "no Q4_K_M among the files: programs load it by default");
     check_plain(l, &s);
     check_draft(l, &s);
+    check_copy(l, s.template);
     free(s.encoding);
     free(s.template);
     free(s.arch);

@@ -18,12 +18,13 @@ struct lint_finding {
     const char *rule; /* stable name for scripts, e.g. "card-license" */
     char *file, *text;
 };
+enum judged { JUDGED_FINE, JUDGED_WARNING, JUDGED_ERROR }; /* level of a finding */
 struct lint {
     const char *dir;
     bool quick; /* skip tensor data: no checksums of large files */
-    /* Checks a chat template: returns the number of its defects and writes a description of the
-     * first to *first. NULL: templates are not checked. */
-    int (*judge)(const char *text, struct buf *first);
+    /* Checks the chat template of the file `path` and describes its defects, with what to do, in
+     * *what. JUDGED_ERROR: no conversation can use it. NULL: templates are not checked. */
+    enum judged (*judge)(const char *text, const char *path, struct buf *what);
     struct lint_finding *finding;
     int n, n_errors;
     int64_t n_files;

@@ -101,6 +101,11 @@ static void answer(const struct result *r, const struct release *rel, struct buf
     struct buf text = {0};
     int i = pick_file(r);
     buf_str(out, "<section class=answer>");
+    if (rel && rel->fault) {
+        buf_str(out, "<p><b>These files cannot chat yet</b>: ");
+        html_text(out, rel->fault);
+        buf_str(out, ".</p>");
+    }
     if (i < 0) {
         buf_str(out, "<p>No file was compared with the original, so none is recommended.</p>");
     } else {

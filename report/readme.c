@@ -208,6 +208,11 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
         numbers_of(rel, out);
     }
     buf_str(out, ".\n\n");
+    if (rel && rel->fault) {
+        buf_str(out, "**These files cannot chat yet**: ");
+        md_text(out, rel->fault);
+        buf_str(out, ".\n\n");
+    }
     if (r) answer(r, out);
     if (r && rel) card_glance(r, rel, versus, out);
     if (rel && rel->drafts)

@@ -71,6 +71,7 @@ struct release {
     int64_t top_k;                     /* -1: not specified */
     /* set by the caller; otherwise NULL or 0 */
     const char *quantized_by, *repo;
+    const char *fault;  /* why no conversation can use the chat template */
     bool unknown;       /* hone does not know the architecture: nothing was measured */
     const char *prompt; /* a short conversation, rendered as the model's prompt */
     int64_t fit_ctx[RELEASE_CONTEXTS]; /* tokens; 0: end of the list */

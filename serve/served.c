@@ -32,6 +32,8 @@ static int open_template(struct served *d, struct err *e) {
     d->fmt = toolfmt_detect(d->tmpl, strlen(d->tmpl));
     if (*d->tmpl)
         rc = chat_with(&d->chat, d->tmpl, name ? name : "tokenizer.chat_template", tok, e);
+    if (rc && !name)
+        rc = err_wrap(e, "%s: its template needs to be replaced (--template FILE)", d->file->path);
     if (d->chat) chat_find_ends(d->chat, tok);
     d->generic = d->chat && (!d->fmt || !generic_shows_tools(d->chat));
     d->hides_calls = d->generic && generic_hides_calls(d->chat);

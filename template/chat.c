@@ -74,7 +74,8 @@ int chat_from_gguf(struct chat **out, const struct gguf *g, const struct tok *t,
             "%s: no chat template (key tokenizer.chat_template); this is a base model, or "
             "the template was lost in conversion",
             gguf_path(g));
-    return chat_with(out, tmpl, "tokenizer.chat_template", t, e);
+    const int rc = chat_with(out, tmpl, "tokenizer.chat_template", t, e);
+    return rc ? err_wrap(e, "%s", gguf_path(g)) : 0;
 }
 
 void chat_free(struct chat *c) {

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "template/chat_span.h"
 #include "template/lint_int.h"
+#include "template/lint_rules.h"
 
 enum { MAX_PIECES = 8 };
 static const struct probe {
@@ -528,7 +529,7 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
         lint_report_free(r);
         return err_set(e, ERR_INTR, "interrupted");
     }
-    if (!rc && all.spent >= all.most) {
+    if (!rc && all.spent >= all.most && !lint_unusable(r)) {
         lint_report_free(r);
         rc =
             err_set(e, ERR_DATA,
@@ -539,23 +540,34 @@ int lint_run(struct lint_report *r, const char *src, size_t len, const char *nam
     return rc;
 }
 
-/* Lints a template; reports a template that does not parse as a finding. */
+/* Reports an error that makes every use of the template fail; it is the only finding. */
+static void found_useless(struct lint_report *r, const char *rule, const struct jinja_err *je) {
+    struct lint_finding f = {
+        .rule = rule, .severity = LINT_ERROR, .line = je->line, .col = je->col};
+    snprintf(f.outcome, sizeof f.outcome, "error:%s", je->type);
+    snprintf(f.detail, sizeof f.detail, "%.300s", je->msg);
+    lint_found(r, &f);
+}
+
+/* Lints a template; reports one that does not compile, or always fails, as a finding. */
 static int run(struct lint_report *r, const char *src, size_t len, const char *name,
                enum jinja_mode mode, struct err *e) {
     struct jinja *t, *lenient;
-    struct jinja_err je;
+    struct jinja_err je, lenient_je;
     struct err ignored;
     int rc = 0;
     memset(r, 0, sizeof *r);
     if (jinja_compile_mode(&lenient, src, len, name, JINJA_LENIENT, NULL, &ignored)) lenient = NULL;
     r->compiles = lenient != NULL;
     if (jinja_compile_mode(&t, src, len, name, mode, &je, &ignored)) {
-        struct lint_finding f = {
-            .rule = "SYNTAX", .severity = LINT_ERROR, .line = je.line, .col = je.col};
-        snprintf(f.outcome, sizeof f.outcome, "error:%s", je.type);
-        snprintf(f.detail, sizeof f.detail, "%.300s", je.msg);
-        lint_found(r, &f);
+        found_useless(r, "SYNTAX", &je);
         r->needs_lenient = lenient != NULL;
+        jinja_free(lenient);
+        return 0;
+    }
+    if (lint_always_fails(t, &je) && (!lenient || lint_always_fails(lenient, &lenient_je))) {
+        found_useless(r, "ALWAYS-FAILS", &je);
+        jinja_free(t);
         jinja_free(lenient);
         return 0;
     }

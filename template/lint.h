@@ -52,6 +52,9 @@ struct lint_report {
     bool compiles;      /* compiles in at least one mode */
     bool needs_lenient; /* compiles, or renders some probe, in lenient mode only */
 };
+/* Returns the error with which no conversation can use the template: it does not compile, always
+ * fails, or renders no message. NULL: none, or other engines than transformers can use it. */
+const struct lint_finding *lint_unusable(const struct lint_report *r);
 /* Returns the mode that the template needs: "hf", "lenient", or "none" if it compiles in neither.
  */
 const char *lint_mode_name(const struct lint_report *r);

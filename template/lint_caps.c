@@ -108,19 +108,28 @@ static bool handles_thinking(const struct jinja *t, const char *on) {
                       !shows(t, answered, false, "Zq7s", NULL, NULL));
 }
 
+/* Conversations without tools; each message contains "Zq7msg". */
+static const char *const talks[] = {
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"Zq7msg\"}]," OPEN "}",
+    "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Zq7msg\"}]}]"
+    "," OPEN "}",
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"Zq7msg\"},{\"role\":\"user\",\"content\":"
+    "\"Zq7msg\"},{\"role\":\"assistant\",\"content\":\"Zq7msg\"},{\"role\":\"user\",\"content\":"
+    "\"Zq7msg\"}]," OPEN "}"};
+
 bool lint_shows_messages(const struct jinja *t) {
-    static const char *const convs[] = {
-        "{\"messages\":[{\"role\":\"user\",\"content\":\"Zq7msg\"}]," OPEN "}",
-        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":"
-        "\"Zq7msg\"}]}]," OPEN "}",
-        "{\"messages\":[{\"role\":\"system\",\"content\":\"Zq7msg\"},{\"role\":\"user\","
-        "\"content\":"
-        "\"Zq7msg\"},{\"role\":\"assistant\",\"content\":\"Zq7msg\"},{\"role\":\"user\","
-        "\"content\":"
-        "\"Zq7msg\"}]," OPEN "}"};
-    for (size_t i = 0; i < COUNT_OF(convs); i++)
-        if (shows(t, convs[i], false, "Zq7msg", NULL, NULL)) return true;
+    for (size_t i = 0; i < COUNT_OF(talks); i++)
+        if (shows(t, talks[i], false, "Zq7msg", NULL, NULL)) return true;
     return false;
+}
+
+bool lint_always_fails(const struct jinja *t, struct jinja_err *je) {
+    struct buf out = {0};
+    bool ok = lint_render(t, "{\"messages\":[" USER "]," TOOL "," OPEN "}", false, &out, NULL, je);
+    for (size_t i = COUNT_OF(talks); i > 0 && !ok; i--) /* the plain question last: *je is its */
+        ok = lint_render(t, talks[i - 1], false, &out, NULL, je);
+    buf_release(&out);
+    return !ok;
 }
 
 /* Returns whether the template renders a plain question at all. */

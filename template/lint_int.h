@@ -24,6 +24,9 @@ bool lint_render(const struct jinja *t, const char *json, bool text_args, struct
 const char *lint_tokens(void);
 /* Returns whether the text of some message reaches the prompt. */
 bool lint_shows_messages(const struct jinja *t);
+/* Returns whether the template fails with every conversation; *je is the error of a plain question.
+ */
+bool lint_always_fails(const struct jinja *t, struct jinja_err *je);
 /* Determines by rendering what the template supports. */
 void lint_caps_of(struct lint_caps *caps, const struct jinja *t);
 /* Appends a JSON object that turns on the template's thinking switches; with `effort` also the

@@ -40,6 +40,14 @@ static const struct lint_finding *find_rule(const struct lint_report *r, const c
     return NULL;
 }
 
+const struct lint_finding *lint_unusable(const struct lint_report *r) {
+    for (int i = 0; i < r->n && !r->needs_lenient; i++) {
+        const struct lint_rule *rule = lint_rule_find(r->v[i].rule);
+        if (rule && rule->area == LINT_AREA_TEMPLATE) return &r->v[i];
+    }
+    return NULL;
+}
+
 /* Returns the first broken rule of a severity, either on calls or on anything else; *n is the
  * number of such rules. */
 static const struct lint_rule *first_broken(const struct lint_report *r, enum lint_severity s,
@@ -101,11 +109,11 @@ void lint_verdict(const struct lint_report *r, const char *tool_format, struct b
                 "The template renders no message: the model sees nothing of the conversation.");
         return;
     }
-    const struct lint_finding *any = find_rule(r, "TOOLS-NONE");
-    if (r->n_passed == 0 && any && strncmp(any->outcome, "error:", 6) == 0) {
-        int k = (int)strlen(any->detail);
-        while (k && any->detail[k - 1] == '.') k--;
-        buf_fmt(out, "The template fails with every conversation: %.*s.", k, any->detail);
+    const struct lint_finding *fails = find_rule(r, "ALWAYS-FAILS");
+    if (fails) {
+        int k = (int)strlen(fails->detail);
+        while (k && fails->detail[k - 1] == '.') k--;
+        buf_fmt(out, "The template fails with every conversation: %.*s.", k, fails->detail);
         return;
     }
     tool_calls(r, tool_format, out);

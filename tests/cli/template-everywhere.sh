@@ -49,6 +49,61 @@ grep -q 'template was repaired' "$t/kept/README.md" && say "the card tells of a 
 grep -q '"rule": "template-defects"' "$t/o" || say "publish --check does not tell of the defects"
 "$HONE" publish --check "$t/out" --json > "$t/o" 2> /dev/null || :
 grep -q '"rule": "template-defects"' "$t/o" && say "publish --check tells of defects that were repaired"
+# the advice of publish --check and of lint works when it is followed
+advice() { grep -oE 'hone (template fix|meta) [^ ]+ [^ ,;.]+[^,;]*' "$1" | head -n 1; } # command in a text
+"$HONE" publish --check "$t/kept" > "$t/o" 2> /dev/null || :
+how=$(advice "$t/o" | sed 's/ repairs .*//; s/^hone //')
+[ "$how" = "template fix $t/kept/Tiny-Q8_0.gguf --in-place" ] || say "publish --check advises: $how"
+run $how
+run publish "$t/kept"
+"$HONE" publish --check "$t/kept" --json > "$t/o" 2> /dev/null || :
+grep -qE '"rule": "(template|sums|manifest)-' "$t/o" && say "the advice was followed, but: $(cat "$t/o")"
+cmp -s "$t/kept/chat_template.jinja" "$t/good.jinja" || say "publish left the old chat_template.jinja"
+run meta "$t/kept/Tiny-Q8_0.gguf" tokenizer.chat_template=@$bad
+
+# a template that no conversation can use: convert, make, publish and publish --check say so, and the advice works
+cp -r "$t/hf" "$t/odd"
+useless() { # text, words of the reason
+    printf '%s' "$1" > "$t/odd/chat_template.jinja"
+    run convert "$t/odd" -o "$t/odd.gguf" -f
+    grep -q "warning: .*$2.*hone meta $t/odd.gguf tokenizer.chat_template=@FILE" "$t/e" || say "convert does not warn ($2): $(cat "$t/e")"
+    run meta "$t/kept/Tiny-Q8_0.gguf" "tokenizer.chat_template=$1"
+    rc=0; "$HONE" publish "$t/kept" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = 3 ] && grep -q "$2" "$t/e" || say "publish ($2): exit $rc: $(cat "$t/e")"
+    rc=0; "$HONE" publish --check "$t/kept" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = 1 ] && grep -q "^publishable  *no" "$t/o" && grep -q "^error  *template-unusable .*$2" "$t/o" || say "publish --check ($2): exit $rc: $(cat "$t/o")"
+}
+useless '{% for m in messages %}x' 'does not compile.*line 1, column 25'
+useless '{{ raise_exception("never") }}' 'fails with every conversation.*never'
+useless '{% for i in range(99999) %}{% for k in range(99999) %}x{% endfor %}{% endfor %}' 'fails with every conversation.*too many steps'
+useless ' ' 'renders no message'
+how=$(advice "$t/o" | sed 's/^hone //; s/@FILE.*//')
+run $how@"$t/good.jinja"
+run publish "$t/kept"
+"$HONE" publish --check "$t/kept" --json > "$t/o" 2> /dev/null || :
+grep -q '"rule": "template-' "$t/o" && say "a corrected template still counts as unusable"
+printf '{%% for m in messages %%}x' > "$t/odd/chat_template.jinja"
+run make "$t/odd" --dry-run -o "$t/not"
+grep -q "warning: .*does not compile.*in $t/odd/chat_template.jinja" "$t/e" || say "make --dry-run does not warn: $(cat "$t/e")"
+run make "$t/odd" --name Tiny -q --plain --recipes Q8_0 --chunks 1 --eval "$t/eval.txt" --calib "$t/calib.txt" --pp 8 --tg 2 --reps 1 --tools builtin -o "$t/no"
+grep -q '^Do not publish these files yet: .*does not compile.*hone meta .*/Tiny-Q8_0.gguf .*hone publish' "$t/o" || say "make does not say it first: $(cat "$t/o")"
+grep -qE 'upload|hone serve' "$t/o" && say "make tells to upload or serve: $(cat "$t/o")"
+head -n 20 "$t/no/README.md" | grep -q 'cannot chat yet.*does not compile' || say "the card does not say it near the top"
+grep -q 'cannot chat yet' "$t/no/report.html" || say "the report does not say it"
+refused 3 "hone's own: --replace qwen3.5, " template fix "$t/no/Tiny-Q8_0.gguf" -q
+refused 3 'its template needs to be replaced (--template FILE)' serve "$t/no/Tiny-Q8_0.gguf" --port 0 -q
+printf '%s' "$(cat template/own/qwen3.jinja)" '{% endif %}' > "$t/torn.jinja"
+lint "$t/torn.jinja"
+how=$(advice "$t/o" | sed 's/ replaces .*//; s/^hone //')
+run $how -o "$t/whole.jinja"
+cmp -s "$t/whole.jinja" template/own/qwen3.jinja || say "the advice of lint gives another template: $how"
+cp "$t/torn.jinja" "$t/odd/chat_template.jinja"; mkdir "$t/odd/additional_chat_templates"; cp $bad "$t/odd/additional_chat_templates/rag.jinja"
+lint "$t/odd" --name rag
+how=$(advice "$t/o" | sed 's/ ([0-9].*//; s/^hone //')
+run $how
+grep -q '^@@' "$t/o" || say "lint --name advises another template: $how"
+
+run meta "$t/kept/Tiny-Q8_0.gguf" tokenizer.chat_template=@$bad
 run replay "$t/out/Tiny-Q8_0.gguf" --source "$t"/out.work/Tiny-*.gguf --imatrix "$t/out/imatrix.gguf"
 
 # tool support for a template without it: only on request, in a syntax that can be parsed; without tools nothing changes

@@ -3,7 +3,9 @@
  * is present, every probe on every template against the recorded outcome under transformers. */
 #include "base/io.h"
 #include "tests/check.h"
+#include "base/mem.h"
 #include "template/chat_vars.h"
+#include "template/judge.h"
 #include "template/lint.h"
 #include "template/repair.h"
 
@@ -116,13 +118,67 @@ static void test_nothing(void) {
     }
     CHECK_ERR(lint_run(&r, deep, strlen(deep), "t", JINJA_HF, &e), ERR_DATA,
               "limit template_steps");
-    CHECK_OK(lint_run(&r, refusal, strlen(refusal), "t", JINJA_HF, &e));
-    CHECK(!finding(&r, "NO-MESSAGES") && r.n_by[LINT_ERROR] == 1);
-    lint_report_free(&r);
+    static const struct {
+        const char *text, *rule;
+        bool unusable;
+    } useless[] = {
+        {refusal, "ALWAYS-FAILS", true},
+        {"{% for m in messages %}{{ talk.text.x }}{% endfor %}", "ALWAYS-FAILS", true},
+        {"{% for i in range(100000) %}{% for k in range(100000) %}x{% endfor %}{% endfor %}",
+         "ALWAYS-FAILS", true},
+        {"{% for m in messages %}x", "SYNTAX", true},
+        {"You are a model.", "NO-MESSAGES", true},
+        {"{% set x = [] %}{{ x.append(1) }}{% for m in messages %}{{ m.content }}{% endfor %}",
+         "TOOLS-NONE", false}, /* works in other engines than transformers */
+        {"{% if messages[0].role == 'user' %}{{ raise_exception('') }}{% endif %}"
+         "{% for m in messages %}{{ m.content }}{% endfor %}",
+         "TOOLS-NONE", false},
+    };
+    for (size_t i = 0; i < COUNT_OF(useless); i++) {
+        CHECK_OK(lint_run(&r, useless[i].text, strlen(useless[i].text), "t", JINJA_HF, &e));
+        CHECK(finding(&r, useless[i].rule) && r.n_by[LINT_ERROR] == 1);
+        CHECK((lint_unusable(&r) != NULL) == useless[i].unusable);
+        lint_report_free(&r);
+    }
     CHECK_OK(repair_run(&fixed, refusal, strlen(refusal), "t", NULL, 0, &e));
     CHECK(fixed.n == 0 && fixed.text.len == strlen(refusal) &&
           memcmp(fixed.text.data, refusal, fixed.text.len) == 0);
     repair_free(&fixed);
+}
+
+/* Checks that the advice on a template fits its defect: a repair only if it removes an error, one
+ * of hone's own templates only for its family. */
+static void test_advice(void) {
+    static const char broken[] = "{% for m in messages %}x", path[] = "m.gguf";
+    const struct own_template *own = own_find("qwen3");
+    char *torn = xstrndup(own->text, own_len(own) - 20);
+    const struct {
+        const char *text, *advice;
+        bool unusable;
+        int left;
+    } t[] = {
+        {broken, "hone meta m.gguf tokenizer.chat_template=@FILE", true, 1},
+        {torn, "hone template fix m.gguf --replace qwen3 --in-place", true, 1},
+        {"{{ raise_exception('no') }}", "hone meta m.gguf", true, 1},
+        /* the repair shows that the answer is never opened */
+        {"{% if messages[0].role == 'user' %}{{ raise_exception('') }}{% endif %}"
+         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}",
+         "hone template fix m.gguf --in-place repairs", false, 1},
+        {"{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}<|assistant|>",
+         "hone template lint m.gguf explains", false, 1},
+    };
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        struct template_verdict v;
+        struct buf how = {0};
+        CHECK_OK(template_judge(&v, t[i].text, strlen(t[i].text), REPAIR_ERRORS, &e));
+        template_remedy(&v, path, &how);
+        CHECK_EQ_I64(v.unusable, t[i].unusable);
+        CHECK_EQ_I64(v.n_left, t[i].left);
+        CHECK(v.why[0] && strstr(how.data, t[i].advice));
+        buf_release(&how);
+        template_verdict_free(&v);
+    }
+    free(torn);
 }
 
 /* Tests rules that are not probes on templates that do and do not violate them. */
@@ -400,6 +456,7 @@ static void test_mode(void) {
 int main(void) {
     RUN(test_small_templates);
     RUN(test_nothing);
+    RUN(test_advice);
     RUN(test_rules);
     RUN(test_places);
     RUN(test_severity);
