@@ -477,6 +477,10 @@ int llama3_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e);
 double llama3_divisor(const struct hparams *h, int64_t i);
 /* Reads rope scaling; without a type, it is "linear", whose factor is 1 if absent. */
 int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e);
+/* Refuses a key attn_factor that was not read: 1 changes nothing, and YaRN's usual factor, which
+ * files of Olmo 3 state, is applied anyway. */
+int yarn_check_factor(const struct hparams *h, const char *arch, const struct gguf *g,
+                      struct err *e);
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w);
 /* Writes the rope scaling type "none" for architectures whose files always have the key, unless
  * positions are scaled. */

@@ -226,7 +226,24 @@ static int count_tokens(struct hparams *h, const struct arch *a, const struct gg
     return 0;
 }
 
-static const char causal[] = "attention.causal";
+static const char causal[] = "attention.causal", rotated[] = "rope.dimension_count";
+
+/* Refuses a number of rotated dimensions that the architecture's table does not read, unless it is
+ * the one that is used: that of a head. */
+static int check_rotated(const struct hparams *h, const struct arch *a, const struct gguf *g,
+                         struct err *e) {
+    char key[128];
+    uint64_t v = (uint64_t)h->d[HD_ROT];
+    if (!a->decoder || a->decoder->block.attn.rope.kind == ROPE_NONE) return 0;
+    for (const struct hp_row *r = a->hp; r->slot >= 0; r++)
+        if (r->key && strcmp(r->key, rotated) == 0) return 0;
+    if (key_name(key, a, rotated)) TRY(gguf_opt_u64(g, key, &v, e));
+    return v == (uint64_t)h->d[HD_ROT]
+               ? 0
+               : err_set(e, ERR_DATA,
+                         "%s is %llu, but in %s models all %lld dimensions of a head are rotated",
+                         key, (unsigned long long)v, a->name, (long long)h->d[HD_ROT]);
+}
 
 /* Reads all hyperparameters from a GGUF file's keys. */
 static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g, struct err *e) {
@@ -247,7 +264,9 @@ static int from_gguf(struct hparams *h, const struct arch *a, const struct gguf 
         TRY(layers_windows_gguf(h, a->name, g, a->window_period, e));
     TRY(yarn_from_gguf(h, a, g, e));
     if (a->read_keys) TRY(a->read_keys(h, g, e));
-    return a->derive(h, e);
+    TRY(yarn_check_factor(h, a->name, g, e));
+    TRY(a->derive(h, e));
+    return check_rotated(h, a, g, e);
 }
 
 int hparams_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g,

@@ -139,6 +139,19 @@ int yarn_from_gguf(struct hparams *h, const struct arch *a, const struct gguf *g
     return check_yarn(h, key_of(key, arch, "type"), e);
 }
 
+int yarn_check_factor(const struct hparams *h, const char *arch, const struct gguf *g,
+                      struct err *e) {
+    const double f = h->f[HF_YARN_FACTOR], usual = f > 0 ? yarn_growth(f, 1) : 1;
+    double v = 1;
+    char key[KEY_CAP];
+    if (h->f[HF_ROPE_M] > 0) return 0; /* read and used (longrope.c) */
+    TRY(gguf_opt_f64(g, key_of(key, arch, "attn_factor"), &v, e));
+    return fabs(v - 1) < 1e-4 || fabs(v - usual) < 1e-4
+               ? 0
+               : err_set(e, ERR_DATA, "%s is %g, which is supported with \"longrope\" only", key,
+                         v);
+}
+
 /* Writes the YaRN keys, including default values that config.json states, as llama.cpp's converter
  * does. */
 void yarn_write(const struct hparams *h, const struct arch *a, struct gguf_w *w) {

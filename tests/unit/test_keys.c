@@ -81,6 +81,8 @@ static bool same(const struct model *m, const float *a, const float *b) {
 #define YARN_CTX "rope.scaling.original_context_length"
 #define CHUNK "attention.chunk_length"
 #define USED_MISSING "experts that each token uses, is missing or 0"
+#define ROT "rope.dimension_count"
+#define FACTOR "rope.scaling.attn_factor"
 #define NO_SCORE SCORE(GV_COUNT, 0)
 static const struct key_case cases[] = {
     {"glm4moe", SCORE(GV_U32, 3), "glm4moe.expert_gating_func is 3", {{NULL}}},
@@ -102,6 +104,18 @@ static const struct key_case cases[] = {
     {"hyv3", {{"nextn_predict_layers", GV_U32, 2, NULL}}, "nextn_predict_layers is 2, but block 3 lacks", {{NULL}}},
     {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}}, "nextn_predict_layers is 1, but block 3 lacks", {{NULL}}},
     {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}, {"block_count", GV_U32, 5, NULL}}, NULL, {{NULL}}},
+    /* rotated dimensions that no table row reads; the head's number is in many files */
+    {"olmo2", {{ROT, GV_U32, 8, NULL}}, "olmo2.rope.dimension_count is 8, but in olmo2 models all", {{NULL}}},
+    {"olmo2", {{ROT, GV_U32, 16, NULL}}, NULL, {{NULL}}},
+    {"gemma3", {{ROT, GV_U32, 4, NULL}}, "gemma3.rope.dimension_count is 4", {{NULL}}},
+    {"exaonemoe", {{ROT, GV_U32, 4, NULL}}, "exaone-moe.rope.dimension_count is 4", {{NULL}}},
+    {"jamba", {{ROT, GV_U32, 4, NULL}}, NULL, {{NULL}}},
+    /* attn_factor outside longrope: only what is computed anyway */
+    {"olmo2", {{FACTOR, GV_F32, 2, NULL}}, "olmo2.rope.scaling.attn_factor is 2", {{NULL}}},
+    {"olmo2", {{FACTOR, GV_F32, 1, NULL}}, NULL, {{NULL}}},
+    {"arcee", {{FACTOR, GV_F32, 1.1386, NULL}}, NULL, {{NULL}}},
+    {"arcee", {{FACTOR, GV_F32, 1.3, NULL}}, "arcee.rope.scaling.attn_factor is 1.3", {{NULL}}},
+    {"phi3long", {{FACTOR, GV_F32, -1, NULL}}, "phi3.rope.scaling.attn_factor is -1", {{NULL}}},
     /* a key of another type is not a missing key */
     {"glm4moe", {{"expert_weights_norm", GV_U32, 1, NULL}}, "glm4moe.expert_weights_norm\" is of type u32, expected bool", {{NULL}}},
     {"olmo2", {{"attention.causal", GV_U32, 0, NULL}}, "olmo2.attention.causal\" is of type u32", {{NULL}}},
