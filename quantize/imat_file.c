@@ -460,6 +460,7 @@ static void add_text(struct buf *b, const char *s) {
 static void add_dat_entry(struct buf *b, const struct imat_entry *en, double chunk) {
     double ncall = floor((max_count(en) + chunk - 1) / chunk);
     if (ncall < 1) ncall = 1;
+    if (ncall > INT32_MAX) ncall = INT32_MAX;
     add_text(b, en->name);
     add_i32(b, (int64_t)ncall);
     add_i32(b, en->ne0 * en->n_mat);
@@ -507,6 +508,10 @@ int imat_write(const struct imat *m, const char *path, enum imat_form form, bool
             if (!(en->sum2[k] >= 0 && en->sum2[k] <= 0x1.fffffep127))
                 return err_set(e, ERR_DATA, "%s: \"%s\", column %lld: the sum of squares is %g",
                                path, en->name, (long long)k, en->sum2[k]);
+        for (int64_t k = 0; k < en->n_mat; k++)
+            if (!(en->count[k] >= 0 && en->count[k] <= 0x1.fffffep127))
+                return err_set(e, ERR_DATA, "%s: \"%s\", matrix %lld: the count is %g", path,
+                               en->name, (long long)k, en->count[k]);
     }
     return form == IMAT_DAT ? write_dat(m, path, n, overwrite, e)
                             : write_gguf(m, path, false, overwrite, e);

@@ -10,6 +10,7 @@
 #include "containers/gguf.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "runtime/engine/kv_type.h"
 #include "runtime/engine/model.h"
 
 enum { CHUNK = 4096 }; /* a multiple of every block size */
@@ -73,6 +74,24 @@ static void check_block(void *ud, const struct session_shown *r) {
     *f = (struct first){f->width, true, r->block, r->pos + at / f->width};
 }
 
+/* Writes the end of the message: what the value exceeds. A cache that is not exact may have a
+ * smaller range than the f32 of the computation. */
+static void range_text(const struct session *s, char out[160]) {
+    const struct session_opts *o = session_get_opts(s);
+    const struct kv_type *plain = kv_type_of(o->kv_type), *k = o->kv_k ? o->kv_k : plain,
+                         *v = o->kv_v ? o->kv_v : plain, *exact = kv_type_find(KV_EXACT);
+    char types[40];
+    if (!k || !v || (k == exact && v == exact)) {
+        snprintf(out, 160, "the range of f32");
+        return;
+    }
+    kv_type_text(types, k, v);
+    snprintf(out, 160,
+             "the range of the %s cache (use --kv-type " KV_EXACT ") or, if that does not help, "
+             "of f32",
+             types);
+}
+
 /* Runs the tokens again and checks the output of every block. */
 static int check_blocks(struct session *s, const int32_t *ids, int64_t n, struct err *e) {
     struct first f = {.width = session_model(s)->hp.d[HD_EMBD]};
@@ -83,12 +102,13 @@ static int check_blocks(struct session *s, const int32_t *ids, int64_t n, struct
     const int rc = session_forward(s, ids, min_i64(n, session_get_opts(s)->n_ctx), NULL, &unused);
     session_observe(s, NULL);
     if (rc || !f.found) return 0;
-    char where[32];
+    char where[32], range[160];
+    range_text(s, range);
     snprintf(where, sizeof where, f.block < 0 ? "embeddings" : "output of block %d", f.block);
     return err_set(e, ERR_DATA,
                    "%s: all weights are finite, but the %s is not, from token %" PRId64
-                   " on: a value exceeds the range of f32",
-                   path, where, f.pos);
+                   " on: a value exceeds %s",
+                   path, where, f.pos, range);
 }
 
 int fault_find(struct session *s, const int32_t *ids, int64_t n, struct err *e) {

@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "runtime/engine/kv_type.h"
 #include "runtime/measure/eval.h"
 #include "runtime/measure/internal.h"
 #include "tests/check.h"
@@ -88,7 +89,30 @@ static void test_faults(void) {
     fails(with("blk.2.attn_norm.weight", 5, 1, INFINITY),
           "tensor blk.2.attn_norm.weight: row 0, column 5");
     fails(with("blk.1.ffn_norm.weight", 0, 128, 3e38f),
-          "the output of block 1 is not, from token 0");
+          "the output of block 1 is not, from token 0 on: a value exceeds the range of f32");
+}
+
+/* Checks that values beyond the range of an f16 cache are not called values beyond that of f32. */
+static void test_cache(void) {
+    static const char *const type[] = {"f16", "f32"};
+    struct model *m = NULL;
+    struct eval_ppl ppl;
+    struct err e = {0};
+    CHECK_OK(model_open(&m, with("blk.1.attn_v.weight", 0, 128 * 32, 1e6f), &e));
+    for (int i = 0; i < 2 && m; i++) {
+        const struct kv_type *t = kv_type_find(type[i]);
+        const struct session_opts o = {
+            .n_ctx = CTX, .n_ubatch = CTX, .isa = KERN_REF, .kv_k = t, .kv_v = t};
+        struct session *s = NULL;
+        CHECK_OK(session_new(&s, m, &o, &e));
+        if (i)
+            CHECK_OK(eval_ppl(s, &ids, CTX, 0, 0, NULL, &ppl, &e));
+        else
+            CHECK_ERR(eval_ppl(s, &ids, CTX, 0, 0, NULL, &ppl, &e), ERR_DATA,
+                      "exceeds the range of the f16 cache (use --kv-type f32)");
+        session_free(s);
+    }
+    model_close(m);
 }
 
 /* Tests a weight that only the tokens of the answer use. */
@@ -124,6 +148,7 @@ int main(void) {
     progress_set_mode(PROG_NEVER);
     log_set_level(LOG_ERROR);
     RUN(test_faults);
+    RUN(test_cache);
     RUN(test_later);
     tmp_remove();
     return check_done();

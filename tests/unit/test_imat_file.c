@@ -213,6 +213,28 @@ static void test_merge(void) {
     imat_release(&d);
 }
 
+/* Checks that counts that readers would refuse are not written, and that counts beyond the range of
+ * a .dat file's integers are the largest. */
+static void test_counts(void) {
+    struct imat a, b;
+    struct imat_entry *en;
+    imat_init(&a);
+    imat_init(&b);
+    en = imat_add(&a, "x", 1, 1);
+    en->sum2[0] = 1;
+    en->count[0] = 3e38;
+    CHECK_OK(imat_merge(&b, &a, &e));
+    CHECK_OK(imat_write(&b, tmp_path("counts.dat"), IMAT_DAT, true, &e));
+    CHECK_OK(imat_merge(&b, &a, &e));
+    CHECK_ERR(imat_write(&b, tmp_path("counts.gguf"), IMAT_GGUF, true, &e), ERR_DATA,
+              "\"x\", matrix 0: the count is 6e+38");
+    imat_release(&b);
+    CHECK_OK(imat_read(&b, tmp_path("counts.dat"), &e));
+    CHECK(b.n_entries == 1 && b.entry[0].count[0] > 1e9);
+    imat_release(&a);
+    imat_release(&b);
+}
+
 static void test_order(void) {
     struct imat m;
     imat_init(&m);
@@ -364,6 +386,7 @@ int main(void) {
     RUN(test_shrinkage);
     RUN(test_large);
     RUN(test_merge);
+    RUN(test_counts);
     RUN(test_order);
     RUN(test_bad_dat);
     RUN(test_truncations);
