@@ -25,6 +25,7 @@
 #include "base/out.h"
 #include "base/progress.h"
 #include "base/ranks.h"
+#include "base/str.h"
 #include "quantize/record.h"
 #include "text/size.h"
 
@@ -406,11 +407,41 @@ static void warn_same_text(const struct mix_probe_opts *o, const struct imat *im
                          o->texts.v[k]);
 }
 
+/* Returns whether the matrix has an entry of this name that saw tokens. */
+static bool has_importance(const struct imat *imat, const char *name) {
+    const struct imat_entry *en = imat_find(imat, name);
+    for (int64_t k = 0; en && k < en->n_mat; k++)
+        if (en->count[k] > 0) return true;
+    return false;
+}
+
+/* Warns of tensors without an entry in the importance matrix, whose errors are measured without
+ * importance; as quantize_warn does, except the output tensor and embeddings. */
+static void warn_incomplete(const struct mix_probe_opts *o, const struct sens_source *from,
+                            const struct sens *s) {
+    const char *first = NULL;
+    int64_t n = 0;
+    for (int i = 0; from->imat && i < s->n_groups; i++)
+        for (int k = 0; k < s->group[i].n_items; k++) {
+            const char *name = gguf_tensor_at(from->g, s->group[i].item[k])->name;
+            if (s->group[i].role == ROLE_OUTPUT || s->group[i].role == ROLE_TOKEN_EMBD ||
+                has_importance(from->imat, name))
+                continue;
+            if (!first) first = name;
+            n++;
+        }
+    if (n)
+        log_warn("%s has no entry for %lld tensor%s (%s%s), measured without importance: does it "
+                 "belong to this model, and was its text long enough?",
+                 o->imatrix, (long long)n, str_s(n), first, n > 1 ? ", ..." : "");
+}
+
 /* Measures errors and slopes, then runs the probes. */
 static int run(struct probing *w, const struct sens_source *from, const char *hash, struct err *e) {
     const struct mix_probe_opts *o = w->o;
     struct sens *s = w->s;
     warn_same_text(o, from->imat);
+    warn_incomplete(o, from, s);
     if (o->texts.n) TRY(probe_open(&w->p, o->w, o->model, &o->texts, from, o->ctx, o->n_chunks, e));
     s->search = o->search;
     if (ranks_me() == 0) TRY(resume(w, hash, e));

@@ -108,6 +108,12 @@ n() { grep -o "\"$1\": [0-9]*" "$2" | head -1 | cut -d' ' -f2; }
 [ "$(n n_probes "$t/bands.out")" -gt 0 ] && [ "$(n n_probes "$t/bands.out")" -lt "$(n n_probes "$t/all.out")" ] || fail "--bands 1 made $(n n_probes "$t/bands.out") probes"
 probe "$t/cut.json" > "$t/cut2.out"
 "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/im.gguf" --probe "$t/probe.txt" --ctx 32 --chunks 1 --types 1 --bands 1 --time 0.0006s -o "$t/two.json" -q > /dev/null
+LC_ALL=C sed 's/blk[.]3[.]attn_output[.]weight/blk.9.attn_output.weight/g' "$t/im.gguf" > "$t/lacks.gguf" # one entry less
+for im in im lacks; do
+    "$HONE" sensitivity "$t/base.gguf" --imatrix "$t/$im.gguf" --probe "$t/probe.txt" --ctx 32 --chunks 2 --types 1 --bands 1 --time 0.0006s -o "$t/$im.json" > /dev/null 2> "$t/$im.err"
+done
+grep -q 'lacks.gguf has no entry for 1 tensor (blk.3.attn_output.weight), measured without importance' "$t/lacks.err" || fail "no warning: $(cat "$t/lacks.err")"
+grep 'has no entry' "$t/im.err" && fail "a complete matrix is called incomplete"
 grep -q '"n_chunks": 2' "$t/two.json" || fail "--chunks 1 is not the least that a standard error needs"
 cmp "$t/whole.json" "$t/cut.json" || fail "a resumed measurement is not the whole one"
 # a file full of joint probes that are never made leaves no room for others
