@@ -412,6 +412,8 @@ void config_log_defaults(const struct hfdir *dir);
  * "sliding_attention", wherever config.json stores them. If the model does not distinguish kinds,
  * they apply to all layers. NULL: none. */
 const struct json *hf_rope(const struct hfdir *dir, const char *kind);
+/* Returns ERR_DATA if rope_scaling hides a base or a rotated part in rope_parameters. */
+int hf_check_unread(const struct hfdir *dir, struct err *e);
 #define ROPE_FULL "full_attention"
 #define ROPE_SLIDING "sliding_attention"
 /* Sets the slot of each row with TR_FOUND to 1 if `has` returns true for the row in any block, else

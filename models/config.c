@@ -8,6 +8,7 @@
  * - RoPE: rope_theta, rope_scaling and others at the top level, or all of it in rope_parameters, as
  *   one object or as one per kind of layer. Architectures see a complete rope_parameters
  * (hf_rope). */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,6 +72,7 @@ static void put_missing(struct hfdir *dir, struct json *obj, const char *name, c
                json_type(top) == JSON_NUM || json_str(top) ? top : json_get(fill, name));
 }
 
+#define UNREAD "(unread)" /* a member of completed parameters: the name of one that is lost */
 #define ORIGINAL "original_max_position_embeddings"
 /* Returns the complete RoPE parameters for one kind of layers, from `from`, the top level of
  * config.json, and the defaults in `fill` and `keys`. theta: top-level names of the base. */
@@ -122,23 +124,23 @@ static void add_kind(struct hfdir *dir, struct json *to, const char *kind, const
                              mine, keys));
 }
 
-/* Returns rope_scaling, completed by the base and the rotated part if only rope_parameters has
- * them: a scaling added to a file of transformers 5, which itself would use the class's. */
-static const struct json *scaling_of(struct hfdir *dir, const struct json *scaling) {
+/* Returns rope_scaling. Notes a base or rotated part that only rope_parameters has: transformers
+ * ignores it next to rope_scaling and uses the class's. */
+static const struct json *scaling_of(struct hfdir *dir, const struct json *scaling,
+                                     const struct json *fill) {
     static const char *const basic[] = {"rope_theta", "partial_rotary_factor"};
     const struct json *other = hfdir_said(dir, "rope_parameters");
-    if (is_nested(scaling) || is_nested(other)) return scaling;
     struct json *r = json_new(hfdir_arena(dir), JSON_OBJ);
+    if (is_nested(scaling) || is_nested(other)) return scaling;
     for (const struct json *m = json_first(scaling); m; m = json_next(m))
         put_if_set(hfdir_arena(dir), r, json_name(m), m);
     for (size_t i = 0; i < COUNT_OF(basic); i++) {
-        const struct json *v = json_get(other, basic[i]);
+        const struct json *v = json_get(other, basic[i]), *usual = json_get(fill, basic[i]);
         if (json_type(v) != JSON_NUM || json_get(r, basic[i]) || hfdir_said(dir, basic[i]))
             continue;
-        put_if_set(hfdir_arena(dir), r, basic[i], v);
-        log_warn("%s %g is taken from rope_parameters, which transformers ignores next to "
-                 "rope_scaling: give the scaling in rope_parameters",
-                 basic[i], json_num(v, 0));
+        if (fabs(json_num(v, 0) - json_num(usual, 0)) > 0)
+            put_if_set(hfdir_arena(dir), r, UNREAD,
+                       json_new_str(hfdir_arena(dir), basic[i], strlen(basic[i])));
     }
     return r;
 }
@@ -146,10 +148,10 @@ static const struct json *scaling_of(struct hfdir *dir, const struct json *scali
 /* Returns the RoPE parameters in the newer form: one object, or one per kind of layer. */
 static const struct json *rope_of(struct hfdir *dir, const struct json *entry) {
     const struct json *from = hfdir_said(dir, "rope_scaling|rope_parameters");
-    if (from == hfdir_said(dir, "rope_scaling"))
-        from = json_type(from) == JSON_OBJ && json_len(from) ? scaling_of(dir, from)
-                                                             : hfdir_said(dir, "rope_parameters");
     const struct json *fill = json_get(entry, "fill");
+    if (from == hfdir_said(dir, "rope_scaling"))
+        from = json_type(from) == JSON_OBJ && json_len(from) ? scaling_of(dir, from, fill)
+                                                             : hfdir_said(dir, "rope_parameters");
     if (json_type(from) != JSON_OBJ || !json_len(from)) from = json_get(entry, "rope");
     if (!is_nested(from) && !is_nested(fill))
         return complete_rope(dir, from, "rope_theta", fill, json_get(entry, "keys"));
@@ -170,6 +172,16 @@ const struct json *hf_rope(const struct hfdir *dir, const char *kind) {
     const struct json *r = hfdir_hparam(dir, "rope_parameters"), *of = json_get(r, kind);
     if (json_type(of) == JSON_OBJ) return of;
     return !is_nested(r) ? r : strcmp(kind, ROPE_FULL) != 0 ? NULL : json_first(r);
+}
+
+int hf_check_unread(const struct hfdir *dir, struct err *e) {
+    const char *name = json_str(json_get(hf_rope(dir, ROPE_FULL), UNREAD));
+    return !name ? 0
+                 : err_set(e, ERR_DATA,
+                           "rope_scaling is next to rope_parameters, whose %s transformers then "
+                           "ignores: move what rope_scaling says into rope_parameters and remove "
+                           "it",
+                           name);
 }
 
 /* ---- the whole config ---- */

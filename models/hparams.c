@@ -445,6 +445,7 @@ static int from_hf(struct hparams *h, const struct arch *a, const struct hfdir *
     TRY(check_layers(h, e));
     h->tied = json_bool(hfdir_hparam(dir, "tie_word_embeddings"), false);
     h->not_causal = !json_bool(hfdir_hparam(dir, "is_causal"), true);
+    TRY(hf_check_unread(dir, e));
     TRY(check_bases(h, a, dir, e));
     if (!a->layer_sizes && json_len(hfdir_hparam(dir, "per_layer_config")) > 0)
         return err_set(e, ERR_DATA,

@@ -116,8 +116,8 @@ int hf_mamba_inner(struct hparams *h, const struct hfdir *dir, struct err *e) {
 /* Returns a hint on the effect of removing the RoPE type from config.json. */
 static const char *without_rope(const char *type) {
     return strcmp(type, "dynamic") == 0
-               ? ": it changes positions beyond the original context length only, so without it "
-                 "the model is right up to there"
+               ? ": it changes positions beyond the original context length only; remove it from "
+                 "config.json for a file that is right up to there"
                : "; leaving it out of config.json would give wrong positions, and no error";
 }
 

@@ -226,6 +226,20 @@ static void test_published(void) {
          "{\"rope_theta\": null, \"rope_scaling\": {}, "
          "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e6}}",
          NULL},
+        /* transformers reads rope_scaling alone: the first two have its base, the third does not */
+        {"archs/qwen2moe",
+         "{\"rope_scaling\": {\"rope_type\": \"default\"}, \"rope_parameters\": {\"rope_theta\": "
+         "5e3}}",
+         NULL},
+        {"archs/qwen2moe",
+         "{\"rope_theta\": null, \"rope_scaling\": {\"rope_type\": \"default\", \"rope_theta\": "
+         "1e6}, "
+         "\"rope_parameters\": {\"rope_theta\": 5e3}}",
+         NULL},
+        {"archs/qwen2moe",
+         "{\"rope_theta\": null, \"rope_scaling\": {\"rope_type\": \"default\"}, "
+         "\"rope_parameters\": {\"rope_theta\": 1e6}}",
+         "remove it"},
         {"archs/granite4", "{\"layer_types\": [" FULL "]}", NULL},
         {"models/qwen2", "{\"use_sliding_window\": true}", NULL}, /* max_window_layers is 2 */
         {"models/qwen2", "{\"use_sliding_window\": true, \"layer_types\": [" WINDOW "]}",
