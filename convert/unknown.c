@@ -77,6 +77,37 @@ static int64_t count_named(const struct hfdir *dir, const struct arch *a, struct
     return n;
 }
 
+/* Counts the tensors that every model of `a` has and the folder lacks. */
+static int64_t count_lacking(const struct hfdir *dir, const struct arch *a) {
+    struct arena keys;
+    arena_init(&keys);
+    struct strmap *there = strmap_new(64);
+    struct buf b = {0};
+    int64_t n = 0;
+    for (int64_t i = 0; i < hfdir_n_tensors(dir); i++) {
+        const char *name = hfdir_tensor_at(dir, i)->name;
+        buf_reset(&b);
+        add_pattern(&b, name, strlen(name));
+        if (b.len) add_key(there, &keys, &b);
+    }
+    for (const struct tensor_row *r = a->tensors; r->gguf; r++) {
+        const bool always = !(r->flags & (TR_OPTIONAL | TR_TIED)) && !(r->flags >> TR_IF_SHIFT);
+        bool found = !always || !r->hf || r->where == W_MTP;
+        for (const char *s = r->hf; s && *s && !found;) {
+            const size_t len = strcspn(s, "|");
+            buf_reset(&b);
+            add_pattern(&b, s, len);
+            found = b.len && strmap_get(there, b.data, b.len) >= 0;
+            s += len + (s[len] == '|');
+        }
+        n += !found;
+    }
+    buf_release(&b);
+    strmap_free(there);
+    arena_release(&keys);
+    return n;
+}
+
 bool named_as(const struct hfdir *dir, const struct arch *a) {
     struct buf others = {0};
     (void)count_named(dir, a, &others);
@@ -88,12 +119,14 @@ bool named_as(const struct hfdir *dir, const struct arch *a) {
 int unknown_class(const struct hfdir *dir, const char *cls, struct err *e) {
     const struct arch *best = NULL;
     struct buf others = {0}, near = {0};
-    int64_t most = 0;
+    int64_t most = 0, fewest = 0;
     for (int i = 0; arch_at(i); i++) {
         struct buf own = {0};
         const int64_t n = count_named(dir, arch_at(i), &own);
-        if (n > most) {
+        const int64_t lacking = n >= most && n > 0 ? count_lacking(dir, arch_at(i)) : 0;
+        if (n > most || (n > 0 && n == most && lacking < fewest)) {
             most = n;
+            fewest = lacking;
             best = arch_at(i);
             buf_release(&others);
             others = own;
