@@ -427,6 +427,7 @@ static int check_time(struct dry *d, struct err *e) {
 
 int make_check_time(struct make *mk, const char *out, struct err *e) {
     struct dry d = {.mk = mk, .out = out};
+    if (mk->unmeasured) return make_space_unmeasured(mk, out, e);
     char *state = job_work(out);
     const bool begun = state && io_exists(state);
     const struct make before = *mk;

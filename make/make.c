@@ -373,8 +373,8 @@ static int run_make(struct make *mk, const char *recipes, const char *out, struc
     TRY(make_check_earlier(mk, out, e));
     TRY(make_check_before(mk, out, e));
     if (mk->dry_run)
-        return mk->unmeasured ? make_dry_unmeasured(mk, m, e) : make_dry_run(mk, out, m, e);
-    if (!mk->unmeasured && !mk->checked) TRY(make_check_time(mk, out, e));
+        return mk->unmeasured ? make_dry_unmeasured(mk, out, m, e) : make_dry_run(mk, out, m, e);
+    if (!mk->checked) TRY(make_check_time(mk, out, e));
     TRY(open_job(mk, out, e));
     TRY(all_steps(mk, e));
     close_kept(mk, true); /* every result now has a record */

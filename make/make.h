@@ -274,8 +274,10 @@ int make_put_extras(struct make *mk, cJSON *to, struct err *e);
 /* Sets the options for a model that hone cannot run (unmeasured.c), and *recipes if it is NULL.
  * ERR_USAGE: an option that needs measurements. */
 int make_ask_unmeasured(struct make *mk, const char **recipes, struct err *e);
-/* Emits the files and their sizes; writes nothing. */
-int make_dry_unmeasured(struct make *mk, struct emit *m, struct err *e);
+/* Returns ERR_SYS if the job's files do not fit on the disk. */
+int make_space_unmeasured(const struct make *mk, const char *out, struct err *e);
+/* Emits the files, their sizes and the space that the job takes; writes nothing. */
+int make_dry_unmeasured(struct make *mk, const char *out, struct emit *m, struct err *e);
 /* Emits the finished files; after: text to print at the end. */
 int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct buf *after,
                          struct err *e);

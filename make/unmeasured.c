@@ -2,6 +2,7 @@
 /* make/unmeasured.c - `hone make` for models that hone converts and quantizes but cannot run alone:
  * the job makes presets without an importance matrix, measures at most the acceptance of drafts,
  * and the card has no measurements. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,8 @@ int make_ask_unmeasured(struct make *mk, const char **recipes, struct err *e) {
                        "--budget needs measurements, but hone cannot run this model; "
                        "`hone quantize --budget` makes a mix by the roles of tensors");
     mk->plain = true;
+    if (mk->seconds > 0 && mk->seconds != make_usual.seconds)
+        log_warn("--time has no effect: hone cannot run this model, so nothing can be left out");
     if (!*recipes) *recipes = mk->draft ? USUAL_DRAFTS : USUAL;
     TRY(make_draft_target(mk, e));
     if (mk->draft)
@@ -53,15 +56,48 @@ static void emit_files(const struct make *mk, const uint64_t *bytes, struct emit
     }
 }
 
-int make_dry_unmeasured(struct make *mk, struct emit *m, struct err *e) {
+/* Emits the answer and the space that the job takes in the folder `out`. */
+static void say_space(const struct make *mk, const struct shapes *s, const char *out,
+                      struct emit *m) {
+    struct make_disk disk;
+    struct err full;
+    char answer[2304];
+    make_disk_of(mk, s, out, &disk);
+    const bool no_room = io_need_space(out, disk.left, &full) != 0;
+    snprintf(answer, sizeof answer,
+             "Presets without an importance matrix: %.1f GB of files and %.1f GB of temporary "
+             "files in %.300s.work; nothing was written.%s%s%s",
+             (double)disk.files / 1e9, (double)disk.work / 1e9, out, no_room ? " Note: " : "",
+             no_room ? full.msg : "", no_room ? "." : "");
+    emit_answer(m, answer);
+    emit_i64(m, "file_bytes", "files, bytes", (int64_t)disk.files);
+    emit_i64(m, "work_bytes", "temporary files, bytes", (int64_t)disk.work);
+    emit_bool(m, "over_free_space", NULL, no_room);
+}
+
+/* Reads the shapes of a job's model, which gets no importance matrix. */
+static int open_shapes(struct shapes *s, const struct make *mk, struct err *e) {
+    const int rc = shapes_open(s, mk->src, mk->type, mk->target, e);
+    s->model.imatrix = false;
+    return rc;
+}
+
+int make_space_unmeasured(const struct make *mk, const char *out, struct err *e) {
+    struct shapes s;
+    int rc = open_shapes(&s, mk, e);
+    if (!rc) rc = make_need_disk(mk, &s, out, e);
+    shapes_close(&s);
+    return rc;
+}
+
+int make_dry_unmeasured(struct make *mk, const char *out, struct emit *m, struct err *e) {
     struct shapes s;
     uint64_t *bytes = xcalloc((size_t)mk->recipes.n + 1, sizeof *bytes);
-    int rc = shapes_open(&s, mk->src, mk->type, mk->target, e);
+    int rc = open_shapes(&s, mk, e);
     if (!rc) {
-        s.model.imatrix = false;
         bytes[0] = s.base_bytes;
         for (int i = 0; i < mk->recipes.n; i++) bytes[i + 1] = shapes_preset(&s, mk->recipes.v[i]);
-        emit_answer(m, "Presets without an importance matrix; nothing was written.");
+        say_space(mk, &s, out, m);
         emit_files(mk, bytes, m);
     }
     shapes_close(&s);

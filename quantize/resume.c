@@ -64,8 +64,8 @@ static void remove_parts(const char *out, int n_files) {
     }
 }
 
-/* Uses that a journal is begun before its .part and removed after it, so this program did not write
- * a .part that has data but no journal. */
+/* Takes a .part with data but no journal for another program's, since a journal is begun before its
+ * .part and removed after it. */
 char *resume_foreign(const char *out, int n_files) {
     char *log = xasprintf("%s.part.log", out);
     const bool there = io_exists(log);

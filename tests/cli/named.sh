@@ -25,6 +25,23 @@ g=$t/kimi-k3.gguf
 run 0 make "$g" -o "$t/d" --dry-run
 grep -q "kimi-k3-Q3_K_M.gguf" "$t/o" || say "dry run: $(cat "$t/o")"
 [ ! -e "$t/d" ] || say "a dry run wrote something"
+run 0 make "$g" -o "$t/d" --recipe Q8_0 --time 1s --dry-run --json
+grep -q '"file_bytes": [1-9]' "$t/o" || say "dry run: no bytes: $(cat "$t/o")"
+grep -q -- '--time has no effect' "$t/e" || say "dry run with --time: $(cat "$t/e")"
+# a disk that the files do not fit on
+mkdir "$t/small"
+small() { # commands
+    unshare -m sh -c "mount -t tmpfs -o size=100k none '$t/small' && { $1; }"
+}
+if small true 2> /dev/null; then
+    small "\"$HONE\" make '$g' -o '$t/small/d' --dry-run" > "$t/o" 2> "$t/e" || say "the forecast of a small disk: $(cat "$t/e")"
+    head -1 "$t/o" | grep -q "Note: not enough space for .*small/d" || say "no word on the disk: $(head -1 "$t/o")"
+    rc=0
+    small "\"$HONE\" make '$g' -o '$t/small/d'; rc=\$?; ls -A '$t/small'; exit \$rc" > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = 4 ] && grep -q "error: not enough space for .*small/d" "$t/e" && [ ! -s "$t/o" ] || say "a small disk: exit $rc: $(cat "$t/o" "$t/e")"
+else
+    echo "note: no right to mount a small file system; full disk not tried"
+fi
 # names: of files and folders in the Hub's cache, whose real names are hashes; without a leading '.' or '-'
 hash=b968826d9c46dd6066d109eabc6255188de91218
 hub=$t/models--moon--Kimi-Mini
