@@ -262,7 +262,10 @@ static void measuring(struct plan_in *in, const struct rates *r, const struct sh
     /* For a file with 5 bits per weight. The fixed overhead per token accounts for queues and
      * threads. */
     const double step = fmax(s->active * .7 / fmax(1e8, r->speeds.bandwidth) + 3e-4, token / 4);
-    in->speed = (double)o->reps * ((double)o->pp * prompt + (double)o->tg * step) * 1.5;
+    /* A prompt of each depth precedes its tests; the growth of attention is not counted. */
+    const double tests = (double)(max_i64(1, o->n_depths) * o->reps);
+    in->speed = tests * ((double)o->pp * prompt + (double)o->tg * step) * 1.5 +
+                (double)o->depth_tokens * prompt;
     in->tools =
         (double)TOOL_RUNS * (double)o->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step);
     /* The block adds about one layer and a second head to each window. */

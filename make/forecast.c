@@ -13,6 +13,7 @@
 #include "make/make.h"
 #include "make/rates.h"
 #include "make/size_ladder.h"
+#include "work/device.h"
 #include "work/passes.h"
 #include "mix/probe.h"
 #include "base/io.h"
@@ -40,6 +41,15 @@ double make_other_memory(void) {
     return small_buffers;
 }
 
+/* Returns the memory of the speed measurement: a session with the deepest context, unless it is on
+ * a device. */
+static double speed_bytes(const struct make *mk, const struct shapes *s) {
+    struct estimate_opts o;
+    rates_opts(mk, &o);
+    if (device_free(mk->w)) return 0;
+    return passes_bytes(s->row_bytes, max_i64(o.pp, o.tg), 1) + (double)o.deepest * s->kv_token;
+}
+
 /* Sets the options, how much memory each needs, and which of them fit in memory. */
 static void memory(struct plan_in *in, const struct make *mk, const struct shapes *s) {
     struct shapes_gram g;
@@ -65,6 +75,7 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
     /* Logits of the base and of one candidate in a comparison. */
     in->need[NEED_PASSES] += 8.0 * (double)eval_head_rows(s->n_vocab) * (double)s->n_vocab;
     if (passes_reread((uint64_t)s->base_bytes)) in->need[NEED_PASSES] += windows_room(in->memory);
+    in->need[NEED_PASSES] = fmax(in->need[NEED_PASSES], speed_bytes(mk, s));
     if (in->feedback) in->need[NEED_FEEDBACK] = passes + g.inputs;
     if (in->answers) in->need[NEED_ANSWERS] = passes + g.inputs + g.answers;
     plan_memory(in);

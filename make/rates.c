@@ -149,6 +149,19 @@ static double tower_bytes(const struct make *mk) {
     return mk->tower.n_files ? (double)mk->tower.file[0].size_bytes : 0;
 }
 
+/* Sets what --depths, which make_ask has checked, adds to the speed measurement. */
+static void add_depths(const struct make *mk, struct estimate_opts *o) {
+    int64_t depth[EVAL_MAX_LIST];
+    int n = 0;
+    struct err ignored;
+    if (eval_parse_list(mk->depths, "--depths", depth, &n, &ignored)) return;
+    o->n_depths = n;
+    for (int i = 0; i < n; i++) {
+        o->depth_tokens += depth[i];
+        o->deepest = max_i64(o->deepest, depth[i]);
+    }
+}
+
 void rates_opts(const struct make *mk, struct estimate_opts *out) {
     char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
     const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
@@ -169,6 +182,7 @@ void rates_opts(const struct make *mk, struct estimate_opts *out) {
                                   .tools_cases = tools ? mk->tools_cases : 0,
                                   .convert = io_is_dir(mk->src),
                                   .best = mk->search && strcmp(mk->search, "best") == 0};
+    add_depths(mk, out);
 }
 
 /* Returns the path of the largest file of the source, freed by the caller; NULL: there is no

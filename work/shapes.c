@@ -19,7 +19,9 @@
 #include "base/str.h"
 #include "grad/grad.h"
 #include "models/arch.h"
+#include "models/sizes.h"
 #include "quantize/synth.h"
+#include "runtime/engine/kv_type.h"
 
 enum { PAD = 32 };
 
@@ -57,6 +59,20 @@ static int64_t pass_floats(const struct graph *g, const struct hparams *h) {
     return sum + moe;
 }
 
+/* Returns how many bytes of keys and values a long context takes per token; those of windows do not
+ * grow with it. */
+static double kv_token(const struct arch *a, const struct hparams *h) {
+    enum { LONG = 1 << 17 };
+    const enum qtype type = kv_type_find(KV_USUAL)->type;
+    struct sizes z;
+    struct err ignored;
+    uint64_t half = 0, whole = 0;
+    if (sizes_init(&z, a, h, &ignored) || !sizes_kv(&z, 0, 1, LONG / 2, type, true, &half) ||
+        !sizes_kv(&z, 0, 1, LONG, type, true, &whole))
+        return 0;
+    return (double)(whole - half) / (LONG / 2);
+}
+
 /* Builds the model's graph to find out whether it has gradients and how much memory a pass
  * takes. */
 static void look_at_graph(struct shapes *s, const struct arch *a, const struct hparams *h) {
@@ -71,6 +87,7 @@ static void look_at_graph(struct shapes *s, const struct arch *a, const struct h
         s->pass_floats = pass_floats(&g, h);
         s->row_bytes = passes_row_bytes(&g);
         s->n_vocab = g.weight[g.output].ne[1];
+        s->kv_token = kv_token(a, h);
     }
     graph_release(&g);
 }

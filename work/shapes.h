@@ -23,6 +23,7 @@ struct shapes {
     bool separable;               /* no block reads more than the output of the one before it */
     int64_t pass_floats, n_vocab; /* floats per token in collection buffers; logits */
     double row_bytes;             /* passes_row_bytes of the graph */
+    double kv_token;              /* bytes of keys and values per token of a long context */
 };
 /* Reads a model's shapes. type: target of the conversion; target: folder of a draft's model (struct
  * convert_opts). Call shapes_close() even after an error. */

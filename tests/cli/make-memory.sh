@@ -72,6 +72,9 @@ cmp "$t/a/Tiny-Q4_K_M.gguf" "$t/b/Tiny-Q4_K_M.gguf" || say "the file depends on 
 for i in a b; do grep -o '"mean_kld": [0-9.e-]*' "$t/$i/results.json" > "$t/$i.kld"; done
 cmp "$t/a.kld" "$t/b.kld" || say "divergences depend on --max-memory"
 
+# a deep context counts
+run 4 make "$t/Tiny" -o "$t/x" --plain --recipe Q8_0 --time 0 --max-memory 200MiB --depths 0,1000000 --dry-run
+grep -q 'measurements alone take' "$t/e" || say "--depths: no word on memory: $(cat "$t/e")"
 # the dry run prints ok only if the run completes
 for size in 1MiB 6MiB 14MiB 20MiB; do
     how="make $t/Tiny -o $t/least --calib $t/calib.txt --eval $t/eval.txt --ctx 64 --chunks 2 --calib-ctx 64 --pp 4 --tg 2 --reps 1 --tools none

@@ -93,6 +93,12 @@ static void test_parts(void) {
     name[0] = "Q4_K_M";
     estimate(&in, &r, &model, &o);
     CHECK_CLOSE(learned - in.encode_sequential, 20 * 512 * 11 * r.pass_token, 1e-6);
+    const double at_0 = in.speed; /* each depth repeats the tests after a prompt of its length */
+    o.n_depths = 3;
+    o.depth_tokens = 6000;
+    estimate(&in, &r, &model, &o);
+    CHECK_CLOSE(in.speed - 3 * at_0, 6000 * .6 * r.window / 512, 1e-9);
+    o.n_depths = o.depth_tokens = 0;
     in.gradients = false;
     o.convert = false;
     o.tools_cases = 0;
