@@ -79,7 +79,9 @@ static void emit_files(const struct dry *d, struct emit *m) {
     for (size_t k = 0; k < COUNT_OF(lists); k++)
         for (int i = 0; i < lists[k]->n; i++) {
             uint64_t size = make_class_size(mk, &d->s, lists[k]->v[i]);
-            char *name = xasprintf("%s-%s.gguf", mk->name, lists[k]->v[i]);
+            char called[RECIPE_FILE];
+            recipe_file(lists[k]->v[i], called);
+            char *name = xasprintf("%s-%s.gguf", mk->name, called);
             emit_row(m);
             emit_cell_str(m, name);
             emit_cell_i64(m, (int64_t)size);

@@ -127,7 +127,14 @@ int make_name(struct make *mk, struct err *e) {
         mk->name = xasprintf("%s-%s", mk->draft, bare); /* as llama.cpp finds drafts */
         free(bare);
     }
-    return mk->name ? 0 : (int)e->code;
+    if (!mk->name) return (int)e->code;
+    /* Files of at most 255 bytes have it, such as own-NAME-RECIPE.gguf.plan.tsv.json.tmp-PID-N. */
+    enum { LONGEST = 180 };
+    if (strlen(mk->name) <= LONGEST) return 0;
+    return err_set(e, ERR_USAGE,
+                   "the name %.40s... has %zu characters, and names of files can have %d; give a "
+                   "shorter one with --name",
+                   mk->name, strlen(mk->name), LONGEST);
 }
 
 int make_source(struct make *mk, struct err *e) {

@@ -9,6 +9,20 @@
 #include "base/mem.h"
 #include "report/pick.h"
 #include "report/result.h"
+#include "text/shell.h"
+
+/* Appends a command with one file of the folder, or two, whose paths are quoted for the shell. */
+static void add_command(const struct make *mk, const char *before, const char *file,
+                        const char *option, const char *second, const char *end, struct buf *to) {
+    const char *const words[][2] = {{before, file}, {option, second}};
+    for (size_t i = 0; i < COUNT_OF(words) && words[i][0]; i++) {
+        char *path = job_path(&mk->job, words[i][1]);
+        buf_str(to, words[i][0]);
+        shell_word(to, path);
+        free(path);
+    }
+    buf_str(to, end);
+}
 
 int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after, struct err *e) {
     struct result r;
@@ -77,14 +91,13 @@ int make_show(struct make *mk, double seconds, struct emit *m, struct buf *after
     if (!mk->tmpl_fault) buf_fmt(after, " To publish, upload the folder %s.", mk->job.dir);
     buf_chr(after, '\n');
     if (take && !mk->tmpl_fault)
-        buf_fmt(after, "To serve it: hone serve %s/%s\n", mk->job.dir, take);
+        add_command(mk, "To serve it: hone serve ", take, NULL, NULL, "\n", after);
     const char *tower = make_extra_file(mk, EXTRA_TOWER), *draft = make_extra_file(mk, EXTRA_DRAFT);
     if (take && tower)
-        buf_fmt(after, "With images: llama-server -m %s/%s --mmproj %s/%s\n", mk->job.dir, take,
-                mk->job.dir, tower);
+        add_command(mk, "With images: llama-server -m ", take, " --mmproj ", tower, "\n", after);
     if (take && draft)
-        buf_fmt(after, "With drafts: llama-server -m %s/%s -md %s/%s --spec-type draft-mtp\n",
-                mk->job.dir, take, mk->job.dir, draft);
+        add_command(mk, "With drafts: llama-server -m ", take, " -md ", draft,
+                    " --spec-type draft-mtp\n", after);
     free(take);
     buf_release(&answer);
     return 0;

@@ -23,6 +23,7 @@
 #include "base/printable.h"
 #include "models/fit.h"
 #include "quantize/quantize.h"
+#include "text/shell.h"
 #include "text/size.h"
 #include "runtime/engine/kv_type.h"
 
@@ -332,27 +333,6 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     buf_release(&text);
 }
 
-/* Appends a word quoted for the shell: 'it'\''s'. */
-static void shell_word(struct buf *b, const char *s) {
-    bool plain = *s != 0 && *s != '-';
-    for (const char *c = s; *c; c++)
-        plain = plain && (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                 "._-/+=:,@%",
-                                 *c) != NULL);
-    if (plain) {
-        buf_str(b, s);
-        return;
-    }
-    buf_chr(b, '\'');
-    for (const char *c = s; *c; c++) {
-        if (*c == '\'')
-            buf_str(b, "'\\''");
-        else
-            buf_chr(b, (unsigned char)*c < 0x20 ? '?' : *c);
-    }
-    buf_chr(b, '\'');
-}
-
 /* Adds the command line in b as a field and empties b. */
 static void emit_command(struct emit *m, const char *key, const char *title, struct buf *b) {
     emit_str(m, key, title, b->data);
@@ -453,7 +433,8 @@ static int verdict(const struct plan *p, struct err *e) {
                    "%s: no part of it fits %s with %s kept free: %s%s; on the CPU it needs no "
                    "card",
                    p->path, memory, reserve, shorter,
-                   p->fit.use.total <= p->ask.memory ? ", or a smaller --reserve" : "");
+                   p->ask.reserve && p->fit.use.total <= p->ask.memory ? ", or a smaller --reserve"
+                                                                       : "");
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */

@@ -125,6 +125,13 @@ make x --time 0.0001s --dry-run
 head -1 "$t/o" | grep -q "cannot be met: even presets" || say "no word on the time: $(head -1 "$t/o")"
 small_make 4 "$t/c" --recipe Q4_K_M --time 0.0001s
 grep -q "error: --time (.*) cannot be met" "$t/e" || say "the run does not say that the time is too short: $(cat "$t/e")"
+run 0 make "$t/Tiny" -o "$t/y" --plain --recipe bartowski-Q4_K_L --dry-run --calib "$t/calib.txt" --eval "$t/eval.txt"
+grep -q "^Tiny-like-bartowski-Q4_K_L.gguf" "$t/o" || say "the forecast has another name than the job: $(cat "$t/o")"
+small_make 2 "$t/y" --plain --recipe Q8_0 --name "$(printf %0200d 7)"
+grep -q 'has 200 characters' "$t/e" || say "a name that is too long: $(cat "$t/e")"
+[ ! -e "$t/y.work" ] || say "a name that is too long: something was written"
+small_make 0 "$t/it's" --plain --recipe Q8_0
+grep -q "hone serve '.*/it'.''s/Tiny-Q8_0.gguf'" "$t/o" || say "the folder is not quoted: $(cat "$t/o")"
 make x --time 10h --dry-run
 if grep -q "cannot be met" "$t/o"; then say "10 hours are said to be too few"; fi
 exit $fail
