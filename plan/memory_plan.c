@@ -356,16 +356,16 @@ static void hone_command(struct emit *m, const struct plan *p, const char *kv, s
 /* Adds llama-server's options that place experts and blocks. Returns false if the cards do not hold
  * the model as llama.cpp splits it. */
 static bool llama_place(const struct plan *p, enum fit_way way, struct buf *b) {
-    struct plan_split s;
+    struct plan_split s = p->split;
+    if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(b, " --cpu-moe");
     if (p->split.n_cards > 1) {
-        if (!plan_split_llama(&p->split, &p->z, &p->ask, &s)) return false;
-        if (s.n_cpu_experts) buf_fmt(b, " --n-cpu-moe %d", s.n_cpu_experts);
+        if (way != FIT_BLOCKS && !plan_split_llama(&p->split, &p->z, &p->ask, &s)) return false;
+        if (way != FIT_BLOCKS && s.n_cpu_experts) buf_fmt(b, " --n-cpu-moe %d", s.n_cpu_experts);
         for (int c = 0; c < s.n_cards; c++)
             buf_fmt(b, "%s%d", c ? "," : " -ts ", plan_split_layers(&s, &p->z, c));
         return true;
     }
     if (way == FIT_EXPERTS) buf_fmt(b, " --n-cpu-moe %d", p->fit.n);
-    if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(b, " --cpu-moe");
     return true;
 }
 

@@ -387,7 +387,9 @@ static uint64_t whole_bytes(const struct choice *x, const struct candidate *c) {
     struct fit_use u;
     const struct fit_ask ask = ask_of(x, c);
     (void)fit_use(&c->z, &ask, 0, 0, &u); /* cannot fail: settle_options() checked it */
-    return c->projector + (x->split.n_cards > 1 ? c->fit.use.total : u.total);
+    if (x->split.n_cards < 2) return c->projector + u.total;
+    const uint64_t rest = c->fit.way == FIT_BLOCKS ? c->fit.host - c->z.embd : 0;
+    return c->projector + c->fit.use.total + rest;
 }
 
 /* Returns the file that fits with the longest context, first with the requested cache type, then

@@ -122,6 +122,30 @@ static void split_model(struct plan_split *s, const struct sizes *z, const struc
     (void)try_split(s, z, a, n_rows, 0);
 }
 
+/* Puts as many of the last blocks on the cards as fit, split as llama.cpp does, with the experts of
+ * a model in main memory. Returns the number of blocks; 0: none fits. */
+static int split_last(struct plan_split *s, const struct sizes *z, const struct fit_ask *a) {
+    struct plan_split *t = xcalloc(1, sizeof *t);
+    struct sizes *last = xcalloc(1, sizeof *last);
+    int n = z->n_blocks - 1;
+    for (bool fits = false; n > 0 && !fits; n -= !fits) {
+        *t = *s;
+        *last = *z;
+        t->llama = true;
+        last->n_blocks = n;
+        memmove(last->block, z->block + z->n_blocks - n, (size_t)n * sizeof *z->block);
+        fits = try_split(t, last, a, PLAN_PASS, sizes_has_experts(z) ? n : 0);
+    }
+    if (n > 0) {
+        *s = *t;
+        memset(s->card_of, SPLIT_FREE, (size_t)(z->n_blocks - n));
+        memcpy(s->card_of + z->n_blocks - n, t->card_of, (size_t)n);
+    }
+    free(last);
+    free(t);
+    return n;
+}
+
 enum { CTX_STEP = 256 };
 
 /* Returns the longest context up to `most` with which all weights fit on the cards; 0: none. */
@@ -143,6 +167,13 @@ static int64_t longest_ctx(const struct plan_split *s, const struct sizes *z,
     return min_i64(lo * CTX_STEP, most);
 }
 
+/* Returns the bytes used on all cards. */
+static uint64_t used(const struct plan_split *s) {
+    uint64_t sum = 0;
+    for (int i = 0; i < s->n_cards; i++) sum += s->used[i];
+    return sum;
+}
+
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f) {
     if (!fit_find(z, a, f)) return false;
@@ -151,11 +182,14 @@ bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fi
     if (s->n_cards < 2) return true;
     f->max_ctx = longest_ctx(s, z, a, max_i64(z->n_ctx_train, a->n_ctx));
     split_model(s, z, a, PLAN_PASS);
-    f->way = !s->fits ? FIT_NONE : s->n_cpu_experts ? FIT_EXPERTS : FIT_ALL;
-    f->n = s->n_cpu_experts;
-    f->use.total = f->host = 0;
-    for (int i = 0; i < s->n_cards; i++) f->use.total += s->used[i];
-    for (int i = 0; i < s->n_cpu_experts; i++) f->host += z->block[z->n_blocks - 1 - i].experts;
+    const uint64_t whole = used(s);
+    f->way = !s->fits ? FIT_BLOCKS : s->n_cpu_experts ? FIT_EXPERTS : FIT_ALL;
+    f->n = s->fits ? s->n_cpu_experts : split_last(s, z, a);
+    if (!f->n && f->way == FIT_BLOCKS) f->way = FIT_NONE;
+    f->use.total = used(s);
+    f->host = f->way == FIT_BLOCKS ? z->embd + whole - f->use.total : 0;
+    for (int i = 0; i < f->n && f->way == FIT_EXPERTS; i++)
+        f->host += z->block[z->n_blocks - 1 - i].experts;
     return true;
 }
 

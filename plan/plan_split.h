@@ -10,12 +10,12 @@
 
 enum { PLAN_PASS = 512 }; /* rows per pass, unless the user sets the number */
 struct plan_split {
-    int n_cards;                  /* 0: not requested */
-    uint64_t memory[SPLIT_CARDS]; /* bytes on each card */
-    uint64_t reserve;             /* bytes to keep free on each card */
-    uint64_t projector;           /* bytes of a projector on the first card, not part of used */
-    uint64_t used[SPLIT_CARDS];   /* bytes used on each card, with passes of PLAN_PASS rows */
-    uint8_t card_of[HP_MAX_LAYERS];
+    int n_cards;                    /* 0: not requested */
+    uint64_t memory[SPLIT_CARDS];   /* bytes on each card */
+    uint64_t reserve;               /* bytes to keep free on each card */
+    uint64_t projector;             /* bytes of a projector on the first card, not part of used */
+    uint64_t used[SPLIT_CARDS];     /* bytes used on each card, with passes of PLAN_PASS rows */
+    uint8_t card_of[HP_MAX_LAYERS]; /* SPLIT_FREE: the block is in main memory */
     int n_cpu_experts; /* number of blocks, from the end, whose experts stay in main memory */
     bool llama;        /* split as llama.cpp does: n_cpu_experts counts from the start, embeddings
                           stay in main memory, MTP blocks are on the head's card */
@@ -25,7 +25,8 @@ struct plan_split {
 /* Parses "24GiB,16GiB". ERR_USAGE: not sizes, or more than SPLIT_CARDS. */
 int plan_split_parse(struct plan_split *s, const char *text, struct err *e);
 /* Finds the part of a model that fits. One card: the same as fit_find. Several cards: splits the
- * model as the runtime would, and fills the rest of s. Returns the result of fit_find. */
+ * model as the runtime would, or as llama.cpp does if only blocks of it fit, and fills the rest of
+ * s. Returns the result of fit_find. */
 bool plan_split_fit(struct plan_split *s, const struct sizes *z, const struct fit_ask *a,
                     struct fit *f);
 /* Splits the model over the cards of s as llama.cpp does, with as few experts in main memory as

@@ -269,6 +269,17 @@ for c in "$t/config" "$t/config/config.json"; do
     n=$(sed -n 's/^Q2_K,\([0-9]*\),.*/\1/p' "$t/o") have=$(wc -c < "$t/out/m-Q2_K.gguf")
     [ $((n * 10)) -gt $((have * 7)) ] && [ $n -lt "$have" ] || say "Q2_K of $c: $n, is $have"
 done
+# a model that does not fit several cards: the last blocks that do, more than on the largest card alone
+cat > "$t/config/config.json" <<EOF
+{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64,
+ "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 29568, "vocab_size": 152064, "max_position_embeddings": 32768,
+ "rms_norm_eps": 1e-6, "rope_theta": 1000000, "tie_word_embeddings": false}
+EOF
+blocks() { run 0 plan "$t/config" --vram "$1" --ctx 8192 && sed -n 's/^Q8_0 .* \([0-9]*\) of 80 blocks.*/\1/p' "$t/o"; }
+one=$(blocks 48GiB) two=$(blocks 8GiB,48GiB)
+[ "$one" -gt 0 ] && [ "$two" -gt "$one" ] || say "Q8_0 on 48 GiB: $one blocks, on 48 and 8 GiB: $two"
+# no block is larger than the mean of Q8_0's 72 GiB in 80 blocks by half, and 9 GiB are for passes, cache and head
+[ "$two" -ge $((47 * 80 / 72)) ] || say "$two blocks of .9 GiB on 56 GiB"
 printf '{"architectures": ["NoSuchModel"]}' > "$t/config/config.json"
 run 3 plan "$t/config" --vram 24GiB
 mkdir "$t/none"
