@@ -47,7 +47,7 @@ static char *make_temp_folder(const char *dir, struct err *e) {
     return NULL;
 }
 
-/* Converts the source's folder into the temporary folder, as mk->file[0]. */
+/* Converts the source's folder into the temporary folder, as mk->file[0], if that has room. */
 static int convert_here(void *ud, const char **base, struct err *e) {
     struct dry *d = ud;
     struct make *mk = d->mk;
@@ -62,6 +62,12 @@ static int convert_here(void *ud, const char **base, struct err *e) {
                                    .overwrite = true,
                                    .tower_told = true,
                                    .pool = mk->w->pool};
+    struct err no_room;
+    if (io_need_space(path, d->s.base_bytes, &no_room)) {
+        log_info("the forecast does not run the model: %s", no_room.msg);
+        free(path);
+        return 0;
+    }
     TRY(convert_run(&o, &r, e));
     make_add_file(mk, "base", path, true)->is_base = true;
     *base = path;

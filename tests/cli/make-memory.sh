@@ -102,6 +102,8 @@ HONE_JOB_IN=$(echo "$HONE_JOB" | sed "s|'$t/Tiny'|'$t/small/m'|; s|Q4_K_M|Q8_0,Q
 if small 100k true 2> /dev/null; then
     small 100k "$HONE_JOB --dry-run" > "$t/o" 2> "$t/e" || say "the forecast of a small disk: $(cat "$t/e")"
     head -1 "$t/o" | grep -q "Note: not enough space for .*small/out: [0-9]* bytes needed, 102400 free" || say "no word on the disk: $(head -1 "$t/o")"
+    # a temporary folder without room for the base: the forecast is a guess
+    small 100k "TMPDIR='$t/small' $HONE_JOB --dry-run" > "$t/o" 2> "$t/e" || say "the forecast with a small TMPDIR: $(cat "$t/e")"
     for time in "" "--time 0"; do
         rc=0
         small 100k "$HONE_JOB $time; rc=\$?; ls -A '$t/small'; exit \$rc" > "$t/o" 2> "$t/e" || rc=$?
