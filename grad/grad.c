@@ -246,9 +246,11 @@ static int run_forward(struct grad *g, const int32_t *ids, int b, int from, int 
     session_reset(g->s);
     session_observe(
         g->s, &(struct session_probe){.ud = g, .residual = keep_residual, .node = keep_for_back});
-    struct session_pass p = {.ids = ids, .n = g->n, .begin = b, .hidden = g->hidden};
-    p.residual = residual_of(g, b);
-    if (end <= n_blocks(g)) p.end = end;
+    struct session_pass p = {.ids = ids, .n = g->n, .begin = b, .residual = residual_of(g, b)};
+    if (end <= n_blocks(g))
+        p.end = end; /* without hidden rows: g->hidden stays that of the text */
+    else
+        p.hidden = g->hidden;
     const int rc = session_pass(g->s, &p, e);
     session_observe(g->s, NULL);
     return rc;

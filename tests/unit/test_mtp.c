@@ -4,6 +4,7 @@
  * drafts is compared with plain generation, its calibration with direct sums, and the acceptance
  * rate with a count. */
 #include "calib/imatrix.h"
+#include "calib/moments.h"
 #include "runtime/generate/draft.h"
 #include "runtime/generate/drafter.h"
 #include "runtime/measure/eval.h"
@@ -252,6 +253,30 @@ static void test_refusals(void) {
     model_close(m);
 }
 
+/* Checks that importance is the same if second moments are collected too, whose gradients run the
+ * trunk in a different way. */
+static void same_with_moments(const struct model *m, struct imatrix_opts o, const struct imat *im) {
+    struct err e;
+    struct imat with;
+    struct gram_col *col = NULL;
+    struct pool *pool = NULL;
+    imat_init(&with);
+    CHECK_OK(pool_new(&pool, 1, &e));
+    CHECK_OK(gram_col_new(&col, 0, kern_isa_best(), pool, &e));
+    o.gram = col;
+    o.pool = pool;
+    CHECK_OK(imatrix_collect(m, &o, &with, &e));
+    CHECK_EQ_I64(with.n_entries, im->n_entries);
+    for (int64_t i = 0; i < im->n_entries; i++) {
+        const struct imat_entry *x = &im->entry[i], *y = imat_find(&with, x->name);
+        const size_t n = (size_t)(x->n_mat * x->ne0);
+        if (!y || memcmp(x->sum2, y->sum2, n * sizeof *x->sum2) != 0) CHECK_FAIL("%s", x->name);
+    }
+    gram_col_free(col);
+    pool_free(pool);
+    imat_release(&with);
+}
+
 /* Tests calibration. The input of eh_proj is (embedding | hidden row), normalised, so its first
  * half needs no forward pass. Every matrix of the block is summed, with one row less per chunk than
  * the trunk's. */
@@ -304,6 +329,7 @@ static void test_calibration(void) {
     }
     free(want);
     ids_release(&ids);
+    same_with_moments(m, o, &im);
     imat_release(&im);
     model_close(m);
 }
