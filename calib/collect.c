@@ -527,6 +527,8 @@ static int run_chunks(struct collector *c, const struct model *m, int32_t *ids, 
     progress_begin(&p, "imatrix", PROG_TOKENS, (uint64_t)(n_chunks * c->ctx));
     progress_from(&p, (uint64_t)(from * c->ctx));
     const int32_t **first = xcalloc((size_t)c->windows.most, sizeof *first);
+    c->windows.progress = &p;
+    c->windows.per_token = 1;
     for (int64_t i = from; i < n_chunks && rc == 0; i += done) {
         rc = run_some(c, m, ids, i, n_chunks, first, &done, e);
         progress_update(&p, (uint64_t)((i + done) * c->ctx));

@@ -74,7 +74,8 @@ static void memory(struct plan_in *in, const struct make *mk, const struct shape
         passes_bytes(s->row_bytes, passes_fit(s->row_bytes, mk->eval_ctx, n, in->memory), n);
     /* Logits of the base and of one candidate in a comparison. */
     in->need[NEED_PASSES] += 8.0 * (double)eval_head_rows(s->n_vocab) * (double)s->n_vocab;
-    if (passes_reread((uint64_t)s->base_bytes)) in->need[NEED_PASSES] += windows_room(in->memory);
+    /* The base next to the largest file, which has about half its size. */
+    if (passes_reread(s->base_bytes / 2 * 3)) in->need[NEED_PASSES] += windows_room(in->memory);
     in->need[NEED_PASSES] = fmax(in->need[NEED_PASSES], speed_bytes(mk, s));
     if (in->feedback) in->need[NEED_FEEDBACK] = passes + g.inputs;
     if (in->answers) in->need[NEED_ANSWERS] = passes + g.inputs + g.answers;

@@ -297,9 +297,8 @@ bool make_too_long(const struct make *mk, char out[512]);
 /* Emits what a job would make and how long it would take; writes nothing to `out`. */
 int make_dry_run(struct make *mk, const char *out, struct emit *m, struct err *e);
 /* Returns ERR_SYS, before anything is written, for a new job that does not fit on the disk, or
- * whose
- * --time, if there is a limit, is too short even for presets, according to a forecast that runs no
- * passes of the model. With a GPU, it assumes the fastest one known. */
+ * whose --time, if there is a limit, is too short even for presets, according to a forecast that
+ * runs no passes of the model. With a GPU, it assumes the fastest one known. */
 int make_check_time(struct make *mk, const char *out, struct err *e);
 /* Reads the record of the --budget given as `text` from DIR.work. NULL: none. The caller frees
  * it. */

@@ -15,8 +15,8 @@ double passes_row_bytes(const struct graph *g);
 int64_t passes_fit(double row_bytes, int64_t ctx, int n, double room);
 /* Like passes_fit, for sessions of model m within --max-memory or the free memory. */
 int64_t passes_rows(const struct work *w, const struct model *m, int64_t ctx, int n);
-/* Returns whether models of n_bytes in all are read from disk again in every pass on the CPU: they
- * take more than half of the free memory. */
+/* Returns whether models of n_bytes in all may have to be read from disk again in every pass on the
+ * CPU: they take more than half of the free memory. */
 bool passes_reread(uint64_t n_bytes);
 /* Returns how many bytes n sessions take with passes of `rows` rows. */
 double passes_bytes(double row_bytes, int64_t rows, int n);

@@ -137,7 +137,10 @@ static int next_block(const struct session *s, int begin) {
 /* Runs n windows block by block; arguments as in windows_feed. */
 static int feed_blocks(struct windows *w, const int32_t *const *window, int n, int block,
                        const float *residual, float *hidden, struct err *e) {
-    const int64_t each = w->n_tok * session_model(w->s)->hp.d[HD_EMBD];
+    const int64_t *d = session_model(w->s)->hp.d, each = w->n_tok * d[HD_EMBD];
+    const double began = w->progress ? (double)w->progress->done : 0,
+                 per_block = w->per_token * (double)(n * w->n_tok) /
+                             fmax(1, (double)(d[HD_LAYERS] - block));
     int rc = 0;
     for (int begin = block, end = 1; end && !rc; begin = end) {
         end = next_block(w->s, begin);
@@ -151,6 +154,8 @@ static int feed_blocks(struct windows *w, const int32_t *const *window, int n, i
                 .hidden = hidden && !end ? hidden + w->first * each : NULL};
             rc = feed_windows(w, window + w->first, (int)min_i64(w->batch, n - w->first), p, e);
         }
+        if (w->progress && end)
+            progress_update(w->progress, (uint64_t)(began + per_block * (end - block)));
     }
     w->first = 0;
     return rc;

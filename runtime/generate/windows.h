@@ -3,6 +3,7 @@
 #ifndef HONE_RUNTIME_GENERATE_WINDOWS_H
 #define HONE_RUNTIME_GENERATE_WINDOWS_H
 
+#include "base/progress.h"
 #include "runtime/engine/session.h"
 
 /* Returns the number of rows per pass (session_opts.n_ubatch) for evaluating windows of ctx tokens:
@@ -24,11 +25,16 @@ struct windows {
     struct session_row *row; /* [batch * n_tok] */
     float *residual;         /* [most][n_tok][n_embd] between blocks; NULL: one pass for all */
     int first;               /* index of the pass's first window */
+    /* Set by the caller after windows_open: what to move forward by `per_token` for each token,
+     * while windows are fed block by block; NULL: nothing. */
+    struct progress *progress;
+    double per_token;
 };
+/* Returns how many bytes rows between blocks may take: 1/16 of `room`, at most 1 GiB. */
+double windows_room(double room);
 /* Returns how many windows of n_tok tokens with n_embd values each n_alike sessions feed together,
  * block by block, at least 1: their rows between blocks, below a session that starts late, and
- * before the head may take 1/16 of `room` bytes, at most 1 GiB. */
-double windows_room(double room); /* these bytes */
+ * before the head take windows_room(room) bytes. */
 int64_t windows_by_block(int64_t n_tok, int64_t n_embd, int n_alike, double room);
 /* Returns how many windows of n_tok tokens fit in device memory, at least 1, if n_alike sessions
  * share it equally. INT_MAX in main memory. */

@@ -438,7 +438,7 @@ static void show_progress(const struct work *w, struct progress *prog, uint64_t 
     double mean, u;
     eval_mean(p->kld, p->n, &mean, &u);
     snprintf(prog->note, sizeof prog->note, "kld %.5f", mean);
-    progress_update(prog, n_tokens);
+    progress_update(prog, n_tokens > prog->done ? n_tokens : prog->done);
 }
 
 /* Sets the number of windows measured so far, for the candidates that were not stopped. */
@@ -519,6 +519,7 @@ static int run_all(struct work *w, struct err *e) {
     w->kept = xcalloc((size_t)(o->n_cand * w->feed.most) + 1, sizeof *w->kept);
     w->stop = xcalloc((size_t)o->n_cand + 1, sizeof *w->stop);
     progress_begin(&prog, "KL divergence", PROG_TOKENS, (uint64_t)(o->n_chunks * o->ctx));
+    kld_feed_progress(&w->feed, &prog);
     for (int64_t c = 0; c < o->n_chunks && !rc && look(w, c);) {
         const int n = find_windows(w, c);
         if (!n) {

@@ -185,6 +185,13 @@ void kld_feed_close(struct kld_feed *f) {
     memset(f, 0, sizeof *f);
 }
 
+void kld_feed_progress(struct kld_feed *f, struct progress *p) {
+    for (int i = 0; i <= f->job->n_cand; i++) {
+        f->windows[i].progress = p;
+        f->windows[i].per_token = 1. / (f->job->n_cand + (f->job->base != NULL));
+    }
+}
+
 int kld_feed_now(const struct kld_feed *f, bool with_base) {
     int now = f->most;
     for (int i = 0; i < f->job->n_cand + with_base; i++)

@@ -34,6 +34,8 @@ struct kld_feed {
 int kld_feed_open(struct kld_feed *f, const struct eval_kld_job *job, int64_t ctx, int64_t n_chunks,
                   const bool *stay, struct err *e);
 void kld_feed_close(struct kld_feed *f);
+/* Moves *p forward while windows are fed block by block, each session by its share. */
+void kld_feed_progress(struct kld_feed *f, struct progress *p);
 /* Returns the number of windows that can run together now, with or without the base. */
 int kld_feed_now(const struct kld_feed *f, bool with_base);
 /* Feeds n windows, at most `most`, to all models. skip [n][n_cand]: candidates to omit. */

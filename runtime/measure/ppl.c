@@ -193,7 +193,7 @@ static void show_progress(const struct ppl_run *p, struct progress *prog, uint64
         eval_mean(p->nll, p->n_done, &mean, &u);
         snprintf(prog->note, sizeof prog->note, "ppl %.4f", fp_exp(mean));
     }
-    progress_update(prog, n_tokens);
+    progress_update(prog, n_tokens > prog->done ? n_tokens : prog->done);
 }
 
 /* Scores window c. Updates the progress after each chunk, because a long window takes minutes. */
@@ -280,6 +280,8 @@ static int ppl_run(struct session *s, const struct ids *ids, int64_t ctx, int64_
     int rc = ppl_alloc(&p, w.window, w.n_chunks, w.n_chunks * (w.last - w.first), e);
     int64_t n_run = 0;
     const int64_t n = w.last - w.first;
+    p.windows.progress = &prog;
+    p.windows.per_token = 1;
     const int32_t **chunk = xcalloc((size_t)p.windows.most + 1, sizeof *chunk);
     for (int64_t c = 0; c < w.n_chunks && !rc;) {
         p.n_done = c * n;

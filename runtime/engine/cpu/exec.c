@@ -204,7 +204,7 @@ bool exec_pass(struct session *s) {
         if (s->taps.n) taps_take(s, step->first, step->n_nodes, s->n_tok < n_tok);
         if (s->probe.node) s->probe.node(s->probe.ud, s, n, true);
         if (block < n_deep && s->g->hidden_nodes[block] == step->first) add_deep(s, block);
-        /* Then nothing is fused, so each step is one node. */
+        /* With a probe of residuals, deep rows or an end nothing is fused: a step is one node. */
         if (!s->probe.residual && !n_deep && !s->now.residual_out) continue;
         if (n->op == OP_EMBED && n->dst == s->g->residual)
             exec_show_hidden(s, -1, s->reg[s->g->residual]);
