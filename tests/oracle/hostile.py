@@ -303,7 +303,8 @@ put("template-nul-named.gguf", gguf([ARCH, kv("tokenizer.chat_template", STR, "{
 put("template-nul.d/chat_template.jinja", "{{ x }}\0")
 put("template-nul-config.d/tokenizer_config.json", json.dumps({"chat_template": "{{ x }}\0{{ y }}"}))
 put("template-loop.jinja", "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}")
-put("template-copies.jinja", "{% set x = 'abcdefgh' * 100000 %}{% for i in range(100000) %}{% for j in range(100000) %}{% if x ~ 'b' == x %}{% endif %}{% endfor %}{% endfor %}")
+put("template-copies.jinja", "{{ messages[0].content }}{% if messages|length > 1 %}{% set x = 'abcdefgh' * 100000 %}"
+    "{% for i in range(100000) %}{% for j in range(100000) %}{% if x ~ 'b' == x %}{% endif %}{% endfor %}{% endfor %}{% endif %}")
 put("chat-line.jsonl", '{"messages": [{"role": "user", "content": "hi"}]}\n{"messages": [\n')
 put("chat-no-messages.jsonl", '{"text": 5}\n')
 put("chat-not-object.jsonl", "17\n")
