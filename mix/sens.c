@@ -85,12 +85,14 @@ static double read_share(const struct recipe_model *m, const struct recipe_item 
 }
 
 enum qtype sens_spare(void) {
-    int best = -1;
-    for (int t = 0; t < QT_COUNT; t++)
+    enum qtype best = QT_F32;
+    for (int i = 0; i < QT_COUNT; i++) {
+        const enum qtype t = (enum qtype)i;
         if (qtype_info(t) && qtype_info(t)->flags & QF_FLOAT && enc_largest(t) >= FLT_MAX &&
-            (best < 0 || qtype_bpw(t) < qtype_bpw(best)))
+            qtype_bpw(t) < qtype_bpw(best))
             best = t;
-    return (enum qtype)best;
+    }
+    return best;
 }
 
 void sens_candidates(const struct recipe_item *it, bool can[QT_COUNT]) {
