@@ -77,6 +77,7 @@ static bool same(const struct model *m, const float *a, const float *b) {
 }
 
 // clang-format off
+#define NONE {{NULL, GV_U8, 0, NULL}}
 #define SCORE(type, v) {{"expert_gating_func", type, v, NULL}}
 #define YARN_CTX "rope.scaling.original_context_length"
 #define CHUNK "attention.chunk_length"
@@ -85,51 +86,51 @@ static bool same(const struct model *m, const float *a, const float *b) {
 #define FACTOR "rope.scaling.attn_factor"
 #define NO_SCORE SCORE(GV_COUNT, 0)
 static const struct key_case cases[] = {
-    {"glm4moe", SCORE(GV_U32, 3), "glm4moe.expert_gating_func is 3", {{NULL}}},
-    {"glm4moe", SCORE(GV_U32, 9), "glm4moe.expert_gating_func is 9", {{NULL}}},
+    {"glm4moe", SCORE(GV_U32, 3), "glm4moe.expert_gating_func is 3", NONE},
+    {"glm4moe", SCORE(GV_U32, 9), "glm4moe.expert_gating_func is 9", NONE},
     {"glm4moe", SCORE(GV_U32, 2), NULL, NO_SCORE},
-    {"deepseek-v3", SCORE(GV_U32, 4), "deepseek2.expert_gating_func is 4", {{NULL}}},
+    {"deepseek-v3", SCORE(GV_U32, 4), "deepseek2.expert_gating_func is 4", NONE},
     {"deepseek-v3", SCORE(GV_U32, 1), NULL, NO_SCORE},
-    {"lfm2moe", SCORE(GV_U32, 3), "lfm2moe.expert_gating_func is 3", {{NULL}}},
+    {"lfm2moe", SCORE(GV_U32, 3), "lfm2moe.expert_gating_func is 3", NONE},
     {"glm-dsa", NO_SCORE, NULL, SCORE(GV_U32, 2)},
     /* soft caps and numbers of experts that are missing */
     {"gemma2", {{"final_logit_softcapping", GV_COUNT, 0, NULL}}, NULL, {{"final_logit_softcapping", GV_F32, 30, NULL}}},
     {"gemma2", {{"attn_logit_softcapping", GV_COUNT, 0, NULL}}, NULL, {{"attn_logit_softcapping", GV_F32, 50, NULL}}},
     {"gemma3n", {{"final_logit_softcapping", GV_COUNT, 0, NULL}}, NULL, {{"final_logit_softcapping", GV_F32, 30, NULL}}},
     {"gemma3", {{"final_logit_softcapping", GV_COUNT, 0, NULL}}, NULL, {{"final_logit_softcapping", GV_F32, 0, NULL}}},
-    {"jamba", {{"expert_used_count", GV_COUNT, 0, NULL}}, USED_MISSING, {{NULL}}},
-    {"jamba", {{"expert_used_count", GV_U32, 0, NULL}}, USED_MISSING, {{NULL}}},
-    {"granitehybrid", {{"expert_used_count", GV_COUNT, 0, NULL}}, USED_MISSING, {{NULL}}},
+    {"jamba", {{"expert_used_count", GV_COUNT, 0, NULL}}, USED_MISSING, NONE},
+    {"jamba", {{"expert_used_count", GV_U32, 0, NULL}}, USED_MISSING, NONE},
+    {"granitehybrid", {{"expert_used_count", GV_COUNT, 0, NULL}}, USED_MISSING, NONE},
     /* a block of the trunk is no MTP block; files without the blocks may keep the key */
-    {"hyv3", {{"nextn_predict_layers", GV_U32, 2, NULL}}, "nextn_predict_layers is 2, but block 3 lacks", {{NULL}}},
-    {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}}, "nextn_predict_layers is 1, but block 3 lacks", {{NULL}}},
-    {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}, {"block_count", GV_U32, 5, NULL}}, NULL, {{NULL}}},
+    {"hyv3", {{"nextn_predict_layers", GV_U32, 2, NULL}}, "nextn_predict_layers is 2, but block 3 lacks", NONE},
+    {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}}, "nextn_predict_layers is 1, but block 3 lacks", NONE},
+    {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}, {"block_count", GV_U32, 5, NULL}}, NULL, NONE},
     /* rotated dimensions that no table row reads; the head's number is in many files */
-    {"olmo2", {{ROT, GV_U32, 8, NULL}}, "olmo2.rope.dimension_count is 8, but in olmo2 models all", {{NULL}}},
-    {"olmo2", {{ROT, GV_U32, 16, NULL}}, NULL, {{NULL}}},
-    {"gemma3", {{ROT, GV_U32, 4, NULL}}, "gemma3.rope.dimension_count is 4", {{NULL}}},
-    {"exaonemoe", {{ROT, GV_U32, 4, NULL}}, "exaone-moe.rope.dimension_count is 4", {{NULL}}},
-    {"jamba", {{ROT, GV_U32, 4, NULL}}, NULL, {{NULL}}},
+    {"olmo2", {{ROT, GV_U32, 8, NULL}}, "olmo2.rope.dimension_count is 8, but in olmo2 models all", NONE},
+    {"olmo2", {{ROT, GV_U32, 16, NULL}}, NULL, NONE},
+    {"gemma3", {{ROT, GV_U32, 4, NULL}}, "gemma3.rope.dimension_count is 4", NONE},
+    {"exaonemoe", {{ROT, GV_U32, 4, NULL}}, "exaone-moe.rope.dimension_count is 4", NONE},
+    {"jamba", {{ROT, GV_U32, 4, NULL}}, NULL, NONE},
     /* attn_factor outside longrope: only what is computed anyway */
-    {"olmo2", {{FACTOR, GV_F32, 2, NULL}}, "olmo2.rope.scaling.attn_factor is 2", {{NULL}}},
-    {"olmo2", {{FACTOR, GV_F32, 1, NULL}}, NULL, {{NULL}}},
-    {"arcee", {{FACTOR, GV_F32, 1.1386, NULL}}, NULL, {{NULL}}},
-    {"arcee", {{FACTOR, GV_F32, 1.3, NULL}}, "arcee.rope.scaling.attn_factor is 1.3", {{NULL}}},
-    {"phi3long", {{FACTOR, GV_F32, -1, NULL}}, "phi3.rope.scaling.attn_factor is -1", {{NULL}}},
+    {"olmo2", {{FACTOR, GV_F32, 2, NULL}}, "olmo2.rope.scaling.attn_factor is 2", NONE},
+    {"olmo2", {{FACTOR, GV_F32, 1, NULL}}, NULL, NONE},
+    {"arcee", {{FACTOR, GV_F32, 1.1386, NULL}}, NULL, NONE},
+    {"arcee", {{FACTOR, GV_F32, 1.3, NULL}}, "arcee.rope.scaling.attn_factor is 1.3", NONE},
+    {"phi3long", {{FACTOR, GV_F32, -1, NULL}}, "phi3.rope.scaling.attn_factor is -1", NONE},
     /* a key of another type is not a missing key */
-    {"glm4moe", {{"expert_weights_norm", GV_U32, 1, NULL}}, "glm4moe.expert_weights_norm\" is of type u32, expected bool", {{NULL}}},
-    {"olmo2", {{"attention.causal", GV_U32, 0, NULL}}, "olmo2.attention.causal\" is of type u32", {{NULL}}},
-    {"ministral3", {{YARN_CTX, GV_F32, 64, NULL}}, YARN_CTX "\" is of type f32, expected an integer", {{NULL}}},
-    {"ministral3", {{YARN_CTX, GV_STR, 0, "64"}}, YARN_CTX "\" is of type str", {{NULL}}},
+    {"glm4moe", {{"expert_weights_norm", GV_U32, 1, NULL}}, "glm4moe.expert_weights_norm\" is of type u32, expected bool", NONE},
+    {"olmo2", {{"attention.causal", GV_U32, 0, NULL}}, "olmo2.attention.causal\" is of type u32", NONE},
+    {"ministral3", {{YARN_CTX, GV_F32, 64, NULL}}, YARN_CTX "\" is of type f32, expected an integer", NONE},
+    {"ministral3", {{YARN_CTX, GV_STR, 0, "64"}}, YARN_CTX "\" is of type str", NONE},
     {"ministral3", {{YARN_CTX, GV_U64, 64, NULL}}, NULL, {{YARN_CTX, GV_U32, 64, NULL}}},
-    {"llama4", {{CHUNK, GV_STR, 0, "x"}}, CHUNK "\" is of type str", {{NULL}}},
-    {"llama4", {{CHUNK, GV_F32, 10, NULL}}, CHUNK "\" is of type f32", {{NULL}}},
-    {"llama4", {{CHUNK, GV_I32, -1, NULL}}, CHUNK "\" is -1", {{NULL}}},
-    {"gptneox", {{"use_parallel_residual", GV_U32, 0, NULL}}, "use_parallel_residual\" is of type u32", {{NULL}}},
-    {"granite4", {{"rope.scaling.finetuned", GV_I32, 0, NULL}}, "granite.rope.scaling.finetuned\" is of type i32", {{NULL}}},
-    {"granitehybrid", {{"rope.scaling.finetuned", GV_I32, 0, NULL}}, "granitehybrid.rope.scaling.finetuned\" is of type i32", {{NULL}}},
-    {"mistral4", {{"attention.temperature_length", GV_F32, 8, NULL}}, "temperature_length\" is of type f32", {{NULL}}},
-    {"glm-dsa", {{"attention.indexer.types", GV_U32, 1, NULL}}, "indexer.types does not have an entry for each of", {{NULL}}},
+    {"llama4", {{CHUNK, GV_STR, 0, "x"}}, CHUNK "\" is of type str", NONE},
+    {"llama4", {{CHUNK, GV_F32, 10, NULL}}, CHUNK "\" is of type f32", NONE},
+    {"llama4", {{CHUNK, GV_I32, -1, NULL}}, CHUNK "\" is -1", NONE},
+    {"gptneox", {{"use_parallel_residual", GV_U32, 0, NULL}}, "use_parallel_residual\" is of type u32", NONE},
+    {"granite4", {{"rope.scaling.finetuned", GV_I32, 0, NULL}}, "granite.rope.scaling.finetuned\" is of type i32", NONE},
+    {"granitehybrid", {{"rope.scaling.finetuned", GV_I32, 0, NULL}}, "granitehybrid.rope.scaling.finetuned\" is of type i32", NONE},
+    {"mistral4", {{"attention.temperature_length", GV_F32, 8, NULL}}, "temperature_length\" is of type f32", NONE},
+    {"glm-dsa", {{"attention.indexer.types", GV_U32, 1, NULL}}, "indexer.types does not have an entry for each of", NONE},
 };
 // clang-format on
 
