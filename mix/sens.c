@@ -85,11 +85,11 @@ static double read_share(const struct recipe_model *m, const struct recipe_item 
 }
 
 enum qtype sens_spare(void) {
-    enum qtype best = QT_F32;
+    enum qtype best = QT_COUNT;
     for (int i = 0; i < QT_COUNT; i++) {
         const enum qtype t = (enum qtype)i;
         if (qtype_info(t) && qtype_info(t)->flags & QF_FLOAT && enc_largest(t) >= FLT_MAX &&
-            qtype_bpw(t) < qtype_bpw(best))
+            (best == QT_COUNT || qtype_bpw(t) < qtype_bpw(best)))
             best = t;
     }
     return best;
