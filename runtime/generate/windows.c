@@ -30,6 +30,7 @@ int windows_fit(const struct session *s, int64_t n_tok, int n_alike) {
 double windows_room(double room) {
     return fmin(room / 16, 1 << 30);
 }
+
 int64_t windows_by_block(int64_t n_tok, int64_t n_embd, int n_alike, double room) {
     enum { COPIES = 3 };
     const double each = (double)(COPIES * n_alike) * (double)(n_tok * n_embd) * sizeof(float);
@@ -56,14 +57,16 @@ static void feed_alone(struct windows *w) {
     *w = (struct windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .batch = 1, .bos = -1};
 }
 
-/* Returns how many windows can be fed block by block. 1: none, on a device, or if only all blocks
- * can run together. */
+/* Returns how many windows can be fed block by block. 1: none, on a device, if only all blocks can
+ * run together, or if a row between blocks has other values than one embedding. */
 static int64_t by_block(const struct session *s, int64_t n_tok, int n_alike) {
     const int64_t *d = session_model(s)->hp.d;
+    const struct graph *g = &session_model(s)->graph;
     uint64_t limit;
     bool can = false;
     for (int b = 1; b < d[HD_LAYERS] && !can; b++) can = session_can_begin(s, b);
-    if (!can || !session_get_opts(s)->reread || strcmp(session_info(s).device, "cpu") != 0)
+    if (!can || g->reg_width[g->residual] != d[HD_EMBD] || !session_get_opts(s)->reread ||
+        strcmp(session_info(s).device, "cpu") != 0)
         return 1;
     return windows_by_block(n_tok, d[HD_EMBD], n_alike, (double)buf_room(&limit));
 }
@@ -110,8 +113,8 @@ int windows_which(const struct windows *w, const struct seq *q) {
     return 0;
 }
 
-/* Runs n windows through blocks [begin, end) in one pass, each in an emptied sequence. p has the
- * pass's inputs and outputs. */
+/* Runs n windows in one pass, each in an emptied sequence. p has the pass's blocks, inputs and
+ * outputs. */
 static int feed_windows(struct windows *w, const int32_t *const *window, int n,
                         struct session_pass p, struct err *e) {
     struct session_row *row = w->row;
