@@ -480,7 +480,7 @@ void gram_col_see_each(struct gram_col *c, const struct gr_weight *w, int64_t ex
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-/* Returns a hash of the inputs and sizes of all sums, and of the turns of the halves. */
+/* Returns a hash of the inputs, of the sizes of all sums, and of how the halves alternate. */
 static uint64_t structure(const struct gram_col *c) {
     struct buf b = {0};
     for (int64_t i = 0; i < c->n_w; i++)

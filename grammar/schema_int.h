@@ -87,8 +87,8 @@ bool sc_only_says(const struct json *schema, const char *one, const char *two);
 
 /* ---- schema_value.c ---- */
 
-/* Returns the types that `type` and `nullable` allow, as bits of enum sc_type; all types without
- * `type`. */
+/* Returns the types that `type` and `nullable` allow, as bits of enum sc_type. Without `type`, all
+ * are allowed. */
 uint32_t sc_types_of(struct sc *c, const struct json *schema);
 /* Returns the types that a `not` excludes; -1: it also has other conditions. */
 int64_t sc_not_types(struct sc *c, const struct json *no);

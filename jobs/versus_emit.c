@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "jobs/versus_int.h"
+#include "text/shell.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/num.h"
@@ -107,14 +108,10 @@ static void put_missing(const struct versus *v, struct emit *m) {
 
 /* ---- the command ---- */
 
-/* Appends an argument without its folders, in quotes if the shell needs them. */
+/* Appends a space and an argument, quoted for the shell. */
 static void put_word(struct buf *out, const char *s) {
-    const bool plain = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                 "._-+:=,/@") == strlen(s);
     buf_chr(out, ' ');
-    if (!plain) buf_chr(out, '\'');
-    for (; *s; s++) buf_str(out, *s == '\'' ? "'\\''" : (char[]){*s, 0});
-    if (!plain) buf_chr(out, '\'');
+    shell_word(out, s);
 }
 
 /* Appends a list option; a value keeps its part up to `mark` (0: none), but no folders. */

@@ -415,8 +415,8 @@ static bool has_importance(const struct imat *imat, const char *name) {
     return false;
 }
 
-/* Warns of tensors without an entry in the importance matrix, whose errors are measured without
- * importance; as quantize_warn does, except the output tensor and embeddings. */
+/* Warns about tensors that the importance matrix has no entry for, except the output tensor and
+ * embeddings: their errors are measured without importance. */
 static void warn_incomplete(const struct mix_probe_opts *o, const struct sens_source *from,
                             const struct sens *s) {
     const char *first = NULL;

@@ -206,7 +206,7 @@ static int check_mtp(const struct hparams *h, const struct arch *a, const struct
         if (any && !proj)
             return err_set(e, ERR_DATA,
                            "%s.nextn_predict_layers is %lld, but block %lld lacks "
-                           "nextn.eh_proj.weight, so it is no MTP block",
+                           "nextn.eh_proj.weight, so it is not an MTP block",
                            a->name, (long long)h->d[HD_MTP], (long long)i);
     }
     return 0;

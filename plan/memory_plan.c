@@ -359,8 +359,9 @@ static bool llama_place(const struct plan *p, enum fit_way way, struct buf *b) {
     struct plan_split s = p->split;
     if (way == FIT_BLOCKS && sizes_has_experts(&p->z)) buf_str(b, " --cpu-moe");
     if (p->split.n_cards > 1) {
-        if (way != FIT_BLOCKS && !plan_split_llama(&p->split, &p->z, &p->ask, &s)) return false;
-        if (way != FIT_BLOCKS && s.n_cpu_experts) buf_fmt(b, " --n-cpu-moe %d", s.n_cpu_experts);
+        const bool whole = way != FIT_BLOCKS;
+        if (whole && !plan_split_llama(&p->split, &p->z, &p->ask, &s)) return false;
+        if (whole && s.n_cpu_experts) buf_fmt(b, " --n-cpu-moe %d", s.n_cpu_experts);
         for (int c = 0; c < s.n_cards; c++)
             buf_fmt(b, "%s%d", c ? "," : " -ts ", plan_split_layers(&s, &p->z, c));
         return true;

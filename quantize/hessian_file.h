@@ -67,8 +67,8 @@ const struct gram_input *gram_find(const struct gram *m, const char *weight);
  * rows); NULL: missing, or their size is different. */
 const struct gram_input *gram_find_out(const struct gram *m, const char *weight, int64_t rows,
                                        int64_t n_mat);
-/* Warns of inputs, except gradients, of which one half has no tokens: correlations that cannot be
- * tested on held-out tokens give no error feedback. */
+/* Warns about inputs (not gradients) whose moments have an empty half. Their weights get no error
+ * feedback, because correlations cannot be tested on held-out tokens. */
 void gram_warn_empty(const struct gram *m, const char *path);
 /* Returns a learned weight; NULL: none. */
 const struct gram_learned *gram_find_learned(const struct gram *m, const char *weight);

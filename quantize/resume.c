@@ -64,8 +64,8 @@ static void remove_parts(const char *out, int n_files) {
     }
 }
 
-/* Takes a .part with data but no journal for another program's, since a journal is begun before its
- * .part and removed after it. */
+/* Reports a .part with data but no journal as foreign: hone starts the journal before the .part and
+ * removes it afterwards. */
 char *resume_foreign(const char *out, int n_files) {
     char *log = xasprintf("%s.part.log", out);
     const bool there = io_exists(log);

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "template/lint.h"
 #include "template/lint_rules.h"
+#include "text/shell.h"
 
 /* Fills in the number of errors and the explanation of the worst. */
 static void explain(struct template_verdict *v, const struct lint_report *r) {
@@ -86,13 +87,15 @@ void template_verdict_free(struct template_verdict *v) {
 
 void template_remedy(const struct template_verdict *v, const char *path, struct buf *out) {
     const bool folder = io_is_dir(path);
+    struct buf word = {0};
+    shell_word(&word, path);
     if (v->repair.n)
-        buf_fmt(out, "hone template fix %s --in-place repairs it", path);
+        buf_fmt(out, "hone template fix %s --in-place repairs it", word.data);
     else if (v->own)
         buf_fmt(out, "hone template fix %s --replace %s --in-place replaces it with hone's own",
-                path, v->own->name);
+                word.data, v->own->name);
     else if (!v->unusable)
-        buf_fmt(out, "hone has no repair for it; hone template lint %s explains", path);
+        buf_fmt(out, "hone has no repair for it; hone template lint %s explains", word.data);
     else if (folder || str_ends(path, ".jinja"))
         buf_fmt(out, "correct it, or use that of the original model, in %s%s", path,
                 folder ? "/chat_template.jinja" : "");
@@ -100,5 +103,6 @@ void template_remedy(const struct template_verdict *v, const char *path, struct 
         buf_fmt(out,
                 "correct it, or use that of the original model: hone meta %s "
                 "tokenizer.chat_template=@FILE",
-                path);
+                word.data);
+    buf_release(&word);
 }

@@ -49,12 +49,9 @@ static int open_seqs(struct windows *w, struct err *e) {
     return rc == ERR_SYS && n ? 0 : rc;
 }
 
-/* Lets the windows be fed one at a time, by eval_feed. */
-static void feed_alone(struct windows *w) {
-    struct session *s = w->s;
-    const int64_t n_tok = w->n_tok;
-    windows_close(w);
-    *w = (struct windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .batch = 1, .bos = -1};
+/* Returns windows that are fed one at a time, by eval_feed. */
+static struct windows alone(struct session *s, int64_t n_tok) {
+    return (struct windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .batch = 1, .bos = -1};
 }
 
 /* Returns how many windows can be fed block by block. 1: none, on a device, if only all blocks can
@@ -76,7 +73,7 @@ int windows_open(struct windows *w, struct session *s, int64_t n_tok, int most, 
     const struct tok *tok = session_model(s)->tok;
     const int64_t fit = min_i64(session_get_opts(s)->n_ubatch, WINDOWS_PIECE) / n_tok,
                   d = session_model(s)->hp.d[HD_EMBD];
-    *w = (struct windows){.s = s, .n_tok = n_tok, .now = 1, .most = 1, .batch = 1, .bos = -1};
+    *w = alone(s, n_tok);
     most = ranks_n() > 1 ? 1 : (int)min_i64(most, windows_fit(s, n_tok, 1));
     w->batch = (int)max_i64(1, min_i64(most, fit));
     w->most = (int)min_i64(most, max_i64(w->batch, by_block(s, n_tok, n_alike)));
@@ -88,7 +85,8 @@ int windows_open(struct windows *w, struct session *s, int64_t n_tok, int most, 
     const int rc = open_seqs(w, e);
     if (!apart) w->most = w->batch;
     if (rc == ERR_SYS || w->most == 1) {
-        feed_alone(w);
+        windows_close(w);
+        *w = alone(s, n_tok);
         return 0;
     }
     if (rc || !apart) return rc;

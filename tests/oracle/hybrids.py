@@ -26,6 +26,17 @@ def experts(gate, up, down):
             (r"(.*)experts\.down_proj", lambda m, s: [[f"{m[1]}experts.{x}.{down}.weight"] for x in range(s[0])])]  # fmt: skip
 
 
+def bailing(dense):
+    """Rules for Ling 3, whose attention outputs that match `dense` are published under that name."""
+    return [*experts("gate_proj", "up_proj", "down_proj"),
+            (r"model\.embed_tokens\.weight", lambda m, s: [["model.word_embeddings.weight"]]),
+            (r"(.*)mlp\.gate\.e_score_correction_bias", lambda m, s: [[f"{m[1]}mlp.gate.expert_bias"]]),
+            (r"(.*)self_attn\.conv1d\.weight", lambda m, s: [[f"{m[1]}attention.{p}_conv1d.weight" for p in "qkv"]]),
+            (r"(.*)self_attn\.forget_gate\.(.*)", lambda m, s: [[f"{m[1]}attention.{m[2]}"]]),
+            (dense, lambda m, s: [[f"{m[1]}attention.dense.weight"]]),
+            (r"(.*)self_attn\.(.*)", lambda m, s: [[f"{m[1]}attention.{m[2]}"]])]  # fmt: skip
+
+
 GRANITE = dict(**SSM, rms_norm_eps=1e-5, rope_theta=10000, attention_multiplier=0.3, embedding_multiplier=3.0, residual_multiplier=0.4,
                logits_scaling=4.0, attention_bias=False, normalization_function="rmsnorm", mamba_n_heads=8, mamba_d_head=16,
                mamba_d_state=16, mamba_n_groups=2, mamba_d_conv=4, mamba_expand=2, mamba_conv_bias=True, mamba_proj_bias=False)  # fmt: skip
@@ -124,26 +135,14 @@ MODELS = {
                         num_shared_experts=1, n_group=4, topk_group=2, norm_topk_prob=True, routed_scaling_factor=1.5, score_function="sigmoid",
                         layer_group_size=3, short_conv_kernel_size=4, no_kda_lora=True, kda_safe_gate=True, kda_lower_bound=-5.0,
                         gated_attention_proj_granularity_type="head_wise", attention_bias=False),
-                    [*experts("gate_proj", "up_proj", "down_proj"),
-                     (r"model\.embed_tokens\.weight", lambda m, s: [["model.word_embeddings.weight"]]),
-                     (r"(.*)mlp\.gate\.e_score_correction_bias", lambda m, s: [[f"{m[1]}mlp.gate.expert_bias"]]),
-                     (r"(.*)self_attn\.conv1d\.weight", lambda m, s: [[f"{m[1]}attention.{p}_conv1d.weight" for p in "qkv"]]),
-                     (r"(.*)self_attn\.forget_gate\.(.*)", lambda m, s: [[f"{m[1]}attention.{m[2]}"]]),
-                     (r"(model\.layers\.[25]\.)self_attn\.o_proj\.weight", lambda m, s: [[f"{m[1]}attention.dense.weight"]]),
-                     (r"(.*)self_attn\.(.*)", lambda m, s: [[f"{m[1]}attention.{m[2]}"]])], dict(double=True)),
+                    bailing(r"(model\.layers\.[25]\.)self_attn\.o_proj\.weight"), dict(double=True)),
     # As transformers saves it: other names of keys and of the outputs of linear attention; the rest are the class's defaults.
     "bailinghybrid": ({k: v for k, v in cfg(
         "BailingHybridForCausalLM", "bailing_hybrid", **{**SSM, "num_hidden_layers": 6, "tie_word_embeddings": False}, num_key_value_heads=4, head_dim=8,
         linear_head_dim=16, model_max_length=512, kv_lora_rank=32, q_lora_rank=None, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=24,
         mlp_layer_types=["dense"] * 2 + ["sparse"] * 4, moe_intermediate_size=40, num_experts=8, num_experts_per_token=3, num_expert_group=4, topk_group=2,
         layer_types=["linear_attention", "linear_attention", "full_attention"] * 2).items() if k != "max_position_embeddings"},
-                      [*experts("gate_proj", "up_proj", "down_proj"),
-                       (r"model\.embed_tokens\.weight", lambda m, s: [["model.word_embeddings.weight"]]),
-                       (r"(.*)mlp\.gate\.e_score_correction_bias", lambda m, s: [[f"{m[1]}mlp.gate.expert_bias"]]),
-                       (r"(.*)self_attn\.conv1d\.weight", lambda m, s: [[f"{m[1]}attention.{p}_conv1d.weight" for p in "qkv"]]),
-                       (r"(.*)self_attn\.forget_gate\.(.*)", lambda m, s: [[f"{m[1]}attention.{m[2]}"]]),
-                       (r"(.*)self_attn\.o_proj\.weight", lambda m, s: [[f"{m[1]}attention.dense.weight"]]),
-                       (r"(.*)self_attn\.(.*)", lambda m, s: [[f"{m[1]}attention.{m[2]}"]])], dict(double=True)),
+                      bailing(r"(.*)self_attn\.o_proj\.weight"), dict(double=True)),
     "mamba": (alone("MambaForCausalLM", "mamba", intermediate_size=96, time_step_rank=4, use_cache=True), []),
     "falcon-mamba": (alone("FalconMambaForCausalLM", "falcon_mamba", expand=2, time_step_rank="auto", mixer_rms_eps=1e-6,
                            tie_word_embeddings=False), []),

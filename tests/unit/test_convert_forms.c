@@ -540,7 +540,7 @@ static void test_tied_with_two_multipliers(void) {
 static void count_rounding(void *ud, enum log_level level, const char *text) {
     *(int *)ud += level == LOG_WARN && strstr(text, "rounds again") != NULL;
 }
-/* Checks that auto is f32 if a multiplier is no power of two, and that bf16 then warns. */
+/* Checks that auto is f32 if a multiplier is not a power of two, and that bf16 warns. */
 static void test_odd_multipliers(void) {
     static const struct {
         const char *key, *type, *want;

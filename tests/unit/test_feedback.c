@@ -672,7 +672,7 @@ static void test_hostile_files(void) {
         write_fake(path, &cases[i].f);
         CHECK_ERR(gram_read(&g, path, &e), ERR_DATA, cases[i].text);
     }
-    /* one block of any width, or blocks of 256 of which the last is narrower */
+    /* one block of any width, or blocks of 256 columns, the last one narrower */
     for (int n = 300; n < 900; n += 596)
         for (int block = 256; block <= n; block += n - 256) {
             write_fake(path, &(struct fake){"gram", "a", block, n, 1, 1, 1, 1, 1});

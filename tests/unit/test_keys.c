@@ -101,7 +101,7 @@ static const struct key_case cases[] = {
     {"jamba", {{"expert_used_count", GV_COUNT, 0, NULL}}, USED_MISSING, NONE},
     {"jamba", {{"expert_used_count", GV_U32, 0, NULL}}, USED_MISSING, NONE},
     {"granitehybrid", {{"expert_used_count", GV_COUNT, 0, NULL}}, USED_MISSING, NONE},
-    /* a block of the trunk is no MTP block; files without the blocks may keep the key */
+    /* a block of the trunk is not an MTP block; files without the blocks may keep the key */
     {"hyv3", {{"nextn_predict_layers", GV_U32, 2, NULL}}, "nextn_predict_layers is 2, but block 3 lacks", NONE},
     {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}}, "nextn_predict_layers is 1, but block 3 lacks", NONE},
     {"qwen3next", {{"nextn_predict_layers", GV_U32, 1, NULL}, {"block_count", GV_U32, 5, NULL}}, NULL, NONE},

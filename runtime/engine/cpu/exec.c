@@ -178,11 +178,11 @@ bool exec_pass(struct session *s) {
     struct target t = exec_target(batch_of(s->n_tok));
     t.all_keys = s->all_keys;
     const int64_t n_deep = s->images.n_deep;
-    t.sees_all =
-        s->probe.product || s->probe.residual || s->probe.node || n_deep || s->now.residual_out;
+    const bool watched =
+        s->probe.product || s->probe.residual || s->probe.node || s->now.residual_out;
+    t.sees_all = watched || n_deep;
     const struct program *p = programs_get(&s->programs, s->g, first, &t);
-    const bool seen = s->probe.product || s->probe.residual || s->probe.node || s->probe.route ||
-                      s->now.residual_out;
+    const bool seen = watched || s->probe.route;
     const int deep_node = n_deep ? s->g->hidden_nodes[n_deep - 1] : -1;
     const int64_t n_tok = s->n_tok;
     const bool stops = !s->o.whole && n_tok > FEW_TOKENS;
