@@ -3,6 +3,7 @@
  * one as a plan to edit. */
 #include "jobs/recipes_job.h"
 #include "base/num.h"
+#include "base/out.h"
 #include "quantize/quantize.h"
 
 /* Writes the row of a recipe; model: its sizes for that model too, or NULL. */
@@ -56,6 +57,8 @@ static int write_plan(const struct work *w, const struct recipes_opts *x, struct
                               .plan_out = x->plan_out,
                               .overwrite = w->overwrite,
                               .dry_run = true};
+    const char *const in[] = {x->model, x->imatrix};
+    TRY(out_apart(x->plan_out, in, COUNT_OF(in), e));
     struct quantize_report r;
     TRY(quantize_run(&o, &r, e));
     emit_str(m, "recipe", "recipe", r.recipe);

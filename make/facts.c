@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "text/shell.h"
 
 /* Returns an error if the file for recipe `what`, or an unfinished one, exists and is not this
  * job's. */
@@ -126,8 +127,12 @@ int make_publish(struct make *mk, const cJSON *results, struct err *e) {
     int rc = publish_facts_parse(&mk->given, &f, e);
     if (rc == 0) rc = publish_folder(&o, &r, e);
     facts_release(&f);
-    if (rc == 0 && !mk->tmpl_fault && !(r.has_license && r.has_base))
-        log_info("before you publish: hone publish %s%s%s", mk->job.dir,
+    if (rc == 0 && !mk->tmpl_fault && !(r.has_license && r.has_base)) {
+        struct buf dir = {0};
+        shell_word(&dir, mk->job.dir);
+        log_info("before you publish: hone publish %s%s%s", dir.data,
                  r.has_license ? "" : " --license ID", r.has_base ? "" : " --base-model ORG/NAME");
+        buf_release(&dir);
+    }
     return rc;
 }

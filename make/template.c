@@ -11,6 +11,7 @@
 #include "make/make.h"
 #include "template/chat_src.h"
 #include "template/judge.h"
+#include "text/shell.h"
 
 /* Adds a note about the repairs, by rule, to the card and the report. */
 static void note_repairs(struct make *mk, const struct repair *r, int after) {
@@ -104,7 +105,9 @@ void make_say_fault(const struct make *mk, struct buf *out) {
     if (template_judge(&v, text, strlen(text), REPAIR_ERRORS, &ignored) == 0) {
         buf_fmt(out, "Do not publish these files yet: %s; in each of them: ", v.why);
         template_remedy(&v, path, out);
-        buf_fmt(out, "; then hone publish %s.", mk->job.dir);
+        buf_str(out, "; then hone publish ");
+        shell_word(out, mk->job.dir);
+        buf_chr(out, '.');
         template_verdict_free(&v);
     }
     gguf_close(g);

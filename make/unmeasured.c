@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "text/shell.h"
 #include "work/shapes.h"
 
 /* Presets that need no importance matrix. */
@@ -143,13 +144,16 @@ int make_show_unmeasured(struct make *mk, double seconds, struct emit *m, struct
     buf_release(&fault);
     buf_fmt(after, " %s.\n",
             mk->target_file ? "Only the acceptance was measured" : "Nothing was measured");
-    if (!mk->target_file && arch_runs_draft(mk->draft))
-        buf_fmt(after,
-                "How many drafts the model accepts: hone eval mtp MODEL.gguf %s/*.gguf TEXT, or a "
-                "GGUF file of the model in the folder of --target-model-dir\n",
-                mk->job.dir);
-    if (mk->draft && mk->n_files > 1)
-        buf_fmt(after, "With its model: llama-server -m MODEL -md %s --spec-type draft-%s\n",
-                mk->file[1].path, mk->draft);
+    if (!mk->target_file && arch_runs_draft(mk->draft)) {
+        buf_str(after, "How many drafts the model accepts: hone eval mtp MODEL.gguf ");
+        shell_word(after, mk->job.dir);
+        buf_str(after, "/*.gguf TEXT, or a GGUF file of the model in the folder of "
+                       "--target-model-dir\n");
+    }
+    if (mk->draft && mk->n_files > 1) {
+        buf_str(after, "With its model: llama-server -m MODEL -md ");
+        shell_word(after, mk->file[1].path);
+        buf_fmt(after, " --spec-type draft-%s\n", mk->draft);
+    }
     return 0;
 }

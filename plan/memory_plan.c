@@ -12,6 +12,7 @@
 #include "plan/plan_plot.h"
 #include "plan/plan_program.h"
 #include "plan/plan_split.h"
+#include "work/apart.h"
 #include "work/plot.h"
 #include "work/open.h"
 #include "base/buf.h"
@@ -483,6 +484,10 @@ const struct memory_plan_opts memory_plan_usual = {
 int memory_plan_run(struct work *w, const struct memory_plan_opts *o, struct emit *m,
                     struct err *e) {
     if (plan_is_choice(o)) return plan_files_run(w, o, m, e);
+    struct apart files = {.w = w};
+    apart_in(&files, o->path[0]);
+    apart_out(&files, o->plot);
+    TRY(apart_check(&files, e));
     struct plan *p = arena_array(&w->mem, 1, sizeof *p); /* 24 KB: too large for the stack */
     struct err why;
     *p = (struct plan){.path = o->path[0]};

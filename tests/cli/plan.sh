@@ -113,6 +113,9 @@ done
 run 2 plan "$t/d.gguf" --plot "$t/fit.svg"
 run 0 plan "$t/d.gguf" --plot "$t/fit.svg" -f
 run 2 plan "$t/d.gguf" --plot "$t/no/fit.svg"
+before=$(cksum < "$t/d.gguf")
+run 2 plan "$t/d.gguf" --plot "$t/d.gguf" -f
+[ "$(cksum < "$t/d.gguf")" = "$before" ] || say "the plot replaced the model"
 
 run 2 plan "$t/m.gguf" --kv-type q6_K
 run 2 plan "$t/m.gguf" --slots 0

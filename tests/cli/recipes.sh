@@ -26,6 +26,11 @@ rc=0; "$HONE" recipes "$t/base.gguf" --recipe Q4_K_M 2> /dev/null || rc=$?
 [ $rc = 2 ] || fail "a plan without -o: status $rc"
 rc=0; "$HONE" recipes "$t/base.gguf" --recipe nonsense -o "$t/x.tsv" 2> /dev/null || rc=$?
 [ $rc = 2 ] && [ ! -e "$t/x.tsv" ] || fail "an unknown recipe: status $rc"
+ln -s base.gguf "$t/link.tsv"
+for out in "$t/link.tsv" "$t/im.gguf"; do
+    rc=0; "$HONE" recipes "$t/base.gguf" --imatrix "$t/im.gguf" --recipe Q4_K_M -o "$out" -f 2> "$t/err" || rc=$?
+    [ $rc = 2 ] && grep -q "same file" "$t/err" || fail "a plan that replaces an input: status $rc: $(cat "$t/err")"
+done
 src=../shared/models/tiny-qwen35moe
 if [ -e $src/peer-baseline.json ]; then # metadata differs by the same number of bytes in every file
     "$HONE" convert $src -o "$t/tiny.gguf" --type f32 -q > /dev/null
