@@ -364,7 +364,8 @@ static int name_all(struct serve_files *f, struct err *e) {
     return 0;
 }
 
-/* Returns the file that results.json of `hone make` in this folder recommends, or -1. */
+/* Returns the file that results.json of `hone make` in this folder recommends, or -1: it must still
+ * have the weights that were measured. */
 static int recommended(const struct serve_files *f, const char *folder) {
     struct result r;
     struct err ignored;
@@ -372,7 +373,8 @@ static int recommended(const struct serve_files *f, const char *folder) {
     int found = -1;
     if (io_exists(path) && result_open(&r, path, &ignored) == 0) {
         const int k = pick_file(&r);
-        for (int i = 0; i < f->n && k >= 0; i++)
+        const bool stands = k >= 0 && result_match(&r.file[k], folder) != RESULT_OTHER;
+        for (int i = 0; i < f->n && stands; i++)
             if (!f->v[i].wrong && strcmp(f->v[i].file, r.file[k].file) == 0) found = i;
         result_close(&r);
     }

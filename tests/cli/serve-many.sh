@@ -135,6 +135,16 @@ begin "$t/two"
 post /v1/completions '{"prompt": "x", "max_tokens": 2}'; has "\"model\":\"${taken:-none}\""
 get /api/tags; has '"quantization_level":"Q4_K_M"'; has '"quantization_level":"Q6_K"'
 stop
+# with it, the file that it recommends, unless that has other weights by now
+for hash in "" 00112233445566778899aabbccddeeff; do
+    printf '{"model": {}, "eval": {}, "files": [{"file": "tiny-Q4_K_M.gguf", "size_bytes": 1000000, "ppl": 5, "mean_kld": 0.001, "mean_kld_stderr_windows": 0.0001, "weights_xxh128": "%s", "sample_xxh128": "%s"}]}' "$hash" "$hash" > "$t/two/results.json"
+    begin "$t/two"
+    post /v1/completions '{"prompt": "x", "max_tokens": 2}'
+    [ -n "$hash" ] || has '"model":"tiny-Q4_K_M"'
+    [ -z "$hash" ] || has "\"model\":\"${taken:-none}\""
+    stop
+done
+rm "$t/two/results.json"
 begin "$t/two/tiny-Q4_K_M.gguf" "$t/two/tiny-Q6_K.gguf"
 post /v1/completions '{"prompt": "x", "max_tokens": 2}'; has '"model":"tiny-Q4_K_M"'
 stop
