@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/json.h"
 #include "base/mem.h"
@@ -31,9 +32,13 @@ bool chat_image_is(const struct json *part) {
     return false;
 }
 
+bool chat_image_is_data(const char *source) {
+    return strncasecmp(source, "data:", 5) == 0;
+}
+
 /* Returns base64 as a data URL, unless it is one. */
 static char *data_url(const char *text) {
-    return xasprintf("%s%s", strncmp(text, "data:", 5) == 0 ? "" : "data:;base64,", text);
+    return xasprintf("%s%s", chat_image_is_data(text) ? "" : "data:;base64,", text);
 }
 
 char *chat_image_source(const struct json *part) {

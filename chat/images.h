@@ -23,9 +23,11 @@ void chat_images_release(struct chat_images *im);
 
 /* Returns whether a part of a message's content is an image. */
 bool chat_image_is(const struct json *part);
+/* Returns whether a source is a data URL, not a file or an address. */
+bool chat_image_is_data(const char *source);
 /* Returns an image part's source, which the caller frees; NULL: it has none. */
 char *chat_image_source(const struct json *part);
-/* Decodes a source that begins with "data:". ERR_USAGE: not base64. */
+/* Decodes a data URL. ERR_USAGE: not base64. */
 int chat_image_decode(const char *source, struct buf *out, struct err *e);
 
 #endif

@@ -126,7 +126,8 @@ int pick_file(const struct result *r) {
     return i >= 0 ? i : closest_file(r);
 }
 
-/* Returns, of the files that are closer than file i and no larger, the closest; -1: none. */
+/* Returns the closest of the files that are no larger than file i and no farther from the base, and
+ * better in one of the two; -1: none. */
 static int better(const struct result *r, int i) {
     const struct result_file *f = &r->file[i];
     int best = -1;
@@ -192,6 +193,12 @@ static const char *why_recommended(const struct result *r, int i) {
     return "the closest there is";
 }
 
+/* Returns how file g, of those that better() accepts, compares with file f. */
+static const char *how_better(const struct result_file *f, const struct result_file *g) {
+    if (g->size_bytes == f->size_bytes) return "as small and closer";
+    return g->mean_kld < f->mean_kld ? "smaller and closer" : "smaller and as close";
+}
+
 void pick_role(const struct result *r, int i, struct buf *out) {
     const struct result_file *f = &r->file[i];
     int pick = pick_file(r), beaten = better(r, i);
@@ -203,7 +210,7 @@ void pick_role(const struct result *r, int i, struct buf *out) {
     } else if (i == pick) {
         buf_str(out, why_recommended(r, i));
     } else if (beaten >= 0) {
-        buf_fmt(out, "%s is smaller and closer", pick_label(r, beaten));
+        buf_fmt(out, "%s is %s", pick_label(r, beaten), how_better(f, &r->file[beaten]));
     } else if (i == closest_file(r)) {
         buf_fmt(out, "closest to %s", pick_base_word(r));
     } else if (pick >= 0 && f->size_bytes < r->file[pick].size_bytes) {

@@ -79,9 +79,8 @@ static int texts(struct ask *a, const struct json *v, const char *path, const ch
             continue;
         }
         if (!type || strcmp(type, "text") != 0) {
-            return fault_set(f, 400, NULL, at,
-                             "blocks of type '%.40s' are not supported, only text",
-                             type ? type : "");
+            return fault_set(f, 400, NULL, at, "blocks of type '%.40s' are not supported, only %s",
+                             type ? type : "", images_kinds(a));
         }
         if (!text) return fault_set(f, 400, NULL, at, "must be a string");
         if (is_billing(text)) continue;
@@ -195,7 +194,8 @@ static int user_message(struct turn *t, const struct json *m) {
         if (other) s = document.data ? document.data : "";
         if (!type || (strcmp(type, "text") != 0 && !other) || !s)
             rc = fault_set(t->f, 400, NULL, path,
-                           "blocks of type '%.40s' are not supported, only text", type ? type : "");
+                           "blocks of type '%.40s' are not supported, only %s", type ? type : "",
+                           images_kinds(t->a));
         else if (!is_billing(s))
             buf_fmt(&text, "%s%s", text.len && !images_at_end(&text) ? "\n" : "", s);
         buf_release(&document);

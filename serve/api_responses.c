@@ -41,8 +41,8 @@ static int texts(struct ask *a, const struct json *v, const char *path, bool in_
             continue;
         }
         if (!s)
-            return fault_set(f, 400, NULL, at, "parts of type '%.40s' are not supported, only text",
-                             type ? type : "");
+            return fault_set(f, 400, NULL, at, "parts of type '%.40s' are not supported, only %s",
+                             type ? type : "", images_kinds(a));
         if (out->len && !images_at_end(out)) buf_str(out, "\n");
         buf_str(out, s);
     }

@@ -56,8 +56,8 @@ static int content_part(struct ask *a, const struct json *p, const char *role, c
         return images_read(a, p, path, &out->text, f);
     if (type && !is_one_of(type, texts)) {
         if (strcmp(role, "tool") != 0)
-            return fault_set(f, 400, NULL, path,
-                             "parts of type '%.40s' are not supported, only text", type);
+            return fault_set(f, 400, NULL, path, "parts of type '%.40s' are not supported, only %s",
+                             type, images_kinds(a));
         buf_fmt(&out->text, "%s[%.40s omitted]", out->text.len ? "\n" : "", type);
         ask_warn(a, type);
         return 0;

@@ -42,10 +42,11 @@ int images_read(struct ask *a, const struct json *part, const char *path, struct
     int rc = 0;
     if (!source)
         rc = fault_set(f, 400, NULL, path, "the image has no data");
-    else if (strncmp(source, "data:", 5) != 0)
-        rc = fault_set(f, 400, NULL, path,
-                       "images are not fetched: send the image itself as a data URL "
-                       "(data:image/png;base64,...)");
+    else if (!chat_image_is_data(source))
+        rc = fault_set(f, 400, NULL, path, "images are not fetched: send the image itself as a %s",
+                       json_type(json_get(part, "source")) == JSON_OBJ
+                           ? "source of type base64, with media_type and data"
+                           : "data URL (data:image/png;base64,...)");
     else if (chat_image_decode(source, &bytes, &e))
         rc = fault_set(f, 400, NULL, path, "%s", e.msg);
     free(source);
@@ -55,6 +56,10 @@ int images_read(struct ask *a, const struct json *part, const char *path, struct
         buf_fmt(out, "%s%016" PRIx64 ":%s>", mark_begin, a->image_key,
                 add_image(a, &bytes, path)->hash);
     return rc;
+}
+
+const char *images_kinds(const struct ask *a) {
+    return a->sees ? "text and images" : "text";
 }
 
 bool images_at_end(const struct buf *text) {

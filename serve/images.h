@@ -15,6 +15,8 @@ struct chat_prompt;
  * readers in serve/ask.h, returns 0 or an HTTP status with *f filled in. */
 int images_read(struct ask *a, const struct json *part, const char *path, struct buf *out,
                 struct fault *f);
+/* Returns what messages may contain, for errors: "text" or "text and images". */
+const char *images_kinds(const struct ask *a);
 /* Returns whether a text ends with a mark. */
 bool images_at_end(const struct buf *text);
 /* Returns whether a model has a projector file and runs where images are computed. */

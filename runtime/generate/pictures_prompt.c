@@ -20,7 +20,7 @@
 static int read_source(const char *source, bool files, struct buf *out, struct err *e) {
     char *data = NULL;
     size_t n = 0;
-    if (strncmp(source, "data:", 5) == 0) return chat_image_decode(source, out, e);
+    if (chat_image_is_data(source)) return chat_image_decode(source, out, e);
     if (!files || strstr(source, "://") != NULL)
         return err_set(e, ERR_USAGE,
                        "images are not fetched: send the image itself as a data URL "
@@ -39,7 +39,7 @@ static int add_image(struct pictures *p, const char *source, bool files, int *in
     if (!rc) rc = pictures_add(p, bytes.data ? bytes.data : "", bytes.len, index, e);
     buf_release(&bytes);
     if (rc == ERR_DATA) e->code = ERR_USAGE; /* the user's data, not the model's */
-    return rc ? err_wrap(e, "%.60s", strncmp(source, "data:", 5) == 0 ? "an image" : source) : 0;
+    return rc ? err_wrap(e, "%.60s", chat_image_is_data(source) ? "an image" : source) : 0;
 }
 
 /* ---- rendering ---- */

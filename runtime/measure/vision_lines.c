@@ -33,7 +33,7 @@ static const char *keep(struct vision_lines *l, const char *text) {
 /* Reads the bytes of an image: a data URL, or a path relative to the folder of the file. */
 static int read_bytes(const struct vision_lines *l, const char *source, struct buf *out,
                       struct err *e) {
-    if (strncmp(source, "data:", 5) == 0) return chat_image_decode(source, out, e);
+    if (chat_image_is_data(source)) return chat_image_decode(source, out, e);
     if (strstr(source, "://"))
         return err_set(e, ERR_DATA, "images are not fetched: give a path or a data URL");
     char *data = NULL, *dir = xstrndup(l->path, (size_t)(io_base(l->path) - l->path));
@@ -49,7 +49,7 @@ static int read_bytes(const struct vision_lines *l, const char *source, struct b
 
 /* Returns what messages call an image. */
 static const char *image_name(const char *source) {
-    return strncmp(source, "data:", 5) == 0 ? "the image" : source;
+    return chat_image_is_data(source) ? "the image" : source;
 }
 
 /* Adds the image unless it is known, decodes it, and sets *index to its number. */

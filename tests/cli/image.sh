@@ -137,7 +137,14 @@ is 400 'images that are no array'; has 'must be an array'
 get /props; has '"vision":true'
 post /api/show '{"model": "m"}'; has '"vision"'
 post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": \"https://x.invalid/x.png\"}}]}]}"
-is 400 'an address'; has 'not fetched'
+is 400 'an address'; has 'not fetched: send the image itself as a data URL'
+post /v1/messages "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image\", \"source\": {\"type\": \"url\", \"url\": \"https://x.invalid/x.png\"}}]}], $o}"
+is 400 'an address'; has 'not fetched: send the image itself as a source of type base64'
+# other kinds of content
+post /v1/chat/completions '{"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}'; is 400 audio; has "'input_audio' are not supported, only text and images"
+post /v1/messages "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"document\"}]}], $o}"; is 400 'a document'; has "'document' are not supported, only text and images"
+post /v1/messages "{\"system\": [{\"type\": \"audio\"}], \"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $o}"; is 400 'a system block'; has "'audio' are not supported, only text and images"
+post /v1/responses '{"input": [{"role": "user", "content": [{"type": "input_file"}]}]}'; is 400 'a file'; has "'input_file' are not supported, only text and images"
 post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\", \"image_url\": {\"url\": \"data:image/png;base64,aGVsbG8=\"}}]}]}"
 is 400 'a text'; has 'not an image'
 for kind in GIF WebP; do
@@ -183,6 +190,7 @@ has '"input_tokens":1'
 stop
 serve "$t/alone/m.gguf" --context-memory 64MiB
 post /v1/chat/completions "{\"messages\": $one, $o}"; is 400 'without a projector'; has 'messages[0].content[0]: this model does not see images'
+post /v1/chat/completions '{"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}'; is 400 audio; has "are not supported, only text\""
 post /v1/chat/completions "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": [$cimg, $seen]}, $what], $o}"; is 400 'an assistant, without a projector'; has 'messages[1].content[0]: this model does not see images'
 post /v1/chat/completions "{\"messages\": [$look, {\"role\": \"assistant\", \"content\": \"Calling.\"}, {\"role\": \"tool\", \"content\": [$cimg]}], $o}"; is 200 'a tool, without a projector'
 get /props; has '"vision":false'

@@ -23,6 +23,7 @@ static void test_spellings(void) {
          "data:;base64,AAAA"},
         {"{\"type\": \"image\", \"source\": {\"type\": \"url\", \"url\": \"https://h\"}}",
          "https://h"},
+        {"{\"type\": \"image\", \"source\": {\"data\": \"DATA:;base64,AA\"}}", "DATA:;base64,AA"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char conv[256];

@@ -43,6 +43,12 @@ static const char *text(struct buf *b, void (*fn)(const struct result *, struct 
     return b->data ? b->data : "";
 }
 
+static const char *role(struct buf *b, const struct result *r, int i) {
+    buf_reset(b);
+    pick_role(r, i, b);
+    return b->data;
+}
+
 static void test_bands(void) {
     static const struct {
         double kld;
@@ -108,11 +114,7 @@ static void test_recommends(void) {
                                          "when memory is short",
                                          "when memory is short",
                                          "last resort"};
-    for (int i = 0; i < r.n_files; i++) {
-        buf_reset(&b);
-        pick_role(&r, i, &b);
-        CHECK_EQ_STR(b.data, phrase[i]);
-    }
+    for (int i = 0; i < r.n_files; i++) CHECK_EQ_STR(role(&b, &r, i), phrase[i]);
     r.base_is_quantized = true;
     CHECK(strstr(text(&b, pick_numbers, &r), "that of its base 98.0 %") != NULL);
     buf_release(&b);
@@ -144,8 +146,12 @@ static void test_sure_and_labels(void) {
     ladder[3].size_class = "Q4_K_L";
     CHECK_EQ_STR(pick_label(&r, 3), "Q4_K_L");
     CHECK(!pick_on_front(&r, 5) && pick_on_front(&r, 3) && !pick_on_front(&r, 0));
-    pick_role(&r, 5, &b);
-    CHECK_EQ_STR(b.data, "Q4_K_L is smaller and closer");
+    CHECK_EQ_STR(role(&b, &r, 5), "Q4_K_L is smaller and closer");
+    ladder[5].mean_kld = ladder[3].mean_kld;
+    CHECK_EQ_STR(role(&b, &r, 5), "Q4_K_L is smaller and as close");
+    ladder[5].mean_kld = 0.02;
+    ladder[5].size_bytes = ladder[3].size_bytes;
+    CHECK_EQ_STR(role(&b, &r, 5), "Q4_K_L is as small and closer");
     buf_release(&b);
 }
 
