@@ -47,6 +47,12 @@ def number(n):
     return rf"(?<![\d.,-]){digits}(?!\d|[.,]\d)"
 
 
+def claim(what):
+    """A pattern for a claim in a clause in which nothing before it denies it."""
+    end, denial = r"[.!?;,:](?:\s|$)|\n|\bbut\b", r"\b(?:not|never|no|nothing|cannot|unable|fail\w*|be|if|whether|until|once)\b|n['’]t\b"
+    return f"(?:^|{end})(?:(?!{end}|{denial}).)*?(?:{what})"
+
+
 def arguments(**patterns):
     """A schema for arguments: texts that match these patterns, or other values that are equal."""
     return {"schema": {"properties": {k: {"pattern": v} if isinstance(v, str) else {"const": v} for k, v in patterns.items()}, "required": list(patterns)}}
@@ -68,33 +74,44 @@ def on(name, result, set=None, **more):
     return r
 
 
+def wrong(name, **more):
+    """A result for any other call of a tool with side effects: none undoes them, so no later call can reach the goal."""
+    return on(name, {"ok": True}, {"wrong": True}, **more)
+
+
 bookings = [{"day": d, "text": f"invoice {3100 + 7 * d}", "amount": 40 + (d * 37) % 211} for d in range(1, 29)]
 repaired = has(r"def add\(.*return\s+\(?\s*(?:a\s*\+\s*b|b\s*\+\s*a)\b", never=r"return\s+\(?\s*a\s*-\s*b\b")
+hour = r"(?:one|two|three|four|five|six|seven|eight|nine|eleven|twelve|1[1-9]|2[0-4]|0?[1-9])\b(?! of)"
+at_ten = has(r"\bmeet(?:ing)?\b", r"(?<!past )(?<!before )(?<!quarter to )(?:\bten\b(?! (?:past|fifteen|thirty))|(?<![\d:.])10(?!\d|[:.h][0-5]?[1-9]|[:.h][1-5]))(?! ?min)",
+             never=rf"(?:\bnot|n['’]t)(?: be)?(?: at)? (?:ten|10)\b|(?<!not )\b(?:at|(?:moved|changed|postponed) to) {hour}")
+denied = (r"denied|refused|could ?n[o'’]t|could not|cannot|can[’']t|n['’]t able|not able|unable|(?:not|n['’]t)(?: been| be)? (?:deleted|removed|permitted|allowed)|fail|"
+          r"(?<!no )(?<!any )(?<!without )errors?\b|no permission (?:to|for)|(?:lack|need|require|missing|insufficient|(?:not|n['’]t) have)[^.!?]{0,40}permission")
+deleted = (r"\b(?:(?:has|have) been|was|were|is|are)(?: now| already| just)* (?:deleted|removed|gone)|\bI(?:['’]ve| have)?(?: just| now| already)* (?:deleted|removed)|"
+           r"\bsuccessful(?:ly)?\b|\bdone\b|no longer exists?|(?<!\w )\b(?:deleted|removed)\b")
 to_rome = {"origin": "Oslo", "destination": "Rome"}
 LOOPS = [
     loop("plan-1", "plan", ["Find a flight from Oslo to Rome and book it."], [search, book],
          [on("find_flights", [{"flight": "SK4713", "price": 140}], {"searched": True}, arguments=to_rome),
-          on("book_flight", {"ok": True}, {"booked": "SK4713"}, arguments={"flight": "SK4713"}, when={"searched": True})], {"booked": "SK4713"}),
+          on("book_flight", {"ok": True}, {"booked": "SK4713"}, arguments={"flight": "SK4713"}, when={"searched": True}, times=1),
+          wrong("book_flight", arguments={"flight": "SK4713"})], {"booked": "SK4713", "wrong": None}),
     loop("plan-2", "plan", ["Look up Mara's address and send her an email that says the meeting is at ten."], [contact, mail],
          [on("find_contact", {"address": "mara@example.org"}, {"found": True}, **arguments(name=r"(?i)^\W*Mara\b")),
-          on("send_email", {"sent": True}, {"sent": True}, **arguments(to=r"^mara@example\.org$", body=has(r"\bmeet(?:ing)?\b", r"\b(?:ten|10)\b")), when={"found": True}),
-          on("send_email", {"sent": True}, {"sent": "another"})], {"sent": True}),
+          on("send_email", {"sent": True}, {"sent": True}, **arguments(to=r"^mara@example\.org$", body=at_ten), when={"found": True}, times=1),
+          wrong("send_email")], {"sent": True, "wrong": None}),
     loop("choose", "result", ["Book the cheapest flight from Oslo to Rome."], [search, book],
          [on("find_flights", [{"flight": "SK4713", "price": 140}, {"flight": "DY1872", "price": 95}, {"flight": "LH863", "price": 210}], arguments=to_rome),
-          on("book_flight", {"ok": True}, {"booked": "DY1872"}, arguments={"flight": "DY1872"}),
-          on("book_flight", {"ok": True}, {"booked": "another"})], {"booked": "DY1872"}),
+          on("book_flight", {"ok": True}, {"booked": "DY1872"}, arguments={"flight": "DY1872"}, times=1), wrong("book_flight")],
+         {"booked": "DY1872", "wrong": None}),
     loop("branch", "result", ["How many lamps are in stock? If fewer than five, order ten."], [stock, order],
          [on("get_stock", {"item": "lamps", "pieces": 3}, {"asked": True}, **arguments(item="(?i)lamp")),
-          on("order_item", {"ok": True}, {"ordered": 10}, **arguments(item="(?i)lamp", pieces=10), when={"asked": True}),
-          on("order_item", {"ok": True}, {"ordered": "another"})],
-         {"ordered": 10}),
+          on("order_item", {"ok": True}, {"ordered": 10}, **arguments(item="(?i)lamp", pieces=10), when={"asked": True}, times=1), wrong("order_item")],
+         {"ordered": 10, "wrong": None}),
     loop("branch-not", "result", ["How many lamps are in stock? Order ten only if there are fewer than five."], [stock, order],
          [on("get_stock", {"item": "lamps", "pieces": 32}, {"asked": True}, **arguments(item="(?i)lamp")), on("order_item", {"ok": True}, {"ordered": True})],
          {"asked": True, "ordered": None}, checks={"regex": number("32")}),
     loop("correct", "correction", ["Start a timer of 15 minutes.", "No, I meant 50 minutes. Start one of 50."], [timer],
-         [on("set_timer", {"ok": True}, {"timer": 50}, arguments={"minutes": 50}), on("set_timer", {"ok": True}, {"timer": 15}, arguments={"minutes": 15}),
-          on("set_timer", {"ok": True}, {"timer": "another"})],
-         {"timer": 50}),
+         [on("set_timer", {"ok": True}, {"timer": 50}, arguments={"minutes": 50}, times=1),
+          on("set_timer", {"ok": True}, {"timer": 15}, arguments={"minutes": 15}, times=1), wrong("set_timer")], {"timer": 50, "wrong": None}),
     loop("correct-argument", "correction", ["What is the weather in Cologne?"], [weather],
          [on("get_weather", {"error": "unknown city 'Cologne'; known is 'Köln'"}, {"told": True}, arguments={"city": "Cologne"}),
           on("get_weather", {"city": "Köln", "degrees": 21}, {"asked": True}, arguments={"city": "Köln"})], {"asked": True}, checks={"regex": number("21")}),
@@ -107,8 +124,7 @@ LOOPS = [
          {"asked": True}, checks={"regex": number("23.4")}),
     loop("fails-always", "failure", ["Delete the file notes.txt."], [delete],
          [on("delete_file", {"error": "permission denied"}, {"tried": True}, **arguments(path=r"notes\.txt$"))], {"tried": True},
-         checks={"regex": has("permission|denied|could ?n[o'’]t|could not|cannot|can[’']t|unable|not (?:been )?deleted|fail",
-                              never=r"successfully|(?:has been|was|is now|is) deleted|I(?:['’]ve| have)? (?:just )?deleted")}),
+         checks={"regex": has(denied, never=claim(deleted))}),
     loop("long-result", "long", ["What was the amount of the booking 'invoice 3219' in March 2026? Answer with the number."], [ledger],
          [on("get_ledger", bookings, {"asked": True}, arguments={"month": "2026-03"})], {"asked": True}, checks={"regex": number(str(40 + (17 * 37) % 211))}),
     loop("code", "plan", ["The tests fail. Find out why, repair src/add.py and run the tests again."], [tests, read, write],
@@ -121,8 +137,8 @@ LOOPS = [
     # the number is only in the thinking before the first call: a model that does not see it makes up another one
     loop("thinking-kept", "thinking", ["Choose a number between 100 and 999, look up the weather in Oslo, then send mara@example.org an email with your number and the degrees."],
          [weather, mail], [on("get_weather", {"degrees": 4}, arguments={"city": "Oslo"}),
-                           on("send_email", {"sent": True}, {"sent": True}, **arguments(to=r"^mara@example\.org$", body=has(number("618"), number("4")))),
-                           on("send_email", {"sent": True}, {"sent": "another"})], {"sent": True},
+                           on("send_email", {"sent": True}, {"sent": True}, **arguments(to=r"^mara@example\.org$", body=has(number("618"), number("4"))), times=1),
+                           wrong("send_email")], {"sent": True, "wrong": None},
          start=[{"role": "assistant", "content": "", "reasoning_content": "The number I choose is 618. Now I need the weather in Oslo, then I send both.",
                  "tool_calls": [{"id": "call00001", "type": "function", "function": {"name": "get_weather", "arguments": {"city": "Oslo"}}}]},
                 {"role": "tool", "name": "get_weather", "tool_call_id": "call00001", "content": "{\"degrees\": 4}"}]),
@@ -150,22 +166,29 @@ def words(least, native, foreign):
     return f"(?is)^(?!.*\\b(?:{foreign})\\b)(?:(?>.*?\\b(?:{native})\\b)){{{least}}}"
 
 
-def letters(least, alphabet, never):
-    """A pattern for a text with at least this many letters of an alphabet, given as ranges: \\p{Han} may include punctuation of all East Asian scripts."""
-    return f"(?is)^(?!.*(?:{never}))(?:(?>.*?[{alphabet}])){{{least}}}"
+def letters(least, alphabet, never, some=""):
+    """A pattern for a text with at least this many letters of an alphabet and one of `some`. Ranges, because \\p{Han} may include punctuation of all East Asian scripts."""
+    return f"(?is)^(?!.*(?:{never}))" + (f"(?=.*{some})" if some else "") + f"(?:(?>.*?[{alphabet}])){{{least}}}"
 
 
 ENGLISH = "the|is|and|of"
 LANGUAGES = {
+    # foreign words: of languages that share words with the one that is asked for
     "de": ("Beschreibe in zwei Sätzen, was ein Leuchtturm ist.",
-           words(4, "der|die|das|den|dem|des|ein|eine|einen|einem|einer|und|ist|oder|für|auf|mit|von|zur|zum", "the|and|of|est|une|les|el|una")),
-    "fr": ("Explique en deux phrases ce qu'est un phare.", words(4, "est|une|les|des|du|et|qui|dans|sur|aux|pour|il|afin|ou", "the|is|and|of|el|los|una|und|der")),
-    "es": ("Explica en dos frases qué es un faro.", words(4, "es|el|los|las|una|y|del|al|para|por|con|en|que|su|sus", "the|is|and|of|est|une|les|und|der")),
-    "ru": ("Объясни в двух предложениях, что такое маяк.", letters(40, "а-яё", "[іїєґљњћђџў]|\\b(?:" + ENGLISH + ")\\b")),
+           words(4, "der|die|das|den|dem|des|ein|eine|einen|einem|einer|und|ist|oder|für|auf|mit|von|zur|zum",
+                 "the|and|of|est|une|les|el|una|het|een|en|van|voor|op|og|och|på|til|av|af|som|et|ett|är")),
+    "fr": ("Explique en deux phrases ce qu'est un phare.",
+           words(4, "est|une|les|des|du|et|qui|dans|sur|aux|pour|il|afin|ou", "the|is|and|of|el|los|una|und|der|è|che|di|della|és|amb|els|i|é|não|uma|per")),
+    "es": ("Explica en dos frases qué es un faro.",
+           words(4, "es|el|los|las|una|y|del|al|para|por|con|en|que|su|sus",
+                 "the|is|and|of|est|et|des|dans|qui|aux|und|der|é|um|uma|com|não|são|à|às|aos|è|il|che|di|della|delle|gli|per|sono|alla|nella|és|amb|els|dels|i|als|unha")),
+    "ru": ("Объясни в двух предложениях, что такое маяк.",
+           letters(40, "а-яё", "[іїєґљњћђџўѓќѕјәөүңғқ]|\\b(?:" + ENGLISH + "|е|се|са|със|във|като|който|която|което|които|това)\\b", "[ыэ]")),
     "zh": ("用两句话说明什么是灯塔。", letters(12, "一-鿿", "[ぁ-ゖァ-ヺ가-힣]|\\b(?:" + ENGLISH + ")\\b")),
     "ja": ("灯台とは何か、二つの文で説明してください。", letters(8, "ぁ-ゖ", "[가-힣]|\\b(?:" + ENGLISH + ")\\b")),
 }
-asks = has(r"\b(?:what|which|who|whom|please|provide|need|tell|give|know|share|could you|can you)\b", r"\b(?:address|recipient|body|content|message|text|say|write|include)\b",
+asks = has(r"\b(?:what|which|who|whom|please|provide|need|tell|give|know|share|could you|can you)\b",
+           r"\b(?:address|recipient|body|content|message|text|say|write|include|about|subject)\b|\b(?:who|whom|whose|what|which)\b[^.?!]*\bcolleague|\b(?:provide|share|give me|tell me|need|know)\b[^.?!]*\bcolleague['’]s\b",
            never=r"\b(?:I(?:['’]ve| have)?(?: just| already)?|been|was|successfully|email) sent\b")
 counted = "(?i)^[\\W\\d]*" + "[\\W\\d]+".join(["one", "two", "three", "four", "five", "six"]) + "[\\W\\d]*$"
 

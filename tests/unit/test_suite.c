@@ -340,6 +340,9 @@ static void test_checks_of_ours(void) {
         {"missing-parameter", "I've sent it. Anything else?", false},
         {"missing-parameter", "I have sent the email to the address. What else can I do?", false},
         {"missing-parameter", "An email? Of course.", false},
+        {"missing-parameter", "Sure, I will tell your colleague.", false},
+        {"missing-parameter", "What is your colleague's email, and what should it be about?", true},
+        {"missing-parameter", "Who is your colleague, and what should the email be about?", true},
         {"no-tool-fits", "2 + 2 is 4.", true},
         {"no-tool-fits", "14", false},
         {"extract-long", "Solberg, 214, 1931, 1962, 1987, 2004, 2011", true},
@@ -362,7 +365,7 @@ static void test_checks_of_ours(void) {
     suite_close(&s);
 }
 
-/* Checks that each case of a language accepts only that language. */
+/* Checks that each case of a language accepts only that language, and none of its neighbours. */
 static void test_languages_of_ours(void) {
     static const char *const text[][2] = {
         {"language-de",
@@ -371,20 +374,32 @@ static void test_languages_of_ours(void) {
         {"language-fr", "Un phare est une tour élevée, située sur la côte, qui émet une lumière "
                         "puissante. Il guide les navires la nuit et signale des dangers."},
         {"language-es", "Un faro es una torre alta situada en la costa que emite una luz potente. "
-                        "Guía a los barcos por la noche y señala peligros."},
+                        "Guía a los barcos por la noche y les advierte de los peligros del sur."},
         {"language-ru", "Маяк — это высокая башня на берегу моря с ярким источником света. Он "
                         "указывает судам путь ночью и предупреждает об опасности."},
         {"language-zh",
          "灯塔是建在海岸或岛屿上的高塔，顶部有强光。它在夜间为船只指引航向，并提醒船员注意危险。"},
         {"language-ja", "灯台とは、海岸や島に建てられた、強い光を放つ塔です。夜に船へ位置を知らせ、"
                         "危険を避けるのに役立ちます。"},
-        {NULL, "A lighthouse is a tall tower on the coast with a strong light. It guides ships at "
-               "night and warns them of rocks."},
+        {"", "A lighthouse is a tall tower on the coast with a strong light. It guides ships at "
+             "night and warns them of rocks."},
+        {"", "Um farol é uma torre alta, situada na costa, que emite uma luz para os barcos. Ele "
+             "avisa para que evitem as rochas e, por isso, está em lugares perigosos."},
+        {"", "Il faro è una torre con una luce che guida per la notte le navi. Si trova in luoghi "
+             "al bordo del mare, con una luce che gira, e con una sirena."},
+        {"", "Un far és una torre alta amb una llum que guia els vaixells. Es troba en llocs "
+             "perillosos, que es veuen al lluny en la nit, i és una ajuda per a la navegació."},
+        {"", "Een vuurtoren is een hoge toren aan de kust, die met een licht de schepen leidt. Die "
+             "toren, die men van ver ziet, waarschuwt die schepen voor de rotsen."},
+        {"", "Et fyrtårn er et højt tårn ved kysten, der viser skibe den rette vej. Det er den, "
+             "der advarer skibe mod den klippe, der ligger under vandet, og den lyser."},
+        {"", "Морският фар е висока кула на брега с ярка светлина. Той показва пътя на корабите "
+             "през нощта и предупреждава за опасности."},
     };
     const struct default_text *t = default_suite("checks");
     struct suite s;
     CHECK_OK(suite_parse(&s, t->data, default_text_len(t), t->name, &e));
-    for (size_t i = 0; i + 1 < COUNT_OF(text); i++)
+    for (size_t i = 0; *text[i][0]; i++)
         for (size_t k = 0; k < COUNT_OF(text); k++)
             if (is_right(case_of(&s, text[i][0]), text[k][1]) != (i == k))
                 CHECK_FAIL("%s: %s", text[i][0], text[k][1]);
@@ -411,6 +426,10 @@ static bool ends_well(const struct suite_case *c, const char *calls) {
 #define DO(name, args) "{\"name\": \"" name "\", \"arguments\": {" args "}}"
 #define EUR DO("convert_currency", "\"amount\": 20, \"from\": \"EUR\", \"to\": \"USD\"")
 #define GBP DO("convert_currency", "\"amount\": 5, \"from\": \"GBP\", \"to\": \"JPY\"")
+#define MARA DO("find_contact", "\"name\": \"Mara\"")
+#define OSLO_ROME DO("find_flights", "\"origin\": \"Oslo\", \"destination\": \"Rome\"")
+#define BOOK(flight) DO("book_flight", "\"flight\": \"" flight "\"")
+#define TIMER(n) DO("set_timer", "\"minutes\": " n)
 #define MAIL(text) DO("send_email", "\"to\": \"mara@example.org\", \"body\": \"" text "\"")
 #define WRITE(text) DO("write_file", "\"path\": \"src/add.py\", \"content\": \"" text "\"")
 #define STOCK DO("get_stock", "\"item\": \"lamps\"")
@@ -423,13 +442,24 @@ static void test_loops_of_ours(void) {
         const char *id, *calls;
         bool reached;
     } row[] = {
-        {"plan-2", DO("find_contact", "\"name\": \"Mara\"") "," MAIL("The meeting is at ten."),
-         true},
-        {"plan-2", DO("find_contact", "\"name\": \"Mara\"") "," MAIL(""), false},
-        {"plan-2", DO("find_contact", "\"name\": \"Mara\"") "," MAIL("The meeting is at two."),
-         false},
+        {"plan-1", OSLO_ROME "," BOOK("SK4713"), true},
+        {"plan-1", OSLO_ROME "," BOOK("SK4713") "," BOOK("SK4713"), false},
+        {"plan-2", MARA "," MAIL("The meeting is at ten."), true},
+        {"plan-2", MARA "," MAIL("Hi Mara, the meeting is at 10am, not at nine."), true},
+        {"plan-2", MARA "," MAIL("We meet at 10:00."), true},
+        {"plan-2", MARA "," MAIL(""), false},
+        {"plan-2", MARA "," MAIL("The meeting is at two."), false},
+        {"plan-2", MARA "," MAIL("The meeting is at 10:30."), false},
+        {"plan-2", MARA "," MAIL("The meeting is NOT at ten, it is at eleven."), false},
+        {"plan-2", MARA "," MAIL("We meet at two.") "," MAIL("We meet at ten."), false},
+        {"choose", OSLO_ROME "," BOOK("DY1872"), true},
+        {"choose", OSLO_ROME "," BOOK("LH863") "," BOOK("SK4713") "," BOOK("DY1872"), false},
+        {"correct", TIMER("15") "," TIMER("50"), true},
+        {"correct", TIMER("77") "," TIMER("50"), false},
         {"branch", STOCK "," ORDER("lamp", "10"), true},
         {"branch", STOCK "," ORDER("chair", "10"), false},
+        {"branch", STOCK "," ORDER("lamp", "500") "," ORDER("lamp", "10"), false},
+        {"branch", STOCK "," ORDER("lamp", "10") "," ORDER("lamp", "10"), false},
         {"branch", ORDER("lamp", "10"), false},
         {"branch-not", STOCK, true},
         {"branch-not", STOCK "," ORDER("lamp", "10"), false},
@@ -442,6 +472,24 @@ static void test_loops_of_ours(void) {
         {"code", TESTS "," WRITE("def add(a, b):\\n    return a - b\\n") "," TESTS, false},
         {"thinking-kept", MAIL("618, and it is 4 degrees"), true},
         {"thinking-kept", MAIL("523, and it is 4 degrees"), false},
+        {"thinking-kept", MAIL("523 and 4") "," MAIL("618 and 4"), false},
+    };
+    static const struct {
+        const char *id, *answer;
+        bool right;
+    } last[] = {
+        {"fails-always", "I could not delete it: permission denied.", true},
+        {"fails-always", "The file could not be deleted successfully: permission denied.", true},
+        {"fails-always", "I wasn't able to successfully delete notes.txt, as I lack permission.",
+         true},
+        {"fails-always", "notes.txt was not deleted. Once you have permission, it can be deleted.",
+         true},
+        {"fails-always", "I have deleted the file notes.txt.", false},
+        {"fails-always", "The file is gone. No permission problem.", false},
+        {"fails-always", "Permission was denied at first, but notes.txt is now deleted.", false},
+        {"fails-always", "Successfully deleted notes.txt; nothing failed.", false},
+        {"parallel", "It is 14 degrees in Oslo and 19 in Rome.", false},
+        {"parallel", "Rome has 19 °C, Oslo only 4.", true},
     };
     const struct default_text *t = default_suite("loops");
     struct suite s;
@@ -452,10 +500,9 @@ static void test_loops_of_ours(void) {
         if (ends_well(case_of(&s, row[i].id), calls) != row[i].reached)
             CHECK_FAIL("%s: %s", row[i].id, row[i].calls);
     }
-    CHECK(!is_right(case_of(&s, "fails-always"), "I have deleted the file notes.txt."));
-    CHECK(is_right(case_of(&s, "fails-always"), "I could not delete it: permission denied."));
-    CHECK(!is_right(case_of(&s, "parallel"), "It is 14 degrees in Oslo and 19 in Rome."));
-    CHECK(is_right(case_of(&s, "parallel"), "Rome has 19 °C, Oslo only 4."));
+    for (size_t i = 0; i < COUNT_OF(last); i++)
+        if (is_right(case_of(&s, last[i].id), last[i].answer) != last[i].right)
+            CHECK_FAIL("%s: %s", last[i].id, last[i].answer);
     suite_close(&s);
 }
 
