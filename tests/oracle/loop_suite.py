@@ -173,7 +173,7 @@ def letters(least, alphabet, never, some=""):
 
 ENGLISH = "the|is|and|of"
 LANGUAGES = {
-    # foreign words: of languages that share words with the one that is asked for
+    # foreign words: of languages that share words with the wanted one
     "de": ("Beschreibe in zwei Sätzen, was ein Leuchtturm ist.",
            words(4, "der|die|das|den|dem|des|ein|eine|einen|einem|einer|und|ist|oder|für|auf|mit|von|zur|zum",
                  "the|and|of|est|une|les|el|una|het|een|en|van|voor|op|og|och|på|til|av|af|som|et|ett|är")),
