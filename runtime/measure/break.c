@@ -51,6 +51,7 @@ static struct cluster cluster_of(const struct kld_pos *p, const int64_t *count, 
     for (int64_t c = 0, at = 0; c < n_chunks; c++)
         for (int64_t i = 0; i < count[c]; i++) sum[c] += p->kld[at++];
     eval_cluster(sum, count, n_chunks, &cl);
+    eval_cluster_bound(&cl, 0, (double)INFINITY);
     free(sum);
     return cl;
 }

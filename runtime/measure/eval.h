@@ -143,7 +143,7 @@ double eval_kld_noise(const struct eval_kld_run *r, int cand);
 struct eval_group {
     int64_t n_tokens, n_chunks;
     double mean_kld, mean_kld_stderr; /* standard error over window means; 0 for one window */
-    double mean_kld_lo, mean_kld_hi;  /* 95 % interval: bootstrap of whole windows */
+    double mean_kld_lo, mean_kld_hi;  /* 95 % interval over windows (eval_cluster) */
     double median_kld, kld_p99, max_kld, ppl, ppl_base, same_top1, rms_dp;
 };
 /* Computes statistics of rows [row0, row1) of the windows of a domain (-1: all windows). */

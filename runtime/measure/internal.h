@@ -61,16 +61,23 @@ void kld_pos_top(struct kld_pos *p, int64_t i, const struct kld_top_row *row, in
 void kld_stats(struct kld_pos *p, struct eval_kld *out);
 
 /* Weighted mean over windows whose values sum to sum[c] over count[c] positions (0: window not
- * used), its standard error over window means, and the 95 % percentile interval of BOOT_SAMPLES
- * resamples of whole windows (fixed seed). Windows are weighted by their counts. */
+ * used), its standard error over window means, and its 95 % interval: the percentiles of
+ * BOOT_SAMPLES resamples of whole windows (fixed seed), widened for few windows. Windows are
+ * weighted by their counts. */
 enum { BOOT_SAMPLES = 1000 };
 struct cluster {
     double mean, stderr_, lo, hi;
 };
 void eval_cluster(const double *sum, const int64_t *count, int64_t n_windows, struct cluster *out);
+/* Ends the interval at the limits of its quantity, which widening may pass: 0 for a divergence, 0
+ * and 1 for a share. Rounding may leave the mean itself outside. */
+void eval_cluster_bound(struct cluster *c, double least, double most);
 /* Sets lo and hi of *out to the 95 % interval of sum a / sum b over the same resamples, and mean to
  * that ratio: NaN if b sums to 0. */
 void eval_cluster_ratio(const double *a, const double *b, int64_t n_windows, struct cluster *out);
+/* Returns the 97.5 % quantile of Student's t with df degrees of freedom, to 0.0002: a table below
+ * 7, Cornish-Fisher's expansion from there. */
+double eval_student(int64_t df);
 /* Returns the quantile f (0 to 1) of n sorted values, interpolated between neighbors. */
 double eval_percentile(const double *sorted, int64_t n, double f);
 /* Sorts n numbers in ascending order. */

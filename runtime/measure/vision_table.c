@@ -88,6 +88,11 @@ static void mean_cells(struct emit *m, struct cluster c, int prec) {
     emit_cell_num(m, c.lo, prec);
     emit_cell_num(m, c.hi, prec);
 }
+/* Adds the cells of a mean whose values are at least 0 and at most `most`. */
+static void bound_cells(struct emit *m, struct cluster c, double most, int prec) {
+    eval_cluster_bound(&c, 0, most);
+    mean_cells(m, c, prec);
+}
 #define MEAN_KEYS(name)                                                                            \
     { name, name "_stderr", name "_ci95_low", name "_ci95_high" }
 
@@ -119,22 +124,22 @@ static void emit_model(const struct tables *t, int i) {
     emit_cell_str(m, r->label);
     emit_cell_str(m, r->path);
     emit_cell_str(m, r->mmproj);
-    mean_cells(m, mean_of(t, kld_of, i, -1), 6);
+    bound_cells(m, mean_of(t, kld_of, i, -1), (double)INFINITY, 6);
     eval_sort(r->kld, r->n_kld);
     emit_cell_num(m, eval_percentile(r->kld, r->n_kld, 0.5), 6);
     emit_cell_num(m, eval_percentile(r->kld, r->n_kld, 0.99), 5);
     emit_cell_num(m, r->kld[r->n_kld - 1], 4);
-    mean_cells(m, mean_of(t, same_of, i, -1), 4);
-    mean_cells(m, mean_of(t, flip_of, i, -1), 4);
+    bound_cells(m, mean_of(t, same_of, i, -1), 1, 4);
+    bound_cells(m, mean_of(t, flip_of, i, -1), 1, 4);
     emit_cell_num(m, median_difference(t, i), 1);
     if (t->n_wanted) {
-        mean_cells(m, mean_of(t, right_of, i, -1), 4);
+        bound_cells(m, mean_of(t, right_of, i, -1), 1, 4);
         emit_cell_i64(m, only_right(t, i, true));
         emit_cell_i64(m, only_right(t, i, false));
     }
     if (t->n_choices) {
-        mean_cells(m, mean_of(t, pick_of, i, -1), 4);
-        mean_cells(m, mean_of(t, pick_flip_of, i, -1), 4);
+        bound_cells(m, mean_of(t, pick_of, i, -1), 1, 4);
+        bound_cells(m, mean_of(t, pick_flip_of, i, -1), 1, 4);
     }
 }
 

@@ -7,11 +7,12 @@ float64, and the statistics follow docs/design/evaluation.md in NumPy, with the 
 The files: `all` has every matrix as Q8_0; `first` and `last` have Q8_0 in block 0 or block 2 only, so both have the same size. The texts are
 two domains, calib/text/eval.txt and calib/text/calib.txt, in windows of 64 tokens.
 
-Usage: python3 tests/oracle/versus.py   (from the repository root; needs torch, transformers, numpy)
+Usage: python3 tests/oracle/versus.py   (from the repository root; needs torch, transformers, numpy, scipy)
 """
 import json
 
 import numpy as np
+import scipy.stats as stats_of_scipy
 import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
@@ -55,8 +56,17 @@ def resamples(n):
     return [[int(next(g) * n) for _ in range(n)] for _ in range(1000)]
 
 
-def interval(v):
-    return [float(x) for x in np.percentile(v, [2.5, 97.5])]
+def widening(n):
+    return stats_of_scipy.t.ppf(0.975, n - 1) / Z * (n / (n - 1))**0.5
+
+
+def interval(v, mean, n):
+    """The percentiles of the resamples of n windows, widened about the mean."""
+    return [float(mean + widening(n) * (x - mean)) for x in np.percentile(v, [2.5, 97.5])]
+
+
+def ratio_interval(v, ratio, n):
+    return [float(ratio * (x / ratio)**widening(n)) for x in np.percentile(v, [2.5, 97.5])]
 
 
 def share(n, of):
@@ -72,10 +82,11 @@ def stats(logp, logq, target):
     means = kld.mean(axis=1)
     flat = np.sort(kld.ravel())
     boot = [means[r].mean() for r in resamples(len(means))]
+    low, high = interval(boot, means.mean(), len(means))
     nll = -logq.gather(-1, target[..., None]).double()
     nll_p = -logp.gather(-1, target[..., None]).double()
     return kld, {"mean_kld": float(kld.mean()), "mean_kld_stderr": float(means.std(ddof=1) / len(means)**0.5),
-                 "mean_kld_ci95_low": interval(boot)[0], "mean_kld_ci95_high": interval(boot)[1],
+                 "mean_kld_ci95_low": low, "mean_kld_ci95_high": high,
                  "median_kld": float(np.percentile(flat, 50)), "kld_p999": float(np.percentile(flat, 99.9)), "max_kld": float(flat[-1]),
                  "same_top1": float((logp.argmax(-1) == logq.argmax(-1)).double().mean()), "ppl": float(nll.mean().exp()),
                  "base_ppl": float(nll_p.mean().exp())}
@@ -118,14 +129,17 @@ def main():
     closer, other = sorted(("first", "last"), key=lambda n: out["files"][n]["mean_kld"])
     a, b = kld[closer].mean(axis=1), kld[other].mean(axis=1)
     picks = resamples(len(a))
-    out["equal_size"] = {"closer": closer, "other": other, "ratio": float(a.sum() / b.sum()), "ratio_ci95": interval([a[r].sum() / b[r].sum() for r in picks]),
-                         "diff": float((a - b).mean()), "diff_ci95": interval([(a - b)[r].mean() for r in picks])}
+    ratio, diff = float(a.sum() / b.sum()), float((a - b).mean())
+    out["equal_size"] = {"closer": closer, "other": other, "ratio": ratio,
+                         "ratio_ci95": ratio_interval([a[r].sum() / b[r].sum() for r in picks], ratio, len(a)),
+                         "diff": diff, "diff_ci95": interval([(a - b)[r].mean() for r in picks], diff, len(a))}
     # the other file's divergence relative to the closer one's, by domain
     picks, parts = resamples(each), {}
     for d, name in enumerate(("eval.txt", "two")):
         x, y = (v[d * each:(d + 1) * each] for v in (a, b))
-        low, high = interval([y[r].sum() / x[r].sum() for r in picks])
-        parts[name] = {"ratio": float(y.sum() / x.sum()), "low": low, "high": high}
+        ratio = float(y.sum() / x.sum())
+        low, high = ratio_interval([y[r].sum() / x[r].sum() for r in picks], ratio, each)
+        parts[name] = {"ratio": ratio, "low": low, "high": high}
     out["equal_size_by_domain"] = parts
     ends, least, first = {1010, 1012}, 1e9, {n: [] for n in made}
     for i in range(GREEDY):
