@@ -154,6 +154,7 @@ struct toolparse {
     bool own_form;    /* accept only calls in the model's own syntax */
     bool no_calls;    /* no tools were offered: markers are plain text */
     bool continues;   /* the answer continues a text: white space at its start is content */
+    bool exact;       /* white space around an answer without calls is content */
     bool json_text;   /* literals: also accept JSON's escapes */
     uint32_t no_ends; /* common frames, as bits, that are content */
 };

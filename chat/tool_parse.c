@@ -24,6 +24,9 @@ void toolparse_no_calls(struct toolparse *p) {
 void toolparse_continues(struct toolparse *p) {
     p->continues = true;
 }
+void toolparse_exact(struct toolparse *p) {
+    p->exact = true;
+}
 int toolparse_loose(const struct toolparse *p) {
     return p->n_loose;
 }
@@ -161,6 +164,7 @@ size_t tool_begin(const struct toolparse *p) {
 }
 
 size_t tool_content_at(const struct toolparse *p, size_t i) {
+    while (p->exact && i > 0 && tool_is_ws(p->in.data[i - 1])) i--;
     return p->continues && tool_ws(p, 0) == i ? 0 : i;
 }
 
@@ -179,6 +183,14 @@ static size_t drop_frames(const struct toolparse *p, size_t from, size_t to) {
         k = SIZE_MAX;
     }
     return to;
+}
+
+/* Returns the end of the content of [from, to): without trailing whitespace and frames, unless
+ * whitespace at the end of the answer is content. */
+static size_t content_to(const struct toolparse *p, size_t from, size_t to) {
+    const size_t cut = drop_frames(p, from, to);
+    const bool keeps = p->limited || (p->exact && !p->n_calls);
+    return keeps && to == p->in.len && tool_ws(p, cut) == to ? to : cut;
 }
 
 size_t tool_think_end(const struct toolparse *p, size_t i, size_t *after) {
@@ -292,18 +304,21 @@ static size_t next_frame(const struct toolparse *p, size_t i, size_t to) {
 /* Appends to b the content of [from, to), which has no calls, and adds its reasoning blocks to the
  * reasoning. */
 static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
+    const bool first = from == p->content_at;
     for (size_t after;;) {
         from = tool_skip_frames(p, from);
+        if (from >= to && first && p->exact && !p->n_calls && !b->len) /* only whitespace */
+            add_line(b, tool_text(p, tool_content_at(p, to), to - tool_content_at(p, to)));
         if (from >= to) return;
+        const size_t at = first ? tool_content_at(p, from) : from;
         const size_t open = next_block(p, from, to), end = next_frame(p, from, to);
         if (open > end || open == SIZE_MAX) { /* no reasoning before the next frame */
-            const size_t cut = drop_frames(p, from, end > from ? end : to);
-            add_line(b, tool_text(p, cut > from ? tool_content_at(p, from) : from, cut));
+            const size_t cut = content_to(p, from, end > from ? end : to);
+            add_line(b, tool_text(p, cut > from ? at : from, cut));
             from = end > from ? end : to;
             continue;
         }
-        if (open > from)
-            add_line(b, tool_text(p, tool_content_at(p, from), drop_frames(p, from, open)));
+        if (open > from) add_line(b, tool_text(p, at, drop_frames(p, from, open)));
         from = open + strlen(think_open(p));
         size_t close = tool_think_end(p, from, &after);
         if (close > to) {

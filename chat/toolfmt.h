@@ -64,6 +64,9 @@ void toolparse_opened(struct toolparse *p, const char *marker);
 /* Keeps white space at the start of the answer, which continues a text. Call before feeding
  * text. */
 void toolparse_continues(struct toolparse *p);
+/* Keeps white space around the answer, if it has no calls, because a grammar demands the text
+ * exactly. Call before feeding text. */
+void toolparse_exact(struct toolparse *p);
 /* Returns the number of loose (bare JSON) calls. Call after toolparse_finish(). */
 int toolparse_loose(const struct toolparse *p);
 void toolparse_free(struct toolparse *p);
@@ -86,7 +89,8 @@ bool toolparse_broken(const struct toolparse *p);
 bool toolparse_part(struct toolparse *p, struct buf *name, struct buf *args, size_t *n_sure,
                     bool *done);
 /* Declares that a limit cuts the text off: a call of which only a closing tag that may be part of a
- * value has arrived is not complete. Call before toolparse_no_more(). */
+ * value has arrived is not complete, and white space at the end is content. Call before
+ * toolparse_no_more(). */
 void toolparse_limited(struct toolparse *p);
 /* Declares the end of the text, so that the next toolparse_part() parses the current call again
  * even if it grew only a little. */

@@ -74,6 +74,7 @@ static int read_reasoning_format(struct ask *a, const struct json *v, const char
 static int check_modalities(struct ask *a, const struct json *v, const char *path,
                             struct fault *f) {
     (void)a;
+    if (json_type(v) != JSON_ARR) return fault_set(f, 400, NULL, path, "must be a list");
     for (const struct json *m = json_first(v); m; m = json_next(m))
         if (!json_str(m) || strcmp(json_str(m), "text") != 0)
             return fault_set(f, 400, NULL, path, "only text output is supported");
@@ -85,6 +86,13 @@ static int refuse_token_ids(struct ask *a, const struct json *v, const char *pat
     (void)a;
     if (json_type(v) == JSON_BOOL && !json_bool(v, true)) return 0;
     return fault_set(f, 400, NULL, path, "answers do not include token ids; use /tokenize");
+}
+/* Reads whether the prompt ends with the head of a new answer; false: the answer continues the last
+ * message. */
+static int read_generation(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
+    a->go_on |= !json_bool(v, true);
+    return 0;
 }
 /* Passes `verbosity` on to the template as a variable. */
 static int read_verbosity(struct ask *a, const struct json *v, const char *path, struct fault *f) {
@@ -120,7 +128,7 @@ static const struct field fields[] = {
     {"thinking_budget_tokens", FIELD(F_INT, n_think, -1, INT32_MAX)},
     {"reasoning_budget_message", FIELD_BY(read_last_thought)},
     {"continue_final_message", FIELD(F_BOOL, go_on, 0, 0)},
-    {"add_generation_prompt", FIELD_LEFT},
+    {"add_generation_prompt", FIELD_BY(read_generation)},
     {"return_progress", FIELD(F_BOOL, progress, 0, 0)},
     {"timings_per_token", FIELD(F_BOOL, timings, 0, 0)},
     {"return_tokens", FIELD_BY(refuse_token_ids)},
@@ -182,15 +190,16 @@ static const struct json *definition(const struct json *t) {
     return fn ? fn : ask_get(t, "name") ? t : NULL;
 }
 
-/* Validates the list of tools; returns 0 or the fault's HTTP status. */
-static int tools_ok(const struct json *tools, struct fault *f) {
+/* Validates a list of tools, or of bare definitions in the older `functions`, the request's field
+ * `name`. Returns 0 or the fault's HTTP status. */
+static int tools_ok(const struct json *tools, const char *name, bool functions, struct fault *f) {
     char path[64];
     int i = 0;
     if (json_type(tools) != JSON_ARR)
-        return fault_set(f, 400, NULL, "tools", "must be a list of tools");
+        return fault_set(f, 400, NULL, name, "must be a list of tools");
     for (const struct json *t = json_first(tools); t; t = json_next(t), i++) {
-        const struct json *fn = definition(t);
-        snprintf(path, sizeof path, "tools[%d]", i);
+        const struct json *fn = functions ? t : definition(t);
+        snprintf(path, sizeof path, "%s[%d]", name, i);
         if (!fn)
             return fault_set(f, 400, NULL, path,
                              "only tools of type 'function' or 'custom' are supported");
@@ -201,7 +210,7 @@ static int tools_ok(const struct json *tools, struct fault *f) {
         if (json_type(p) != JSON_NULL && json_type(p) != JSON_OBJ)
             return fault_set(f, 400, NULL, path, "parameters: must be an object");
     }
-    return i <= 512 ? 0 : fault_set(f, 400, NULL, "tools", "at most 512 tools are allowed");
+    return i <= 512 ? 0 : fault_set(f, 400, NULL, name, "at most 512 tools are allowed");
 }
 
 /* Writes a tool definition in the format of another API as an OpenAI function. */
@@ -250,10 +259,12 @@ static int put_tools(struct ask *a, const struct json *list, bool functions, str
 int chat_tools(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *tools = json_get(j, "tools"), *fns = json_get(j, "functions");
     if (json_type(tools) != JSON_NULL) {
-        TRY(tools_ok(tools, f));
+        TRY(tools_ok(tools, "tools", false, f));
         return json_first(tools) ? put_tools(a, tools, false, f) : 0;
     }
-    return json_type(fns) == JSON_ARR && json_first(fns) ? put_tools(a, fns, true, f) : 0;
+    if (json_type(fns) == JSON_NULL) return 0;
+    TRY(tools_ok(fns, "functions", true, f));
+    return json_first(fns) ? put_tools(a, fns, true, f) : 0;
 }
 
 /* Reads a chat completion request; returns 0 or the fault's HTTP status. */
@@ -263,8 +274,6 @@ static int chat_read(struct ask *a, const struct json *j, struct fault *f) {
     a->complete = true;
     TRY(fields_read(a, j, "", tables, sizes, 2, f));
     TRY(read_max_tokens(a, j, f));
-    const struct json *gen = json_get(j, "add_generation_prompt");
-    if (json_type(gen) == JSON_BOOL && !json_bool(gen, true)) a->go_on = true;
     TRY(chat_tools(a, j, f));
     if (a->tools && json_type(json_get(j, "tools")) == JSON_NULL) {
         a->api_flags |= FUNCTIONS;

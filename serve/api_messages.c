@@ -150,6 +150,16 @@ static int put_tool_result(struct turn *t, const struct json *b, int k) {
     return rc;
 }
 
+/* Sets and returns the fault for a second result of a call. */
+static int second_result(struct turn *t, const struct placement *p) {
+    char path[100];
+    snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, p->at);
+    return fault_set(t->f, 400, NULL, path,
+                     "each tool_use must have a single result. Found multiple `tool_result` "
+                     "blocks with id: %.60s",
+                     p->id);
+}
+
 /* Writes the tool results of a message in the order of the calls that they belong to, and adds
  * their number to *n. */
 static int put_results(struct turn *t, const struct json *content, int *n) {
@@ -161,7 +171,9 @@ static int put_results(struct turn *t, const struct json *content, int *n) {
             places_add(&t->results, json_str(json_get(b, "tool_use_id")), b, k);
     }
     for (int i = 0; i < t->n_calls; i++) {
-        const struct placement *p = places_find(&t->results, t->call[i], 0);
+        const struct placement *p = places_find(&t->results, t->call[i], 0),
+                               *more = p ? places_find(&t->results, p->id, p->at + 1) : NULL;
+        if (more) return second_result(t, more);
         if (p) TRY(put_tool_result(t, p->item, p->at));
         *n += p != NULL;
     }
@@ -205,6 +217,13 @@ static int user_message(struct turn *t, const struct json *m) {
     return rc;
 }
 
+/* Returns whether a tool_use block has an id, a name, and an object or nothing as its input. */
+static bool is_call(const struct json *b) {
+    const struct json *input = ask_get(b, "input");
+    return json_str(json_get(b, "name")) && json_str(json_get(b, "id")) &&
+           (!input || json_type(input) == JSON_OBJ);
+}
+
 /* Writes a tool_use block as a tool call in OpenAI's format. */
 static void put_call(struct jw *w, const struct json *b) {
     const struct json *input = json_get(b, "input");
@@ -224,7 +243,8 @@ static void put_call(struct jw *w, const struct json *b) {
  * types come from other servers, e.g. for tools that these ran, and are
  * dropped. */
 static bool is_ours(const char *type) {
-    return strcmp(type, "text") == 0 || strcmp(type, "tool_use") == 0;
+    return strcmp(type, "text") == 0 || strcmp(type, "tool_use") == 0 ||
+           strcmp(type, "thinking") == 0;
 }
 
 /* Writes an assistant's message with its text, reasoning and calls. */
@@ -239,17 +259,16 @@ static int assistant_message(struct turn *t, const struct json *m) {
     if (json_str(content)) buf_str(&text, json_str(content));
     for (const struct json *b = json_type(content) == JSON_ARR ? json_first(content) : NULL;
          b && !rc; b = json_next(b), k++) {
-        const char *type = json_str(json_get(b, "type")), *s = json_str(json_get(b, "text"));
+        const char *type = json_str(json_get(b, "type")), *s = json_str(json_get(b, "text")),
+                   *thinking = json_str(json_get(b, "thinking"));
         snprintf(path, sizeof path, "messages[%d].content[%d]", t->i, k);
         if (type && strcmp(type, "text") == 0 && s) {
             buf_str(&text, s);
         } else if (chat_image_is(b)) {
             rc = images_read(t->a, b, path, &text, t->f);
-        } else if (type && strcmp(type, "thinking") == 0) {
-            s = json_str(json_get(b, "thinking"));
-            buf_str(&thought, s ? s : "");
-        } else if (type && strcmp(type, "tool_use") == 0 && json_str(json_get(b, "name")) &&
-                   json_str(json_get(b, "id"))) {
+        } else if (type && strcmp(type, "thinking") == 0 && thinking) {
+            buf_str(&thought, thinking);
+        } else if (type && strcmp(type, "tool_use") == 0 && is_call(b)) {
             put_call(&w, b);
             n_calls++;
             if (t->n_calls == MOST_CALLS) {
@@ -346,14 +365,22 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
     for (const struct json *t = json_first(tools); t; t = json_next(t), i++) {
         const char *type = json_str(json_get(t, "type")), *name = json_str(json_get(t, "name"));
         char path[64];
-        if (type && strcmp(type, "custom") != 0) {
+        if (type && strcmp(type, "custom") != 0 && strcmp(type, "function") != 0) {
             ask_warn(a, type);
             continue;
         }
         snprintf(path, sizeof path, "tools[%d]", i);
-        if (!name) {
+        const struct json *schema = ask_get(t, "input_schema");
+        const char *wrong = type && strcmp(type, "function") == 0
+                                ? "type 'function' is not of this API: a tool has no type, and a "
+                                  "name, description and input_schema"
+                            : !name ? "a name is required"
+                            : schema && json_type(schema) != JSON_OBJ
+                                ? "input_schema: must be an object"
+                                : NULL;
+        if (wrong) {
             buf_release(&b);
-            return fault_set(f, 400, NULL, path, "a name is required");
+            return fault_set(f, 400, NULL, path, "%s", wrong);
         }
         jw_obj(&w, NULL);
         jw_str(&w, "type", "function");

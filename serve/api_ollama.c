@@ -162,6 +162,7 @@ static int put_content(struct ask *a, struct jw *w, const struct json *m, int i,
     char path[64];
     snprintf(path, sizeof path, "messages[%d].images", i);
     const char *content = json_str(json_get(m, "content"));
+    const bool wrong = !content && ask_get(m, "content") != NULL;
     int rc = 0;
     const struct json *images = json_get(m, "images");
     if (json_type(images) == JSON_NULL || (json_type(images) == JSON_ARR && !json_first(images))) {
@@ -169,6 +170,8 @@ static int put_content(struct ask *a, struct jw *w, const struct json *m, int i,
         return 0;
     }
     rc = read_images(a, images, path, &text, f);
+    snprintf(path, sizeof path, "messages[%d].content", i);
+    if (!rc && wrong) rc = fault_set(f, 400, NULL, path, "must be a string");
     if (content) buf_str(&text, content);
     jw_strn(w, "content", text.data ? text.data : "", text.len);
     buf_release(&text);
@@ -185,8 +188,12 @@ static int put_messages(struct ask *a, struct jw *w, const struct json *messages
     jw_arr(w, NULL);
     for (const struct json *m = json_first(messages); m; m = json_next(m), at++) {
         const struct json *calls = json_get(m, "tool_calls");
+        char path[64];
+        snprintf(path, sizeof path, "messages[%d].tool_calls", at);
         jw_obj(w, NULL);
         if (!rc) rc = put_content(a, w, m, at, f);
+        if (!rc && json_type(calls) != JSON_NULL && json_type(calls) != JSON_ARR)
+            rc = fault_set(f, 400, NULL, path, "must be a list");
         for (size_t i = 0; i < COUNT_OF(names); i++) ask_copy(w, names[i][0], m, names[i][1]);
         if (json_type(calls) == JSON_ARR && json_first(calls)) put_calls(w, calls);
         jw_end(w);
@@ -203,6 +210,10 @@ static int generate_text(struct ask *a, const struct json *j, struct fault *f) {
     const struct json *given = json_get(j, "prompt");
     if (json_type(given) != JSON_NULL && !prompt)
         return fault_set(f, 400, NULL, "prompt", "must be a string");
+    if (ask_get(j, "system") && !system)
+        return fault_set(f, 400, NULL, "system", "must be a string");
+    if (ask_get(j, "raw") && json_type(json_get(j, "raw")) != JSON_BOOL)
+        return fault_set(f, 400, NULL, "raw", "must be true or false");
     a->nothing = !prompt || !*prompt;
     if (a->nothing) return 0;
     if (json_bool(json_get(j, "raw"), false)) {

@@ -80,10 +80,15 @@ static int put_results(struct talk_in *t) {
     for (int64_t i = 0; i < t->n_calls; i++) {
         const struct call_in *c = &t->call[i];
         const struct placement *p = rc ? NULL : places_find(&t->results_at, c->id, c->at + 1);
+        const struct placement *more = p ? places_find(&t->results_at, c->id, p->at + 1) : NULL,
+                               *call = more ? places_find(&t->calls_at, c->id, c->at + 1) : NULL;
         char path[64];
         struct buf text = {0};
+        snprintf(path, sizeof path, "input[%d]", more ? more->at : 0);
+        if (more && (!call || call->at > more->at)) /* otherwise it is that call's result */
+            rc = fault_set(t->f, 400, NULL, path, "a second result for the call_id '%.60s'", c->id);
         snprintf(path, sizeof path, "input[%d].output", p ? p->at : 0);
-        if (p) rc = texts(t->a, json_get(p->item, "output"), path, true, &text, t->f);
+        if (p && !rc) rc = texts(t->a, json_get(p->item, "output"), path, true, &text, t->f);
         if (p && !rc) {
             jw_obj(t->w, NULL);
             jw_str(t->w, "role", "tool");
@@ -165,6 +170,8 @@ static int write_call_item(struct talk_in *t, const struct json *m, int at, cons
                *space = json_str(json_get(m, "namespace"));
     struct jw w;
     struct buf b = {0}, text = {0}, full = {0};
+    if (ask_get(m, "namespace") && !space)
+        return fault_set(t->f, 400, NULL, path, "namespace: must be a string");
     if (computer_arguments(m, &text)) {
         name = "computer";
         args = text.data;
@@ -216,7 +223,8 @@ static int item_reasoning(struct talk_in *t, const struct json *m, int at, const
     (void)at;
     if (t->calls.len || t->content.len) TRY(end_turn(t));
     t->open = true;
-    if (json_first(parts)) return texts(t->a, parts, path, false, &t->thought, t->f);
+    if (json_type(parts) != JSON_NULL && !ask_is_empty(parts))
+        return texts(t->a, parts, path, false, &t->thought, t->f);
     if (wrapped && strncmp(wrapped, own, sizeof own - 1) == 0) {
         const char *s = wrapped + sizeof own - 1;
         char *text = xmalloc(strlen(s) + 1);
@@ -277,6 +285,8 @@ static int write_conv(struct ask *a, const struct json *j, struct buf *out, stru
     struct jw w;
     struct talk_in t = {.a = a, .w = &w, .f = f};
     int rc = 0, i = 0;
+    if (ask_get(j, "instructions") && !instructions)
+        return fault_set(f, 400, NULL, "instructions", "must be a string");
     if (!json_str(input) && json_type(input) != JSON_ARR)
         return fault_set(f, 400, NULL, "input", "must be a string or a list of items");
     jw_init(&w, out, false);
@@ -314,8 +324,11 @@ static int put_function(struct jw *w, const struct json *t, const char *space, c
                         struct fault *f) {
     if (ask_get(t, "function")) t = json_get(t, "function"); /* as in the chat API */
     const char *name = json_str(json_get(t, "name"));
+    const struct json *parameters = ask_get(t, "parameters");
     struct buf full = {0};
     if (!name || !*name) return fault_set(f, 400, NULL, path, "a name is required");
+    if (parameters && json_type(parameters) != JSON_OBJ)
+        return fault_set(f, 400, NULL, path, "parameters: must be an object");
     if (space) buf_fmt(&full, "%s.", space);
     buf_str(&full, name);
     jw_obj(w, NULL);
@@ -345,8 +358,11 @@ static int put_list(struct ask *a, struct jw *w, const struct json *tools, const
         } else if (type && strcmp(type, "custom") == 0 && !space) {
             rc = custom_tool_define(a, w, t, path, f);
         } else if (type && strcmp(type, "namespace") == 0 && name && !space) {
+            const struct json *list = ask_get(t, "tools");
+            if (list && json_type(list) != JSON_ARR)
+                return fault_set(f, 400, NULL, path, "tools: must be a list of tools");
             buf_fmt(&a->spaces, "%s\n", name);
-            rc = put_list(a, w, json_get(t, "tools"), name, n, f);
+            rc = put_list(a, w, list, name, n, f);
             continue;
         } else {
             ask_warn(a, type ? type : path);
@@ -380,17 +396,19 @@ static int put_tools(struct ask *a, const struct json *j, struct fault *f) {
 
 /* Reads the reasoning effort, and whether a summary is requested. */
 static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    const struct json *effort = json_get(v, "effort"), *summary = json_get(v, "summary");
+    const struct json *effort = ask_get(v, "effort"), *summary = json_get(v, "summary");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
     if (json_str(summary)) a->api_flags |= RESPONSES_SUMMARY;
-    return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
+    return effort ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
 /* Reads the format of the answer and its verbosity. */
 static int read_text(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    const struct json *format = json_get(v, "format"), *verbosity = json_get(v, "verbosity");
+    const struct json *format = json_get(v, "format"), *verbosity = ask_get(v, "verbosity");
     struct buf word = {0};
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
-    if (json_str(verbosity)) {
+    if (verbosity && !json_str(verbosity))
+        return fault_set(f, 400, NULL, "text.verbosity", "must be a string");
+    if (verbosity) {
         json_write(&word, verbosity);
         ask_kwarg(a, "verbosity", word.data);
         buf_release(&word);
@@ -443,9 +461,10 @@ static int refuse_previous(struct ask *a, const struct json *v, const char *path
 }
 /* Reads which additional data to include: encrypted reasoning, logprobs. Ignores other words. */
 static int read_include(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    (void)path, (void)f;
+    if (json_type(v) != JSON_ARR) return fault_set(f, 400, NULL, path, "must be a list");
     for (const struct json *s = json_first(v); s; s = json_next(s)) {
-        const char *what = json_str(s) ? json_str(s) : "";
+        const char *what = json_str(s);
+        if (!what) return fault_set(f, 400, NULL, path, "must be a list of strings");
         if (strcmp(what, "reasoning.encrypted_content") == 0) a->api_flags |= RESPONSES_ENCRYPTED;
         if (strcmp(what, "message.output_text.logprobs") == 0 && a->top < 0) a->top = 0;
     }

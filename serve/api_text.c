@@ -92,7 +92,8 @@ static int text_read(struct ask *a, const struct json *j, struct fault *f) {
     a->complete = true;
     TRY(fields_read(a, j, "", tables, sizes, 2, f));
     if (!a->n_prompts) return fault_set(f, 400, NULL, "prompt", "a prompt is required");
-    if (json_i64(json_get(j, "best_of"), &best) && best != a->n)
+    const struct json *of = ask_get(j, "best_of");
+    if (of && (!json_i64(of, &best) || best != a->n))
         return fault_set(f, 400, NULL, "best_of", "must be equal to n or omitted");
     if (a->n_prompts * a->n > ASK_CHOICES)
         return fault_set(f, 400, NULL, "n", "the number of prompts times n can be at most %d",
@@ -122,7 +123,7 @@ static void put_choice(struct jw *w, struct reply *r, int i, const char *text, s
     jw_strn(w, "text", text, n);
     jw_i64(w, "index", i);
     if (r->ask->top >= 0)
-        logprobs_as_text(w, c->probs.len ? c->probs.data : "", 0);
+        logprobs_as_text(w, c->probs.len ? c->probs.data : "", &c->n_chars);
     else
         jw_null(w, "logprobs");
     buf_reset(&c->probs); /* sent only once */

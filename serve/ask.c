@@ -324,11 +324,15 @@ int ask_read_last_n(struct ask *a, const struct json *v, const char *path, struc
 
 /* Reads `reasoning` as routers such as OpenRouter send it: {"effort", "max_tokens", "enabled"}. */
 static int read_reasoning(struct ask *a, const struct json *v, const char *path, struct fault *f) {
-    const struct json *effort = json_get(v, "effort"), *on = json_get(v, "enabled");
+    const struct json *effort = ask_get(v, "effort"), *on = ask_get(v, "enabled"),
+                      *most = ask_get(v, "max_tokens");
     if (json_type(v) != JSON_OBJ) return fault_set(f, 400, NULL, path, "must be an object");
-    if (json_type(on) == JSON_BOOL) ask_switch(a, json_bool(on, true));
-    (void)json_i64(json_get(v, "max_tokens"), &a->n_think);
-    return json_str(effort) ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
+    if (on && json_type(on) != JSON_BOOL)
+        return fault_set(f, 400, NULL, "reasoning.enabled", "must be true or false");
+    if (on) ask_switch(a, json_bool(on, true));
+    if (most && !json_i64(most, &a->n_think))
+        return fault_set(f, 400, NULL, "reasoning.max_tokens", "must be a number of tokens");
+    return effort ? ask_read_effort(a, effort, "reasoning.effort", f) : 0;
 }
 
 /* Reads whether reasoning is enabled. */

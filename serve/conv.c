@@ -24,12 +24,15 @@ static void add_line(struct buf *out, const char *s) {
 }
 
 /* Appends the reasoning of a content part: a string or a list of parts. */
-static void say_thought(const struct json *p, struct buf *out) {
+static int say_thought(const struct json *p, const char *path, struct buf *out, struct fault *f) {
     const struct json *v = ask_either(p, "thinking", "text");
+    if (v && !json_str(v) && json_type(v) != JSON_ARR)
+        return fault_set(f, 400, NULL, path, "thinking: must be a string or a list of parts");
     if (json_str(v)) add_line(out, json_str(v));
     for (const struct json *x = json_type(v) == JSON_ARR ? json_first(v) : NULL; x;
          x = json_next(x))
         if (json_str(json_get(x, "text"))) add_line(out, json_str(json_get(x, "text")));
+    return 0;
 }
 
 /* Returns whether s is in the NULL-terminated list. */
@@ -48,10 +51,8 @@ static int content_part(struct ask *a, const struct json *p, const char *role, c
     const char *type = json_str(json_get(p, "type"));
     const char *text = json_str(p) ? json_str(p) : json_str(json_get(p, "text"));
     if (type && strcmp(type, "refusal") == 0) text = json_str(json_get(p, "refusal"));
-    if (type && strcmp(role, "assistant") == 0 && is_one_of(type, thoughts)) {
-        say_thought(p, &out->thought);
-        return 0;
-    }
+    if (type && strcmp(role, "assistant") == 0 && is_one_of(type, thoughts))
+        return say_thought(p, path, &out->thought, f);
     if (chat_image_is(p) && (a->sees || strcmp(role, "tool") != 0))
         return images_read(a, p, path, &out->text, f);
     if (type && !is_one_of(type, texts)) {
@@ -163,6 +164,22 @@ static void put_old_call(struct jw *w, const struct json *call) {
     jw_end(w);
 }
 
+/* Names of the reasoning of an assistant message; the first with text counts. */
+static const char *const reasons[] = {"reasoning_content", "reasoning", "thinking"};
+
+/* Validates a message's reasoning and its call in the older form `function_call`. */
+static int extras_ok(const struct json *m, const char *path, struct fault *f) {
+    const struct json *old = ask_get(m, "function_call");
+    for (size_t i = 0; i < COUNT_OF(reasons); i++) {
+        const struct json *v = ask_get(m, reasons[i]);
+        if (v && !json_str(v) && !ask_is_empty(v))
+            return fault_set(f, 400, NULL, path, "%s: must be a string", reasons[i]);
+    }
+    if (old && !ask_is_empty(old) && !json_str(json_get(old, "name")))
+        return fault_set(f, 400, NULL, path, "function_call: must be an object with a name");
+    return 0;
+}
+
 /* Writes the name of a tool result: its own, or else that of the call in `asked` with its id. Many
  * clients leave it out, but some templates print it. */
 static void put_name(struct jw *w, const struct json *m, struct places *asked) {
@@ -179,11 +196,10 @@ static void put_name(struct jw *w, const struct json *m, struct places *asked) {
  * before it. */
 static void put_message(struct jw *w, const struct json *m, const char *role,
                         const struct said *said, struct places *asked) {
-    static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
     const struct json *calls = json_get(m, "tool_calls"), *old = json_get(m, "function_call");
     const char *thought = said->thought.data;
-    for (size_t k = 0; k < COUNT_OF(names) && !(thought && *thought); k++)
-        thought = json_str(json_get(m, names[k]));
+    for (size_t k = 0; k < COUNT_OF(reasons) && !(thought && *thought); k++)
+        thought = json_str(json_get(m, reasons[k]));
     jw_obj(w, NULL);
     jw_str(w, "role", role);
     const bool null = json_type(json_get(m, "content")) == JSON_NULL; /* or absent */
@@ -221,6 +237,7 @@ static int write_message(struct ask *a, struct jw *w, const struct json *m, int 
     if (calls && json_type(calls) != JSON_NULL && json_type(calls) != JSON_ARR)
         return fault_set(f, 400, NULL, path, "tool_calls: must be a list");
     TRY(calls_ok(calls, path, f));
+    TRY(extras_ok(m, path, f));
     snprintf(path, sizeof path, "messages[%d].content", i);
     const struct json *content = json_get(m, "content");
     const int rc = content_of(a, content, role, path, &said, f);

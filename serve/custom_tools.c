@@ -34,12 +34,13 @@ const char *custom_tool_space(const struct ask *a, const char *name, size_t *n) 
 static int put_format(struct ask *a, struct jw *w, const struct json *format, const char *path,
                       struct fault *f) {
     const char *type = json_str(json_get(format, "type"));
+    const bool none = json_type(format) == JSON_NULL;
     const struct json *g = ask_get(format, "grammar") ? json_get(format, "grammar") : format;
     const char *syntax = json_str(json_get(g, "syntax")),
                *text = json_str(json_get(g, "definition"));
     struct buf pattern = {0};
-    if (!type || strcmp(type, "text") == 0) return 0;
-    if (strcmp(type, "grammar") != 0 || !syntax || !text)
+    if (none || (type && strcmp(type, "text") == 0)) return 0;
+    if (!type || strcmp(type, "grammar") != 0 || !syntax || !text)
         return fault_set(f, 400, NULL, path,
                          "format: must be 'text', or a 'grammar' with syntax and definition");
     a->held = true;
@@ -60,12 +61,15 @@ int custom_tool_define(struct ask *a, struct jw *w, const struct json *t, const 
     const char *name = json_str(json_get(t, "name"));
     if (!name || !*name || strchr(name, '\n'))
         return fault_set(f, 400, NULL, path, "a name is required");
+    const struct json *description = ask_get(t, "description");
+    if (description && !json_str(description))
+        return fault_set(f, 400, NULL, path, "description: must be a string");
     buf_fmt(&a->custom, "%s\n", name);
     jw_obj(w, NULL);
     jw_str(w, "type", "function");
     jw_obj(w, "function");
     jw_str(w, "name", name);
-    if (json_str(json_get(t, "description"))) jw_copy(w, "description", json_get(t, "description"));
+    if (description) jw_copy(w, "description", description);
     jw_obj(w, "parameters");
     jw_str(w, "type", "object");
     jw_obj(w, "properties");

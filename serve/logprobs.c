@@ -61,7 +61,15 @@ static void put_tops(struct jw *w, const struct json *tops) {
     jw_end(w);
 }
 
-void logprobs_as_text(struct jw *w, const char *elements, int64_t offset) {
+/* Returns the number of characters that begin in the bytes of a token. */
+static int64_t n_chars(const struct json *bytes) {
+    int64_t n = 0;
+    for (const struct json *b = json_first(bytes); b; b = json_next(b))
+        n += ((int)json_num(b, 0) & 0xc0) != 0x80;
+    return n;
+}
+
+void logprobs_as_text(struct jw *w, const char *elements, int64_t *n) {
     struct buf list = {0};
     struct json *j = NULL;
     struct err e;
@@ -81,8 +89,11 @@ void logprobs_as_text(struct jw *w, const char *elements, int64_t offset) {
             if (k == 1 && json_type(p) == JSON_NUM) jw_num(w, NULL, json_num(p, 0));
             if (k == 1 && json_type(p) != JSON_NUM) jw_null(w, NULL);
             if (k == 2) put_tops(w, json_get(t, "top_logprobs"));
-            if (k == 3) jw_i64(w, NULL, offset);
-            if (k == 3) offset += json_len(json_get(t, "bytes"));
+            if (k < 3) continue;
+            const struct json *bytes = json_get(t, "bytes"), *first = json_first(bytes);
+            const bool within = ((int)json_num(first, 0) & 0xc0) == 0x80 && *n > 0;
+            jw_i64(w, NULL, *n - within); /* the token begins within a character */
+            *n += n_chars(bytes);
         }
         jw_end(w);
     }

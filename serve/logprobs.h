@@ -13,8 +13,8 @@
 void logprobs_add(struct buf *out, const struct tok *t, const float *logits, int64_t n, int32_t id,
                   int top);
 /* Writes list elements in the format of text completions: "logprobs": {"tokens", "token_logprobs",
- * "top_logprobs", "text_offset"}; null if the list is empty. offset: text offset of the first
- * token. */
-void logprobs_as_text(struct jw *w, const char *elements, int64_t offset);
+ * "top_logprobs", "text_offset"}; null if the list is empty. *n: the characters before the first
+ * token, then those up to the end of the last. */
+void logprobs_as_text(struct jw *w, const char *elements, int64_t *n);
 
 #endif

@@ -30,6 +30,7 @@ struct reply_choice {
     struct reply_call *call;
     int n_calls, n_loose; /* n_loose: calls written as bare JSON */
     struct buf probs;     /* logprobs not sent yet: JSON list elements separated by ", " */
+    int64_t n_chars;      /* characters of the tokens whose logprobs have been sent as text */
     struct buf problems;  /* problems with calls, as strings in the same form */
     enum reply_end end;
     const char *stop; /* stop text found, if END_STOP; borrowed from the ask */

@@ -151,6 +151,8 @@ static void add_token(struct sched *s, struct run *r, const float *logits, int32
     c->n_out++;
     tok_decode(tok, id, t->special, &text);
     tok_stream_put(r->stream, true, 0, &text);
+    const size_t aside = r->guard.c ? constrain_aside(r->guard.c) : 0;
+    text.len -= aside < text.len ? aside : text.len;
     const bool stopped = parser_feed(r->speak, text.data ? text.data : "", text.len, &stop);
     buf_release(&text);
     c->n_think += thought || parser_thinks(r->speak);

@@ -55,6 +55,8 @@ int parser_new(struct parser **out, const struct ask *a, const struct toolfmt *f
     }
     if (s->parse && !tools) toolparse_no_calls(s->parse);
     if (s->parse && s->continues) toolparse_continues(s->parse);
+    if (s->parse && (a->form == FORM_REGEX || a->form == FORM_CHOICE || a->form == FORM_GRAMMAR))
+        toolparse_exact(s->parse);
     if (s->parse && !a->strict_calls && !a->allowed && a->form == FORM_FREE)
         toolparse_allow_loose(s->parse);
     buf_str(&s->all, "");

@@ -29,7 +29,8 @@ struct constrain {
     const struct tok *tok;
     struct states state, before; /* current states, and those before the last token */
     enum placement at;
-    struct buf text;  /* all text so far */
+    struct buf text;  /* all text so far, without white space before the text */
+    size_t aside;     /* bytes of such white space at the end of the last token */
     int spaces;       /* whitespace tokens still allowed before the text */
     int64_t left;     /* maximum number of tokens still to come; -1: unlimited */
     bool ended;       /* the last token ended the answer */
@@ -97,6 +98,10 @@ bool constrain_done(const struct constrain *c) {
     for (int i = 0; i < c->state.n; i++)
         if (!gram_must_end(c->state.v[i])) return false;
     return c->at == IN_TEXT;
+}
+
+size_t constrain_aside(const struct constrain *c) {
+    return c->aside;
 }
 
 /* ---- allowed tokens ---- */
@@ -395,7 +400,10 @@ static int reason(struct constrain *c, const char *s, size_t n, struct err *e) {
     if (at < 0) return 0;
     c->at = IN_TEXT;
     c->spaces = c->o.spaces > SPACES_MAX ? c->o.spaces : SPACES_MAX;
-    if ((size_t)at == n || is_blank(s + at, n - (size_t)at)) return 0;
+    if ((size_t)at == n || is_blank(s + at, n - (size_t)at)) {
+        c->aside = n - (size_t)at;
+        return 0;
+    }
     return go_on(&c->state, s + at, n - (size_t)at) ? 0 : no_token(e);
 }
 
@@ -427,6 +435,7 @@ static int accept_text(struct constrain *c, int32_t id, struct err *e) {
 int constrain_accept(struct constrain *c, int32_t id, struct err *e) {
     struct buf b = {0};
     int rc = 0;
+    c->aside = 0;
     if (c->end.n && c->end.v[0] == id)
         memmove(c->end.v, c->end.v + 1, (size_t)--c->end.n * sizeof *c->end.v);
     else
@@ -445,10 +454,13 @@ int constrain_accept(struct constrain *c, int32_t id, struct err *e) {
     } else {
         states_end(&c->before);
         if (c->at == AT_START && b.len) c->at = IN_REASONING;
-        if (c->at == IN_TEXT && c->spaces > 0) c->spaces--;
+        if (c->at == IN_TEXT && c->spaces > 0) {
+            c->spaces--;
+            c->aside = b.len;
+        }
         if (c->at == IN_REASONING && b.len) rc = reason(c, b.data, b.len, e);
     }
-    buf_add(&c->text, b.data ? b.data : "", b.len);
+    buf_add(&c->text, b.data ? b.data : "", b.len - c->aside);
     buf_release(&b);
     return rc;
 }

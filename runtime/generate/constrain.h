@@ -31,14 +31,17 @@ struct constrain *constrain_new(const struct constrain_opts *o, const struct tok
 void constrain_free(struct constrain *c);
 /* Returns the counts so far; zeros if c is NULL. */
 struct constrain_counts constrain_get_counts(const struct constrain *c);
-/* Returns the byte offsets in the answer, *n of them, ascending, at which the sampler was
- * overruled: the first byte where the token differs from the sampler's choice. Control tokens
- * appear in the answer as text. c NULL: none. */
+/* Returns the byte offsets in the answer, without what constrain_aside() counts, *n of them,
+ * ascending, at which the sampler was overruled: the first byte where the token differs from the
+ * sampler's choice. Control tokens appear in the answer as text. c NULL: none. */
 const size_t *constrain_overruled(const struct constrain *c, int64_t *n);
 
 /* Returns whether the last token ended the answer. A token that usually ends answers may be part of
  * the text: it may close a call after which more must follow. */
 bool constrain_ended(const struct constrain *c);
+/* Returns how many bytes at the end of the last token are white space before the text, which is
+ * not part of it. */
+size_t constrain_aside(const struct constrain *c);
 /* Returns whether the text is complete and nothing can follow. */
 bool constrain_done(const struct constrain *c);
 /* Limits the answer to `left` more tokens; -1: unlimited. If the text can be completed within the

@@ -100,6 +100,12 @@ has "\"text\":\"The cat$("$HONE" run "$t/m.gguf" -p 'The cat' -n 8 --temp 0 -q 2
 post /v1/completions "{\"prompt\": $(sed 's/.*\(\[.*\]\).*/\1/' "$t/ids"), \"max_tokens\": 0, \"echo\": true}"; has '"text":"hello <|im_end|>"'
 post /v1/completions '{"prompt": "The cat", "max_tokens": 8, "temperature": 0, "stop": ["cattle of"]}'; has '"finish_reason":"stop"'
 grep -q '"text":"[^"]*cattle of' "$t/o" && say "a stop text was not cut: $(cat "$t/o")"
+# offsets of tokens count characters, in a stream as well
+post /v1/completions '{"prompt": "né à 日本. The cat", "echo": true, "logprobs": 0, "max_tokens": 4, "temperature": 0}'
+grep -o '"text_offset":\[[^]]*' "$t/o" | sed 's/.*\[//; s/,/\n/g' > "$t/offsets"
+post /v1/completions '{"prompt": "né à 日本. The cat", "echo": true, "logprobs": 0, "max_tokens": 4, "temperature": 0, "stream": true}'
+grep -o '"text_offset":\[[^]]*' "$t/o" | sed 's/.*\[//; s/,/\n/g' | cmp -s - "$t/offsets" || say "offsets in a stream: $(cat "$t/o")"
+[ "$(tail -4 "$t/offsets" | head -1)" = 16 ] || say "offsets are not of characters: $(cat "$t/offsets")"
 post /v1/completions '{"prompt": "The cat", "max_tokens": 0}'; is 200 "no tokens"; has '"completion_tokens":0'
 
 # ---- structured answers ----
@@ -129,6 +135,13 @@ post /v1/chat/completions "{$oslo, $offer, \"tool_choice\": \"required\", \"reas
 has '"finish_reason":"length"'; grep -qE '"arguments":"\{.*\}"' "$t/o" || say "a shortened call: $(cat "$t/o")"
 # a text that ends turns in other models' families is content
 post /v1/chat/completions '{"messages": [{"role": "user", "content": "x"}], "reasoning_effort": "none", "guided_choice": ["<s>old</s>"]}'; has '"content":"<s>old</s>"'
+# white space that a grammar or a list of choices demands is content, also after reasoning
+for way in '"reasoning_effort": "none"' '"reasoning_budget_tokens": 2' '"reasoning_effort": "none", "stream": true'; do
+    post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $way, \"temperature\": 1.5, \"seed\": 1, \"grammar\": \"root ::= \\\" ctx\\\\n\\\" \\\"-old\\\\n\\\"\"}"
+    [ "$(grep -oE '"content":"[^"]*"' "$t/o" | sed 's/^"content":"//; s/"$//' | tr -d '\n')" = ' ctx\n-old\n' ] || say "a grammar with white space, $way: $(cat "$t/o")"
+    post /v1/chat/completions "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], $way, \"temperature\": 1.5, \"seed\": 2, \"guided_choice\": [\"yes\\n\"]}"
+    [ "$(grep -oE '"content":"[^"]*"' "$t/o" | sed 's/^"content":"//; s/"$//' | tr -d '\n')" = 'yes\n' ] || say "a choice with white space, $way: $(cat "$t/o")"
+done
 # only offered tools are called, even if the model may choose; a strict tool that cannot be expressed is refused with
 # its path, others are left unconstrained
 odd() { echo "\"messages\": [{\"role\": \"user\", \"content\": \"Say something.\"}], \"max_tokens\": 60, \"seed\": 3, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"shout\", \"strict\": $1, \"parameters\": {\"type\": \"object\", \"properties\": {\"word\": {\"type\": \"string\", \"pattern\": \"(?=a)\"}}, \"required\": [\"word\"]}}}]"; }

@@ -290,6 +290,33 @@ static void test_more_logits_than_tokens(void) {
     free(logits);
 }
 
+/* Checks that white space before a constrained text, which the grammar does not have, is not part
+ * of it, whether after reasoning or at the start. */
+static void test_aside(void) {
+    static const char *const close[] = {NULL, "</think>"};
+    struct gram_vocab *v = NULL;
+    struct grammar *g = NULL;
+    CHECK_OK(gram_vocab_new(&v, model->tok, &e));
+    CHECK_OK(grammar_of_regex(&g, v, " [a-z]+", 7, &e));
+    for (size_t i = 0; i < COUNT_OF(close); i++) {
+        const struct constrain_opts o = {.g = g, .close = close[i], .spaces = 2};
+        struct constrain *c = constrain_new(&o, model->tok);
+        struct ids t = {0};
+        CHECK_OK(
+            tok_encode(model->tok, i ? "x</think>\n a" : "\n a", i ? 12 : 3, true, false, &t, &e));
+        size_t aside = 0;
+        for (int64_t k = 0; k < t.n; k++) {
+            CHECK_OK(constrain_accept(c, t.v[k], &e));
+            aside += constrain_aside(c);
+        }
+        CHECK_EQ_I64(aside, 1); /* the grammar has the space itself */
+        ids_release(&t);
+        constrain_free(c);
+    }
+    grammar_free(g);
+    gram_vocab_free(v);
+}
+
 int main(void) {
     tmp_make();
     struct convert_opts o = {
@@ -308,6 +335,7 @@ int main(void) {
     RUN(test_stop);
     RUN(test_limits);
     RUN(test_more_logits_than_tokens);
+    RUN(test_aside);
     model_close(model);
     tmp_remove();
     return check_done();

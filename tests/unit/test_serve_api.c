@@ -682,17 +682,23 @@ static void test_text_probs(void) {
     static const char elements[] =
         "{\"token\": \"a\\u0000\", \"logprob\": null, \"bytes\": [97, 0], \"top_logprobs\": []}, "
         "{\"token\": \"b\", \"logprob\": -0.5, \"bytes\": [98], \"top_logprobs\": [{\"token\": "
-        "\"\\u0000\", \"logprob\": -2, \"bytes\": [0]}]}";
+        "\"\\u0000\", \"logprob\": -2, \"bytes\": [0]}]}, "
+        "{\"token\": \"\u00e9x\\ufffd\", \"logprob\": 0, \"bytes\": [195, 169, 120, 226]}, "
+        "{\"token\": \"\\ufffd\", \"logprob\": 0, \"bytes\": [130, 172]}, "
+        "{\"token\": \"z\", \"logprob\": 0, \"bytes\": [122]}";
     static const char want[] =
-        "{\"logprobs\":{\"tokens\":[\"a\\u0000\",\"b\"],\"token_logprobs\":[null,-0.5],"
-        "\"top_logprobs\":[null,{\"\\u0000\":-2}],\"text_offset\":[3,5]}}";
+        "{\"logprobs\":{\"tokens\":[\"a\\u0000\",\"b\",\"\u00e9x\ufffd\",\"\ufffd\",\"z\"],"
+        "\"token_logprobs\":[null,-0.5,0,0,0],\"top_logprobs\":[null,{\"\\u0000\":-2},null,null,"
+        "null],\"text_offset\":[3,5,6,8,9]}}"; /* characters; the third ends within one */
+    int64_t n = 3;
     struct buf b = {0};
     struct jw w;
     jw_init(&w, &b, false);
     jw_obj(&w, NULL);
-    logprobs_as_text(&w, elements, 3);
+    logprobs_as_text(&w, elements, &n);
     jw_end(&w);
     CHECK_EQ_STR(b.data, want);
+    CHECK_EQ_I64(n, 10);
     buf_release(&b);
 }
 

@@ -210,6 +210,9 @@ static const struct row sampling[] = {
     {USED, "\"enable_thinking\": false"},
     {USED, "\"thinking\": {\"type\": \"disabled\"}"},
     {USED, "\"reasoning\": {\"effort\": \"low\"}"},
+    {REFUSED, "\"reasoning\": {\"effort\": 5}"},
+    {REFUSED, "\"reasoning\": {\"max_tokens\": \"x\"}"},
+    {REFUSED, "\"reasoning\": {\"enabled\": \"x\"}"},
     {REFUSED, "\"temperature\": 101"},
     {REFUSED, "\"top_p\": -0.1"},
     {REFUSED, "\"seed\": 1.5"},
@@ -238,6 +241,10 @@ static const struct row chat[] = {
     {LEFT, "\"tools\": []"},
     {REFUSED, "\"tools\": [{\"type\": \"what\"}]"},
     {USED, "\"functions\": [{\"name\": \"f\"}]"},
+    {LEFT, "\"functions\": []"},
+    {REFUSED, "\"functions\": {\"name\": \"f\"}"},
+    {REFUSED, "\"functions\": [{\"name\": 5}]"},
+    {REFUSED, "\"functions\": [{\"name\": \"f\", \"parameters\": 5}]"},
     {LEFT, "\"tool_choice\": \"auto\""},
     {USED, "\"tool_choice\": \"none\""},
     {USED, "\"tool_choice\": \"required\""},
@@ -278,6 +285,7 @@ static const struct row chat[] = {
     {USED, "\"verbosity\": \"low\""},
     {LEFT, "\"modalities\": [\"text\"]"},
     {REFUSED, "\"modalities\": [\"text\", \"audio\"]"},
+    {REFUSED, "\"modalities\": \"x\""},
     {REFUSED, "\"audio\": {\"voice\": \"x\"}"},
     {REFUSED, "\"web_search_options\": {}"},
     {REFUSED, "\"chat_template\": \"x\""},
@@ -291,6 +299,7 @@ static const struct row text[] = {
     {USED, "\"n\": 2"},
     {LEFT, "\"best_of\": 1"},
     {REFUSED, "\"best_of\": 2"},
+    {REFUSED, "\"best_of\": \"x\""},
     {USED, "\"stream\": true"},
     {USED, "\"stream_options\": {\"include_usage\": true}"},
     {USED, "\"echo\": true"},
@@ -313,6 +322,12 @@ static const struct row responses[] = {
            "\"function\", \"name\": \"f\"}]}]"},
     {USED, "\"tool_choice\": \"required\""},
     {USED, "\"tool_choice\": {\"type\": \"function\", \"name\": \"f\"}"},
+    {REFUSED, "\"tools\": [{\"type\": \"function\", \"name\": \"f\", \"parameters\": \"x\"}]"},
+    {REFUSED, "\"tools\": [{\"type\": \"custom\", \"name\": \"f\", \"description\": [\"x\"]}]"},
+    {REFUSED, "\"tools\": [{\"type\": \"custom\", \"name\": \"f\", \"format\": \"lark\"}]"},
+    {REFUSED, "\"tools\": [{\"type\": \"namespace\", \"name\": \"s\", \"tools\": {}}]"},
+    {REFUSED, "\"reasoning\": {\"effort\": 5}"},
+    {REFUSED, "\"text\": {\"verbosity\": 5}"},
     {USED, "\"tool_choice\": {\"type\": \"custom\", \"name\": \"f\"}"},
     {USED, "\"parallel_tool_calls\": false"},
     {USED, "\"reasoning\": {\"effort\": \"low\", \"summary\": \"auto\"}"},
@@ -359,6 +374,8 @@ static const struct row messages[] = {
            "\"ephemeral\"}}]"},
     {USED, "\"tools\": [{\"name\": \"f\", \"input_schema\": " SCHEMA "}]"},
     {LEFT, "\"tools\": [{\"type\": \"web_search_20250305\", \"name\": \"web_search\"}]"},
+    {REFUSED, "\"tools\": [" FN "]"},
+    {REFUSED, "\"tools\": [{\"name\": \"f\", \"input_schema\": \"x\"}]"},
     {USED, "\"stream\": true"},
     {USED, "\"temperature\": 0.5"},
     {REFUSED, "\"temperature\": 1.5"},
@@ -456,6 +473,42 @@ static void test_fields(void) {
     check_null(&api_ollama_chat, say, ollama, (int)COUNT_OF(ollama));
 }
 
+/* Checks that a field with an effect is never dropped: a value of another type is used or rejected.
+ * Marks of the cache are only hints. */
+static void check_types(const struct api *api, const char *base, const struct row *r, int n) {
+    static const char *const values[] = {"5.5", "\"x\"", "[5]", "[{}]", "{\"x\": 5}"};
+    struct buf plain = {0};
+    struct fault f;
+    bool ignored;
+    CHECK_EQ_I64(ask_text(api, base, "", &plain, &f, &ignored), 0);
+    for (int i = 0; i < n; i++)
+        for (size_t k = 0; k < COUNT_OF(values) && r[i].how == USED; k++) {
+            const char *value = strchr(r[i].field, ':') + 2;
+            struct buf with = {0}, body = {0};
+            if (*value == *values[k] && *value != '[') continue;
+            if (strncmp(r[i].field, "\"cache_control\"", 15) == 0) continue;
+            buf_add(&body, r[i].field, strcspn(r[i].field, ":"));
+            buf_fmt(&body, ": %s", values[k]);
+            if (!ask_text(api, base, body.data, &with, &f, &ignored) &&
+                strcmp(with.data, plain.data) == 0)
+                CHECK_FAIL("%s: %s is dropped", api->name, body.data);
+            buf_release(&with);
+            buf_release(&body);
+        }
+    buf_release(&plain);
+}
+
+static void test_types(void) {
+    check_types(&api_chat, say, chat, (int)COUNT_OF(chat));
+    check_types(&api_chat, say, sampling, (int)COUNT_OF(sampling));
+    check_types(&api_text, prompt, text, (int)COUNT_OF(text));
+    check_types(&api_responses, input, responses, (int)COUNT_OF(responses));
+    check_types(&api_messages, must, messages, (int)COUNT_OF(messages));
+    check_types(&api_ollama_chat, say, ollama, (int)COUNT_OF(ollama));
+    check_types(&api_ollama_chat, say, ollama_chat, (int)COUNT_OF(ollama_chat));
+    check_types(&api_ollama_text, prompt, ollama_text, (int)COUNT_OF(ollama_text));
+}
+
 static void test_null_members(void) {
     check_null_members(&api_chat, say, chat, (int)COUNT_OF(chat));
     check_null_members(&api_chat, say, sampling, (int)COUNT_OF(sampling));
@@ -467,6 +520,7 @@ static void test_null_members(void) {
 
 int main(void) {
     RUN(test_fields);
+    RUN(test_types);
     RUN(test_null_members);
     return check_done();
 }

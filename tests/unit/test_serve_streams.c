@@ -566,7 +566,44 @@ static void test_no_tools(void) {
     }
 }
 
+/* Checks that white space around an answer is content if a pattern, a list of choices or a grammar
+ * demands it, and at its end if a limit cut the answer off. */
+static void test_white_space(void) {
+    static const char calls[] = ", \"tools\": [" FUNCTION "]",
+                      call[] = "\n<tool_call>\n{\"name\": \"write\", \"arguments\": {}}\n"
+                               "</tool_call>\n";
+    static const struct {
+        const char *form, *tools, *text, *content;
+        bool cut;
+    } rows[] = {{"\"grammar\": \"root ::= [a]\"", "", " ctx\n-old\n", " ctx\n-old\n", false},
+                {"\"guided_choice\": [\"a\"]", calls, "  yes\n", "  yes\n", false},
+                {"\"guided_choice\": [\"a\"]", calls, call, NULL, false},
+                {"\"guided_regex\": \"a\"", "", "\n\n", "\n\n", false},
+                {"\"regex\": \"a\"", "", "<think>x\n</think> yes ", " yes ", false},
+                {"\"guided_json\": {}", "", " {} ", "{}", false},
+                {"\"n\": 1", calls, " x\n", "x", false},
+                {"\"n\": 1", calls, " x\n    ", "x\n    ", true},
+                {"\"n\": 1", "", " x\n    ", "x\n    ", true}};
+    const struct toolfmt *f = toolfmt_find("hermes-json");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct told whole = {.end = {0}};
+        struct buf body = {0};
+        buf_fmt(&body, SAYS ", %s%s", rows[i].form, rows[i].tools);
+        offer = body.data;
+        limited = rows[i].cut;
+        answer(&ways[0], f, rows[i].text, strlen(rows[i].text), false, &whole);
+        if (rows[i].content) CHECK_EQ_STR(whole.content.data, rows[i].content);
+        CHECK(whole.calls.len ? !rows[i].content && !whole.content.len : rows[i].content != NULL);
+        check_streams(&ways[0], "white space", f, rows[i].text, &whole);
+        told_release(&whole);
+        buf_release(&body);
+        limited = false;
+        offer = NULL;
+    }
+}
+
 int main(void) {
+    RUN(test_white_space);
     RUN(test_loose);
     RUN(test_no_tools);
     RUN(test_own);
