@@ -182,7 +182,7 @@ void talk_add_images(struct talk *t, const char *const *image, int n, const char
     struct json *m = json_new(&a, JSON_OBJ), *parts = json_new(&a, JSON_ARR);
     for (int i = 0; i < n; i++)
         json_push(&a, parts, new_part(&a, "image", "path", image[i], strlen(image[i])));
-    json_push(&a, parts, new_part(&a, "text", "text", content, len));
+    if (len) json_push(&a, parts, new_part(&a, "text", "text", content, len));
     put_text(&a, m, "role", "user", 4);
     add_member(&a, m, "content", parts);
     add_made(t, &a, m, "user");

@@ -31,7 +31,8 @@ void talk_write(const struct talk *t, int skip, struct buf *out);
 
 /* Appends a message with len bytes of content. */
 void talk_add(struct talk *t, const char *role, const char *content, size_t len);
-/* Appends a user's message that begins with n images, each a file or data URL. */
+/* Appends a user's message that begins with n images, each a file or data URL; len 0: without a
+ * text. */
 void talk_add_images(struct talk *t, const char *const *image, int n, const char *content,
                      size_t len);
 /* Appends an answer of the model. calls: a list of {"name", "arguments"} as in chat/toolfmt.h;

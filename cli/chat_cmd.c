@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/visible.h"
+#include "text/shell.h"
 
 enum { MAX_FILE = 64 << 20 };
 
@@ -49,6 +50,7 @@ static void do_system(struct chatting *u, const char *rest) {
 static void do_reset(struct chatting *u, const char *rest) {
     (void)rest;
     talk_clear(&u->r->talk);
+    run_forget_images(u->r);
     u->r->skip = 0;
     u->has_answer = u->warned = false;
     screen_note(u->screen, "a new conversation begins%s",
@@ -59,6 +61,20 @@ static void do_reset(struct chatting *u, const char *rest) {
 static char *path_of(const char *text) {
     const char *home = getenv("HOME");
     return home && strncmp(text, "~/", 2) == 0 ? io_join(home, text + 2) : xstrdup(text);
+}
+
+/* Returns the path of a file to read: as it was typed or, if there is no such file, as a shell
+ * would read it, because terminals paste names with quotes or backslashes. The caller frees it. */
+static char *input_path(const char *text) {
+    char *path = path_of(text), *word = io_exists(path) ? NULL : shell_read(text);
+    char *other = word ? path_of(word) : NULL;
+    free(word);
+    if (!other || !io_exists(other)) {
+        free(other);
+        return path;
+    }
+    free(path);
+    return other;
 }
 
 /* Writes the conversation to a private file; force: replaces an existing one. */
@@ -104,11 +120,12 @@ static void do_load(struct chatting *u, const char *rest) {
         screen_note(u->screen, "/load FILE continues a conversation that /save wrote");
         return;
     }
-    char *path = path_of(rest);
+    char *path = input_path(rest);
     if (io_read_file(&text, &len, path, MAX_FILE, &e) ||
         talk_parse(&u->r->talk, text, len, path, &e)) {
         note_err(u, &e);
     } else {
+        run_forget_images(u->r);
         u->r->skip = 0;
         u->has_answer = u->warned = false;
         screen_note(u->screen, "%d messages were read", u->r->talk.n);
@@ -123,7 +140,7 @@ static void do_image(struct chatting *u, const char *rest) {
         screen_note(u->screen, "/image FILE adds an image to the next message");
         return;
     }
-    char *path = path_of(rest);
+    char *path = input_path(rest);
     if (run_add_image(u->r, path, &e))
         note_err(u, &e);
     else

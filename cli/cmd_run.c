@@ -193,20 +193,25 @@ static void show_on(struct run_cli *x, FILE *out) {
 
 /* ---- the answer ---- */
 
-/* Reads the prompt from standard input. ERR_USAGE: it is a terminal or empty. */
-static int read_stdin(struct run_cli *x, struct buf *text, struct err *e) {
-    const bool can = x->c->out == stdout && !os_is_tty(stdin);
-    if (can) TRY(add_file(text, "-", e));
-    return is_blank(text) ? no_prompt(can, e) : 0;
+static bool is_stdin(const char *path) {
+    return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0);
 }
 
-/* Returns whether a prompt or a file is standard input. */
+/* Returns whether a prompt, file or image is standard input. */
 static bool reads_stdin(const struct run_cli *x) {
-    bool yes = (x->r.a.prompt && strcmp(x->r.a.prompt, "-") == 0) ||
-               (x->r.a.chat && strcmp(x->r.a.chat, "-") == 0);
-    for (int i = 0; i < x->r.a.file.n; i++) yes |= strcmp(x->r.a.file.v[i], "-") == 0;
+    const struct run_args *a = &x->r.a;
+    bool yes = (a->prompt && strcmp(a->prompt, "-") == 0) || is_stdin(a->chat);
+    for (int i = 0; i < a->file.n; i++) yes |= is_stdin(a->file.v[i]);
+    for (int i = 0; i < a->image.n; i++) yes |= is_stdin(a->image.v[i]);
     for (int i = 1; i < x->c->n_args; i++) yes |= strcmp(x->c->arg[i], "-") == 0;
     return yes;
+}
+
+/* Reads the prompt from standard input. ERR_USAGE: it is a terminal or empty. */
+static int read_stdin(struct run_cli *x, struct buf *text, struct err *e) {
+    const bool can = x->c->out == stdout && !os_is_tty(stdin) && !reads_stdin(x);
+    if (can) TRY(add_file(text, "-", e));
+    return is_blank(text) ? no_prompt(can, e) : 0;
 }
 
 /* Prints a note if standard input is a pipe or file with text that will not be read. */
@@ -231,7 +236,7 @@ static int run_prompt(struct run_cli *x, struct err *e) {
     }
     if (!rc && (any || r->a.chat)) say_unread(x);
     const bool raw = x->r.a.prompt || (any && !r->a.chat && !has_template);
-    if (!rc && any && !x->r.a.prompt && is_blank(&text))
+    if (!rc && any && !x->r.a.prompt && is_blank(&text) && !r->a.image.n)
         rc = err_set(e, ERR_USAGE, "the prompt is empty");
     if (!rc && raw && x->r.a.image.n)
         rc = err_set(e, ERR_USAGE, "--image: images need a model with a chat template");

@@ -48,9 +48,10 @@ struct run {
     struct session *s;
     struct draft *draft; /* --draft, or NULL */
     struct gen *gen;
-    struct pictures *pictures; /* opened for the first image; else NULL */
-    const char *path;          /* of the model */
-    struct gram_vocab *vocab;  /* set with --schema, --grammar, --regex, --choices; else NULL */
+    struct pictures *pictures;  /* opened for the first image; else NULL */
+    struct picture_files files; /* of the conversation's images */
+    const char *path;           /* of the model */
+    struct gram_vocab *vocab;   /* set with --schema, --grammar, --regex, --choices; else NULL */
     struct grammar *grammar;
     struct chat *chat; /* the model's template, or NULL */
     const char *tmpl;
@@ -116,6 +117,8 @@ int run_kwargs(const struct run *r, char **out, bool *none, struct err *e);
 int run_prepare_turns(struct run *r, struct err *e);
 /* Adds an image file to the next turn, after computing it. */
 int run_add_image(struct run *r, const char *path, struct err *e);
+/* Forgets the bytes of image files, for a new conversation. */
+void run_forget_images(struct run *r);
 /* Adds the user's turn to r->talk. It begins with the images of r->a.image. */
 void run_add_turn(struct run *r, const char *text, size_t len);
 /* Opens a model, with its sampling defaults in r->set. Call run_close even after an error. */

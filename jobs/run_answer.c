@@ -16,6 +16,7 @@
 #include "runtime/generate/drafter.h"
 #include "chat/think.h"
 #include "template/chat_ends.h"
+#include "text/base64.h"
 #include "text/complete.h"
 #include "work/open.h"
 
@@ -80,6 +81,17 @@ void run_add_turn(struct run *r, const char *text, size_t len) {
     images->n = 0;
 }
 
+/* Sets the limits of images: one that the context cannot hold is refused before it is computed. */
+static void limit_pictures(struct run *r) {
+    const int64_t n_ctx = r->gen         ? gen_n_ctx(r->gen)
+                          : r->a.ctx > 0 ? r->a.ctx
+                                         : max_i64(r->m->hp.d[HD_CTX], 0);
+    pictures_limit(r->pictures, r->a.image_tokens, n_ctx,
+                   pictures_params(r->pictures)->max_pixels
+                       ? "shrink it with --image-tokens N, or try a larger --ctx"
+                       : "try a larger --ctx");
+}
+
 /* Opens the projector file, unless it is open. */
 static int open_pictures(struct run *r, struct err *e) {
     char *found = NULL;
@@ -90,7 +102,7 @@ static int open_pictures(struct run *r, struct err *e) {
     log_info("images are read by %s", path);
     const int rc = pictures_open(&r->pictures, path, r->m, r->w->pool, r->w->isa, e);
     free(found);
-    if (!rc) pictures_limit(r->pictures, r->a.image_tokens, 0);
+    if (!rc) limit_pictures(r);
     return rc;
 }
 
@@ -101,17 +113,32 @@ int run_add_image(struct run *r, const char *path, struct err *e) {
     TRY(open_pictures(r, e));
     TRY(io_read_file(&bytes, &n, path, IMAGE_MAX_BYTES, e));
     const int rc = pictures_add(r->pictures, bytes, n, &index, e);
-    free(bytes);
-    if (rc) return err_wrap(e, "%s", path);
+    if (rc) {
+        free(bytes);
+        return err_wrap(e, "%s", path);
+    }
     pictures_let_go(r->pictures, index);
-    work_list_add(r->w, &r->a.image, arena_strndup(&r->w->mem, path, strlen(path)));
+    struct buf source = {0};
+    if (picture_files_keep(&r->files, path, bytes, n)) {
+        buf_str(&source, path);
+    } else { /* earlier turns have an image of this name */
+        buf_str(&source, "data:;base64,");
+        base64_encode(&source, bytes, n);
+    }
+    work_list_add(r->w, &r->a.image, arena_strndup(&r->w->mem, source.data, source.len));
+    buf_release(&source);
+    free(bytes);
     return 0;
+}
+
+void run_forget_images(struct run *r) {
+    picture_files_release(&r->files);
 }
 
 /* Renders and tokenizes a conversation, whose images are computed. */
 static int tokens_of(struct run *r, const struct buf *doc, const char *kwargs, bool gen,
                      struct chat_prompt *p, struct err *e) {
-    const struct pictures_prompt how = {r->chat, r->m->tok, kwargs, gen, r->a.special, true};
+    const struct pictures_prompt how = {r->chat, r->m->tok, kwargs, gen, r->a.special};
     struct chat_images im;
     struct buf bare = {0};
     int rc = chat_images_take(doc->data, doc->len, &im, &bare, e);
@@ -120,7 +147,8 @@ static int tokens_of(struct run *r, const struct buf *doc, const char *kwargs, b
                          p, e);
     else if (!rc)
         rc = open_pictures(r, e);
-    if (!rc && im.n) rc = pictures_tokens(r->pictures, &im, &how, bare.data, bare.len, p, e);
+    if (!rc && im.n)
+        rc = pictures_tokens(r->pictures, &im, &r->files, &how, bare.data, bare.len, p, e);
     if (!rc && r->gen) gen_set_pictures(r->gen, r->pictures);
     chat_images_release(&im);
     buf_release(&bare);
@@ -434,6 +462,12 @@ static int check_trained(const struct run *r, int64_t n_prompt, struct err *e) {
     return 0;
 }
 
+/* Warns of options that change nothing without an image. */
+static void warn_no_images(const struct run *r) {
+    const char *name = r->a.mmproj ? "mmproj" : r->a.image_tokens ? "image-tokens" : NULL;
+    if (name && !r->pictures) log_warn("--%s changes nothing, because there is no image", name);
+}
+
 int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, struct err *e) {
     const bool turn = r->chat != NULL;
     if (!turn && !r->set.n_given) r->set.n = DEFAULT_TEXT;
@@ -442,6 +476,7 @@ int run_once(struct run *r, const char *text, size_t len, struct run_answer *a, 
         TRY(run_render(r, 0, true, &a->prompt, NULL, e));
     else
         TRY(tok_encode(r->m->tok, text, len, true, true, &a->prompt, e));
+    warn_no_images(r);
     TRY(check_trained(r, a->prompt.n, e));
     const int64_t n_ctx = room_for(r, a->prompt.n);
     open_warn_context(r->w, r->m, n_ctx);
@@ -454,12 +489,14 @@ int run_open(struct run *r, const char *path, struct err *e) {
     TRY(model_open(&r->m, path, e));
     TRY(model_use_pre(r->m, r->a.pre, e));
     TRY(model_need_tok(r->m, e));
+    if (r->a.mmproj) TRY(pictures_fit_file(r->a.mmproj, r->m, e));
     return run_set_init(&r->set, r->m->gguf, e);
 }
 
 void run_close(struct run *r) {
     gen_free(r->gen);
     pictures_free(r->pictures);
+    picture_files_release(&r->files);
     run_grammar_free(r);
     draft_free(r->draft);
     session_free(r->s);

@@ -24,7 +24,7 @@ static int open_projector(struct hone_session *s, const char *path, int64_t max_
     const int rc = pictures_open(&s->pictures, path ? path : found, m, s->pool,
                                  session_get_opts(s->s)->isa, e);
     free(found);
-    if (!rc) pictures_limit(s->pictures, max_tokens, session_get_opts(s->s)->n_ctx);
+    if (!rc) pictures_limit(s->pictures, max_tokens, session_get_opts(s->s)->n_ctx, "shrink it");
     return rc;
 }
 
@@ -85,8 +85,7 @@ static int render(struct hone_session *s, const char *conversation, const char *
         return chat_tokens(m->tmpl->chat, m->m->tok, conversation, len, variables, invite,
                            CHAT_PLAIN, NULL, p, e);
     if (!s->pictures) TRY(open_projector(s, NULL, 0, e));
-    const struct pictures_prompt how = {m->tmpl->chat, m->m->tok,  variables,
-                                        invite,        CHAT_PLAIN, false};
+    const struct pictures_prompt how = {m->tmpl->chat, m->m->tok, variables, invite, CHAT_PLAIN};
     TRY(take_images(s, image, n_bytes, n, e));
     return pictures_render(s->pictures, s->held, n, &how, conversation, len, p, e);
 }

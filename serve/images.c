@@ -99,7 +99,7 @@ static int open_pictures(struct served *d, const char *path, struct fault *f) {
                          "(mmproj-*.gguf) for it");
     if (pictures_open(&d->pictures, d->mmproj, d->core.m, o->pool, o->isa, &e))
         return fault_set(f, 500, NULL, NULL, "%s", e.msg);
-    pictures_limit(d->pictures, 0, session_get_opts(d->core.s)->n_ctx);
+    pictures_limit(d->pictures, 0, session_get_opts(d->core.s)->n_ctx, "shrink it");
     log_info("images are read by %s", d->mmproj);
     return 0;
 }
@@ -191,8 +191,7 @@ static int split_conv(struct split *s, const char *conv, struct buf *out, struct
 
 int images_tokens(struct served *d, const struct ask *a, const char *conv, const char *kwargs,
                   bool gen, struct chat_prompt *p, struct err *e) {
-    const struct pictures_prompt how = {d->chat, d->core.m->tok,       kwargs,
-                                        gen,     d->server->o.special, false};
+    const struct pictures_prompt how = {d->chat, d->core.m->tok, kwargs, gen, d->server->o.special};
     struct split s = {.a = a};
     struct buf doc = {0};
     arena_init(&s.mem);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* text/base64.c - decoder of padded base64. */
+/* text/base64.c - padded base64 (base64.h). */
 #include "text/base64.h"
 
 #include <string.h>
@@ -28,4 +28,15 @@ int64_t base64_decode(const char *s, char *out, size_t cap) {
         v = 0;
     }
     return (int64_t)k;
+}
+
+void base64_encode(struct buf *out, const char *bytes, size_t n) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t v = 0;
+        for (size_t b = 0; b < 3; b++)
+            v = v << 8 | (i + b < n ? (uint32_t)(unsigned char)bytes[i + b] : 0);
+        for (size_t d = 0; d < 4; d++)
+            buf_chr(out, i + d > n ? '=' : digits[v >> (18 - 6 * d) & 63]);
+    }
 }

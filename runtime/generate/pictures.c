@@ -29,6 +29,7 @@ struct pictures {
     struct vision_tower *tower;
     struct vision_params params;
     int64_t n_most;         /* tokens of an image; 0: not limited */
+    const char *remedy;     /* against an image with more, borrowed */
     int32_t holder;         /* the control token that represents the rows of a view */
     pthread_mutex_t adding; /* held while an image is computed */
     pthread_mutex_t lock;   /* protects the fields below */
@@ -129,12 +130,13 @@ int pictures_open(struct pictures **out, const char *mmproj, const struct model 
     return rc;
 }
 
-void pictures_limit(struct pictures *p, int64_t n_view, int64_t n_image) {
+void pictures_limit(struct pictures *p, int64_t n_view, int64_t n_image, const char *remedy) {
     const int64_t side = (int64_t)p->params.patch * p->params.merge, pixels = n_view * side * side;
     if (n_view && p->params.max_pixels > pixels) p->params.max_pixels = pixels;
     if (p->params.max_pixels && p->params.min_pixels >= p->params.max_pixels)
         p->params.min_pixels = 0;
     p->n_most = n_image;
+    p->remedy = remedy;
 }
 
 const struct vision_params *pictures_params(const struct pictures *p) {
@@ -200,8 +202,8 @@ static int check_tokens(const struct pictures *p, const struct pixels *px, struc
         n += (int64_t)w * h;
     }
     if (!p->n_most || n <= p->n_most) return 0;
-    return err_set(e, ERR_USAGE, "the image has %lld tokens, but the context only %lld: shrink it",
-                   (long long)n, (long long)p->n_most);
+    return err_set(e, ERR_USAGE, "the image has %lld tokens, but the context only %lld: %s",
+                   (long long)n, (long long)p->n_most, p->remedy);
 }
 
 /* Decodes an image and computes its embeddings. The caller frees the picture, also after an

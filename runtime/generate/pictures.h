@@ -24,8 +24,8 @@ void pictures_free(struct pictures *p); /* accepts NULL */
 const struct vision_params *pictures_params(const struct pictures *p);
 /* Sets limits before the first image. n_view: tokens of a view, to which images are shrunk if the
  * projector takes images of any size; 0: as published. n_image: tokens from which an image is
- * refused instead of computed; 0: none. */
-void pictures_limit(struct pictures *p, int64_t n_view, int64_t n_image);
+ * refused instead of computed; 0: none. remedy: what the user can do then, borrowed. */
+void pictures_limit(struct pictures *p, int64_t n_view, int64_t n_image, const char *remedy);
 
 /* Decodes an image and computes its embeddings, unless the same bytes have been added before.
  * *index names it. The embeddings stay in memory at least until each call is matched by one of

@@ -16,24 +16,59 @@
 
 /* ---- reading images ---- */
 
-/* Appends an image's bytes from a data: address or, with `files`, a file. */
-static int read_source(const char *source, bool files, struct buf *out, struct err *e) {
+struct picture_file {
+    char *path;
+    struct buf bytes;
+};
+
+/* Returns what is kept of a file; NULL: nothing. */
+static const struct buf *kept(const struct picture_files *f, const char *path) {
+    for (int i = 0; i < f->n; i++)
+        if (strcmp(f->v[i].path, path) == 0) return &f->v[i].bytes;
+    return NULL;
+}
+
+bool picture_files_keep(struct picture_files *f, const char *path, const char *bytes, size_t n) {
+    const struct buf *b = kept(f, path);
+    if (b) return b->len == n && (!n || memcmp(b->data, bytes, n) == 0);
+    f->v = xreallocarray(f->v, (size_t)f->n + 1, sizeof *f->v);
+    f->v[f->n] = (struct picture_file){.path = xstrdup(path)};
+    buf_add(&f->v[f->n++].bytes, bytes, n);
+    return true;
+}
+
+void picture_files_release(struct picture_files *f) {
+    for (int i = 0; i < f->n; i++) {
+        free(f->v[i].path);
+        buf_release(&f->v[i].bytes);
+    }
+    free(f->v);
+    memset(f, 0, sizeof *f);
+}
+
+/* Appends an image's bytes from a data URL or a file. */
+static int read_source(const char *source, struct picture_files *files, struct buf *out,
+                       struct err *e) {
+    const struct buf *b = kept(files, source);
     char *data = NULL;
     size_t n = 0;
+    if (b) buf_add(out, b->data ? b->data : "", b->len);
+    if (b) return 0;
     if (chat_image_is_data(source)) return chat_image_decode(source, out, e);
-    if (!files || strstr(source, "://") != NULL)
+    if (strstr(source, "://") != NULL)
         return err_set(e, ERR_USAGE,
                        "images are not fetched: send the image itself as a data URL "
                        "(data:image/png;base64,...)");
     TRY(io_read_file(&data, &n, source, IMAGE_MAX_BYTES, e));
     buf_add(out, data, n);
+    picture_files_keep(files, source, data, n);
     free(data);
     return 0;
 }
 
 /* Adds the image and sets *index to its number. */
-static int add_image(struct pictures *p, const char *source, bool files, int *index,
-                     struct err *e) {
+static int add_image(struct pictures *p, const char *source, struct picture_files *files,
+                     int *index, struct err *e) {
     struct buf bytes = {0};
     int rc = read_source(source, files, &bytes, e);
     if (!rc) rc = pictures_add(p, bytes.data ? bytes.data : "", bytes.len, index, e);
@@ -130,12 +165,11 @@ int pictures_render(struct pictures *p, const int *index, int n, const struct pi
     return rc;
 }
 
-int pictures_tokens(struct pictures *p, const struct chat_images *im,
+int pictures_tokens(struct pictures *p, const struct chat_images *im, struct picture_files *files,
                     const struct pictures_prompt *how, const char *conv, size_t len,
                     struct chat_prompt *out, struct err *e) {
     int *index = xcalloc((size_t)im->n, sizeof *index), rc = 0;
-    for (int i = 0; i < im->n && !rc; i++)
-        rc = add_image(p, im->source[i], how->files, &index[i], e);
+    for (int i = 0; i < im->n && !rc; i++) rc = add_image(p, im->source[i], files, &index[i], e);
     if (!rc) rc = pictures_render(p, index, im->n, how, conv, len, out, e);
     free(index);
     return rc;

@@ -24,15 +24,25 @@ struct pictures_prompt {
     const char *kwargs; /* as for chat_tokens(), as are the next two */
     bool gen;
     enum chat_special special;
-    bool files; /* images may be files of this machine, not only data URLs */
 };
 /* Like chat_tokens() for a conversation with n images {"type": "image"}; index: these images in the
  * order of the conversation, held by the caller. */
 int pictures_render(struct pictures *p, const int *index, int n, const struct pictures_prompt *how,
                     const char *conv, size_t len, struct chat_prompt *out, struct err *e);
-/* Like chat_tokens() for a conversation from which chat_images_take() has taken im->n > 0 images.
- * Adds these to p. ERR_USAGE: an image that cannot be read. */
-int pictures_tokens(struct pictures *p, const struct chat_images *im,
+/* Bytes of image files by path, each read once: later prompts of a conversation have the same
+ * images even if files change or were pipes. Zero-initialised: empty. */
+struct picture_files {
+    struct picture_file *v;
+    int n;
+};
+/* Keeps a copy of a file's bytes, unless there is one. Returns false if other bytes are kept under
+ * this path. */
+bool picture_files_keep(struct picture_files *f, const char *path, const char *bytes, size_t n);
+void picture_files_release(struct picture_files *f);
+
+/* Like chat_tokens() for a conversation from which chat_images_take() has taken im->n > 0 images:
+ * data URLs or files. Adds these to p. ERR_USAGE: an image that cannot be read. */
+int pictures_tokens(struct pictures *p, const struct chat_images *im, struct picture_files *files,
                     const struct pictures_prompt *how, const char *conv, size_t len,
                     struct chat_prompt *out, struct err *e);
 

@@ -39,7 +39,7 @@ static int open_eye(struct run *x, const char *path, const struct model *m, stru
         }
     struct eye *y = &x->eye[x->n_eyes];
     TRY(pictures_open(&y->pictures, path, m, x->w->pool, x->w->isa, e));
-    pictures_limit(y->pictures, x->o->image_tokens, 0);
+    pictures_limit(y->pictures, x->o->image_tokens, 0, NULL);
     y->path = xstrdup(path);
     x->n_eyes++;
     *out = y;
@@ -190,8 +190,7 @@ static void write_conversation(const struct vision_question *q, struct buf *out)
 
 /* Computes a question's images with a projector and renders its prompt. */
 static int look(struct run *x, struct eye *y, const struct vision_question *q, struct err *e) {
-    const struct pictures_prompt how = {x->chat, x->one[0].m->tok, x->o->kwargs,
-                                        true,    CHAT_PLAIN,       false};
+    const struct pictures_prompt how = {x->chat, x->one[0].m->tok, x->o->kwargs, true, CHAT_PLAIN};
     struct chat_prompt p = {0};
     struct buf conv = {0};
     int rc = 0;

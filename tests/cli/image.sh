@@ -29,18 +29,35 @@ check two 'a conversation with images'
 
 answer 'What is this?' --image $p/420.jpg --image-tokens 16 > "$t/o" 2> "$t/e" || :
 grep -q '"prompt_tokens": 34,' "$t/o" || say "16 tokens: $(cat "$t/o" "$t/e")"
+# from a pipe, which can be read only once
+cat $p/420.jpg | "$HONE" run "$t/v/m.gguf" 'What is this?' --image - --act f32 --kv-type f32 --temp 0 -n 24 --raw --json > "$t/o" 2> "$t/e" || :
+check one 'an image from a pipe'
+grep -q 'not read' "$t/e" && say "an image from a pipe: $(cat "$t/e")"
+# alone
+printf '[{"role": "user", "content": [{"type": "image", "path": "%s"}]}]' $p/420.jpg > "$t/alone.json"
+answer --chat "$t/alone.json" > "$t/want" 2> "$t/e" || say "an image alone: $(cat "$t/e")"
+answer '' --image $p/420.jpg > "$t/o" 2> "$t/e" || say "an image alone: $(cat "$t/e")"
+[ "$(grep -E '"(text|prompt_tokens)"' "$t/o")" = "$(grep -E '"(text|prompt_tokens)"' "$t/want")" ] || say "an image alone: $(cat "$t/o" "$t/want")"
+# one that the context cannot hold is refused before it is computed; options without an image
+answer x --image $p/420.jpg --ctx 64 > "$t/o" 2> "$t/e" && say 'an image larger than the context'
+grep -q '420.jpg: the image has 77 tokens, but the context only 64: shrink it with --image-tokens N' "$t/e" || say "larger than the context: $(cat "$t/e")"
+answer x --image-tokens 5 > "$t/o" 2> "$t/e" || say "--image-tokens: $(cat "$t/e")"
+"$HONE" run "$t/v/m.gguf" x --image-tokens 5 -n 1 > "$t/o" 2> "$t/e" || :
+grep -q 'image-tokens changes nothing' "$t/e" || say "--image-tokens: $(cat "$t/e")"
+answer x --mmproj "$t/none.gguf" > "$t/o" 2> "$t/e" && say 'a missing --mmproj'
 
 # in a conversation on a terminal; Wine redraws its console
 terminal() {
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 tests/pty.c -o "$t/pty"
+cp $p/420.jpg "$t/my pic.jpg"
 cat > "$t/script" << X
 < /help lists commands
 < 2004h
 > /image $t/none.png\n
 < none.png
 < 2004h
-> /image $p/420.jpg\n
+> /image "$t/my pic.jpg"\n
 < the next message is about this image
 < 2004h
 > What is this?\n
@@ -49,6 +66,16 @@ cat > "$t/script" << X
 > /save $t/talk.json\n
 < 2 messages in
 < 2004h
+> /save -f $t/my pic.jpg\n
+< 2 messages in
+< 2004h
+> And now?\n
+< new)
+< ; seed
+< 2004h
+> /image $t/my\\\\ pic.jpg\n
+< the data are not an image
+< 2004h
 > /bye\n
 $ 0
 X
@@ -56,7 +83,7 @@ X
 echo 'leak:wcsdup' > "$t/lsan"
 LSAN_OPTIONS="suppressions=$t/lsan:print_suppressions=0" TERM=xterm-256color XDG_STATE_HOME=$t/state "$t/pty" "$t/script" "$HONE" run "$t/v/m.gguf" --act f32 --kv-type f32 --temp 0 -n 24 \
     > "$t/o" 2> "$t/e" || say "a conversation on a terminal: $(cat "$t/o" "$t/e")"
-grep -qF "{\"type\": \"image\", \"path\": \"$p/420.jpg\"}" "$t/talk.json" || say "no image in $(cat "$t/talk.json")"
+grep -qF "{\"type\": \"image\", \"path\": \"$t/my pic.jpg\"}" "$t/talk.json" || say "no image in $(cat "$t/talk.json")"
 grep -q '"role": "assistant"' "$t/talk.json" || say "no answer in $(cat "$t/talk.json")"
 }
 [ -n "${WINE_EXE-}" ] || terminal

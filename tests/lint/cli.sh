@@ -4,7 +4,7 @@
 # functions as lib/. Of the other modules it uses only sizes, text for a screen, names to complete, and observers of an
 # answer (jobs/run.h).
 grep -Hn '#include "' cli/*.[ch] | grep -vE '"(cli|commands|base|containers|work|plan|runtime/measure|mix|make|jobs)/' |
-    grep -vE '"(include/hone|lib/(call|options)|text/(size|textfile)|quantize/(quantize|recipe))\.h"' |
+    grep -vE '"(include/hone|lib/(call|options)|text/(shell|size|textfile)|quantize/(quantize|recipe))\.h"' |
     grep -vE '"(runtime/generate/run_set|chat/toolfmt)\.h"' &&
     echo "cli/ includes jobs/ and the rooms of its commands, as lib/ does, and nothing below (above)"
 n=$(cat cli/*.[ch] cli/*.def | wc -l)

@@ -4,6 +4,7 @@
  * trimmed and saved after an image; invalid images are refused. */
 #include "tests/unit/scene.h"
 #include "base/log.h"
+#include "runtime/generate/pictures_prompt.h"
 
 static void test_logits_equal_those_of_transformers(void) {
     for (size_t k = 0; k < COUNT_OF(scene_cases); k++) {
@@ -174,6 +175,19 @@ static void test_refuses_images_that_do_not_fit(void) {
     scene_close(&c);
 }
 
+/* A file is kept as it was first read. */
+static void test_kept_files(void) {
+    struct picture_files f = {0};
+    CHECK(picture_files_keep(&f, "a", "12", 2));
+    CHECK(picture_files_keep(&f, "b", "1", 1));
+    CHECK(picture_files_keep(&f, "a", "12", 2));
+    CHECK(!picture_files_keep(&f, "a", "13", 2));
+    CHECK(!picture_files_keep(&f, "b", "12", 2));
+    picture_files_release(&f);
+    CHECK(picture_files_keep(&f, "a", "13", 2));
+    picture_files_release(&f);
+}
+
 int main(void) {
     tmp_make();
     log_set_level(LOG_WARN);
@@ -181,6 +195,7 @@ int main(void) {
     RUN(test_sequences_keep_positions_after_images);
     RUN(test_text_in_the_same_pass_keeps_its_bits);
     RUN(test_refuses_images_that_do_not_fit);
+    RUN(test_kept_files);
     tmp_remove();
     return check_done();
 }

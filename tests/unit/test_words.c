@@ -6,6 +6,8 @@
 #include "cli/guess.h"
 #include "cli/help.h"
 #include "cli/opt.h"
+#include "text/base64.h"
+#include "text/shell.h"
 #include "text/size.h"
 #include "tests/check.h"
 
@@ -236,8 +238,43 @@ static void test_examples(void) { /* on a line of 80 columns, after two spaces *
     }
 }
 
+static void test_shell_read(void) {
+    static const struct {
+        const char *text, *word;
+    } rows[] = {{"a.jpg", "a.jpg"},
+                {"'my pic.jpg' ", "my pic.jpg"},
+                {"\"my pic.jpg\"", "my pic.jpg"},
+                {"my\\ pic.jpg", "my pic.jpg"},
+                {"it\\'s'\\'\"\\a\\\"\"\\ ", "it's\\\\a\" "},
+                {"my pic.jpg", NULL},
+                {"'a", NULL},
+                {"''", NULL},
+                {"", NULL}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char *word = shell_read(rows[i].text);
+        CHECK_EQ_STR(word ? word : "none", rows[i].word ? rows[i].word : "none");
+        free(word);
+    }
+}
+
+/* The examples of RFC 4648. */
+static void test_base64(void) {
+    static const char *const want[] = {"",         "Zg==",     "Zm8=",    "Zm9v",
+                                       "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};
+    for (size_t n = 0; n < COUNT_OF(want); n++) {
+        struct buf b = {0};
+        char back[8];
+        base64_encode(&b, "foobar", n);
+        CHECK_EQ_STR(b.data ? b.data : "", want[n]);
+        CHECK_EQ_I64(base64_decode(want[n], back, sizeof back), (int64_t)n);
+        buf_release(&b);
+    }
+}
+
 int main(void) {
     RUN(test_sizes);
+    RUN(test_shell_read);
+    RUN(test_base64);
     RUN(test_times);
     RUN(test_tokens);
     RUN(test_guesses);
