@@ -174,7 +174,7 @@ static int eval_cmd_tools(struct cli *c, int argc, char **argv, struct err *e) {
         "the calls, and checks\n"
         "them against the tool's JSON schema and the expected call. Default suite: the "
         "built-in one of 60 cases;\n"
-        "loops: the built-in one of 12 cases with several steps.",
+        "loops: the built-in one of 13 cases with several steps.",
         "builtin", e);
 }
 
