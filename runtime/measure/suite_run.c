@@ -221,8 +221,9 @@ struct steps { /* a loop in progress */
 };
 
 /* Answers the calls of one step and appends them to the trace; the next user message follows an
- * answer without calls. */
-static int loop_step(struct steps *x, const struct answer *a, struct buf *trace, struct err *e) {
+ * answer without calls that has ended. */
+static int loop_step(struct steps *x, const struct answer *a, bool ended, struct buf *trace,
+                     struct err *e) {
     const struct json *calls = json_get(a->json, "tool_calls");
     struct buf result = {0};
     int rc = 0;
@@ -241,6 +242,10 @@ static int loop_step(struct steps *x, const struct answer *a, struct buf *trace,
     }
     buf_release(&result);
     if (rc || json_first(calls)) return rc;
+    if (!ended) {
+        x->fail = "the answer was cut at the limit";
+        return 0;
+    }
     const char *user = loop_user(x->world);
     if (user) talk_add(&x->talk, "user", user, strlen(user));
     x->done = !user;
@@ -288,7 +293,7 @@ static int run_loop(struct session *s, const struct suite_plan *p, int i, int64_
             const struct asked q = {&next.ids, next.text.data};
             answer_release(a);
             rc = answer_prompt(s, p, c, &q, max_tokens, keep, out, a, &out->ended[i], e);
-            if (!rc) rc = loop_step(&x, a, &trace, e);
+            if (!rc) rc = loop_step(&x, a, out->ended[i], &trace, e);
         }
         chat_prompt_release(&next);
     }

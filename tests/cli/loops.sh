@@ -40,6 +40,10 @@ done < "$t/a" 3< "$t/b"
 sed 's/"max_steps": 3/"max_steps": 1/' "$t/loops.jsonl" > "$t/short.jsonl"
 run 0 eval tools "$t/m.gguf" "$t/short.jsonl" --max-tokens 64 --json
 [ "$(num "$t/o" n_passed)" = 0 ] && grep -q "no end within the steps\|'done' is not true" "$t/o" || say "a loop of one step passed"
+# a goal that holds from the start, and an answer that the limit cuts: the model did not end it
+sed 's/"loop": {"results": .*$/"loop": {"results": [], "state": {"a": 1}, "goal": {"a": 1}}}/' "$t/loops.jsonl" | head -n 1 > "$t/cut.jsonl"
+run 0 eval tools "$t/m.gguf" "$t/cut.jsonl" --max-tokens 3 --json
+[ "$(num "$t/o" n_cut)" = 1 ] && [ "$(num "$t/o" n_passed)" = 0 ] && grep -q 'cut at the limit' "$t/o" || say "a cut answer passed: $(cat "$t/o")"
 sed 's/"goal": {"done": true}/"goal": {"done": false}/' "$t/loops.jsonl" > "$t/never.jsonl"
 run 0 eval tools "$t/m.gguf" "$t/never.jsonl" --max-tokens 64 --json
 [ "$(num "$t/o" n_passed)" = 0 ] || say "a goal was reached that nothing sets"
