@@ -23,6 +23,7 @@ struct sc {
     const struct json *root;
     struct buf path, *why;
     const char *skip; /* keyword ignored at the root; NULL: none */
+    bool dry;         /* keywords are read, schemas within them accept everything */
     int depth, steps;
     int rc; /* error in the schema; everything is invalid after it */
     struct err *e;
@@ -295,7 +296,7 @@ static bool kw_required(struct sc *c, const struct json *kw, const struct json *
         if (!json_str(n)) return bad_schema(c, "required", "contains something other than a name");
         c->steps += (int)(json_len(v) / 16);
         if (!count_step(c)) return bad_endless(c);
-        if (!json_get(v, json_str(n)))
+        if (!c->dry && !json_get(v, json_str(n)))
             return not_valid(c, "'%s' is missing", show_n(json_str(n), strlen(json_str(n))).s);
     }
     return true;
@@ -359,7 +360,7 @@ static bool kw_prop_names(struct sc *c, const struct json *kw, const struct json
 static bool kw_dep_required(struct sc *c, const struct json *kw, const struct json *in,
                             const struct json *v) {
     for (const struct json *d = json_first(kw); d && json_type(v) == JSON_OBJ; d = json_next(d))
-        if (json_get(v, json_name(d)) && !kw_required(c, d, in, v)) return false;
+        if ((c->dry || json_get(v, json_name(d))) && !kw_required(c, d, in, v)) return false;
     return true;
 }
 static bool kw_dep_schemas(struct sc *c, const struct json *kw, const struct json *in,
@@ -461,46 +462,58 @@ static bool kw_unsupported(struct sc *c, const struct json *kw, const struct jso
     return bad_schema(c, json_name(kw), "is a keyword that is not supported");
 }
 
+/* Accepts everything: schemas that other keywords use. */
+static bool kw_used(struct sc *c, const struct json *kw, const struct json *in,
+                    const struct json *v) {
+    (void)kw, (void)in, (void)v;
+    return !c->rc;
+}
+
 static const struct {
     const char *name;
     keyword_fn fn;
+    enum { NO_SCHEMA, SCHEMA, SCHEMAS } holds; /* SCHEMA: one or a list; SCHEMAS: members */
 } keywords[] = {
-    {"type", kw_type},
-    {"enum", kw_enum},
-    {"const", kw_const},
-    {"minimum", kw_minimum},
-    {"maximum", kw_maximum},
-    {"exclusiveMinimum", kw_ex_minimum},
-    {"exclusiveMaximum", kw_ex_maximum},
-    {"multipleOf", kw_multiple},
-    {"minLength", kw_min_length},
-    {"maxLength", kw_max_length},
-    {"pattern", kw_pattern},
-    {"prefixItems", kw_prefix_items},
-    {"items", kw_items},
-    {"additionalItems", kw_additional_items},
-    {"minItems", kw_min_items},
-    {"maxItems", kw_max_items},
-    {"uniqueItems", kw_unique},
-    {"contains", kw_contains},
-    {"required", kw_required},
-    {"properties", kw_properties},
-    {"patternProperties", kw_pattern_props},
-    {"additionalProperties", kw_additional},
-    {"propertyNames", kw_prop_names},
-    {"minProperties", kw_min_props},
-    {"maxProperties", kw_max_props},
-    {"dependentRequired", kw_dep_required},
-    {"dependentSchemas", kw_dep_schemas},
-    {"anyOf", kw_any},
-    {"oneOf", kw_one},
-    {"allOf", kw_all},
-    {"not", kw_not},
-    {"if", kw_if},
-    {"$ref", kw_ref},
-    {"$dynamicRef", kw_unsupported},
-    {"unevaluatedItems", kw_unsupported},
-    {"unevaluatedProperties", kw_unsupported},
+    {"type", kw_type, NO_SCHEMA},
+    {"enum", kw_enum, NO_SCHEMA},
+    {"const", kw_const, NO_SCHEMA},
+    {"minimum", kw_minimum, NO_SCHEMA},
+    {"maximum", kw_maximum, NO_SCHEMA},
+    {"exclusiveMinimum", kw_ex_minimum, NO_SCHEMA},
+    {"exclusiveMaximum", kw_ex_maximum, NO_SCHEMA},
+    {"multipleOf", kw_multiple, NO_SCHEMA},
+    {"minLength", kw_min_length, NO_SCHEMA},
+    {"maxLength", kw_max_length, NO_SCHEMA},
+    {"pattern", kw_pattern, NO_SCHEMA},
+    {"prefixItems", kw_prefix_items, SCHEMA},
+    {"items", kw_items, SCHEMA},
+    {"additionalItems", kw_additional_items, SCHEMA},
+    {"minItems", kw_min_items, NO_SCHEMA},
+    {"maxItems", kw_max_items, NO_SCHEMA},
+    {"uniqueItems", kw_unique, NO_SCHEMA},
+    {"contains", kw_contains, SCHEMA},
+    {"required", kw_required, NO_SCHEMA},
+    {"properties", kw_properties, SCHEMAS},
+    {"patternProperties", kw_pattern_props, SCHEMAS},
+    {"additionalProperties", kw_additional, SCHEMA},
+    {"propertyNames", kw_prop_names, SCHEMA},
+    {"minProperties", kw_min_props, NO_SCHEMA},
+    {"maxProperties", kw_max_props, NO_SCHEMA},
+    {"dependentRequired", kw_dep_required, NO_SCHEMA},
+    {"dependentSchemas", kw_dep_schemas, SCHEMAS},
+    {"anyOf", kw_any, SCHEMA},
+    {"oneOf", kw_one, SCHEMA},
+    {"allOf", kw_all, SCHEMA},
+    {"not", kw_not, SCHEMA},
+    {"if", kw_if, SCHEMA},
+    {"then", kw_used, SCHEMA},
+    {"else", kw_used, SCHEMA},
+    {"$defs", kw_used, SCHEMAS},
+    {"definitions", kw_used, SCHEMAS},
+    {"$ref", kw_ref, NO_SCHEMA},
+    {"$dynamicRef", kw_unsupported, NO_SCHEMA},
+    {"unevaluatedItems", kw_unsupported, NO_SCHEMA},
+    {"unevaluatedProperties", kw_unsupported, NO_SCHEMA},
 };
 
 /* Checks v against every known keyword of the schema; unknown ones pass. */
@@ -516,7 +529,7 @@ static bool all_keywords(struct sc *c, const struct json *schema, const struct j
 
 /* Returns whether v is valid; false with c->rc set if the schema itself is invalid. */
 static bool is_valid(struct sc *c, const struct json *schema, const struct json *v) {
-    if (c->rc) return false;
+    if (c->rc || c->dry) return !c->rc;
     if (json_type(schema) == JSON_BOOL)
         return json_bool(schema, true) || not_valid(c, "is not allowed");
     if (json_type(schema) != JSON_OBJ) return bad_schema(c, "schema", "is neither object nor bool");
@@ -538,4 +551,48 @@ int schema_check_how(const struct json *schema, const struct json *value, struct
 int schema_check(const struct json *schema, const struct json *value, bool *ok, struct buf *why,
                  struct err *e) {
     return schema_check_how(schema, value, &(struct schema_how){0}, ok, why, e);
+}
+
+/* ---- schemas without a value ---- */
+
+/* Tries keyword i, and the schemas in its value kw; in: the schema that contains it. */
+static void try_keyword(struct sc *c, size_t i, const struct json *kw, const struct json *in,
+                        const struct json *values);
+/* Tries every keyword of a schema, and of the schemas within it, on each value. */
+static void try_schema(struct sc *c, const struct json *schema, const struct json *values) {
+    if (c->rc || json_type(schema) == JSON_BOOL) return;
+    if (json_type(schema) != JSON_OBJ) bad_schema(c, "schema", "is neither object nor bool");
+    if (++c->depth > MAX_DEPTH) bad_endless(c);
+    for (const struct json *kw = json_first(schema); kw && !c->rc; kw = json_next(kw))
+        for (size_t i = 0; i < COUNT_OF(keywords); i++)
+            if (strcmp(keywords[i].name, json_name(kw)) == 0) try_keyword(c, i, kw, schema, values);
+    c->depth--;
+}
+static void try_keyword(struct sc *c, size_t i, const struct json *kw, const struct json *in,
+                        const struct json *values) {
+    const bool many = keywords[i].holds == SCHEMAS || json_type(kw) == JSON_ARR;
+    c->steps = 0;
+    for (const struct json *v = json_first(values); v && !c->rc; v = json_next(v))
+        keywords[i].fn(c, kw, in, v);
+    if (keywords[i].holds == NO_SCHEMA) return;
+    if (!many) try_schema(c, kw, values);
+    for (const struct json *s = json_first(kw); s && many; s = json_next(s))
+        try_schema(c, s, values);
+}
+
+int schema_sound(const struct json *schema, struct err *e) {
+    static const char text[] = "[null, true, 0, \"\", [0], {\"\": 0}]"; /* a value of each type */
+    struct buf why = {0};
+    struct json *values;
+    bool ok;
+    TRY(json_parse(&values, text, sizeof text - 1, "values", e));
+    struct sc c = {.root = schema, .why = &why, .e = e, .dry = true};
+    try_schema(&c, schema, values);
+    int rc = c.rc;
+    for (const struct json *v = json_first(values); v && !rc; v = json_next(v))
+        rc = schema_check(schema, v, &ok, &why, e); /* finds references without end */
+    buf_release(&c.path);
+    buf_release(&why);
+    json_free(values);
+    return rc;
 }

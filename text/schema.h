@@ -25,5 +25,8 @@ struct schema_how {
 /* Like schema_check, with options in *how; sets how->steps. */
 int schema_check_how(const struct json *schema, const struct json *value, struct schema_how *how,
                      bool *ok, struct buf *why, struct err *e);
+/* Returns ERR_DATA if schema_check could return it for some value. Reads every keyword, also those
+ * of inner schemas and of "$defs", and compiles the regular expressions. */
+int schema_sound(const struct json *schema, struct err *e);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/attr.h"
 #include "base/mem.h"
 #include "base/printable.h"
 #include "runtime/measure/suite_int.h"
@@ -36,20 +37,25 @@ static int check_object(const struct json *of, const char *name, const char *wha
     return err_set(e, ERR_DATA, "%s: \"loop\": \"%s\" must be an object", what, name);
 }
 
-/* Checks the "schema" of a rule by validating an empty object, which shows most faults. */
-static int check_schema(const struct json *rule, const char *what, struct err *e) {
-    static const char none[] = "{}";
-    const struct json *schema = json_get(rule, "schema");
-    struct json *args;
-    struct buf why = {0};
-    bool ok;
-    if (!schema) return 0;
-    TRY(json_parse(&args, none, sizeof none - 1, what, e));
-    const int rc = schema_check(schema, args, &ok, &why, e);
-    if (rc) err_wrap(e, "%s", what);
-    buf_release(&why);
-    json_free(args);
-    return rc;
+/* Returns ERR_DATA if a rule has an argument that its tool lacks. */
+static int check_arguments(const struct suite_case *c, const struct json *rule, const char *what,
+                           struct err *e) {
+    static const char *const open[] = {
+        "patternProperties", "$ref", "anyOf", "oneOf", "allOf", "if"};
+    const char *name = json_str(json_get(rule, "name"));
+    const struct json *schema = json_get(case_tool(c->json, name), "parameters"),
+                      *props = json_get(schema, "properties"),
+                      *more = json_get(schema, "additionalProperties");
+    TRY(check_object(rule, "arguments", what, e));
+    if (json_type(props) != JSON_OBJ || (more && json_bool(more, true))) return 0;
+    for (size_t i = 0; i < COUNT_OF(open); i++)
+        if (json_get(schema, open[i])) return 0;
+    for (const struct json *m = json_first(json_get(rule, "arguments")); m; m = json_next(m))
+        if (!json_get(props, json_name(m)))
+            return err_set(e, ERR_DATA, "%s: \"loop\": '%s' has no argument '%s'", what,
+                           show_n(name, strlen(name)).s,
+                           show_n(json_name(m), strlen(json_name(m))).s);
+    return 0;
 }
 
 /* Checks one rule of "results". */
@@ -66,16 +72,51 @@ static int check_rule(const struct suite_case *c, const struct json *rule, const
                        show_n(name, strlen(name)).s);
     if (times && (!json_i64(times, &n) || n < 1))
         return err_set(e, ERR_DATA, "%s: \"loop\": \"times\" must be a count", what);
-    TRY(check_schema(rule, what, e));
-    TRY(check_object(rule, "arguments", what, e));
+    if (json_get(rule, "schema") && schema_sound(json_get(rule, "schema"), e))
+        return err_wrap(e, "%s: \"loop\": a \"schema\"", what);
+    TRY(check_arguments(c, rule, what, e));
     TRY(check_object(rule, "when", what, e));
     return check_object(rule, "set", what, e);
+}
+
+struct names { /* that the state may have */
+    const char *v[MAX_STATE];
+    int n;
+};
+
+static bool has_name(const struct names *s, const char *name) {
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->v[i], name) == 0) return true;
+    return false;
+}
+
+/* Adds the names of an object's members. Returns false if they are too many. */
+static bool add_names(struct names *s, const struct json *of) {
+    for (const struct json *m = json_first(of); m; m = json_next(m)) {
+        if (has_name(s, json_name(m))) continue;
+        if (s->n == MAX_STATE) return false;
+        s->v[s->n++] = json_name(m);
+    }
+    return true;
+}
+
+/* Returns ERR_DATA if a "goal" or "when" has a name that nothing sets. */
+static int check_names(const struct names *set, const struct json *of, const char *member,
+                       const char *what, struct err *e) {
+    for (const struct json *m = json_first(json_get(of, member)); m; m = json_next(m))
+        if (!has_name(set, json_name(m)))
+            return err_set(
+                e, ERR_DATA,
+                "%s: \"loop\": \"%s\" has '%s', which neither \"state\" nor a \"set\" has", what,
+                member, show_n(json_name(m), strlen(json_name(m))).s);
+    return 0;
 }
 
 int loop_check(const struct suite_case *c, const char *what, struct err *e) {
     const struct json *spec = spec_of(c), *rules = json_get(spec, "results"),
                       *then = json_get(spec, "then"), *steps = json_get(spec, "max_steps");
-    int64_t n = 0, names = json_len(json_get(spec, "state"));
+    struct names set = {.n = 0};
+    int64_t n = 0;
     if (json_type(spec) != JSON_OBJ || json_type(rules) != JSON_ARR)
         return err_set(e, ERR_DATA, "%s: \"loop\" must be an object with a list \"results\"", what);
     if (json_type(json_get(c->json, "messages")) != JSON_ARR)
@@ -84,11 +125,12 @@ int loop_check(const struct suite_case *c, const char *what, struct err *e) {
         return err_set(e, ERR_DATA, "%s: \"loop\" has more than %d results", what, MAX_RULES);
     TRY(check_object(spec, "state", what, e));
     TRY(check_object(spec, "goal", what, e));
+    bool few = add_names(&set, json_get(spec, "state"));
     for (const struct json *r = json_first(rules); r; r = json_next(r)) {
         TRY(check_rule(c, r, what, e));
-        names += json_len(json_get(r, "set"));
+        few = few && add_names(&set, json_get(r, "set"));
     }
-    if (names > MAX_STATE)
+    if (!few)
         return err_set(e, ERR_DATA, "%s: \"loop\" names more than %d values", what, MAX_STATE);
     bool texts = !then || json_type(then) == JSON_ARR;
     for (const struct json *u = json_first(then); u; u = json_next(u)) texts &= json_str(u) != NULL;
@@ -96,7 +138,9 @@ int loop_check(const struct suite_case *c, const char *what, struct err *e) {
     if (steps && (!json_i64(steps, &n) || n < 1 || n > LOOP_MAX_STEPS))
         return err_set(e, ERR_DATA, "%s: \"loop\": \"max_steps\" must be 1 to %d", what,
                        LOOP_MAX_STEPS);
-    return 0;
+    for (const struct json *r = json_first(rules); r; r = json_next(r))
+        TRY(check_names(&set, r, "when", what, e));
+    return check_names(&set, spec, "goal", what, e);
 }
 
 int loop_steps(const struct suite_case *c) {

@@ -13,6 +13,7 @@
 #include "runtime/measure/loop.h"
 #include "runtime/measure/suite_int.h"
 #include "chat/tool_int.h"
+#include "text/schema.h"
 #include "text/utf8.h"
 #include "text/textfile.h"
 
@@ -29,6 +30,25 @@ void suite_checks(struct buf *out) {
 static const struct json *find_expect(const struct json *c) {
     const struct json *x = json_get(c, "expect");
     return x ? x : json_get(json_get(c, "checks"), "tool_call");
+}
+
+/* Returns ERR_DATA, naming the place `of`, if a schema cannot be used; NULL is accepted. */
+static int check_schema(const struct json *schema, const char *what, const char *of,
+                        struct err *e) {
+    if (!schema || !schema_sound(schema, e)) return 0;
+    return err_wrap(e, "%s: %s", what, of);
+}
+
+/* Checks the parameters of all tools, since a model may call any of them. */
+static int check_tools(const struct suite_case *c, const char *what, struct err *e) {
+    for (const struct json *t = json_first(json_get(c->json, "tools")); t; t = json_next(t)) {
+        const struct json *f = json_get(t, "function") ? json_get(t, "function") : t;
+        const char *name = json_str(json_get(f, "name"));
+        char of[120];
+        snprintf(of, sizeof of, "tool '%s'", name ? show_n(name, strlen(name)).s : "");
+        TRY(check_schema(json_get(f, "parameters"), what, of, e));
+    }
+    return 0;
 }
 
 /* Returns ERR_DATA unless "expect" has valid calls of offered tools, or is null. */
@@ -51,6 +71,8 @@ static int check_expect(const struct suite_case *c, const char *what, struct err
         else if (!case_tool(c->json, name))
             rc = err_set(e, ERR_DATA, "%s: no tool '%s' is offered", what,
                          show_n(name, strlen(name)).s);
+        else
+            rc = check_schema(json_get(k, "schema"), what, "\"expect\"", e);
         if (!rc && !ok)
             rc = err_set(e, ERR_DATA, "%s: the expected call of '%s' is not valid: %s", what,
                          show_n(name, strlen(name)).s, why.data);
@@ -82,6 +104,8 @@ static int check_checks(const struct suite_case *c, const char *what, struct err
             rc = err_set(e, ERR_DATA, "%s: \"%s\" %s", what, name, row->malformed(k));
         } else if (row) {
             if (row->run(k, &none, &ok, &text, e)) rc = err_wrap(e, "%s", what);
+            if (!rc && strcmp(name, "json_schema") == 0)
+                rc = check_schema(k, what, "\"json_schema\"", e);
         } else if (strcmp(name, "tool_call") != 0) {
             suite_checks(&text);
             rc = err_set(e, ERR_DATA, "%s: the check '%s' is not one of %s", what,
@@ -139,6 +163,10 @@ static int read_case(struct suite_case *c, const char *line, size_t len, const c
     c->loop = json_get(j, "loop") != NULL;
     if (c->loop && c->expect)
         return err_set(e, ERR_DATA, "%s: \"loop\" has a goal, not an expected call", what);
+    if (json_get(j, "expect") && json_get(json_get(j, "checks"), "tool_call"))
+        return err_set(e, ERR_DATA,
+                       "%s: \"expect\" and the check \"tool_call\" are the same; give one", what);
+    TRY(check_tools(c, what, e));
     if (c->loop) TRY(loop_check(c, what, e));
     TRY(check_expect(c, what, e));
     return check_checks(c, what, e);

@@ -20,12 +20,21 @@ static int check_text(const char *schema, const char *value, bool *ok, struct bu
     return rc;
 }
 
+static int sound_text(const char *schema) {
+    struct json *s;
+    if (json_parse(&s, schema, strlen(schema), "schema", &e)) return (int)e.code;
+    const int rc = schema_sound(s, &e);
+    json_free(s);
+    return rc;
+}
+
 static void test_golden(void) {
     struct json *root;
     int64_t n = 0, n_valid = 0;
     CHECK_OK(json_read(&root, "tests/golden/suites/schema.json", 1 << 24, &e));
     for (const struct json *c = json_first(json_get(root, "cases")); c; c = json_next(c)) {
         const struct json *want = json_first(json_get(c, "valid"));
+        CHECK_OK(schema_sound(json_get(c, "schema"), &e));
         for (const struct json *v = json_first(json_get(c, "values")); v; v = json_next(v), n++) {
             struct buf why = {0};
             bool ok = false;
@@ -89,9 +98,33 @@ static void test_malformed(void) {
     };
     struct buf why = {0};
     bool ok;
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK_ERR(check_text(bad[i].schema, bad[i].value, &ok, &why), ERR_DATA, bad[i].message);
+        CHECK_ERR(sound_text(bad[i].schema), ERR_DATA, bad[i].message);
+    }
     buf_release(&why);
+}
+
+/* Checks schemas that only some values show to be malformed, and good ones that resemble them. */
+static void test_sound(void) {
+    static const char *const bad[] = {
+        "{\"minLength\": 5, \"pattern\": \"(\"}",
+        "{\"properties\": {\"a\": {\"items\": [{\"anyOf\": [true, {\"pattern\": \"(\"}]}]}}}",
+        "{\"patternProperties\": {\"(\": true}}",
+        "{\"$defs\": {\"a\": {\"if\": true, \"else\": {\"type\": \"map\"}}}}",
+        "{\"required\": [\"a\", 1]}",
+        "{\"dependentRequired\": {\"a\": 1}}",
+        "{\"additionalProperties\": {\"not\": {\"maxItems\": \"1\"}}}",
+    };
+    static const char *const good[] = {
+        "true",
+        "{\"default\": {\"pattern\": \"(\"}, \"enum\": [{\"type\": \"map\"}]}",
+        "{\"properties\": {\"pattern\": {\"type\": \"object\"}, \"items\": true}}",
+        "{\"properties\": {\"child\": {\"$ref\": \"#\"}}, \"items\": {\"$ref\": \"#\"}}",
+    };
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        if (!sound_text(bad[i])) CHECK_FAIL("%s", bad[i]);
+    for (size_t i = 0; i < COUNT_OF(good); i++) CHECK_OK(sound_text(good[i]));
 }
 
 static void test_expressions(void) {
@@ -118,6 +151,7 @@ int main(void) {
     RUN(test_says_where);
     RUN(test_large_integers);
     RUN(test_malformed);
+    RUN(test_sound);
     RUN(test_expressions);
     return check_done();
 }

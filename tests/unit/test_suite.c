@@ -141,6 +141,8 @@ static void test_reasoning(void) {
     verdict_release(&v);
 }
 
+#define INNER "{\"properties\": {\"a\": {\"pattern\": \"(\"}}}"
+
 static void test_bad_suites(void) {
     static const char *const bad[][2] = {
         {"", "contains no case"},
@@ -165,6 +167,15 @@ static void test_bad_suites(void) {
         {"{\"prompt\": \"x\", " TOOLS ", \"expect\": {\"name\": \"order\", \"arguments\": {}}}",
          "'item' is missing"},
         {"{\"prompt\": \"x\", " TOOLS ", \"expect\": 3}", "\"expect\" must be"},
+        {"{\"prompt\": \"x\", " TOOLS ", \"expect\": null, \"checks\": {\"tool_call\": null}}",
+         "are the same"},
+        {"{\"prompt\": \"x\", " TOOLS ", \"expect\": {\"name\": \"order\", \"schema\": " INNER "}}",
+         "line 1: \"expect\": the regular expression '('"},
+        {"{\"prompt\": \"x\", \"checks\": {\"json_schema\": " INNER "}}",
+         "line 1: \"json_schema\": the regular expression '('"},
+        {"{\"prompt\": \"x\", \"tools\": [{\"name\": \"f\", \"parameters\": " INNER
+         "}], \"expect\": null}",
+         "line 1: tool 'f': the regular expression '('"},
         {"{\"prompt\": \"x\", \"stop\": 3, \"checks\": {\"exact\": \"\"}}", "\"stop\" must be"},
         {"{\"prompt\": \"x\", \"stop\": [\"a\", \"\"], \"checks\": {\"exact\": \"\"}}",
          "\"stop\" must be"},
@@ -287,6 +298,15 @@ static void test_bad_loops(void) {
         {LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"schema\": {\"type\": "
                    "\"map\"}}], \"goal\": {\"a\": 1}}}",
          "names no JSON type"},
+        {LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"set\": {\"asked\": true}}], "
+                   "\"goal\": {\"askd\": true}}}",
+         "\"goal\" has 'askd', which neither"},
+        {LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"when\": {\"b\": 1}, \"set\": "
+                   "{\"a\": 1}}], \"goal\": {\"a\": 1}}}",
+         "\"when\" has 'b', which neither"},
+        {LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"arguments\": {\"m\": 1}, "
+                   "\"set\": {\"a\": 1}}], \"goal\": {\"a\": 1}}}",
+         "'f' has no argument 'm'"},
         {LOOP_HEAD "{\"results\": [], \"then\": [1], \"goal\": {\"a\": 1}}}",
          "\"then\" must be a list"},
         {LOOP_HEAD "{\"results\": [], \"max_steps\": 1000, \"goal\": {\"a\": 1}}}",
@@ -298,6 +318,28 @@ static void test_bad_loops(void) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_ERR(suite_parse(&s, bad[i][0], strlen(bad[i][0]), "s.jsonl", &e), ERR_DATA,
                   bad[i][1]);
+}
+
+/* Checks that the limit is on names, however many results set them. */
+static void test_many_results(void) {
+    struct buf b = {0};
+    struct suite s;
+    for (int more = 0; more < 2; more++) {
+        buf_reset(&b);
+        buf_str(&b, LOOP_HEAD "{\"goal\": {\"a\": 1}, \"results\": [");
+        for (int i = 0; i < 200; i++)
+            buf_fmt(&b, "%s{\"name\": \"f\", \"result\": 1, \"set\": {\"a\": 1, \"b%d\": 1}}",
+                    i ? ", " : "", more ? i : i % 63);
+        buf_str(&b, "]}}");
+        if (more) {
+            CHECK_ERR(suite_parse(&s, b.data, b.len, "s.jsonl", &e), ERR_DATA,
+                      "names more than 64 values");
+        } else {
+            CHECK_OK(suite_parse(&s, b.data, b.len, "s.jsonl", &e));
+            suite_close(&s);
+        }
+    }
+    buf_release(&b);
 }
 
 /* Returns the case of this id. */
@@ -540,6 +582,7 @@ int main(void) {
     RUN(test_same_loops);
     RUN(test_loop_world);
     RUN(test_bad_loops);
+    RUN(test_many_results);
     RUN(test_checks_of_ours);
     RUN(test_languages_of_ours);
     RUN(test_loops_of_ours);
