@@ -93,5 +93,6 @@ const struct vision_kind vision_internvl = {.name = "InternVL",
                                             .fixed = fixed,
                                             .mean = {.485f, .456f, .406f},
                                             .std = {.229f, .224f, .225f},
+                                            .clip_colours = true,
                                             .usual = {1024, 4096, 24, 16, 448, 14},
                                             .read = read_config};

@@ -54,6 +54,7 @@ const struct vision_kind vision_kimi = {.name = "Kimi-VL",
                                         .fixed = fixed,
                                         .mean = {.5f, .5f, .5f},
                                         .std = {.5f, .5f, .5f},
+                                        .clip_colours = true,
                                         .usual = {1152, 4304, 27, 16, 0, 14},
                                         .limits = VL_PATCHES,
                                         .read = read_config};

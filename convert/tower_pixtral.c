@@ -80,13 +80,11 @@ static int check_defaults(struct hfdir *dir, struct err *e) {
 
 /* Reads the side that larger images are shrunk to, which is image_size in projector files. */
 static int read_side(struct vision *v, struct hfdir *dir, struct err *e) {
-    const struct json *size;
     const int64_t most = v->image_size;
-    TRY(vision_preprocessor(dir, "size", &size, e));
-    TRY(vision_number(size, "longest_edge", most, &v->image_size, e));
+    TRY(vision_size(v, dir, VS_EDGE | VS_SQUARE, most < 1024 ? most : 1024, &v->image_size, e));
     if (v->image_size <= most) return 0;
     return err_set(e, ERR_DATA,
-                   "%s: the image processor's size.longest_edge is %lld, but the tower has "
+                   "%s: the image processor's size is %lld, but the tower has "
                    "positions for images of %lld pixels",
                    hfdir_path(dir), (long long)v->image_size, (long long)most);
 }

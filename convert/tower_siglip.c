@@ -98,6 +98,7 @@ static const struct vision_fixed minicpm_fixed[] = {
     {VP_IMAGE, VD_PATCH, "patch_size", NULL},
     {VP_IMAGE, 0, "slice_mode", "true"},
     {VP_IMAGE, 0, "max_slice_nums", "9"},
+    {VP_IMAGE, 0, "use_image_id", "true"},
     {.field = NULL},
 };
 // clang-format on
@@ -137,23 +138,18 @@ static int gemma3_pool(struct vision *v, struct hfdir *dir, struct err *e) {
 
 /* Reads Gemma 3's hyperparameters. */
 static int gemma3_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
-    static const char *const edge[] = {"height", "width"};
-    const struct json *size;
+    int64_t side;
     TRY(vision_transformer(v, cfg, e));
     grid(v);
     v->gelu = true;
     v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
     TRY(gemma3_pool(v, dir, e));
-    TRY(vision_preprocessor(dir, "size", &size, e));
-    for (int i = 0; i < 2; i++) {
-        const double n = json_num(json_get(size, edge[i]), (double)v->image_size);
-        if (n != (double)v->image_size)
-            return err_set(e, ERR_DATA,
-                           "%s: the image processor's size.%s is %g: only %lld, the tower's "
-                           "image_size, is supported",
-                           hfdir_path(dir), edge[i], n, (long long)v->image_size);
-    }
-    return 0;
+    TRY(vision_size(v, dir, VS_SQUARE, v->image_size, &side, e));
+    if (side == v->image_size) return 0;
+    return err_set(e, ERR_DATA,
+                   "%s: the image processor's size is %lld: only %lld, the tower's image_size, is "
+                   "supported",
+                   hfdir_path(dir), (long long)side, (long long)v->image_size);
 }
 
 /* Reads the tower of Idefics 3. */
@@ -170,8 +166,7 @@ static int idefics3_read(struct vision *v, struct hfdir *dir, const struct json 
                        "%s: the image processor's max_image_size.longest_edge is %lld: only %lld, "
                        "the tower's image_size, is supported",
                        hfdir_path(dir), (long long)tile, (long long)v->image_size);
-    TRY(vision_preprocessor(dir, "size", &size, e));
-    TRY(vision_number(size, "longest_edge", v->image_size, &v->longest, e));
+    TRY(vision_size(v, dir, VS_EDGE, 1456, &v->longest, e));
     grid(v);
     v->d[VD_MERGED] = v->scale * v->scale * v->d[VD_C];
     v->gelu = true;

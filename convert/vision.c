@@ -67,6 +67,58 @@ int vision_preprocessor(struct hfdir *dir, const char *name, const struct json *
     return 0;
 }
 
+/* Finds the image processor's config: in processor_config.json, or else the older file. NULL:
+ * none. name: the file's, for messages. */
+static int find_processor(struct hfdir *dir, const struct json **out, const char **name,
+                          struct err *e) {
+    const struct json *j;
+    *name = "processor_config.json";
+    TRY(hfdir_json(dir, *name, &j, e));
+    *out = json_get(j, "image_processor");
+    if (json_type(*out) == JSON_OBJ) return 0;
+    *name = "preprocessor_config.json";
+    TRY(hfdir_json(dir, *name, &j, e));
+    *out = json_get(j, "image_processor");
+    if (json_type(*out) != JSON_OBJ) *out = j;
+    return 0;
+}
+
+/* Writes the forms of a size that are supported. */
+static const char *size_forms(int forms) {
+    if (forms == VS_EDGE) return "{\"longest_edge\": N}";
+    return forms == VS_SQUARE ? "N or {\"height\": N, \"width\": N}"
+                              : "N, {\"longest_edge\": N} or {\"height\": N, \"width\": N}";
+}
+
+int vision_size(const struct vision *v, struct hfdir *dir, int forms, int64_t otherwise,
+                int64_t *out, struct err *e) {
+    static const char *const name[] = {"longest_edge", "height", "width"};
+    const struct json *from, *size;
+    const char *file;
+    int64_t n[3] = {0};
+    TRY(find_processor(dir, &from, &file, e));
+    size = json_get(from, "size");
+    *out = otherwise;
+    if (json_type(size) == JSON_NULL) return 0;
+    bool known = json_i64(size, &n[1]) || json_type(size) == JSON_OBJ;
+    if (json_type(size) == JSON_NUM) n[2] = n[1];
+    for (const struct json *j = json_type(size) == JSON_OBJ ? json_first(size) : NULL; j;
+         j = json_next(j)) {
+        int k = 0;
+        while (k < 3 && strcmp(json_name(j), name[k]) != 0) k++;
+        known &= json_type(j) == JSON_NULL || (k < 3 && json_i64(j, &n[k]));
+    }
+    *out = n[0] ? n[0] : n[1];
+    known &= n[0] ? (forms & VS_EDGE) && !n[1] && !n[2] : (forms & VS_SQUARE) && n[1] == n[2];
+    if (known && *out > 0 && *out <= 1 << 20) return 0;
+    struct buf value = {0};
+    json_write(&value, size);
+    const struct show shown = show_n(value.data, value.len);
+    buf_release(&value);
+    return err_set(e, ERR_DATA, "%s/%s: size is %s: for a tower of %s only %s is supported",
+                   hfdir_path(dir), file, shown.s, v->kind->name, size_forms(forms));
+}
+
 bool vision_one_of(const char *s, const char *list) {
     for (size_t n; s && list; list = list[n] ? list + n + 1 : NULL) {
         n = strcspn(list, "|");
@@ -85,20 +137,10 @@ static bool read_three(const struct json *list, float out[3]) {
     return n == 3;
 }
 
-/* Finds the image processor's config: in processor_config.json, or else the older file. NULL:
- * none. name: the file's, for messages. */
-static int find_processor(struct hfdir *dir, const struct json **out, const char **name,
-                          struct err *e) {
-    const struct json *j;
-    *name = "processor_config.json";
-    TRY(hfdir_json(dir, *name, &j, e));
-    *out = json_get(j, "image_processor");
-    if (json_type(*out) == JSON_OBJ) return 0;
-    *name = "preprocessor_config.json";
-    TRY(hfdir_json(dir, *name, &j, e));
-    *out = json_get(j, "image_processor");
-    if (json_type(*out) != JSON_OBJ) *out = j;
-    return 0;
+/* Returns whether an option of the image processor that is true by default is not false or null. */
+static bool is_on(const struct json *from, const char *name) {
+    const struct json *j = json_get(from, name);
+    return !j || json_bool(j, json_type(j) != JSON_NULL);
 }
 
 /* Multiplies the mean and deviation so that they suit pixels from 0 to 1, which projector files
@@ -108,15 +150,14 @@ static int scale_colours(struct vision *v, struct hfdir *dir, struct err *e) {
     const struct json *from;
     const char *file;
     TRY(find_processor(dir, &from, &file, e));
-    const double factor = json_bool(json_get(from, "do_rescale"), true)
-                              ? json_num(json_get(from, "rescale_factor"), 1.0 / 255)
-                              : 1;
+    const double factor =
+        is_on(from, "do_rescale") ? json_num(json_get(from, "rescale_factor"), 1.0 / 255) : 1;
     const double k = 255 * factor;
     if (!(k > 1e-6 && k < 1e6))
         return err_set(e, ERR_DATA, "%s/%s: rescale_factor is %g, not a positive number near 1/255",
                        hfdir_path(dir), file, factor);
     for (int c = 0; c < 3; c++) {
-        if (!json_bool(json_get(from, "do_normalize"), true)) v->mean[c] = 0, v->std[c] = 1;
+        if (!is_on(from, "do_normalize")) v->mean[c] = 0, v->std[c] = 1;
         if (!(v->std[c] > 0))
             return err_set(e, ERR_DATA,
                            "%s/%s: image_std is %g for one of the colours: only positive numbers "
@@ -131,20 +172,22 @@ static int scale_colours(struct vision *v, struct hfdir *dir, struct err *e) {
 
 /* Reads the mean and standard deviation for normalizing each colour channel. */
 static int read_colours(struct vision *v, struct hfdir *dir, struct err *e) {
-    const struct json *mean, *std;
-    TRY(vision_preprocessor(dir, "image_mean", &mean, e));
-    TRY(vision_preprocessor(dir, "image_std", &std, e));
-    if ((mean || std) && !(read_three(mean, v->mean) && read_three(std, v->std)))
-        return err_set(e, ERR_DATA,
-                       "%s/preprocessor_config.json: image_mean and image_std are not three "
-                       "numbers each",
-                       hfdir_path(dir));
-    if (mean) return 0;
-    memcpy(v->mean, v->kind->mean, sizeof v->mean);
-    memcpy(v->std, v->kind->std, sizeof v->std);
-    log_warn("%s has no preprocessor_config.json: writing mean %g and deviation %g for colours, "
-             "as in the published models",
-             hfdir_path(dir), (double)v->mean[0], (double)v->std[0]);
+    static const float clip_mean[] = {.48145466f, .4578275f, .40821073f},
+                       clip_std[] = {.26862954f, .26130258f, .27577711f};
+    const struct json *from;
+    const char *file;
+    TRY(find_processor(dir, &from, &file, e));
+    const bool clip = from && v->kind->clip_colours;
+    const struct json *mean = json_get(from, "image_mean"), *std = json_get(from, "image_std");
+    memcpy(v->mean, clip ? clip_mean : v->kind->mean, sizeof v->mean);
+    memcpy(v->std, clip ? clip_std : v->kind->std, sizeof v->std);
+    if ((mean && !read_three(mean, v->mean)) || (std && !read_three(std, v->std)))
+        return err_set(e, ERR_DATA, "%s/%s: image_mean and image_std are not three numbers each",
+                       hfdir_path(dir), file);
+    if (!from)
+        log_warn("%s has no preprocessor_config.json: writing mean %g and deviation %g for "
+                 "colours, as in the published models",
+                 hfdir_path(dir), (double)v->mean[0], (double)v->std[0]);
     return 0;
 }
 
@@ -204,10 +247,12 @@ static const struct json *member(const struct json *j, const char *path) {
 }
 
 /* Returns whether the value is one of those of row f; numbers may be written differently, and an
- * object with a height means that number. */
+ * object with a height means that number. Image processors take null for false. */
 static bool is_supported(const struct vision *v, const struct vision_fixed *f,
                          const struct json *j) {
     const char *s = json_str(j);
+    if (j && json_type(j) == JSON_NULL && f->place == VP_IMAGE && vision_one_of("true", f->want))
+        return false;
     if (json_type(j) == JSON_OBJ) j = json_get(j, "height");
     if (!j || json_type(j) == JSON_NULL) return true;
     if (json_type(j) == JSON_NUM)

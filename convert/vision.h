@@ -136,6 +136,7 @@ struct vision_kind {
     const struct vision_row *rows;    /* ends with hf NULL */
     const struct vision_fixed *fixed; /* checked after read() */
     float mean[3], std[3];            /* from the published preprocessor config */
+    bool clip_colours;                /* a config without them means CLIP's, not these */
     struct vision_usual usual;        /* defaults of keys missing from vision_config; 0: required */
     enum vision_limits limits;        /* vision.c reads them after read() */
     int (*read)(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e);
@@ -162,6 +163,12 @@ int vision_number(const struct json *cfg, const char *names, int64_t otherwise, 
                   struct err *e);
 /* Reads the usual numbers of a transformer: blocks, heads, and image_size unless it is set. */
 int vision_transformer(struct vision *v, const struct json *cfg, struct err *e);
+/* Reads the image processor's size, a number N of pixels. forms: VS_EDGE: {"longest_edge": N};
+ * VS_SQUARE: N or {"height": N, "width": N}. otherwise: the default. ERR_DATA: another form, which
+ * the processor would apply in another way. */
+enum { VS_EDGE = 1, VS_SQUARE = 2 };
+int vision_size(const struct vision *v, struct hfdir *dir, int forms, int64_t otherwise,
+                int64_t *out, struct err *e);
 /* Returns whether s is one of the values "a|b". */
 bool vision_one_of(const char *s, const char *list);
 /* Finds a member of processor_config.json or preprocessor_config.json; *out NULL: missing. */

@@ -8,6 +8,7 @@
 #include "tests/unit/ref_compare.h"
 #include "tests/unit/st_build.h"
 #include "base/io.h"
+#include "base/out.h"
 
 static int to_file(const char *folder, const char *type, struct mmproj_report *r, struct err *e) {
     struct convert_opts o = {.src = folder, .type = type, .overwrite = true};
@@ -164,7 +165,16 @@ static void test_unsupported_values(void) {
         {"gemma3", "\"mm_tokens_per_image\": 4", "\"mm_tokens_per_image\": 16",
          ", \"image_seq_length\": 4", "image_seq_length is not 16"},
         {"gemma3", "\"mm_tokens_per_image\": 4", "\"mm_tokens_per_image\": 9", "", "is 9: only"},
-        {"gemma3", NULL, NULL, ", \"size\": {\"height\": 32, \"width\": 16}", "size.height is 32"},
+        {"gemma3", NULL, NULL, ", \"size\": {\"height\": 32, \"width\": 16}", "json: size is {"},
+        {"gemma3", NULL, NULL, ", \"size\": 64", "size is 64: only 16"},
+        {"gemma3", NULL, NULL, ", \"size\": {\"shortest_edge\": 16}", "json: size is {"},
+        {"mistral3", NULL, NULL, ", \"size\": {\"height\": 8, \"width\": 12}", "json: size is {"},
+        {"smolvlm", NULL, NULL, ", \"size\": 64", "json: size is 64"},
+        {"smolvlm", NULL, NULL, ", \"size\": {\"height\": 64, \"width\": 64}",
+         "only {\"longest_edge\": N} is supported"},
+        {"smolvlm", NULL, NULL, ", \"do_image_splitting\": null", "do_image_splitting is null"},
+        {"minicpmv", NULL, NULL, ", \"scale_resolution\": 12, \"use_image_id\": false",
+         "use_image_id is false"},
         {"qwen25vl", "\"window_size\": 112", "\"window_size\": 56", "", "window_size is 56"},
         {"qwen25vl", "1,\n   3\n", "1\n", "", "names 1 of 4 blocks"},
         {"mistral3", "\"vision_feature_layer\": -1", "\"vision_feature_layer\": -2", "",
@@ -191,7 +201,7 @@ static void test_unsupported_values(void) {
         {"smolvlm", NULL, NULL, ", \"do_image_splitting\": false", "do_image_splitting is false"},
         {"smolvlm", NULL, NULL, ", \"max_image_size\": {\"longest_edge\": 8}",
          "max_image_size.longest_edge is 8"},
-        {"pixtral", NULL, NULL, ", \"size\": {\"longest_edge\": 4096}", "longest_edge is 4096"},
+        {"pixtral", NULL, NULL, ", \"size\": {\"longest_edge\": 4096}", "size is 4096"},
         {"minicpmv", NULL, NULL, ", \"scale_resolution\": 12, \"max_slice_nums\": 4",
          "max_slice_nums is 4"},
         {"internvl-hf", NULL, NULL, ", \"max_patches\": 0", "not a number of tiles"},
@@ -263,6 +273,56 @@ static double element(const char *key, uint64_t i) {
     return x;
 }
 
+/* Returns a number of the projector file of a tower whose image processor has this config. */
+static int64_t number(const char *name, const char *image, const char *key) {
+    struct gguf *g = NULL;
+    struct mmproj_report r;
+    struct err e;
+    int64_t n = -1;
+    CHECK_OK(to_file(edited(name, NULL, NULL, image), NULL, &r, &e));
+    CHECK_OK(gguf_open(&g, tmp_path("mm.gguf"), 0, &e));
+    if (g) n = (int64_t)gguf_u64_or(g, key, 0);
+    gguf_close(g);
+    return n;
+}
+
+/* Checks every form of a size, with the sides that transformers gives them. */
+static void test_sizes(void) {
+    static const char side[] = "clip.vision.image_size",
+                      longest[] = "clip.vision.preproc_image_size";
+    CHECK_EQ_I64(number("mistral3", ", \"size\": 8", side), 8);
+    CHECK_EQ_I64(number("mistral3", ", \"size\": {\"height\": 8, \"width\": 8}", side), 8);
+    CHECK_EQ_I64(number("pixtral", ", \"size\": {\"longest_edge\": 8, \"height\": null}", side), 8);
+    CHECK_EQ_I64(number("pixtral", "", side), 16);
+    CHECK_EQ_I64(number("gemma3", ", \"size\": 16", side), 16);
+    CHECK_EQ_I64(number("smolvlm", "", longest), 1456);
+}
+
+static void put(const char *path, const char *text) {
+    struct err e;
+    CHECK_OK(out_write_file(path, text, strlen(text), true, &e));
+}
+
+/* Checks which file the colours come from, and the default of a config without them. */
+static void test_colours(void) {
+    static const char mean[] = "clip.vision.image_mean";
+    struct err e;
+    struct mmproj_report r;
+    char *path = xasprintf("%s/hf/processor_config.json", tmp_dir);
+    CHECK_OK(to_file(
+        edited("qwen3vlmoe", NULL, NULL, ", \"image_processor\": {\"image_std\": [1, 1, 1]}"), NULL,
+        &r, &e));
+    CHECK_CLOSE(element(mean, 0), .48145466, 1e-6);
+    const char *folder = edited("qwen3vlmoe", NULL, NULL, "");
+    put(path, "{\"image_processor\": {}}");
+    CHECK_OK(to_file(folder, NULL, &r, &e));
+    CHECK_CLOSE(element(mean, 0), .48145466, 1e-6);
+    put(path, "{\"image_processor\": {\"image_mean\": 0.5}}");
+    CHECK_ERR(to_file(folder, NULL, &r, &e), ERR_DATA, "hf/processor_config.json: image_mean");
+    unlink(path);
+    free(path);
+}
+
 /* Values that projector files express in another way. */
 static void test_expressed_values(void) {
     static const char mean[] = "clip.vision.image_mean", std[] = "clip.vision.image_std";
@@ -300,6 +360,8 @@ int main(void) {
     RUN(test_unsupported_values);
     RUN(test_damaged_blocks);
     RUN(test_expressed_values);
+    RUN(test_sizes);
+    RUN(test_colours);
     tmp_remove();
     return check_done();
 }
