@@ -83,6 +83,45 @@ static bool no_calls(const struct judge *j, int i) {
 static bool calls_are_there(const struct judge *j, int i) {
     return !no_calls(j, i) && !crash(j, i);
 }
+/* Returns whether tools reach the prompt, so that only something of them can be lost. */
+static bool tools_in_part(const struct judge *j, int i) {
+    return j->r->caps.tools && !crash(j, i);
+}
+/* Returns whether tools reach the prompt if there is also a system message. */
+static bool tools_beside_system(const struct judge *j, int i) {
+    return !failed(j, "system_with_tools") && !crash(j, i);
+}
+/* Returns whether another probe fails without a crash, and probe i too. */
+static bool both_lose(const struct judge *j, int i, const char *id) {
+    return failed(j, id) && !crash(j, probe_at(id)) && !crash(j, i);
+}
+/* Returns whether results of calls do not reach the prompt, which loses what probe i needs. */
+static bool results_lost(const struct judge *j, int i) {
+    return both_lose(j, i, "result_rendered");
+}
+/* Returns whether calls reach the prompt without the name of the tool. */
+static bool names_lost(const struct judge *j, int i) {
+    return both_lose(j, i, "call_name");
+}
+/* Returns whether calls show their ids where others show the name of the tool (Kimi K2). */
+static bool ids_instead(const struct judge *j, int i) {
+    struct buf conv = {0}, out = {0};
+    struct jinja_err je;
+    const char *id = NULL, *args = NULL;
+    lint_conversation(&j->o[i].f, &conv);
+    if (lint_render(j->t, conv.data, false, &out, NULL, &je) && out.len) {
+        id = memmem(out.data, out.len, "call00001", 9);
+        args = memmem(out.data, out.len, "Zq7-Paris", 9);
+    }
+    const bool instead = id && args && id < args;
+    buf_release(&conv);
+    buf_release(&out);
+    return instead;
+}
+/* Returns whether earlier turns do not reach the prompt, which loses what probe i needs. */
+static bool turns_lost(const struct judge *j, int i) {
+    return both_lose(j, i, "turns_rendered");
+}
 /* Returns whether probe i fails exactly as declaring tools alone does. */
 static bool tools_crash(const struct judge *j, int i) {
     return same_failure(j, i, "tools_declared") && crash(j, i);

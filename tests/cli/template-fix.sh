@@ -7,7 +7,7 @@ trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
 tiny=tests/golden/tiny-qwen35moe
 rc=0; "$HONE" template lint $tiny --json > "$t/o" 2> "$t/e" || rc=$?
-grep -q '"n_probes": 53' "$t/o" || say "lint --json: no count of probes"
+grep -q '"n_probes": 58' "$t/o" || say "lint --json: no count of probes"
 [ $rc = 0 ] || [ $rc = 1 ] || say "lint: exit $rc"
 printf '<think>\nw\n</think>\n\nHi.\n\n<tool_call>\n<function=f>\n<parameter=n>\n7\n</parameter>\n</function>\n</tool_call>' > "$t/a"
 echo '[{"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}}]' > "$t/tools"

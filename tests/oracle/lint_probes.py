@@ -23,7 +23,25 @@ def with_arguments(base, text):
     return p
 
 
+def turns(*contents):
+    return {"messages": [{"role": "assistant" if i % 2 else "user", "content": c} for i, c in enumerate(contents)],
+            "add_generation_prompt": True}
+
+
+def with_call(base, name, result):
+    """Returns base with object arguments, the called function's name and the result replaced."""
+    p = with_arguments(base, {"location": "Zq7-Paris", "unit": "celsius"})
+    p["messages"][1]["tool_calls"][0]["function"]["name"] = name
+    p["messages"][2]["content"] = result
+    return p
+
+
+def renamed(tool, name):
+    return {**tool, "function": {**tool["function"], "name": name}}
+
+
 def new_probes(base):
+    tools = base["tools"]
     many = {"k%02d" % i: {0: "Zq7-first", 23: "Zq7-last"}.get(i, i) for i in range(24)}
     said = user("Hi")
     said["messages"] += [{"role": "assistant", "content": [{"type": "output_text", "text": "Zq7said"}]},
@@ -37,6 +55,18 @@ def new_probes(base):
          {**user([{"type": "input_text", "text": "Zq7part"}]), "contains": ["Zq7part"], "absent": ["'type'", '"type"']}),
         ("answer_parts_output", "CONTENT-PARTS",
          {**said, "contains": ["Zq7said"], "absent": ["'type'", '"type"']}),
+        # the description contains "location", so only "unit" shows that parameters are rendered
+        ("tools_declared", "TOOLS-DROPPED",
+         {**base, **turns("Weather in Zq7town?"), "contains": ["get_weather", "location", "unit"]}),
+        ("tools_two", "TOOLS-DROPPED",
+         {**base, **turns("Weather in Zq7town?"), "tools": tools + [renamed(tools[0], "zq7_second")],
+          "contains": ["get_weather", "zq7_second"]}),
+        ("call_name", "TOOL-CALLS-DROPPED", {**with_call(base, "zq7_name", "18C"), "contains": ["zq7_name"]}),
+        ("result_rendered", "TOOL-RESULTS-DROPPED", {**with_call(base, "get_weather", "Zq7res"), "contains": ["Zq7res"]}),
+        ("turns_rendered", "TURNS-DROPPED",
+         {**turns("Zq7one", "Zq7two", "Zq7three", "Zq7four", "Zq7five"),
+          "order": ["Zq7one", "Zq7two", "Zq7three", "Zq7four", "Zq7five"]}),
+        ("bos_once", "BOS-TWICE", {**turns("Weather in Zq7town?"), "absent": ["<BOS><BOS>"]}),
     ]
 
 
@@ -51,7 +81,14 @@ def outcome(source, p, defaults):
             return "error:raise"
         kind = next((k for t, k in kinds if isinstance(e, t)), None)
         return "error:" + (kind or ("runtime" if isinstance(e, jinja2.exceptions.TemplateError) else type(e).__name__))
-    bad = ["fail:missing " + x for x in p["contains"] if x not in text] + ["fail:found " + x for x in p.get("absent", []) if x in text]
+    bad = ["fail:missing " + x for x in p.get("contains", []) if x not in text]
+    bad += ["fail:found " + x for x in p.get("absent", []) if x in text]
+    at = -1
+    for x in p.get("order", []):
+        at = text.find(x, at + 1)
+        if at < 0:
+            bad.append("fail:order " + x)
+            break
     return bad[0] if bad else "pass"
 
 
@@ -61,7 +98,10 @@ def main():
     base = next(p for p in doc["probes"] if p["id"] == "args_string")
     base = {k: base[k] for k in ("messages", "tools", "add_generation_prompt")}
     for ident, rule, p in new_probes(base):
-        doc["probes"] = [x for x in doc["probes"] if x["id"] != ident] + [{"id": ident, "rule": rule, **p}]
+        new = {"id": ident, "rule": rule, **p}
+        if ident not in [x["id"] for x in doc["probes"]]:
+            doc["probes"].append(new)
+        doc["probes"] = [new if x["id"] == ident else x for x in doc["probes"]]
         for name, want in doc["expected"].items():
             with open(os.path.join(sys.argv[1], name + ".jinja"), encoding="utf-8", newline="") as f:
                 want[ident] = outcome(f.read(), p, doc["defaults"])

@@ -27,7 +27,7 @@ static void test_small_templates(void) {
     CHECK(!find(&r, "TOOLS-DROPPED") && !find(&r, "TOOL-CALLS-DROPPED"));
     CHECK(!find(&r, "CONTENT-NULL") && !find(&r, "THINK-OPEN-TURN"));
     CHECK(find(&r, "SYSTEM-MULTI") == NULL);
-    CHECK(r.n_probes == 53 && r.n_passed > 10 && r.n_moot > 15 && r.n_by[LINT_ERROR] == 1);
+    CHECK(r.n_probes == 58 && r.n_passed > 10 && r.n_moot > 15 && r.n_by[LINT_ERROR] == 1);
     CHECK(find(&r, "GEN-PROMPT") != NULL);
     lint_report_free(&r);
     CHECK_OK(lint_run(&r, dated, sizeof dated - 1, "t", JINJA_HF, &e));
@@ -89,7 +89,7 @@ static void test_golden_outcomes(void) {
     fprintf(stderr, "%d of %d probe outcomes equal\n", n_same, n);
     CHECK_EQ_I64(n_errors, 77); /* 472 when each failure of these rules was an error */
     CHECK_EQ_I64(n_free, 16);
-    CHECK_EQ_I64(n, 57 * 53);
+    CHECK_EQ_I64(n, 57 * 58);
     jdoc_release(&doc);
     free(text);
 }
@@ -179,6 +179,70 @@ static void test_advice(void) {
         template_verdict_free(&v);
     }
     free(torn);
+}
+
+/* Checks that a template which loses a part of a conversation has exactly one error, and which rule
+ * it breaks. */
+static void test_losses(void) {
+#define TOOLS_SHOWN "{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}"
+#define TURN "{% for m in messages %}<|{{ m.role }}|>"
+#define TEXT "{{ m.content or '' }}"
+#define CALL_NAME "{{ c.function.name }}"
+#define CALLS                                                                                      \
+    "{% for c in m.tool_calls or [] %}<call>" CALL_NAME                                            \
+    " {{ c.function.arguments if c.function.arguments is string else c.function.arguments | "      \
+    "tojson }}</call>{% endfor %}"
+#define END "<|end|>\n{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    static const char fine[] = "{{ bos_token }}" TOOLS_SHOWN TURN TEXT CALLS END;
+    static const struct {
+        const char *from, *to, *rule;
+        enum lint_severity severity;
+    } losses[] = {
+        {TEXT, "{{ '' if m.role == 'tool' else m.content or '' }}", "TOOL-RESULTS-DROPPED",
+         LINT_ERROR},
+        {TEXT,
+         "{% if m.tool_calls and m.tool_calls | length > 1 %}{{ raise_exception('one call only') "
+         "}}{% endif %}{{ '' if m.role == 'tool' else m.content or '' }}",
+         "TOOL-RESULTS-DROPPED", LINT_ERROR},
+        {CALL_NAME, "", "TOOL-CALLS-DROPPED", LINT_ERROR},
+        {CALL_NAME, "{{ c.id }}", "TOOL-CALLS-DROPPED", LINT_WARN},
+        {"t | tojson", "t.function.name ~ ': ' ~ t.function.description", "TOOLS-DROPPED",
+         LINT_ERROR},
+        {"in tools %}", "in tools[:1] %}", "TOOLS-DROPPED", LINT_ERROR},
+        {"{% if tools %}", "{% if tools and messages[0].role == 'system' %}", "TOOLS-DROPPED",
+         LINT_ERROR},
+        {TOOLS_SHOWN, "", "TOOLS-DROPPED", LINT_WARN}, /* by design of some families */
+        {TEXT, "{{ '' if m.role == 'assistant' else m.content or '' }}", "TURNS-DROPPED",
+         LINT_ERROR},
+        {TEXT, "{{ '' if m.role == 'user' and loop.index > 2 else m.content or '' }}",
+         "TURNS-DROPPED", LINT_ERROR},
+        {"{{ bos_token }}", "{{ bos_token }}{{ bos_token }}", "BOS-TWICE", LINT_ERROR},
+    };
+    struct lint_report r;
+    CHECK_OK(lint_run(&r, fine, sizeof fine - 1, "fine", JINJA_HF, &e));
+    CHECK_EQ_I64(r.n_by[LINT_ERROR], 0);
+    lint_report_free(&r);
+    for (size_t i = 0; i < COUNT_OF(losses); i++) {
+        const char *at = strstr(fine, losses[i].from);
+        char *text = xasprintf("%.*s%s%s", (int)(at - fine), fine, losses[i].to,
+                               at + strlen(losses[i].from));
+        CHECK_OK(lint_run(&r, text, strlen(text), "lossy", JINJA_HF, &e));
+        const struct lint_finding *f = finding(&r, losses[i].rule);
+        for (int k = 0; k < r.n; k++) /* the worst of the rule */
+            if (f && strcmp(r.v[k].rule, f->rule) == 0 && r.v[k].severity > f->severity)
+                f = &r.v[k];
+        if (!f || f->severity != losses[i].severity)
+            CHECK_FAIL("%s: %s", losses[i].to, f ? lint_severity_name(f->severity) : "not found");
+        CHECK_EQ_I64(r.n_by[LINT_ERROR], losses[i].severity == LINT_ERROR);
+        lint_report_free(&r);
+        free(text);
+    }
+#undef TOOLS_SHOWN
+#undef TURN
+#undef TEXT
+#undef CALL_NAME
+#undef CALLS
+#undef END
 }
 
 /* Tests rules that are not probes on templates that do and do not violate them. */
@@ -457,6 +521,7 @@ int main(void) {
     RUN(test_small_templates);
     RUN(test_nothing);
     RUN(test_advice);
+    RUN(test_losses);
     RUN(test_rules);
     RUN(test_places);
     RUN(test_severity);
