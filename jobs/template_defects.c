@@ -17,10 +17,12 @@
 #include "template/add_tools.h"
 #include "template/chat_src.h"
 #include "template/fix_diff.h"
+#include "template/judge.h"
 #include "template/lint.h"
 #include "template/lint_rules.h"
 #include "template/own.h"
 #include "template/repair.h"
+#include "text/shell.h"
 #include "chat/toolfmt.h"
 #include "containers/gguf.h"
 
@@ -171,26 +173,32 @@ static bool is_own(const struct own_template *own, const char *text, size_t len)
     return own_len(own) == len && memcmp(own->text, text, len) == 0;
 }
 
-/* Appends advice on how to repair the template: by edits, by our own template, or not by hone.
- * name: the template's name in the source; NULL: the default. */
-static void what_to_do(struct buf *out, const struct chat_src *s, const char *src,
-                       const char *name) {
-    const struct own_template *own = own_for(s->text, s->len);
-    struct repair r;
-    struct err ignored;
-    const int n = repair_run(&r, s->text, s->len, s->label, NULL, 0, &ignored) ? 0 : r.n;
-    char *arg = xasprintf("%s%s%s", src, name ? " --name " : "", name ? name : "");
-    repair_free(&r);
-    if (n)
-        buf_fmt(out, " Repair: hone template fix %s (%d repair%s).", arg, n, str_s(n));
-    else if (own && !is_own(own, s->text, s->len))
+/* Appends advice on how to repair the template: by repairs that remove errors, by our own template,
+ * or not by hone. name: the template's name in the source; NULL: the default. */
+static int what_to_do(struct buf *out, const struct chat_src *s, const char *src, const char *name,
+                      struct err *e) {
+    struct template_verdict v;
+    struct buf arg = {0};
+    TRY(template_judge(&v, s->text, s->len, REPAIR_ERRORS, e));
+    shell_word(&arg, src);
+    if (name) buf_str(&arg, " --name ");
+    if (name) shell_word(&arg, name);
+    if (v.repair.n) {
+        buf_fmt(out, " Repair: hone template fix %s (%d repair%s", arg.data, v.repair.n,
+                str_s(v.repair.n));
+        if (v.n_left) buf_fmt(out, ", which leave %d error%s", v.n_left, str_s(v.n_left));
+        buf_str(out, ").");
+    } else if (v.own) {
         buf_fmt(out,
                 " Repair: hone template fix %s --replace %s replaces it with hone's own template.",
-                arg, own->name);
-    else
+                arg.data, v.own->name);
+    } else {
         buf_str(out, " hone has no repair for this: use the newest template of the original model, "
                      "or follow the advice of --explain RULE.");
-    free(arg);
+    }
+    buf_release(&arg);
+    template_verdict_free(&v);
+    return 0;
 }
 
 int template_explain(const char *name, struct emit *m, struct err *e) {
@@ -228,16 +236,17 @@ int template_explain(const char *name, struct emit *m, struct err *e) {
 }
 
 /* Adds the linter's verdict and tables. */
-static void emit_lint(struct emit *m, const char *src, const char *name, const struct chat_src *s,
-                      const struct lint_report *r) {
+static int emit_lint(struct emit *m, const char *src, const char *name, const struct chat_src *s,
+                     const struct lint_report *r, struct err *e) {
     struct buf answer = {0};
     char hex[65];
     const struct toolfmt *f = toolfmt_detect(s->text, s->len);
     sha_of(s->text, s->len, hex);
     lint_verdict(r, f ? toolfmt_name(f) : NULL, &answer);
-    if (r->n_by[LINT_ERROR]) what_to_do(&answer, s, src, name);
+    const int rc = r->n_by[LINT_ERROR] ? what_to_do(&answer, s, src, name, e) : 0;
     emit_answer(m, answer.data);
     buf_release(&answer);
+    if (rc) return rc;
     emit_str(m, "source", "source", s->label);
     emit_str(m, "sha256", "sha256", hex);
     emit_str(m, "tool_format", "tool calls", f ? toolfmt_name(f) : "none known");
@@ -253,6 +262,7 @@ static void emit_lint(struct emit *m, const char *src, const char *name, const s
     emit_by_rule(m, r, LINT_ERROR, "errors");
     emit_by_rule(m, r, LINT_WARN, "warnings");
     emit_meanings(m, r, all);
+    return 0;
 }
 
 int template_lint(const char *src, const char *name, bool strict, struct emit *m, struct err *e) {
@@ -261,9 +271,9 @@ int template_lint(const char *src, const char *name, bool strict, struct emit *m
     TRY(chat_src_open(&s, src, name, e));
     int rc = lint_run(&r, s.text, s.len, s.label, JINJA_HF, e);
     if (!rc) {
-        emit_lint(m, src, name, &s, &r);
+        rc = emit_lint(m, src, name, &s, &r, e);
         int n = r.n_by[LINT_ERROR] + (strict ? r.n_by[LINT_WARN] : 0);
-        if (n)
+        if (!rc && n)
             rc = err_set(e, ERR_VERDICT, "%s: the chat template has %d defect%s", s.label, n,
                          str_s(n));
         lint_report_free(&r);
@@ -284,7 +294,7 @@ static int must_compile(const struct chat_src *s, const char *src, struct err *e
     struct jinja *t;
     struct jinja_err je;
     struct err why;
-    struct buf names = {0};
+    struct buf names = {0}, word = {0};
     if (jinja_compile_mode(&t, s->text, s->len, s->label, JINJA_HF, &je, &why) == 0) {
         jinja_free(t);
         return 0;
@@ -294,14 +304,16 @@ static int must_compile(const struct chat_src *s, const char *src, struct err *e
     own_names(&names);
     if (own) buf_reset(&names);
     if (own) buf_str(&names, own->name);
+    shell_word(&word, src);
     const int rc =
         err_set(e, ERR_DATA,
                 "%s: the template does not compile and cannot be repaired: line %d, column %d: "
                 "%.*s; correct it%s%s%s, or%s replace it by hone's own: --replace %s",
                 s->label, je.line, je.col, k, je.msg, s->is_gguf ? " (hone meta " : "",
-                s->is_gguf ? src : "", s->is_gguf ? " tokenizer.chat_template=@FILE)" : "",
+                s->is_gguf ? word.data : "", s->is_gguf ? " tokenizer.chat_template=@FILE)" : "",
                 own ? "" : ", if one fits the model,", names.data);
     buf_release(&names);
+    buf_release(&word);
     return rc;
 }
 

@@ -9,6 +9,17 @@ tiny=tests/golden/tiny-qwen35moe
 rc=0; "$HONE" template lint $tiny --json > "$t/o" 2> "$t/e" || rc=$?
 grep -q '"n_probes": 58' "$t/o" || say "lint --json: no count of probes"
 [ $rc = 0 ] || [ $rc = 1 ] || say "lint: exit $rc"
+# lint offers only repairs that remove an error, says how many are left, and quotes names for the shell
+echo '{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}' > "$t/no-answer.jinja"
+"$HONE" template lint "$t/no-answer.jinja" > "$t/o" 2> /dev/null && say "lint: no error without a generation prompt"
+head -n 1 "$t/o" | grep -q 'hone has no repair for this' || say "lint offers a repair that repairs no error: $(head -n 1 "$t/o")"
+"$HONE" template fix "$t/no-answer.jinja" > /dev/null 2> "$t/e"
+grep -q 'remaining defects: GEN-PROMPT' "$t/e" || say "fix without a generation prompt: $(cat "$t/e")"
+cp tests/cli/strict.jinja "$t/it's mine.jinja"
+"$HONE" template lint "$t/it's mine.jinja" > "$t/o" 2> /dev/null || :
+n=$(head -n 1 "$t/o" | sed -n "s|.*Repair: hone template fix '$t/it'.''s mine.jinja' ([0-9]* repairs, which leave \([0-9]*\) errors*).*|\1|p")
+"$HONE" template fix "$t/it's mine.jinja" -o "$t/mended.jinja" > /dev/null 2>&1
+"$HONE" template lint "$t/mended.jinja" --json 2> /dev/null | grep -q "\"n_errors\": ${n:-none}," || say "lint: errors after the repair: $(head -n 1 "$t/o")"
 printf '<think>\nw\n</think>\n\nHi.\n\n<tool_call>\n<function=f>\n<parameter=n>\n7\n</parameter>\n</function>\n</tool_call>' > "$t/a"
 echo '[{"type": "function", "function": {"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}}]' > "$t/tools"
 want='{"content": "Hi.", "reasoning": "w", "tool_calls": [{"name": "f", "arguments": {"n": 7}}], "problems": []}'
