@@ -96,7 +96,11 @@ static int cmd_text_diff(struct cli *c, int argc, char **argv, struct err *e) {
     if (c->done) return 0;
     struct buf out = {0};
     int rc = template_diff(c->arg[0], c->arg[1], &out, e);
-    return print_text(c, &out, rc);
+    if (c->form == EMIT_TABLE) return print_text(c, &out, rc);
+    struct emit *m = emit_new();
+    emit_str(m, "diff", NULL, out.data ? out.data : "");
+    buf_release(&out);
+    return cli_verdict(c, m, rc);
 }
 
 static const struct cmd_spec parse_spec = {

@@ -22,6 +22,9 @@ echo '{"units": [{"id": "x", "template": "{{ 1.0 }}"}, {"id": "y", "template": "
 sed 's/user/USER/' "$t/a" > "$t/b"
 rc=0; "$HONE" template diff "$t/a" "$t/b" > "$t/o" 2> /dev/null || rc=$?
 [ $rc = 1 ] && grep -q '^@@' "$t/o" || say "diff: exit $rc"
+rc=0; "$HONE" template diff "$t/a" "$t/b" --json > "$t/o" 2> /dev/null || rc=$?
+[ $rc = 1 ] && grep -q '^  "diff": "--- .*@@' "$t/o" || say "diff --json: exit $rc: $(cat "$t/o")"
+"$HONE" template diff $src "$t/a" --json | grep -q '"diff": ""' || say "diff --json of equal templates"
 printf 'a\n{%% if %%}' > "$t/bad"
 rc=0; "$HONE" template render "$t/bad" --chat "$t/c" > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 3 ] && grep -q 'bad:2:7: ' "$t/e" && [ ! -s "$t/o" ] || say "broken template: exit $rc"
