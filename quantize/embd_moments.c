@@ -22,12 +22,16 @@ enum { TILE = 64, FULL = 4096, BLOCK = 2048, EXPERTS = 32 };
 static const char embd[] = "token_embd.weight";
 /* Fraction of G's mean that is added to its diagonal, to represent the inputs of later blocks. */
 #define LATER 0.1
+/* Weight of the router; other matrices have 1. An error that replaces an expert changes the answer
+ * by more than the router's output shows (docs/notebook/quality.md, "Tails"). */
+#define ROUTER 4.0
+static const char router[] = "ffn_gate_inp";
 
 /* Matrices that read the output of a block's norms. */
 static const char *const of_attention[] = {
     "attn_q",   "attn_k",    "attn_v", "attn_qkv", "attn_gate", "attn_q_a",         "attn_kv_a_mqa",
     "ssm_beta", "ssm_alpha", "ssm_ba", "ssm_in",   "ssm_f_a",   "shortconv.in_proj"};
-static const char *const of_ffn[] = {"ffn_gate_inp",   "ffn_gate",    "ffn_up",
+static const char *const of_ffn[] = {router,           "ffn_gate",    "ffn_up",
                                      "ffn_gate_exps",  "ffn_up_exps", "ffn_gate_up_exps",
                                      "ffn_gate_shexp", "ffn_up_shexp"};
 
@@ -54,6 +58,7 @@ struct source {
     const struct kern *ref;
     const float *norm; /* [n] */
     int64_t experts;   /* number of experts used, out of ne[2] */
+    double weight;     /* what it adds to the trace */
 };
 /* Decodes rows [r0, r0 + rows) of the k-th sampled expert and multiplies their columns by the
  * norm's weights. */
@@ -79,7 +84,7 @@ static void add_matrix(struct embd_moments *m, const struct source *s, float *ro
             for (int64_t i = 0; i < n; i++) squares += (double)room[i] * (double)room[i];
         }
     if (!(squares > 1e-30 && squares < 1e30)) return;
-    const float scale = (float)(1 / sqrt(squares));
+    const float scale = (float)sqrt(s->weight / squares);
     for (int64_t k = 0; k < s->experts; k++)
         for (int64_t r = 0; r < rows; r += TILE) {
             struct tile tile = {.m = m, .row = room, .rows = min_i64(TILE, rows - r)};
@@ -87,7 +92,7 @@ static void add_matrix(struct embd_moments *m, const struct source *s, float *ro
             for (int64_t i = 0; i < tile.rows * n; i++) room[i] *= scale;
             pool_for(pool, n, 16, add_columns, &tile);
         }
-    m->count += 1;
+    m->count += (float)s->weight;
 }
 
 /* Returns block 0's tensor of this name; NULL: not found. */
@@ -116,7 +121,8 @@ static void add_named(struct embd_moments *m, const struct gguf *g, const struct
     for (size_t i = 0; i < n_names; i++) {
         const struct gguf_tensor *t = block_tensor(g, names[i]);
         if (!t || t->ne[0] != m->in.n || t->ne[3] != 1 || !ref->op[t->type].decode) continue;
-        const struct source s = {t, ref, norm, min_i64(t->ne[2], EXPERTS)};
+        const struct source s = {t, ref, norm, min_i64(t->ne[2], EXPERTS),
+                                 names[i] == router ? ROUTER : 1};
         add_matrix(m, &s, room, pool);
     }
 }
@@ -152,7 +158,7 @@ int embd_moments_make(struct embd_moments *m, const struct gguf *g, struct pool 
     add_named(m, g, &ref, of_ffn, COUNT_OF(of_ffn), norm, room, pool);
     free(norm);
     free(room);
-    /* Each matrix adds 1 to the trace. */
+    /* The trace is m->count. */
     for (int64_t i = 0; i < n; i++)
         m->sum[i * block + i % block] += (float)LATER * m->count / (float)n;
     if (!(m->count > 0)) embd_moments_release(m);

@@ -4,9 +4,10 @@
  *
  * An error e in a row first reaches the matrices of the first block, normalized by that row's own
  * small scale; in later blocks the residual is much larger. So the loss to minimize is the sum over
- * those matrices W of |W diag(g) e|^2 / |W diag(g)|^2, where g is the norm's weights. That is e G
- * e^T with G = sum of diag(g) W^T W diag(g) / |W diag(g)|^2. For the later blocks, 0.1 of G's mean
- * is added to its diagonal (docs/design/feedback.md). G depends only on the model. */
+ * those matrices W of c |W diag(g) e|^2 / |W diag(g)|^2, where g is the norm's weights, and c is 4
+ * for the router, else 1. That is e G e^T with G = sum of c diag(g) W^T W diag(g) / |W diag(g)|^2.
+ * For the later blocks, 0.1 of G's mean is added to its diagonal (docs/design/feedback.md). G
+ * depends only on the model. */
 #ifndef HONE_QUANTIZE_EMBD_MOMENTS_H
 #define HONE_QUANTIZE_EMBD_MOMENTS_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Second moments of embeddings: the quadratic form equals its definition, matrix by matrix;
- * matrices that have a different input or contain NaN are left out; the sums do not depend on the
- * number of threads. */
+/* Second moments of embeddings: the quadratic form equals its definition, matrix by matrix, the
+ * router four times; matrices that have a different input or contain NaN are left out; the sums do
+ * not depend on the number of threads. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -10,17 +10,17 @@
 #include "quantize/embd_moments.h"
 #include "tests/unit/tmpdir.h"
 
-enum { N = 96, VOCAB = 5, MATRICES = 5 };
+enum { N = 96, VOCAB = 5, MATRICES = 6 };
 static const struct {
     const char *name;
     int64_t rows, experts;
     int norm; /* index of the norm that its input comes from */
-    bool counts;
-} matrix[MATRICES] = {{"blk.0.attn_q.weight", 130, 1, 0, true},
-                      {"blk.0.attn_v.weight", 7, 1, 0, true},
-                      {"blk.0.ffn_up_exps.weight", 13, 3, 1, true},
-                      {"blk.0.attn_k.weight", 9, 1, 0, false}, /* not finite, see main() */
-                      {"blk.0.attn_output.weight", 11, 1, 0, false}};
+    double counts;
+} matrix[MATRICES] = {
+    {"blk.0.attn_q.weight", 130, 1, 0, 1},     {"blk.0.attn_v.weight", 7, 1, 0, 1},
+    {"blk.0.ffn_up_exps.weight", 13, 3, 1, 1}, {"blk.0.ffn_gate_inp.weight", 6, 1, 1, 4},
+    {"blk.0.attn_k.weight", 9, 1, 0, 0}, /* not finite, see main() */
+    {"blk.0.attn_output.weight", 11, 1, 0, 0}};
 static const char *const norms[2] = {"blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"};
 static float norm[2][N], w[MATRICES][130 * N], embd[VOCAB * N];
 
@@ -61,7 +61,7 @@ static double products(const float *err, int n_norms) {
     for (int i = 0; i < N; i++) size += (double)err[i] * (double)err[i];
     for (int k = 0; k < MATRICES; k++) {
         double of_err = 0, of_all = 0;
-        if (!matrix[k].counts) continue;
+        if (matrix[k].counts == 0) continue;
         for (int64_t r = 0; r < matrix[k].rows * matrix[k].experts; r++) {
             double y = 0;
             for (int i = 0; i < N; i++) {
@@ -71,7 +71,7 @@ static double products(const float *err, int n_norms) {
             }
             of_err += y * y;
         }
-        sum += of_err / of_all + 0.1 * size / N;
+        sum += matrix[k].counts * (of_err / of_all + 0.1 * size / N);
     }
     return sum;
 }
@@ -127,7 +127,7 @@ static void test_find(void) {
     CHECK(embd_moments_find(&m, &gram, "token_embd.weight") == &own);
     embd_moments_release(&m);
     gguf_close(g);
-    g = make("c.gguf", 3, 2); /* only matrices that are left out */
+    g = make("c.gguf", 4, 2); /* only matrices that are left out */
     gram_init(&gram);
     CHECK_OK(embd_moments_make(&m, g, NULL, &e));
     CHECK_EQ_I64(m.in.n, 0);
@@ -144,7 +144,7 @@ int main(void) {
     for (int k = 0; k < MATRICES; k++)
         for (int64_t i = 0; i < matrix[k].rows * matrix[k].experts * N; i++)
             w[k][i] = (k == 1 ? 30.0f : 0.02f) * rng_normal(&r);
-    w[3][4 * N + 3] = NAN;
+    w[4][4 * N + 3] = NAN;
     for (int i = 0; i < VOCAB * N; i++) embd[i] = rng_normal(&r);
     RUN(test_form);
     RUN(test_find);
