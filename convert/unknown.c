@@ -119,15 +119,18 @@ bool named_as(const struct hfdir *dir, const struct arch *a) {
 int unknown_class(const struct hfdir *dir, const char *cls, struct err *e) {
     const struct arch *best = NULL;
     struct buf others = {0}, near = {0};
+    const struct arch *of_type = arch_find_type(json_str(hfdir_hparam(dir, "model_type")));
     int64_t most = 0, fewest = 0;
     for (int i = 0; arch_at(i); i++) {
+        const struct arch *a = arch_at(i);
         struct buf own = {0};
-        const int64_t n = count_named(dir, arch_at(i), &own);
-        const int64_t lacking = n >= most && n > 0 ? count_lacking(dir, arch_at(i)) : 0;
-        if (n > most || (n > 0 && n == most && lacking < fewest)) {
+        const int64_t n = count_named(dir, a, &own);
+        const int64_t lacking = n >= most && n > 0 ? count_lacking(dir, a) : 0;
+        const bool closer = n == most && n > 0 && (lacking < fewest || a == of_type);
+        if (n > most || (closer && best != of_type)) {
             most = n;
             fewest = lacking;
-            best = arch_at(i);
+            best = a;
             buf_release(&others);
             others = own;
         } else {

@@ -10,6 +10,7 @@
  * requires a different scale, Gemma 3's norm of queries absorbs the difference; Gemma 2 has no such
  * norm, so the config is refused. */
 #include <math.h>
+#include <string.h>
 
 #include "base/attr.h"
 #include "containers/gguf.h"
@@ -91,6 +92,9 @@ static int check_base(struct hparams *h, const struct hfdir *dir, struct err *e)
 }
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf1(struct hparams *h, const struct hfdir *dir, struct err *e) {
+    const char *act = json_str(hfdir_hparam(dir, "hidden_act"));
+    if (act && strncmp(act, "gelu", 4) != 0) /* transformers takes "gelu" as the approximation */
+        return err_set(e, ERR_DATA, "hidden_act is \"%.40s\", not gelu", act);
     return check_base(h, dir, e);
 }
 /* Replaces a soft cap that config.json turns off (null) by one so large that it changes nothing:

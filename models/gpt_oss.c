@@ -48,12 +48,9 @@ static int derive(struct hparams *h, struct err *e) {
 
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const double limit = json_num(hfdir_hparam(dir, "swiglu_limit"), 7);
     (void)h;
     TRY(hf_check_is(dir, "hidden_act", "silu", e));
-    if (limit < 7 || limit > 7)
-        return err_set(e, ERR_DATA, "swiglu_limit is %g, which the format cannot hold: it is 7",
-                       limit);
+    TRY(hf_check_swiglu(dir, e));
     return hf_check_rope(dir, e);
 }
 

@@ -34,6 +34,9 @@ static const struct hp_row hp[] = {
 #define KV_B(gguf, rows, cols, xf) \
     {"blk.%d." gguf ".weight", LAYER("self_attn.kv_b_proj.weight"), {HD_HEADS, rows, cols}, xf, 0, ROLE_ATTN_LATENT, W_ATTN, 0}
 #define MOE(gguf, hf, rows, cols, role) ROW_MAT(gguf, "block_sparse_moe.shared_experts." hf, rows, cols, role, W_MOE, TR_IF(HD_FF_SHEXP))
+/* transformers 5 saves dense feed-forwards under the name of the experts. */
+#define DENSE(gguf, hf, rows, cols, role) \
+    {"blk.%d." gguf ".weight", HF_LAYER("mlp." hf ".weight") "|" HF_LAYER("block_sparse_moe." hf ".weight"), {rows, cols}, XF_COPY, 0, role, W_DENSE, 0}
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_COPY),
     KDA("attn_q", "q_proj", HD_LIN_INNER, HD_EMBD, ROLE_ATTN_Q), KDA("attn_k", "k_proj", HD_LIN_INNER, HD_EMBD, ROLE_ATTN_K),
@@ -49,7 +52,8 @@ static const struct tensor_row tensors[] = {
     ROW_VEC("attn_kv_a_norm.weight", "self_attn.kv_a_layernorm.weight", HD_KV_RANK, XF_COPY, W_ATTN, 0),
     KV_B("attn_k_b", HD_KV_RANK, HD_NOPE, XF_LATENT_K), KV_B("attn_v_b", HD_VALUE_MLA, HD_KV_RANK, XF_LATENT_V),
     ROW_MAT("attn_output", "self_attn.o_proj", HD_EMBD, HD_V_MLA, ROLE_ATTN_OUTPUT, W_ATTN, 0),
-    ROWS_FFN,
+    DENSE("ffn_gate", "gate_proj", HD_FF, HD_EMBD, ROLE_FFN_GATE), DENSE("ffn_up", "up_proj", HD_FF, HD_EMBD, ROLE_FFN_UP),
+    DENSE("ffn_down", "down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN),
     ROW_ROUTER("block_sparse_moe.gate"), ROW_ROUTER_BIAS("block_sparse_moe.gate.e_score_correction_bias"),
     ROWS_EXPERT_MATS("block_sparse_moe.experts", "w1", "w3", "w2"),
     MOE("ffn_gate_shexp", "gate_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_GATE), MOE("ffn_up_shexp", "up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP),

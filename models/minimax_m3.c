@@ -34,15 +34,21 @@ static const struct hp_row hp[] = {
 #define INDEX(gguf, hf, xf, ...) \
     {"blk.%d.indexer." gguf ".weight", HF_LAYER("self_attn.index_" hf ".weight") "|" HF_LAYER("self_attn.indexer." hf ".weight"), {__VA_ARGS__}, xf, 0, \
      ROLE_OTHER, W_MOE, TR_F32}
-#define SHARED(gguf, hf, rows, cols, role) \
-    {"blk.%d." gguf "_shexp.weight", HF_LAYER(MOE "shared_experts." hf ".weight") "|" HF_LAYER("mlp.shared_experts." hf ".weight"), {rows, cols}, XF_COPY, 0, role, W_MOE, 0}
+/* Dense feed-forwards and shared experts: gate and up are apart or, as transformers 5 saves them, in one matrix. */
+#define FUSED "gate_up_proj.weight"
+#define GATED(gguf, hf, rows, xf, role) {"blk.%d." gguf ".weight", HF_LAYER("mlp." FUSED) "|" HF_LAYER("mlp." hf ".weight"), {rows, HD_EMBD}, xf, 0, role, W_DENSE, 0}
+#define SHARED_AS(hf) HF_LAYER(MOE "shared_experts." hf) "|" HF_LAYER("mlp.shared_experts." hf)
+#define SHARED(gguf, names, rows, cols, xf, role) {"blk.%d." gguf "_shexp.weight", names, {rows, cols}, xf, 0, role, W_MOE, 0}
 static const struct tensor_row tensors[] = {
     ROW_TOKEN_EMBD, ROWS_PRE_NORMS(XF_ADD1), ROWS_QKVO(HD_ATTN_OUT, XF_COPY), ROWS_QK_NORM(XF_ADD1),
     INDEX("q_proj", "q_proj", XF_COPY, HD_INDEX_Q, HD_EMBD), INDEX("k_proj", "k_proj", XF_COPY, HD_INDEX_DIM, HD_EMBD),
     INDEX("q_norm", "q_norm", XF_ADD1, HD_INDEX_DIM), INDEX("k_norm", "k_norm", XF_ADD1, HD_INDEX_DIM),
-    ROWS_FFN, ROW_ROUTER(MOE "gate"), ROWS_EXPERT_MATS(MOE "experts", "w1", "w3", "w2"), ROW_ROUTER_BIAS(MOE "e_score_correction_bias"),
-    SHARED("ffn_gate", "gate_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_GATE), SHARED("ffn_up", "up_proj", HD_FF_SHEXP, HD_EMBD, ROLE_SHEXP_UP),
-    SHARED("ffn_down", "down_proj", HD_EMBD, HD_FF_SHEXP, ROLE_SHEXP_DOWN),
+    GATED("ffn_gate", "gate_proj", HD_FF, XF_SPLIT_FIRST, ROLE_FFN_GATE), GATED("ffn_up", "up_proj", HD_FF, XF_SPLIT_SECOND, ROLE_FFN_UP),
+    ROW_MAT("ffn_down", "mlp.down_proj", HD_EMBD, HD_FF, ROLE_FFN_DOWN, W_DENSE, 0),
+    ROW_ROUTER(MOE "gate"), ROWS_EXPERT_MATS(MOE "experts", "w1", "w3", "w2"), ROW_ROUTER_BIAS(MOE "e_score_correction_bias"),
+    SHARED("ffn_gate", SHARED_AS(FUSED) "|" SHARED_AS("gate_proj.weight"), HD_FF_SHEXP, HD_EMBD, XF_SPLIT_FIRST, ROLE_SHEXP_GATE),
+    SHARED("ffn_up", SHARED_AS(FUSED) "|" SHARED_AS("up_proj.weight"), HD_FF_SHEXP, HD_EMBD, XF_SPLIT_SECOND, ROLE_SHEXP_UP),
+    SHARED("ffn_down", SHARED_AS("down_proj.weight"), HD_EMBD, HD_FF_SHEXP, XF_COPY, ROLE_SHEXP_DOWN),
     ROW_OUTPUT_NORM(XF_ADD1), ROW_OUTPUT, {.gguf = NULL},
 };
 // clang-format on
@@ -101,14 +107,10 @@ static int read_layers(struct hparams *h, const struct hfdir *dir, struct err *e
 }
 
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const double alpha = json_num(hfdir_hparam(dir, "swiglu_alpha"), (double)GR_CLAMPED_ALPHA),
-                 limit = json_num(hfdir_hparam(dir, "swiglu_limit"), (double)GR_CLAMPED_LIMIT);
     int64_t shared;
     TRY(hfdir_whole(hfdir_hparam(dir, "shared_intermediate_size"), "shared_intermediate_size",
                     h->d[HD_FF_EXP], &shared, e));
-    if (alpha < 1.7019 || alpha > 1.7021 || limit < 7 || limit > 7)
-        return err_set(e, ERR_DATA, "swiglu_alpha %g and swiglu_limit %g are not 1.702 and 7",
-                       alpha, limit);
+    TRY(hf_check_swiglu(dir, e));
     if (shared != h->d[HD_FF_EXP])
         return err_set(e, ERR_DATA,
                        "shared_intermediate_size %lld is not intermediate_size %lld, as the format "

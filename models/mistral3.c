@@ -92,9 +92,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
             "the language model inside is \"%.40s\", not Mistral Small 3 or Ministral 3: "
             "it is another architecture",
             type);
-    const char *act = json_str(hfdir_hparam(dir, "hidden_act"));
-    if (act && strcmp(act, "silu") != 0)
-        return err_set(e, ERR_DATA, "hidden_act is \"%.40s\", not silu", act);
+    TRY(hf_check_is(dir, "hidden_act", "silu", e));
     TRY(llama3_from_hf(h, dir, e));
     const char *cls = json_str(json_first(hfdir_hparam(dir, "architectures")));
     /* its "dynamic" scaling acts only beyond the file's context */

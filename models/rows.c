@@ -9,6 +9,7 @@
 #include "base/attr.h"
 #include "containers/hfdir.h"
 #include "base/json.h"
+#include "models/graph.h"
 
 int derive_experts(struct hparams *h, struct err *e) {
     if (h->d[HD_EXPERTS_USED] > h->d[HD_EXPERTS])
@@ -211,9 +212,19 @@ int rope_sections_read(struct hparams *h, const char *arch, const struct gguf *g
     return 0;
 }
 
+int hf_check_swiglu(const struct hfdir *dir, struct err *e) {
+    const double alpha = json_num(hfdir_hparam(dir, "swiglu_alpha"), (double)GR_CLAMPED_ALPHA),
+                 limit = json_num(hfdir_hparam(dir, "swiglu_limit"), (double)GR_CLAMPED_LIMIT);
+    return fabs(alpha - 1.702) < 1e-4 && limit >= 7 && limit <= 7
+               ? 0
+               : err_set(e, ERR_DATA, "swiglu_alpha %g and swiglu_limit %g are not 1.702 and 7",
+                         alpha, limit);
+}
+
 int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e) {
     const char *is = json_str(hfdir_hparam(dir, key));
-    return is && strcmp(is, want) != 0
+    const bool same = is && strcmp(is, "swish") == 0 && strcmp(want, "silu") == 0;
+    return is && !same && strcmp(is, want) != 0
                ? err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, want)
                : 0;
 }

@@ -358,6 +358,10 @@ static int decide_kind(struct tok *t, const struct norm *n, const struct found *
             return unknown_norm("Precompiled or Replace", e);
         t->kind = TOK_META;
     }
+    if (f->white_split && !n->charsmap)
+        return err_set(e, ERR_DATA,
+                       "tokenizer.json: pre-tokenizer WhitespaceSplit is supported only with "
+                       "SentencePiece's normalizer, which makes spaces of other white space");
     read_spaces(t, n, f);
     if (t->kind == TOK_META) t->model = is_gemma4(t, model_config) ? "gemma4" : "llama";
     return n->charsmap ? read_charsmap(t, n->charsmap, e) : 0;

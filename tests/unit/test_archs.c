@@ -406,6 +406,19 @@ static void test_nested_settings(void) {
     check_refused("minimax-m3", sparse, "layer 0: the format requires an indexer");
 }
 
+/* Checks that settings which change the computation are refused if the format cannot hold them. */
+static void test_fixed_settings(void) {
+    static const char *const norm[] = {"\"norm_topk_prob\": true", "\"norm_topk_prob\": false",
+                                       NULL};
+    static const char *const alpha[] = {"\"swiglu_limit\": 7.0",
+                                        "\"swiglu_limit\": 7.0, \"swiglu_alpha\": 1.0", NULL};
+    static const char *const relu[] = {"\"hidden_act\": \"gelu_pytorch_tanh\"",
+                                       "\"hidden_act\": \"relu\"", NULL};
+    check_refused("qwen3omni", norm, "norm_topk_prob is not true");
+    check_refused("gptoss", alpha, "swiglu_alpha 1 and swiglu_limit 7 are not 1.702 and 7");
+    check_refused("gemma", relu, "hidden_act is \"relu\", not gelu");
+}
+
 /* Checks that numbers that are no integers are refused. */
 static void test_integers(void) {
     static const char *const shared[] = {"\"shared_intermediate_size\": 40",
@@ -788,6 +801,7 @@ int main(void) {
     RUN(test_released);
     RUN(test_activations);
     RUN(test_nested_settings);
+    RUN(test_fixed_settings);
     RUN(test_integers);
     RUN(test_other_kinds);
     RUN(test_shared_experts);

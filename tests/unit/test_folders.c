@@ -281,6 +281,7 @@ static void test_classes(void) {
         {"llamabias", "LlamaForCausalLM", "LLaMAForCausalLM"},
         {"llamabias", "LlamaForCausalLM", "IQuestCoderForCausalLM"},
         {"llamabias", "LlamaForCausalLM", "MistralModel"},
+        {"llamabias", "\"silu\"", "\"swish\""},
         {"mistralwin", "MistralForCausalLM", "mistralforcausallm"},
         {"lfm2", "Lfm2ForCausalLM", "LFM2ForCausalLM"},
         {"lfm2", "Lfm2ForCausalLM", "Lfm2Model"},
@@ -463,6 +464,29 @@ static void unsloth(struct st_build *b, const struct st_tensor *t) {
     free(v);
 }
 
+/* Joins gate and up of dense feed-forwards and shared experts, gate first. */
+static void fuse_gate(struct st_build *b, const struct st_tensor *t) {
+    const bool gate = str_ends(t->name, ".gate_proj.weight"),
+               up = str_ends(t->name, ".up_proj.weight");
+    if (!gate && !up) st_copy(b, t->name, t);
+    if (gate) buf_reset(&stack);
+    if (gate || up) buf_add(&stack, t->data, (size_t)t->n_bytes);
+    if (!up) return;
+    const int64_t shape[2] = {2 * t->shape[0], t->shape[1]};
+    char *name = xasprintf("%.*s.gate_up_proj.weight",
+                           (int)(strlen(t->name) - strlen(".up_proj.weight")), t->name);
+    st_add(b, name, st_dtype_name(t->dtype), 2, shape, stack.data, stack.len);
+    free(name);
+}
+/* Names dense feed-forwards as transformers 5 saves those of Kimi Linear. */
+static void as_experts(struct st_build *b, const struct st_tensor *t) {
+    const char *at = strstr(t->name, ".mlp.");
+    char *name = at ? xasprintf("%.*s.block_sparse_moe.%s", (int)(at - t->name), t->name, at + 5)
+                    : xstrdup(t->name);
+    st_copy(b, name, t);
+    free(name);
+}
+
 /* Checks that both ways of storing experts give the same file; the micro checkpoints use one of
  * them. */
 static void test_experts(void) {
@@ -476,6 +500,8 @@ static void test_experts(void) {
     check_same("granitemoe", NULL, turned, "transposed");
     check_same("gemma4moe", NULL, split, "one by one");
     check_same("gptoss", NULL, unsloth, "one by one");
+    check_same("minimax-m3", NULL, fuse_gate, "gate and up fused");
+    check_same("kimi-linear", NULL, as_experts, "dense ones named as experts");
     buf_release(&stack);
 }
 

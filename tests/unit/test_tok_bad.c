@@ -56,6 +56,10 @@ static void test_bad_json(void) {
         {TOY(ABC ",\"merges\":[]", "\"added_tokens\":[{\"id\":9}],"), "no content", 0},
         {TOY(ABC ",\"merges\":[]", "\"normalizer\":{\"type\":\"Lowercase\"},"),
          "normalizer \"Lowercase\"", 0},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+         "{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\",\"replacement\":\"▁\"}]},"
+         "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1]]}}",
+         "WhitespaceSplit is supported only with SentencePiece's normalizer", 0},
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{"
          "\"type\":"
          "\"ByteLevel\",\"add_prefix_space\":true}]},\"model\":{" ABC ",\"merges\":[]}}",
