@@ -41,10 +41,14 @@ static const struct {
     enum hone_value type;
     int64_t lo, hi;
 } integers[] = {
-    {HONE_U8, 0, UINT8_MAX},   {HONE_I8, INT8_MIN, INT8_MAX},
-    {HONE_U16, 0, UINT16_MAX}, {HONE_I16, INT16_MIN, INT16_MAX},
-    {HONE_U32, 0, UINT32_MAX}, {HONE_I32, INT32_MIN, INT32_MAX},
-    {HONE_U64, 0, INT64_MAX},  {HONE_I64, INT64_MIN, INT64_MAX},
+    {HONE_U8, 0, UINT8_MAX},
+    {HONE_I8, INT8_MIN, INT8_MAX},
+    {HONE_U16, 0, UINT16_MAX},
+    {HONE_I16, INT16_MIN, INT16_MAX},
+    {HONE_U32, 0, UINT32_MAX},
+    {HONE_I32, INT32_MIN, INT32_MAX},
+    {HONE_U64, INT64_MIN, INT64_MAX},
+    {HONE_I64, INT64_MIN, INT64_MAX},
     {HONE_BOOL, 0, 1},
 };
 

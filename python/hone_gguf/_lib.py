@@ -47,6 +47,7 @@ class Sized(C.Structure):
     """A struct whose first field is its size."""
 
     def __init__(self, *args: Any, **kw: Any) -> None:
+        kw = {n: operator.index(v) if hasattr(v, "__index__") else v for n, v in kw.items()}  # numpy's integers
         super().__init__(*args, **kw)
         self.size = C.sizeof(self)
         for name, value in kw.items():  # ctypes silently truncates values that do not fit
@@ -199,13 +200,32 @@ def _find() -> str:
 _dll = C.CDLL(_find())
 
 
+def _checked(f: Any) -> Callable[..., Any]:
+    """A function whose integers must fit, and whose arguments of a wrong type raise TypeError."""
+    whole = [(i, t) for i, t in enumerate(f.argtypes) if t in (C.c_int, C.c_uint, I64, U64)]
+
+    def call(*given: Any) -> Any:
+        args = list(given)
+        for i, t in whole:
+            args[i] = operator.index(args[i])
+            if t(args[i]).value != args[i]:
+                raise UsageError(f"{args[i]} is too large, or negative where that makes no sense")
+        try:
+            return f(*args)
+        except C.ArgumentError as error:
+            raise TypeError(str(error)) from None
+
+    return call
+
+
 def _status(name: str) -> Callable[..., None]:
     f = getattr(_dll, "hone_" + name)
     f.restype, f.argtypes = C.c_int, [*FUNCTIONS[name][1], C.POINTER(Error)]
+    checked = _checked(f)
 
     def call(*args: Any) -> None:
         e = Error()
-        status = f(*args, C.byref(e))
+        status = checked(*args, C.byref(e))
         if status:
             raise exception(status, text(e.message), os.fsdecode(e.file), text(e.tensor))
 
@@ -222,6 +242,7 @@ class _Functions:
         else:
             f = getattr(_dll, "hone_" + name)
             f.restype, f.argtypes = result, args
+            f = _checked(f)
         setattr(self, name, f)
         return f
 
@@ -242,6 +263,24 @@ def whole(b: bytes) -> bytes:
     if b"\0" in b:
         raise UsageError(f"{text(b)!r} contains a NUL character")
     return b
+
+
+def utf8(value: Any, errors: str = "strict") -> bytes:
+    """A text in UTF-8; TypeError if it is none."""
+    if not isinstance(value, str):
+        raise TypeError(f"a text is needed, not {type(value).__name__}")
+    return value.encode("utf-8", errors)
+
+
+def name(value: Any) -> bytes:
+    """A name or another text that C reads up to a NUL, which it must not contain."""
+    return whole(utf8(value))
+
+
+def as_json(value: Any) -> bytes:
+    """JSON text, in which U+FFFD replaces each half of a surrogate pair."""
+    halves = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass")
+    return halves.decode("utf-16", "replace").encode()
 
 
 # a forked child lacks the threads of these and can neither use nor close them
@@ -297,12 +336,17 @@ def take_ids(p: Any, n: int) -> list[int]:
         lib.free(C.cast(p, C.c_void_p))
 
 
-def ids(values: Sequence[int]) -> Any:
-    """Numbers as int32. OverflowError or TypeError if one does not fit."""
-    if isinstance(values, int):
-        raise TypeError("a list of tokens is needed, not one number")
+def ids(values: Sequence[int]) -> tuple[Any, int]:
+    """Numbers as int32, and how many. OverflowError or TypeError if one does not fit."""
+    if isinstance(values, (int, str, bytes, bytearray)):
+        raise TypeError(f"a list of tokens is needed, not {type(values).__name__}")
     a = array.array("i", values)
-    return (C.c_int32 * len(a)).from_buffer(a) if a else (C.c_int32 * 1)()
+    return (C.c_int32 * len(a)).from_buffer(a) if a else (C.c_int32 * 1)(), len(a)
+
+
+def is_id(value: int) -> bool:
+    """Does a number fit into the library's token ids and type numbers?"""
+    return -2**31 <= operator.index(value) < 2**31
 
 
 def texts(values: Optional[Sequence[str]]) -> Any:
@@ -311,7 +355,7 @@ def texts(values: Optional[Sequence[str]]) -> Any:
         return None
     if isinstance(values, str):
         raise TypeError("a list of texts is needed, not one text")
-    return (C.c_char_p * (len(values) + 1))(*[whole(v.encode("utf-8", "surrogateescape")) for v in values], None)
+    return (C.c_char_p * (len(values) + 1))(*[whole(utf8(v, "surrogateescape")) for v in values], None)
 
 
 def paths(values: Any) -> Any:

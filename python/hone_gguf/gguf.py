@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -34,9 +35,9 @@ class Type:
     def __init__(self, name_or_id: Union[str, int]) -> None:
         t = _lib.Type()
         if isinstance(name_or_id, str):
-            lib.type_find(name_or_id.encode(), C.byref(t))
+            lib.type_find(_lib.name(name_or_id), C.byref(t))
         else:
-            lib.type_by_id(name_or_id, C.byref(t))
+            lib.type_by_id(operator.index(name_or_id), C.byref(t))
         self.id: int = t.id
         self.name: str = t.name.decode()
         self.block_weights: int = t.block_weights
@@ -115,7 +116,7 @@ class Tensor:
 
         cols = self.shape[-1]
         rows = self._info.ne[1] * self._info.ne[2] * self._info.ne[3]
-        part = (start, rows if stop is None else stop)
+        part = (operator.index(start), rows if stop is None else operator.index(stop))
         if not 0 <= part[0] <= part[1] <= rows:
             raise UsageError(f"tensor {self.name} has {rows} rows, not [{part[0]}, {part[1]})",
                              tensor=self.name)
@@ -320,6 +321,11 @@ def _reopen(path: str, untrusted: bool) -> GGUF:
     return GGUF(path, untrusted=untrusted)
 
 
+def _bits(v: int) -> int:
+    """A number of up to 64 bits as the library takes it: an int64, also for a u64."""
+    return v - 2**64 if v >= 2**63 else v
+
+
 class Writer:
     """A new GGUF file. It appears when the `with` block ends without an exception, or not at all.
 
@@ -343,17 +349,18 @@ class Writer:
         import numpy as np
 
         w = self._handle.value
-        for key, v in values.items():
-            k = key.encode()
+        for key, v in dict(values).items():
+            k = _lib.name(key)
             if isinstance(v, bool):
                 lib.writer_int(w, k, BOOL, int(v))
             elif isinstance(v, int):
-                if not -2**63 <= v < 2**63:
+                if not -2**63 <= v < 2**64:
                     raise UsageError(f"key {key}: {v} does not fit into 64 bits")
                 kind = (5 if v >= -2**31 else 11) if v < 0 else 4 if v < 2**32 else 10
-                lib.writer_int(w, k, kind, v)
+                lib.writer_int(w, k, kind, _bits(v))
             elif isinstance(v, np.integer):
-                lib.writer_int(w, k, [n for n, name in NUMBERS.items() if np.dtype(name) == v.dtype][0], int(v))
+                kind = [n for n, name in NUMBERS.items() if np.dtype(name) == v.dtype][0]
+                lib.writer_int(w, k, kind, _bits(int(v)))
             elif isinstance(v, np.floating):
                 lib.writer_float(w, k, float(v))
             elif isinstance(v, np.bool_):
@@ -386,7 +393,7 @@ class Writer:
 
     def remove(self, key: str) -> None:
         """Removes a key, if it is set."""
-        lib.writer_remove(self._handle.value, key.encode())
+        lib.writer_remove(self._handle.value, _lib.name(key))
 
     def copy_tensors(self, source: GGUF, names: Optional[Iterable[str]] = None) -> None:
         """Copies tensors of another file unchanged; names None: all."""
@@ -412,7 +419,7 @@ class Writer:
                 shape = (*a.shape[:-1], last // t.block_bytes * t.block_weights)
             type_id = t.id
         ne = (C.c_int64 * len(shape))(*reversed(shape))
-        lib.writer_tensor(self._handle.value, name.encode(), type_id, len(shape), ne)
+        lib.writer_tensor(self._handle.value, _lib.name(name), type_id, len(shape), ne)
         self._data.append(a)
 
     def __enter__(self) -> "Writer":

@@ -97,14 +97,16 @@ _TEXTS = ("alias", "cache_dir", "key", "key_file", "reasoning", "constrain", "kw
           "mmproj")
 
 
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n", "seed")
+
+
 class ServeOpts(_lib.Sized):
     _fields_ = [("size", C.c_size_t), ("host", C.POINTER(C.c_char_p)), ("port", C.c_int64), ("alias", C.c_char_p),
                 ("n_ctx", C.c_int64), ("parallel", C.c_int64), ("context_memory", C.c_uint64),
                 ("cache_dir", C.c_char_p), ("cache_disk", C.c_uint64), ("key", C.c_char_p), ("key_file", C.c_char_p),
                 ("no_key", C.c_int), ("max_tokens", C.c_int64), ("reasoning", C.c_char_p),
                 ("reasoning_budget", C.c_int64), ("constrain", C.c_char_p), ("kwargs", C.c_char_p),
-                *[(n, C.c_double) for n in ("temperature", "top_k", "top_p", "min_p", "repeat_penalty",
-                                            "repeat_last_n", "seed")],
+                *[(n, C.c_double) for n in _SAMPLING],
                 ("kv_type", C.c_char_p), ("act", C.c_char_p), ("max_step", C.c_double), ("queue", C.c_int64),
                 ("max_connections", C.c_int64), ("max_body", C.c_uint64), ("drain", C.c_double),
                 ("record", C.c_char_p), ("log_file", C.c_char_p), ("strict", C.c_int),
@@ -130,10 +132,14 @@ def serve(model: Union[Path, Sequence[Path]], *, ready: Optional[Callable[[dict[
     no_key=True, ..."""
     o, values = Options(None, log, cancel, threads, device, max_memory=max_memory), {}
     models = [model] if isinstance(model, (str, bytes, os.PathLike)) else list(model)
+    if not models:
+        raise UsageError("serve() needs one model or more")
     known = {n for n, *_ in ServeOpts._fields_} - {"size", "ready", "request", "user", "more"}
     for name, value in options.items():
         if name not in known:
             raise TypeError(f"serve() has no option {name!r}")
+        if name in _SAMPLING and value is not None and not value:
+            value = -1  # the library's 0 is the file's own setting
         values[name] = _lib.word(value) if name in _TEXTS else _lib.paths(value) if name in ("host", "allow_host", "allow_origin") else value
 
     def tell(say: Optional[Callable[[dict[str, Any]], Any]]) -> Any:

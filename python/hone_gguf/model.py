@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import ctypes as C
 import json
@@ -19,7 +20,7 @@ from ._lib import Cancel, Handle, Options, lib
 from .errors import UsageError
 from .gguf import GGUF, Path
 from .report import Report
-from .text import Messages, Template, Tokenizer
+from .text import Messages, Template, Tokenizer, _tools
 
 if TYPE_CHECKING:
     import numpy as np
@@ -151,7 +152,8 @@ class Model:
     def __init__(self, path: Path, *, n_ctx: int = 0, exact: bool = False, device: str = "cpu",
                  kv_type: Optional[str] = None, threads: int = 0, draft: Optional[str] = None,
                  log: Optional[_lib.Log] = None) -> None:
-        self._lock = threading.RLock()
+        self._lock, self._state = threading.RLock(), threading.Lock()
+        self._running = 0  # computations that `cancel` stops: 1, or 0; guarded by _state
         self._progress: Optional[_lib.Progress] = None
         self._cancel = Cancel()
         me = weakref.ref(self)
@@ -162,11 +164,11 @@ class Model:
 
         self._o = Options(on_progress, log, self._cancel, threads)
         self._again = (os.path.abspath(path), n_ctx, exact, device, kv_type, threads, draft)
-        self._so = _lib.SessionOpts(n_ctx=n_ctx, exact=int(exact), device=device.encode(),
+        self._so = _lib.SessionOpts(n_ctx=n_ctx, exact=int(exact), device=_lib.name(device),
                                     kv_type=_lib.word(kv_type), draft=_lib.word(draft))
         h, info = C.c_void_p(), _lib.ModelInfo()
         self._o.run(lib.model_open, C.byref(h), _lib.path(path), self._o.ref)
-        self._handle = Handle("model", h.value, self._o)
+        self._model: Optional[Handle] = Handle("model", h.value, self._o)
         self._open_session()
         lib.model_info(h, C.byref(info))
         self.arch: str = info.arch.decode()
@@ -174,6 +176,12 @@ class Model:
         self.n_weights, self.n_bytes = int(info.n_weights), int(info.n_bytes)
         self.n_ctx = int(lib.session_n_ctx(self._session.value))
         self.path = path
+
+    @property
+    def _handle(self) -> Handle:
+        if self._model is None:
+            raise UsageError("the model is closed")
+        return self._model
 
     def _open_session(self) -> None:
         s = C.c_void_p()
@@ -189,26 +197,41 @@ class Model:
             _calling.set((*_calling.get(), id(self)))
             call(self._session.value, *args)
 
-        with self._lock:
+        with self._turn():
             self._progress = progress
             try:
                 self._o.run(contextvars.copy_context().run, work)
             finally:
                 self._progress = None
 
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Waits for the calls before this one; `cancel` then stops only what runs within."""
+        with self._lock:
+            with self._state:
+                self._running += 1
+            try:
+                yield
+            finally:
+                with self._state:
+                    self._running -= 1
+                    if not self._running:
+                        self._cancel.reset()
+
     def _here(self) -> None:
         """Checks that this process and thread may use the session."""
         if self._session.forked:  # a forked child has no other threads yet
-            self._lock = threading.RLock()
+            self._lock, self._state, self._running = threading.RLock(), threading.Lock(), 0
             self._open_session()
         if id(self) in _calling.get():
             raise UsageError("a function that a model calls cannot compute with the same model")
 
     def close(self) -> None:
-        """Frees the model's memory once other threads' calls are done. Its tokenizer and template
-        remain usable."""
+        """Frees the model's memory once other threads' calls are done. A tokenizer or template taken
+        from it before remains usable, and keeps the memory of the weights."""
         with self._lock:
             self._session.close()
+            self._model = None
 
     def __enter__(self) -> "Model":
         return self
@@ -245,15 +268,14 @@ class Model:
     def _ids(self, prompt: Prompt, tools: Optional[Sequence[Any]] = None,
              variables: Optional[dict[str, Any]] = None, bos: bool = True,
              control: bool = False) -> list[int]:
-        if isinstance(tools, (str, bytes, dict)) or not all(isinstance(t, dict) for t in tools or ()):
-            raise TypeError("tools are a list of dicts, {'type': 'function', 'function': {'name': ...}}")
+        tools = _tools(tools)
         if variables is not None and not isinstance(variables, Mapping):
             raise TypeError("variables are a dict: their names and values")
         if (tools or variables) and not (isinstance(prompt, (list, tuple)) and prompt and isinstance(prompt[0], dict)):
             raise UsageError("tools and variables go with messages: the prompt is a list of {'role': ..., 'content': ...}")
         if isinstance(prompt, str):
             return self.tokenizer.encode(prompt, bos=bos, control=control)
-        if prompt is None or isinstance(prompt, (dict, bytes, int)):
+        if prompt is None or isinstance(prompt, (dict, bytes, bytearray, int)):
             raise TypeError("a prompt is a text, a list of tokens, or a list of messages "
                             f"{{'role': ..., 'content': ...}}, not {type(prompt).__name__}")
         if len(prompt) and isinstance(prompt[0], dict):
@@ -270,7 +292,8 @@ class Model:
             prompt = [{"role": "user", "content": prompt}]
         if not prompt or not all(isinstance(m, Mapping) for m in prompt):
             raise TypeError("images go with a text or with messages {'role': ..., 'content': ...}")
-        messages: list[Any] = [dict(m) for m in prompt]  # type: ignore[call-overload]
+        said: Any = prompt
+        messages: list[Any] = [dict(m) for m in said]
         parts = [p for m in messages if isinstance(m.get("content"), list) for p in m["content"]]
         if not any(isinstance(p, Mapping) and p.get("type") == "image" for p in parts):
             last = messages[-1].get("content")
@@ -312,7 +335,7 @@ class Model:
             max_tokens=max_tokens or 0, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
             repeat_penalty=repeat_penalty, seed=seed, stop=_lib.texts(stop),
             schema=json.dumps(schema).encode() if schema is not None else None,
-            regex=_lib.whole(regex.encode()) if regex is not None else None, control=int(control))
+            regex=_lib.name(regex) if regex is not None else None, control=int(control))
 
     def _run(self, ids: list[int], o: "_lib.GenerateOpts",
              told: Optional[Callable[[str], Any]]) -> Answer:
@@ -326,7 +349,7 @@ class Model:
         a = _lib.AnswerStruct()
         o.text = _lib.TEXT(on_text)
         try:
-            self._compute(lib.generate, _lib.ids(ids), len(ids), C.byref(o), C.byref(a))
+            self._compute(lib.generate, *_lib.ids(ids), C.byref(o), C.byref(a))
         except BaseException:
             lib.answer_free(C.byref(a))
             raise
@@ -374,7 +397,7 @@ class Model:
                           regex, control)
         if choices is not None and len(choices) == 0:
             raise UsageError("choices are one text or more")
-        o.grammar, o.choices = _lib.word(grammar), _lib.texts(choices)
+        o.grammar, o.choices = None if grammar is None else _lib.name(grammar), _lib.texts(choices)
         o.presence_penalty, o.frequency_penalty = presence_penalty, frequency_penalty
         o.open_objects = open_objects
         return Stream(lambda told: self._run(ids, o, told)) if stream else self._run(ids, o, None)
@@ -388,13 +411,14 @@ class Model:
         """Answers many prompts, several at a time, which is faster than one by one."""
         if isinstance(prompts, str):
             raise TypeError("a list of prompts is needed, not one text")
+        tools = _tools(tools)
         lists = [self._ids(p, tools, variables) for p in prompts]
         o = self._options(max_tokens, temperature, top_k, top_p, min_p, repeat_penalty, seed, stop, None,
                           None, control)
         out = (_lib.AnswerStruct * len(lists))()
         for a in out:
             a.size = C.sizeof(a)
-        rows = [_lib.ids(v) for v in lists]
+        rows = [_lib.ids(v)[0] for v in lists]
         p = (_lib.IDS * len(rows))(*[C.cast(r, _lib.IDS) for r in rows])
         n = (C.c_int64 * len(rows))(*[len(v) for v in lists])
         self._compute(lib.generate_many, p, n, len(rows), at_once, C.byref(o), out, progress=progress)
@@ -408,7 +432,7 @@ class Model:
         out = np.empty((len(ids), self.n_vocab), np.float32)
         def work(session: Any) -> None:
             lib.session_reset(session)
-            lib.session_logits(session, None, _lib.ids(ids), len(ids), out.ctypes.data)
+            lib.session_logits(session, None, *_lib.ids(ids), out.ctypes.data)
 
         self._compute(work)
         return out
@@ -418,14 +442,15 @@ class Model:
         """Perplexity over windows of n_ctx tokens, scoring the second half of each. For numbers to
         publish, open the model with exact=True."""
         ids, p = self._ids(text, control=True), _lib.PerplexityStruct()
-        self._compute(lib.perplexity, _lib.ids(ids), len(ids), n_ctx, max_windows, C.byref(p), progress=progress)
+        self._compute(lib.perplexity, *_lib.ids(ids), n_ctx, max_windows, C.byref(p), progress=progress)
         return _report("perplexity", p)
 
     def cancel(self) -> None:
-        """Cancels a computation with this model in another thread, which raises Cancelled."""
-        self._cancel.now()
-        with self._lock:
-            self._cancel.reset()
+        """Cancels the computation that runs with this model in another thread, which raises Cancelled.
+        Calls that wait for their turn, and later ones, run as usual."""
+        with self._state:
+            if self._running:
+                self._cancel.now()
 
     @property
     def gguf(self) -> GGUF:
@@ -453,7 +478,7 @@ def kld(base: Union[Path, Model], model: Union[Path, Model], text: str, *, n_ctx
     ids, d = a._ids(text, control=True), _lib.DivergenceStruct()
     a._here()
     first, second = sorted((a, b), key=id)  # two threads lock them in the same order
-    with first._lock, second._lock:
-        b._compute(lambda s: lib.divergence(a._session.value, s, _lib.ids(ids), len(ids), n_ctx, max_windows,
+    with first._turn(), second._turn():
+        b._compute(lambda s: lib.divergence(a._session.value, s, *_lib.ids(ids), n_ctx, max_windows,
                                             C.byref(d)), progress=progress)
     return _report("divergence", d)

@@ -5,17 +5,33 @@ from __future__ import annotations
 
 import ctypes as C
 import json
+import operator
 import os
 from typing import Any, Optional, Sequence, Union
 
 from . import _lib
 from ._lib import Handle, lib
 from .errors import DataError, MissingFile
-from .gguf import GGUF, Path
+from .gguf import GGUF, MEMORY, Path
 
 BOS, CONTROL = 1, 2
 Messages = Sequence[dict[str, Any]]
 SPECIAL = ("bos", "eos", "eot", "unk", "sep", "pad", "mask", "eom")
+
+
+def _reduced(x: "Union[Tokenizer, Template]") -> Any:
+    """How to open it again in another process."""
+    if x._again is None:
+        raise TypeError(f"a {type(x).__name__} of a GGUF that is in memory cannot be pickled: send the bytes")
+    return x._again
+
+
+def _tools(tools: Any) -> Optional[list[Any]]:
+    """Tools as a list, also from a generator, which can be read only once."""
+    found = None if tools is None else list(tools)
+    if isinstance(tools, (str, bytes, dict)) or not all(isinstance(t, dict) for t in found or ()):
+        raise TypeError("tools are a list of dicts, {'type': 'function', 'function': {'name': ...}}")
+    return found
 
 
 class Tokenizer:
@@ -31,7 +47,7 @@ class Tokenizer:
                 lib.tokenizer_open(C.byref(h), _lib.path(path), o.ref)
         self._handle = Handle("tokenizer", h.value, o)
         self._p: Any = h.value
-        self._again: Any = (Tokenizer, (os.path.abspath(path),))
+        self._again: Any = None if path == MEMORY else (Tokenizer, (os.path.abspath(path),))
 
     @classmethod
     def _borrowed(cls, p: Any, owner: Handle, path: Path) -> "Tokenizer":
@@ -40,7 +56,7 @@ class Tokenizer:
         return t
 
     def __reduce__(self) -> Any:
-        return self._again
+        return _reduced(self)
 
     @classmethod
     def from_json(cls, tokenizer_json: Union[str, bytes], config_json: Union[str, bytes, None] = None) -> "Tokenizer":
@@ -66,7 +82,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], *, control: bool = False) -> str:
         """Text of tokens. control: spell out control tokens; otherwise they are skipped."""
         p, n = C.c_void_p(), C.c_size_t()
-        lib.detokenize(self._p, _lib.ids(ids), len(ids), CONTROL * control, C.byref(p), C.byref(n))
+        lib.detokenize(self._p, *_lib.ids(ids), CONTROL * control, C.byref(p), C.byref(n))
         return _lib.take_text(p, n.value)
 
     def __len__(self) -> int:
@@ -75,19 +91,19 @@ class Tokenizer:
     def token(self, id: int) -> str:
         """A token's text as stored in the vocabulary. IndexError: no such token."""
         n = C.c_size_t()
-        p = lib.token_text(self._p, id, C.byref(n))
+        p = lib.token_text(self._p, operator.index(id), C.byref(n)) if _lib.is_id(id) else None
         if p is None:
             raise IndexError(id)
         return _lib.text(C.string_at(p, n.value))
 
     def find(self, text: str) -> Optional[int]:
         """The token with exactly this text in the vocabulary, or None."""
-        id = int(lib.token_find(self._p, text.encode()))
+        id = int(lib.token_find(self._p, _lib.name(text)))
         return None if id < 0 else id
 
     def ends(self, id: int) -> bool:
         """Does this token end an answer?"""
-        return bool(lib.token_ends(self._p, id))
+        return _lib.is_id(id) and bool(lib.token_ends(self._p, operator.index(id)))
 
     @property
     def special(self) -> dict[str, int]:
@@ -105,8 +121,11 @@ def _template(text: str, bos: str, eos: str) -> "Template":
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="utf-8", newline="") as f:
-        return f.read()
+    try:
+        with open(path, encoding="utf-8", newline="") as f:
+            return f.read()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 at byte {error.start}", path) from None
 
 
 def _json(path: str) -> dict[str, Any]:
@@ -115,6 +134,8 @@ def _json(path: str) -> dict[str, Any]:
         found = json.loads(_read(path))
     except FileNotFoundError:
         return {}
+    except DataError:
+        raise
     except ValueError as error:
         raise DataError(f"{path}: {error}", path) from None
     return found if isinstance(found, dict) else {}
@@ -160,9 +181,9 @@ class Template:
     """A chat template: `Template(text)`, or `Template.of(path)`: a GGUF file, a folder, a .jinja file."""
 
     def __init__(self, text: str, *, bos: str = "", eos: str = "") -> None:
-        h, o, b = C.c_void_p(), _lib.Options(), text.encode()
+        h, o, b = C.c_void_p(), _lib.Options(), _lib.utf8(text)
         with o:
-            lib.template_new(C.byref(h), b, len(b), bos.encode(), eos.encode(), o.ref)
+            lib.template_new(C.byref(h), b, len(b), _lib.name(bos), _lib.name(eos), o.ref)
         self._handle = Handle("template", h.value, o)
         self._p: Any = h.value
         self._again: Any = (_template, (text, bos, eos))
@@ -178,7 +199,7 @@ class Template:
         lib.template_from_gguf(C.byref(h), g._handle.value)
         t = cls.__new__(cls)
         t._handle, t._p = Handle("template", h.value, g), h.value
-        t._again = (Template.of, (os.path.abspath(g.path),))
+        t._again = None if g.path == MEMORY else (Template.of, (os.path.abspath(g.path),))
         return t
 
     @classmethod
@@ -188,7 +209,7 @@ class Template:
         return t
 
     def __reduce__(self) -> Any:
-        return self._again
+        return _reduced(self)
 
     @property
     def text(self) -> str:
@@ -198,9 +219,10 @@ class Template:
     def _conversation(messages: Messages, tools: Optional[Sequence[Any]],
                       variables: dict[str, Any]) -> tuple[bytes, Optional[bytes]]:
         talk: dict[str, Any] = {"messages": list(messages)}
-        if tools:
-            talk["tools"] = list(tools)
-        return json.dumps(talk).encode(), json.dumps(variables).encode() if variables else None
+        listed = _tools(tools)
+        if listed:
+            talk["tools"] = listed
+        return _lib.as_json(talk), _lib.as_json(variables) if variables else None
 
     def __repr__(self) -> str:
         return f"<Template of {len(self.text)} characters>"
@@ -227,8 +249,8 @@ class Template:
     def read_answer(self, answer: str, tools: Optional[Sequence[Any]] = None) -> dict[str, Any]:
         """Parses an answer: {"content", "reasoning", "tool_calls": [{"name", "arguments"}],
         "problems"}, by the call syntax of the template."""
-        p, b = C.c_void_p(), answer.encode()
-        lib.template_read_answer(self._p, json.dumps(list(tools)).encode() if tools else None, b,
+        p, b, listed = C.c_void_p(), _lib.utf8(answer), _tools(tools)
+        lib.template_read_answer(self._p, _lib.as_json(listed) if listed else None, b,
                                  len(b), C.byref(p))
         found: dict[str, Any] = json.loads(_lib.take_text(p, len(C.string_at(p.value or 0))))
         return found

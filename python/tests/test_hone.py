@@ -277,12 +277,12 @@ def test_what_strangers_met() -> None:
             (UsageError, "max_tokens", lambda: m.generate("a", max_tokens=2**64)), (UsageError, "reserve", lambda: plan("model.gguf", reserve=-1)),
             (UsageError, "NUL", lambda: m.generate("a", stop=["x\0y"])), (UsageError, "NUL", lambda: GGUF("model.gguf\0x")),
             (UsageError, "one text or more", lambda: m.generate("a", choices=[])), (TypeError, "list", lambda: m.generate("a", choices="left")),
-            (UsageError, "no JSON", lambda: m.generate("a", schema="{")), (UsageError, "at most 1", lambda: m.generate("a", top_p=2)),
+            (UsageError, "is not JSON", lambda: m.generate("a", schema="{")), (UsageError, "at most 1", lambda: m.generate("a", top_p=2)),
             (TypeError, "dicts", lambda: m.generate(talk, tools=["x"])), (TypeError, "dict", lambda: m.generate(talk, variables=["x"])),
             (UsageError, "messages", lambda: m.generate("a", tools=[{"type": "function"}])), (KeyError, "5", lambda: g.metadata[5]),
             (ValueError, "copy", lambda: g.tensors["token_embd.weight"].__array__(copy=False)),
             (ValueError, "WRITEABLE", lambda: g.tensors["output_norm.weight"].data.setflags(write=True)),
-            (UsageError, "no size", lambda: plan("model.gguf", reserve="24 XB")), (TypeError, "same", lambda: plan("model.gguf", ctx=5, n_ctx=5))):
+            (UsageError, "is not a size", lambda: plan("model.gguf", reserve="24 XB")), (TypeError, "same", lambda: plan("model.gguf", ctx=5, n_ctx=5))):
         assert words in str(raises(kind, f)), (words, raises(kind, f))
     assert 5 not in g.metadata and 5 not in g.tensors
     assert g.tensors["output_norm.weight"].__array__(copy=False).base is not None
@@ -299,6 +299,16 @@ def test_what_strangers_met() -> None:
     memory = GGUF.from_bytes(data)
     assert len(memory.tensors) == len(g.tensors) and Tokenizer(memory).encode("a b") == Tokenizer(g).encode("a b")
     raises(TypeError, pickle.dumps, memory)
+    assert g.tensors["token_embd.weight"].to_numpy(np.int64(1), np.int64(3)).shape == (2, 256)
+    assert m.generate("a", max_tokens=np.int64(2)).tokens == m.generate("a", max_tokens=2).tokens
+    with Writer("u64.gguf", overwrite=True) as w:
+        w.metadata({"general.architecture": "x", "x.a": 2**63, "x.b": np.uint64(2**64 - 1), "x.c": 2**63 - 1})
+        w.tensor("w", np.ones(4, "f4"))
+        for bad in (lambda: w.metadata({"a\0b": 1}), lambda: w.tensor("w\0x", np.ones(4, "f4")), lambda: w.remove("x.a\0b"),
+                    lambda: w.metadata({"x.d": 2**64})):
+            raises(UsageError, bad)
+        raises(TypeError, w.metadata, {5: 1})
+    assert [GGUF("u64.gguf").metadata["x." + k] for k in "abc"] == [2**63, 2**64 - 1, 2**63 - 1]
     assert Template.of("source").render(talk) == Template.of("source/chat_template.jinja").render(talk) == Template.of(g).render(talk)
     raises(MissingFile, Template.of, "absent.jinja")
     listed = json.dumps({"chat_template": [{"name": n, "template": n} for n in ("b", "tool_use", "a")]})

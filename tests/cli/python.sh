@@ -104,12 +104,12 @@ assert json.load(urllib.request.urlopen(ask))["choices"][0]["text"] == whole
 stop.now()
 t.join(30)
 assert not t.is_alive() and asked[0]["status"] == 200
-stop, at = Cancel(), threading.Event() # two files, each by its name
-t = threading.Thread(target=lambda: serve([m, m], alias="one,two", max_memory="1GiB", port=0, n_ctx=256, cancel=stop, ready=lambda x: (where.append(x["url"]), at.set())))
+stop, at = Cancel(), threading.Event() # two files, each by its name; temperature 0 is greedy, as in the command
+t = threading.Thread(target=lambda: serve([m, m], temperature=0, alias="one,two", max_memory="1GiB", port=0, n_ctx=256, cancel=stop, ready=lambda x: (where.append(x["url"]), at.set())))
 t.start()
 assert at.wait(30)
 for name in "two", "one":
-    ask = urllib.request.Request(where[1] + "/v1/completions", json.dumps({"model": name, "prompt": "Once upon", "max_tokens": 12, "temperature": 0}).encode(), {"Content-Type": "application/json"})
+    ask = urllib.request.Request(where[1] + "/v1/completions", json.dumps({"model": name, "prompt": "Once upon", "max_tokens": 12}).encode(), {"Content-Type": "application/json"})
     assert json.load(urllib.request.urlopen(ask))["choices"][0]["text"] == whole
 assert [x["id"] for x in json.load(urllib.request.urlopen(where[1] + "/v1/models"))["data"]] == ["one", "two"]
 stop.now()
@@ -118,5 +118,71 @@ assert not t.is_alive()
 assert model.generate("Say ", choices=["left", "right"]) in ("left", "right")
 assert model.generate("x", grammar='root ::= "a" | "b"') in ("a", "b")
 assert "<table>" in inspect(m)._repr_html_()
+# arguments of a wrong type, numbers that do not fit, texts with a NUL, bytes in place of tokens
+eos = tok.special["eos"]
+for bad, kind in ((lambda: tok.decode(b"G\0\0\0"), TypeError), (lambda: tok.decode(bytearray(b"G\0\0\0")), TypeError), (lambda: model.generate(bytearray(b"G")), TypeError),
+                  (lambda: tok.token(1.5), TypeError), (lambda: tok.token(2**32 + 71), IndexError), (lambda: tok.ends("x"), TypeError), (lambda: tok.find(5), TypeError),
+                  (lambda: tok.find("h\0zzz"), UsageError), (lambda: Type("Q4_K\0x"), UsageError), (lambda: Type(2**32 + 12), UsageError), (lambda: Type(1.5), TypeError),
+                  (lambda: model.perplexity("a b", n_ctx="x"), TypeError), (lambda: model.perplexity("a b", n_ctx=2**64 + 64), UsageError),
+                  (lambda: model.generate_many(["x"], at_once="x"), TypeError), (lambda: model.generate("x", regex=5), TypeError), (lambda: model.generate("x", grammar=5), TypeError),
+                  (lambda: model.generate("x", choices=[1]), TypeError), (lambda: model.generate("x", stop=[b"x"]), TypeError), (lambda: Template(5), TypeError),
+                  (lambda: Model(m, device=5), TypeError), (lambda: model.template.read_answer(5), TypeError), (lambda: serve([]), UsageError)):
+    try:
+        bad()
+    except kind:
+        continue
+    sys.exit(f"no {kind}")
+assert tok.ends(eos) and not tok.ends(2**32 + eos)
+# tools from a generator; halves of surrogate pairs; a template that is not UTF-8
+def tool(): return {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+assert model._ids(talk, tools=(tool() for _ in range(1))) == model._ids(talk, tools=[tool()]) != model._ids(talk)
+assert Template("{{ messages[0].content }}").render([{"role": "user", "content": "a\ud800b\U0001f600"}]) == "a\ufffdb\U0001f600"
+with open(m + ".jinja", "wb") as f: f.write(b"\xff")
+try: sys.exit(f"a template that is not UTF-8: {Template.of(m + '.jinja')}")
+except DataError: pass
+# a model that is closed frees its memory; of a file in memory nothing can be pickled
+import pickle
+held = model.tokenizer
+def mapped():
+    return open("/proc/self/maps", encoding="utf-8").read().count(m)
+with Model(m, n_ctx=64) as own:
+    own.generate("x", max_tokens=1)
+def closes(call):
+    try: return call() and False
+    except UsageError as error: return "closed" in str(error)
+assert closes(lambda: own.generate("x")) and closes(lambda: own.tokenizer)
+model.close()
+assert held.decode(held.encode("a b")) == "a b"
+del held, model, whole, both
+g = None
+import gc, time
+for _ in range(50): # threads take a moment to end
+    gc.collect()
+    if not mapped(): break
+    time.sleep(0.1)
+assert not mapped(), open("/proc/self/maps").read()
+own.close()
+memory = GGUF.from_bytes(open(m, "rb").read())
+for x in Tokenizer(memory), Template.of(memory):
+    try: sys.exit(f"pickled: {pickle.dumps(x)}")
+    except TypeError: pass
+# cancelling stops what runs, not what waits or comes later
+model, ended = Model(m, n_ctx=2048, threads=1), []
+def work(n):
+    try: ended.append((n, len(model.generate("Once upon", max_tokens=n, temperature=2.0).tokens)))
+    except Cancelled: ended.append((n, "cancelled"))
+model.cancel() # nothing runs
+for _ in range(5):
+    begun, ended[:] = threading.Event(), []
+    long = threading.Thread(target=lambda: begun.set() or work(2000))
+    long.start()
+    begun.wait()
+    time.sleep(0.05)
+    later = [threading.Thread(target=work, args=(2,)) for _ in range(3)]
+    for x in later: x.start()
+    model.cancel()
+    for x in [long, *later]: x.join(60)
+    work(3)
+    assert sorted(n for n, _ in ended) == [2, 2, 2, 3, 2000] and all(a != "cancelled" for n, a in ended if n < 9), ended
 END
 HONE_LIBRARY=$stage/lib/libhone.so.2 PYTHONPATH=$t python3 "$t/try.py" "$t/m.gguf"

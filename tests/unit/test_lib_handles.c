@@ -110,6 +110,7 @@ static void test_writer(void) {
     OK(hone_writer_int(w, "own.i8", HONE_I8, -128, &e));
     OK(hone_writer_int(w, "own.i16", HONE_I16, -300, &e));
     OK(hone_writer_int(w, "own.i64", HONE_I64, INT64_MIN, &e));
+    OK(hone_writer_int(w, "own.u64", HONE_U64, -2, &e)); /* 2^64 - 2 */
     NOT(hone_writer_int(w, "own.n", HONE_U16, 65536, &e), HONE_USAGE, "65536");
     NOT(hone_writer_int(w, "own.n", HONE_F32, 1, &e), HONE_USAGE, "f32");
     OK(hone_writer_float(w, "own.f", 0.5, &e));
