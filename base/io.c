@@ -237,3 +237,38 @@ const char *io_base(const char *path) {
     const char *slash = io_last_slash(path);
     return slash ? slash + 1 : path;
 }
+
+/* Returns the last folder and the name of a path. */
+static const char *with_folder(const char *path) {
+    const char *p = io_base(path);
+    if (p == path) return p;
+    for (p--; p > path && !os_is_slash(p[-1]);) p--;
+    return p;
+}
+
+/* Counts the different paths that have the same end as path i, and sets *nth to the position of
+ * path i among them, from 1. end: returns the end of a path. */
+static int n_alike(const char *const *path, int n, int i, const char *(*end)(const char *),
+                   int *nth) {
+    int count = 0;
+    for (int k = 0; k < n; k++) {
+        bool seen = strcmp(end(path[i]), end(path[k])) != 0;
+        for (int j = 0; j < k && !seen; j++) seen = strcmp(path[j], path[k]) == 0;
+        if (seen) continue;
+        count++;
+        if (strcmp(path[i], path[k]) == 0) *nth = count;
+    }
+    return count;
+}
+
+void io_short_names(const char *const *path, int n, char **name) {
+    for (int i = 0; i < n; i++) {
+        int nth = 0;
+        if (n_alike(path, n, i, io_base, &nth) == 1)
+            name[i] = xstrdup(io_base(path[i]));
+        else if (n_alike(path, n, i, with_folder, &nth) == 1)
+            name[i] = xstrdup(with_folder(path[i]));
+        else
+            name[i] = xasprintf("%d/%s", nth, with_folder(path[i]));
+    }
+}

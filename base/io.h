@@ -59,5 +59,9 @@ char *io_real(const char *path);
 char *io_last_slash(const char *path);
 /* Returns the part after that character, borrowed. */
 const char *io_base(const char *path);
+/* Sets name[i] to a short name for each of n paths, without this machine's folders: the file's
+ * name; if another path shares it, its folder and name; if they share that too, also a number from
+ * 1. Equal paths have the same name. The caller frees the names. */
+void io_short_names(const char *const *path, int n, char **name);
 
 #endif

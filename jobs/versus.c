@@ -9,7 +9,7 @@
 #include "jobs/versus_int.h"
 #include "calib/defaults.h"
 #include "base/io.h"
-#include "base/os.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -30,44 +30,15 @@ const struct versus_opts versus_usual = {
 
 /* ---- names ---- */
 
-/* Returns the last folder and the name of a path. */
-static const char *with_folder(const char *path) {
-    const char *p = io_base(path);
-    if (p == path) return p;
-    for (p--; p > path && !os_is_slash(p[-1]);) p--;
-    return p;
-}
-
-/* Returns file i, or the base for i = v->n. */
-static struct versus_file *any_model(struct versus *v, int i) {
-    return i < v->n ? &v->f[i] : &v->base;
-}
-
-/* Counts the models whose paths have the same end as that of model i, and sets *nth to the position
- * of model i among them, from 1. end: returns the end of a path. */
-static int n_alike(struct versus *v, int i, const char *(*end)(const char *), int *nth) {
-    int n = 0;
-    for (int k = 0; k <= v->n; k++) {
-        if (strcmp(end(any_model(v, i)->path), end(any_model(v, k)->path)) != 0) continue;
-        n++;
-        if (k == i) *nth = n;
-    }
-    return n;
-}
-
-/* Names each model by its file name; if others share it, by folder and name; if they share that
- * too, also by a number. */
+/* Names each model by its file name, with its folder if others share it. */
 static void set_names(struct versus *v) {
-    for (int i = 0; i <= v->n; i++) {
-        struct versus_file *x = any_model(v, i);
-        int nth = 0;
-        if (n_alike(v, i, io_base, &nth) == 1)
-            x->name = xstrdup(io_base(x->path));
-        else if (n_alike(v, i, with_folder, &nth) == 1)
-            x->name = xstrdup(with_folder(x->path));
-        else
-            x->name = xasprintf("%d/%s", nth, with_folder(x->path));
-    }
+    const char *path[VERSUS_MAX + 1];
+    char *name[VERSUS_MAX + 1];
+    for (int i = 0; i < v->n; i++) path[i] = v->f[i].path;
+    path[v->n] = v->base.path;
+    io_short_names(path, v->n + 1, name);
+    for (int i = 0; i < v->n; i++) v->f[i].name = name[i];
+    v->base.name = name[v->n];
 }
 
 /* Returns whether file i shares its name without extension and shard number with another file. */
@@ -144,6 +115,38 @@ static int open_file(struct versus *v, struct versus_file *x, const char *path, 
     return model_need_tok(x->m, e);
 }
 
+/* Returns what a file is if it is not a model or not the first part of one, as in a folder that
+ * `hone make` wrote; NULL: a model, or a file that cannot be read. */
+static const char *companion(const char *path) {
+    static const char *const what[] = {[GGUF_MODEL] = NULL,
+                                       [GGUF_TOWER] = "a projector file",
+                                       [GGUF_DRAFT] = "a draft file",
+                                       [GGUF_OTHER] = "not a model"};
+    struct gguf *g;
+    struct err ignored;
+    if (gguf_open(&g, path, GGUF_TOLERANT | GGUF_ONE_FILE, &ignored)) return NULL;
+    const char *kind = what[gguf_part_of(g)];
+    if (gguf_u64_or(g, "split.count", 0) > 1)
+        kind = gguf_u64_or(g, "split.no", 0) ? "a later part of a split file" : NULL;
+    gguf_close(g);
+    return kind;
+}
+
+/* Opens the files. Among several, those that are no models are skipped. */
+static int open_files(struct versus *v, struct err *e) {
+    const struct versus_opts *o = v->o;
+    for (int i = 0; i < o->n_files; i++) {
+        const char *what = o->n_files > 1 ? companion(o->file[i]) : NULL;
+        if (what) {
+            log_info("%s is skipped: it is %s", o->file[i], what);
+            continue;
+        }
+        v->n++;
+        TRY(open_file(v, &v->f[v->n - 1], o->file[i], e));
+    }
+    return v->n ? 0 : err_set(e, ERR_DATA, "versus: none of the files is a model");
+}
+
 /* Reads the list of cache types, each of which makes every file a candidate. */
 static int read_kv(struct versus *v, struct err *e) {
     const struct versus_opts *o = v->o;
@@ -165,10 +168,7 @@ static int open_all(struct versus *v, struct err *e) {
     const struct versus_opts *o = v->o;
     const int64_t room = max_i64(o->eval.ctx, VERSUS_PROMPT_LEN + VERSUS_GREEDY_LEN);
     TRY(open_file(v, &v->base, o->base, e));
-    for (int i = 0; i < o->n_files; i++) {
-        v->n++;
-        TRY(open_file(v, &v->f[i], o->file[i], e));
-    }
+    TRY(open_files(v, e));
     TRY(check_twice(v, e));
     TRY(versus_inspect(v, &v->base, e));
     for (int i = 0; i < v->n; i++) TRY(versus_inspect(v, &v->f[i], e));
@@ -199,22 +199,33 @@ static int add_text(struct versus *v, const char *name, const char *path, struct
     return rc;
 }
 
+/* Returns the file of a text [NAME=]FILE. A file whose own name has a "=" has no NAME. */
+const char *versus_text_file(const char *given) {
+    const char *eq = strchr(given, '=');
+    return !eq || eq == given || io_exists(given) ? given : eq + 1;
+}
+
+/* Adds a text [NAME=]FILE; shown: the file's name without those of other folders. */
+static int load_text(struct versus *v, const char *given, const char *shown, struct err *e) {
+    const char *file = versus_text_file(given);
+    char *name = file > given      ? xstrndup(given, (size_t)(file - given - 1))
+                 : io_exists(file) ? xstrdup(shown)
+                                   : NULL;
+    const int rc = add_text(v, name, file, e);
+    free(name);
+    return rc;
+}
+
 /* Loads the texts: [NAME=]FILE, names of built-in domains, or all built-in domains. */
 static int load_texts(struct versus *v, struct err *e) {
     const struct str_list *l = &v->o->text;
     if (!l->n) return eval_texts_add_all(&v->texts, v->base.m, e);
-    for (int i = 0; i < l->n; i++) {
-        const char *eq = strchr(l->v[i], '=');
-        if (!eq || eq == l->v[i] || io_exists(l->v[i])) {
-            TRY(add_text(v, NULL, l->v[i], e));
-            continue;
-        }
-        char *name = xstrndup(l->v[i], (size_t)(eq - l->v[i]));
-        const int rc = add_text(v, name, eq + 1, e);
-        free(name);
-        if (rc) return rc;
-    }
-    return 0;
+    char **shown = versus_shown(l, versus_text_file);
+    int rc = 0;
+    for (int i = 0; i < l->n && !rc; i++) rc = load_text(v, l->v[i], shown[i], e);
+    for (int i = 0; i < l->n; i++) free(shown[i]);
+    free(shown);
+    return rc;
 }
 
 /* ---- runs ---- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "template/judge.h"
+#include "chat/toolfmt.h"
 #include "jobs/versus_int.h"
 #include "base/io.h"
 #include "base/mem.h"
@@ -15,7 +16,7 @@
 #include "runtime/generate/pictures_prompt.h"
 
 #define TOK(name) "tokenizer.ggml." name
-enum { ADDS_BOS = TS_COUNT, ADDS_EOS, ALWAYS, NEVER };
+enum { ADDS_BOS = TS_COUNT, ADDS_EOS, ADDS_SPACE, ALWAYS, NEVER };
 
 /* Keys that decide how text is encoded and where answers end. A file that lacks one which the base
  * has behaves differently. */
@@ -24,12 +25,18 @@ static const struct {
     /* If only the file has the key, it is a fault if this differs: an enum tok_special or ADDS_...
      */
     int added;
-} vital[] = {{TOK("model"), ALWAYS},           {TOK("pre"), ALWAYS},
-             {TOK("bos_token_id"), TS_BOS},    {TOK("eos_token_id"), TS_EOS},
-             {TOK("eot_token_id"), TS_EOT},    {TOK("eom_token_id"), TS_EOM},
-             {TOK("add_bos_token"), ADDS_BOS}, {TOK("add_eos_token"), ADDS_EOS},
-             {TOK("add_space_prefix"), NEVER}, {TOK("token_type"), NEVER},
-             {TOK("merges"), NEVER},           {TOK("scores"), NEVER}};
+} vital[] = {{TOK("model"), ALWAYS},
+             {TOK("pre"), ALWAYS},
+             {TOK("bos_token_id"), TS_BOS},
+             {TOK("eos_token_id"), TS_EOS},
+             {TOK("eot_token_id"), TS_EOT},
+             {TOK("eom_token_id"), TS_EOM},
+             {TOK("add_bos_token"), ADDS_BOS},
+             {TOK("add_eos_token"), ADDS_EOS},
+             {TOK("add_space_prefix"), ADDS_SPACE},
+             {TOK("token_type"), NEVER},
+             {TOK("merges"), NEVER},
+             {TOK("scores"), NEVER}};
 
 enum { TOKEN_UNUSED = 5 }; /* tokenizer.ggml.token_type of padding tokens, which have any name */
 
@@ -169,6 +176,8 @@ static bool changes_use(const struct tok *a, const struct tok *b, int what) {
         return tok_add_bos(a) != tok_add_bos(b);
     case ADDS_EOS:
         return tok_add_eos(a) != tok_add_eos(b);
+    case ADDS_SPACE:
+        return tok_add_space(a) != tok_add_space(b);
     case ALWAYS:
         return true;
     case NEVER:
@@ -249,6 +258,11 @@ static int same_shape(const struct versus *v, const struct versus_file *x, struc
     return 0;
 }
 
+const struct toolfmt *versus_calls(const struct model *m) {
+    const char *t = gguf_str_or(m->gguf, "tokenizer.chat_template", "");
+    return *t ? toolfmt_detect(t, strlen(t)) : NULL;
+}
+
 /* Judges the chat template; a template equal to the base's has the base's verdict. */
 static void judge_template(const struct versus *v, struct versus_file *x) {
     const char *text = gguf_str_or(x->m->gguf, "tokenizer.chat_template", ""),
@@ -266,6 +280,11 @@ static void judge_template(const struct versus *v, struct versus_file *x) {
         x->first_template = v->base.first_template ? xstrdup(v->base.first_template) : NULL;
         return;
     }
+    const struct toolfmt *calls = versus_calls(v->base.m);
+    if (calls && !versus_calls(x->m))
+        add_fault(x, xasprintf("the chat template has no known syntax of tool calls, the base's "
+                               "has that of %s",
+                               toolfmt_name(calls)));
     if (template_judge(&t, text, strlen(text), REPAIR_NEVER, &ignored)) return; /* interrupted */
     x->n_template = t.n_errors;
     x->first_template = t.n_errors ? xstrdup(t.why) : NULL;

@@ -2,12 +2,14 @@
 /* jobs/versus_emit.c - tables of hone versus (docs/formats/versus.md). */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "jobs/versus_int.h"
 #include "text/shell.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/num.h"
 #include "base/str.h"
 #include "report/report_text.h"
@@ -108,28 +110,55 @@ static void put_missing(const struct versus *v, struct emit *m) {
 
 /* ---- the command ---- */
 
-/* Appends a space and an argument, quoted for the shell. */
+/* Appends a space and an argument, quoted for the shell; one that looks like an option is a file.
+ */
 static void put_word(struct buf *out, const char *s) {
+    struct buf word = {0};
+    buf_fmt(&word, "%s%s", s[0] == '-' && s[1] ? "./" : "", s);
     buf_chr(out, ' ');
-    shell_word(out, s);
+    shell_word(out, word.data);
+    buf_release(&word);
 }
 
-/* Appends a list option; a value keeps its part up to `mark` (0: none), but no folders. */
-static void put_each(struct buf *out, const char *option, const struct str_list *l, char mark) {
+char **versus_shown(const struct str_list *l, const char *(*file)(const char *given)) {
+    const char **path = xcalloc((size_t)l->n + 1, sizeof *path);
+    char **name = xcalloc((size_t)l->n + 1, sizeof *name);
+    for (int i = 0; i < l->n; i++) path[i] = file(l->v[i]);
+    io_short_names(path, l->n, name);
+    free(path);
+    return name;
+}
+
+/* Returns the file of FORMAT:FILE. */
+static const char *choice_file(const char *given) {
+    const char *colon = strchr(given, ':');
+    return colon ? colon + 1 : given;
+}
+
+/* Returns the file of an option that names nothing else. */
+static const char *whole(const char *given) {
+    return given;
+}
+
+/* Appends a list option; its values keep what precedes the file, but no folders. */
+static void put_each(struct buf *out, const char *option, const struct str_list *l,
+                     const char *(*file)(const char *given)) {
+    char **shown = versus_shown(l, file);
     for (int i = 0; i < l->n; i++) {
-        const char *at = mark ? strchr(l->v[i], mark) : NULL, *file = at ? at + 1 : l->v[i];
         struct buf word = {0};
-        buf_fmt(&word, "%.*s%s", (int)(file - l->v[i]), l->v[i], io_base(file));
+        buf_fmt(&word, "%.*s%s", (int)(file(l->v[i]) - l->v[i]), l->v[i], shown[i]);
         buf_fmt(out, " --%s", option);
         put_word(out, word.data);
         buf_release(&word);
+        free(shown[i]);
     }
+    free(shown);
 }
 
 /* Appends the texts; without --text, the built-in domains that were used, by name. */
 static void put_texts(const struct versus *v, struct buf *out) {
     const struct default_domain *d;
-    put_each(out, "text", &v->o->text, '=');
+    put_each(out, "text", &v->o->text, versus_text_file);
     for (int i = 0; !v->o->text.n && (d = default_domain_at(i)) != NULL; i++)
         if (has_domain(v, d->name)) buf_fmt(out, " --text %s", d->name);
 }
@@ -147,8 +176,8 @@ static void put_command(const struct versus *v, struct buf *out) {
     if (o->eval.by_depth) buf_str(out, " --by-depth");
     if (o->flips) buf_str(out, " --flips");
     if (greedy) buf_fmt(out, " --greedy %" PRId64, greedy);
-    put_each(out, "choice", &o->choice, ':');
-    put_each(out, "tools", &o->tools, 0);
+    put_each(out, "choice", &o->choice, choice_file);
+    put_each(out, "tools", &o->tools, whole);
     if (o->flips || o->choice.n || o->tools.n) buf_fmt(out, " --cases %" PRId64, o->n_cases);
     if (o->flips || o->tools.n) buf_fmt(out, " --max-tokens %" PRId64, o->max_tokens);
     buf_str(out, " --kv-type");

@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/progress.h"
-#include "chat/toolfmt.h"
 #include "runtime/measure/choices.h"
 #include "runtime/measure/suite.h"
 
@@ -161,12 +160,6 @@ struct calls { /* cases that each model answered, and among them */
         passed[VERSUS_MAX + 1];
 };
 
-/* Returns whether the model's template has a known syntax of tool calls. */
-static bool has_calls(const struct model *m) {
-    const char *t = gguf_str_or(m->gguf, "tokenizer.chat_template", "");
-    return *t && toolfmt_detect(t, strlen(t)) != NULL;
-}
-
 /* Answers the cases of a suite with model i. *a stays empty, with a warning, if the model's
  * template does not allow that. */
 static int answer_suite(struct versus *v, int i, const struct suite *suite, struct suite_answers *a,
@@ -174,7 +167,7 @@ static int answer_suite(struct versus *v, int i, const struct suite *suite, stru
     struct eval_args how = v->eval;
     how.ctx = 0; /* as long as the prompts need */
     const struct versus_file *x = model_at(v, i);
-    if (suite_calls(suite) && !has_calls(x->m)) {
+    if (suite_calls(suite) && !versus_calls(x->m)) {
         log_warn("%s: tool calls are not compared: its template has no known syntax for them",
                  x->path);
         return 0;
@@ -212,7 +205,7 @@ static int run_tools(struct versus *v, struct err *e) {
     struct calls c = {0};
     const char *const *list = v->o->tools.v;
     int n = v->o->tools.n;
-    if (!n && v->o->flips && has_calls(v->base.m)) {
+    if (!n && v->o->flips && versus_calls(v->base.m)) {
         list = builtin;
         n = 1;
     } else if (!n && v->o->flips) {

@@ -66,6 +66,13 @@ int versus_read_flips(const struct versus *v, struct err *e);
 int64_t versus_n_greedy(const struct versus_opts *o);
 /* Measures the flips that the options request, for the base and all files. */
 int versus_flips(struct versus *v, struct err *e);
+/* Returns the file of a text [NAME=]FILE. */
+const char *versus_text_file(const char *given);
+/* Returns short names (io_short_names) of the files in a list; file: finds the file in a value. The
+ * caller frees the names and the array. */
+char **versus_shown(const struct str_list *l, const char *(*file)(const char *given));
+/* Returns the syntax of tool calls that the model's template has; NULL: none that is known. */
+const struct toolfmt *versus_calls(const struct model *m);
 /* Fills m. */
 void versus_emit(const struct versus *v, struct emit *m);
 

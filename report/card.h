@@ -12,6 +12,8 @@
 
 /* Returns whether s has the form of a Hub repository, "org/name". */
 bool card_is_repo(const char *s);
+/* Returns the base's file name or, if it is not in the folder, its recorded name. */
+const char *card_base_file(const struct result *r);
 /* Appends what a reader wants to know about the recommended file, on one screen; versus: results of
  * hone versus, or NULL. Nothing without a recommendation. */
 void card_glance(const struct result *r, const struct release *rel, const cJSON *versus,

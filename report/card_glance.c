@@ -9,6 +9,7 @@
 #include "report/card.h"
 #include "report/pick.h"
 #include "report/report_text.h"
+#include "base/io.h"
 
 struct glance {
     const struct result *r;
@@ -41,6 +42,14 @@ static const cJSON *row_of(const struct glance *g, const char *table, const cJSO
     return row;
 }
 
+/* Names the base of a comparison if it is not that of the other numbers. */
+static void put_base(const struct glance *g) {
+    const char *base = doc_str(g->versus, "base"), *own = card_base_file(g->r);
+    if (!base || (own && strcmp(io_base(base), own) == 0)) return;
+    buf_str(g->out, ", compared with ");
+    md_text(g->out, base);
+}
+
 /* Writes how many of 100 next tokens differ. */
 static void put_loss(struct glance *g, int i) {
     struct buf words = {0};
@@ -69,6 +78,7 @@ static void put_flips(struct glance *g, const char *prefix, const char *what, co
     begin(g, what);
     buf_fmt(g->out, "of 100 %s, %.1f change (95 %%: %.0f to %.0f; %.0f cases)", cases, x,
             doc_num(row, key[1], 0), doc_num(row, key[2], 100), doc_num(row, key[3], 0));
+    put_base(g);
     end(g);
 }
 
@@ -86,13 +96,23 @@ static void put_tools(struct glance *g) {
     end(g);
 }
 
+/* Returns whether a domain is one of the languages among hone's built-in texts. */
+static bool is_language(const char *domain) {
+    static const char *const code[] = {"de", "fr", "es", "ru", "zh", "ja"};
+    for (size_t i = 0; domain && i < COUNT_OF(code); i++)
+        if (strcmp(domain, code[i]) == 0) return true;
+    return false;
+}
+
 /* Writes the divergence by kind of text. */
 static void put_domains(struct glance *g) {
     struct buf list = {0};
+    bool languages = false;
     for (const cJSON *row = row_of(g, "by_domain", NULL); row; row = row_of(g, "by_domain", row)) {
         const char *name = doc_str(row, "domain");
         const double x = doc_num(row, "mean_kld", (double)NAN);
         if (!isfinite(x)) continue;
+        languages = languages || is_language(name);
         buf_str(&list, list.len ? ", " : "");
         md_text(&list, name ? name : "?");
         buf_fmt(&list, " %.4f", x);
@@ -101,10 +121,10 @@ static void put_domains(struct glance *g) {
         begin(g, "by kind of text");
         buf_str(g->out, list.data);
         buf_str(g->out, " (mean divergence)");
+        put_base(g);
         end(g);
-    } else {
-        missing(g, "kinds of text and languages");
     }
+    if (!list.len || !languages) missing(g, list.len ? "languages" : "kinds of text and languages");
     buf_release(&list);
 }
 

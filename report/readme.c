@@ -115,8 +115,7 @@ static void calibration(const struct result *r, struct buf *out) {
     if (any) buf_str(out, ".\n");
 }
 
-/* Returns the base's file name or, if it is not in the folder, its recorded name. */
-static const char *base_file(const struct result *r) {
+const char *card_base_file(const struct result *r) {
     for (int i = 0; i < r->n_files; i++)
         if (r->file[i].is_base) return r->file[i].file;
     return r->base_name;
@@ -137,7 +136,7 @@ static void put_how(const struct result *r, struct buf *out) {
     buf_str(out, "- Tool: hone ");
     md_text(out, r->version);
     buf_str(out, ". Base: `");
-    code_text(out, base_file(r));
+    code_text(out, card_base_file(r));
     buf_str(out, "`.\n");
     buf_fmt(out, "- Importance matrix: %lld chunks of %lld tokens.\n", (long long)r->imatrix_chunks,
             (long long)r->imatrix_chunk_size);

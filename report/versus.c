@@ -426,6 +426,33 @@ static void put_measured(const cJSON *root, struct buf *out) {
     buf_str(out, ". ");
 }
 
+/* Appends the long contexts that were not measured: all, or those past the deepest. */
+static void put_past(const cJSON *root, struct buf *out) {
+    double most = 0;
+    for (const cJSON *r = doc_first(doc_get(root, "by_depth")); r; r = r->next)
+        most = fmax(most, doc_num(r, "to", 0));
+    if (most > 0)
+        buf_fmt(out, "contexts of more than %.0f tokens, ", most);
+    else
+        buf_str(out, "long contexts, ");
+}
+
+/* Appends a command between fences that are longer than any row of backticks in it. */
+static void put_command(const char *command, struct buf *out) {
+    int fence = 3, row = 0;
+    for (const char *c = command; *c; c++) {
+        row = *c == '`' ? row + 1 : 0;
+        if (row >= fence) fence = row + 1;
+    }
+    buf_chr(out, '\n');
+    for (int i = 0; i < fence; i++) buf_chr(out, '`');
+    buf_chr(out, '\n');
+    for (; *command; command++) buf_chr(out, (unsigned char)*command < 0x20 ? ' ' : *command);
+    buf_chr(out, '\n');
+    for (int i = 0; i < fence; i++) buf_chr(out, '`');
+    buf_chr(out, '\n');
+}
+
 /* Appends how it was measured, what is missing, and the command. */
 static void put_how(const cJSON *root, struct buf *out) {
     static const char *const none[] = {"multiple choice", "greedy texts", "tool calls"};
@@ -435,15 +462,11 @@ static void put_how(const cJSON *root, struct buf *out) {
     buf_str(out, "Not measured: ");
     for (int k = 0; k < KINDS; k++)
         if (!has_kind(root, k)) buf_fmt(out, "%s, ", none[k]);
-    if (!doc_first(doc_get(root, "by_depth"))) buf_str(out, "long contexts, ");
+    put_past(root, out);
     buf_str(out, "speed, images");
     put_missing(root, out);
     buf_str(out, ".\n");
-    if (!command) return;
-    buf_str(out, "\n```\n");
-    for (; *command; command++)
-        buf_chr(out, *command == '`' || (unsigned char)*command < 0x20 ? ' ' : *command);
-    buf_str(out, "\n```\n");
+    if (command) put_command(command, out);
 }
 
 void versus_markdown(const cJSON *root, struct buf *out) {

@@ -321,6 +321,9 @@ bool tok_add_bos(const struct tok *t) {
 bool tok_add_eos(const struct tok *t) {
     return t->add_eos;
 }
+bool tok_add_space(const struct tok *t) {
+    return t->prep.prefix != PREFIX_NONE;
+}
 bool tok_has_add_bos(const struct tok *t) {
     return t->has_add_bos;
 }

@@ -104,6 +104,8 @@ int64_t tok_special(const struct tok *t, enum tok_special s); /* -1: none */
 bool tok_add_bos(const struct tok *t);
 /* Returns whether encoding appends the end-of-sequence token by default. */
 bool tok_add_eos(const struct tok *t);
+/* Returns whether encoding puts a space before the text. */
+bool tok_add_space(const struct tok *t);
 /* Returns whether the source specifies if BOS is added; otherwise a GGUF does not get the key. */
 bool tok_has_add_bos(const struct tok *t);
 /* Declares all tokenizer.ggml.* keys (not tokenizer.chat_template) in the order of llama.cpp's

@@ -82,8 +82,9 @@ struct eval_texts { /* texts, grouped by domain */
     struct ids *ids; /* [n] */
     int n;
 };
-/* Loads the texts of n_paths files as domains. A file is a domain named after the file; a line of a
- * .jsonl file that names a "domain" goes to that domain. Release with eval_texts_release. */
+/* Loads the texts of n_paths files as domains. A file is a domain named after the file, or file and
+ * folder (io_short_names); a line of a .jsonl file that names a "domain" goes to that domain.
+ * Release with eval_texts_release. */
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e);
 /* Adds one file to t, zeroed or filled before, as the domain `name`; NULL: named after the file.

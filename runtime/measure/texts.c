@@ -176,8 +176,12 @@ int eval_texts_add_all(struct eval_texts *t, const struct model *m, struct err *
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e) {
     int rc = 0;
+    char **name = xcalloc((size_t)n_paths + 1, sizeof *name);
     memset(out, 0, sizeof *out);
-    for (int i = 0; i < n_paths && !rc; i++) rc = eval_texts_add(out, m, NULL, path[i], e);
+    io_short_names(path, n_paths, name);
+    for (int i = 0; i < n_paths && !rc; i++) rc = eval_texts_add(out, m, name[i], path[i], e);
+    for (int i = 0; i < n_paths; i++) free(name[i]);
+    free(name);
     if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: holds no text", path[0]);
     if (rc) eval_texts_release(out);
     return rc;

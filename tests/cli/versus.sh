@@ -134,6 +134,30 @@ run 0 eval kld "$t/a/M-all.gguf" code --base "$t/base.gguf" --ctx 64 --chunks 2 
 vs --text tools --text x=tools --text builtin
 [ "$(names "$t/o")" = "tools x prose chat " ] || say "--text builtin: $(names "$t/o")"
 
+# two texts of one file name are two domains, named in the command as in the tables; also in eval kld
+mkdir -p "$t/b/d1/x" "$t/b/d2/x"
+cp "$texts_of/de.txt" "$t/b/d1/x/t.txt"
+cp "$texts_of/fr.txt" "$t/b/d2/x/t.txt"
+cp "$texts_of/fr.txt" "$t/b/d2/t.txt"
+vs --text d1/x/t.txt --text d2/x/t.txt
+[ "$(names "$t/o")" = "1/x/t.txt 2/x/t.txt " ] && grep -q -- '--text 1/x/t.txt --text 2/x/t.txt' "$t/o" || say "texts of one name: $(names "$t/o") $(grep '"command"' "$t/o")"
+vs --text d1/x/t.txt --text two=d2/t.txt
+[ "$(names "$t/o")" = "x/t.txt two " ] && grep -q -- '--text x/t.txt --text two=d2/t.txt' "$t/o" || say "texts of one name: $(names "$t/o") $(grep '"command"' "$t/o")"
+run 0 eval kld "$t/a/M-all.gguf" "$t/b/d1/x/t.txt" "$t/b/d2/t.txt" --base "$t/base.gguf" --ctx 64 --chunks 2 --json
+[ "$(names "$t/o")" = "x/t.txt d2/t.txt " ] || say "eval kld, texts of one name: $(names "$t/o")"
+
+# own texts are no languages, and a short depth is no long context
+vs --text d1/x/t.txt --text d2/t.txt --by-depth --markdown "$t/deep"
+grep -q 'contexts of more than 63 tokens, speed' "$t/deep" || say "$(grep 'Not measured' "$t/deep")"
+
+
+# a file whose name begins with "-", and one with backticks
+cp "$t/a/M-all.gguf" "$t/b/-dash.gguf"
+cp "$t/a/M-all.gguf" "$t/b/t\`\`\`ick.gguf"
+(cd "$t/b" && "$HONE" versus "$t/base.gguf" ./-dash.gguf 't```ick.gguf' --text d2/t.txt --ctx 64 --chunks 2 -q --markdown "$t/ticks" > /dev/null) || say "odd names failed"
+tail -3 "$t/ticks" | head -1 | grep -qx '````' && tail -2 "$t/ticks" | grep -q "^hone versus base.gguf ./-dash.gguf 't\`\`\`ick.gguf' " || say "the command: $(tail -3 "$t/ticks")"
+rm -r "$t"/b/*
+
 # a file of that name wins, a folder does not; other names are refused
 mkdir "$t/b/code"
 vs --text code --text ja
@@ -253,6 +277,27 @@ cp "$t/a/M-all.gguf" "$t/b/usual.gguf"
 run 0 versus "$t/b/base-10k.gguf" "$t/b/usual.gguf" $texts --ctx 64 --chunks 2 --json
 [ "$(cell "$t/o" checks usual n_faults)" = 0 ] || say "a missing default: $(grep fault "$t/o")"
 
+# a space before the text: a key that only the file has is a fault if it changes that
+"$HONE" convert tests/golden/models/mistral -o "$t/b/space.gguf" --type bf16 -q > /dev/null
+list() { awk -v d="$1" 'BEGIN { printf "[1"; for (i = 1; i < 1024; i++) printf ",%d" d, i / 512; print "]" }'; }
+"$HONE" meta "$t/b/space.gguf" tokenizer.ggml.model=llama tokenizer.ggml.pre=default tokenizer.ggml.scores="$(list .5)" --unset tokenizer.ggml.merges \
+    --unset hone.tokenizer.ignore_merges -q > /dev/null 2>&1 || say "hone meta failed"
+for x in true false; do
+    cp "$t/b/space.gguf" "$t/b/space-$x.gguf"
+    "$HONE" meta "$t/b/space-$x.gguf" tokenizer.ggml.add_space_prefix=$x -q > /dev/null 2>&1 || say "hone meta failed"
+done
+run 0 versus "$t/b/space.gguf" "$t/b/space-true.gguf" "$t/b/space-false.gguf" $texts --ctx 64 --chunks 2 --json
+[ "$(cell "$t/o" checks true n_faults)" = 0 ] && [ "$(cell "$t/o" checks false n_faults)" = 1 ] && grep -q 'add_space_prefix is 0, in the base it is missing' "$t/o" ||
+    say "a space before the text: $(grep fault "$t/o")"
+
+# what else a folder holds is skipped
+cp "$t/a/M-all.gguf" "$t/b/imatrix.gguf"
+"$HONE" meta "$t/b/imatrix.gguf" general.type=imatrix -q > /dev/null 2>&1 || say "hone meta failed"
+"$HONE" split "$t/a/M-first.gguf" -o "$t/b/part.gguf" --max-size 100K -q > /dev/null 2>&1 || say "hone split failed"
+"$HONE" versus "$t/base.gguf" "$t/a/M-all.gguf" "$t/b/imatrix.gguf" "$t"/b/part*.gguf $texts --ctx 64 --chunks 2 --json > "$t/o" 2> "$t/e" || say "a folder: $(cat "$t/e")"
+grep -q 'imatrix.gguf is skipped: it is not a model' "$t/e" && [ "$(grep -c '"sample_xxh128"' "$t/o")" = 2 ] || say "a folder: $(cat "$t/e")"
+refused 3 "is an importance matrix, not a model" versus "$t/base.gguf" "$t/b/imatrix.gguf"
+
 # a vocabulary that adds a BOS but has none: greedy texts begin with text
 for f in base a/M-all; do
     cp "$t/$f.gguf" "$t/b/bos-${f#a/}.gguf"
@@ -270,6 +315,13 @@ done
     say "a file without a template: $(cat "$t/e")"
 grep -q 'bad.gguf: tool calls are not compared' "$t/e" || say "a file without a template: $(cat "$t/e")"
 [ "$(cell "$t/o" flips with-M-all tools_of)" = 2 ] && [ "$(cell "$t/o" flips bad tools_of)" = null ] || say "$(grep tools_ "$t/o")"
+
+# a template without tool calls, if the base's has them
+printf '{%% for m in messages %%}{{ m.role }}: {{ m.content }}\n{%% endfor %%}' > "$t/plain"
+cp "$t/a/M-all.gguf" "$t/b/plain.gguf"
+"$HONE" meta "$t/b/plain.gguf" tokenizer.chat_template=@"$t/plain" -q > /dev/null 2>&1 || say "hone meta failed"
+run 0 versus "$t/b/with-base.gguf" "$t/b/with-M-all.gguf" "$t/b/plain.gguf" $texts --ctx 64 --chunks 2 --json
+[ "$(cell "$t/o" checks plain n_faults)" = 1 ] && [ "$(cell "$t/o" checks with-M-all n_faults)" = 0 ] && grep -q "the chat template has no known syntax of tool calls, the base's has that of " "$t/o" || say "no tool calls: $(grep fault "$t/o")"
 
 # publish shows the comparison, and keeps it
 mkdir "$t/p"
@@ -326,6 +378,13 @@ glance() { sed -n '/^| at a glance/,/^$/p' "$t/g/README.md"; }
 changes_of() { awk "BEGIN { printf \"| texts | of 100 greedy texts, %.1f change \", $(cell "$1" flips "$2" greedy_per_100) }"; }
 run 0 publish "$t/g" --compare "$t/v.json"
 glance | grep -qF "$(changes_of "$t/v.json" all)" || say "at a glance, compared: $(glance)"
+# only the base of the comparison is known
+glance | grep -q '^| texts | .*), compared with base.gguf |$' || say "at a glance, the base: $(glance)"
+sed 's/"model": {"name": "M"}/"model": {"name": "M", "source": "base.gguf"}/' "$t/g/results.json" > "$t/named.json"
+cp "$t/named.json" "$t/g/results.json"
+run 0 publish "$t/g" --compare "$t/v.json" --force
+glance | grep -q 'compared with' && say "at a glance, the same base: $(glance)"
+glance | grep -q '^| not measured | .*, languages,' || say "at a glance, own texts are no languages: $(glance)"
 "$HONE" quantize "$t/base.gguf" -o "$t/theirs/M-all.gguf" --type Q4_0 -q > /dev/null
 run 0 versus "$t/base.gguf" "$t/theirs/M-all.gguf" "$t/a/M-all.gguf" $texts --ctx 64 --chunks 2 --greedy 4 --json
 cp "$t/o" "$t/both.json"

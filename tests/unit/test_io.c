@@ -335,6 +335,18 @@ static void test_paths(void) {
     CHECK_EQ_STR(io_base("a/b\\c.x"), "b\\c.x"); /* a separator on Windows only */
 }
 
+static void test_short_names(void) {
+    static const char *const path[] = {"a/x/t", "b/x/t", "a/x/t", "y/u", "z/u", "v", "w/only"},
+                             *const want[] = {"1/x/t", "2/x/t", "1/x/t", "y/u", "z/u", "v", "only"};
+    enum { N = COUNT_OF(path) };
+    char *name[N];
+    io_short_names(path, N, name);
+    for (int i = 0; i < N; i++) {
+        CHECK_EQ_STR(name[i], want[i]);
+        free(name[i]);
+    }
+}
+
 static void test_list(void) {
     static const char *const names[] = {"b", ".hidden", "a.gguf", "c", "a"};
     struct err e = {0};
@@ -376,6 +388,7 @@ int main(void) {
     RUN(test_inputs);
     RUN(test_there);
     RUN(test_paths);
+    RUN(test_short_names);
     RUN(test_list);
     rmdir(dir);
     return check_done();
