@@ -169,11 +169,23 @@ static int check_shape(const struct run *r, const struct part *p, struct err *e)
                    st_dtype_name(t->dtype));
 }
 
+/* Sets a part's shape and number of elements from its row. */
+static int set_shape(const struct vision *v, struct part *p, struct err *e) {
+    const struct vision_row *row = p->row;
+    p->n = 1;
+    while (p->n_dims < 4 && row->dim[p->n_dims]) p->n_dims++;
+    for (int d = 0; d < 4; d++) p->ne[d] = d < p->n_dims ? v->d[row->dim[p->n_dims - 1 - d]] : 1;
+    for (int d = 0; d < 4; d++)
+        if (!mul_ok_i64(p->n, p->ne[d], &p->n))
+            return err_set(e, ERR_DATA, "%s is too large", row->gguf);
+    return 0;
+}
+
 /* Adds a row's tensor; its block is `from` in the folder and `to` in the output. */
 static int add_part(struct run *r, const struct vision_row *row, int64_t from, int64_t to,
                     struct err *e) {
     char name[128];
-    struct part p = {.row = row, .n = 1};
+    struct part p = {.row = row};
     const int64_t i = find_tensor(r, row, from, name, &p.xf);
     if (i >= 0) r->claimed[i] = 1;
     if (!row->gguf) return 0;
@@ -184,10 +196,7 @@ static int add_part(struct run *r, const struct vision_row *row, int64_t from, i
                        hfdir_path(r->plan.dir), name, p.name);
     p.src = hfdir_tensor_at(r->plan.dir, i);
     TRY(check_shape(r, &p, e));
-    while (p.n_dims < 4 && row->dim[p.n_dims]) p.n_dims++;
-    for (int d = 0; d < 4; d++) p.ne[d] = d < p.n_dims ? r->v.d[row->dim[p.n_dims - 1 - d]] : 1;
-    for (int d = 0; d < 4; d++)
-        if (!mul_ok_i64(p.n, p.ne[d], &p.n)) return err_set(e, ERR_DATA, "%s is too large", p.name);
+    TRY(set_shape(&r->v, &p, e));
     const bool kernel = row->xf == VX_FRAME_0 || row->xf == VX_FRAME_1 || row->xf == VX_RGB_LAST;
     p.unit = kernel ? r->v.d[VD_PIXELS] : p.ne[0];
     if (r->n_parts == r->cap) {
@@ -208,12 +217,18 @@ static bool has_row(const struct run *r, const struct vision_row *row, int64_t n
     return has;
 }
 
-/* Adds the tensors of a row, one per block if it has blocks. */
+/* Returns the number of tensors of a row: one per block if it has blocks; 0: no such tensor. */
+static int64_t row_count(const struct vision *v, const struct vision_row *row) {
+    if ((row->flags & VR_CLIP && !v->clip) || (row->flags & VR_STD && !v->standardize)) return 0;
+    if (row->flags & VR_DEEP) return v->n_deep;
+    return strstr(row->hf, "%d") ? v->blocks : 1;
+}
+
+/* Adds the tensors of a row. */
 static int add_row(struct run *r, const struct vision_row *row, struct err *e) {
     const struct vision *v = &r->v;
-    bool deep = row->flags & VR_DEEP, blocks = !deep && strstr(row->hf, "%d");
-    int64_t n = deep ? v->n_deep : blocks ? v->blocks : 1;
-    if ((row->flags & VR_CLIP && !v->clip) || (row->flags & VR_STD && !v->standardize)) return 0;
+    const bool deep = row->flags & VR_DEEP;
+    const int64_t n = row_count(v, row);
     if (row->flags & VR_OPT && !has_row(r, row, n)) return 0;
     for (int64_t i = 0; i < n; i++) TRY(add_part(r, row, i, deep ? v->deep[i] : i, e));
     return 0;
@@ -275,6 +290,35 @@ static const struct vision_kind *kind_of(const struct conv_plan *p) {
 
 bool mmproj_known(const char *arch) {
     return usual_kind(arch_find(arch)) != NULL;
+}
+
+/* Adds the bytes of a row's tensors. Those that some folders lack count too; they are small. */
+static int add_bytes(const struct run *r, const struct vision_row *row, uint64_t *sum,
+                     struct err *e) {
+    struct part p = {.row = row};
+    if (!row->gguf) return 0;
+    TRY(set_shape(&r->v, &p, e));
+    uint64_t n = qtype_row_bytes(type_of(r, &p), p.ne[0]);
+    if (p.n < 1 || (mul_ok(n, (uint64_t)(p.n / p.ne[0]), &n) &&
+                    mul_ok(n, (uint64_t)row_count(&r->v, row), &n) && add_ok(*sum, n, sum)))
+        return 0;
+    return err_set(e, ERR_DATA, "%s is too large", row->gguf);
+}
+
+uint64_t mmproj_config_bytes(const struct arch *a, struct hfdir *dir) {
+    struct run *r = xcalloc(1, sizeof *r);
+    struct err ignored;
+    uint64_t sum = 0;
+    const enum log_level level = log_get_level();
+    log_set_level(LOG_ERROR); /* the conversion itself will repeat the messages */
+    r->plan = (struct conv_plan){.dir = dir, .arch = a, .type = QT_BF16};
+    const struct vision_kind *k = kind_of(&r->plan);
+    int rc = k ? vision_read(&r->v, k, dir, &ignored) : 0;
+    for (const struct vision_row *row = k ? k->rows : NULL; row && row->hf && !rc; row++)
+        rc = add_bytes(r, row, &sum, &ignored);
+    log_set_level(level);
+    free(r);
+    return rc ? 0 : sum;
 }
 
 /* Lists the tensors of the projector file. ERR_DATA: unknown or incomplete tower. */

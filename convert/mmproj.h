@@ -7,7 +7,9 @@
 
 #include "base/buf.h"
 #include "containers/gguf.h"
+#include "containers/hfdir.h"
 #include "convert/convert.h"
+#include "models/arch.h"
 
 struct mmproj_report {
     char projector[32], type[16];
@@ -22,6 +24,9 @@ int mmproj_run(const struct convert_opts *o, const char *out, struct mmproj_repo
  * list of its tensors may be read. `header` is its memory, released by the caller after gguf_close.
  */
 int mmproj_keys(const struct convert_opts *o, struct gguf **out, struct buf *header, struct err *e);
+/* Returns the size of the BF16 projector file of a model of which only config.json is known,
+ * without its header; 0: it has no vision tower, or one that cannot be converted. */
+uint64_t mmproj_config_bytes(const struct arch *a, struct hfdir *dir);
 /* Returns whether the vision tower of an architecture (given by its GGUF name) can be converted. */
 bool mmproj_known(const char *arch);
 

@@ -49,9 +49,11 @@ static bool among(const struct json *list, const char *text, const char *number,
     return false;
 }
 
-/* Finds the id of the token [IMG_BREAK]. ERR_DATA: the tokenizer has none. */
+/* Finds the id of the token [IMG_BREAK]. ERR_DATA: the tokenizer has none. config.json alone has no
+ * tokenizer, and suffices for sizes. */
 static int find_break(struct vision *v, struct hfdir *dir, struct err *e) {
     const struct json *j;
+    if (hfdir_n_tensors(dir) == 0) return 0;
     TRY(hfdir_json(dir, "tokenizer.json", &j, e));
     if (j && among(json_get(j, "added_tokens"), "content", "id", &v->line_break)) return 0;
     TRY(hfdir_json(dir, "tekken.json", &j, e));

@@ -262,7 +262,8 @@ static void fit_text(const struct plan *p, struct buf *b) {
         buf_fmt(b, "all but the experts of %d of %d blocks, with ", f->n, p->z.n_blocks);
         break;
     case FIT_BLOCKS:
-        buf_fmt(b, "the last %d of %d blocks, with ", f->n, p->z.n_blocks);
+        buf_fmt(b, "the last %d of %d blocks%s, with ", f->n, p->z.n_blocks,
+                sizes_has_experts(&p->z) ? ", without their experts" : "");
         break;
     case FIT_NONE:
         buf_str(b, "no part of it, with ");

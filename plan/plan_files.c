@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "containers/gguf.h"
+#include "convert/mmproj.h"
 #include "containers/hfdir.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -22,12 +23,14 @@
 #include "report/result.h"
 #include "runtime/engine/kv_type.h"
 
+enum { WAY_TEXT = 96 };
 struct candidate {     /* an existing file, or one that could be created */
     const char *name;  /* path; or recipe, preceded by the folder if there are several */
     const char *shown; /* name without folders, if unambiguous */
     int order; /* position of its recipe among the size classes; 0: closest to the original */
     uint64_t bytes;
-    uint64_t projector; /* bytes of the projector file in its folder, also on the card */
+    uint64_t projector; /* bytes of the folder's projector file, or of one to be made, also on the
+                           card */
     double kld;         /* mean divergence from the original in nats; NaN: not measured */
     struct sizes z;
     struct fit fit, small; /* fit with the requested cache, and with a smaller one (KV_SMALL) */
@@ -187,6 +190,17 @@ static void made_tensor(void *ud, const char *name, uint64_t n_bytes) {
     sizes_add(&k->c->z, k->arch, name, n_bytes);
 }
 
+/* Returns the size of the largest projector file that `hone make` would write next to the models of
+ * an unconverted folder. */
+static int made_projector(const char *folder, uint64_t *out, struct err *e) {
+    struct mmproj_look l;
+    *out = 0;
+    TRY(mmproj_look(folder, NULL, NULL, &l, e));
+    for (int i = 0; i < l.n_files; i++)
+        if (l.file[i].size_bytes > *out) *out = l.file[i].size_bytes;
+    return 0;
+}
+
 /* Adds the file that the recipe would make of the folder's model as a candidate. */
 static int add_recipe(struct choice *x, const struct shapes *s, const struct hparams *h,
                       const char *folder, const char *recipe, struct err *e) {
@@ -196,6 +210,7 @@ static int add_recipe(struct choice *x, const struct shapes *s, const struct hpa
     free(name);
     TRY(sizes_init(&k.c->z, k.arch, h, e));
     k.c->bytes = shapes_recipe(s, recipe, made_tensor, &k);
+    k.c->projector = s->projector;
     return 0;
 }
 
@@ -209,6 +224,7 @@ static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     struct hparams *h = xcalloc(1, sizeof *h);
     const bool config = shapes_is_config(folder);
     int rc = config ? shapes_from_config(&s, folder, h, e) : shapes_open(&s, folder, NULL, NULL, e);
+    if (!rc && !config) rc = made_projector(folder, &s.projector, e);
     if (!rc && !config) rc = hfdir_open(&dir, folder, e);
     if (!rc && !config) rc = hparams_from_hf(h, s.model.arch, dir, e);
     if (!rc && config)
@@ -345,8 +361,11 @@ static int best_of(const struct choice *x, enum fit_way way, bool small_cache) {
 
 /* Returns the best candidate and how it fits; its i is -1 if none fits or no memory is given. */
 static struct take find_take(const struct choice *x) {
-    static const struct take ways[] = {
-        {0, false, FIT_ALL}, {0, true, FIT_ALL}, {0, false, FIT_EXPERTS}, {0, false, FIT_BLOCKS}};
+    static const struct take ways[] = {{0, false, FIT_ALL},
+                                       {0, true, FIT_ALL},
+                                       {0, false, FIT_EXPERTS},
+                                       {0, true, FIT_EXPERTS},
+                                       {0, false, FIT_BLOCKS}};
     for (size_t k = 0; k < COUNT_OF(ways) && x->ask.memory; k++) {
         struct take t = ways[k];
         t.i = best_of(x, t.way, t.small_cache);
@@ -358,14 +377,24 @@ static struct take find_take(const struct choice *x) {
 /* ---- answer and table ------------------------------------------------------------------------ */
 
 /* Writes how much of the model fits: "yes", "no" or the number of blocks. */
-static void way_text(const struct candidate *c, const struct fit *f, char out[64]) {
+static void way_text(const struct candidate *c, const struct fit *f, char out[WAY_TEXT]) {
     static const char *const whole[] = {[FIT_ALL] = "yes", [FIT_NONE] = "no"};
     if (f->way == FIT_EXPERTS)
-        snprintf(out, 64, "without the experts of %d of %d blocks", f->n, c->z.n_blocks);
+        snprintf(out, WAY_TEXT, "without the experts of %d of %d blocks", f->n, c->z.n_blocks);
     else if (f->way == FIT_BLOCKS)
-        snprintf(out, 64, "%d of %d blocks", f->n, c->z.n_blocks);
+        snprintf(out, WAY_TEXT, "%d of %d blocks%s", f->n, c->z.n_blocks,
+                 sizes_has_experts(&c->z) ? ", without their experts" : "");
     else
-        snprintf(out, 64, "%s", whole[f->way]);
+        snprintf(out, WAY_TEXT, "%s", whole[f->way]);
+}
+
+/* Writes the table's text: how much of the model fits, if necessary with a smaller cache. */
+static void row_text(const struct candidate *c, char out[WAY_TEXT]) {
+    const bool small = c->small.way < c->fit.way && c->small.way <= FIT_EXPERTS;
+    way_text(c, small ? &c->small : &c->fit, out);
+    if (!small) return;
+    const size_t n = c->small.way == FIT_ALL ? 0 : strlen(out);
+    snprintf(out + n, WAY_TEXT - n, "%swith --kv-type " KV_SMALL, n ? ", " : "");
 }
 
 /* Appends what a smaller cache would allow: a larger file, or less memory. */
@@ -449,7 +478,7 @@ static void put_answer(const struct choice *x, const struct take *t, struct emit
     const struct candidate *c = x->c[t->i];
     const struct fit *f = fit_of(x, t->i, t->small_cache);
     struct buf b = {0};
-    char way[64];
+    char way[WAY_TEXT];
     bool largest = true;
     for (int i = 0; i < t->i; i++) largest &= fit_of(x, i, t->small_cache)->way != t->way;
     way_text(c, f, way);
@@ -488,7 +517,7 @@ static void emit_files(const struct choice *x, int take, struct emit *m) {
     if (card) emit_col(m, "take", "");
     for (int i = 0; i < x->n; i++) {
         const struct candidate *c = x->c[i];
-        char way[64];
+        char way[WAY_TEXT];
         const double whole = (double)whole_bytes(x, c);
         const double left = (double)x->ask.memory - (double)x->ask.reserve - whole;
         emit_row(m);
@@ -506,9 +535,7 @@ static void emit_files(const struct choice *x, int take, struct emit *m) {
         else if (x->measured)
             emit_cell_none(m);
         if (!card) continue;
-        way_text(c, &c->fit, way);
-        if (c->fit.way != FIT_ALL && c->small.way == FIT_ALL)
-            snprintf(way, sizeof way, "with --kv-type " KV_SMALL);
+        row_text(c, way);
         emit_cell_str(m, way);
         emit_cell_str(m, i == take ? "take" : "");
     }

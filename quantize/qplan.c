@@ -200,22 +200,6 @@ static void fill_items(struct qplan *p, const struct gguf *g) {
     }
 }
 
-/* Keeps tensors in the blocks in which a checkpoint was released (gpt-oss) unless the chosen type
- * is smaller; a larger type would only add error. Returns the number of tensors kept. */
-static int64_t keep_released(struct qplan *p) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < p->n; i++) {
-        struct recipe_item *it = &p->item[i];
-        if (!it->quant || !(qtype_info(it->from)->flags & QF_RELEASED) || it->type == it->from ||
-            qtype_row_bytes(it->type, it->ne[0]) < qtype_row_bytes(it->from, it->ne[0]))
-            continue;
-        it->type = it->from;
-        it->fallback = false;
-        n++;
-    }
-    return n;
-}
-
 /* Assigns to tensors whose weights a type can hold without loss that type, unless the chosen one is
  * smaller. */
 static void keep_exact(struct qplan *p, const struct gguf *g, const struct quantize_opts *o) {
@@ -241,7 +225,7 @@ int qplan_choose(struct qplan *p, const struct recipe_model *m, const struct qua
     if (preset) {
         copy_name(p, preset);
         recipe_apply(o->pure ? NULL : preset, recipe_default(preset), m, p->item, p->n);
-        if (!o->pure) p->n_released = keep_released(p);
+        if (!o->pure) p->n_released = recipe_keep_released(p->item, p->n);
         p->ftype = qtype_ftype_id(preset);
         return 0;
     }

@@ -532,3 +532,17 @@ void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_mo
     }
     free(ord);
 }
+
+int64_t recipe_keep_released(struct recipe_item *it, int64_t n) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!it[i].quant || !(qtype_info(it[i].from)->flags & QF_RELEASED) ||
+            it[i].type == it[i].from ||
+            qtype_row_bytes(it[i].type, it[i].ne[0]) < qtype_row_bytes(it[i].from, it[i].ne[0]))
+            continue;
+        it[i].type = it[i].from;
+        it[i].fallback = false;
+        kept++;
+    }
+    return kept;
+}

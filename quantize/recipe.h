@@ -43,6 +43,9 @@ void recipe_roles(const struct recipe_model *m, struct recipe_item *it, int64_t 
  * the type `uniform`, which --pure sets to the recipe's default. */
 void recipe_apply(const char *recipe, enum qtype uniform, const struct recipe_model *m,
                   struct recipe_item *it, int64_t n);
+/* Keeps the items in the blocks in which a checkpoint was released (gpt-oss) unless the chosen type
+ * is smaller; a larger type would only add error. Returns the number of items kept. */
+int64_t recipe_keep_released(struct recipe_item *it, int64_t n);
 /* Returns whether a recipe or a mix may give the tensor this type. Matrices of MTP blocks and of
  * draft files get at least as many bits as Q4_K, because drafts are accepted less often below it.
  */

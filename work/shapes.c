@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "convert/convert.h"
+#include "convert/mmproj.h"
 #include "containers/hfdir.h"
 #include "base/io.h"
 #include "base/json.h"
@@ -222,14 +223,23 @@ static int read_numbers(struct hfdir *dir, const char *path, const struct arch *
     return (*a)->derive(h, e);
 }
 
-/* Adds the tensors of a model with these hyperparameters. */
-static int list_tensors(struct shapes *s, const struct hparams *h, struct err *e) {
+/* Returns whether config.json describes the release in MXFP4 of a model whose blocks conversion
+ * keeps; these are the routed experts. */
+static bool has_mxfp4(const struct arch *a, const struct hfdir *dir) {
+    const struct json *q = hfdir_hparam(dir, "quantization_config");
+    const char *method = json_str(json_get(q, "quant_method"));
+    return a->mxfp4 && method && strcmp(method, "mxfp4") == 0;
+}
+
+/* Adds the tensors of a model with these hyperparameters. mxfp4: as in has_mxfp4. */
+static int list_tensors(struct shapes *s, const struct hparams *h, bool mxfp4, struct err *e) {
     struct tensor_inst *t;
     int64_t n;
     TRY(arch_tensors(s->model.arch, h, &t, &n, e));
     for (int64_t i = 0; i < n; i++) {
         if (t[i].optional) continue;
-        const enum qtype type = synth_stored(&t[i]);
+        const bool kept = mxfp4 && t[i].ne[1] > 1 && role_is_routed(t[i].row->role);
+        const enum qtype type = kept ? qtype_fit(QT_MXFP4, t[i].ne[0]) : synth_stored(&t[i]);
         add_item(s, t[i].name, type, t[i].ne);
         s->base_bytes +=
             qtype_row_bytes(type, t[i].ne[0]) * (uint64_t)(t[i].ne[1] * t[i].ne[2] * t[i].ne[3]);
@@ -247,8 +257,9 @@ int shapes_from_config(struct shapes *s, const char *src, struct hparams *h, str
     int rc = io_read_file(&text, &len, path, limit_of(LIM_HF_JSON), e);
     if (!rc) rc = hfdir_from_config(&dir, text, len, path, e);
     if (!rc) rc = read_numbers(dir, path, &s->model.arch, h, e);
-    if (!rc) rc = list_tensors(s, h, e);
+    if (!rc) rc = list_tensors(s, h, has_mxfp4(s->model.arch, dir), e);
     if (!rc) {
+        s->projector = mmproj_config_bytes(s->model.arch, dir);
         s->model.imatrix = true;
         s->model.experts = h->d[HD_EXPERTS];
         s->model.experts_used = h->d[HD_EXPERTS_USED];
@@ -275,6 +286,7 @@ uint64_t shapes_recipe(const struct shapes *s, const char *recipe,
     memcpy(it, s->item, (size_t)s->n * sizeof *it);
     for (int64_t i = 0; i < s->n; i++) it[i].type = it[i].from;
     recipe_apply(recipe, recipe_default(recipe), &s->model, it, s->n);
+    recipe_keep_released(it, s->n);
     for (int64_t i = 0; i < s->n; i++) {
         uint64_t row = qtype_row_bytes(it[i].type, it[i].ne[0]);
         uint64_t bytes = row * (uint64_t)(it[i].ne[1] * it[i].ne[2] * it[i].ne[3]);

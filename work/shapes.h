@@ -14,8 +14,9 @@ struct shapes {
     struct recipe_item *item; /* its names are stored in mem */
     int64_t n, cap;
     uint64_t base_bytes,
-        head_bytes; /* size of the converted file; its part before the tensor data */
-    char type[16];  /* type of the conversion */
+        head_bytes;     /* size of the converted file; its part before the tensor data */
+    char type[16];      /* type of the conversion */
+    uint64_t projector; /* bytes of the projector file; 0: none, or opened by shapes_open */
     double weights,
         active; /* number of quantizable weights; number of weights multiplied per token */
     int64_t n_embd, widest;       /* columns of token embeddings; columns of the widest matrix */
@@ -31,8 +32,9 @@ int shapes_open(struct shapes *s, const char *src, const char *type, const char 
                 struct err *e);
 /* Returns whether src is a config.json, or a folder with one and without weights. */
 bool shapes_is_config(const char *src);
-/* Like shapes_open, for a source for which shapes_is_config returns true; assumes BF16 for all
- * matrices. Also fills in the hyperparameters. The vocabulary is not counted: head_bytes is 0. */
+/* Like shapes_open, for a source for which shapes_is_config returns true; assumes BF16 for
+ * all matrices except the experts of a release in MXFP4. Also fills in the hyperparameters. The
+ * vocabulary is not counted: head_bytes is 0. */
 int shapes_from_config(struct shapes *s, const char *src, struct hparams *h, struct err *e);
 void shapes_close(struct shapes *s);
 /* Returns the file size of a preset, exact except for a few hundred bytes of metadata. */
