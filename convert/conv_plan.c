@@ -39,17 +39,22 @@ static const struct arch *by_type(struct hfdir *dir, const char *cls) {
     return a;
 }
 
-/* Finds the architecture from config.json's model class. */
-static int find_arch(struct conv_plan *p, struct err *e) {
-    const struct json *cfg = hfdir_config(p->dir);
+const struct arch *convert_arch(struct hfdir *dir, const char **cls) {
+    const struct json *cfg = hfdir_config(dir);
     const char *outer = json_str(json_first(json_get(cfg, "architectures")));
-    const char *inner = json_str(json_first(json_get(hfdir_text_config(p->dir), "architectures")));
+    const char *inner = json_str(json_first(json_get(hfdir_text_config(dir), "architectures")));
     const struct arch *whole = outer ? arch_find_hf(outer) : NULL;
     /* Drafts name the class of their layers inside. */
-    const char *cls = inner && !(whole && whole->draft) ? inner : outer;
-    p->arch = cls ? arch_find_dir(cls, p->dir) : NULL;
-    if (!p->arch && inner && outer) p->arch = arch_find_dir(outer, p->dir);
-    if (!p->arch) p->arch = by_type(p->dir, cls);
+    *cls = inner && !(whole && whole->draft) ? inner : outer;
+    const struct arch *a = *cls ? arch_find_dir(*cls, dir) : NULL;
+    if (!a && inner && outer) a = arch_find_dir(outer, dir);
+    return a ? a : by_type(dir, *cls);
+}
+
+/* Finds the architecture from config.json. */
+static int find_arch(struct conv_plan *p, struct err *e) {
+    const char *cls;
+    p->arch = convert_arch(p->dir, &cls);
     if (p->arch) return 0;
     if (!cls)
         return err_set(e, ERR_DATA,

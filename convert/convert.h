@@ -50,6 +50,11 @@ int convert_run(const struct convert_opts *o, struct convert_report *r, struct e
 /* Returns ERR_USAGE if out is a file of a folder that is read, or a link to one. GGUF files may be
  * replaced. */
 int convert_apart(const struct convert_opts *o, const char *out, struct err *e);
+struct arch;
+struct hfdir;
+/* Returns the architecture of a folder: by the model class in config.json, or else by model_type
+ * and the names of the tensors. NULL: unknown. *cls: the class; NULL: config.json has none. */
+const struct arch *convert_arch(struct hfdir *dir, const char **cls);
 /* Checks that the model class of folder src is supported; otherwise returns the error that
  * convert_run would return. Sets *runs if hone can also run such models, and *draft to the kind of
  * draft (struct arch; NULL: a model of its own). */

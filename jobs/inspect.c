@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "containers/gguf.h"
 #include "containers/hfdir.h"
+#include "convert/convert.h"
 #include "quantize/imat_file.h"
 #include "base/io.h"
 #include "base/map.h"
@@ -251,7 +252,8 @@ static int inspect_dir(struct emit *m, const char *path, const struct inspect_op
     emit_str(m, "format", "format", "Hugging Face folder");
     emit_str(m, "name", "name", hfdir_base(h));
     emit_str(m, "arch", "architecture", arch ? arch : "-");
-    const struct arch *known = arch_find_hf(arch);
+    const char *cls;
+    const struct arch *known = convert_arch(h, &cls);
     emit_bool(m, "computes", NULL, known && known->decoder);
     if (!known)
         emit_str(m, "computes_not", "not converted",

@@ -339,6 +339,7 @@ static void say_answer(const struct dry *d, const struct make_disk *disk, bool n
     const bool too_long = !nothing_left && is_too_long(d, late);
     struct err full;
     const bool no_room = !nothing_left && io_need_space(d->out, disk->left, &full);
+    char *work = job_work(d->out);
     plan_time_text(total, time);
     plan_time_text(whole, all);
     if (d->begun.state && whole > total) snprintf(begun, sizeof begun, " left of %s", all);
@@ -349,10 +350,11 @@ static void say_answer(const struct dry *d, const struct make_disk *disk, bool n
     else
         snprintf(answer, sizeof answer,
                  "About %s%s on this machine, %.1f GB of files and %.1f GB of temporary files in "
-                 "%s.work; nothing was written.%s%s%s%s%s%s",
-                 time, begun, (double)disk->files / 1e9, (double)disk->work / 1e9, d->out,
+                 "%.1024s; nothing was written.%s%s%s%s%s%s",
+                 time, begun, (double)disk->files / 1e9, (double)disk->work / 1e9, work ? work : "",
                  too_long ? " Note: " : "", too_long ? late : "", too_long ? "." : "",
                  no_room ? " Note: " : "", no_room ? full.msg : "", no_room ? "." : "");
+    free(work);
     emit_answer(m, answer);
     emit_num(m, "seconds", NULL, total, 1);
     emit_num(m, "seconds_in_all", NULL, whole, 1);

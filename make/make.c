@@ -357,6 +357,7 @@ static int open_job(struct make *mk, const char *out, struct err *e) {
 static int run_make(struct make *mk, const char *recipes, const char *out, struct emit *m,
                     struct buf *after, struct err *e) {
     struct work *w = mk->w;
+    if (!*out) return err_set(e, ERR_USAGE, "the output folder has no name: name a folder with -o");
     TRY(make_pre_recall(mk, out, e));
     TRY(make_consume(mk, recipes, out, e));
     TRY(mk->checked ? make_check_source(mk->src, w->pre, &mk->unmeasured, &mk->draft, e)

@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/out.h"
 #include "base/mem.h"
+#include "template/chat_src.h"
 
 enum { HELD_OUT = 5 }; /* every fifth document is for the probes */
 
@@ -62,16 +63,28 @@ static int write_divided(struct make *mk, const struct default_text *t, struct e
     return rc;
 }
 
-int make_texts(struct make *mk, struct err *e) {
+/* Sets *has to whether chats can be written with the base's template, or that of the source if
+ * there is no base yet. */
+static int find_template(const struct make *mk, bool *has, struct err *e) {
     struct gguf *g = NULL;
-    /* A folder that is not converted yet is assumed to have a template. If it has none, the
-     * forecast is wrong. */
-    bool has_template = !mk->tmpl_fault;
-    if (mk->n_files && has_template) {
-        TRY(gguf_open(&g, mk->file[0].path, GGUF_ONE_FILE, e));
-        has_template = gguf_find(g, "tokenizer.chat_template") != NULL;
-        gguf_close(g);
+    struct chat_src s;
+    struct err ignored;
+    *has = false;
+    if (mk->tmpl_fault) return 0;
+    if (!mk->n_files) {
+        *has = chat_src_open(&s, mk->src, NULL, &ignored) == 0;
+        if (*has) chat_src_close(&s);
+        return 0;
     }
+    TRY(gguf_open(&g, mk->file[0].path, GGUF_ONE_FILE, e));
+    *has = gguf_find(g, "tokenizer.chat_template") != NULL;
+    gguf_close(g);
+    return 0;
+}
+
+int make_texts(struct make *mk, struct err *e) {
+    bool has_template;
+    TRY(find_template(mk, &has_template, e));
     bool want[2] = {mk->calib.n == 0, mk->eval.n == 0};
     bool hold_out = !mk->probe.n && (mk->classes.n || mk->budget.n);
     for (int i = 0; default_text_at(i); i++) {

@@ -31,8 +31,15 @@ json tests/golden/models/qwen35moe
 has '"arch": "Qwen3_5MoeForConditionalGeneration"' qwen35moe
 has '"n_files": 2' qwen35moe
 has '"n_layers": 4' qwen35moe
+has '"computes": true' qwen35moe
 mkdir "$t/model"
 cp tests/golden/models/qwen3/model.safetensors "$t/model"
+# a class that is not known is read by its model_type, as conversion does
+for type in qwen3 own; do
+    sed "s/Qwen3ForCausalLM/OwnForCausalLM/; s/\"model_type\": \"qwen3\"/\"model_type\": \"$type\"/" tests/golden/models/qwen3/config.json > "$t/model/config.json"
+    json "$t/model"
+    case $type in qwen3) has '"computes": true' "model_type $type" ;; *) has 'unknown class' "model_type $type" ;; esac
+done
 for n in 9223372036854775807 -3 0 1.5 1e300 NaN -Infinity '"2"'; do # invalid numbers of layers
     sed "s/\"num_hidden_layers\": [0-9]*/\"num_hidden_layers\": $n/" tests/golden/models/qwen3/config.json > "$t/model/config.json"
     rc=0; "$HONE" inspect "$t/model" > "$t/o" 2> "$t/e" || rc=$?

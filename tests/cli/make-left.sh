@@ -30,6 +30,14 @@ same=tests/golden/tiny-qwen35moe/self_eval.txt
 "$HONE" make "$t/Tiny" -o "$t/x" --recipe Q4_K_M --calib $same --eval $same --time 0 --dry-run --json > "$t/o" 2> "$t/e"
 [ "$(number n_probes "$t/o")" = 0 ] || say "probes for mixes that are not made: $(number n_probes "$t/o")"
 grep -q "the files are presets" "$t/e" || say "no reason: $(cat "$t/e")"
+# a base model has no template for chats; the folder of temporary files is that of the run, however -o is spelled
+cp -r tests/golden/models/mistral "$t/Base" && mkdir "$t/here"
+for o in . "$t/here/" ../here; do
+    (cd "$t/here" && "$HONE" make ../Base -o $o --plain --recipe Q8_0 --dry-run > "$t/o" 2> "$t/e") || say "no template, -o $o: $(cat "$t/e")"
+    case $o in .) work=$(cd "$t" && pwd -P)/here.work ;; *) work=${o%/}.work ;; esac
+    head -1 "$t/o" | grep -qF " temporary files in $work; nothing was written." || say "-o $o: $(head -1 "$t/o")"
+done
+for how in --dry-run -q; do refused 2 'the output folder has no name' make "$t/Base" -o "" --plain --recipe Q8_0 $how; done
 
 # ---- a job: one warning on experts; the progress line has the step, the probe and the time of the whole job ----
 make out --recipe Q4_K_M,Q8_0 --progress always
