@@ -198,6 +198,21 @@ static int check_effort(struct make *mk, struct err *e) {
     return err_set(e, ERR_USAGE, "--effort: '%s' is not fast, normal or high", mk->effort_text);
 }
 
+/* Reads the suites of --tools. */
+static int check_suites(const struct make *mk, struct err *e) {
+    char *path[SUITE_KINDS];
+    int rc = make_suites(mk, path, e);
+    for (int k = 0; k < SUITE_KINDS; k++) {
+        struct suite suite;
+        if (path[k] && !rc) {
+            rc = eval_suite_read(&suite, path[k], e);
+            if (!rc) suite_close(&suite);
+        }
+        free(path[k]);
+    }
+    return rc;
+}
+
 int make_ask(struct make *mk, const char *recipes, struct err *e) {
     TRY(make_check_source(mk->src, mk->w->pre, &mk->unmeasured, &mk->draft, e));
     if (mk->target && !(mk->draft && (mk->consumed || io_is_dir(mk->src))))
@@ -209,10 +224,6 @@ int make_ask(struct make *mk, const char *recipes, struct err *e) {
     TRY(check_effort(mk, e));
     TRY(check_budgets(mk, e));
     /* A bad suite must cause an error before hours of work. */
-    if (mk->tools && strcmp(mk->tools, "none") != 0) {
-        struct suite suite;
-        TRY(eval_suite_read(&suite, mk->tools, e));
-        suite_close(&suite);
-    }
+    TRY(check_suites(mk, e));
     return check_texts(mk, e);
 }

@@ -15,7 +15,7 @@
 struct earlier {
     const cJSON *old, *now; /* the existing results.json; the new one, without these files */
     double ppl, n_tools;    /* the base's perplexity and number of tool tasks */
-    bool measured, speed, tools, images; /* measured in the same way in both runs */
+    bool measured, speed, images, suite[SUITE_KINDS]; /* measured in the same way in both runs */
 };
 
 /* Returns whether a member is equal in both objects, or missing in both. */
@@ -31,7 +31,11 @@ static void compare(struct earlier *x) {
     x->measured = same(x->old, x->now, "imatrix") && same(a, b, "ctx") && same(a, b, "texts") &&
                   same(a, b, "n_tokens");
     x->speed = same(x->old, x->now, "machine") && same(a, b, "pp") && same(a, b, "tg");
-    x->tools = same(a, b, "tools") && same(a, b, "tools_xxh128");
+    for (int k = 0; k < SUITE_KINDS; k++) {
+        char hash[40];
+        snprintf(hash, sizeof hash, "%s_xxh128", make_suite_name((enum suite_kind)k));
+        x->suite[k] = same(a, b, make_suite_name((enum suite_kind)k)) && same(a, b, hash);
+    }
     x->images = same(x->old, x->now, "images");
     for (const cJSON *f = doc_first(doc_get(x->now, "files")); f; f = f->next) {
         if (!doc_bool(f, "is_base", false)) continue;
@@ -55,14 +59,24 @@ static bool unchanged(const struct make *mk, const char *name, const char *path,
            (int64_t)size == want && claim_check(&mk->job, name, &ignored) == 0;
 }
 
+/* Returns whether a member is the result of a suite that this run measured in another way. */
+static bool other_suite(const struct earlier *x, const cJSON *row, const char *member) {
+    for (int k = 0; k < SUITE_KINDS; k++) {
+        const char *name = make_suite_name((enum suite_kind)k);
+        const size_t n = strlen(name);
+        if (strncmp(member, name, n) != 0 || member[n] != '_') continue;
+        return !x->suite[k] || (k == SUITE_TOOLS && doc_num(row, "tools_n", 0) != x->n_tools);
+    }
+    return false;
+}
+
 /* Copies a file's row from an earlier report, omitting measurements made in a different way. */
 static void put_row(const struct earlier *x, const cJSON *row, cJSON *files) {
-    const bool tools = x->tools && doc_num(row, "tools_n", 0) == x->n_tools;
     cJSON *now = doc_obj(files, NULL);
     for (const cJSON *m = doc_first(row); m; m = m->next) {
         const char *name = m->string;
         const bool speed = strcmp(name, "speed") == 0 || strstr(name, "tok_per_s");
-        if ((speed && !x->speed) || (strncmp(name, "tools_", 6) == 0 && !tools) ||
+        if ((speed && !x->speed) || other_suite(x, row, name) ||
             (strncmp(name, "images_", 7) == 0 && !x->images))
             continue;
         doc_put_copy(now, name, m);

@@ -253,6 +253,8 @@ static double reread_share(const struct rates *r, const struct shapes *s, int64_
 /* Tokens in the prompt and in the answer of a tool-call case; runs per case: one unconstrained, one
  * constrained. */
 enum { TOOL_PROMPT = 700, TOOL_ANSWER = 60, TOOL_RUNS = 2 };
+/* Answers of a loop, and tokens of a check. */
+enum { LOOP_ANSWERS = 4, CHECK_PROMPT = 100, CHECK_ANSWER = 80 };
 /* Tokens of a question about images besides those of the images, and of its answer. */
 enum { QUESTION_PROMPT = 40, IMAGE_ANSWER = 16 };
 /* Estimates the time of evaluation, speed measurement and hashing, in seconds. */
@@ -266,8 +268,9 @@ static void measuring(struct plan_in *in, const struct rates *r, const struct sh
     const double tests = (double)(max_i64(1, o->n_depths) * o->reps);
     in->speed = tests * ((double)o->pp * prompt + (double)o->tg * step) * 1.5 +
                 (double)o->depth_tokens * prompt;
-    in->tools =
-        (double)TOOL_RUNS * (double)o->tools_cases * (TOOL_PROMPT * prompt + TOOL_ANSWER * step);
+    in->tools = (double)(TOOL_RUNS * o->tools_cases + LOOP_ANSWERS * o->loops) *
+                    (TOOL_PROMPT * prompt + TOOL_ANSWER * step) +
+                (double)o->checks * (CHECK_PROMPT * prompt + CHECK_ANSWER * step);
     /* The block adds about one layer and a second head to each window. */
     in->drafts = 1.3 * in->eval_window * (double)min_i64(o->draft_windows, in->eval_windows);
     /* An upper bound: one run of the base and the tower is for several files. */

@@ -26,7 +26,7 @@ struct estimate_opts {               /* the job's options that affect its time *
     int64_t calib_ctx, calib_chunks, eval_ctx, eval_chunks, pp, tg, reps;
     int64_t n_depths, deepest;           /* contexts in which speed is measured; the longest */
     int64_t depth_tokens;                /* the sum of their tokens */
-    int64_t tools_cases;                 /* 0: no suite */
+    int64_t tools_cases, loops, checks;  /* cases; 0: no suite */
     int64_t draft_windows;               /* of the acceptance of drafts; 0: not measured */
     int64_t questions;                   /* about images; 0: none */
     int64_t image_tokens, image_patches; /* struct vision_facts */

@@ -64,7 +64,7 @@ void made_release(struct made *f) {
     free(f->why);
     cJSON_Delete(f->eval);
     cJSON_Delete(f->speed);
-    cJSON_Delete(f->tools);
+    for (int k = 0; k < SUITE_KINDS; k++) cJSON_Delete(f->tools[k]);
     cJSON_Delete(f->drafts);
     cJSON_Delete(f->images);
     *f = (struct made){0};
@@ -192,7 +192,7 @@ static const struct make_step {
     {"acceptance of drafts", make_acceptance, can_draft, PART_COUNT, true},
     {"speed", make_speed, has_output, PART_SPEED, true},
     {"questions about images", make_images, has_images, PART_IMAGES, true},
-    {"tool calls", make_tools, has_output, PART_TOOLS, true},
+    {"tool calls, loops and checks", make_tools, has_output, PART_TOOLS, true},
     {"acceptance of drafts", make_acceptance, has_target, PART_COUNT, false},
     {"checksums and report", make_report, has_output, PART_REPORT, false},
 };
@@ -282,7 +282,7 @@ void make_count(struct make *mk, bool whole) {
     if (mk->n_files) {
         make_keep(&mk->file[0].eval, NULL);
         make_keep(&mk->file[0].speed, NULL);
-        make_keep(&mk->file[0].tools, NULL);
+        for (int k = 0; k < SUITE_KINDS; k++) make_keep(&mk->file[0].tools[k], NULL);
         make_keep(&mk->file[0].drafts, NULL);
         make_keep(&mk->file[0].images, NULL);
     }

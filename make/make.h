@@ -14,13 +14,16 @@
 #include "convert/mmproj.h"
 #include "runtime/measure/vision.h"
 
+/* Suites that every file answers: single calls, or any suite of the user; and two built-in ones. */
+enum suite_kind { SUITE_TOOLS, SUITE_LOOPS, SUITE_CHECKS, SUITE_KINDS };
 struct made { /* one GGUF file of the folder */
     char recipe[64];
     char *file;    /* name in the folder */
     char *path;    /* full path (the base may be outside the folder) */
     char hash[33]; /* hash of the content */
     bool is_base, outside;
-    cJSON *eval, *speed, *tools, *drafts, *images; /* results of the steps, owned; NULL: none */
+    cJSON *eval, *speed, *drafts, *images; /* results of the steps, owned; NULL: none */
+    cJSON *tools[SUITE_KINDS];             /* likewise */
     char sha256[65];
     char sample[33], weights[33]; /* gguf_sample_hash, gguf_weights_hash */
     double bpw;
@@ -80,8 +83,7 @@ struct make {
     const char *effort_text; /* text of --effort; NULL: normal */
     enum effort effort;
     bool by_depth;
-    const char
-        *tools; /* suite: path, "builtin" or "none"; NULL: that of the source folder, if any */
+    const char *tools; /* suites (make_suites) or "none"; NULL: that of the source folder, if any */
     int64_t tools_cases;
     const char *images; /* questions about images; NULL: none */
     struct vision_facts image_facts;
@@ -372,6 +374,11 @@ void make_put_images(const struct make *mk, cJSON *to);
 int make_speed(struct make *mk, struct err *e);
 /* Runs the tool-calling cases on all files, or reuses the recorded results. */
 int make_tools(struct make *mk, struct err *e);
+/* Returns the kind's name, which begins the members of its results: "tools", "loops", "checks". */
+const char *make_suite_name(enum suite_kind k);
+/* Splits --tools into the suites of each kind, freed by the caller; NULL: not asked for. ERR_USAGE:
+ * more than one suite of a kind. */
+int make_suites(const struct make *mk, char *path[SUITE_KINDS], struct err *e);
 /* Appends rows of `old`, an earlier results.json, to the files of `now`, the new one: those of
  * files that are still in the folder but were not made by this run. Files whose results are not
  * comparable are skipped with a warning. */

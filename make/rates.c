@@ -162,10 +162,22 @@ static void add_depths(const struct make *mk, struct estimate_opts *o) {
     }
 }
 
+/* Sets the number of cases that each file answers, by kind of suite. */
+static void count_cases(const struct make *mk, int64_t n[SUITE_KINDS]) {
+    enum { LOOPS = 13, CHECKS = 16 }; /* in the built-in suites */
+    char *source = io_join(mk->src, "tools.jsonl"), *path[SUITE_KINDS];
+    struct err ignored;
+    (void)make_suites(mk, path, &ignored);
+    n[SUITE_TOOLS] = path[SUITE_TOOLS] || (!mk->tools && io_exists(source)) ? mk->tools_cases : 0;
+    n[SUITE_LOOPS] = path[SUITE_LOOPS] ? LOOPS : 0;
+    n[SUITE_CHECKS] = path[SUITE_CHECKS] ? CHECKS : 0;
+    for (int k = 0; k < SUITE_KINDS; k++) free(path[k]);
+    free(source);
+}
+
 void rates_opts(const struct make *mk, struct estimate_opts *out) {
-    char *suite = mk->tools ? NULL : io_join(mk->src, "tools.jsonl");
-    const bool tools = mk->tools ? strcmp(mk->tools, "none") != 0 : io_exists(suite);
-    free(suite);
+    int64_t cases[SUITE_KINDS];
+    count_cases(mk, cases);
     *out = (struct estimate_opts){.files = {&mk->classes, &mk->recipes},
                                   .calib_ctx = mk->calib_ctx,
                                   .calib_chunks = mk->calib_chunks,
@@ -179,7 +191,9 @@ void rates_opts(const struct make *mk, struct estimate_opts *out) {
                                   .image_tokens = mk->image_facts.n_tokens,
                                   .image_patches = mk->image_facts.n_patches,
                                   .tower_bytes = tower_bytes(mk),
-                                  .tools_cases = tools ? mk->tools_cases : 0,
+                                  .tools_cases = cases[SUITE_TOOLS],
+                                  .loops = cases[SUITE_LOOPS],
+                                  .checks = cases[SUITE_CHECKS],
                                   .convert = io_is_dir(mk->src),
                                   .best = mk->search && strcmp(mk->search, "best") == 0};
     add_depths(mk, out);

@@ -155,7 +155,9 @@ static void put_types(cJSON *to, const struct made *f) {
 
 /* Writes the results of one file. */
 static void put_file(cJSON *files, const struct made *f) {
-    const cJSON *const part[] = {f->eval, f->speed, f->tools, f->drafts, f->images};
+    const cJSON *const part[] = {
+        f->eval,   f->speed, f->tools[SUITE_TOOLS], f->tools[SUITE_LOOPS], f->tools[SUITE_CHECKS],
+        f->drafts, f->images};
     cJSON *o = doc_obj(files, NULL);
     doc_put_str(o, "file", f->file);
     doc_put_str(o, "recipe", f->recipe);

@@ -104,6 +104,36 @@ static bool is_language(const char *domain) {
     return false;
 }
 
+/* Appends how many cases of a suite pass, and how many with the base; or notes that it is missing.
+ */
+static void add_suite(struct glance *g, const struct result_suite *s, const struct result_suite *of,
+                      const char *what, const char *name, struct buf *out) {
+    if (!(s->n > 0)) {
+        missing(g, name);
+        return;
+    }
+    buf_fmt(out, "%s%.0f of %.0f %s pass", out->len ? "; " : "", s->passed, s->n, what);
+    if (of && isfinite(of->passed)) buf_fmt(out, ", the original %.0f", of->passed);
+}
+
+/* Writes how many built-in loops and checks the file passes. */
+static void put_suites(struct glance *g) {
+    const struct result_file *base = NULL;
+    struct buf text = {0};
+    for (int i = 0; i < g->r->n_files; i++)
+        if (g->r->file[i].is_base) base = &g->r->file[i];
+    add_suite(g, &g->f->loops, base ? &base->loops : NULL, "loops", "tool loops", &text);
+    add_suite(g, &g->f->checks, base ? &base->checks : NULL, "checks", "checks", &text);
+    if (text.len) {
+        begin(g, "tool loops, checks");
+        buf_str(g->out, text.data);
+        end(g);
+    }
+    if (!(g->f->loops.n > 0 && g->f->checks.n > 0))
+        buf_str(&g->missing, " (`hone make --tools builtin,loops,checks`)");
+    buf_release(&text);
+}
+
 /* Writes the divergence by kind of text. */
 static void put_domains(struct glance *g) {
     struct buf list = {0};
@@ -216,6 +246,7 @@ void card_glance(const struct result *r, const struct release *rel, const cJSON 
     put_flips(&g, "choices", "answers", "multiple-choice answers");
     put_flips(&g, "greedy", "texts", "greedy texts");
     put_tools(&g);
+    put_suites(&g);
     put_domains(&g);
     put_depth(&g);
     put_speed(&g);

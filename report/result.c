@@ -71,6 +71,10 @@ static void read_file_row(struct result_file *f, const cJSON *o) {
     const double drawn = num_member(o, "tools_constrained_tokens");
     f->tools_overruled =
         drawn > 0 ? 1000 * num_member(o, "tools_overruled_tokens") / drawn : (double)NAN;
+    f->loops = (struct result_suite){num_member(o, "loops_n"), num_member(o, "loops_passed"),
+                                     num_member(o, "loops_same")};
+    f->checks = (struct result_suite){num_member(o, "checks_n"), num_member(o, "checks_passed"),
+                                      num_member(o, "checks_same")};
     result_images_read(&f->images, o);
     f->tools_places = doc_get(o, "tools_overruled");
 }

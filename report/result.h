@@ -16,6 +16,10 @@
 struct result_images {
     double kld, kld_stderr, same_top1, changed, right, choices_right, choices_flipped;
 };
+/* Answers to a built-in suite of loops or checks; NaN: not measured. */
+struct result_suite {
+    double n, passed, same;
+};
 struct result_file { /* one output GGUF */
     const char *file, *recipe, *sha256;
     const char *sample, *weights; /* hashes of the measured file (containers/gguf.h); "": unknown */
@@ -36,6 +40,7 @@ struct result_file { /* one output GGUF */
     double tools_held;         /* cases that are valid if a grammar enforces the tools' schemas */
     double tools_overruled;    /* tokens per 1000 that the grammar overruled */
     const cJSON *tools_places; /* rows: overruled tokens by tool and place; NULL: not counted */
+    struct result_suite loops, checks;
     struct result_images images;
     int is_base; /* the reference that all files are compared with */
 };

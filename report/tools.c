@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* report/tools.c - the tool-call section of README.md and report.html; empty if tool calls were not
- * measured. The first table is short; a folded table shows how often a grammar overruled the
- * model. */
+/* report/tools.c - the section of README.md and report.html about tool calls, loops and checks;
+ * empty if none of them was measured. The first tables are short; a folded table shows how often a
+ * grammar overruled the model. */
 #include <math.h>
 
 #include "base/attr.h"
@@ -18,6 +18,13 @@ static bool any_tools(const struct result *r) {
     return false;
 }
 
+/* Returns whether any file answered the built-in loops or checks. */
+static bool any_suites(const struct result *r) {
+    for (int i = 0; i < r->n_files; i++)
+        if (r->file[i].loops.n > 0 || r->file[i].checks.n > 0) return true;
+    return false;
+}
+
 static const char about[] =
     "Answered greedily as in use (8-bit activations, f16 cache). Valid: a call was read and "
     "satisfies the tool's schema. As expected: also the right tool with the right arguments. A "
@@ -30,6 +37,14 @@ static const char about_held[] =
     "this rate by place: the name of the tool, names of arguments, their values, the syntax "
     "between them, and text outside of complete calls. tools_overruled in results.json has it by "
     "tool.";
+static const char about_suites[] =
+    "Loops: tool calls in several steps, answered by a simulated world and judged by its state in "
+    "the end (13). Checks: exact JSON, order of fields, conditions, missing parameters, "
+    "languages, stop sequences and so on (16). Passed, and with the same answer as the original.";
+/* The commands that repeat them, for both formats. */
+static const char *const suite_command[] = {
+    "hone eval tools FILE loops --base ORIGINAL --kv-type f16 --act q8",
+    "hone eval checks FILE --base ORIGINAL --kv-type f16 --act q8"};
 static const char held_title[] = "With a grammar, as in --constrained";
 
 static const char *const places[] = {"name", "key", "value", "structure", "text"};
@@ -58,8 +73,9 @@ static const char *label_of(const struct result *r, int i) {
     return r->file[i].is_base ? "original" : pick_label(r, i);
 }
 
-/* Cells per row of the first and of the folded table. */
-enum { MAIN_CELLS = 3, HELD_CELLS = 2 + COUNT_OF(places) };
+/* Cells per row of the first tables and of the folded one. */
+enum { MAIN_CELLS = 3, SUITE_CELLS = 4, HELD_CELLS = 2 + COUNT_OF(places) };
+static const char *const suite_cell[SUITE_CELLS] = {"loops", "same", "checks", "same"};
 static const char *const main_cell[MAIN_CELLS] = {"valid", "as expected", "same as original"};
 static const char *const held_cell[HELD_CELLS] = {"held",  "overruled", "name",     "key",
                                                   "value", "syntax",    "elsewhere"};
@@ -100,6 +116,16 @@ static void main_table(const struct result *r, const struct writer *w, struct bu
     }
 }
 
+/* Writes the table of loops and checks. */
+static void suite_table(const struct result *r, const struct writer *w, struct buf *out) {
+    w->head(suite_cell, SUITE_CELLS, out);
+    for (int i = 0; i < r->n_files; i++) {
+        const struct result_suite *l = &r->file[i].loops, *c = &r->file[i].checks;
+        const double v[SUITE_CELLS] = {l->passed, l->same, c->passed, c->same};
+        if (l->n > 0 || c->n > 0) w->row(label_of(r, i), v, SUITE_CELLS, out);
+    }
+}
+
 /* Writes the table of calls generated with the syntax enforced, for files with such results. */
 static void held_table(const struct result *r, const struct writer *w, struct buf *out) {
     double v[HELD_CELLS];
@@ -133,6 +159,13 @@ static void row_md(const char *name, const double *v, int n, struct buf *out) {
 
 void report_tools_md(const struct result *r, struct buf *out) {
     const struct writer md = {head_md, row_md};
+    if (any_suites(r)) {
+        card_fold("Tool loops and checks", out);
+        suite_table(r, &md, out);
+        buf_fmt(out, "\n%s To repeat:\n\n    %s\n    %s\n", about_suites, suite_command[0],
+                suite_command[1]);
+        card_fold_end(out);
+    }
     if (!any_tools(r)) return;
     card_fold("Tool calls", out);
     buf_fmt(out, "Of %.0f cases of the suite ", most_cases(r));
@@ -175,6 +208,13 @@ static void row_html(const char *name, const double *v, int n, struct buf *out) 
 
 void report_tools_html(const struct result *r, struct buf *out) {
     const struct writer html = {head_html, row_html};
+    if (any_suites(r)) {
+        buf_str(out, "<section><h2>Tool loops and checks</h2>\n");
+        suite_table(r, &html, out);
+        buf_fmt(out,
+                "</tbody></table></div><p class=m>%s To repeat:</p><pre>%s\n%s</pre></section>\n",
+                about_suites, suite_command[0], suite_command[1]);
+    }
     if (!any_tools(r)) return;
     buf_fmt(out, "<section><h2>Tool calls</h2><p class=m>Of %.0f cases of the suite ",
             most_cases(r));

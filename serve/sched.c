@@ -157,7 +157,8 @@ void sched_end_run(struct sched *s, struct run *r, enum reply_end end, const cha
             stop = NULL;
         }
         if (is_short && end == END_TURN) end = nearest_limit(s, r);
-        if (n_calls && !is_short && (end == END_TURN || end == END_LENGTH || end == END_CONTEXT))
+        if (n_calls && !is_short &&
+            (end == END_TURN || end == END_STOP || end == END_LENGTH || end == END_CONTEXT))
             end = END_CALLS;
     }
     c->held = constrain_get_counts(r->guard.c);

@@ -322,7 +322,7 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
     if (!(cut || s->call_open || s->n_calls > json_len(calls)) || !wanted ||
         !toolparse_broken(s->parse))
         show_whole(s, json_str(json_get(j, "content")));
-    if (!s->stop && wanted) n = show_calls(s, calls);
+    if (wanted) n = show_calls(s, calls);
     if (n < s->n_calls) n = s->n_calls; /* calls that were emitted count in any case */
     /* The text has ended within a call; the part that was emitted counts as a call. */
     if (s->call_open && !cut) {
@@ -338,15 +338,24 @@ static int end_parsed(struct parser *s, bool cut, struct buf *problems) {
     return n;
 }
 
+/* Emits the calls that were complete before the stop text; returns the number of calls. */
+static int end_stopped(struct parser *s) {
+    if (!s->parse || !s->a->tools || s->a->no_calls) return 0;
+    toolparse_limited(s->parse);
+    toolparse_no_more(s->parse);
+    const int n = show_calls(s, json_get(toolparse_finish(s->parse), "tool_calls"));
+    return n > s->n_calls ? n : s->n_calls;
+}
+
 int parser_end(struct parser *s, bool cut, struct buf *problems, const char **stop) {
     int n = 0;
     feed_text(s, NULL, 0);
-    if (!s->stop) { /* otherwise the rest after the stop text is dropped */
-        if (s->parse)
-            n = end_parsed(s, cut, problems);
-        else
-            show_content(s, s->all.data, s->all.len, true);
-    }
+    if (s->stop) /* the rest after the stop text is dropped */
+        n = end_stopped(s);
+    else if (s->parse)
+        n = end_parsed(s, cut, problems);
+    else
+        show_content(s, s->all.data, s->all.len, true);
     if (s->in_tags && !s->thinks) turn_tags(s, false);
     *stop = s->stop;
     return n;

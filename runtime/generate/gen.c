@@ -260,7 +260,11 @@ static bool append_token(const struct gen *g, const struct gen_opts *o, struct g
     ids_add(&a->ids, id);
     tok_decode(session_model(g->s)->tok, id, o->special, &a->text);
     tok_stream_put(a->stream, true, before, &a->text);
-    return a->text.len > before && stopped(o, a, before);
+    if (a->text.len == before) return false;
+    if (stopped(o, a, before)) return true;
+    if (!o->done || !o->done(o->done_ud, a->text.data, a->text.len)) return false;
+    a->stop = GEN_TEXT;
+    return true;
 }
 
 /* Feeds forced tokens in one pass, all but the last. */

@@ -43,6 +43,9 @@ struct gen_opts {
     bool special;            /* spell out control tokens */
     const char *const *stop; /* texts that end the answer and are not part of it */
     int n_stop;
+    /* Returns whether the answer is complete, after each token that adds text; NULL: never. */
+    bool (*done)(void *ud, const char *text, size_t n);
+    void *done_ud;
     const char *end; /* text that counts as an end token (tok_end_text); NULL: none */
     struct constrain_opts constrain; /* zero: unconstrained */
     gen_sink sink;                   /* NULL: none */

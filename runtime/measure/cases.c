@@ -139,6 +139,20 @@ static void emit_overruled(struct emit *m, const struct tools_run *r) {
     }
 }
 
+/* Adds two cells, whether case i passed and its answer, of another run; NULL: no such run. */
+static void put_other(struct emit *m, const struct suite_answers *s, int i) {
+    struct buf text = {0};
+    if (s) {
+        answer_show(&s->answer[i], &text);
+        emit_cell_bool(m, s->verdict[i].pass);
+        emit_cell_str(m, text.data);
+    } else {
+        emit_cell_none(m);
+        emit_cell_none(m);
+    }
+    buf_release(&text);
+}
+
 /* Adds the table of cases; people: with readable texts instead of data. */
 static void emit_cases(struct emit *m, const struct tools_run *r, bool people) {
     int n_shown = 0;
@@ -150,6 +164,8 @@ static void emit_cases(struct emit *m, const struct tools_run *r, bool people) {
     emit_col(m, "base_pass", r->has_base ? "base passed" : NULL);
     emit_col(m, "base_answer", NULL);
     emit_col(m, "ended", NULL);
+    emit_col(m, "constrained_pass", r->has_con ? "constrained" : NULL);
+    emit_col(m, "constrained_answer", NULL);
     for (int i = 0; i < r->n; i++) {
         const struct verdict *v = &r->cand.verdict[i];
         struct buf text = {0};
@@ -160,16 +176,9 @@ static void emit_cases(struct emit *m, const struct tools_run *r, bool people) {
         answer_show(&r->cand.answer[i], &text);
         emit_cell_str(m, people ? show_n(text.data, text.len).s : text.data);
         emit_cell_str(m, v->why.len ? v->why.data : NULL);
-        if (r->has_base) {
-            buf_reset(&text);
-            answer_show(&r->base.answer[i], &text);
-            emit_cell_bool(m, r->base.verdict[i].pass);
-            emit_cell_str(m, text.data);
-        } else {
-            emit_cell_none(m);
-            emit_cell_none(m);
-        }
+        put_other(m, r->has_base ? &r->base : NULL, i);
         emit_cell_bool(m, r->cand.ended[i]);
+        put_other(m, r->has_con ? &r->con : NULL, i);
         buf_release(&text);
     }
 }

@@ -203,7 +203,7 @@ int eval_mtp(struct session *trunk, struct drafter *draft, const struct ids *ids
 struct eval_gen {
     struct buf text; /* includes control tokens, except the final one; buf_release */
     int64_t n_prompt, n_new;
-    bool ended; /* ended by an end-of-turn token or a stop text, not by the limit */
+    bool ended; /* by an end-of-turn token or by `done`, not by the limit */
     struct constrain_counts counts;
     size_t
         *overruled; /* [counts.n_overruled] byte offsets in text (constrain.h), owned; NULL: none */
@@ -212,8 +212,9 @@ struct eval_gen {
 struct eval_gen_opts {
     int64_t n_max;                          /* tokens */
     const struct constrain_opts *constrain; /* restricts the text; NULL: no restriction */
-    const char *const *stop; /* [n_stop] texts that end the answer and are not part of it */
-    int n_stop;
+    /* Returns whether the answer is complete, after each token that adds text; NULL: never. */
+    bool (*done)(void *ud, const char *text, size_t n);
+    void *ud;
 };
 /* Generates greedily, from an empty state. */
 int eval_generate(struct session *s, const struct ids *prompt, const struct eval_gen_opts *how,

@@ -25,8 +25,8 @@ int eval_generate(struct session *s, const struct ids *prompt, const struct eval
                          .n_max = min_i64(how->n_max, n_ctx - prompt->n),
                          /* Control tokens are kept as text, since they may mark calls. */
                          .special = true,
-                         .stop = how->stop,
-                         .n_stop = how->n_stop,
+                         .done = how->done,
+                         .done_ud = how->ud,
                          .end = tok_end_text(session_model(s)->tok)};
     if (how->constrain) o.constrain = *how->constrain;
     session_reset(s);

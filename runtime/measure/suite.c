@@ -268,32 +268,78 @@ static void clean(struct buf *out, const char *s, size_t n) {
     }
 }
 
-int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
-                const char *prompt, const char *text, size_t len, bool strict_calls,
-                struct err *e) {
+/* Returns the first stop text of a case in n bytes of content, or NULL. */
+static const char *find_stop(const struct suite_case *c, const char *text, size_t n) {
+    const char *first = NULL;
+    for (int i = 0; i < c->n_stop; i++) {
+        const char *at = memmem(text, n, c->stop[i], strlen(c->stop[i]));
+        if (at && (!first || at < first)) first = at;
+    }
+    return first;
+}
+
+/* Begins to parse an answer: feeds its text, but does not say that it ends there. */
+static int begin_parse(struct toolparse **out, const struct toolfmt *f, const struct suite_case *c,
+                       const struct answer_text *t, struct err *e) {
+    const struct json *offered = json_get(c->json, "tools");
     struct buf tools = {0}, in = {0};
-    const struct json *t = json_get(c->json, "tools");
-    memset(a, 0, sizeof *a);
     /* No calls are expected, so only the format's reasoning marks matter. */
     if (!f) f = toolfmt_find("hermes-json");
-    if (t) json_write(&tools, t);
-    clean(&in, text, len);
-    int rc = toolparse_new(&a->parse, f, tools.data, tools.len, toolfmt_think_of(f, prompt), e);
+    if (offered) json_write(&tools, offered);
+    clean(&in, t->text, t->len);
+    enum tool_think think = toolfmt_think_of(f, t->prompt);
+    if (think == TOOL_THINK_UNKNOWN) think = TOOL_THINK_NONE; /* a server cannot wait for a tag */
+    const int rc = toolparse_new(out, f, tools.data, tools.len, think, e);
     if (!rc) {
-        const char *opened = toolfmt_opened(f, prompt);
-        if (opened) toolparse_opened(a->parse, opened);
-        if (!strict_calls) toolparse_allow_loose(a->parse);
-        toolparse_feed(a->parse, in.data, in.len);
-        a->json = toolparse_finish(a->parse);
-        a->content = json_str(json_get(a->json, "content"));
+        const char *opened = toolfmt_opened(f, t->prompt);
+        if (opened) toolparse_opened(*out, opened);
+        if (!json_first(offered)) toolparse_no_calls(*out);
+        if (!t->strict_calls) toolparse_allow_loose(*out);
+        toolparse_feed(*out, in.data, in.len);
     }
     buf_release(&tools);
     buf_release(&in);
     return rc;
 }
 
+bool answer_stopped(const struct toolfmt *f, const struct suite_case *c,
+                    const struct answer_text *t) {
+    struct toolparse *p;
+    struct err ignored;
+    size_t n;
+    if (!find_stop(c, t->text, t->len) || begin_parse(&p, f, c, t, &ignored)) return false;
+    const char *sure = toolparse_content(p, &n);
+    const bool found = n && find_stop(c, sure, n);
+    toolparse_free(p);
+    return found;
+}
+
+int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
+                const struct answer_text *t, struct err *e) {
+    size_t n;
+    memset(a, 0, sizeof *a);
+    TRY(begin_parse(&a->parse, f, c, t, e));
+    if (t->cut) toolparse_limited(a->parse);
+    toolparse_no_more(a->parse);
+    const char *text = toolparse_content(a->parse, &n);
+    if (t->cut) buf_add(&a->shown, text, n);
+    a->json = toolparse_finish(a->parse);
+    /* Of an answer that is cut within a call, the content before the call remains. */
+    const bool offered = json_first(json_get(c->json, "tools")) != NULL;
+    if (!(t->cut && offered && toolparse_broken(a->parse))) {
+        buf_reset(&a->shown);
+        buf_str(&a->shown, json_str(json_get(a->json, "content")));
+    }
+    buf_str(&a->shown, "");
+    const char *stop = find_stop(c, a->shown.data, a->shown.len);
+    if (stop) a->shown.data[stop - a->shown.data] = 0;
+    a->content = a->shown.data;
+    return 0;
+}
+
 void answer_release(struct answer *a) {
     toolparse_free(a->parse);
+    buf_release(&a->shown);
     buf_release(&a->trace);
     memset(a, 0, sizeof *a);
 }

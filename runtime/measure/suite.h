@@ -62,16 +62,26 @@ struct answer {
     struct toolparse *parse;
     const struct json
         *json; /* result of parse: content, reasoning, tool_calls, problems (chat/toolfmt.h) */
-    const char *content; /* the content; never NULL */
+    const char *content; /* up to the case's first stop text; never NULL */
+    struct buf shown;    /* owns it */
     struct buf trace;    /* of a loop: all its calls, as text; empty: none */
     bool loop;           /* the last of a loop's answers */
 };
-/* Parses an answer. `prompt` is the rendered prompt, whose end shows whether reasoning has already
- * been opened. f NULL: the template's call syntax is unknown. strict_calls: bare JSON is not a
- * call. */
+struct answer_text {
+    const char *prompt; /* rendered; its end shows whether reasoning has already been opened */
+    const char *text;
+    size_t len;
+    bool cut;          /* by the limit: the beginning of a call is not content */
+    bool strict_calls; /* bare JSON is not a call */
+};
+/* Parses an answer as `hone serve` does: without tools, calls are content, and only content can be
+ * ended by a stop text. f NULL: the template's call syntax is unknown. */
 int answer_read(struct answer *a, const struct toolfmt *f, const struct suite_case *c,
-                const char *prompt, const char *text, size_t len, bool strict_calls, struct err *e);
+                const struct answer_text *t, struct err *e);
 void answer_release(struct answer *a);
+/* Returns whether a stop text of the case is in the content of an answer that is being written. */
+bool answer_stopped(const struct toolfmt *f, const struct suite_case *c,
+                    const struct answer_text *t);
 /* Returns whether two answers have the same calls or, without calls, the same content. Of loops,
  * the calls of all steps are compared or, if neither made any, the last content. */
 bool answer_same(const struct answer *a, const struct answer *b);

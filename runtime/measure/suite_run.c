@@ -115,25 +115,25 @@ static void keep_gen(const struct results_cache_of *keep, const char *which,
 
 /* Returns the name of an answer in the cache; the caller frees it. */
 static char *kept_name(const struct session *s, const struct ids *prompt,
-                       const struct eval_gen_opts *how) {
+                       const struct suite_case *c, const struct eval_gen_opts *how) {
     const int64_t room = session_get_opts(s)->n_ctx - prompt->n;
     char *name = eval_keep_window("greedy", prompt->v, prompt->n, 0, min_i64(how->n_max, room));
     struct buf b = {0};
     buf_str(&b, name);
     free(name);
-    if (how->n_stop) buf_str(&b, " stop");
-    for (int i = 0; i < how->n_stop; i++) {
+    if (c->n_stop) buf_str(&b, " stop of content");
+    for (int i = 0; i < c->n_stop; i++) {
         buf_chr(&b, ' ');
-        json_quote(&b, how->stop[i], strlen(how->stop[i]));
+        json_quote(&b, c->stop[i], strlen(c->stop[i]));
     }
     return buf_take(&b);
 }
 
 /* Generates an answer or takes it from the cache. *seconds is the time it took, 0 if cached. */
-static int generate(struct session *s, const struct ids *prompt, const struct eval_gen_opts *how,
-                    const struct results_cache_of *keep, struct eval_gen *g, double *seconds,
-                    struct err *e) {
-    char *which = kept_name(s, prompt, how);
+static int generate(struct session *s, const struct ids *prompt, const struct suite_case *c,
+                    const struct eval_gen_opts *how, const struct results_cache_of *keep,
+                    struct eval_gen *g, double *seconds, struct err *e) {
+    char *which = kept_name(s, prompt, c, how);
     int rc = 0;
     *seconds = 0;
     if (!kept_gen(keep, which, g)) {
@@ -177,6 +177,19 @@ static int generate_calls(struct session *s, const struct suite_plan *p, const s
     return rc;
 }
 
+struct stops { /* what shows whether a stop text has ended an answer */
+    const struct suite_plan *p;
+    const struct suite_case *c;
+    const char *prompt;
+};
+/* Returns whether a stop text of the case has ended the answer; ud: struct stops. */
+static bool stops_here(void *ud, const char *text, size_t n) {
+    const struct stops *s = ud;
+    const struct answer_text t = {
+        .prompt = s->prompt, .text = text, .len = n, .strict_calls = s->p->strict_calls};
+    return answer_stopped(s->p->format, s->c, &t);
+}
+
 /* Generates one answer to a prompt of a case, or takes it from the cache, parses it and adds its
  * counts to *out. */
 static int answer_prompt(struct session *s, const struct suite_plan *p, const struct suite_case *c,
@@ -185,11 +198,13 @@ static int answer_prompt(struct session *s, const struct suite_plan *p, const st
                          struct answer *a, bool *ended, struct err *e) {
     struct eval_gen g = {0};
     double seconds = 0;
-    const struct eval_gen_opts how = {
-        .n_max = c->max_tokens ? c->max_tokens : max_tokens, .stop = c->stop, .n_stop = c->n_stop};
+    struct stops stops = {p, c, q->text};
+    const struct eval_gen_opts how = {.n_max = c->max_tokens ? c->max_tokens : max_tokens,
+                                      .done = c->n_stop ? stops_here : NULL,
+                                      .ud = &stops};
     const bool calls = p->vocab && p->format && json_first(json_get(c->json, "tools"));
     int rc = calls ? generate_calls(s, p, c, q, how, &g, &seconds, e)
-                   : generate(s, q->ids, &how, keep, &g, &seconds, e);
+                   : generate(s, q->ids, c, &how, keep, &g, &seconds, e);
     out->seconds += seconds;
     out->decode_s += g.decode_s;
     if (rc) err_wrap(e, "case %s", c->id);
@@ -200,8 +215,9 @@ static int answer_prompt(struct session *s, const struct suite_plan *p, const st
     out->counts.n_overruled += g.counts.n_overruled;
     out->counts.n_forced += g.counts.n_forced;
     out->counts.n_ended += g.counts.n_ended;
-    if (!rc)
-        rc = answer_read(a, p->format, c, q->text, g.text.data, g.text.len, p->strict_calls, e);
+    const struct answer_text t = {q->text, g.text.data, g.text.len, .cut = !g.ended,
+                                  .strict_calls = p->strict_calls};
+    if (!rc) rc = answer_read(a, p->format, c, &t, e);
     out->n_loose += a->parse ? toolparse_loose(a->parse) : 0;
     if (!rc && a->parse)
         tool_tally_add(&out->overruled, a->parse, g.overruled, g.counts.n_overruled);

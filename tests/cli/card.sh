@@ -141,5 +141,25 @@ n=$("$HONE" inspect "$t/made/Tiny-Q2_K.gguf" --tensors --keys none | awk '/weigh
 grep -q "The files are presets.* names, except for up to $n tensors per file" "$made" ||
     say "the card does not say that the files are presets but for $n tensors: $(grep 'files are' "$made")"
 awk '/^## Files/ {on = 1} /<details>/ {on = 0} on' "$made" | grep -q BF16 && say "the base is in the table though not in the folder"
+# loops and checks, and those of the base; if they were not measured, the card names the command
+glance() { sed -n '/^| at a glance/,/^$/p' "$1/README.md"; }
+glance "$t/made" | grep -q '^| not measured | .*tool loops, checks (`hone make --tools builtin,loops,checks`)' || say "at a glance: $(glance "$t/made")"
+grep -q 'Tool loops and checks' "$t/made/README.md" "$t/made/report.html" && say "a table of loops that were not run"
+mkdir "$t/suites"
+cp "$t/chat/Tiny-Chat-Q8_0.gguf" "$t/suites/"
+cat > "$t/suites/results.json" <<'X'
+{"hone_version": "1", "model": {"name": "M"}, "files": [
+ {"file": "base.gguf", "recipe": "BF16", "is_base": true, "size_bytes": 2, "loops_n": 13, "loops_passed": 5, "checks_n": 16, "checks_passed": 12},
+ {"file": "Tiny-Chat-Q8_0.gguf", "recipe": "Q8_0", "size_bytes": 1, "mean_kld": 0.01, "same_top1": 0.9,
+  "loops_n": 13, "loops_passed": 4, "loops_same": 11, "checks_n": 16, "checks_passed": 10, "checks_same": 9}]}
+X
+run 0 publish "$t/suites" --license mit --base-model you/Tiny-Chat
+glance "$t/suites" | grep -qxF '| tool loops, checks | 4 of 13 loops pass, the original 5; 10 of 16 checks pass, the original 12 |' || say "at a glance: $(glance "$t/suites")"
+glance "$t/suites" | grep 'not measured' | grep -q 'loops\|checks' && say "at a glance: $(glance "$t/suites")"
+grep -qxF '| original | 5 | - | 12 | - |' "$t/suites/README.md" && grep -q '^| .* | 4 | 11 | 10 | 9 |$' "$t/suites/README.md" || say "loops and checks: $(grep -A6 'Tool loops' "$t/suites/README.md")"
+grep -q '^    hone eval tools FILE loops ' "$t/suites/README.md" && grep -q 'hone eval tools FILE loops' "$t/suites/report.html" || say "no command that repeats the loops"
+sed -i 's/, "checks_n": 16, "checks_passed": 10, "checks_same": 9//' "$t/suites/results.json"
+run 0 publish "$t/suites" --license mit --base-model you/Tiny-Chat --force
+glance "$t/suites" | grep -qxF '| tool loops, checks | 4 of 13 loops pass, the original 5 |' && glance "$t/suites" | grep -q '^| not measured .*[ ,] checks (`hone make' || say "loops without checks: $(glance "$t/suites")"
 grep -q 'default-calib.txt.*stories, letters, .*version [0-9]' "$made" || say "the calibration text is not described"
 exit $fail

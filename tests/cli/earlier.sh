@@ -35,6 +35,26 @@ of_q4 | grep -q '"tools_n"' || say "no answers of an earlier run: $(of_q4)"
 printf '%s\n' "$call" | sed 's/zzzz/qqqq/' > "$t/suite.jsonl"
 make --recipe Q8_0 --tools "$t/suite.jsonl"
 of_q4 | grep -q '"tools_n"' && say "answers to another suite are on the card: $(of_q4)"
+# loops and checks: a template without calls costs these, not the job; a card keeps only those that this run measured too
+make --recipe Q8_0,Q4_0 --tools "loops,$t/suite.jsonl,checks"
+of_q4 | grep -q '"tools_n"' || say "no answers to the file among the suites: $(of_q4)"
+of_q4 | grep -q '"loops_\|"checks_' && say "answers to calls without a syntax: $(of_q4)"
+for s in loops checks; do
+    grep -q "^ *\"$s, since its template has no known syntax" "$t/out/results.json" || say "not left out: $s: $(grep -A6 left_out "$t/out/results.json")"
+done
+cp "$t/Tiny/tokenizer_config.json" "$t/tokenizer_config.json"
+sed -i 's/"chat_template"/"no_template"/' "$t/Tiny/tokenizer_config.json"
+cp tests/golden/tiny-qwen35moe/chat_template.jinja "$t/Tiny/"
+rm -r "$t/out" "$t/out.work"
+make --recipe Q8_0,Q4_0 --tools loops,checks
+of_q4 | grep -q '"loops_n": 13' && of_q4 | grep -q '"checks_n": 16' && of_q4 | grep -q '"checks_same"' || say "no loops and checks: $(of_q4)"
+make --recipe Q8_0 --tools checks
+of_q4 | grep -q '"checks_n": 16' || say "checks of an earlier run are not on the card: $(of_q4)"
+of_q4 | grep -q '"loops_' && say "loops that were not run are on the card: $(of_q4)"
+grep -q '^| tool loops, checks | [0-9]* of 16 checks pass, the original [0-9]* |' "$t/out/README.md" || say "at a glance: $(grep -A9 'at a glance' "$t/out/README.md")"
+rm "$t/Tiny/chat_template.jinja" && mv "$t/tokenizer_config.json" "$t/Tiny/"
+refused 2 "only one suite besides loops and checks" make "$t/Tiny" -o "$t/out" --tools "builtin,$t/suite.jsonl"
+refused 2 "no-such.jsonl" make "$t/Tiny" -o "$t/out" --tools loops,no-such.jsonl
 rm -r "$t/out" "$t/out.work" && mv "$t/kept" "$t/out" && mv "$t/kept.work" "$t/out.work"
 
 # removed files are gone; changed ones, or ones measured on a different text, are listed

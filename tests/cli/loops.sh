@@ -3,10 +3,8 @@
 # Tools in loops, with the tiny model, which was trained on single calls with a result and an answer. Its first call is
 # known from hone eval tools; what its world returns must reach the model, and the end state decides.
 set -eu
-t=$(mktemp -d)
-trap 'rm -rf "$t"' EXIT
-. tests/expect.sh
-"$HONE" convert tests/golden/tiny-qwen35moe -o "$t/m.gguf" --type bf16 -q > /dev/null
+. tests/serving.sh
+"$HONE" convert tests/golden/tiny-qwen35moe -o "$t/m.gguf" --type bf16 -q -f > /dev/null
 num() { sed -n "s/^ *\"$2\": \([-0-9.e+]*\),*$/\1/p" "$1" | head -1; }
 
 # the cases of the tiny model's suite as loops: the goal is that the expected call was made
@@ -35,7 +33,30 @@ done < "$t/a" 3< "$t/b"
 # a loop can only pass if its call was right; the same model has the same answers
 [ "$(num "$t/loops" n_passed)" -le "$(num "$t/single" n_equal)" ] || say "more loops passed than first calls were right"
 [ "$(num "$t/loops" n_same_as_base)" = "$n" ] || say "a model differs from itself"
+grep -q '"constrained_pass": true' "$t/loops" && grep -q '"constrained_answer": "' "$t/loops" || say "no constrained answers"
 [ "$(num "$t/loops" n_passed_constrained)" -ge "$(num "$t/loops" n_passed)" ] || say "constrained calls pass less often"
+# over the server's API, with this script as the world, the calls and the last text are the same (bench/loops_server.py
+# does it for whole suites, and judges by rules of its own)
+serve "$t/m.gguf" --context-memory 64MiB --kv-type f32 --act f32 --constrain off
+same() { sed 's/\\//g; s/\([:,]\) "/\1"/g; s/": /":/g; s/, "/,"/g'; } # JSON without blanks, quotes escaped or not
+while read -r line <&3 && read -r want <&4; do
+    more=$(printf '%s' "$line" | sed 's/^.*"tools": /"tools": /; s/, "expect": .*//')
+    talk=$(printf '%s' "$line" | sed 's/^.*"messages": \[//; s/\], "tools": .*//')
+    post /v1/chat/completions "{\"messages\": [$talk], $more, \"temperature\": 0, \"max_tokens\": 64}"
+    name=$(sed -n 's/.*"function":{"name":"\([a-z_]*\)".*/\1/p' "$t/o")
+    args=$(sed -n 's/.*"arguments":"\({.*}\)"}}\].*/\1/p' "$t/o")
+    case $(printf '%s' "$want" | same) in "$name$(printf '%s' "$args" | same)"*) ;; *) say "served: $name$args, in process: $want" ;; esac
+    case $want in *'} '*'{'*) continue ;; esac # more than one call
+    result='{\"ok\": true}'
+    [ "$(printf '%s' "$line" | grep -c "\"expect\": {\"name\": \"$name\", \"arguments\": $(printf '%s' "$args" | sed 's/\\//g')}")" = 1 ] || result='{\"error\": \"nothing found for these arguments\"}'
+    talk="$talk, {\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"call00001\", \"type\": \"function\", \"function\": {\"name\": \"$name\", \"arguments\": \"$args\"}}]}, {\"role\": \"tool\", \"tool_call_id\": \"call00001\", \"content\": \"$result\"}"
+    post /v1/chat/completions "{\"messages\": [$talk], $more, \"temperature\": 0, \"max_tokens\": 64}"
+    text=$(sed -n 's/.*"content":"\(.*\)","refusal".*/\1/p' "$t/o")
+    case $want in *"\\\"$text\\\"") n_same=$((${n_same:-0} + 1)) ;; *) say "served: $text, in process: $want" ;; esac
+done 3< "$t/single.jsonl" 4< "$t/b"
+[ "${n_same:-0}" -ge 2 ] || say "only ${n_same:-0} loops were compared to their end"
+stop
+
 # no step left for the answer, and a goal that the world cannot reach: none passes
 sed 's/"max_steps": 3/"max_steps": 1/' "$t/loops.jsonl" > "$t/short.jsonl"
 run 0 eval tools "$t/m.gguf" "$t/short.jsonl" --max-tokens 64 --json

@@ -379,6 +379,8 @@ static void test_speak(void) {
         {"x<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0, \"s\": "
          "\"STOP\"}}\n</tool_call>",
          "STOP", "|C:x|call:f|args:{\"a\": 1.0, \"s\": \"STOP\"}|end:", false},
+        {"x<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n\nso STOP.",
+         "STOP", "|C:x\nso |call:f|args:{\"a\": 1}|end:", true},
         {"a\xff"
          "b",
          NULL,

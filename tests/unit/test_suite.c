@@ -22,8 +22,8 @@ static int judge(const char *line, const char *prompt, const char *text, struct 
     struct answer a;
     memset(v, 0, sizeof *v);
     if (suite_parse(&s, line, strlen(line), "s.jsonl", &e)) return (int)e.code;
-    int rc = answer_read(&a, toolfmt_find("hermes-json"), &s.c[0], prompt, text, strlen(text),
-                         false, &e);
+    const struct answer_text t = {.prompt = prompt, .text = text, .len = strlen(text)};
+    int rc = answer_read(&a, toolfmt_find("hermes-json"), &s.c[0], &t, &e);
     if (!rc) rc = answer_judge(&s.c[0], &a, v, &e);
     answer_release(&a);
     suite_close(&s);
@@ -199,6 +199,45 @@ static void test_stops(void) {
     suite_close(&s);
 }
 
+/* Checks that an answer is read as hone serve reads it: only content has stop texts, the beginning
+ * of a call that was cut is not content, and without tools a call is content. */
+static void test_read_as_served(void) {
+    static const char call[] = CALL("order", "{\"item\": \"END\"}");
+    static const struct {
+        const char *more, *text, *content;
+        bool cut, stopped;
+        int n_calls;
+    } row[] = {
+        {TOOLS, "<think>END</think>one END two", "one ", false, true, 0},
+        {TOOLS, "<think>END</think>one EN", "one EN", false, false, 0},
+        {TOOLS, call, "", false, false, 1},
+        {TOOLS, CALL("stop", "{}") "\n\nOK END", "OK ", false, false, 1},
+        {TOOLS, "one <tool_call>\n{\"name\": \"order\", \"argu", "one", true, false, 0},
+        {TOOLS, "one two", "one two", true, false, 0},
+        {"\"tools\": []", "one " CALL("stop", "{}"), "one " CALL("stop", "{}"), false, false, 0},
+        {"\"tools\": []", call, "<tool_call>\n{\"name\": \"order\", \"arguments\": {\"item\": \"",
+         false, true, 0},
+    };
+    const struct toolfmt *f = toolfmt_find("hermes-json");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char line[2048];
+        struct suite s;
+        struct answer a;
+        const struct answer_text t = {
+            .prompt = "x", .text = row[i].text, .len = strlen(row[i].text), .cut = row[i].cut};
+        snprintf(line, sizeof line,
+                 "{\"messages\": [], %s, \"stop\": \"END\", \"checks\": {\"exact\": \"\"}}",
+                 row[i].more);
+        CHECK_OK(suite_parse(&s, line, strlen(line), "s.jsonl", &e));
+        CHECK_OK(answer_read(&a, f, &s.c[0], &t, &e));
+        CHECK_EQ_STR(a.content, row[i].content);
+        CHECK_EQ_I64(json_len(json_get(a.json, "tool_calls")), row[i].n_calls);
+        if (answer_stopped(f, &s.c[0], &t) != row[i].stopped) CHECK_FAIL("row %zu: stopped", i);
+        answer_release(&a);
+        suite_close(&s);
+    }
+}
+
 /* Checks when two last answers of loops are the same: by all calls or, without calls, the text. */
 static void test_same_loops(void) {
     static const struct {
@@ -353,7 +392,8 @@ static const struct suite_case *case_of(const struct suite *s, const char *id) {
 static bool is_right(const struct suite_case *c, const char *text) {
     struct answer a;
     struct verdict v = {0};
-    CHECK_OK(answer_read(&a, NULL, c, "x", text, strlen(text), false, &e));
+    CHECK_OK(answer_read(
+        &a, NULL, c, &(struct answer_text){.prompt = "x", .text = text, .len = strlen(text)}, &e));
     CHECK_OK(answer_judge(c, &a, &v, &e));
     const bool pass = v.pass;
     verdict_release(&v);
@@ -393,7 +433,8 @@ static void test_checks_of_ours(void) {
         {"thinking-off", "17", false},
         {"thinking-off", "<think>\nA week has 7.\n</think>\n\n7", false},
         {"stop-sequence", COUNTED, true},
-        {"stop-sequence", COUNTED "seven\neight\nnine\nten", false},
+        {"stop-sequence", COUNTED "seven\neight\nnine\nten", true},
+        {"stop-sequence", COUNTED "and more\nseven", false},
     };
     const struct default_text *t = default_suite("checks");
     struct suite s;
@@ -579,6 +620,7 @@ int main(void) {
     RUN(test_reasoning);
     RUN(test_bad_suites);
     RUN(test_stops);
+    RUN(test_read_as_served);
     RUN(test_same_loops);
     RUN(test_loop_world);
     RUN(test_bad_loops);
