@@ -217,8 +217,8 @@ def part(hone, model, suite, constrain, inside):
     with open(suite if os.path.exists(suite) else f"calib/text/{suite}.jsonl", encoding="utf-8") as f:
         cases = [json.loads(line) for line in f if line.strip()]
     server, begin = Server(hone, model, constrain), time.monotonic()
-    which, row = ("constrained_" if constrain else ""), {"suite": suite, "suite_xxh128": inside["suite_xxh128"],
-                                                                             "mode": "constrained" if constrain else "free", "n_cases": len(cases)}
+    mode, which = ("constrained", "constrained_") if constrain else ("free", "")
+    row = {"suite": suite, "suite_xxh128": inside["suite_xxh128"], "mode": mode, "n_cases": len(cases)}
     passed, differ = {}, {}
     try:
         for case, other in zip(cases, inside["cases"], strict=True):
@@ -228,7 +228,7 @@ def part(hone, model, suite, constrain, inside):
             passed[case["id"]] = [ok, other[which + "pass"]]
             if not same or ok != other[which + "pass"]:
                 differ[case["id"]] = {"same_answer": bool(same), "server": [calls, text], "in_process": [calls2, text2]}
-            print(f"{suite} {row['mode']} {case['id']}: {'same' if same else 'DIFFERS'}, {ok}", file=sys.stderr)
+            print(f"{suite} {mode} {case['id']}: {'same' if same else 'DIFFERS'}, {ok}", file=sys.stderr)
     finally:
         server.stop()
     return {**row, "n_passed_server": sum(s for s, _ in passed.values()), "n_passed_in_process": sum(p for _, p in passed.values()),
