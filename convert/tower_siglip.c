@@ -138,12 +138,12 @@ static int gemma3_pool(struct vision *v, struct hfdir *dir, struct err *e) {
 
 /* Reads Gemma 3's hyperparameters. */
 static int gemma3_read(struct vision *v, struct hfdir *dir, const struct json *cfg, struct err *e) {
-    int64_t side;
     TRY(vision_transformer(v, cfg, e));
     grid(v);
     v->gelu = true;
     v->eps = json_num(json_get(cfg, "layer_norm_eps"), 1e-6);
     TRY(gemma3_pool(v, dir, e));
+    int64_t side = v->image_size;
     TRY(vision_size(v, dir, VS_SQUARE, v->image_size, &side, e));
     if (side == v->image_size) return 0;
     return err_set(e, ERR_DATA,

@@ -97,6 +97,7 @@ int vision_size(const struct vision *v, struct hfdir *dir, int forms, int64_t ot
     const char *file;
     int64_t n[3] = {0};
     TRY(find_processor(dir, &from, &file, e));
+    if (!from) return 0;
     size = json_get(from, "size");
     *out = otherwise;
     if (json_type(size) == JSON_NULL) return 0;

@@ -164,8 +164,9 @@ int vision_number(const struct json *cfg, const char *names, int64_t otherwise, 
 /* Reads the usual numbers of a transformer: blocks, heads, and image_size unless it is set. */
 int vision_transformer(struct vision *v, const struct json *cfg, struct err *e);
 /* Reads the image processor's size, a number N of pixels. forms: VS_EDGE: {"longest_edge": N};
- * VS_SQUARE: N or {"height": N, "width": N}. otherwise: the default. ERR_DATA: another form, which
- * the processor would apply in another way. */
+ * VS_SQUARE: N or {"height": N, "width": N}. otherwise: the default if its config has no size; *out
+ * stays as it is if there is no config. ERR_DATA: another form, which the processor would apply in
+ * another way. */
 enum { VS_EDGE = 1, VS_SQUARE = 2 };
 int vision_size(const struct vision *v, struct hfdir *dir, int forms, int64_t otherwise,
                 int64_t *out, struct err *e);

@@ -25,9 +25,11 @@ static double kld(double x) {
     return x < 0 ? 0 : x;
 }
 
-/* Returns whether the divergence of a pair's first file is lower by more than chance. */
+/* Returns whether the divergence of a pair's first file is lower by more than chance: by the
+ * interval of the ratio, which is shown, or that of the difference if there is no ratio. */
 static bool is_clear(const struct eval_pair *p) {
-    return p->n_chunks >= MEASURE_MIN && p->hi < 0;
+    const bool lower = isfinite(p->ratio_hi) ? p->ratio_hi < 1 : p->hi < 0;
+    return p->n_chunks >= MEASURE_MIN && lower;
 }
 
 /* ---- the answer ---- */

@@ -26,7 +26,7 @@ static const struct kind {
     const char *prefix, *what, *list; /* list: member of results.json */
     /* Version of the conversion: increased whenever the same source would give different bytes. */
     const char *version;
-} kinds[] = {[EXTRA_TOWER] = {"mmproj", "vision tower", "vision", "4"},
+} kinds[] = {[EXTRA_TOWER] = {"mmproj", "vision tower", "vision", "5"},
              [EXTRA_DRAFT] = {"mtp", "MTP block", "draft", "1"}};
 
 /* Adds a file to the list. */

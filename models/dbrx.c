@@ -49,7 +49,7 @@ static int derive(struct hparams *h, struct err *e) {
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *ffn = hfdir_hparam(dir, "ffn_config");
     const struct json *power = json_get(ffn, "moe_normalize_expert_weights");
-    const char *act = json_str(json_get(json_get(ffn, "ffn_act_fn"), "name"));
+    const char *act = hf_act(json_str(json_get(json_get(ffn, "ffn_act_fn"), "name")));
     (void)h;
     if (power && !(json_num(power, 0) >= 1 && json_num(power, 0) <= 1))
         return err_set(e, ERR_DATA,

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "models/arch.h"
+#include "models/rows.h"
 #include "models/spec.h"
 
 static const int64_t max_int = INT64_C(1) << 31;
@@ -401,7 +402,7 @@ static int windows_from_hf(struct hparams *h, const struct arch *a, const struct
  * configs. */
 static int check_act(const struct arch *a, const struct hfdir *dir, struct err *e) {
     static const char *const names[ACT_COUNT][2] = {
-        [ACT_SWIGLU] = {"silu", "swish"},
+        [ACT_SWIGLU] = {"silu", "silu"},
         [ACT_SWIGLU_OAI] = {"silu", "swigluoai"},
         [ACT_GEGLU] = {"gelu_pytorch_tanh", "gelu_new"},
         [ACT_GEGLU_ERF] = {"gelu", "gelu"},
@@ -415,7 +416,7 @@ static int check_act(const struct arch *a, const struct hfdir *dir, struct err *
     const enum act act = a->decoder->block.ffn.act;
     const char *key = act == ACT_GEGLU ? "hidden_activation" : "hidden_act";
     if (act == ACT_RELU2 && hfdir_hparam(dir, "mlp_hidden_act")) key = "mlp_hidden_act";
-    const char *is = json_str(hfdir_hparam(dir, key));
+    const char *is = hf_act(json_str(hfdir_hparam(dir, key)));
     return !is || strcmp(is, names[act][0]) == 0 || strcmp(is, names[act][1]) == 0
                ? 0
                : err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, names[act][0]);

@@ -221,10 +221,13 @@ int hf_check_swiglu(const struct hfdir *dir, struct err *e) {
                          alpha, limit);
 }
 
+const char *hf_act(const char *name) {
+    return name && strcmp(name, "swish") == 0 ? "silu" : name;
+}
+
 int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e) {
-    const char *is = json_str(hfdir_hparam(dir, key));
-    const bool same = is && strcmp(is, "swish") == 0 && strcmp(want, "silu") == 0;
-    return is && !same && strcmp(is, want) != 0
+    const char *is = hf_act(json_str(hfdir_hparam(dir, key)));
+    return is && strcmp(is, want) != 0
                ? err_set(e, ERR_DATA, "%s is \"%.40s\", not %s", key, is, want)
                : 0;
 }

@@ -258,8 +258,9 @@ int hf_lead_dense(struct hparams *h, const struct hfdir *dir, struct err *e);
 int hf_full_layers(struct hparams *h, const struct json *list, int64_t first, struct err *e);
 /* Rejects other constants of the clamped SwiGLU than those of gpt-oss. */
 int hf_check_swiglu(const struct hfdir *dir, struct err *e);
-/* Rejects a config whose `key` is a string other than `want`; an absent key is fine, and "swish" is
- * "silu". */
+/* Returns the name of an activation: "silu" for "swish", its other name; NULL for NULL. */
+const char *hf_act(const char *name);
+/* Rejects a config whose `key` is a string other than `want`; an absent key is fine. */
 int hf_check_is(const struct hfdir *dir, const char *key, const char *want, struct err *e);
 /* Rejects a config in which use_sliding_window gives a layer a window. Without layer_types, the
  * config's key `first` is the number of the first such layer; NULL: all layers have one. */

@@ -139,16 +139,17 @@ static void test_refusals(void) {
     CHECK_ERR(to_file(DIR "gemma4", "q4", &r, &e), ERR_USAGE, "--type q4");
 }
 
-/* Writes a copy of a tower's folder with one edit of each config; an edit of nothing: NULL. Returns
- * its path. */
+/* Writes a copy of a tower's folder with one edit of each config; an edit of nothing: NULL; image
+ * NULL: without the image processor's config. Returns its path. */
 static const char *edited(const char *name, const char *from, const char *to, const char *image) {
     char folder[64], *path = xasprintf("%s/hf/preprocessor_config.json", tmp_dir);
     snprintf(folder, sizeof folder, "tests/golden/towers/%s", name);
     const char *edit[] = {from, to, NULL};
     const char *none[] = {NULL};
     const char *out = golden_edited(folder, folder, from ? edit : none);
-    FILE *f = fopen(path, "w");
-    CHECK(f != NULL);
+    FILE *f = image ? fopen(path, "w") : NULL;
+    CHECK((f != NULL) == (image != NULL));
+    if (!image) (void)os_unlink(path);
     if (f) {
         fprintf(f, "{\"image_mean\": [0.5, 0.25, 0.125], \"image_std\": [0.5, 0.75, 0.25]%s}",
                 image);
@@ -302,17 +303,20 @@ static double element(const char *key, uint64_t i) {
     return x;
 }
 
-/* Returns a number of the projector file of a tower whose image processor has this config. */
-static int64_t number(const char *name, const char *image, const char *key) {
+/* Returns a number of the projector file of an edited tower. */
+static int64_t number_of(const char *folder, const char *key) {
     struct gguf *g = NULL;
     struct mmproj_report r;
     struct err e;
     int64_t n = -1;
-    CHECK_OK(to_file(edited(name, NULL, NULL, image), NULL, &r, &e));
+    CHECK_OK(to_file(folder, NULL, &r, &e));
     CHECK_OK(gguf_open(&g, tmp_path("mm.gguf"), 0, &e));
     if (g) n = (int64_t)gguf_u64_or(g, key, 0);
     gguf_close(g);
     return n;
+}
+static int64_t number(const char *name, const char *image, const char *key) {
+    return number_of(edited(name, NULL, NULL, image), key);
 }
 
 /* Checks every form of a size, with the sides that transformers gives them. */
@@ -325,6 +329,10 @@ static void test_sizes(void) {
     CHECK_EQ_I64(number("pixtral", "", side), 16);
     CHECK_EQ_I64(number("gemma3", ", \"size\": 16", side), 16);
     CHECK_EQ_I64(number("smolvlm", "", longest), 1456);
+    /* Published Mistral 3 folders without the processor's config: the tower's own size. */
+    static const char is[] = "\"image_size\": 16", large[] = "\"image_size\": 1540";
+    CHECK_EQ_I64(number_of(edited("mistral3", is, large, ""), side), 1024);
+    CHECK_EQ_I64(number_of(edited("mistral3", is, large, NULL), side), 1540);
 }
 
 static void put(const char *path, const char *text) {
