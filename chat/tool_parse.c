@@ -308,7 +308,7 @@ static void join(struct toolparse *p, struct buf *b, size_t from, size_t to) {
     for (size_t after;;) {
         from = tool_skip_frames(p, from);
         if (from >= to && first && p->exact && !p->n_calls && !b->len) /* only whitespace */
-            add_line(b, tool_text(p, tool_content_at(p, to), to - tool_content_at(p, to)));
+            add_line(b, tool_text(p, tool_content_at(p, to), to));
         if (from >= to) return;
         const size_t at = first ? tool_content_at(p, from) : from;
         const size_t open = next_block(p, from, to), end = next_frame(p, from, to);

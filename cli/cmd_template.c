@@ -97,6 +97,12 @@ static int cmd_text_diff(struct cli *c, int argc, char **argv, struct err *e) {
     struct buf out = {0};
     int rc = template_diff(c->arg[0], c->arg[1], &out, e);
     if (c->form == EMIT_TABLE) return print_text(c, &out, rc);
+    if (c->form == EMIT_MD && out.len) {
+        struct buf fenced = {0};
+        buf_fmt(&fenced, "```diff\n%s```\n", out.data);
+        buf_release(&out);
+        return print_text(c, &fenced, rc);
+    }
     struct emit *m = emit_new();
     emit_str(m, "diff", NULL, out.data ? out.data : "");
     buf_release(&out);

@@ -94,6 +94,12 @@ static int read_generation(struct ask *a, const struct json *v, const char *path
     a->go_on |= !json_bool(v, true);
     return 0;
 }
+/* Reads whether the answer continues the last message. */
+static int read_continue(struct ask *a, const struct json *v, const char *path, struct fault *f) {
+    if (json_type(v) != JSON_BOOL) return fault_set(f, 400, NULL, path, "must be true or false");
+    a->go_on |= json_bool(v, false);
+    return 0;
+}
 /* Passes `verbosity` on to the template as a variable. */
 static int read_verbosity(struct ask *a, const struct json *v, const char *path, struct fault *f) {
     struct buf text = {0};
@@ -127,7 +133,7 @@ static const struct field fields[] = {
     {"reasoning_budget_tokens", FIELD(F_INT, n_think, -1, INT32_MAX)},
     {"thinking_budget_tokens", FIELD(F_INT, n_think, -1, INT32_MAX)},
     {"reasoning_budget_message", FIELD_BY(read_last_thought)},
-    {"continue_final_message", FIELD(F_BOOL, go_on, 0, 0)},
+    {"continue_final_message", FIELD_BY(read_continue)},
     {"add_generation_prompt", FIELD_BY(read_generation)},
     {"return_progress", FIELD(F_BOOL, progress, 0, 0)},
     {"timings_per_token", FIELD(F_BOOL, timings, 0, 0)},

@@ -279,7 +279,8 @@ static int assistant_message(struct turn *t, const struct json *m) {
             places_add(&t->calls, t->call[t->n_calls], b, t->n_calls);
             t->n_calls++;
         } else if (!type || is_ours(type)) {
-            rc = fault_set(t->f, 400, NULL, path, "this block of type '%.40s' is incomplete",
+            rc = fault_set(t->f, 400, NULL, path,
+                           "this block of type '%.40s' is incomplete or of a wrong type",
                            type ? type : "");
         } else if (strcmp(type, "redacted_thinking") != 0) {
             ask_warn(t->a, type);

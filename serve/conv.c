@@ -173,7 +173,7 @@ static int extras_ok(const struct json *m, const char *path, struct fault *f) {
     for (size_t i = 0; i < COUNT_OF(reasons); i++) {
         const struct json *v = ask_get(m, reasons[i]);
         if (v && !json_str(v) && !ask_is_empty(v))
-            return fault_set(f, 400, NULL, path, "%s: must be a string", reasons[i]);
+            return fault_set(f, 400, NULL, path, "its reasoning must be a string");
     }
     if (old && !ask_is_empty(old) && !json_str(json_get(old, "name")))
         return fault_set(f, 400, NULL, path, "function_call: must be an object with a name");
@@ -237,7 +237,7 @@ static int write_message(struct ask *a, struct jw *w, const struct json *m, int 
     if (calls && json_type(calls) != JSON_NULL && json_type(calls) != JSON_ARR)
         return fault_set(f, 400, NULL, path, "tool_calls: must be a list");
     TRY(calls_ok(calls, path, f));
-    TRY(extras_ok(m, path, f));
+    if (strcmp(role, "assistant") == 0) TRY(extras_ok(m, path, f));
     snprintf(path, sizeof path, "messages[%d].content", i);
     const struct json *content = json_get(m, "content");
     const int rc = content_of(a, content, role, path, &said, f);

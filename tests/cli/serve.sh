@@ -46,6 +46,14 @@ grep -qF "\"reasoning_content\":\"$(cat "$t/thought")\"" "$t/alone" || say "a st
 
 post /v1/chat/completions/input_tokens "{$oslo, $offer}"
 has "$(grep -o '"prompt_tokens":[0-9]*' "$t/alone" | sed 's/prompt/input/; s/:/": /; s/""/"/')"
+# the last message is continued, whatever the order of the two fields that may ask for it
+going='"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "Hel"}]'
+post /v1/chat/completions/input_tokens "{$going, \"add_generation_prompt\": false, \"continue_final_message\": false}"; is 200 continued
+cp "$t/o" "$t/continued"
+post /v1/chat/completions/input_tokens "{$going, \"continue_final_message\": false, \"add_generation_prompt\": false}"
+cmp -s "$t/o" "$t/continued" || say "the order of fields matters: $(cat "$t/o" "$t/continued")"
+post /v1/chat/completions/input_tokens "{$going}"
+! cmp -s "$t/o" "$t/continued" || say "the last message is not continued"
 # a client that offered no tools gets text instead of calls
 post /v1/chat/completions "{$oslo, \"max_tokens\": 60, \"temperature\": 0}"; has '"finish_reason":"stop"'; has '<function=get_weather>'
 ! grep -q tool_calls "$t/o" || say "a call of nothing that was offered: $(cat "$t/o")"

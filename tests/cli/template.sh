@@ -24,6 +24,8 @@ rc=0; "$HONE" template diff "$t/a" "$t/b" > "$t/o" 2> /dev/null || rc=$?
 [ $rc = 1 ] && grep -q '^@@' "$t/o" || say "diff: exit $rc"
 rc=0; "$HONE" template diff "$t/a" "$t/b" --json > "$t/o" 2> /dev/null || rc=$?
 [ $rc = 1 ] && grep -q '^  "diff": "--- .*@@' "$t/o" || say "diff --json: exit $rc: $(cat "$t/o")"
+rc=0; "$HONE" template diff "$t/a" "$t/b" --md > "$t/o" 2> /dev/null || rc=$?
+[ $rc = 1 ] && [ "$(head -1 "$t/o")" = '```diff' ] && grep -q '^@@' "$t/o" || say "diff --md: exit $rc: $(cat "$t/o")"
 "$HONE" template diff $src "$t/a" --json | grep -q '"diff": ""' || say "diff --json of equal templates"
 printf 'a\n{%% if %%}' > "$t/bad"
 rc=0; "$HONE" template render "$t/bad" --chat "$t/c" > "$t/o" 2> "$t/e" || rc=$?

@@ -580,6 +580,8 @@ static void test_white_space(void) {
                 {"\"guided_choice\": [\"a\"]", calls, call, NULL, false},
                 {"\"guided_regex\": \"a\"", "", "\n\n", "\n\n", false},
                 {"\"regex\": \"a\"", "", "<think>x\n</think> yes ", " yes ", false},
+                {"\"regex\": \"a\"", "", "<think>x\n</think>\n\n", "\n\n", false},
+                {"\"guided_choice\": [\"a\"]", "", "<think>x", "", true},
                 {"\"guided_json\": {}", "", " {} ", "{}", false},
                 {"\"n\": 1", calls, " x\n", "x", false},
                 {"\"n\": 1", calls, " x\n    ", "x\n    ", true},
