@@ -58,7 +58,7 @@ def call_fault(case, name, args):
     for t in case.get("tools", []):
         f = t.get("function", t)
         if f["name"] == name:
-            return fault(f.get("parameters", {}), args)
+            return fault(f.get("parameters") or {}, args)
     return f"no tool '{name}' is offered"
 
 

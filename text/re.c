@@ -4,6 +4,7 @@
  * exactly. */
 #include "text/re.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/printable.h"
@@ -20,13 +21,25 @@ static int set_re_error(struct err *e, const char *pattern, int code) {
                    show_n(pattern, strlen(pattern)).s, (const char *)why);
 }
 
-int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out, struct err *e) {
-    int code;
+/* Compiles a pattern in the syntax of Perl, or of JavaScript. NULL: invalid, *code is set. */
+static pcre2_code *compile(const char *pattern, bool js, int *code) {
+    const uint32_t own = js ? PCRE2_MATCH_UNSET_BACKREF | PCRE2_ALLOW_EMPTY_CLASS : 0;
     PCRE2_SIZE off;
-    pcre2_code *c = pcre2_compile(
-        (PCRE2_SPTR)pattern, strlen(pattern),
-        PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY, &code, &off, NULL);
-    if (!c) return set_re_error(e, pattern, code);
+    pcre2_general_context *memory = pcre_memory();
+    pcre2_compile_context *cc = pcre2_compile_context_create(memory);
+    pcre2_general_context_free(memory);
+    if (js) pcre2_set_compile_extra_options(cc, PCRE2_EXTRA_ALT_BSUX);
+    pcre2_code *c =
+        pcre2_compile((PCRE2_SPTR)pattern, strlen(pattern),
+                      own | PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY,
+                      code, &off, cc);
+    pcre2_compile_context_free(cc);
+    return c;
+}
+
+/* Searches s[0..n) for the compiled pattern, and frees it. */
+static int search(pcre2_code *c, const char *pattern, const char *s, size_t n, enum re_answer *out,
+                  struct err *e) {
     pcre2_general_context *memory = pcre_memory();
     pcre2_match_data *md = pcre2_match_data_create_from_pattern(c, memory);
     pcre2_match_context *mc = pcre2_match_context_create(memory);
@@ -42,4 +55,18 @@ int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out,
         rc == PCRE2_ERROR_HEAPLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT)
         return 0;
     return set_re_error(e, pattern, rc);
+}
+
+int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out, struct err *e) {
+    int code;
+    pcre2_code *c = compile(pattern, false, &code);
+    return c ? search(c, pattern, s, n, out, e) : set_re_error(e, pattern, code);
+}
+
+int re_search_schema(const char *pattern, const char *s, size_t n, enum re_answer *out,
+                     struct err *e) {
+    int code;
+    pcre2_code *c = compile(pattern, false, &code);
+    if (!c) c = compile(pattern, true, &code);
+    return c ? search(c, pattern, s, n, out, e) : set_re_error(e, pattern, code);
 }

@@ -14,5 +14,9 @@ enum re_answer { RE_NO, RE_YES, RE_GAVE_UP };
  * and "^" and "$" match only at the ends of the text; (?s) and (?m) change that. ERR_DATA: invalid
  * pattern, or s is not UTF-8. */
 int re_search(const char *pattern, const char *s, size_t n, enum re_answer *out, struct err *e);
+/* Like re_search, but a pattern that is not valid in Perl may be one of JavaScript, as JSON Schema
+ * has them: \u0041, \u{41}, [] and [^]. */
+int re_search_schema(const char *pattern, const char *s, size_t n, enum re_answer *out,
+                     struct err *e);
 
 #endif

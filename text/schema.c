@@ -54,6 +54,17 @@ static bool bad_schema(struct sc *c, const char *keyword, const char *must) {
                         show_n(keyword, strlen(keyword)).s, must);
     return false;
 }
+/* Sets the error for a schema of another type than object and bool, and returns false. */
+static bool bad_type(struct sc *c, const struct json *schema) {
+    static const char must[] = "is neither object nor bool";
+    const bool inner = schema != c->root;
+    const char *name = json_name(schema);
+    if (inner && name && *name) return bad_schema(c, name, must);
+    if (!c->rc)
+        c->rc = err_set(c->e, ERR_DATA, "%s %s",
+                        inner ? "a list in the schema has an item that" : "the schema", must);
+    return false;
+}
 
 /* Returns whether v, which is member or item `name` of the current value, is valid. */
 static bool valid_at(struct sc *c, const struct json *schema, const struct json *v,
@@ -75,7 +86,7 @@ static bool valid_item(struct sc *c, const struct json *schema, const struct jso
 /* Returns whether the pattern is found in s; sets c->rc if the pattern is invalid. */
 static bool matches_regex(struct sc *c, const char *pattern, const char *s) {
     enum re_answer a = RE_NO;
-    if (!c->rc) c->rc = re_search(pattern, s, strlen(s), &a, c->e);
+    if (!c->rc) c->rc = re_search_schema(pattern, s, strlen(s), &a, c->e);
     return !c->rc && a == RE_YES;
 }
 
@@ -431,15 +442,15 @@ static const char *pointer_name(const char *p, struct buf *name) {
     return p;
 }
 
-/* Checks "$ref", which must point into the same document. */
-static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
-                   const struct json *v) {
-    (void)in;
+/* Returns the schema that a "$ref" points at; it must be in the same document. NULL: error set. */
+static const struct json *ref_target(struct sc *c, const struct json *kw) {
     const char *p = json_str(kw);
     const struct json *s = c->root;
     struct buf name = {0};
-    if (!p || p[0] != '#' || (p[1] && p[1] != '/'))
-        return bad_schema(c, "$ref", "is not a pointer within this schema (#/...)");
+    if (!p || p[0] != '#' || (p[1] && p[1] != '/')) {
+        bad_schema(c, "$ref", "is not a pointer within this schema (#/...)");
+        return NULL;
+    }
     for (p++; *p == '/' && s;) {
         p = pointer_name(p + 1, &name);
         if (json_type(s) == JSON_ARR) {
@@ -452,7 +463,14 @@ static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
         }
     }
     buf_release(&name);
-    return s ? is_valid(c, s, v) : bad_schema(c, "$ref", "points at nothing");
+    if (!s) bad_schema(c, "$ref", "points at nothing");
+    return s;
+}
+static bool kw_ref(struct sc *c, const struct json *kw, const struct json *in,
+                   const struct json *v) {
+    (void)in;
+    const struct json *s = ref_target(c, kw);
+    return s && is_valid(c, s, v);
 }
 
 /* Rejects a keyword that is not supported. */
@@ -532,7 +550,7 @@ static bool is_valid(struct sc *c, const struct json *schema, const struct json 
     if (c->rc || c->dry) return !c->rc;
     if (json_type(schema) == JSON_BOOL)
         return json_bool(schema, true) || not_valid(c, "is not allowed");
-    if (json_type(schema) != JSON_OBJ) return bad_schema(c, "schema", "is neither object nor bool");
+    if (json_type(schema) != JSON_OBJ) return bad_type(c, schema);
     if (++c->depth > MAX_DEPTH || !count_step(c)) return bad_endless(c);
     bool ok = all_keywords(c, schema, v) && !c->rc;
     c->depth--;
@@ -555,13 +573,30 @@ int schema_check(const struct json *schema, const struct json *value, bool *ok, 
 
 /* ---- schemas without a value ---- */
 
+/* Follows the schemas that check the same value as this one, to find references without end. */
+static void follow(struct sc *c, const struct json *schema) {
+    static const char *const same[] = {"allOf", "anyOf", "oneOf", "not",
+                                       "if",    "then",  "else",  "dependentSchemas"};
+    const struct json *ref = json_get(schema, "$ref");
+    if (c->rc || json_type(schema) != JSON_OBJ) return;
+    if (++c->depth > MAX_DEPTH || !count_step(c)) bad_endless(c);
+    if (ref) follow(c, ref_target(c, ref));
+    for (size_t i = 0; i < COUNT_OF(same) && !c->rc; i++) {
+        const struct json *kw = json_get(schema, same[i]);
+        const bool many = json_type(kw) == JSON_ARR || strcmp(same[i], "dependentSchemas") == 0;
+        if (kw && !many) follow(c, kw);
+        for (const struct json *s = json_first(kw); s && many; s = json_next(s)) follow(c, s);
+    }
+    c->depth--;
+}
+
 /* Tries keyword i, and the schemas in its value kw; in: the schema that contains it. */
 static void try_keyword(struct sc *c, size_t i, const struct json *kw, const struct json *in,
                         const struct json *values);
 /* Tries every keyword of a schema, and of the schemas within it, on each value. */
 static void try_schema(struct sc *c, const struct json *schema, const struct json *values) {
     if (c->rc || json_type(schema) == JSON_BOOL) return;
-    if (json_type(schema) != JSON_OBJ) bad_schema(c, "schema", "is neither object nor bool");
+    if (json_type(schema) != JSON_OBJ) bad_type(c, schema);
     if (++c->depth > MAX_DEPTH) bad_endless(c);
     for (const struct json *kw = json_first(schema); kw && !c->rc; kw = json_next(kw))
         for (size_t i = 0; i < COUNT_OF(keywords); i++)
@@ -574,6 +609,12 @@ static void try_keyword(struct sc *c, size_t i, const struct json *kw, const str
     c->steps = 0;
     for (const struct json *v = json_first(values); v && !c->rc; v = json_next(v))
         keywords[i].fn(c, kw, in, v);
+    if (keywords[i].fn == kw_ref && !c->rc) {
+        const int depth = c->depth;
+        c->depth = 0;
+        follow(c, in);
+        c->depth = depth;
+    }
     if (keywords[i].holds == NO_SCHEMA) return;
     if (!many) try_schema(c, kw, values);
     for (const struct json *s = json_first(kw); s && many; s = json_next(s))

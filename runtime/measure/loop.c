@@ -37,19 +37,15 @@ static int check_object(const struct json *of, const char *name, const char *wha
     return err_set(e, ERR_DATA, "%s: \"loop\": \"%s\" must be an object", what, name);
 }
 
-/* Returns ERR_DATA if a rule has an argument that its tool lacks. */
+/* Returns ERR_DATA if a rule has an argument that its tool does not allow. */
 static int check_arguments(const struct suite_case *c, const struct json *rule, const char *what,
                            struct err *e) {
-    static const char *const open[] = {
-        "patternProperties", "$ref", "anyOf", "oneOf", "allOf", "if"};
     const char *name = json_str(json_get(rule, "name"));
-    const struct json *schema = json_get(case_tool(c->json, name), "parameters"),
+    const struct json *schema = parameters_of(case_tool(c->json, name)),
                       *props = json_get(schema, "properties"),
                       *more = json_get(schema, "additionalProperties");
     TRY(check_object(rule, "arguments", what, e));
-    if (json_type(props) != JSON_OBJ || (more && json_bool(more, true))) return 0;
-    for (size_t i = 0; i < COUNT_OF(open); i++)
-        if (json_get(schema, open[i])) return 0;
+    if (json_bool(more, true) || json_get(schema, "patternProperties")) return 0;
     for (const struct json *m = json_first(json_get(rule, "arguments")); m; m = json_next(m))
         if (!json_get(props, json_name(m)))
             return err_set(e, ERR_DATA, "%s: \"loop\": '%s' has no argument '%s'", what,
@@ -249,7 +245,7 @@ int loop_call(struct loop *l, const struct json *call, struct buf *result, bool 
     struct buf why = {0};
     const struct json *rule = NULL;
     int i = 0;
-    int rc = call_valid(l->c->json, call, valid, &why, e);
+    int rc = call_valid(l->c, call, valid, &why, e);
     if (!rc && *valid) rc = find_rule(l, call, &rule, &i, e);
     if (!rc && !*valid)
         put_error(result, why.len ? why.data : "not valid");

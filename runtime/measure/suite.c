@@ -39,14 +39,16 @@ static int check_schema(const struct json *schema, const char *what, const char 
     return err_wrap(e, "%s: %s", what, of);
 }
 
-/* Checks the parameters of all tools, since a model may call any of them. */
+/* Checks the parameters of all tools, since a model may call any of them; of a record, only those
+ * that its answer calls. */
 static int check_tools(const struct suite_case *c, const char *what, struct err *e) {
     for (const struct json *t = json_first(json_get(c->json, "tools")); t; t = json_next(t)) {
         const struct json *f = json_get(t, "function") ? json_get(t, "function") : t;
         const char *name = json_str(json_get(f, "name"));
         char of[120];
         snprintf(of, sizeof of, "tool '%s'", name ? show_n(name, strlen(name)).s : "");
-        TRY(check_schema(json_get(f, "parameters"), what, of, e));
+        if (!c->record || (name && is_expected(c, name)))
+            TRY(check_schema(parameters_of(f), what, of, e));
     }
     return 0;
 }
@@ -67,7 +69,7 @@ static int check_expect(const struct suite_case *c, const char *what, struct err
                          "%s: an expected call needs a \"name\" and \"arguments\" or \"schema\"",
                          what);
         else if (args)
-            rc = call_valid(c->json, k, &ok, &why, e);
+            rc = call_valid(c, k, &ok, &why, e);
         else if (!case_tool(c->json, name))
             rc = err_set(e, ERR_DATA, "%s: no tool '%s' is offered", what,
                          show_n(name, strlen(name)).s);
@@ -140,7 +142,8 @@ static int read_stops(struct suite_case *c, const char *what, struct err *e) {
     return 0;
 }
 
-/* Parses one line into c. line is kept, not copied; what: its name for errors. */
+/* Parses one line into c, which has only `record` set. line is kept, not copied; what: its name for
+ * errors. */
 static int read_case(struct suite_case *c, const char *line, size_t len, const char *what,
                      struct err *e) {
     TRY(json_parse(&c->json, line, len, what, e));
@@ -172,12 +175,14 @@ static int read_case(struct suite_case *c, const char *line, size_t len, const c
     return check_checks(c, what, e);
 }
 
-int suite_parse(struct suite *s, const char *text, size_t len, const char *path, struct err *e) {
+/* Parses cases, of a record or not, of which the first is on line `no`. */
+static int parse(struct suite *s, const char *text, size_t len, bool record, long long no,
+                 const char *path, struct err *e) {
     memset(s, 0, sizeof *s);
     s->text = xstrndup(text, len);
     s->len = len;
     int rc = 0;
-    long long line_no = 0;
+    long long line_no = no - 1;
     for (const char *p = s->text, *end = s->text + len; p < end && !rc;) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         size_t n = nl ? (size_t)(nl - p) : (size_t)(end - p);
@@ -188,7 +193,7 @@ int suite_parse(struct suite *s, const char *text, size_t len, const char *path,
         } else if (strspn(p, " \t\r") < n) {
             s->c = xreallocarray(s->c, (size_t)s->n + 1, sizeof *s->c);
             struct suite_case *c = &s->c[s->n++];
-            memset(c, 0, sizeof *c);
+            *c = (struct suite_case){.record = record};
             snprintf(c->id, sizeof c->id, "line-%lld", line_no);
             rc = read_case(c, p, n, what, e);
         }
@@ -197,6 +202,14 @@ int suite_parse(struct suite *s, const char *text, size_t len, const char *path,
     if (!rc && !s->n) rc = err_set(e, ERR_DATA, "%s: contains no case", path);
     if (rc) suite_close(s);
     return rc;
+}
+
+int suite_parse(struct suite *s, const char *text, size_t len, const char *path, struct err *e) {
+    return parse(s, text, len, false, 1, path, e);
+}
+int suite_parse_record(struct suite *s, const char *text, size_t len, long long no,
+                       const char *path, struct err *e) {
+    return parse(s, text, len, true, no, path, e);
 }
 
 int suite_open(struct suite *s, const char *path, struct err *e) {

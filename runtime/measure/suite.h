@@ -29,7 +29,8 @@ struct suite_case {
     int64_t max_tokens;        /* 0: not set */
     const char *stop[SUITE_STOPS]; /* [n_stop] texts that end the answer, borrowed from json */
     int n_stop;
-    bool loop; /* has several steps (runtime/measure/loop.h) */
+    bool loop;   /* has several steps (runtime/measure/loop.h) */
+    bool record; /* from a record; schemas of tools that its answer does not call may be bad */
 };
 struct suite {
     char *text;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* runtime/measure/suite_answers.c - conversations that end with an answer, converted to cases that
  * expect the same calls (suite.h). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "chat/talk.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "runtime/measure/suite.h"
+#include "runtime/measure/suite_int.h"
 #include "text/textfile.h"
 
 /* Appends a message's calls as a list of {"name", "arguments"}, or null if it has none. */
@@ -34,13 +35,16 @@ static void put_expect(struct buf *out, const char *message) {
     json_free(j);
 }
 
-/* Appends the case for a line. Returns false if the line cannot be used as one. */
-static bool add_case(struct buf *out, const char *line, size_t n, const char *what) {
+/* Appends the case for a line. Returns false, with the reason, if it cannot be used as one. */
+static bool add_case(struct buf *out, const char *line, size_t n, const char *path, long long no,
+                     struct err *why) {
+    char what[512];
     struct talk t = {0};
-    struct err ignored;
     struct suite one;
     struct buf b = {0}, expect = {0};
-    bool ok = talk_parse(&t, line, n, what, &ignored) == 0 && t.n > 1 &&
+    snprintf(what, sizeof what, "%s: line %lld", path, no);
+    err_set(why, ERR_DATA, "%s: not a conversation that ends with an answer", what);
+    bool ok = talk_parse(&t, line, n, what, why) == 0 && t.n > 1 &&
               strcmp(talk_last_role(&t), "assistant") == 0;
     if (ok) {
         put_expect(&expect, t.msg[t.n - 1]);
@@ -56,7 +60,7 @@ static bool add_case(struct buf *out, const char *line, size_t n, const char *wh
         b.len--;
         b.data[b.len] = 0;
         buf_fmt(&b, ",\"expect\":%s}\n", expect.data);
-        ok = suite_parse(&one, b.data, b.len, what, &ignored) == 0;
+        ok = suite_parse_record(&one, b.data, b.len, no, path, why) == 0;
         if (ok) {
             suite_close(&one);
             buf_add(out, b.data, b.len);
@@ -72,14 +76,18 @@ int suite_open_answers(struct suite *s, const char *path, struct err *e) {
     char *data = NULL;
     size_t len = 0;
     struct buf all = {0};
+    struct err why, first = {0};
     int n = 0, n_refused = 0;
+    long long no = 0;
     memset(s, 0, sizeof *s);
     TRY(text_read_file(&data, &len, path, e));
     for (const char *p = data, *end = data + len; p < end;) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         const size_t k = nl ? (size_t)(nl - p) : (size_t)(end - p);
+        no++;
         if (strspn(p, " \t\r") < k) {
-            const bool ok = add_case(&all, p, k, path);
+            const bool ok = add_case(&all, p, k, path, no, &why);
+            if (!ok && !n_refused) first = why;
             n += ok;
             n_refused += !ok;
         }
@@ -87,10 +95,8 @@ int suite_open_answers(struct suite *s, const char *path, struct err *e) {
     }
     free(data);
     if (n_refused)
-        log_warn("%s: %d of %d lines are skipped: not a conversation with an answer, or calls that "
-                 "its tools do not allow",
-                 path, n_refused, n + n_refused);
-    const int rc = n ? suite_parse(s, all.data, all.len, path, e)
+        log_warn("%d of %d lines are skipped; the first: %s", n_refused, n + n_refused, first.msg);
+    const int rc = n ? suite_parse_record(s, all.data, all.len, 1, path, e)
                      : err_set(e, ERR_DATA, "%s: no line is usable as a case", path);
     buf_release(&all);
     return rc;

@@ -25,10 +25,18 @@ const struct json *expect_next(const struct json *expect, const struct json *cal
 int64_t expect_len(const struct json *expect);
 /* Returns the "function" object of the case's tool of that name; NULL: not offered. */
 const struct json *case_tool(const struct json *c, const char *name);
+/* Returns the schema of a tool's "function" object; NULL: it has none, or null. */
+const struct json *parameters_of(const struct json *tool);
+/* Returns whether an expected call is of the tool. */
+bool is_expected(const struct suite_case *c, const char *name);
 /* Sets *ok to whether the arguments satisfy the tool's parameters. A tool without a schema accepts
- * anything. */
-int call_valid(const struct json *c, const struct json *call, bool *ok, struct buf *why,
+ * anything; so does, in a record, one with a malformed schema that the answer does not call. */
+int call_valid(const struct suite_case *c, const struct json *call, bool *ok, struct buf *why,
                struct err *e);
+/* Like suite_parse, but malformed schemas of tools that the answer does not call are accepted. no:
+ * the number of the first line. */
+int suite_parse_record(struct suite *s, const char *text, size_t len, long long no,
+                       const char *path, struct err *e);
 /* Judges the tool calls of an answer, grade by grade. */
 int calls_judge(const struct suite_case *c, const struct answer *a, struct verdict *v,
                 struct err *e);

@@ -79,7 +79,10 @@ static void test_malformed(void) {
     static const struct {
         const char *schema, *value, *message;
     } bad[] = {
-        {"3", "1", "neither object nor bool"},
+        {"3", "1", "the schema is neither object nor bool"},
+        {"{\"items\": null}", "[1]", "\"items\" is neither object nor bool"},
+        {"{\"allOf\": [3]}", "[1]", "a list in the schema has an item that is neither"},
+        {"{\"additionalProperties\": null}", "{\"a\": 1}", "\"additionalProperties\" is neither"},
         {"{\"type\": \"int\"}", "1", "names no JSON type"},
         {"{\"type\": 3}", "1", "names no JSON type"},
         {"{\"enum\": 3}", "1", "is not a list"},
@@ -115,12 +118,20 @@ static void test_sound(void) {
         "{\"required\": [\"a\", 1]}",
         "{\"dependentRequired\": {\"a\": 1}}",
         "{\"additionalProperties\": {\"not\": {\"maxItems\": \"1\"}}}",
+        "{\"$defs\": {\"A\": {\"$ref\": \"#/$defs/A\"}}, \"properties\": {\"a\": {\"$ref\": "
+        "\"#/$defs/A\"}}}",
+        "{\"$defs\": {\"A\": {\"minLength\": 3, \"$ref\": \"#/$defs/B\"}, \"B\": {\"allOf\": "
+        "[true, "
+        "{\"$ref\": \"#/$defs/A\"}]}}}",
+        "{\"items\": {\"dependentSchemas\": {\"a\": {\"$ref\": \"#/items\"}}}}",
     };
     static const char *const good[] = {
         "true",
         "{\"default\": {\"pattern\": \"(\"}, \"enum\": [{\"type\": \"map\"}]}",
         "{\"properties\": {\"pattern\": {\"type\": \"object\"}, \"items\": true}}",
         "{\"properties\": {\"child\": {\"$ref\": \"#\"}}, \"items\": {\"$ref\": \"#\"}}",
+        "{\"$defs\": {\"A\": {\"$ref\": \"#/$defs/B\"}, \"B\": {\"anyOf\": [{\"type\": \"null\"}, "
+        "{\"items\": {\"$ref\": \"#/$defs/A\"}}]}}, \"$ref\": \"#/$defs/A\"}",
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         if (!sound_text(bad[i])) CHECK_FAIL("%s", bad[i]);
@@ -146,6 +157,30 @@ static void test_expressions(void) {
     CHECK_ERR(re_search("(?<n", "a", 1, &a, &e), ERR_DATA, "regular expression");
 }
 
+/* Checks that patterns of schemas may be those of JavaScript, and still those of Perl. */
+static void test_patterns(void) {
+    static const struct {
+        const char *pattern, *text;
+        bool found;
+    } row[] = {
+        {"^[\\u0041-\\u007a ]+$", "Oslo Rome", true},
+        {"^[\\u0041-\\u007a ]+$", "Oslo 1", false},
+        {"^\\u{1F600}$", "\xf0\x9f\x98\x80", true},
+        {"^[^]$", "\n", true},
+        {"a[]", "a", false},
+        {"^(?:(a)|b)\\1[^]$", "bc", true},
+        {"^\\x{41}$", "A", true},
+        {"^[]a]$", "]", true},
+    };
+    enum re_answer a;
+    for (size_t i = 0; i < COUNT_OF(row); i++) {
+        CHECK_OK(re_search_schema(row[i].pattern, row[i].text, strlen(row[i].text), &a, &e));
+        if ((a == RE_YES) != row[i].found) CHECK_FAIL("%s in %s", row[i].pattern, row[i].text);
+    }
+    CHECK_ERR(re_search_schema("(", "a", 1, &a, &e), ERR_DATA, "regular expression");
+    CHECK_ERR(re_search("\\u0041", "A", 1, &a, &e), ERR_DATA, "regular expression");
+}
+
 int main(void) {
     RUN(test_golden);
     RUN(test_says_where);
@@ -153,5 +188,6 @@ int main(void) {
     RUN(test_malformed);
     RUN(test_sound);
     RUN(test_expressions);
+    RUN(test_patterns);
     return check_done();
 }

@@ -3,6 +3,7 @@
  * manually by the rules in docs/formats/suite.md; no model runs here. */
 #include "calib/defaults.h"
 #include "tests/check.h"
+#include "tests/unit/tmpdir.h"
 #include "runtime/measure/loop.h"
 #include "runtime/measure/suite.h"
 
@@ -176,6 +177,8 @@ static void test_bad_suites(void) {
         {"{\"prompt\": \"x\", \"tools\": [{\"name\": \"f\", \"parameters\": " INNER
          "}], \"expect\": null}",
          "line 1: tool 'f': the regular expression '('"},
+        {"{\"prompt\": \"x\", \"tools\": [{\"name\": \"f\", \"parameters\": 3}], \"expect\": null}",
+         "line 1: tool 'f': the schema is neither object nor bool"},
         {"{\"prompt\": \"x\", \"stop\": 3, \"checks\": {\"exact\": \"\"}}", "\"stop\" must be"},
         {"{\"prompt\": \"x\", \"stop\": [\"a\", \"\"], \"checks\": {\"exact\": \"\"}}",
          "\"stop\" must be"},
@@ -280,6 +283,11 @@ static void call(struct loop *l, const char *args, const char *want, bool want_v
     "\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": "        \
     "{\"type\": \"object\", \"properties\": {\"n\": {\"type\": \"integer\"}}, \"required\": "      \
     "[\"n\"]}}}]"
+#define CLOSED_F(more)                                                                             \
+    "{\"messages\": [], \"tools\": [{\"name\": \"f\", \"parameters\": {\"properties\": {\"n\": "   \
+    "{}}, "                                                                                        \
+    "\"additionalProperties\": false" more "}}], \"loop\": {\"goal\": {\"a\": 1}, \"results\": "   \
+    "[{\"name\": \"f\", \"result\": 1, \"arguments\": {\"m\": 1}, \"set\": {\"a\": 1}}]}}"
 #define LOOP_HEAD                                                                                  \
     "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], " TOOL_F ", \"loop\": "
 
@@ -343,9 +351,8 @@ static void test_bad_loops(void) {
         {LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"when\": {\"b\": 1}, \"set\": "
                    "{\"a\": 1}}], \"goal\": {\"a\": 1}}}",
          "\"when\" has 'b', which neither"},
-        {LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"arguments\": {\"m\": 1}, "
-                   "\"set\": {\"a\": 1}}], \"goal\": {\"a\": 1}}}",
-         "'f' has no argument 'm'"},
+        {CLOSED_F(""), "'f' has no argument 'm'"},
+        {CLOSED_F(", \"anyOf\": [true]"), "'f' has no argument 'm'"},
         {LOOP_HEAD "{\"results\": [], \"then\": [1], \"goal\": {\"a\": 1}}}",
          "\"then\" must be a list"},
         {LOOP_HEAD "{\"results\": [], \"max_steps\": 1000, \"goal\": {\"a\": 1}}}",
@@ -357,6 +364,54 @@ static void test_bad_loops(void) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_ERR(suite_parse(&s, bad[i][0], strlen(bad[i][0]), "s.jsonl", &e), ERR_DATA,
                   bad[i][1]);
+}
+
+/* Checks arguments that the tool does not list but allows, and tools whose schema is null. */
+static void test_open_tools(void) {
+    static const char *const good[] = {
+        LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"arguments\": {\"m\": 1}, "
+                  "\"set\": {\"a\": 1}}], \"goal\": {\"a\": 1}}}",
+        CLOSED_F(", \"patternProperties\": {\"^m\": true}"),
+    };
+    static const char null[] =
+        "{\"prompt\": \"x\", \"tools\": [{\"name\": \"f\", \"parameters\": null}], \"expect\": "
+        "{\"name\": \"f\", \"arguments\": {}}}";
+    struct suite s;
+    struct verdict v;
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        CHECK_OK(suite_parse(&s, good[i], strlen(good[i]), "s.jsonl", &e));
+        suite_close(&s);
+    }
+    CHECK_OK(judge(null, "x", CALL("f", "{}"), &v));
+    CHECK(v.pass);
+    verdict_release(&v);
+}
+
+/* Checks that a malformed schema matters in a record only if the answer calls the tool. */
+static void test_record(void) {
+#define ANSWER(name)                                                                               \
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}, {\"role\": \"assistant\", "         \
+    "\"content\": "                                                                                \
+    "\"\", \"tool_calls\": [{\"function\": {\"name\": \"" name "\", \"arguments\": \"{}\"}}]}], "  \
+    "\"tools\": [{\"name\": \"good\"}, {\"name\": \"bad\", \"parameters\": {\"properties\": "      \
+    "{\"n\": {\"minimum\": 1, \"exclusiveMinimum\": true}}}}]}\n"
+    static const char record[] = ANSWER("good") ANSWER("bad");
+    const struct answer_text t = {.prompt = "x",
+                                  .text = CALL("bad", "{\"n\": 1}"),
+                                  .len = sizeof CALL("bad", "{\"n\": 1}") - 1};
+    struct suite s;
+    struct answer a;
+    struct verdict v;
+    tmp_make();
+    CHECK_OK(suite_open_answers(&s, tmp_write("record.jsonl", record, sizeof record - 1), &e));
+    CHECK_EQ_I64(s.n, 1);
+    CHECK_OK(answer_read(&a, toolfmt_find("hermes-json"), &s.c[0], &t, &e));
+    CHECK_OK(answer_judge(&s.c[0], &a, &v, &e));
+    CHECK(v.valid && !v.named && !v.pass);
+    verdict_release(&v);
+    answer_release(&a);
+    suite_close(&s);
+    tmp_remove();
 }
 
 /* Checks that the limit is on names, however many results set them. */
@@ -624,6 +679,8 @@ int main(void) {
     RUN(test_same_loops);
     RUN(test_loop_world);
     RUN(test_bad_loops);
+    RUN(test_open_tools);
+    RUN(test_record);
     RUN(test_many_results);
     RUN(test_checks_of_ours);
     RUN(test_languages_of_ours);
