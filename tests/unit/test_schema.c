@@ -130,8 +130,8 @@ static void test_sound(void) {
         "{\"default\": {\"pattern\": \"(\"}, \"enum\": [{\"type\": \"map\"}]}",
         "{\"properties\": {\"pattern\": {\"type\": \"object\"}, \"items\": true}}",
         "{\"properties\": {\"child\": {\"$ref\": \"#\"}}, \"items\": {\"$ref\": \"#\"}}",
-        "{\"$defs\": {\"A\": {\"$ref\": \"#/$defs/B\"}, \"B\": {\"anyOf\": [{\"type\": \"null\"}, "
-        "{\"items\": {\"$ref\": \"#/$defs/A\"}}]}}, \"$ref\": \"#/$defs/A\"}",
+        ("{\"$defs\": {\"A\": {\"$ref\": \"#/$defs/B\"}, \"B\": {\"anyOf\": [{\"type\": \"null\"}, "
+         "{\"items\": {\"$ref\": \"#/$defs/A\"}}]}}, \"$ref\": \"#/$defs/A\"}"),
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         if (!sound_text(bad[i])) CHECK_FAIL("%s", bad[i]);
