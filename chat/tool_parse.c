@@ -185,8 +185,8 @@ static size_t drop_frames(const struct toolparse *p, size_t from, size_t to) {
     return to;
 }
 
-/* Returns the end of the content of [from, to): without trailing whitespace and frames, unless
- * whitespace at the end of the answer is content. */
+/* Returns where the content of [from, to) ends, without trailing whitespace and frames. Whitespace
+ * at the end of the answer stays if it is part of the content. */
 static size_t content_to(const struct toolparse *p, size_t from, size_t to) {
     const size_t cut = drop_frames(p, from, to);
     const bool keeps = p->limited || (p->exact && !p->n_calls);

@@ -292,7 +292,7 @@ bool mmproj_known(const char *arch) {
     return usual_kind(arch_find(arch)) != NULL;
 }
 
-/* Adds the bytes of a row's tensors. Those that some folders lack count too; they are small. */
+/* Adds the bytes of a row's tensors, including optional ones, which are small. */
 static int add_bytes(const struct run *r, const struct vision_row *row, uint64_t *sum,
                      struct err *e) {
     struct part p = {.row = row};

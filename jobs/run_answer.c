@@ -81,7 +81,8 @@ void run_add_turn(struct run *r, const char *text, size_t len) {
     images->n = 0;
 }
 
-/* Sets the limits of images: one that the context cannot hold is refused before it is computed. */
+/* Limits the size of images, so that one too large for the context is refused before the tower
+ * runs. */
 static void limit_pictures(struct run *r) {
     const int64_t n_ctx = r->gen         ? gen_n_ctx(r->gen)
                           : r->a.ctx > 0 ? r->a.ctx

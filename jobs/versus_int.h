@@ -71,7 +71,7 @@ const char *versus_text_file(const char *given);
 /* Returns short names (io_short_names) of the files in a list; file: finds the file in a value. The
  * caller frees the names and the array. */
 char **versus_shown(const struct str_list *l, const char *(*file)(const char *given));
-/* Returns the syntax of tool calls that the model's template has; NULL: none that is known. */
+/* Returns the tool-call syntax of the model's template; NULL: none that hone knows. */
 const struct toolfmt *versus_calls(const struct model *m);
 /* Fills m. */
 void versus_emit(const struct versus *v, struct emit *m);

@@ -35,8 +35,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     TRY(hf_check_off(dir, no, e));
     for (int64_t i = 0; !hfdir_hparam(dir, "layer_types") && i < h->d[HD_LAYERS]; i++)
         *layers_own(h, HD_WINDOW, i) = 0;
-    if (!json_bool(hfdir_hparam(dir, "norm_topk_prob"), true))
-        return err_set(e, ERR_DATA, "norm_topk_prob is false, which the format cannot hold");
+    TRY(hf_check_topk_norm(dir, true, e));
     for (const struct json *t = json_first(hfdir_hparam(dir, "mlp_layer_types")); t;
          t = json_next(t))
         if (!json_str(t) || strcmp(json_str(t), "sparse") != 0)

@@ -46,8 +46,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"use_sliding_window", NULL}; /* of all layers */
-    if (!json_bool(hfdir_hparam(dir, "norm_topk_prob"), false))
-        return err_set(e, ERR_DATA, "norm_topk_prob is not true, which the format cannot hold");
+    TRY(hf_check_topk_norm(dir, false, e));
     TRY(hf_check_off(dir, no, e));
     TRY(hf_all_sparse(dir, e));
     return from_hf(h, dir, e);

@@ -58,8 +58,7 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", NULL};
     TRY(hf_check_off(dir, no, e));
     TRY(hf_all_sparse(dir, e));
-    if (!json_bool(hfdir_hparam(dir, "norm_topk_prob"), true))
-        return err_set(e, ERR_DATA, "norm_topk_prob is false, which the format cannot hold");
+    TRY(hf_check_topk_norm(dir, true, e));
     TRY(hf_check_rope(dir, e));
     TRY(hf_partial_rope(h, dir, 0.25, e));
     return layers_interval_hf(h, hfdir_hparam(dir, "layer_types"), e);

@@ -78,10 +78,8 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
 }
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int moe_from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
-    const struct json *norm = hfdir_hparam(dir, "norm_topk_prob");
-    /* transformers' Qwen3-VL-MoE ignores the key, Qwen3-Omni-MoE uses it. */
-    if (hfdir_hparam(dir, "audio_config|thinker_config") && !json_bool(norm, true))
-        return err_set(e, ERR_DATA, "norm_topk_prob is not true, which the format cannot hold");
+    /* transformers' Qwen3-VL-MoE ignores norm_topk_prob, Qwen3-Omni-MoE uses it. */
+    if (hfdir_hparam(dir, "audio_config|thinker_config")) TRY(hf_check_topk_norm(dir, true, e));
     TRY(hf_all_sparse(dir, e));
     return from_hf(h, dir, e);
 }

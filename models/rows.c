@@ -212,6 +212,12 @@ int rope_sections_read(struct hparams *h, const char *arch, const struct gguf *g
     return 0;
 }
 
+int hf_check_topk_norm(const struct hfdir *dir, bool otherwise, struct err *e) {
+    return json_bool(hfdir_hparam(dir, "norm_topk_prob"), otherwise)
+               ? 0
+               : err_set(e, ERR_DATA, "norm_topk_prob is not true, which the format cannot hold");
+}
+
 int hf_check_swiglu(const struct hfdir *dir, struct err *e) {
     const double alpha = json_num(hfdir_hparam(dir, "swiglu_alpha"), (double)GR_CLAMPED_ALPHA),
                  limit = json_num(hfdir_hparam(dir, "swiglu_limit"), (double)GR_CLAMPED_LIMIT);

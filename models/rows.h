@@ -256,6 +256,9 @@ int hf_lead_dense(struct hparams *h, const struct hfdir *dir, struct err *e);
 /* Sets each layer's key/value heads: HD_KV_HEADS for the layers in `list`, counted from `first`, 0
  * for the others. */
 int hf_full_layers(struct hparams *h, const struct json *list, int64_t first, struct err *e);
+/* Rejects models that do not divide the weights of the chosen experts by their sum. otherwise: the
+ * default of the class. */
+int hf_check_topk_norm(const struct hfdir *dir, bool otherwise, struct err *e);
 /* Rejects other constants of the clamped SwiGLU than those of gpt-oss. */
 int hf_check_swiglu(const struct hfdir *dir, struct err *e);
 /* Returns the name of an activation: "silu" for "swish", its other name; NULL for NULL. */

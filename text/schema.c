@@ -629,9 +629,9 @@ int schema_sound(const struct json *schema, struct err *e) {
     TRY(json_parse(&values, text, sizeof text - 1, "values", e));
     struct sc c = {.root = schema, .why = &why, .e = e, .dry = true};
     try_schema(&c, schema, values);
-    int rc = c.rc;
+    int rc = c.rc; /* places that only a "$ref" reaches are tried on the values */
     for (const struct json *v = json_first(values); v && !rc; v = json_next(v))
-        rc = schema_check(schema, v, &ok, &why, e); /* finds references without end */
+        rc = schema_check(schema, v, &ok, &why, e);
     buf_release(&c.path);
     buf_release(&why);
     json_free(values);

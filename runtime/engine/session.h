@@ -148,8 +148,8 @@ struct session_pass {
     /* Block before which passes end if only a probe reads the results; 0: run to the end. Hidden
      * rows and logits are then undefined. Ignored on a device. */
     int end;
-    /* With `end`, on the CPU: output, [n][n_embd], the residual before that block. A later pass can
-     * begin there with it. NULL: not wanted. */
+    /* Output if `end` is set, on the CPU: [n][n_embd], the residual before block `end`. A later
+     * pass can begin there with it as `residual`. NULL: not wanted. */
     float *residual_out;
     /* For a draft model (runtime/generate/drafter.h): [n][width of the graph's hidden_in], rows of
      * these positions; `ids` or `row` then holds the next tokens. */

@@ -41,7 +41,7 @@ bool picture_files_keep(struct picture_files *f, const char *path, const char *b
 void picture_files_release(struct picture_files *f);
 
 /* Like chat_tokens() for a conversation from which chat_images_take() has taken im->n > 0 images:
- * data URLs or files. Adds these to p. ERR_USAGE: an image that cannot be read. */
+ * data URLs or files. Adds the images to p. ERR_USAGE: an image cannot be read. */
 int pictures_tokens(struct pictures *p, const struct chat_images *im, struct picture_files *files,
                     const struct pictures_prompt *how, const char *conv, size_t len,
                     struct chat_prompt *out, struct err *e);

@@ -83,7 +83,7 @@ struct eval_texts { /* texts, grouped by domain */
     int n;
 };
 /* Loads the texts of n_paths files as domains. A file is a domain named after the file, or file and
- * folder (io_short_names); a line of a .jsonl file that names a "domain" goes to that domain.
+ * folder (io_short_names); lines of a .jsonl file with a "domain" go to that domain instead.
  * Release with eval_texts_release. */
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e);

@@ -95,7 +95,6 @@ static void check(const struct api *api, const char *base, const struct row *r, 
     }
     buf_release(&plain);
 }
-#define CHECK_API(api, base, rows) check(api, base, rows, (int)COUNT_OF(rows))
 #define FN "{\"type\": \"function\", \"function\": {\"name\": \"f\"}}"
 #define SCHEMA "{\"type\": \"object\"}"
 
@@ -454,25 +453,6 @@ static const char say[] = "\"messages\": [{\"role\": \"user\", \"content\": \"x\
                            "\"content\": \"x\"}]",
                   prompt[] = "\"prompt\": \"x\"", input[] = "\"input\": \"x\"";
 
-static void test_fields(void) {
-    CHECK_API(&api_chat, say, sampling);
-    CHECK_API(&api_chat, say, chat);
-    CHECK_API(&api_text, prompt, sampling);
-    CHECK_API(&api_text, prompt, text);
-    CHECK_API(&api_responses, input, responses);
-    CHECK_API(&api_messages, must, messages);
-    CHECK_API(&api_ollama_chat, say, ollama);
-    CHECK_API(&api_ollama_chat, say, ollama_chat);
-    CHECK_API(&api_ollama_text, prompt, ollama);
-    CHECK_API(&api_ollama_text, prompt, ollama_text);
-    check_null(&api_chat, say, chat, (int)COUNT_OF(chat));
-    check_null(&api_chat, say, sampling, (int)COUNT_OF(sampling));
-    check_null(&api_text, prompt, text, (int)COUNT_OF(text));
-    check_null(&api_responses, input, responses, (int)COUNT_OF(responses));
-    check_null(&api_messages, must, messages, (int)COUNT_OF(messages));
-    check_null(&api_ollama_chat, say, ollama, (int)COUNT_OF(ollama));
-}
-
 /* Checks that a field with an effect is never dropped: a value of another type is used or rejected.
  * Marks of the cache are only hints. */
 static void check_types(const struct api *api, const char *base, const struct row *r, int n) {
@@ -498,24 +478,30 @@ static void check_types(const struct api *api, const char *base, const struct ro
     buf_release(&plain);
 }
 
-static void test_types(void) {
-    check_types(&api_chat, say, chat, (int)COUNT_OF(chat));
-    check_types(&api_chat, say, sampling, (int)COUNT_OF(sampling));
-    check_types(&api_text, prompt, text, (int)COUNT_OF(text));
-    check_types(&api_responses, input, responses, (int)COUNT_OF(responses));
-    check_types(&api_messages, must, messages, (int)COUNT_OF(messages));
-    check_types(&api_ollama_chat, say, ollama, (int)COUNT_OF(ollama));
-    check_types(&api_ollama_chat, say, ollama_chat, (int)COUNT_OF(ollama_chat));
-    check_types(&api_ollama_text, prompt, ollama_text, (int)COUNT_OF(ollama_text));
+/* Runs a check on the fields of every API. */
+static void each_api(void (*run)(const struct api *api, const char *base, const struct row *r,
+                                 int n)) {
+    run(&api_chat, say, sampling, (int)COUNT_OF(sampling));
+    run(&api_chat, say, chat, (int)COUNT_OF(chat));
+    run(&api_text, prompt, sampling, (int)COUNT_OF(sampling));
+    run(&api_text, prompt, text, (int)COUNT_OF(text));
+    run(&api_responses, input, responses, (int)COUNT_OF(responses));
+    run(&api_messages, must, messages, (int)COUNT_OF(messages));
+    run(&api_ollama_chat, say, ollama, (int)COUNT_OF(ollama));
+    run(&api_ollama_chat, say, ollama_chat, (int)COUNT_OF(ollama_chat));
+    run(&api_ollama_text, prompt, ollama, (int)COUNT_OF(ollama));
+    run(&api_ollama_text, prompt, ollama_text, (int)COUNT_OF(ollama_text));
 }
 
+static void test_fields(void) {
+    each_api(check);
+    each_api(check_null);
+}
+static void test_types(void) {
+    each_api(check_types);
+}
 static void test_null_members(void) {
-    check_null_members(&api_chat, say, chat, (int)COUNT_OF(chat));
-    check_null_members(&api_chat, say, sampling, (int)COUNT_OF(sampling));
-    check_null_members(&api_text, prompt, text, (int)COUNT_OF(text));
-    check_null_members(&api_responses, input, responses, (int)COUNT_OF(responses));
-    check_null_members(&api_messages, must, messages, (int)COUNT_OF(messages));
-    check_null_members(&api_ollama_chat, say, ollama, (int)COUNT_OF(ollama));
+    each_api(check_null_members);
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_serve_net.c - the event loop of serve/net.c with stub routes, a client in the
- * same thread and a clock that the test sets. */
+/* tests/unit/test_serve_net.c - the event loop of serve/net.c with routes of its own, a client in
+ * the same thread and a clock that the test sets. */
 #include "serve/net.h"
 
 #include <errno.h>
