@@ -109,9 +109,8 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
     }
 }
 void grad_product(struct grad *g, const struct weight *w, const float *dy, float *dx, int64_t m) {
-    if (!w->scale &&
-        dev_product_back(g->dev, w->type, w->data, w->row_bytes, w->ne[1], w->ne[0], dy, dx, m))
-        return;
+    const struct dev_matrix mat = {w->type, w->data, w->row_bytes, w->ne[1], w->ne[0]};
+    if (!w->scale && dev_product_back(g->s->products, &mat, dy, dx, m)) return;
     struct product j = {g, w, dy, dx, m, PRODUCT_TOKENS, div_up(w->ne[0], PRODUCT_COLS)};
     /* Our sums are the same for tasks of any size; OpenBLAS's may not be. */
     const bool any_size = !blas_does(g->s->blas, BLAS_BACK);
@@ -546,7 +545,7 @@ void grad_blas(struct grad *g, unsigned uses) {
     g->s->blas = blas_let(uses);
 }
 void grad_device(struct grad *g, struct dev_product *d) {
-    g->dev = d;
+    session_products(g->s, d);
 }
 void grad_observe(struct grad *g, grad_see_fn see, void *ud) {
     g->see = see;

@@ -46,7 +46,8 @@ int grad_new(struct grad **out, const struct model *m, int64_t n_ctx, enum kern_
 void grad_free(struct grad *g);
 /* Allows OpenBLAS for these uses (kernels/blas.h). */
 void grad_blas(struct grad *g, unsigned uses);
-/* Lets a device (borrowed) compute the gradients of dense products (kernels/dev_product.h). */
+/* Lets a device (borrowed; NULL: none) compute dense products and their gradients
+ * (kernels/dev_product.h). */
 struct dev_product;
 void grad_device(struct grad *g, struct dev_product *d);
 /* Sets the function that sees each product; NULL: none. */

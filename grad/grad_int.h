@@ -31,13 +31,12 @@ struct grad {
     const struct graph *g;
     struct session *s;
     struct pool *pool;
-    struct dev_product *dev; /* borrowed; NULL: the CPU computes all products */
-    int64_t n_ctx, n;        /* longest text, current text */
-    float **reg;             /* [n_regs] gradients, [n_ctx][width] each */
-    float *taken[2];         /* [n_ctx][widest] for grad_take */
-    float **scratch;         /* [workers] work memory of a task (struct back) */
-    struct kept *kept;       /* [n_nodes] */
-    float *tape;             /* data of `kept`, for the nodes from tape_from on */
+    int64_t n_ctx, n;  /* longest text, current text */
+    float **reg;       /* [n_regs] gradients, [n_ctx][width] each */
+    float *taken[2];   /* [n_ctx][widest] for grad_take */
+    float **scratch;   /* [workers] work memory of a task (struct back) */
+    struct kept *kept; /* [n_nodes] */
+    float *tape;       /* data of `kept`, for the nodes from tape_from on */
     int64_t tape_used;
     int tape_from;
     struct grad_lent { /* keys and values that later layers read as well; or NULL */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* kernels/dev_product.h - second moments and gradients' products on a CUDA device, for matrices in
- * main memory.
+/* kernels/dev_product.h - second moments and products of gradients and learning on a CUDA device,
+ * for matrices in main memory.
  *
  * Sums have a fixed order, so results are the same on every device, but differ from those of the
  * CPU's kernels and of OpenBLAS by rounding. Never used where bytes must equal the CPU's, nor with
@@ -27,9 +27,28 @@ void dev_product_free(struct dev_product *d); /* d may be NULL */
  * if the device is missing (d NULL), fails, or would not be faster. */
 int64_t dev_product_squares(struct dev_product *d, const float *xt, int64_t rows, int64_t n,
                             int64_t block, float *sum);
-/* Adds dy[m][rows] . W to dx[m][k]; W is `rows` rows of type t, row_bytes apart, at `data`. Returns
- * false, with dx unchanged, if the device does not compute it. */
-bool dev_product_back(struct dev_product *d, enum qtype t, const void *data, uint64_t row_bytes,
-                      int64_t rows, int64_t k, const float *dy, float *dx, int64_t m);
+struct dev_matrix { /* W: `rows` rows of k values, row_bytes apart, in main memory */
+    enum qtype type;
+    const void *data;
+    uint64_t row_bytes;
+    int64_t rows, k;
+};
+/* Sets y[m][rows] to x[m][k] . W^T; rows of x and y are ld_x and ld_y values apart. Returns false,
+ * with y unchanged, if the device does not compute it. */
+bool dev_product_rows(struct dev_product *d, const struct dev_matrix *w, const float *x,
+                      int64_t ld_x, float *y, int64_t ld_y, int64_t m);
+/* Adds dy[m][rows] . W to dx[m][k]. Returns false, with dx unchanged, if the device does not
+ * compute it. */
+bool dev_product_back(struct dev_product *d, const struct dev_matrix *w, const float *dy, float *dx,
+                      int64_t m);
+struct dev_pair { /* g[m][rows] and x[m][k], their rows ld_g and ld_x values apart */
+    const float *g, *x;
+    int64_t ld_g, ld_x, m, rows, k;
+};
+/* Adds g^T x to sum[rows][k]. Returns the number of rows of `sum` computed: all of them, or fewer
+ * if the device is missing (d NULL), fails, or would not be faster. */
+int64_t dev_product_outer(struct dev_product *d, const struct dev_pair *p, float *sum);
+/* Sets the operations below which a product is left to the CPU (5e7). For tests. */
+void dev_product_least(struct dev_product *d, double operations);
 
 #endif

@@ -105,11 +105,12 @@ static int start(struct job *j, struct learn_report *r, struct err *e) {
     const struct session_opts so = {
         .n_ctx = o->ctx, .n_ubatch = o->ctx, .isa = o->w->isa, .act = ACT_F32, .pool = o->w->pool};
     void *p = NULL;
-    learn_set_init(&j->set, o->n_tensors, o->ctx, o->w);
+    learn_set_init(&j->set, o);
     for (int i = 0; i < o->n_tensors; i++)
         TRY(learn_set_add(&j->set, o->now, NULL, &o->tensor[i], e));
     r->n_weights = j->set.n_weights;
     TRY(session_new(&j->base, o->base, &so, e));
+    session_products(j->base, o->products);
     TRY(mem_alloc(&p, (uint64_t)(o->ctx * g->reg_width[g->hidden_out]) * sizeof(float),
                   "hidden rows", e));
     j->hidden = p;

@@ -7,6 +7,7 @@
 #include "quantize/learn.h"
 #include "work/work.h"
 
+struct dev_product;
 struct learn_tensor { /* an encoded tensor of `now`, or an F32 vector */
     const char *name;
     void *data; /* its blocks or values, which are changed in place */
@@ -18,7 +19,8 @@ struct learn_opts {
     int n_tensors;
     const int32_t *ids; /* [n_chunks][ctx] */
     int64_t ctx, n_chunks;
-    int passes; /* over the text */
+    int passes;                   /* over the text */
+    struct dev_product *products; /* a device for large products, borrowed; NULL: none */
 };
 struct learn_report {
     double before, after; /* mean divergence of the held-out chunks */

@@ -84,7 +84,7 @@ int learn_block(const struct learn_block_opts *o, struct learn_block_report *r, 
     int64_t n = 0;
     *r = (struct learn_block_report){0};
     TRY(learn_check(o->o.base, o->o.n_chunks, e));
-    learn_set_init(&j.set, o->o.n_tensors, o->o.ctx, o->o.w);
+    learn_set_init(&j.set, &o->o);
     int rc = 0;
     for (int i = 0; i < o->o.n_tensors && !rc; i++)
         rc = learn_set_add(&j.set, o->o.now, o->o.base, &o->o.tensor[i], e);

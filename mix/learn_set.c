@@ -11,15 +11,16 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/rng.h"
+#include "kernels/dev_product.h"
 
 /* Work of one task: rows of a gradient; weights of a step. */
 enum { PANEL = 64, WEIGHTS = 4096 };
 
-void learn_set_init(struct learn_set *s, int n_most, int64_t ctx, const struct work *w) {
-    *s = (struct learn_set){.pool = w->pool, .most = ctx};
-    kern_init(&s->kern, w->isa);
-    s->v = xcalloc((size_t)n_most + 1, sizeof *s->v);
-    s->scratch = xcalloc((size_t)(pool_size(s->pool) * PANEL * ctx), sizeof *s->scratch);
+void learn_set_init(struct learn_set *s, const struct learn_opts *o) {
+    *s = (struct learn_set){.pool = o->w->pool, .most = o->ctx, .products = o->products};
+    kern_init(&s->kern, o->w->isa);
+    s->v = xcalloc((size_t)o->n_tensors + 1, sizeof *s->v);
+    s->scratch = xcalloc((size_t)(pool_size(s->pool) * PANEL * o->ctx), sizeof *s->scratch);
 }
 
 void learn_set_release(struct learn_set *s) {
@@ -41,6 +42,7 @@ struct panel_job {
     float *d; /* of the matrix */
     const float *x, *g;
     int64_t ld_x, ld_g, n;
+    int64_t r0; /* first row of panel 0 */
 };
 /* Adds g x^T to panels i0 to i1 - 1 of the rows of a matrix's gradient; a pool_fn. */
 static void add_panels(void *ctx, int64_t i0, int64_t i1, int worker) {
@@ -48,10 +50,23 @@ static void add_panels(void *ctx, int64_t i0, int64_t i1, int worker) {
     const int64_t cols = p->w->ne[0], rows = p->w->ne[1];
     float *turned = p->s->scratch + worker * PANEL * p->s->most;
     for (int64_t i = i0; i < i1; i++) {
-        const int64_t r0 = i * PANEL, m = min_i64(PANEL, rows - r0);
+        const int64_t r0 = p->r0 + i * PANEL, m = min_i64(PANEL, rows - r0);
         for (int64_t r = 0; r < m; r++)
             for (int64_t t = 0; t < p->n; t++) turned[r * p->n + t] = p->g[t * p->ld_g + r0 + r];
         p->s->kern.gemm_nn(turned, p->n, p->x, p->ld_x, p->d + r0 * cols, cols, m, cols, p->n);
+    }
+}
+/* Adds g x^T of n_rows tokens to the gradient of p's matrix, at most s->most tokens at a time. */
+static void add_product(const struct learn_set *s, struct panel_job p, int64_t n_rows) {
+    const float *x = p.x, *g = p.g;
+    for (int64_t t0 = 0; t0 < n_rows; t0 += p.n) {
+        p.n = min_i64(s->most, n_rows - t0);
+        p.x = x + t0 * p.ld_x;
+        p.g = g + t0 * p.ld_g;
+        const int64_t k = p.w->ne[0], rows = p.w->ne[1];
+        const struct dev_pair pair = {p.g, p.x, p.ld_g, p.ld_x, p.n, rows, k};
+        p.r0 = dev_product_outer(s->products, &pair, p.d);
+        pool_for(s->pool, div_up(rows - p.r0, PANEL), 1, add_panels, &p);
     }
 }
 /* Adds a product's share to the gradient of its matrix; a grad_see_fn. */
@@ -61,14 +76,8 @@ static void see_product(void *ud, const struct gr_weight *w, int64_t expert, con
     for (int i = 0; i < s->n; i++) {
         const struct learn_one *t = &s->v[i];
         if (strcmp(t->w->name, w->name) != 0) continue;
-        struct panel_job p = {.s = s, .w = w, .x = x, .g = g, .ld_x = ld_x, .ld_g = ld_g};
-        p.d = t->d + (expert < 0 ? 0 : expert) * w->ne[0] * w->ne[1];
-        for (int64_t t0 = 0; t0 < n_rows; t0 += p.n) {
-            p.n = min_i64(s->most, n_rows - t0);
-            p.x = x + t0 * ld_x;
-            p.g = g + t0 * ld_g;
-            pool_for(s->pool, div_up(w->ne[1], PANEL), 1, add_panels, &p);
-        }
+        float *d = t->d + (expert < 0 ? 0 : expert) * w->ne[0] * w->ne[1];
+        add_product(s, (struct panel_job){s, w, d, x, g, ld_x, ld_g, 0, 0}, n_rows);
     }
 }
 
@@ -83,6 +92,7 @@ static void see_vector(void *ud, const struct gr_weight *w, const double *d, int
 }
 
 void learn_set_observe(struct learn_set *s, struct grad *g) {
+    grad_device(g, s->products);
     grad_observe(g, see_product, s);
     grad_observe_vectors(g, see_vector, s);
 }

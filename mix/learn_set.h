@@ -26,17 +26,19 @@ struct learn_set {
     int64_t n_weights;
     struct kern kern;
     struct pool *pool;
+    struct dev_product *products;
     float *scratch; /* [workers][panel][most tokens] */
     int64_t most;
 };
-/* Prepares for at most n_most tensors and texts of up to `ctx` tokens. */
-void learn_set_init(struct learn_set *s, int n_most, int64_t ctx, const struct work *w);
+/* Prepares for at most o->n_tensors tensors and texts of up to o->ctx tokens. */
+void learn_set_init(struct learn_set *s, const struct learn_opts *o);
 void learn_set_release(struct learn_set *s);
 /* Adds an encoded tensor or a vector of model `now`, unless it cannot be learned, or is an
  * embedding or the head. With `base`, its codes are learned as well, if they can be. */
 int learn_set_add(struct learn_set *s, const struct model *now, const struct model *base,
                   const struct learn_tensor *from, struct err *e);
-/* Lets a text's gradients be added to those of the tensors. */
+/* Lets a text's gradients be added to those of the tensors, and the set's device compute products.
+ */
 void learn_set_observe(struct learn_set *s, struct grad *g);
 /* Multiplies the gradients by `by`, changes all tensors against them, and clears them. */
 void learn_set_step(struct learn_set *s, float by, struct learn_rate rate, int step);

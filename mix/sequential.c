@@ -11,8 +11,10 @@
 #include "calib/imatrix.h"
 #include "calib/pair.h"
 #include "grad/grad.h"
+#include "kernels/dev_product.h"
 #include "mix/learn_block.h"
 #include "work/apart.h"
+#include "work/device.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -38,9 +40,10 @@ struct seq_job {
     struct side side[2]; /* indexed by enum pair_side */
     struct gram_col *col;
     struct pair *pair;
-    struct gradients *gradients; /* of the base; NULL: moments of inputs only */
-    float *gate;                 /* [ctx] weights of an input's rows */
-    int64_t chunk;               /* current chunk */
+    struct gradients *gradients;  /* of the base; NULL: moments of inputs only */
+    struct dev_product *products; /* the device for large products; NULL: none */
+    float *gate;                  /* [ctx] weights of an input's rows */
+    int64_t chunk;                /* current chunk */
     struct qplan plan;
     struct imat imat;
     struct ids ids;
@@ -304,7 +307,8 @@ static struct learn_opts learn_opts_of(const struct seq_job *j, const char *head
                            .ids = j->ids.v,
                            .ctx = j->ctx,
                            .n_chunks = j->n_chunks,
-                           .passes = j->o->learn};
+                           .passes = j->o->learn,
+                           .products = j->products};
     for (int i = 0; i < j->n_done; i++)
         if (!j->exact[i] && (!head || is_among(j->given[i].name, head)) &&
             (!vectors || learn_is_vector(j->final[i].type, j->final[i].ne)))
@@ -356,6 +360,7 @@ static int open_sides(struct seq_job *j, struct err *e) {
     for (int k = 0; k < 2; k++) {
         void *p = NULL;
         TRY(session_new(&j->side[k].s, j->base, &so, e));
+        session_products(j->side[k].s, j->products);
         TRY(mem_alloc(&p, bytes, "residuals of the texts (give less text)", e));
         j->side[k].residual = p;
         session_observe(j->side[k].s, &(struct session_probe){
@@ -392,6 +397,7 @@ static int open_gradients(struct seq_job *j, struct err *e) {
     const char *missing;
     if (j->o->q->without & FEEDBACK_GRADIENTS) return 0;
     TRY(gradients_new(&j->gradients, j->base, j->col, j->ctx, j->w->isa, j->w->pool, e));
+    if (j->gradients) gradients_device(j->gradients, j->products);
     return !j->gradients && grad_can(j->base, &missing) ? short_of_memory(j, e) : 0;
 }
 /* Opens the model and the texts and allocates what the passes need. */
@@ -416,6 +422,8 @@ static int start(struct seq_job *j, struct err *e) {
         return err_set(e, ERR_DATA, "the texts give %lld tokens, fewer than one chunk of %lld",
                        (long long)j->ids.n, (long long)j->ctx);
     TRY(check_learning(j, e));
+    j->products = device_products(j->w);
+    if (j->products) log_info("large products of moments, gradients and learning: on the device");
     j->width = j->base->hp.d[HD_EMBD];
     TRY(mem_alloc(&p, (uint64_t)(j->ctx * j->width) * sizeof(float), "hidden rows", e));
     j->hidden = p;
@@ -423,6 +431,7 @@ static int start(struct seq_job *j, struct err *e) {
     gram_col_chunks(j->col, j->n_chunks);
     j->pair = pair_new();
     gram_col_pair(j->col, j->pair);
+    gram_col_device(j->col, j->products);
     if (o->inputs_only) gram_col_leave_out_gradients(j->col);
     TRY(open_gradients(j, e));
     j->gate = xcalloc((size_t)j->ctx, sizeof *j->gate);
@@ -492,6 +501,8 @@ static void end_passes(struct seq_job *j) {
     j->col = NULL;
     pair_free(j->pair);
     j->pair = NULL;
+    dev_product_free(j->products);
+    j->products = NULL;
 }
 
 static void release(struct seq_job *j) {

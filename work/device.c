@@ -8,7 +8,9 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "containers/gguf.h"
+#include "base/log.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/dev_product.h"
 #include "runtime/engine/model.h"
 #include "work/passes.h"
 
@@ -88,6 +90,15 @@ int device_sessions(struct work *w, struct model *const *m, int n, int64_t ctx, 
     }
     free(n_bytes);
     return rc;
+}
+
+struct dev_product *device_products(const struct work *w) {
+    struct dev_product *d = NULL;
+    struct err why;
+    if (w->device.kind == DEVICE_CPU || w->isa_given || w->device.max_bytes) return NULL;
+    if (dev_product_new(&d, device_index(&w->device, 0), 0, w->pool, &why) == 0) return d;
+    log_warn("products are computed on the CPU: %s", why.msg);
+    return NULL;
 }
 
 struct qdev_want device_quantize(const struct work *w) {

@@ -249,10 +249,11 @@ struct cu_multiply {
     const float *a, *b;
     int64_t ldc, lda, ldb;
     int64_t m, n, k;
-    bool turned; /* b[j][p] instead of b[p][j] */
-    bool fresh;  /* c is set, not added to */
-    bool fused;  /* each product and addition is rounded once */
-    bool lower;  /* c[i][j] with j > i may be left out */
+    bool turned_a; /* a[p][i] instead of a[i][p] */
+    bool turned_b; /* b[j][p] instead of b[p][j] */
+    bool fresh;    /* c is set, not added to */
+    bool fused;    /* each product and addition is rounded once */
+    bool lower;    /* c[i][j] with j > i may be left out */
 };
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* kernels/cuda/product.cu - products of float matrices in a fixed order of sums: the same bits for
- * any number of rows and on every device. For error feedback, second moments and gradients. Not run
- * on a GPU yet. */
+ * any number of rows and on every device. For error feedback, second moments, gradients and
+ * learning. Not run on a GPU yet. */
 #include "kernels/cuda/gpu.cuh"
 
 enum { TILE = 64, DEPTH = 16, MY = 4, THREADS = 256, MOST_TILES = 65535 };
@@ -24,13 +24,14 @@ CU_KERNEL __launch_bounds__(THREADS) products(CU_PARAM(struct cu_multiply) p) {
         const int depth = (int)cu_min(DEPTH, p.k - k0);
         __syncthreads();
         for (int e = t; e < TILE * DEPTH; e += THREADS) {
-            const int i = e / DEPTH, k = e % DEPTH;
-            const int j = p.turned ? i : e % TILE, kb = p.turned ? k : e / TILE;
-            const bool in = j0 + j < p.n && kb < depth;
-            at[k][i] = i0 + i < p.m && k < depth ? p.a[(i0 + i) * p.lda + k0 + k] : 0;
-            bt[kb][j] = !in        ? 0
-                        : p.turned ? p.b[(j0 + j) * p.ldb + k0 + kb]
-                                   : p.b[(k0 + kb) * p.ldb + j0 + j];
+            const int i = p.turned_a ? e % TILE : e / DEPTH, ka = p.turned_a ? e / TILE : e % DEPTH;
+            const int j = p.turned_b ? e / DEPTH : e % TILE, kb = p.turned_b ? e % DEPTH : e / TILE;
+            at[ka][i] = i0 + i >= p.m || ka >= depth ? 0
+                        : p.turned_a                 ? p.a[(k0 + ka) * p.lda + i0 + i]
+                                                     : p.a[(i0 + i) * p.lda + k0 + ka];
+            bt[kb][j] = j0 + j >= p.n || kb >= depth ? 0
+                        : p.turned_b                 ? p.b[(j0 + j) * p.ldb + k0 + kb]
+                                                     : p.b[(k0 + kb) * p.ldb + j0 + j];
         }
         __syncthreads();
         for (int k = 0; k < depth; k++) {

@@ -124,6 +124,7 @@ struct session {
     bool all_keys;         /* no context is long enough for an indexer to leave out keys */
     struct kern kern;
     unsigned blas; /* products that use OpenBLAS (kernels/blas.h): the gradients of a text */
+    struct dev_product *products; /* computes large dense products; borrowed; NULL: none */
     int n_workers;
     struct thread_tune tune; /* tuning of n_workers for few tokens */
     struct cache cache;

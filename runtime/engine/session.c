@@ -651,6 +651,10 @@ bool session_can_begin(const struct session *s, int block) {
     return graph_can_begin(s->g, s->g->hidden_nodes[block - 1] + 1, s->all_keys);
 }
 
+void session_products(struct session *s, struct dev_product *d) {
+    s->products = s->dev || s->o.act != ACT_F32 ? NULL : d;
+}
+
 int session_head(struct session *s, const float *hidden, int64_t n, float *logits, struct err *e) {
     struct ctx *callers = enter(s);
     int rc = s->be->head(s, hidden, n, logits, e);

@@ -177,6 +177,10 @@ int64_t session_tap_width(const struct session *s);
 int session_forward(struct session *s, const int32_t *ids, int64_t n, float *hidden, struct err *e);
 /* Feeds n tokens to the session's own sequence and writes the logits after the last one. */
 int session_step(struct session *s, const int32_t *ids, int64_t n, float *logits, struct err *e);
+/* Lets a device (borrowed; NULL: none) compute large dense products of a session on the CPU with
+ * ACT_F32 (kernels/dev_product.h). */
+struct dev_product;
+void session_products(struct session *s, struct dev_product *d);
 /* Returns whether a pass can start at a block, 1 .. number of layers. */
 bool session_can_begin(const struct session *s, int block);
 /* Computes logits [n][n_vocab] of n hidden rows. Memory grows by n * n_vocab, so n should be

@@ -9,6 +9,7 @@
 
 #include "base/num.h"
 #include "kernels/blas.h"
+#include "kernels/dev_product.h"
 #include "runtime/engine/exec.h"
 
 int64_t exec_panel_rows(int64_t k) {
@@ -126,6 +127,8 @@ static void product_range(void *ctx, int64_t i0, int64_t i1, int worker) {
 
 void exec_product(struct session *s, const struct weight *w, const float *x, int64_t ld, int64_t m,
                   float *out, int64_t ldo, bool exact) {
+    const struct dev_matrix mat = {w->type, w->data, w->row_bytes, w->ne[1], w->ne[0]};
+    if (!w->scale && dev_product_rows(s->products, &mat, x, ld, out, ldo, m)) return;
     for (; m > s->o.n_ubatch && !exact && s->o.act == ACT_Q8; m -= s->o.n_ubatch) {
         exec_product(s, w, x, ld, s->o.n_ubatch, out, ldo, exact);
         x += s->o.n_ubatch * ld;
