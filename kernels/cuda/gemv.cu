@@ -436,9 +436,10 @@ static void divide(struct part *p, int n_tok, unsigned *n_blocks) {
     p->per_pass = may_share(p) ? (unsigned)n_tok : 1;
     if (p->w.packed) {
         p->team = p->gated ? 2 : items > 4 ? 8 : items > 2 ? 4 : (int)items;
-        /* Many rows: use fewer blocks, whose warps have more than one super each. */
+        /* Many rows: use fewer blocks, whose warps have more than one super each. Counts the blocks
+         * of one token, which has x_div outputs, because a team adds in an order of its own. */
         while (!p->gated && p->team > 1 &&
-               div_up(p->rows, 16) * p->n_out * p->team / WARPS > FULL_BLOCKS)
+               div_up(p->rows, 16) * p->x_div * p->team / WARPS > FULL_BLOCKS)
             p->team /= 2;
         rows = 16 * (WARPS / p->team) / (p->gated ? 2 : 1);
     } else {

@@ -5,8 +5,9 @@
  * read on the device.
  *
  * A warp owns a row of one matrix; its lanes take turns with groups of 32 weights (single weights
- * if floats). Used for exact products of fewer than EXACT_MANY tokens, and for routers; the
- * launchers pass other products to gemv.cu and gemm.cu. */
+ * if floats). Used for exact products of few tokens, and for routers; the launchers pass other
+ * products to gemv.cu and gemm.cu. Few tokens are fewer than EXACT_MANY if all products of the
+ * session are exact, otherwise up to CU_FEW as in gemv.cu, so a session has one limit. */
 #include "kernels/cuda/fast.cuh"
 #include "kernels/cuda/group.cuh"
 
@@ -74,12 +75,16 @@ CU_DEV void store(const struct product &j, int64_t out, int64_t r, float v) {
     *y = j.mul ? cu_gate(v, j.gelu) * j.mul[out * j.ldy + r] : v;
 }
 
-/* Computes products whose input rows may use different matrices. The grid is (matrix rows, output
- * rows). A warp beyond the last row recomputes that row. */
+/* Computes products whose input rows may use different matrices. The grid is matrix rows times
+ * output rows; blocks that read the same weights are adjacent. A warp beyond the last row
+ * recomputes that row. */
 template <class B> CU_KERNEL product_rows(struct product j) {
     CU_SHARED(float4, mem, [2 * CHUNK_LD / 4]); /* aligned */
     float(*const chunk)[CHUNK_LD] = (float(*)[CHUNK_LD])(void *)mem;
-    const int64_t row = (int64_t)blockIdx.x * ROW_WARPS + threadIdx.x / 32, out = blockIdx.y;
+    const unsigned n_out = (unsigned)(j.n_in / j.n_sum), n_blocks = gridDim.x / n_out;
+    const int64_t out = j.ids ? blockIdx.x / n_blocks : blockIdx.x % n_out;
+    const unsigned block = j.ids ? blockIdx.x % n_blocks : blockIdx.x / n_out;
+    const int64_t row = (int64_t)block * ROW_WARPS + threadIdx.x / 32;
     const int64_t r = cu_min(row, j.rows - 1);
     float sum = 0;
     int which = 0;
@@ -158,10 +163,11 @@ static int launch(struct cu_stream *s, enum qtype t, struct product *j, bool sid
     if (!k) return err_set(e, ERR_USAGE, "CUDA: no product with weights of type %s", qtype_name(t));
     j->grid = s->c->grid;
     const int64_t n = side ? div_up(j->n_in, SIDE_TOK) : j->n_in / j->n_sum;
-    if (n > 65535)
+    const int64_t blocks = div_up(j->rows, ROW_WARPS * (side ? SIDE_ROWS : 1));
+    if (n > 65535 || n * blocks > INT32_MAX)
         return err_set(e, ERR_USAGE, "CUDA: %lld rows in one product are too many", (long long)n);
     if (n == 0 || j->rows == 0) return 0;
-    const dim3 grid((unsigned)div_up(j->rows, ROW_WARPS * (side ? SIDE_ROWS : 1)), (unsigned)n);
+    const dim3 grid((unsigned)(side ? blocks : n * blocks), (unsigned)(side ? n : 1));
     const product_fn fn = side ? k->side : k->rows;
     CU_LAUNCH(e, fn, grid, 32 * ROW_WARPS, 0, s, *j);
     return 0;
@@ -247,26 +253,34 @@ static bool is_fast(const struct cu_product *p, int64_t n_tok) {
     return p->w.w != NULL && (!few || !p->up.w || cu_same_rows(p));
 }
 
-/* Computes a product. For gated units that neither gemv.cu nor gemm.cu supports, sets *left
- * instead. The kernel for exact products depends on the weights and on whether there are at least
- * EXACT_MANY tokens. */
-static int product(struct cu_stream *s, const struct cu_weight *w, const struct cu_weight *up,
-                   bool gated, struct product *j, int64_t n_tok, bool exact, bool *left,
-                   struct err *e) {
+/* Computes a product exactly. For gated units that gemm.cu does not support, sets *left instead.
+ * The kernel depends on the weights and on whether there are `many` tokens. */
+static int exact_product(struct cu_stream *s, const struct cu_weight *w, const struct cu_weight *up,
+                         bool gated, struct product *j, bool many, bool *left, struct err *e) {
     const struct product_kernel *k = find_kernel(w->type);
-    const bool many = n_tok >= EXACT_MANY;
     const bool side = many && k && k->side && !gated && !j->ids && j->rows <= SIDE_MOST;
-    struct cu_product p = fast_of(w, up, gated, false, j);
     *left = false;
     if (j->n_in == 0 || j->rows == 0) return 0;
-    if (!exact && (!gated || p.up.w) && is_fast(&p, n_tok))
-        return n_tok <= CU_FEW ? cu_gemv(s, &p, e) : cu_gemm(s, &p, e);
     if (many && !side && k && w->mats <= CU_GEMM_MATS) {
-        p = fast_of(w, up, gated, true, j);
+        const struct cu_product p = fast_of(w, up, gated, true, j);
         return cu_gemm(s, &p, e);
     }
     *left = gated;
     return gated ? 0 : launch(s, w->type, j, side, e);
+}
+
+/* Computes a product, exactly if required or if the fast kernels do not support it; *left as in
+ * exact_product(). */
+static int product(struct cu_stream *s, const struct cu_weight *w, const struct cu_weight *up,
+                   bool gated, struct product *j, int64_t n_tok, bool exact, bool *left,
+                   struct err *e) {
+    const struct cu_product p = fast_of(w, up, gated, false, j);
+    const bool few = n_tok <= CU_FEW;
+    *left = false;
+    if (j->n_in == 0 || j->rows == 0) return 0;
+    if (!exact && (!gated || p.up.w) && is_fast(&p, n_tok))
+        return few ? cu_gemv(s, &p, e) : cu_gemm(s, &p, e);
+    return exact_product(s, w, up, gated, j, exact ? n_tok >= EXACT_MANY : !few, left, e);
 }
 
 /* Computes y = x . W^T for n_tok rows; exact: inputs are not rounded. */
@@ -275,6 +289,15 @@ int cu_matmul(struct cu_stream *s, const struct cu_weight *w, const float *x, in
     struct product j = product_of(w, x, ldx, n_tok, y, ldy);
     bool left;
     return product(s, w, NULL, false, &j, n_tok, exact, &left, e);
+}
+
+/* Computes the products of a router. mixed: the session's other products are not exact. */
+int cu_router(struct cu_stream *s, const struct cu_weight *w, const float *x, int64_t n_tok,
+              float *y, bool mixed, struct err *e) {
+    struct product j = product_of(w, x, w->k, n_tok, y, w->rows);
+    bool left;
+    const bool many = n_tok >= (mixed ? CU_FEW + 1 : EXACT_MANY);
+    return exact_product(s, w, NULL, false, &j, many, &left, e);
 }
 
 /* Computes h = act(gate x) * (up x). up NULL: gate holds both. ids: experts per token, or NULL. */

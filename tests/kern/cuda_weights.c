@@ -304,21 +304,61 @@ static void check_operand(struct dev *d, enum qtype t, int k, struct path p_) {
     mat_free(&m);
 }
 
-/* Checks that a token's result does not depend on the number of other tokens. */
-static void check_alone(struct dev *d, enum qtype t, enum mode mode) {
-    enum { K = 256, ROWS = 16, LEAST = 4, MANY = 70 };
-    struct mat m = mat_new(d, t, K, ROWS, 1);
-    const int64_t n = mode == EXACT ? LEAST : CU_FEW + 1;
-    const size_t size = (size_t)(n * ROWS) * 4;
-    float *x = normals(MANY * K), *dx = dev_put(d, x, MANY * K * 4), y[2][(CU_FEW + 1) * ROWS];
-    float *few = dev_new(d, size), *many = dev_new(d, MANY * ROWS * 4);
+/* Checks that two results have the same bits. */
+static void same_bits(struct dev *d, const char *what, const void *got, const void *want,
+                      int64_t n) {
+    char *b = xcalloc(2, (size_t)n);
+    dev_get(d, b, got, (size_t)n);
+    dev_get(d, b + n, want, (size_t)n);
+    if (memcmp(b, b + n, (size_t)n) != 0) CHECK_FAIL("%s: other bits", what);
+    free(b);
+}
+
+/* Checks that the results of n tokens do not depend on the other ones of `many`. */
+static void check_company(struct dev *d, enum qtype t, int64_t k, int64_t rows, int64_t n,
+                          int64_t many, enum mode mode) {
+    struct mat m = mat_new(d, t, k, rows, 1);
+    const size_t size = (size_t)(n * rows) * 4;
+    float *x = normals(many * k), *dx = dev_put(d, x, (size_t)(many * k) * 4);
+    float *few = dev_new(d, size), *all = dev_new(d, (size_t)(many * rows) * 4);
     struct err e;
-    mat_for(d, path(mode, K), &m);
-    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, n, few, ROWS, mode == EXACT, &e));
-    CHECK_OK(cu_matmul(d->s, &m.w, dx, K, MANY, many, ROWS, mode == EXACT, &e));
-    dev_get(d, y[0], few, size);
-    dev_get(d, y[1], many, size);
-    CHECK(memcmp(y[0], y[1], size) == 0);
+    mat_for(d, path(mode, k), &m);
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, k, n, few, rows, mode == EXACT, &e));
+    CHECK_OK(cu_matmul(d->s, &m.w, dx, k, many, all, rows, mode == EXACT, &e));
+    same_bits(d, qtype_name(t), all, few, (int64_t)size);
+    if (mode == BITS8 && m.w.data) { /* the same weights as a router's */
+        CHECK_OK(cu_router(d->s, &m.w, dx, n, few, true, &e));
+        CHECK_OK(cu_router(d->s, &m.w, dx, many, all, true, &e));
+        same_bits(d, "router", all, few, (int64_t)size);
+    }
+    free(x);
+    mat_free(&m);
+}
+/* The same in the class of many tokens. */
+static void check_alone(struct dev *d, enum qtype t, enum mode mode) {
+    check_company(d, t, 256, 16, mode == EXACT ? 4 : CU_FEW + 1, 70, mode);
+}
+/* Tests the class of few tokens: enough rows to make a warp take more columns, weights that are
+ * exact among rounded ones, experts without a gate. */
+static void test_company(struct dev *d) {
+    enum { K = 1280, ROWS = 2176, USED = 2 };
+    int32_t ids[CU_FEW * USED] = {0};
+    if (emu_shuffle && order) return; /* takes long; sums do not depend on the order of threads */
+    check_company(d, QT_Q4_K, K, ROWS, 1, CU_FEW, BITS8);
+    check_company(d, QT_Q8_0, 1024, 4096, 1, CU_FEW, BITS8);
+    check_company(d, QT_Q8_0, 96, 40, 1, CU_FEW, BITS8);
+    check_company(d, QT_BF16, 96, 40, 1, CU_FEW, BITS8);
+    check_company(d, QT_BF16, 64, 600, 1, CU_FEW, BITS8);
+    check_company(d, QT_F16, 256, 40, 1, 3, EXACT);
+    struct mat m = mat_new(d, QT_Q4_K, K, ROWS, 1);
+    float *x = normals(CU_FEW * K), *dx = dev_put(d, x, (size_t)(CU_FEW * K) * 4);
+    int32_t *d_ids = dev_put(d, ids, sizeof ids);
+    float *one = dev_new(d, USED * ROWS * 4), *all = dev_new(d, CU_FEW * USED * ROWS * 4);
+    struct err e;
+    mat_for(d, path(BITS8, K), &m);
+    CHECK_OK(cu_moe_rows(d->s, &m.w, dx, K, 1, d_ids, USED, one, false, &e));
+    CHECK_OK(cu_moe_rows(d->s, &m.w, dx, K, CU_FEW, d_ids, USED, all, false, &e));
+    same_bits(d, "experts", all, one, USED * ROWS * 4);
     free(x);
     mat_free(&m);
 }
@@ -520,15 +560,6 @@ static void test_wgmma(struct dev *d) {
     CHECK(!cu_uses_wgmma(d->s));
 }
 
-static void same_bits(struct dev *d, const char *what, const void *got, const void *want,
-                      int64_t n) {
-    char *b = xcalloc(2, (size_t)n);
-    dev_get(d, b, got, (size_t)n);
-    dev_get(d, b + n, want, (size_t)n);
-    if (memcmp(b, b + n, (size_t)n) != 0) CHECK_FAIL("%s: other bits in one launch", what);
-    free(b);
-}
-
 /* Checks that products of all kinds in one launch, with a choice of experts at its end, have the
  * same bits as in separate launches, which the tests above compare with ref. */
 static void test_products(struct dev *d) {
@@ -633,6 +664,7 @@ int main(void) {
         RUN_DEV(test_matmul, &d);
         RUN_DEV(test_gemv, &d);
         RUN_DEV(test_gemv_plain, &d);
+        RUN_DEV(test_company, &d);
         RUN_DEV(test_gemm, &d);
         RUN_DEV(test_gemm_any, &d);
         RUN_DEV(test_gemm_f32, &d);

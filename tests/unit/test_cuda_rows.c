@@ -69,6 +69,7 @@ struct world {
     struct rng rng;
     struct sim sim[N_SEQS], snap;
     int n_mixed, n_forks, n_trims;
+    int64_t few; /* few_of() */
     bool is_short;
 };
 
@@ -159,7 +160,7 @@ static void step(struct world *w, int i) {
     const int64_t what = below(w, 8);
     const char c = i < (int)strlen(plan) ? plan[i] : "mmmmftss"[what];
     if (c == 'm' && w->is_short) /* of both classes */
-        step_batch(w, i % 2 ? 2 + below(w, 2) : CU_FEW + 1);
+        step_batch(w, i % 2 ? 2 + below(w, w->few - 1) : CU_FEW + 1);
     else if (c == 'm')
         step_batch(w, i % 2 ? 1 + below(w, CU_FEW) : CU_FEW + 1 + below(w, CU_FEW));
     else if (c == 'f')
@@ -188,10 +189,13 @@ static void near_cpu(struct world *w, const struct session_opts *o, const struct
     session_free(s);
 }
 
+/* Returns the largest number of rows in a pass of the lower class. */
+static int64_t few_of(enum act_mode act) {
+    return act == ACT_Q8 ? CU_FEW : 3;
+}
 /* Returns the smallest number of rows in a pass with the same order of sums as one of n rows. */
 static int64_t least_of_class(enum act_mode act, int64_t n) {
-    const int64_t many = act == ACT_Q8 ? CU_FEW + 1 : 4;
-    return n >= many ? many : 1;
+    return n > few_of(act) ? few_of(act) + 1 : 1;
 }
 
 /* Returns the number of pieces whose batch class differs from the one they would have alone. */
@@ -253,6 +257,7 @@ static int schedule_of(const struct model *m, const char *name, enum act_mode ac
     struct world *w = xcalloc(1, sizeof *w);
     w->m = m;
     w->is_short = n_steps < 5;
+    w->few = few_of(act);
     w->d = m->hp.d[HD_EMBD];
     w->n_vocab = m->hp.d[HD_VOCAB];
     rng_seed(&w->rng, seed);
@@ -284,11 +289,15 @@ static int schedule_of(const struct model *m, const char *name, enum act_mode ac
     free(w);
     return moved;
 }
-static void schedule(const char *folder, enum act_mode act, enum qtype kv, int n_steps,
-                     uint64_t seed) {
-    struct model *m = open_model(folder, act == ACT_Q8 ? "q8_0" : "f32");
+static void schedule_as(const char *folder, const char *type, enum act_mode act, enum qtype kv,
+                        int n_steps, uint64_t seed) {
+    struct model *m = open_model(folder, type);
     if (m) CHECK(schedule_of(m, folder, act, kv, thorough() ? 60 : n_steps, seed) > 0);
     model_close(m);
+}
+static void schedule(const char *folder, enum act_mode act, enum qtype kv, int n_steps,
+                     uint64_t seed) {
+    schedule_as(folder, act == ACT_Q8 ? "q8_0" : "f32", act, kv, n_steps, seed);
 }
 
 static void test_f32(void) {
@@ -308,7 +317,12 @@ static void test_f32(void) {
 }
 static void test_q8(void) {
     schedule(MODELS "qwen35moe", ACT_Q8, QT_Q8_0, CHECK_SANITIZED ? 3 : 5, 7);
+    /* products that stay exact: float matrices, routers that share no launch */
+    schedule_as(MODELS "qwen3", "bf16", ACT_Q8, QT_F16, 4, 7);
+    if (!CHECK_SANITIZED) schedule("tests/golden/archs/gptoss", ACT_Q8, QT_F16, 4, 7);
     if (!thorough()) return;
+    schedule("tests/golden/archs/glm4moe", ACT_Q8, QT_F16, 5, 7);
+    schedule_as("tests/golden/tiny-qwen35moe", "bf16", ACT_Q8, QT_F16, 5, 7);
     schedule("tests/golden/tiny-qwen35moe", ACT_Q8, QT_Q8_0, 5, 7);
     schedule(MODELS "gemma4moe", ACT_Q8, QT_F16, 8, 8);
     schedule(MODELS "qwen3", ACT_Q8, QT_F32, 8, 9);

@@ -183,7 +183,7 @@ static int choose(struct cuda *d, const struct gr_node *n, struct err *e) {
     const float *judged = d->reg[n->src[1] == GR_NONE ? n->src[0] : n->src[1]];
     const float *factor = values_of(d, n->moe.factor);
     TRY(exec_cuda_show(d, n->moe.router, judged, s->n_tok, router->k, e));
-    TRY(cu_matmul(d->q, router, judged, router->k, s->n_tok, d->router, router->rows, true, e));
+    TRY(cu_router(d->q, router, judged, s->n_tok, d->router, !d->exact, e));
     static const int score[] = {[GR_SOFTMAX] = CU_SCORE_SOFTMAX,
                                 [GR_SIGMOID] = CU_SCORE_SIGMOID,
                                 [GR_LOGIT] = CU_SCORE_LOGIT,
