@@ -530,9 +530,10 @@ int hfdir_text(struct hfdir *h, const char *name, const char **text, struct err 
     return err_wrap(e, "%s", h->path);
 }
 
-/* Returns the template in "chat_template", which is a string, or a list of {name, template} whose
- * default counts. NULL: it has no default. */
+/* Returns the template in "chat_template", which is a string, or a list of {name, template} or an
+ * object {name: template} whose default counts. NULL: it has no default. */
 static const struct json *default_template(const struct json *j) {
+    if (json_type(j) == JSON_OBJ) return json_get(j, "default");
     if (json_type(j) != JSON_ARR) return j;
     for (const struct json *c = json_first(j); c; c = json_next(c)) {
         const char *name = json_str(json_get(c, "name"));

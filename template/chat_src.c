@@ -2,8 +2,8 @@
 /* template/chat_src.c - lookup of a chat template and its special tokens.
  *
  * GGUF: tokenizer.chat_template and tokenizer.chat_template.<name>. Folder: chat_template.jinja and
- * additional_chat_templates, else chat_template in tokenizer_config.json (text, or a list of {name,
- * template}), else in chat_template.json. Templates are kept byte for byte. */
+ * additional_chat_templates, else chat_template in tokenizer_config.json (text, a list of {name,
+ * template}, or {name: template}), else in chat_template.json. Templates are kept byte for byte. */
 #include "template/chat_src.h"
 
 #include <stdio.h>
@@ -112,10 +112,10 @@ static int config_templates(struct chat_src *s, const char *want, const struct j
     size_t n = 0;
     const char *own = json_strn(v, &n);
     if (own) return offer(s, want, "default", own, n, path, e);
-    for (const struct json *k = json_type(v) == JSON_ARR ? json_first(v) : NULL; k;
-         k = json_next(k)) {
-        const char *name = json_str(json_get(k, "name")),
-                   *text = json_strn(json_get(k, "template"), &n);
+    const bool list = json_type(v) == JSON_ARR;
+    for (const struct json *k = json_first(v); k; k = json_next(k)) {
+        const char *name = list ? json_str(json_get(k, "name")) : json_name(k),
+                   *text = json_strn(list ? json_get(k, "template") : k, &n);
         if (name && text) TRY(offer(s, want, name, text, n, path, e));
     }
     return 0;

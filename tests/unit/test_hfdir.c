@@ -122,6 +122,9 @@ static void test_templates(void) {
     put("tokenizer_config.json", "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"no\"},"
                                  "{\"name\":\"default\",\"template\":\"second\"}]}");
     check_template("second");
+    put("tokenizer_config.json",
+        "{\"chat_template\":{\"tool_use\":\"no\",\"default\":\"fourth\"}}");
+    check_template("fourth");
     put("tokenizer_config.json", "{\"chat_template\":\"string\"}");
     check_template("string");
     put("chat_template.jinja", "first");
