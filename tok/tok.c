@@ -21,6 +21,7 @@
 struct tok *tok_new(void) {
     struct tok *t = xcalloc(1, sizeof *t);
     for (int i = 0; i < TS_COUNT; i++) t->special[i] = -1;
+    t->unk = -1;
     return t;
 }
 
@@ -170,25 +171,34 @@ static int add_merges(struct tok *t, bool *made, struct err *e) {
     return rc;
 }
 
-/* Finds the token of each byte; warns if some bytes have no token and <unk> is missing. */
+/* Returns whether ordinary text can hold a byte: it is neither a control character nor part of
+ * characters that are not assigned. */
+static bool is_usual(int b) {
+    return b < 0x20 ? b == '\t' || b == '\n' || b == '\r'
+                    : b != 0x7f && b != 0xc0 && b != 0xc1 && (b <= 0xf0 || b == 0xf3);
+}
+
+/* Finds the token of each byte; warns if usual bytes have no token and <unk> is missing. */
 static void find_bytes(struct tok *t) {
-    int n_missing = 0;
+    int n_missing = 0, n_usual = 0;
     for (int b = 0; b < 256; b++) {
         char s[8];
         size_t n = tok_has_meta(t) ? (size_t)snprintf(s, sizeof s, "<0x%02X>", (unsigned)b)
                                    : utf8_encode(vocab_byte_char((uint8_t)b), s);
         t->byte_id[b] = (int32_t)vocab_find(&t->v, s, n);
         n_missing += t->byte_id[b] < 0;
+        n_usual += t->byte_id[b] < 0 && is_usual(b);
     }
     for (int c = 0; c < 128; c++) {
         char s = (char)c;
         t->ascii_id[c] = (int32_t)vocab_find(&t->v, &s, 1);
     }
     t->all_bytes = t->byte_fallback && !n_missing;
-    if (n_missing && t->kind == TOK_BYTES && t->special[TS_UNK] < 0)
+    if (n_usual && t->kind == TOK_BYTES && t->unk < 0)
         log_warn("the vocabulary has no token for %d of the 256 bytes: text that holds them loses "
                  "them",
                  n_missing);
+    if (t->kind != TOK_BYTES) t->unk = t->special[TS_UNK];
 }
 
 void tok_found(struct tok *t, int64_t id, uint8_t flag) {

@@ -42,7 +42,7 @@ static void add_id(struct enc *c, int32_t id) {
 }
 
 void enc_unk(struct enc *c) {
-    int64_t unk = c->t->special[TS_UNK];
+    int64_t unk = c->t->unk;
     if (unk < 0) return; /* it has no token and is dropped; its neighbours become adjacent */
     if (c->t->fuse_unk && c->last_unk == c->out->n) return;
     add_id(c, (int32_t)unk);
@@ -103,7 +103,7 @@ static void encode_piece_bytes(struct enc *c, const char *s, size_t n) {
         int32_t id = t->byte_id[(unsigned char)s[i]];
         if (id >= 0) {
             c->sym[k++] = id;
-        } else if (t->special[TS_UNK] >= 0) { /* nothing merges across <unk> */
+        } else if (t->unk >= 0) { /* nothing merges across <unk> */
             merge_out(c, k);
             enc_unk(c);
             k = 0;
@@ -112,12 +112,12 @@ static void encode_piece_bytes(struct enc *c, const char *s, size_t n) {
     merge_out(c, k);
 }
 
-/* Returns the token of a character; -1: none. Added tokens do not count: they were matched
- * earlier, except where their flags or the caller forbid it. */
+/* Returns the token of a character; -1: none. Added tokens that are not pieces do not count: they
+ * were matched earlier, except where their flags or the caller forbid it. */
 static int64_t char_token(const struct tok *t, const char *s, size_t len) {
     const int64_t id = len == 1 ? t->ascii_id[(unsigned char)*s] : vocab_find(&t->v, s, len);
     const bool added = id >= 0 && (t->v.role[id] == TT_CONTROL || t->v.role[id] == TT_USER);
-    return added ? -1 : id;
+    return added && !(t->found && t->found[id] & FOUND_PIECE) ? -1 : id;
 }
 
 /* Appends the tokens of one piece of a vocabulary with U+2581 for spaces. */
@@ -135,7 +135,7 @@ static void encode_piece_meta(struct enc *c, const char *s, size_t n) {
             c->sym[k++] = (int32_t)id;
         } else if (bytes) {
             for (size_t j = 0; j < len; j++) c->sym[k++] = t->byte_id[(unsigned char)s[i + j]];
-        } else if (t->special[TS_UNK] >= 0) {
+        } else if (t->unk >= 0) {
             merge_out(c, k);
             enc_unk(c);
             k = 0;

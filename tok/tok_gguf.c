@@ -287,6 +287,21 @@ static int read_ends(struct tok *t, const struct gguf *g, struct err *e) {
 static const bool can_lack[TS_COUNT] = {
     [TS_UNK] = true, [TS_SEP] = true, [TS_PAD] = true, [TS_MASK] = true};
 
+/* Reads the token of bytes without one. unknown_token_id does not imply it: most models drop such
+ * bytes, and the token can be a control token. */
+static int read_unk(struct tok *t, const struct gguf *g, struct err *e) {
+    uint64_t id;
+    if (t->kind != TOK_BYTES || !gguf_find(g, OWN("unk"))) return 0;
+    TRY(gguf_get_u64(g, OWN("unk"), &id, e));
+    if (id >= (uint64_t)t->v.n)
+        return err_set(e, ERR_DATA,
+                       "%s: key " OWN("unk") " is %llu, but there are only %lld tokens",
+                       gguf_path(g), (unsigned long long)id, (long long)t->v.n);
+    t->unk = (int64_t)id;
+    t->fuse_unk = gguf_bool_or(g, OWN("fuse_unk"), false);
+    return 0;
+}
+
 /* Reads the special tokens (-1: no such token) and whether encoding adds them. */
 static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     const struct model *m = find_model(t->model);
@@ -314,6 +329,7 @@ static int read_specials(struct tok *t, const struct gguf *g, struct err *e) {
     t->add_eos = m->add_eos;
     TRY(gguf_opt_bool(g, KEY("add_bos_token"), &t->add_bos, e));
     TRY(gguf_opt_bool(g, KEY("add_eos_token"), &t->add_eos, e));
+    TRY(read_unk(t, g, e));
     return read_ends(t, g, e);
 }
 
@@ -425,6 +441,7 @@ static int build_tok(struct tok *t, const struct gguf *g, const char *pre, struc
     TRY(read_found(t, g, OWN("found_raw"), FOUND_RAW, e));
     TRY(read_found(t, g, OWN("found_spaced"), FOUND_SPACED, e));
     TRY(read_found(t, g, OWN("found_normalized"), FOUND_NORMALIZED, e));
+    TRY(read_found(t, g, OWN("found_pieces"), FOUND_PIECE, e));
     if (tok_finish(t, true, e)) return err_wrap(e, "%s", gguf_path(g));
     for (int i = 0; i < N_SPOT_FLAGS; i++) TRY(read_spot_flag(t, g, (enum spot_flag)i, e));
     return 0;
@@ -512,6 +529,7 @@ static void write_added(const struct tok *t, struct gguf_w *w) {
         write_found(t, w, OWN("found_raw"), FOUND_RAW);
     write_found(t, w, OWN("found_spaced"), FOUND_SPACED);
     write_found(t, w, OWN("found_normalized"), FOUND_NORMALIZED);
+    write_found(t, w, OWN("found_pieces"), FOUND_PIECE);
     (void)write_spot_flag(t, w, EATS_LEFT);
     (void)write_spot_flag(t, w, EATS_RIGHT);
     int64_t word = write_spot_flag(t, w, SINGLE_WORD);
@@ -586,6 +604,15 @@ static void write_form(const struct tok *t, struct gguf_w *w) {
         utf8_form_name(form), utf8_form_name(nfc ? UTF8_NFC : UTF8_AS_IS));
 }
 
+/* Writes the token of bytes without one if there are such bytes. */
+static void write_unk(const struct tok *t, struct gguf_w *w) {
+    bool missing = false;
+    for (int b = 0; b < 256; b++) missing = missing || t->byte_id[b] < 0;
+    if (t->kind != TOK_BYTES || t->unk < 0 || !missing) return;
+    gguf_w_u32(w, OWN("unk"), (uint32_t)t->unk);
+    if (t->fuse_unk) gguf_w_bool(w, OWN("fuse_unk"), true);
+}
+
 /* Writes hone's own keys for details that the common keys do not express. */
 static void write_own(const struct tok *t, struct gguf_w *w) {
     const struct prep *p = &t->prep;
@@ -602,6 +629,7 @@ static void write_own(const struct tok *t, struct gguf_w *w) {
     if (t->split_words) gguf_w_bool(w, OWN("split_words"), true);
     if (t->kind == TOK_UNIGRAM && t->float_sums) gguf_w_bool(w, OWN("float_sums"), true);
     write_form(t, w);
+    write_unk(t, w);
     if (t->row && t->ignore_merges != t->row->ignore_merges)
         gguf_w_bool(w, OWN("ignore_merges"), t->ignore_merges);
     write_added(t, w);

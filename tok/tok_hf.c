@@ -185,11 +185,13 @@ static int read_model(struct tok *t, const struct json *model, struct err *e) {
     if (t->kind == TOK_UNIGRAM) return read_scored_vocab(t, model, e);
     const char *unk = json_str(json_get(model, "unk_token"));
     TRY(read_vocab(t, json_get(model, "vocab"), e));
-    for (int64_t id = 0; t->model && strcmp(t->model, "llama") == 0 && unk && id < t->v.n; id++)
-        if (t->v.text[id] && strcmp(t->v.text[id], unk) == 0) {
-            t->v.type[id] = t->v.role[id] = TT_UNKNOWN;
-            t->special[TS_UNK] = id;
-        }
+    const int64_t id = unk ? hf_find_text(t, unk) : -1;
+    if (t->kind == TOK_BYTES) {
+        t->unk = id;
+    } else if (id >= 0 && strcmp(tok_model(t), "llama") == 0) {
+        t->v.type[id] = t->v.role[id] = TT_UNKNOWN;
+        t->special[TS_UNK] = id;
+    }
     return read_merges(t, json_get(model, "merges"), e);
 }
 
@@ -243,6 +245,8 @@ int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab,
                    struct err *e) {
     if (use_sp(f, pre)) return tok_from_sp(out, f, n_vocab, e);
     if (f->tokenizer) return from_tokenizer_json(out, f, n_vocab, pre, e);
+    if (f->tekken && pre)
+        return err_set(e, ERR_USAGE, "tekken.json itself says how text is split: leave --pre out");
     if (f->tekken) {
         TRY(tok_from_tekken(out, f->tekken, f->tekken_len, n_vocab, e));
         hf_ends(*out, f);
@@ -256,6 +260,10 @@ int tok_from_files(struct tok **out, const struct tok_files *f, int64_t n_vocab,
         g.tiktoken_name = "tokenizer.model";
         return tok_from_tiktoken(out, &g, n_vocab, pre, e);
     }
+    if (f->sp && pre && sp_model_like(f->sp, f->sp_len))
+        return err_set(e, ERR_USAGE,
+                       "tokenizer.model is SentencePiece's, which has no pre-tokenizer to choose: "
+                       "leave --pre out");
     return err_set(e, ERR_DATA,
                    f->sp
                        ? "tokenizer.model is not SentencePiece's, and there is no "

@@ -134,6 +134,7 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
                        "tokenizer.json: id %lld is \"%.64s\" in model.vocab and \"%.64s\" in "
                        "added_tokens",
                        (long long)id, t->v.text[id], text);
+    const bool in_vocab = t->v.text[id] != NULL;
     /* A piece of SentencePiece's own file. */
     bool piece = t->v.text[id] && t->v.type[id] == TT_USER;
     enum tok_type type = added_type(t, id, config, text, f.special);
@@ -144,6 +145,10 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
     if (type == TT_BYTE) return 0;
     if (piece && type == TT_USER) return 0; /* matched like other pieces of its kind */
     note_found(t, id, type, f.normalized);
+    uint32_t cp;
+    const bool one = *text && utf8_decode(text, strlen(text), &cp) == strlen(text);
+    if (t->kind == TOK_META && in_vocab && one && (f.special || f.normalized))
+        tok_found(t, id, FOUND_PIECE);
     struct spot *s = tok_want(t, id, text, strlen(text), f.normalized, t->v.role[id] != TT_USER);
     if (s) {
         s->eats_left = f.lstrip;
@@ -258,8 +263,11 @@ static int read_oldest(struct tok *t, const struct tok_files *f, bool *declared,
 /* Declares a special token of tokenizer_config.json as a control token. Its row is the
  * row of the piece with this text, or else the one after the last row in use. A piece that looks
  * like ordinary text stays text; otherwise answers would lose it. */
-static int add_named(struct tok *t, const char *text, const struct json *config, bool *declared,
+static int add_named(struct tok *t, const struct json *c, const struct json *config, bool *declared,
                      struct err *e) {
+    const char *text = token_text(c);
+    struct flags flags = read_flags(c);
+    flags.special = true;
     int64_t id = text && *text ? hf_find_text(t, text) : t->v.n;
     if (id < 0)
         for (id = t->v.n; id > 0 && !t->v.text[id - 1];) id--;
@@ -271,20 +279,40 @@ static int add_named(struct tok *t, const char *text, const struct json *config,
             text);
         return 0;
     }
-    return add_token(t, id, text, (struct flags){.special = true}, config, e);
+    return add_token(t, id, text, flags, config, e);
+}
+
+/* Returns whether a value of tokenizer_config.json is another NAME_token than the seven usual
+ * ones: a text or, with `object`, an AddedToken. */
+static bool is_own_token(const struct json *c, const char *const *usual, size_t n, bool object) {
+    const char *name = json_name(c);
+    const size_t len = strlen(name);
+    if (len <= 6 || strcmp(name + len - 6, "_token") != 0) return false;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, usual[i]) == 0) return false;
+    return object ? hf_is(json_get(c, "__type"), "AddedToken") : json_str(c) != NULL;
 }
 
 /* Reads NAME_token and the lists of additional special tokens. transformers adds those that
- * tokenizer.json does not declare, in this order. */
+ * tokenizer.json does not declare, in this order; texts under names of their own, also those of an
+ * object extra_special_tokens, replace model_specific_special_tokens. */
 static int read_named(struct tok *t, const struct json *config, bool *declared, struct err *e) {
     static const char *const one[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                       "pad_token", "cls_token", "mask_token"};
-    static const char *const more[] = {"additional_special_tokens", "extra_special_tokens"};
+    static const char *const more[] = {"model_specific_special_tokens", "additional_special_tokens",
+                                       "extra_special_tokens"};
+    bool own = json_type(json_get(config, "extra_special_tokens")) == JSON_OBJ;
     for (size_t i = 0; i < COUNT_OF(one); i++)
-        TRY(add_named(t, token_text(json_get(config, one[i])), config, declared, e));
-    for (size_t i = 0; i < COUNT_OF(more); i++)
+        TRY(add_named(t, json_get(config, one[i]), config, declared, e));
+    for (int text = 0; text < 2; text++)
+        for (const struct json *c = json_first(config); c; c = json_next(c)) {
+            if (!is_own_token(c, one, COUNT_OF(one), !text)) continue;
+            own = own || text;
+            TRY(add_named(t, c, config, declared, e));
+        }
+    for (size_t i = own; i < COUNT_OF(more); i++)
         for (const struct json *c = json_first(json_get(config, more[i])); c; c = json_next(c))
-            TRY(add_named(t, token_text(c), config, declared, e));
+            TRY(add_named(t, c, config, declared, e));
     return 0;
 }
 
@@ -374,7 +402,8 @@ static void read_special(struct tok *t, const struct tok_files *f, const char *n
 }
 
 /* Returns the special token that is the first piece of the post-processor's template (with `last`:
- * its last piece); NULL: none. */
+ * its last piece); NULL: none. RobertaProcessing and BertProcessing name the two as pairs of text
+ * and id. */
 static const char *template_token(const struct json *post, bool last, int depth) {
     const char *text = NULL;
     if (hf_is(json_get(post, "type"), "Sequence") && depth < 4) {
@@ -382,6 +411,8 @@ static const char *template_token(const struct json *post, bool last, int depth)
         for (; c && !text; c = json_next(c)) text = template_token(c, last, depth + 1);
         return text;
     }
+    text = json_str(json_first(json_get(post, last ? "sep" : "cls")));
+    if (text) return text;
     const struct json *c = json_first(json_get(post, "single"));
     while (last && c && json_next(c)) c = json_next(c);
     return json_str(json_get(json_get(c, "SpecialToken"), "id"));

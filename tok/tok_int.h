@@ -49,8 +49,9 @@ enum strips { STRIPS_ADDED, STRIPS_NOTHING, STRIPS_ONE };
 
 /* How a token's text is matched: in the raw text; in normalized text, after a space that
  * normalization added to the token's own text; in normalized text. Without a flag: user-defined
- * tokens of SentencePiece in normalized text, others in the raw text. */
-enum { FOUND_RAW = 1, FOUND_SPACED = 2, FOUND_NORMALIZED = 4 };
+ * tokens of SentencePiece in normalized text, others in the raw text. FOUND_PIECE: TOK_META: the
+ * token is one character and also a piece, used where its text is not matched. */
+enum { FOUND_RAW = 1, FOUND_SPACED = 2, FOUND_NORMALIZED = 4, FOUND_PIECE = 8 };
 struct tok {
     /* Filled by a builder. */
     enum tok_kind kind;
@@ -61,6 +62,8 @@ struct tok {
     int64_t n_merges;
     float *score; /* [v.n] TOK_SPM, TOK_UNIGRAM; for TOK_META only for other readers, or NULL */
     int64_t special[TS_COUNT];
+    int64_t
+        unk; /* TOK_BYTES: token of bytes without one, if the model has such a token; -1: none */
     const struct pretok_row *row;         /* TOK_BYTES */
     const char *pre;                      /* NULL: none */
     const char *own_regex[PRETOK_LEVELS]; /* [n_own] regexes of the file; override the row's */

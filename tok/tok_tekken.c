@@ -115,6 +115,7 @@ static int read_all(struct tekken *k, const struct json *j, int64_t n_vocab, str
         return err_set(e, ERR_DATA,
                        "tekken.json: config has no valid default_vocab_size and "
                        "default_num_special_tokens");
+    if (n_vocab <= 0) n_vocab = total;
     if (total > n_vocab)
         return err_set(e, ERR_DATA,
                        "tekken.json has %lld tokens, but the model only %lld rows: the tokenizer "

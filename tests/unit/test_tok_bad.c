@@ -171,6 +171,48 @@ static void test_merge_order(void) {
     tok_free(t);
 }
 
+/* Tests bytes without a token: only model.unk_token replaces them, never the unk_token of
+ * tokenizer_config.json. Ids: the tokenizers library 0.23.3; "" in `unk`: null. */
+static void test_missing_bytes(void) {
+    static const struct {
+        const char *unk;
+        bool fuse;
+        const char *want[3]; /* axb, abxyab, a U+1F600 b */
+    } list[] = {
+        {"null", false, {"2", "2 2", "0 1"}},
+        {"\"<|end|>\"", false, {"0 3 1", "2 3 3 2", "0 3 3 3 3 1"}},
+        {"\"<|end|>\"", true, {"0 3 1", "2 3 2", "0 3 1"}},
+    };
+    static const char config_text[] = "{\"unk_token\":\"<|end|>\",\"eos_token\":\"<|end|>\"}";
+    struct err e = {0};
+    struct json *config = NULL;
+    CHECK_OK(json_parse(&config, config_text, strlen(config_text), "config", &e));
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        struct json *doc = NULL;
+        struct tok *t = NULL;
+        char text[512];
+        snprintf(text, sizeof text,
+                 TOY("\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<|end|>\":3},"
+                     "\"merges\":[\"a b\"],\"unk_token\":%s,\"fuse_unk\":%s",
+                     ""),
+                 list[i].unk, list[i].fuse ? "true" : "false");
+        CHECK_OK(json_parse(&doc, text, strlen(text), "toy", &e));
+        CHECK_OK(tok_from_hf(&t, doc, config, NULL, NULL, 0, NULL, &e));
+        struct tok *g = t ? tok_through_gguf(t) : NULL;
+        for (int k = 0; k < 2 && g; k++) {
+            const struct tok *of = k ? g : t;
+            check_ids(of, "axb", list[i].want[0]);
+            check_ids(of, "abxyab", list[i].want[1]);
+            check_ids(of, "a\xf0\x9f\x98\x80\x62", list[i].want[2]);
+            CHECK_EQ_I64(tok_special(of, TS_UNK), 3);
+        }
+        tok_free(g);
+        tok_free(t);
+        json_free(doc);
+    }
+    json_free(config);
+}
+
 /* Checks that the longest of the leftmost matches wins, and that normalized tokens match normalized
  * text. */
 static void test_added_tokens(void) {
@@ -250,6 +292,102 @@ static void test_add_bos(void) {
         json_free(config);
         json_free(doc);
     }
+}
+
+/* Tests post-processors that name their tokens as pairs. transformers 5.24 encodes "ab" as
+ * <s> a b </s> with each of them. */
+static void test_processors(void) {
+    static const char *const post[] = {
+        "{\"type\":\"RobertaProcessing\",\"sep\":[\"</s>\",7],\"cls\":[\"<s>\",6]}",
+        "{\"type\":\"BertProcessing\",\"sep\":[\"</s>\",7],\"cls\":[\"<s>\",6]}"};
+    static const char config_text[] = "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}";
+    for (size_t i = 0; i < 4; i++) {
+        struct err e = {0};
+        struct json *doc = NULL, *config = NULL;
+        struct tok *t = NULL;
+        struct buf b = {0};
+        buf_str(&b, "{" BYTES "\"post_processor\":");
+        if (i < 2)
+            buf_str(&b, post[i]);
+        else
+            buf_fmt(&b, "{\"type\":\"Sequence\",\"processors\":[%s]}", post[i - 2]);
+        buf_str(&b, ",\"added_tokens\":[{\"id\":6,\"content\":\"<s>\",\"special\":true},{\"id\":7,"
+                    "\"content\":\"</s>\",\"special\":true}],\"model\":{" ABC
+                    ",\"merges\":[\"a b\"]}}");
+        CHECK_OK(json_parse(&doc, b.data, b.len, "toy", &e));
+        CHECK_OK(json_parse(&config, config_text, strlen(config_text), "config", &e));
+        CHECK_OK(tok_from_hf(&t, doc, config, NULL, NULL, 0, NULL, &e));
+        struct tok *g = t ? tok_through_gguf(t) : NULL;
+        if (g) CHECK(tok_add_bos(t) && tok_add_eos(t) && tok_add_bos(g) && tok_add_eos(g));
+        tok_free(g);
+        tok_free(t);
+        json_free(config);
+        json_free(doc);
+        buf_release(&b);
+    }
+}
+
+/* Tests tokens that only tokenizer_config.json names. Ids: AutoTokenizer of transformers 5.24. */
+static void test_named_tokens(void) {
+#define OBJECT "\"audio_token\":{\"__type\":\"AddedToken\",\"content\":\"<au>\",\"rstrip\":true}"
+#define COMMON OBJECT ",\"no_token\":{\"content\":\"<no>\"},\"eos_token\":\"<e>\""
+#define VIDEO "\"model_specific_special_tokens\":{\"video_token\":\"<v>\"}"
+    static const char *const list[][2] = {
+        {"{\"image_token\":\"<i>\"," COMMON "}", "3 0 5 1 4 0 2 1"},
+        {"{\"image_token\":\"<i>\"," COMMON "," VIDEO "}", "3 0 5 1 4 0 2 1"},
+        {"{" COMMON "," VIDEO ",\"extra_special_tokens\":[\"<l>\"]}", "3 0 1 4 5 0 2 6 1"},
+        {"{" COMMON "," VIDEO ",\"additional_special_tokens\":[\"<l>\"],\"image_token\":\"<i>\"}",
+         "3 0 5 1 4 0 2 6 1"},
+        {"{" COMMON ",\"extra_special_tokens\":{\"video_token\":\"<v>\"}}", "3 0 1 4 5 0 2 1"},
+    };
+    static const char text[] =
+        TOY("\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"\xc4\xa0\":2},\"merges\":[]", "");
+    struct json *doc = NULL;
+    struct err e = {0};
+    CHECK_OK(json_parse(&doc, text, strlen(text), "toy", &e));
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        struct json *config = NULL;
+        struct tok *t = NULL;
+        CHECK_OK(json_parse(&config, list[i][0], strlen(list[i][0]), "config", &e));
+        CHECK_OK(tok_from_hf(&t, doc, config, NULL, NULL, 12, NULL, &e));
+        if (t) check_ids(t, "<e>a<i>b<au> <v>a <l>b<no>", list[i][1]);
+        tok_free(t);
+        json_free(config);
+    }
+    json_free(doc);
+}
+
+/* Tests pieces of one character that are also added tokens. Ids: the tokenizers library 0.23.3,
+ * with encode_special_tokens where the texts of control tokens are plain. */
+static void test_added_chars(void) {
+    static const char text[] =
+        "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":"
+        "\"\u2581\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" "
+        "\"},\"content\":\"\u2581\"}]},"
+        "\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",\"special\":true},{\"id\":3,\"content\":"
+        "\"\u4e2d\",\"normalized\":true},{\"id\":4,\"content\":\"_\",\"special\":true},{\"id\":7,"
+        "\"content\":\"x\",\"normalized\":true}],\"model\":{\"type\":\"BPE\",\"vocab\":{\"<unk>\":"
+        "0,"
+        "\"a\":1,\"b\":2,\"\u4e2d\":3,\"_\":4,\"\u2581\":5,\"\u2581a\":6},\"merges\":[\"\u2581 "
+        "a\"],"
+        "\"unk_token\":\"<unk>\",\"fuse_unk\":true}}";
+    struct err e = {0};
+    struct tok *t = NULL;
+    CHECK_OK(from_text(&t, text, 0, NULL, &e));
+    struct tok *g = t ? tok_through_gguf(t) : NULL;
+    for (int k = 0; k < 2 && g; k++) {
+        const struct tok *of = k ? g : t;
+        struct ids ids = {0};
+        check_ids(of, "a\u4e2d\x62", "6 3 2");
+        check_ids(of, "\u4e2d", "3");
+        check_ids(of, "a_b", "6 4 5 2");
+        check_ids(of, "axb", "6 0 2");
+        CHECK_OK(tok_encode(of, "a_b", 3, false, false, &ids, &e));
+        CHECK(ids.n == 3 && ids.v[0] == 6 && ids.v[1] == 4 && ids.v[2] == 2);
+        ids_release(&ids);
+    }
+    tok_free(g);
+    tok_free(t);
 }
 
 static void write_text(const char *name, const char *text) {
@@ -405,6 +543,9 @@ static void bad_merge_key(struct gguf_w *w) {
     static const char *const v[] = {"a c"};
     gguf_w_arr_str(w, "tokenizer.ggml.merges", v, 1);
 }
+static void unk_too_large(struct gguf_w *w) {
+    gguf_w_u32(w, "hone.tokenizer.unk", 4);
+}
 static void bos_too_large(struct gguf_w *w) {
     gguf_w_u32(w, "tokenizer.ggml.bos_token_id", 4);
 }
@@ -426,6 +567,7 @@ static void test_bad_keys(void) {
     bad_key("\"qwen-2\" is not known; nearest: qwen2, ", like_qwen);
     bad_key("has a right part that is not a token", bad_merge_key);
     bad_key("there are only 4 tokens", bos_too_large);
+    bad_key("hone.tokenizer.unk is 4, but there are only 4 tokens", unk_too_large);
     struct err e = {0};
     struct tok *t = NULL;
     CHECK_OK(tok_of_writer(&t, toy_keys(), &e));
@@ -488,8 +630,12 @@ int main(void) {
     RUN(test_taken_space);
     RUN(test_gap);
     RUN(test_merge_order);
+    RUN(test_missing_bytes);
     RUN(test_added_tokens);
     RUN(test_add_bos);
+    RUN(test_processors);
+    RUN(test_named_tokens);
+    RUN(test_added_chars);
     RUN(test_vocab_json);
     RUN(test_nul);
     RUN(test_bad_keys);

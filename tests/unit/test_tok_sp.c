@@ -323,6 +323,7 @@ static void test_bad_files(void) {
     struct tok *t = NULL;
     struct tok_files f = {.sp = b.data, .sp_len = b.len};
     CHECK_ERR(tok_from_files(&t, &f, 1, NULL, &e), ERR_DATA, "belongs to another model");
+    CHECK_ERR(tok_from_files(&t, &f, 0, "qwen2", &e), ERR_USAGE, "leave --pre out");
     f.sp_len = 0;
     CHECK_ERR(tok_from_files(&t, &f, 0, NULL, &e), ERR_DATA, "is not SentencePiece's");
     f.sp = NULL;

@@ -68,6 +68,12 @@ static void test_ids_equal_mistral_common(void) {
     CHECK_EQ_STR(tok_pre(t), "tekken");
     tok_free(t);
     CHECK_ERR(tok_from_tekken(&t, p, n, 1000, &e), ERR_DATA, "another model");
+    t = NULL;
+    CHECK_OK(tok_from_tekken(&t, p, n, 0, &e)); /* the file's own size */
+    if (t) CHECK_EQ_I64(tok_n_vocab(t), 1024);
+    tok_free(t);
+    const struct tok_files f = {.tekken = p, .tekken_len = n};
+    CHECK_ERR(tok_from_files(&t, &f, 0, "qwen2", &e), ERR_USAGE, "leave --pre out");
     free(p);
 }
 
@@ -150,6 +156,18 @@ static void test_named_templates(void) {
     CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.tool_use", &s, &e));
     CHECK_EQ_STR(s, "T");
     gguf_close(g);
+    /* an object in place of the list */
+    static const char object[] = "{\"chat_template\": {\"default\": \"D2\", \"tool use\": \"T2\"}}";
+    tmp_write("hf/tokenizer_config.json", object, sizeof object - 1);
+    CHECK_OK(convert(&e));
+    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
+    if (!g) return;
+    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template", &s, &e));
+    CHECK_EQ_STR(s, "D2");
+    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.tool_use", &s, &e));
+    CHECK_EQ_STR(s, "T2");
+    gguf_close(g);
+    g = NULL;
     /* without a default */
     static const char others[] = "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, "
                                  "{\"name\": \"tool_use\", \"template\": \"T\"}]}";
