@@ -317,6 +317,9 @@ const struct st_tensor *st_tensor_at(const struct st *s, int64_t i) {
 int st_is_empty(const struct st *s, const char *name) {
     return strmap_get(s->names, name, strlen(name)) >= s->n_tensors;
 }
+const char *st_empty_name(const struct st *s) {
+    return s->n_tensors < s->n_all ? s->tensor[s->n_tensors].name : NULL;
+}
 const char *st_meta(const struct st *s, const char *key) {
     return json_str(json_get(s->meta, key));
 }

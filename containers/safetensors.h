@@ -57,6 +57,8 @@ const struct st_tensor *st_tensor_at(const struct st *s, int64_t i);
 /* Returns whether the file has a tensor of this name with a zero dimension; such tensors are not in
  * the list. */
 int st_is_empty(const struct st *s, const char *name);
+/* Returns the name of a tensor with a zero dimension; NULL: the file has none. */
+const char *st_empty_name(const struct st *s);
 /* Unmaps the file. Its tensors stay listed, but have no data. */
 void st_end(struct st *s);
 /* Returns the file's first bytes: the length field and the header. */

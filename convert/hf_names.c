@@ -57,7 +57,7 @@ static bool has_part(const char *name, const char *part) {
     return false;
 }
 
-bool hf_names_other_part(const struct arch *a, const char *name) {
+bool hf_names_tower(const struct arch *a, const char *name) {
     static const char *const usual[] = {"visual.",
                                         "vision_tower.",
                                         "vision_model.",
@@ -80,10 +80,16 @@ bool hf_names_other_part(const struct arch *a, const char *name) {
                                         "vpm.",
                                         "resampler."};
     for (const char *const *s = a->skip; s && *s; s++)
-        if (has_part(name, *s + (**s == '='))) return true;
+        if (**s != '=' && has_part(name, *s)) return true;
     for (size_t i = 0; i < COUNT_OF(usual); i++)
         if (has_part(name, usual[i])) return true;
     return false;
+}
+
+bool hf_names_other_part(const struct arch *a, const char *name) {
+    for (const char *const *s = a->skip; s && *s; s++)
+        if (**s == '=' && has_part(name, *s + 1)) return true;
+    return hf_names_tower(a, name);
 }
 
 /* A spelling of the embeddings' name, split: "model." and "embed_tokens." of

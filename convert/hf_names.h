@@ -23,6 +23,8 @@ int hf_names_make(struct hf_names *out, const struct hfdir *dir, const struct ar
 
 /* Returns whether a tensor belongs to a vision or audio part instead of the language model, by the
  * architecture's list and the usual names of these parts. */
+bool hf_names_tower(const struct arch *a, const char *name);
+/* Returns whether a tensor belongs to such a part, or to one that the architecture leaves out. */
 bool hf_names_other_part(const struct arch *a, const char *name);
 
 #endif

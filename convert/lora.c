@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "convert/hf_names.h"
 #include "convert/lora_int.h"
 #include "base/attr.h"
 #include "base/io.h"
@@ -64,8 +65,8 @@ static int check_type(const struct lora *l, struct err *e) {
 }
 
 /* Reads a number of the adapter's config; leaves *out unchanged if it is absent. */
-static int read_alpha(const struct lora *l, const char *what, const struct json *j, double *out,
-                      struct err *e) {
+static int read_number(const struct lora *l, const char *what, const struct json *j, double *out,
+                       struct err *e) {
     if (!j) return 0;
     const double v = json_num(j, (double)NAN);
     if (!isfinite(v))
@@ -75,17 +76,19 @@ static int read_alpha(const struct lora *l, const char *what, const struct json 
     return 0;
 }
 
-/* Reads lora_alpha and checks alpha_pattern. */
-static int check_alphas(struct lora *l, struct err *e) {
-    const struct json *pattern = json_get(l->cfg, "alpha_pattern");
+/* Reads the number `name` and checks the numbers of `pattern`. */
+static int check_numbers(const struct lora *l, const char *name, const char *pattern, double *out,
+                         struct err *e) {
+    const struct json *list = json_get(l->cfg, pattern);
+    char what[40];
     double ignored;
-    l->alpha = 8; /* default of LoraConfig */
-    TRY(read_alpha(l, "lora_alpha", json_get(l->cfg, "lora_alpha"), &l->alpha, e));
-    if (pattern && json_type(pattern) != JSON_OBJ && json_type(pattern) != JSON_NULL)
-        return err_set(e, ERR_DATA, "%s: alpha_pattern is not an object of names and numbers",
-                       l->path);
-    for (const struct json *j = json_first(pattern); j; j = json_next(j))
-        TRY(read_alpha(l, "a value of alpha_pattern", j, &ignored, e));
+    TRY(read_number(l, name, json_get(l->cfg, name), out, e));
+    if (list && json_type(list) != JSON_OBJ && json_type(list) != JSON_NULL)
+        return err_set(e, ERR_DATA, "%s: %s is not an object of names and numbers", l->path,
+                       pattern);
+    snprintf(what, sizeof what, "a value of %s", pattern);
+    for (const struct json *j = json_first(list); j; j = json_next(j))
+        TRY(read_number(l, what, j, &ignored, e));
     return 0;
 }
 
@@ -112,7 +115,9 @@ static int check_config(struct lora *l, struct err *e) {
                 "%s: init_lora_weights \"%.40s\" subtracts a part from the base weights, "
                 "which is not supported: " LORA_MERGE,
                 l->path, init);
-    return check_alphas(l, e);
+    l->alpha = l->rank = 8; /* defaults of LoraConfig */
+    TRY(check_numbers(l, "lora_alpha", "alpha_pattern", &l->alpha, e));
+    return check_numbers(l, "r", "rank_pattern", &l->rank, e);
 }
 
 /* Determines from the peft version how fused experts are stored: up to 0.19.0, A spans the first
@@ -127,19 +132,18 @@ static void read_version(struct lora *l) {
 }
 
 /* Matches keys as peft does, with re.match(rf"(.*\.)?({key})$", module); the first match counts. */
-int lora_alpha(const struct lora *l, const char *module, double *alpha, struct err *e) {
-    *alpha = l->alpha;
-    for (const struct json *j = json_first(json_get(l->cfg, "alpha_pattern")); j;
-         j = json_next(j)) {
+int lora_pattern(const struct lora *l, const char *pattern, const char *module, double *out,
+                 struct err *e) {
+    for (const struct json *j = json_first(json_get(l->cfg, pattern)); j; j = json_next(j)) {
         char *re = xasprintf("\\A(.*\\.)?(%s)$", json_name(j));
         enum re_answer is = RE_NO;
         int rc = re_search(re, module, strlen(module), &is, e);
         free(re);
         if (!rc && is == RE_GAVE_UP)
             rc = err_set(e, ERR_DATA, "the pattern takes too long: " LORA_MERGE);
-        if (rc) return err_wrap(e, "%s: alpha_pattern \"%.80s\"", l->path, json_name(j));
+        if (rc) return err_wrap(e, "%s: %s \"%.80s\"", l->path, pattern, json_name(j));
         if (is != RE_YES) continue;
-        *alpha = json_num(j, l->alpha);
+        *out = json_num(j, *out);
         return 0;
     }
     return 0;
@@ -238,30 +242,49 @@ static int check_tensor(const struct lora *l, const struct st_tensor *t, struct 
     return 0;
 }
 
+/* Returns ERR_DATA if a tensor has no values, as in a save of sharded weights. */
+static int check_gathered(const struct lora *l, struct err *e) {
+    static const char way[] =
+        "save the adapter again, with DeepSpeed ZeRO-3 or FSDP after gathering its shards";
+    const char *empty = st_empty_name(l->st);
+    if (l->n == 0)
+        return err_set(e, ERR_DATA, "%s has no tensors with values: %s", st_path(l->st), way);
+    if (empty)
+        return err_set(e, ERR_DATA, "%s: tensor %s has no values: %s", st_path(l->st),
+                       LORA_SHOW(empty), way);
+    return 0;
+}
+
+/* Indexes tensor i by name. After resizing the vocabulary, peft writes trained embeddings and heads
+ * twice and loads the copy without "modules_to_save." in its name; `copies`: adds only tensors with
+ * it, which give way. */
+static int add_tensor(struct lora *l, int64_t i, bool copies, struct err *e) {
+    const struct st_tensor *t = st_tensor_at(l->st, i);
+    if (l->used[i] || copies != (strstr(t->name, ".modules_to_save.") != NULL)) return 0;
+    TRY(check_tensor(l, t, e));
+    if (strmap_add(l->by_name, l->plain[i], strlen(l->plain[i]), i)) return 0;
+    l->used[i] = copies;
+    return copies ? 0
+                  : err_set(e, ERR_DATA, "%s: tensor %s appears twice", st_path(l->st),
+                            LORA_SHOW(t->name));
+}
+
 /* Opens the adapter's tensors and indexes them by name. */
 static int open_tensors(struct lora *l, struct err *e) {
     TRY(open_file(l, e));
     l->n = st_n_tensors(l->st);
-    if (l->n == 0)
-        return err_set(e, ERR_DATA,
-                       "%s has no tensors with values: save the adapter again, with DeepSpeed "
-                       "ZeRO-3 or FSDP after gathering its shards",
-                       st_path(l->st));
+    TRY(check_gathered(l, e));
     l->by_name = strmap_new((size_t)l->n);
     l->used = xcalloc((size_t)l->n + 1, sizeof *l->used);
     l->module = xcalloc((size_t)l->n + 1, sizeof *l->module);
     l->plain = xcalloc((size_t)l->n + 1, sizeof *l->plain);
     for (int64_t i = 0; i < l->n; i++) {
-        const struct st_tensor *t = st_tensor_at(l->st, i);
-        l->module[i] = module_name(l, t->name);
+        const char *name = st_tensor_at(l->st, i)->name;
+        l->module[i] = module_name(l, name);
         l->plain[i] = plain_name(l, l->module[i]);
-        l->used[i] = strstr(t->name, ".original_module.") != NULL; /* unmodified copy */
-        if (l->used[i]) continue;
-        TRY(check_tensor(l, t, e));
-        if (!strmap_add(l->by_name, l->plain[i], strlen(l->plain[i]), i))
-            return err_set(e, ERR_DATA, "%s: tensor %s appears twice", st_path(l->st),
-                           LORA_SHOW(t->name));
+        l->used[i] = strstr(name, ".original_module.") != NULL; /* unmodified copy */
     }
+    for (int64_t i = 0; i < 2 * l->n; i++) TRY(add_tensor(l, i % l->n, i >= l->n, e));
     return 0;
 }
 
@@ -322,13 +345,6 @@ const char *lora_dir(const struct lora *l, bool *has_tokenizer) {
 
 /* ---- after binding ---- */
 
-/* Returns whether a tensor belongs to a part that conversion leaves out, such as a vision tower. */
-static bool is_left_out(const char *name, const char *const *skip) {
-    for (; skip && *skip; skip++)
-        if (**skip != '=' && strstr(name, *skip) && !strstr(name, "lm_head.")) return true;
-    return false;
-}
-
 /* Returns ERR_DATA if tensor i has a NaN or infinity. */
 static int check_finite(const struct lora *l, int64_t i, struct err *e) {
     const struct st_tensor *t = st_tensor_at(l->st, i);
@@ -379,7 +395,7 @@ static int unused_tensor(struct lora *l, int64_t i, struct err *e) {
         st_path(l->st), LORA_SHOW(name), str_ends(name, "bias") ? "bias" : "weight");
 }
 
-int lora_all_used(struct lora *l, const char *const *skip, struct err *e) {
+int lora_all_used(struct lora *l, const struct arch *a, struct err *e) {
     int64_t n = 0;
     for (int64_t i = 0; i < l->n; i++) {
         const char *name = st_tensor_at(l->st, i)->name;
@@ -387,7 +403,7 @@ int lora_all_used(struct lora *l, const char *const *skip, struct err *e) {
             TRY(check_finite(l, i, e));
             continue;
         }
-        if (is_left_out(name, skip)) {
+        if (hf_names_tower(a, name) && !strstr(name, "lm_head.")) {
             n++;
             continue;
         }

@@ -47,9 +47,8 @@ int lora_head(struct lora *l, const char *embd_names, const char *head_names,
 /* Returns whether the adapter changes `name`. */
 bool lora_touches(const struct lora *l, const char *name);
 /* Checks that all tensors of the adapter were used and that their values are finite. Unused tensors
- * are an error, except those of parts that conversion skips (arch->skip), which only give a
- * warning. */
-int lora_all_used(struct lora *l, const char *const *skip, struct err *e);
+ * are an error, except those of a tower that conversion leaves out, which only give a warning. */
+int lora_all_used(struct lora *l, const struct arch *a, struct err *e);
 
 /* Prepare a delta for lora_add, and free its scratch afterwards. NULL is fine. */
 int lora_begin(struct lora_delta *d, struct err *e);

@@ -112,11 +112,18 @@ static int bind_pair(struct lora *l, struct dq *q, int64_t i, int64_t j, const c
                      struct lora_delta d, struct err *e) {
     struct lora_delta *out = arena_alloc(&l->arena, sizeof *out);
     char *module = xstrdup(l->module[i]), *at = strstr(module, ".lora_");
-    double alpha;
+    double alpha = l->alpha, rank = l->rank;
     if (at) *at = 0;
     while ((at = strstr(module, ".base_layer"))) memmove(at, at + 11, strlen(at + 11) + 1);
     char *key = *param ? xasprintf("%s.%s", module, param) : xstrdup(module);
-    int rc = lora_alpha(l, key, &alpha, e);
+    int rc = lora_pattern(l, "alpha_pattern", key, &alpha, e);
+    if (!rc) rc = lora_pattern(l, "rank_pattern", key, &rank, e);
+    if (!rc && fabs(rank - (double)d.rank) > 0)
+        rc = err_set(e, ERR_DATA,
+                     "%s: %s has rank %lld, but %s gives it rank %g: the two files belong to "
+                     "different adapters; copy both from one save",
+                     st_path(l->st), LORA_SHOW(st_tensor_at(l->st, i)->name), (long long)d.rank,
+                     l->path, rank);
     free(module);
     free(key);
     if (rc) return rc;

@@ -19,7 +19,7 @@ struct lora {
     const char **plain;     /* [n] names as spelled in the tables */
     bool *used;             /* [n] */
     int64_t n;
-    double alpha;
+    double alpha, rank; /* of modules in no pattern */
     bool rslora, has_tokenizer;
     bool rows_first;    /* peft before 0.19.1: A of fused experts spans dimension 0 */
     bool swapped_0;     /* 0.19.0: A of transposed experts spans the last */
@@ -29,8 +29,9 @@ struct lora {
 #define LORA_SHOW(name) (show_n((name), strlen(name)).s)
 #define LORA_MERGE "merge the adapter with peft and convert the result"
 
-/* Sets *alpha for a module: the first match in alpha_pattern, matched as in peft, or the common
- * value. */
-int lora_alpha(const struct lora *l, const char *module, double *alpha, struct err *e);
+/* Sets *out to a module's number in `pattern`, alpha_pattern or rank_pattern: that of the first key
+ * that matches as in peft. Leaves it unchanged if none does. */
+int lora_pattern(const struct lora *l, const char *pattern, const char *module, double *out,
+                 struct err *e);
 
 #endif

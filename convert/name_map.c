@@ -767,7 +767,7 @@ static int bind_all(struct mapping *m, const struct convert_opts *o, struct err 
     free(inst);
     for (int64_t i = 0; i < m->n && !rc && !o->mtp_only; i++)
         if (!m->claimed[i]) rc = account_for(m, i, no_mtp, o->tower_done, e);
-    return !rc && p->lora ? lora_all_used(p->lora, p->arch->skip, e) : rc;
+    return !rc && p->lora ? lora_all_used(p->lora, p->arch, e) : rc;
 }
 
 int map_tensors(struct conv_plan *p, const struct convert_opts *o, struct err *e) {
