@@ -3,7 +3,7 @@
  *
  * Takes from the file its record (search, options, inputs by hash), the types of its tensors, and
  * the keys hone.mix.*, which explain the types. All other metadata and every byte of data must come
- * out the same. */
+ * out the same. A file that was merged or split since is compared without its keys split.*. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +29,10 @@ struct replay {
     struct gguf *g, *source;
     struct record rec;
     char *source_path, *imatrix, *gram; /* paths of the inputs, owned */
+    char *shown;                        /* the source's path as given */
     char *dir, *link[2]; /* links to inputs whose names differ from the recorded ones */
     char *copy;
+    int n_copy; /* files of the copy; 0: not written */
     struct quant_note note[MAX_NOTES];
     char *note_text[MAX_NOTES];
     int n_notes;
@@ -57,6 +59,7 @@ static int find_source(struct replay *r, const char *given, struct err *e) {
     if (!r->source_path || !io_exists(r->source_path))
         return err_set(e, ERR_USAGE, "the source %s is not next to the file; name it with --source",
                        r->rec.source);
+    r->shown = xstrdup(r->source_path);
     TRY(gguf_open(&r->source, r->source_path, 0, e));
     record_source_hash(r->source, hash);
     if (strcmp(hash, r->rec.source_hash) == 0 && gguf_file_bytes(r->source) == r->rec.source_bytes)
@@ -201,6 +204,7 @@ static int make_again(struct replay *r, struct err *e) {
         rc = set_types(r, &o, e);
     }
     if (!rc) rc = quantize_run(&o, &q, e);
+    if (!rc) r->n_copy = q.n_files;
     if (plan) os_unlink(plan);
     free(plan);
     return rc;
@@ -209,9 +213,10 @@ static int make_again(struct replay *r, struct err *e) {
 /* ---- comparing ------------------------------------------------------------------------------- */
 
 struct verdict {
-    bool equal;
-    int64_t n_tensors, n_same, first_byte;
-    char first[80]; /* first tensor that differs */
+    bool equal, resplit; /* resplit: file and copy distribute the tensors differently over files */
+    int n_files, n_copy;
+    int64_t n_tensors, n_same, first_byte; /* first_byte -1: none, or not compared */
+    char first[80];                        /* first tensor that differs */
 };
 
 /* Compares two files. *at: the first byte that differs. */
@@ -236,56 +241,79 @@ static int same_file(const char *a, const char *b, bool *same, int64_t *at, stru
     return rc;
 }
 
-/* Compares the copy with the file by bytes and by tensors. */
-static int compare_copy(const struct replay *r, struct verdict *v, struct err *e) {
-    struct gguf *n;
-    int shards = gguf_n_shards(r->g), rc = 0;
-    char *first = r->rec.split_max ? gguf_split_name(r->copy, 0, shards) : xstrdup(r->copy);
-    *v = (struct verdict){.equal = true, .first_byte = -1};
-    rc = gguf_open(&n, first, 0, e);
-    free(first);
-    if (rc) return rc;
-    if (gguf_n_shards(n) != shards) v->equal = false;
-    for (int i = 0; i < shards && v->equal && !rc; i++)
-        rc = same_file(gguf_shard_path(r->g, i), gguf_shard_path(n, i), &v->equal, &v->first_byte,
-                       e);
-    v->n_tensors = gguf_n_tensors(r->g);
-    for (int64_t i = 0; i < v->n_tensors && !rc; i++) {
-        const struct gguf_tensor *a = gguf_tensor_at(r->g, i), *b = gguf_find_tensor(n, a->name);
+/* Returns the name of file i of the copy; free it. */
+static char *copy_name(const struct replay *r, int i) {
+    return r->n_copy > 1 ? gguf_split_name(r->copy, i, r->n_copy) : xstrdup(r->copy);
+}
+
+/* Returns whether every key of a but split.* is in b with the same value. */
+static bool has_keys(const struct gguf *a, const struct gguf *b) {
+    for (int64_t i = 0; i < gguf_n_kv(a); i++) {
+        const struct gguf_kv *x = gguf_kv_at(a, i), *y = gguf_find(b, x->key);
+        if (strncmp(x->key, "split.", 6) == 0) continue;
+        if (!y || x->type != y->type || x->elem != y->elem || x->n_bytes != y->n_bytes ||
+            memcmp(x->data, y->data, (size_t)x->n_bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Compares the tensors of file and copy. */
+static void compare_tensors(const struct gguf *g, const struct gguf *n, struct verdict *v) {
+    v->n_tensors = gguf_n_tensors(g);
+    v->resplit = gguf_n_shards(g) != gguf_n_shards(n);
+    for (int64_t i = 0; i < v->n_tensors; i++) {
+        const struct gguf_tensor *a = gguf_tensor_at(g, i), *b = gguf_find_tensor(n, a->name);
         bool same = b && a->type == b->type && a->n_bytes == b->n_bytes &&
                     memcmp(a->data, b->data, a->n_bytes) == 0;
         v->n_same += same;
+        v->resplit |= b && a->shard != b->shard;
         if (!same && !v->first[0] && strlen(a->name) < sizeof v->first)
             memcpy(v->first, a->name, strlen(a->name) + 1);
     }
+}
+
+/* Compares the copy with the file by tensors, and by bytes unless they are split differently. */
+static int compare_copy(const struct replay *r, struct verdict *v, struct err *e) {
+    struct gguf *n;
+    char *first = copy_name(r, 0);
+    *v = (struct verdict){.first_byte = -1, .n_files = gguf_n_shards(r->g), .n_copy = r->n_copy};
+    int rc = gguf_open(&n, first, 0, e);
+    free(first);
+    if (rc) return rc;
+    compare_tensors(r->g, n, v);
+    v->equal = v->n_same == v->n_tensors && v->n_tensors == gguf_n_tensors(n);
+    if (v->resplit) v->equal = v->equal && has_keys(r->g, n) && has_keys(n, r->g);
+    for (int i = 0; i < v->n_files && !v->resplit && v->first_byte < 0 && !rc; i++)
+        rc = same_file(gguf_shard_path(r->g, i), gguf_shard_path(n, i), &v->equal, &v->first_byte,
+                       e);
     gguf_close(n);
     return rc;
 }
 
 static void emit_verdict(const struct replay *r, const struct verdict *v, struct emit *m) {
-    emit_bool(m, "equal", "equal to the byte", v->equal);
+    emit_bool(m, "equal", v->resplit ? "equal but for the split" : "equal to the byte", v->equal);
     emit_str(m, "file", "file", io_base(r->path));
-    emit_str(m, "source", "made from", r->source_path);
+    emit_str(m, "source", "made from", r->shown);
     emit_str(m, "recorded_version", "by hone", r->rec.version);
     emit_i64(m, "n_tensors", "tensors", v->n_tensors);
     emit_i64(m, "n_tensors_same", "of them equal", v->n_same);
-    emit_i64(m, "first_byte", v->equal ? NULL : "first byte that differs", v->first_byte);
+    emit_i64(m, "first_byte", v->first_byte < 0 ? NULL : "first byte that differs", v->first_byte);
     emit_str(m, "first_tensor", v->first[0] ? "first tensor that differs" : NULL, v->first);
+    emit_i64(m, "n_files", v->resplit ? "files" : NULL, v->n_files);
+    emit_i64(m, "n_files_recorded", v->resplit ? "files when it was made" : NULL, v->n_copy);
     if (r->out) emit_str(m, "output", "output", r->out);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Removes the copy, with the same number of shards as the file. */
+/* Removes the files of the copy. */
 static void remove_copy(const struct replay *r) {
-    if (!r->copy || r->out) return;
-    int n = r->rec.split_max ? gguf_n_shards(r->g) : 0;
-    for (int i = 0; i < n; i++) {
-        char *shard = gguf_split_name(r->copy, i, n);
-        os_unlink(shard);
-        free(shard);
+    for (int i = 0; i < r->n_copy && !r->out; i++) {
+        char *name = copy_name(r, i);
+        os_unlink(name);
+        free(name);
     }
-    os_unlink(r->copy);
 }
 
 /* Frees r and deletes the copy unless it was requested. */
@@ -302,6 +330,7 @@ static void release_replay(struct replay *r) {
     }
     free(r->over);
     free(r->source_path);
+    free(r->shown);
     free(r->imatrix);
     free(r->gram);
     free(r->dir);

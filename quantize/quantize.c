@@ -478,6 +478,7 @@ static int check_paths(const struct quantize_opts *o, struct err *e) {
 /* Does everything for one output that can fail without reading weights. */
 static int prepare(struct target *q, struct err *e) {
     const struct quantize_opts *o = q->o;
+    char hash[33];
     TRY(qplan_make(&q->plan, q->s->g, o, e));
     memcpy(q->r->recipe, q->plan.name, sizeof q->r->recipe);
     q->r->exact = q->plan.exact;
@@ -487,6 +488,7 @@ static int prepare(struct target *q, struct err *e) {
     TRY(declare_target(q, e));
     if (o->out && !o->dry_run) TRY(gguf_w_apart(q->w, o->out, q->s->g, e));
     q->r->file_bytes = gguf_w_total_bytes(q->w);
+    q->r->n_files = gguf_w_header_hash(q->w, hash);
     return 0;
 }
 

@@ -76,6 +76,7 @@ struct quantize_report {
     struct exact_tally exact; /* tensors that got a type because it holds them without loss */
     uint64_t in_bytes, out_bytes;
     uint64_t file_bytes; /* size of all output files, exact even with dry_run */
+    int n_files;         /* number of output files */
     double bpw, seconds;
 };
 /* Quantizes one model and fills r. */
