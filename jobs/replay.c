@@ -292,7 +292,8 @@ static int compare_copy(const struct replay *r, struct verdict *v, struct err *e
 }
 
 static void emit_verdict(const struct replay *r, const struct verdict *v, struct emit *m) {
-    emit_bool(m, "equal", v->resplit ? "equal but for the split" : "equal to the byte", v->equal);
+    emit_bool(m, "equal", v->resplit ? "equal except for the split" : "equal to the byte",
+              v->equal);
     emit_str(m, "file", "file", io_base(r->path));
     emit_str(m, "source", "made from", r->shown);
     emit_str(m, "recorded_version", "by hone", r->rec.version);

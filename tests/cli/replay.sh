@@ -27,21 +27,21 @@ for f in preset tensor named pure mix again set-00001-of-0000?; do
 done
 [ -z "$(ls "$t" | grep 'replay-')" ] || fail "replay left files: $(ls "$t")"
 
-# files merged, split or split otherwise since: equal but for the split, which is named
+# files merged, split or split otherwise since: equal except for the split, which is named
 "$HONE" merge "$(echo "$t"/set-00001-of-*.gguf)" -o "$t/merged.gguf" -q > /dev/null
 "$HONE" split "$(echo "$t"/set-00001-of-*.gguf)" --max-size 300K -o "$t/finer.gguf" -q > /dev/null
 "$HONE" split "$t/preset.gguf" --max-size 300K -o "$t/later.gguf" -q > /dev/null
 for f in merged finer later; do
     f=$(ls "$t/$f"*.gguf | head -1)
     "$HONE" replay "$f" -q > "$t/o" 2> "$t/err" || fail "$f: $(cat "$t/err" "$t/o")"
-    grep -q '^equal but for the split *yes$' "$t/o" || fail "$f: $(cat "$t/o")"
+    grep -q '^equal except for the split *yes$' "$t/o" || fail "$f: $(cat "$t/o")"
     ! grep -qe '-1$' "$t/o" || fail "a byte -1: $(cat "$t/o")"
 done
 grep -q '^files when it was made *1$' "$t/o" || fail "the recorded split: $(cat "$t/o")"
 "$HONE" meta "$(ls "$t"/later-00001-of-*.gguf)" general.name=other -q > /dev/null
 rc=0
 "$HONE" replay "$(ls "$t"/later-00001-of-*.gguf)" -q > "$t/o" 2> "$t/err" || rc=$?
-[ $rc = 1 ] && grep -q '^equal but for the split *no$' "$t/o" || fail "a changed key of a split set: $rc, $(cat "$t/o" "$t/err")"
+[ $rc = 1 ] && grep -q '^equal except for the split *no$' "$t/o" || fail "a changed key of a split set: $rc, $(cat "$t/o" "$t/err")"
 [ -z "$(ls "$t" | grep 'replay-')" ] || fail "replay left files: $(ls "$t")"
 
 # inputs with different names and in a different folder
