@@ -398,8 +398,14 @@ void hfdir_drop(const struct hfdir *h, const struct st_tensor *t) {
 
 /* ---- hyperparameters ------------------------------------------------------------------------- */
 
+/* Returns whether a member of text_config hides the root's. Even a null does, since it means that
+ * the value is absent, except for the quantization, which is that of the folder's tensors. */
+static bool hides_root(const struct json *j, const char *name) {
+    return j && (json_type(j) != JSON_NULL || strcmp(name, "quantization_config") != 0);
+}
+
 /* Returns the first name in "a|b|c" with a non-null value in obj; NULL: not found. Skips names that
- * `hides` contains: even a null there means that the value is absent. */
+ * `hides` hides. */
 static const struct json *find_spelling(const struct json *obj, const struct json *hides,
                                         const char *names) {
     char name[128];
@@ -408,7 +414,8 @@ static const struct json *find_spelling(const struct json *obj, const struct jso
         if (n < sizeof name) {
             memcpy(name, p, n);
             name[n] = 0;
-            const struct json *j = hides && json_get(hides, name) ? NULL : json_get(obj, name);
+            const bool hidden = hides && hides_root(json_get(hides, name), name);
+            const struct json *j = hidden ? NULL : json_get(obj, name);
             if (j && json_type(j) != JSON_NULL) return j;
         }
         p += n;

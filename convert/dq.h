@@ -20,6 +20,9 @@ struct dq_config {
     int64_t group;                  /* columns per scale; 0: unspecified */
     int64_t block_rows, block_cols; /* elements per scale; 0: unspecified */
     bool gptq_v2;                   /* zero points are stored without an offset of 1 */
+    bool gptq_words;                /* that offset was subtracted from words, not from values */
+    bool act_order;                 /* GPTQ: the columns of a group need not be adjacent */
+    bool inverse;                   /* FP8: weights are divided by their scales */
     int64_t stripes; /* of each qkv_proj, with scale blocks of their own; 0: not in stripes */
 };
 /* Reads quantization_config. ERR_DATA: a method or form that is not supported. */
@@ -47,7 +50,9 @@ struct dq {
     int64_t group;            /* bitsandbytes: elements per absmax */
     int64_t nested;           /* absmax entries per nested absmax; 0: absmax is f32 */
     float offset;             /* added to the nested absmax */
+    bool divides;             /* FP8: scales divide */
     bool zero_plus1;          /* GPTQ: stored zero points are 1 too small */
+    bool zero_words;          /* GPTQ: add that 1 to all values of a word at once */
     struct lora_delta *delta; /* added to rows by the caller (lora.h); NULL: none */
     bool foreign;             /* part[0] comes from an adapter, not from the folder */
 };

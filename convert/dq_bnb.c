@@ -3,6 +3,7 @@
  * maximum, and 4-bit indices into a 16-entry table (nf4, fp4) with an absolute maximum per block of
  * consecutive elements. The maxima may themselves be stored as 8-bit codes (nested). Two codes per
  * byte, the first in the high nibble. */
+#include <math.h>
 #include <string.h>
 
 #include "convert/dq_int.h"
@@ -35,11 +36,12 @@ static int read_state(struct dq *q, struct err *e) {
     struct json *j = NULL;
     TRY(json_parse(&j, (const char *)t->data, (size_t)t->n_bytes, t->name, e));
     bool ok = json_i64(json_get(j, "blocksize"), &q->group) && q->group > 0 && q->group % 2 == 0;
-    if (json_get(j, "nested_blocksize"))
-        ok = ok && json_i64(json_get(j, "nested_blocksize"), &q->nested) && q->nested > 0;
-    q->offset = (float)json_num(json_get(j, "nested_offset"), 0);
+    const bool nested = json_get(j, "nested_blocksize") != NULL;
+    if (nested) ok = ok && json_i64(json_get(j, "nested_blocksize"), &q->nested) && q->nested > 0;
+    q->offset = nested ? (float)json_num(json_get(j, "nested_offset"), NAN) : 0;
     json_free(j);
-    return ok ? 0 : dq_bad(q, 3, e, "does not specify positive block sizes");
+    if (!ok) return dq_bad(q, 3, e, "does not specify positive block sizes");
+    return isfinite(q->offset) ? 0 : dq_bad(q, 3, e, "has no nested_offset that is a number");
 }
 
 int dq_bnb4_fit(struct dq *q, const struct dq_config *c, struct err *e) {

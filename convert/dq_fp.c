@@ -8,6 +8,7 @@ int dq_fp8_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     const struct st_tensor *t = q->part[0];
     const bool as_is = t->n_dims == 3 && t->shape[1] == q->rows && t->shape[2] == q->cols;
     q->turned = q->turned && (!as_is || q->rows == q->cols);
+    q->divides = c->inverse;
     TRY(dq_shape(q, 0, q->turned ? q->cols : q->rows, q->turned ? q->rows : q->cols, e));
     return dq_grid_fit(q, 1, c, e);
 }
@@ -20,7 +21,7 @@ bool dq_fp8_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float 
         for (int64_t i = 0; i < q->cols; i++) dst[i] = fp_f8e4m3_to_f32(p[i * step]);
     else
         for (int64_t i = 0; i < q->cols; i++) dst[i] = fp_f8e5m2_to_f32(p[i * step]);
-    dq_grid_mul(q, mat, row, dst);
+    dq_grid_scale(q, mat, row, dst);
     return true;
 }
 

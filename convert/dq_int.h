@@ -10,6 +10,7 @@
 
 #define DQ_T(dtype) (1u << (dtype))
 #define DQ_FLOATS (DQ_T(ST_F32) | DQ_T(ST_F16) | DQ_T(ST_BF16))
+#define DQ_INTS (DQ_T(ST_I32) | DQ_T(ST_I64))
 #define DQ_OPTIONAL (1u << 31)
 
 struct dq_part {
@@ -30,8 +31,8 @@ int dq_shape(const struct dq *q, int i, int64_t rows, int64_t cols, struct err *
 /* Uses part i as the scales of q's matrices: checks its shape and fills q->scale. */
 int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e);
 float dq_scale_at(const struct st_tensor *t, int64_t i); /* U8: an exponent (E8M0) */
-/* Multiplies each of the q->cols values in dst by its scale. */
-void dq_grid_mul(const struct dq *q, int64_t mat, int64_t row, float *dst);
+/* Multiplies (q->divides: divides) each of the q->cols values in dst by its scale. */
+void dq_grid_scale(const struct dq *q, int64_t mat, int64_t row, float *dst);
 /* Sets e to ERR_DATA and returns it. The message names the tensor of part i with its dtype, shape
  * and form, and ends with the formatted text. */
 int dq_bad(const struct dq *q, int i, struct err *e, const char *fmt, ...) PRINTF_LIKE(4, 5);

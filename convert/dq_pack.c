@@ -175,19 +175,35 @@ int dq_gptq_fit(struct dq *q, const struct dq_config *c, struct err *e) {
         return dq_bad(q, 0, e, "is not %lld inputs of 2, 3, 4 or 8 bits", (long long)q->cols);
     q->dense = true;
     q->zero_plus1 = !c->gptq_v2;
+    q->zero_words = q->zero_plus1 && c->gptq_words;
     TRY(dq_shape(q, 0, have, q->rows, e));
     TRY(fit_groups(q, c, e));
     if (q->rows * q->bits % 32) return dq_bad(q, 2, e, "does not fill words");
     TRY(dq_shape(q, 2, q->scale.n_cols, q->rows * q->bits / 32, e));
+    if (c->act_order && !q->part[3] && q->scale.n_cols > 1)
+        return dq_bad(q, 0, e,
+                      "has no g_idx, but config.json says desc_act: download the folder again");
     return check_g_idx(q, 3, e);
+}
+
+/* Returns the zero point of a row from its group's words. A stored value is 1 too small: older
+ * tools keep 15 for a zero point of 16, GPTQModel subtracts from words, so that a zero point of 0
+ * borrows from the next value (with 3 bits, which straddle words, from each value). */
+static unsigned gptq_zero(const struct dq *q, const uint8_t *words, int64_t row) {
+    const uint32_t mask = (1u << q->bits) - 1;
+    const unsigned z = value_at(words, 4, row, q->bits, true);
+    if (!q->zero_words) return z + q->zero_plus1;
+    if (32 % q->bits) return (z + 1) & mask;
+    const int64_t at = row * q->bits;
+    const uint32_t ones = 0xffffffffu / mask; /* 1 in each value */
+    return (load_u32(words + at / 32 * 4) + ones) >> at % 32 & mask;
 }
 bool dq_gptq_row(const struct dq *q, int64_t mat, int64_t row, float *dst, float *scratch) {
     UNUSED(mat);
     int64_t n = q->scale.n_cols, zero_bytes = q->rows * q->bits / 8;
     for (int64_t g = 0; g < n; g++) {
         scratch[g] = dq_scale_at(q->part[1], g * q->rows + row);
-        unsigned z = value_at(q->part[2]->data + g * zero_bytes, 4, row, q->bits, true);
-        scratch[n + g] = (float)(z + q->zero_plus1); /* not masked to the width: 15 + 1 is 16 */
+        scratch[n + g] = (float)gptq_zero(q, q->part[2]->data + g * zero_bytes, row);
     }
     const uint8_t *p = q->part[0]->data + 4 * row;
     for (int64_t i = 0; i < q->cols; i++)

@@ -120,6 +120,7 @@ static void dump(struct jw *w, const char *name, const struct json *j) {
 }
 
 /* Writes the base's config.json with a quantization_config. */
+static bool in_text_config; /* the base's members are in a text_config, with a null */
 static void write_quantization(const struct json *form, const struct json *quantization) {
     struct err e;
     struct json *cfg = NULL;
@@ -133,6 +134,12 @@ static void write_quantization(const struct json *form, const struct json *quant
     jw_obj(&w, NULL);
     for (const struct json *c = json_first(cfg); c; c = json_next(c)) dump(&w, json_name(c), c);
     dump(&w, "quantization_config", quantization);
+    if (in_text_config) {
+        jw_obj(&w, "text_config");
+        for (const struct json *c = json_first(cfg); c; c = json_next(c)) dump(&w, json_name(c), c);
+        jw_null(&w, "quantization_config");
+        jw_end(&w);
+    }
     jw_end(&w);
     tmp_write("hf/config.json", b.data, b.len);
     buf_release(&b);
@@ -234,6 +241,14 @@ static const struct json *form(const char *name) {
     return NULL;
 }
 
+/* Returns the tensor of the form's stored file; NULL: it has none of this name. */
+static const struct st_tensor *stored(const struct st *st, const char *name) {
+    for (int64_t i = 0; i < st_n_tensors(st); i++)
+        if (strcmp(st_tensor_at(st, i)->name, name) == 0) return st_tensor_at(st, i);
+    CHECK_FAIL("no tensor %s", name);
+    return NULL;
+}
+
 static void refused(const char *name, damage_fn damage, const char *message) {
     struct err e = {0};
     struct convert_report r;
@@ -260,6 +275,7 @@ static void test_missing_parts_are_named(void) {
         {"ct-nvfp4", "_packed", "k_proj.weight"},
         {"bnb-nf4-nested", ".nested_absmax", "nested_absmax"},
         {"bnb-nf4", ".quant_state.bitsandbytes__nf4", ".quant_state"},
+        {"gptq4-act", ".g_idx", "has no g_idx, but config.json says desc_act"},
     };
     for (size_t i = 0; i < COUNT_OF(part); i++) {
         lost = part[i][1];
@@ -297,6 +313,31 @@ static void test_zero_points_of_older_packers(void) {
 
 static void test_group_indices_are_checked(void) {
     refused("gptq4-act", wild_group, "g_idx of model.layers.1.mlp.down_proj");
+}
+
+/* Replaces nested_offset, the last number of quant_state. */
+static const char *offset;
+static void set_offset(struct st_tensor *t) {
+    static char copy[4][512];
+    static int n_copies;
+    const size_t n = (size_t)t->n_bytes;
+    if (!strstr(t->name, ".quant_state.") || n >= sizeof copy[0]) return;
+    char *to = copy[n_copies++ % 4];
+    memcpy(to, t->data, n);
+    to[n] = 0;
+    char *at = strstr(to, "\"nested_offset\"");
+    if (!at) CHECK_FAIL("%s: no nested_offset", t->name);
+    if (at) snprintf(at, 64, "%-*s", (int)(n - (size_t)(at - to)), offset);
+    t->data = (const uint8_t *)to;
+}
+
+static void test_nested_offset_is_a_number(void) {
+    static const char *const wrong[] = {"\"nested_offset\":null}", "\"nested_offset\":\"0.25\"}",
+                                        "\"nested_offset\":1e39}", "\"another\":0.25}"};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        offset = wrong[i];
+        refused("bnb-nf4-nested", set_offset, "has no nested_offset that is a number");
+    }
 }
 
 /* ---- groups of layers in different forms ---- */
@@ -395,6 +436,159 @@ static void test_auto_round(void) {
     }
 }
 
+/* ---- what config.json says ---- */
+
+/* Builds a form's folder with a quantization_config given as text. */
+static void build_as(const char *name, damage_fn damage, const char *quantization) {
+    struct err e;
+    struct json *j = NULL;
+    CHECK_OK(json_parse(&j, quantization, strlen(quantization), "config", &e));
+    build(form(name), damage);
+    write_quantization(form(name), j);
+    json_free(j);
+}
+
+static void refused_as(const char *name, const char *quantization, const char *message) {
+    struct err e = {0};
+    struct convert_report r;
+    build_as(name, NULL, quantization);
+    CHECK_ERR(convert("f32", &r, &e), ERR_DATA, message);
+}
+
+/* Converts a form and returns the f32 values of k_proj, n of them. */
+static float *k_proj_as(const char *name, damage_fn damage, const char *quantization, int64_t *n) {
+    struct err e = {0};
+    struct convert_report r;
+    struct gguf *g = NULL;
+    build_as(name, damage, quantization);
+    CHECK_OK(convert("f32", &r, &e));
+    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
+    const struct gguf_tensor *t = g ? gguf_find_tensor(g, "blk.1.attn_k.weight") : NULL;
+    *n = t ? t->ne[0] * t->ne[1] : 0;
+    float *x = xcalloc((size_t)*n + 1, sizeof *x);
+    if (t) memcpy(x, t->data, (size_t)*n * sizeof *x);
+    gguf_close(g);
+    return x;
+}
+
+/* Converts a form stored and described in two ways. Returns how many values of k_proj differ. */
+static int64_t n_differ(const char *name, damage_fn one, const char *as_one, damage_fn other,
+                        const char *as_other) {
+    int64_t n, m, wrong = 0;
+    float *a = k_proj_as(name, one, as_one, &n), *b = k_proj_as(name, other, as_other, &m);
+    CHECK(n == m && n > 0);
+    for (int64_t i = 0; i < n && n == m; i++) wrong += fabsf(a[i] - b[i]) > 0;
+    free(a);
+    free(b);
+    return wrong;
+}
+
+/* GPTQModel divides by the scales of FP8. */
+static void test_inverse_scales(void) {
+    static const char as[] = "{\"quant_method\":\"fp8\",\"weight_block_size\":[32,64],"
+                             "\"weight_scale_semantics\":\"%s\"}";
+    struct err e;
+    struct st *st = NULL;
+    char text[256];
+    int64_t n, wrong = 0;
+    snprintf(text, sizeof text, as, "inverse");
+    float *x = k_proj_as("fp8-block", NULL, text, &n);
+    CHECK_OK(st_open(&st, DIR "/fp8-block.safetensors", &e));
+    const struct st_tensor *w = stored(st, "model.layers.1.self_attn.k_proj.weight");
+    const struct st_tensor *s = stored(st, "model.layers.1.self_attn.k_proj.weight_scale_inv");
+    for (int64_t i = 0; w && s && i < n; i++) { /* [64, 128], scales [2, 2] */
+        const uint8_t b = w->data[i];
+        const int exponent = b >> 3 & 15;
+        const float size =
+            ldexpf((float)((b & 7) + (exponent ? 8 : 0)), (exponent ? exponent : 1) - 10);
+        const float want =
+            (b & 128 ? -size : size) / load_f32(s->data + 4 * (i / 4096 * 2 + i / 64 % 2));
+        wrong += !(fabsf(x[i] - want) <= 0);
+    }
+    if (wrong || n != 8192)
+        CHECK_FAIL("%lld of %lld values differ", (long long)wrong, (long long)n);
+    st_close(st);
+    free(x);
+    snprintf(text, sizeof text, as, "direct");
+    refused_as("fp8-block", text, "weight_scale_semantics \"direct\" is not supported");
+}
+
+#define GPTQ4 "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":64"
+
+static void test_rotations_are_refused(void) {
+    static const char *const c[][2] = {
+        {GPTQ4 ",\"rotation\":\"hadamard\"}", "rotation \"hadamard\" rotates activations"},
+        {GPTQ4 ",\"rotation_config\":{\"block_size\":32}}", "rotation_config rotates activations"},
+        {"{\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:auto_gptq\","
+         "\"rotation_config\":{\"block_size\":32}}",
+         "rotation_config rotates activations"},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) refused_as("gptq4", c[i][0], c[i][1]);
+    build_as("gptq4", NULL, GPTQ4 ",\"rotation\":\"\",\"rotation_config\":{}}");
+    check_folder(form("gptq4"));
+    build_as("gptq4", NULL, GPTQ4 ",\"rotation\":null,\"rotation_config\":null}");
+    check_folder(form("gptq4"));
+}
+
+/* A null in text_config does not hide the root's quantization_config. */
+static void test_null_in_text_config(void) {
+    in_text_config = true;
+    check_form(form("gptq4-act-v2"), NULL);
+    check_form(form("fp8-block"), NULL);
+    in_text_config = false;
+}
+
+/* ---- zero points of 0 in GPTQ ---- */
+
+static uint32_t keeps, subtracts; /* each word of qzeros: word & keeps, less `subtracts` */
+static void change_zeros(struct st_tensor *t) {
+    static uint8_t copy[4][1 << 12];
+    static int n_copies;
+    if (!str_ends(t->name, "qzeros")) return;
+    uint8_t *to = copy[n_copies++ % 4];
+    if (t->n_bytes > sizeof copy[0]) CHECK_FAIL("%s: too large", t->name);
+    for (uint64_t i = 0; i < t->n_bytes; i += 4) {
+        const uint32_t word = (load_u32(t->data + i) & keeps) - subtracts;
+        memcpy(to + i, &word, 4);
+    }
+    t->data = to;
+}
+static void whole_zeros(struct st_tensor *t) {
+    subtracts = 0;
+    change_zeros(t);
+}
+static uint32_t ones;
+static void less_zeros(struct st_tensor *t) {
+    subtracts = ones;
+    change_zeros(t);
+}
+
+/* GPTQModel stores zero points less 1 by subtracting from words: the value after a 0 lends. */
+static void test_zero_points_of_gptqmodel(void) {
+    static const struct {
+        const char *form;
+        int bits;
+        uint32_t keeps, ones;
+    } c[] = {{"gptq2", 2, 0xfffffff3, 0x55555555},
+             {"gptq4-act-v2", 4, 0xfffff0ff, 0x11111111},
+             {"gptq8-act", 8, 0xff00ffff, 0x01010101},
+             {"gptq3", 3, 0, 1}}; /* values straddle words: each is 7 instead of 0 */
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        char v2[256], old[256], model[256];
+        static const char as[] = "{\"quant_method\":\"gptq\",\"bits\":%d,\"group_size\":64%s}";
+        keeps = c[i].keeps;
+        ones = c[i].ones;
+        snprintf(v2, sizeof v2, as, c[i].bits, ",\"checkpoint_format\":\"gptq_v2\"");
+        snprintf(old, sizeof old, as, c[i].bits, ",\"meta\":{\"quantizer\":\"other:1.0\"}");
+        snprintf(model, sizeof model, as, c[i].bits,
+                 ",\"meta\":{\"quantizer\":[\"optimum:1.24\",\"gptqmodel:5.6.0\"]}");
+        CHECK_EQ_I64(n_differ(c[i].form, whole_zeros, v2, less_zeros, model), 0);
+        CHECK(n_differ(c[i].form, whole_zeros, v2, less_zeros, old) > 0);
+    }
+}
+
+/* ---- kept blocks ---- */
+
 /* Decodes the tensor to f32 with the reference decoders and checks its type. */
 static float *decoded(const struct gguf *g, const char *name, const char *type, int64_t *n) {
     const struct gguf_tensor *t = gguf_find_tensor(g, name);
@@ -460,14 +654,6 @@ static void test_mxfp4_is_kept(void) {
 }
 
 /* ---- NVFP4 ---- */
-
-/* Returns the tensor of the form's stored file; NULL: it has none of this name. */
-static const struct st_tensor *stored(const struct st *st, const char *name) {
-    for (int64_t i = 0; i < st_n_tensors(st); i++)
-        if (strcmp(st_tensor_at(st, i)->name, name) == 0) return st_tensor_at(st, i);
-    CHECK_FAIL("no tensor %s", name);
-    return NULL;
-}
 
 /* Checks that matrix m of an NVFP4 tensor has the codes and scales of the module as stored. */
 static void check_bits(const struct gguf_tensor *t, int64_t m, const struct st *st,
@@ -616,9 +802,14 @@ int main(void) {
     RUN(test_missing_parts_are_named);
     RUN(test_zero_points_of_older_packers);
     RUN(test_group_indices_are_checked);
+    RUN(test_nested_offset_is_a_number);
     RUN(test_groups_in_different_forms);
     RUN(test_groups_are_refused);
     RUN(test_auto_round);
+    RUN(test_inverse_scales);
+    RUN(test_rotations_are_refused);
+    RUN(test_null_in_text_config);
+    RUN(test_zero_points_of_gptqmodel);
     RUN(test_mxfp4_is_kept);
     RUN(test_nvfp4_is_kept);
     json_free(all);
