@@ -35,14 +35,14 @@ const struct pretok_row *pretok_by_name(const char *name);
  * none. White space around a regex is ignored. */
 const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool nfc,
                                            bool ignore_merges);
-/* Returns a row that splits a probe text in the same way as these regexes, however they are
+/* Returns a row that splits two probe texts in the same way as these regexes, however they are
  * written; NULL: there is no such row, or a regex does not compile. */
 const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bool nfc,
                                              bool ignore_merges);
 /* Returns the row whose splits of the probe text are most similar; NULL: a regex does not
  * compile. */
 const struct pretok_row *pretok_most_like(const char *const *regex, int n);
-/* Returns whether the matches of a regex cover the whole probe text. */
+/* Returns whether the matches of a regex cover both probe texts. */
 bool pretok_covers(const char *regex);
 /* Appends the names of all rows: "qwen2, qwen35, ...". */
 void pretok_names(struct buf *out);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* tok/pretok_probe.c - comparison of split regexes by behaviour: recognises equivalent forms of a
  * row's regexes by how they split a probe text. Any two rows with different regexes split it
- * differently. */
+ * differently. Regexes of a file must also split a long generated text like the row. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/attr.h"
 #include "base/mem.h"
 #include "tok/pretok.h"
 
@@ -99,6 +100,87 @@ static bool cut_own(const char *const *regex, int n, struct cuts *out) {
     return true;
 }
 
+/* ---- the long text --------------------------------------------------------------------------- */
+
+/* Parts of the long text: a character of each kind that some regex tells from others, and texts
+ * with rules of their own. The first N_TRIPLES occur next to each other in every order. */
+enum { N_TRIPLES = 28, N_DRAWN = 20000 };
+static const char *const parts[] = {
+    "a", "B", "\xc3\xa9", "\xe4\xb8\xad", "\xcc\x81", "1", "\xc2\xbd", "\xc2\xb2", "'",
+    "\xe2\x80\x99", "s", "t", "\xc5\xbf", "\r", "\n", " ", "\t", "\xc2\xa0", "\xe3\x80\x80", ".",
+    "/", "_", "-", "$", "\xf0\x9f\x98\x80", "\xc7\x85", "\xca\xb0", "\xe2\x80\x8b",
+    /* drawn at random, and repeated */
+    "'s", "'S", "'\xc5\xbf", "\xe2\x80\x99s", "'ll", "'LL", "'vE", "'Re", "'t", "'T", "'d", "'m",
+    "'M", "\xe2\x84\xaa", "\xc3\x89", "\xc3\x9f", "\xc4\xb0", "z", "Z", "9", "0", "\xd9\xa3",
+    "\xef\xbc\x91", "\xe0\xa5\xa7", "\xe2\x85\xa7", "\xe2\x91\xa0", "\xc2\xaa", "\xc2\xb5",
+    "\xe3\x81\xae", "\xe3\x82\xab", "\xe3\x83\xbc", "\xe3\x80\x87", "\xe3\x80\x85", "\xed\x95\x9c",
+    "\xe3\x84\xb1", "\xe3\x84\x85", "\xe0\xb8\x81", "\xe0\xb8\xb3", "\xd8\xb9", "\xd7\xa9",
+    "\xe0\xa4\x95", "\xe0\xa5\x8d", "\xd0\xb9", "\xce\xa9", "\xe1\x83\x90", "\xe1\xb2\x90",
+    "\xe1\x9e\x80", "\xe1\x80\x80", "\xf0\x9d\x92\x9c", "\xf0\xa0\x80\x80", "\xe9\xbe\xa6",
+    "\xe3\x90\x80", "\xef\xbd\xb1", "\xef\xbc\xa1", "\r\n", "\v", "\f", "\x1c", "\xc2\x85",
+    "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\x83", "\xe1\xa0\x8e", "\xe2\x80\x8d", "\xef\xb8\x8f",
+    "\xc2\xad", "\x01", "\x7f", "\xef\xbf\xbd", "\xee\x80\x80", "\xcd\xb8", "!", "?", ",", ";", ":",
+    "\"", "#", "%", "&", "(", ")", "*", "+", "<", "=", ">", "@", "[", "\\", "]", "^", "`", "{", "|",
+    "}", "~", "\xe2\x80\x9c", "\xe2\x80\xa6", "\xe3\x80\x82", "\xef\xbc\x8c", "\xe2\x80\x94",
+    "\xe2\x82\xac", "\xe2\x84\xa2", "\xe2\x88\x92", "\xcd\x85", "\xe2\x83\x9d", "\xf0\x9f\x87\xa9",
+    "\xf0\x9f\x8f\xbd"};
+
+/* Appends n copies of s. */
+static void add_run(struct buf *out, const char *s, size_t n) {
+    while (n--) buf_str(out, s);
+}
+
+/* Appends the long text: the parts in runs of many lengths, in every order of three, and at
+ * random. */
+static void long_text(struct buf *out) {
+    static const uint8_t lengths[] = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                                      12, 13, 16, 17, 20, 24, 32, 33, 65, 130};
+    uint32_t seed = 1;
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        for (size_t k = 0; k < COUNT_OF(lengths); k++) {
+            add_run(out, parts[i], lengths[k]);
+            buf_str(out, parts[(i * 7 + k * 3) % N_TRIPLES]);
+        }
+    for (size_t i = 0; i < N_TRIPLES * N_TRIPLES * N_TRIPLES; i++) {
+        buf_str(out, parts[i / N_TRIPLES / N_TRIPLES]);
+        buf_str(out, parts[i / N_TRIPLES % N_TRIPLES]);
+        buf_str(out, parts[i % N_TRIPLES]);
+    }
+    for (size_t i = 0; i < N_DRAWN; i++) {
+        seed = seed * 1664525 + 1013904223;
+        add_run(out, parts[(seed >> 8) % COUNT_OF(parts)], seed >> 30 ? 1 : 1 + (seed >> 28));
+    }
+    add_run(out, " ", 1100);
+    add_run(out, "\n", 300);
+}
+
+/* Returns whether the regexes split the long text like the row. */
+static bool same_on_long(const char *const *regex, int n, const struct pretok_row *row) {
+    struct pretok *a = NULL, *b = NULL;
+    struct err none;
+    struct buf text = {0};
+    size_t at = 0, end = 0;
+    if (pretok_new_own(&a, regex, n, &none)) return false;
+    if (pretok_new(&b, row, &none)) {
+        pretok_free(a);
+        return false;
+    }
+    long_text(&text);
+    struct pretok_run *run = pretok_run_new(a), *row_run = pretok_run_new(b);
+    while (at == end && at < text.len) {
+        end = pretok_next(row_run, text.data, text.len, at);
+        at = pretok_next(run, text.data, text.len, at);
+    }
+    pretok_run_free(run);
+    pretok_run_free(row_run);
+    pretok_free(a);
+    pretok_free(b);
+    buf_release(&text);
+    return at == end;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
 const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bool nfc,
                                              bool ignore_merges) {
     struct cuts *a = xcalloc(2, sizeof *a), *b = a + 1;
@@ -108,6 +190,7 @@ const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bo
     for (size_t i = 0; ok && (row = pretok_at(i)) != NULL; i++) {
         const int agrees = 2 * (row->nfc == nfc) + (row->ignore_merges == ignore_merges);
         if (agrees <= best_agrees || !cut_row(row, b) || !same_cuts(a, b)) continue;
+        if (!same_on_long(regex, n, row)) continue;
         best_agrees = agrees;
         best = row;
     }
@@ -129,17 +212,25 @@ const struct pretok_row *pretok_most_like(const char *const *regex, int n) {
     return best;
 }
 
+/* Returns whether matches of p cover s[0..n). */
+static bool covers(const struct pretok *p, const char *s, size_t n) {
+    size_t at = 0, start, end;
+    struct pretok_run *r = pretok_run_new(p);
+    while (at < n && pretok_find(r, s, n, at, false, &start, &end) == PRETOK_MATCH && start == at &&
+           end > at)
+        at = end;
+    pretok_run_free(r);
+    return at == n;
+}
+
 bool pretok_covers(const char *regex) {
     struct pretok *p = NULL;
     struct err none;
-    size_t at = 0, start, end;
+    struct buf text = {0};
     if (pretok_new_own(&p, &regex, 1, &none)) return false;
-    struct pretok_run *r = pretok_run_new(p);
-    while (at + 1 < sizeof probe &&
-           pretok_find(r, probe, sizeof probe - 1, at, false, &start, &end) == PRETOK_MATCH &&
-           start == at && end > at)
-        at = end;
-    pretok_run_free(r);
+    long_text(&text);
+    const bool all = covers(p, probe, sizeof probe - 1) && covers(p, text.data, text.len);
+    buf_release(&text);
     pretok_free(p);
-    return at + 1 == sizeof probe;
+    return all;
 }

@@ -135,6 +135,9 @@ static void test_behaviour(void) {
     }
 }
 
+#define LLAMA3(short, word, number, line)                                                          \
+    short "|[^\\r\\n\\p{L}\\p{N}]?" word "|" number "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" line        \
+          "|\\s+(?!\\S)|\\s+"
 /* Tests the same rules in different spellings, and different rules that only look similar. */
 static void test_rewritten(void) {
     static const struct {
@@ -152,6 +155,20 @@ static void test_rewritten(void) {
         {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\p{N}\\s\\p{L}]+|\\s+(?!\\S)|\\s+",
          "gpt-2"},
         {"\\p{N}{1,2}|\\p{L}+", NULL},
+        /* Llama 3's with one difference each, which few texts show. */
+        {LLAMA3("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "\\p{L}+", "\\p{N}{1}\\p{N}{0,2}", "\\s*[\\r\\n]+"),
+         "dbrx"},
+        {LLAMA3("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "\\p{L}+", "\\d{1,3}", "\\s*[\\r\\n]+"), NULL},
+        {LLAMA3("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "\\p{L}+", "\\p{Nd}{1,3}", "\\s*[\\r\\n]+"), NULL},
+        {LLAMA3("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "\\p{L}{1,16}", "\\p{N}{1,3}", "\\s*[\\r\\n]+"),
+         NULL},
+        {LLAMA3("(?i:['\xe2\x80\x99]s|'t|'re|'ve|'m|'ll|'d)", "\\p{L}+", "\\p{N}{1,3}",
+                "\\s*[\\r\\n]+"),
+         NULL},
+        {LLAMA3("(?:'[sS]|'t|'T|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])", "\\p{L}+",
+                "\\p{N}{1,3}", "\\s*[\\r\\n]+"),
+         NULL},
+        {LLAMA3("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "\\p{L}+", "\\p{N}{1,3}", "\\s*\\r?\\n+"), NULL},
     };
     for (size_t i = 0; i < COUNT_OF(list); i++) {
         const struct pretok_row *got = pretok_by_behaviour(&list[i].regex, 1, false, false);
