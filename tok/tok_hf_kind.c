@@ -67,7 +67,6 @@ struct found { /* steps of the pre_tokenizer tree */
     const struct json *byte_level, *metaspace;
     const char *regex[PRETOK_LEVELS]; /* in the order of application */
     int n_regexes, n_others;
-    bool after_bytes;   /* a Split sees the byte alphabet */
     bool cut_before;    /* text is in pieces before ByteLevel sees it */
     bool white_split;   /* split into words, dropping white space between them */
     int n_space;        /* regexes that split after spaces */
@@ -137,6 +136,11 @@ static void quote_regex(struct buf *out, const char *s) {
     }
 }
 
+/* Returns whether a regex matches only printable ASCII, which the byte alphabet spells as it is. */
+static bool only_ascii(const char *re) {
+    return re && strspn(re, "0123456789[]-+{},") == strlen(re);
+}
+
 /* Records the expression and behavior of a Split step. */
 static void look_at_split(const struct json *j, struct found *f) {
     const struct json *pattern = json_get(j, "pattern");
@@ -144,7 +148,7 @@ static void look_at_split(const struct json *j, struct found *f) {
     const char *text = json_str(json_get(pattern, "String"));
     const char *re = json_str(json_get(pattern, "Regex"));
     struct buf quoted = {0};
-    if (f->byte_level) f->after_bytes = true;
+    if (f->byte_level && !only_ascii(re)) add_other(f, "Split", "after ByteLevel");
     if (text) quote_regex(&quoted, text);
     if (text && strcmp(text, " ") == 0 && behavior && strcmp(behavior, "MergedWithPrevious") == 0)
         f->n_space++;
@@ -165,18 +169,23 @@ static void look_at_pre(const struct json *j, int depth, struct found *f) {
         const struct json *c = json_first(json_get(j, "pretokenizers"));
         for (; c; c = json_next(c)) look_at_pre(c, depth + 1, f);
     } else if (hf_is(type, "ByteLevel")) {
+        if (f->byte_level) add_other(f, "ByteLevel", "after ByteLevel");
         f->byte_level = j;
         f->cut_before = f->n_regexes || f->white_split || f->metaspace;
         if (json_bool(json_get(j, "use_regex"), true))
             add_regex(f, pretok_by_name("gpt-2")->regex[0]);
     } else if (hf_is(type, "Digits")) {
-        /* After ByteLevel it sees the byte alphabet, in which only ASCII digits are digits. */
+        /* After ByteLevel it sees the byte alphabet, in which the bytes B2, B3, B9 and BC to BE are
+         * numeric too. They stay with their neighbours, because text is split between characters.
+         */
         const char *each = f->byte_level ? "[0-9]" : "\\p{N}";
         const char *runs = f->byte_level ? "[0-9]+" : "\\p{N}+";
         add_regex(f, json_bool(json_get(j, "individual_digits"), false) ? each : runs);
+    } else if (hf_is(type, "Punctuation") && f->byte_level) {
+        add_other(f, "Punctuation", "after ByteLevel");
     } else if (hf_is(type, "Punctuation") && hf_is(json_get(j, "behavior"), "Contiguous")) {
         add_regex(f, PRETOK_PUNCTUATION);
-    } else if (hf_is(type, "Punctuation") && !f->byte_level) {
+    } else if (hf_is(type, "Punctuation")) {
         add_matches(f, PRETOK_PUNCTUATION_ONE, behavior ? behavior : "Isolated", false);
     } else if (hf_is(type, "Split")) {
         look_at_split(j, f);
@@ -272,7 +281,7 @@ static int named_pre(struct tok *t, const char *pre, struct err *e) {
  * unchanged, and other programs are given the name of the most similar row. */
 static void by_regexes(struct tok *t, const struct found *f) {
     t->row = pretok_by_regexes(f->regex, f->n_regexes, t->prep.form == UTF8_NFC, t->ignore_merges);
-    if (t->row || f->after_bytes) return;
+    if (t->row) return;
     t->row =
         pretok_by_behaviour(f->regex, f->n_regexes, t->prep.form == UTF8_NFC, t->ignore_merges);
     if (t->row) return;

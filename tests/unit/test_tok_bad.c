@@ -12,6 +12,7 @@
 #include "tok/tok_hf.h"
 
 #define BYTES "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+#define LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
 #define TOY(model, rest) "{" BYTES rest "\"model\":{" model "}}"
 #define ABC "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4,\"abc\":5}"
 
@@ -64,6 +65,14 @@ static void test_bad_json(void) {
          "\"type\":"
          "\"ByteLevel\",\"add_prefix_space\":true}]},\"model\":{" ABC ",\"merges\":[]}}",
          "a space before every piece", 0},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" LEVEL "," LEVEL
+         "]},\"model\":{" ABC ",\"merges\":[]}}",
+         "step ByteLevel after ByteLevel is not supported", 0},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" LEVEL
+         ",{\"type\":\"Split\","
+         "\"pattern\":{\"Regex\":\"\\\\p{N}\"},\"behavior\":\"Isolated\"}]},\"model\":{" ABC
+         ",\"merges\":[]}}",
+         "step Split after ByteLevel is not supported", 0},
         {TOY(ABC ",\"merges\":[],\"end_of_word_suffix\":\"</w>\"", ""), "end_of_word_suffix", 0},
         {"{\"model\":{" ABC ",\"merges\":[]}}", "--pre NAME", 0},
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
