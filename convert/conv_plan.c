@@ -39,6 +39,18 @@ static const struct arch *by_type(struct hfdir *dir, const char *cls) {
     return a;
 }
 
+/* Returns the architecture of the model_type if the tensors are named as in that one and not as in
+ * `a`, which the class names: transformers 5 computes some models, such as EXAONE 3, with the class
+ * of another and saves its name. Otherwise returns a. */
+static const struct arch *of_names(struct hfdir *dir, const struct arch *a) {
+    const char *type = json_str(hfdir_hparam(dir, "model_type"));
+    const struct arch *b = arch_find_type(type);
+    if (b && b->which) b = b->which(dir);
+    if (!b || b == a || named_as(dir, a) || !named_as(dir, b)) return a;
+    log_info("the tensors have the names of model_type %s: read as %s", type, b->family);
+    return b;
+}
+
 const struct arch *convert_arch(struct hfdir *dir, const char **cls) {
     const struct json *cfg = hfdir_config(dir);
     const char *outer = json_str(json_first(json_get(cfg, "architectures")));
@@ -48,7 +60,7 @@ const struct arch *convert_arch(struct hfdir *dir, const char **cls) {
     *cls = inner && !(whole && whole->draft) ? inner : outer;
     const struct arch *a = *cls ? arch_find_dir(*cls, dir) : NULL;
     if (!a && inner && outer) a = arch_find_dir(outer, dir);
-    return a ? a : by_type(dir, *cls);
+    return a ? of_names(dir, a) : by_type(dir, *cls);
 }
 
 /* Finds the architecture from config.json. */

@@ -271,6 +271,15 @@ static bool is_class(const struct json *model, const char *name) {
     return name && hf_is(json_first(json_get(model, "architectures")), name);
 }
 
+/* Returns whether the model belongs to the family. The model_type must agree: transformers 5 also
+ * saves Sarvam MoE with GLM's class. */
+static bool is_family(const struct json *model, const struct family *f) {
+    const char *type = json_str(json_get(model, "model_type"));
+    bool is = false;
+    for (size_t i = 0; i < COUNT_OF(f->classes); i++) is |= is_class(model, f->classes[i]);
+    return is && (!type || strncmp(type, "glm", 3) == 0);
+}
+
 /* Sets the family's special tokens that are still unknown. */
 static void add_family(struct tok *t, const struct family *f) {
     const char *const text[TS_COUNT] = {
@@ -334,8 +343,7 @@ void hf_ends(struct tok *t, const struct tok_files *f) {
     add_ids(t, json_get(json_get(thinker, "text_config"), key), "config.json", key, true);
     if (t->special[TS_EOS] < 0 && t->ends.n) t->special[TS_EOS] = t->ends.v[0];
     for (size_t i = 0; i < COUNT_OF(families); i++)
-        for (size_t k = 0; k < COUNT_OF(families[i].classes); k++)
-            if (is_class(f->model, families[i].classes[k])) add_family(t, &families[i]);
+        if (is_family(f->model, &families[i])) add_family(t, &families[i]);
     if (is_class(f->model, "HunYuanDenseV1ForCausalLM")) read_hunyuan(t, f);
     tok_add_end(t, t->special[TS_EOS]);
     tok_add_end(t, t->special[TS_EOT]);

@@ -298,6 +298,9 @@ static void test_classes(void) {
         {"gemma3", "Gemma3ForCausalLM", "NobodyKnowsForCausalLM"},
         {"qwen3vlmoe", "Qwen3VLMoeForConditionalGeneration", "NobodyKnowsForCausalLM"},
         {"olmoe", "\"architectures\"", "\"none\""},
+        /* By tensor names: transformers 5 saves these types with the class that computes them. */
+        {"exaone", "ExaoneForCausalLM", "LlamaForCausalLM"},
+        {"sarvam", "SarvamMoEForCausalLM", "Glm4MoeForCausalLM"},
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         const char *const edit[] = {c[i].from, c[i].to, NULL};
