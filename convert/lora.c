@@ -390,8 +390,9 @@ static int unused_tensor(struct lora *l, int64_t i, struct err *e) {
                        st_path(l->st), LORA_SHOW(name), other);
     return err_set(
         e, ERR_DATA,
-        "%s: tensor %s does not apply to any converted weight: the base has no such %s, the "
-        "adapter was made for another model, or it trains parts that are left out; " LORA_MERGE,
+        "%s: tensor %s does not apply to any converted weight: the base has no such %s, "
+        "transformers names it differently in memory, the adapter was made for another model, or "
+        "it trains parts that are left out; " LORA_MERGE,
         st_path(l->st), LORA_SHOW(name), str_ends(name, "bias") ? "bias" : "weight");
 }
 

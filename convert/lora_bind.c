@@ -18,17 +18,41 @@
 
 /* ---- finding ---- */
 
-/* Parts of names that differ between models in memory and checkpoints or tables. */
-static const char *const alias[][2] = {{NULL, NULL},
-                                       {"block_sparse_moe.", "mlp."},
-                                       {"backbone.", "model."},
-                                       {"embed_out.", "lm_head."}};
+/* Parts of names that differ between checkpoints or tables and models in memory. */
+static const char *const alias[][2] = {
+    {NULL, NULL},
+    {"block_sparse_moe.", "mlp."},
+    {"block_sparse_moe.gate.", "mlp.router."}, /* PhiMoE */
+    {"block_sparse_moe.router.layer.", "block_sparse_moe.router."},
+    {"mlp.router.gate.", "mlp.gate."},
+    {"mlp.shared_expert.", "mlp.shared_experts."},
+    {"mlp.shared_mlp.", "mlp.shared_experts."},
+    {"mlp.experts.e_score_correction_bias", "mlp.gate.e_score_correction_bias"},
+    {"block_sparse_moe.e_score_correction_bias", "mlp.gate.e_score_correction_bias"},
+    {"mlp.gate.expert_bias", "mlp.gate.e_score_correction_bias"},
+    {"mlp.expert_bias", "mlp.gate.e_score_correction_bias"},
+    {"attention.dense.", "self_attn.o_proj."}, /* Bailing */
+    {"attention.f_proj.", "self_attn.forget_gate.f_proj."},
+    {"attention.dt_bias", "self_attn.forget_gate.dt_bias"},
+    {"attention.A_log", "self_attn.forget_gate.A_log"},
+    {"attention.", "self_attn."},
+    {"self_attn.f_", "self_attn.forget_gate.f_"}, /* Kimi Linear */
+    {"self_attn.dt_bias", "self_attn.forget_gate.dt_bias"},
+    {"self_attn.A_log", "self_attn.forget_gate.A_log"},
+    {"self_attn.index_", "self_attn.indexer."},
+    {"word_embeddings.", "embed_tokens."},
+    {"backbone.", "model."},
+    {"embed_out.", "lm_head."}};
+/* Fused experts whose module and parameter have other names in memory (Granite MoE). */
+static const char *const expert_alias[][2] = {
+    {".block_sparse_moe.input_linear.weight", ".block_sparse_moe.experts.gate_up_proj"},
+    {".block_sparse_moe.output_linear.weight", ".block_sparse_moe.experts.down_proj"}};
 
 /* Returns the index of the tensor named stem + tail, with swap[0] replaced by swap[1]; -1: none. */
 static int64_t find_as(const struct lora *l, const char *const swap[2], const char *stem,
                        size_t len, const char *tail) {
     char name[2 * DQ_NAME];
-    if (len + strlen(tail) + 16 >= sizeof name) return -1;
+    if (len + strlen(tail) + 32 >= sizeof name) return -1;
     memcpy(name, stem, len);
     memcpy(name + len, tail, strlen(tail) + 1);
     char *at = swap[0] ? strstr(name, swap[0]) : NULL;
@@ -156,6 +180,30 @@ static int bind_module(struct lora *l, const char *name, bool turned, struct dq 
         (struct lora_delta){.rank = r, .n_experts = 1, .expert = -1, .crossed = crossed}, e);
 }
 
+/* Binds the two matrices of a layer in which the model fuses gate and up, which the folder stores
+ * apart (MiniMax M3). */
+static int bind_gate_up(struct lora *l, const char *name, struct dq *q, struct err *e) {
+    static const char *const part[] = {".gate_proj.", ".up_proj."};
+    char fused[2 * DQ_NAME];
+    for (int k = 0; k < 2 && q->mats == 1; k++) {
+        const char *at = strstr(name, part[k]);
+        int64_t i, j;
+        bool crossed;
+        if (!at) continue;
+        snprintf(fused, sizeof fused, "%.*s.gate_up_proj.%s", (int)(at - name), name,
+                 at + strlen(part[k]));
+        if (!find_pair(l, fused, stem_of(fused), &i, &j, &crossed) || crossed) continue;
+        const struct st_tensor *a = st_tensor_at(l->st, i);
+        const int64_t r = a->n_dims == 2 ? a->shape[0] : 0;
+        if (r < 1 || !is_matrix(l, i, r, q->cols) || !is_matrix(l, j, 2 * q->rows, r))
+            return bad_pair(l, i, e);
+        return bind_pair(
+            l, q, i, j, "",
+            (struct lora_delta){.rank = r, .n_experts = 1, .expert = -1, .row0 = k * q->rows}, e);
+    }
+    return 0;
+}
+
 /* A parameter of fused experts, and the source that holds all or part of it. */
 struct fused {
     const char *name;
@@ -281,7 +329,16 @@ int lora_bind(struct lora *l, const char *name, int64_t n_experts, bool turned, 
               struct err *e) {
     if (q->part[0]->n_dims < 2 && dq_is_plain(q)) return 0;
     TRY(bind_module(l, name, turned, q, e));
-    return q->delta ? 0 : bind_experts(l, name, n_experts, turned, q, e);
+    if (!q->delta) TRY(bind_gate_up(l, name, q, e));
+    if (!q->delta) TRY(bind_experts(l, name, n_experts, turned, q, e));
+    for (size_t k = 0; k < COUNT_OF(expert_alias) && !q->delta; k++) {
+        char other[2 * DQ_NAME];
+        if (!str_ends(name, expert_alias[k][0])) continue;
+        snprintf(other, sizeof other, "%.*s%s", (int)(strlen(name) - strlen(expert_alias[k][0])),
+                 name, expert_alias[k][1]);
+        TRY(bind_experts(l, other, n_experts, turned, q, e));
+    }
+    return 0;
 }
 
 /* ---- embeddings and head ---- */

@@ -356,6 +356,121 @@ static void test_names(void) {
     free(b);
 }
 
+/* An adapter of rank 1 for one module. */
+struct module {
+    const char *name;
+    int in, out;
+    const float *a, *b;
+};
+
+/* Converts the micro checkpoint with an adapter of up to two modules and reads the file. */
+static char *merged_onto(const char *arch, const struct module *m, size_t *n) {
+    struct err e = {0};
+    struct part part[5] = {{0}};
+    char name[4][160], *file = NULL;
+    for (int i = 0; i < 2 && m[i].name; i++)
+        for (int k = 0; k < 2; k++) {
+            struct part *p = &part[2 * i + k];
+            snprintf(name[2 * i + k], 160, HEAD "model.%s.lora_%c.weight", m[i].name, 'A' + k);
+            *p = (struct part){name[2 * i + k], k ? m[i].b : m[i].a, 2, k ? m[i].out : 1,
+                               k ? 1 : m[i].in};
+        }
+    write_adapter(CONFIG(), part);
+    if (onto(arch, &e))
+        CHECK_FAIL("%s, %s: %s", arch, m->name, e.msg);
+    else
+        CHECK_OK(io_read_file(&file, n, tmp_path("own.gguf"), 1 << 26, &e));
+    return file;
+}
+
+/* Tests modules that transformers names or fuses in memory, and thus in adapters, in other ways
+ * than in checkpoints: the file is that of an adapter with the checkpoint's names. */
+static void test_memory_names(void) {
+    float *x = rows_of(16, 3), *y = rows_of(16, 4);
+    const struct {
+        const char *arch;
+        struct module memory[3], folder[3];
+    } c[] = {
+        {"bailingmoe3",
+         {{"layers.2.self_attn.o_proj", 96, 64, x, y}},
+         {{"layers.2.attention.dense", 96, 64, x, y}}},
+        {"bailingmoe3",
+         {{"layers.0.self_attn.forget_gate.f_proj", 64, 64, x, y}},
+         {{"layers.0.attention.f_proj", 64, 64, x, y}}},
+        {"hyv3",
+         {{"layers.1.mlp.shared_experts.down_proj", 48, 64, x, y}},
+         {{"layers.1.mlp.shared_mlp.down_proj", 48, 64, x, y}}},
+        {"laguna",
+         {{"layers.1.mlp.shared_experts.down_proj", 40, 64, x, y}},
+         {{"layers.1.mlp.shared_expert.down_proj", 40, 64, x, y}}},
+        {"kimi-linear",
+         {{"layers.0.self_attn.forget_gate.f_a_proj", 64, 16, x, y}},
+         {{"layers.0.self_attn.f_a_proj", 64, 16, x, y}}},
+        {"phimoe",
+         {{"layers.0.mlp.router", 64, 6, x, y}},
+         {{"layers.0.block_sparse_moe.gate", 64, 6, x, y}}},
+        {"minimax-m3",
+         {{"language_model.layers.1.self_attn.indexer.q_proj", 64, 32, x, y}},
+         {{"layers.1.self_attn.index_q_proj", 64, 32, x, y}}},
+        {"minimax-m3",
+         {{"language_model.layers.0.mlp.gate_up_proj", 64, 192, x, y}},
+         {{"layers.0.mlp.gate_proj", 64, 96, x, y}, {"layers.0.mlp.up_proj", 64, 96, x, y + 96}}},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        size_t n = 0, m = 0;
+        char *is = merged_onto(c[i].arch, c[i].memory, &n);
+        char *want = merged_onto(c[i].arch, c[i].folder, &m);
+        if (!is || !want || n != m || memcmp(is, want, n) != 0)
+            CHECK_FAIL("%s: %s is not %s", c[i].arch, c[i].memory->name, c[i].folder->name);
+        free(is);
+        free(want);
+    }
+    free(x);
+    free(y);
+}
+
+/* Tests fused experts under their name in memory: expert x gains lora_alpha / r * b * a. */
+static void test_granite_experts(void) {
+    enum { EXPERTS = 6, IN = 64, OUT = 192 };
+    float *a = rows_of(16, 3), *b = rows_of(16, 4);
+    const float *v[2][2];
+    struct gguf *g[2] = {NULL, NULL};
+    struct err e = {0};
+    for (int k = 0; k < 2; k++) {
+        write_adapter(
+            CONFIG(),
+            (struct part[]){{k ? HEAD "model.layers.0.block_sparse_moe.experts.lora_A.weight"
+                               : HEAD "visual.x.lora_A.weight",
+                             a, 2, EXPERTS, IN},
+                            {k ? HEAD "model.layers.0.block_sparse_moe.experts.lora_B.weight"
+                               : HEAD "visual.x.lora_B.weight",
+                             b, 2, OUT, EXPERTS},
+                            {0}});
+        CHECK_OK(onto("granitemoe", &e));
+        rename(tmp_path("own.gguf"), tmp_path(k ? "b.gguf" : "a.gguf"));
+        CHECK_OK(gguf_open(&g[k], tmp_path(k ? "b.gguf" : "a.gguf"), 0, &e));
+        for (int up = 0; up < 2; up++) {
+            const struct gguf_tensor *t =
+                g[k] ? gguf_find_tensor(g[k], up ? "blk.0.ffn_up_exps.weight"
+                                                 : "blk.0.ffn_gate_exps.weight")
+                     : NULL;
+            v[k][up] = t ? (const float *)(const void *)t->data : a;
+        }
+    }
+    int wrong = 0;
+    for (int i = 0; i < EXPERTS * OUT * IN; i++) {
+        const int x = i / (OUT * IN), row = i / IN % OUT, col = i % IN, up = row >= OUT / 2;
+        const int at = (x * OUT / 2 + row % (OUT / 2)) * IN + col;
+        const float delta = 8 * b[row * EXPERTS + x] * a[x * IN + col];
+        wrong += fabsf(v[1][up][at] - (v[0][up][at] + delta)) > 0;
+    }
+    CHECK_EQ_I64(wrong, 0);
+    gguf_close(g[0]);
+    gguf_close(g[1]);
+    free(a);
+    free(b);
+}
+
 /* Tests files whose tensors are not a complete adapter. */
 static void test_torn_adapters(void) {
     struct err e = {0};
@@ -398,6 +513,8 @@ int main(void) {
     RUN(test_heads);
     RUN(test_added_rows);
     RUN(test_names);
+    RUN(test_memory_names);
+    RUN(test_granite_experts);
     RUN(test_torn_adapters);
     tmp_remove();
     return check_done();
