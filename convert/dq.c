@@ -17,6 +17,7 @@
 #define EXPS (DQ_T(ST_U8) | DQ_T(ST_F8_E8M0))
 #define INT DQ_INTS
 #define OPT DQ_OPTIONAL
+#define BNB_STATE ".quant_state.bitsandbytes__nf4|.quant_state.bitsandbytes__fp4"
 // clang-format off
 static const struct dq_form forms[] = {
     {"plain", NULL, {{"", DQ_FLOATS | DQ_T(ST_F64)}}, NULL, NULL},
@@ -26,12 +27,12 @@ static const struct dq_form forms[] = {
     {"GPTQ", "gptq", {{"^qweight", DQ_T(ST_I32)}, {"^scales", SCALES}, {"^qzeros", DQ_T(ST_I32)}, {"^g_idx", INT | OPT}}, dq_gptq_fit, dq_gptq_row},
     {"AWQ", "awq", {{"^qweight", DQ_T(ST_I32)}, {"^scales", SCALES}, {"^qzeros", DQ_T(ST_I32)}}, dq_awq_fit, dq_awq_row},
     {"NVFP4", NULL, {{"_packed", DQ_T(ST_U8)}, {"_scale", DQ_T(ST_F8_E4M3)}, {"_global_scale", SCALES}}, dq_nvfp4_fit, dq_nvfp4_div_row},
-    {"NVFP4", NULL, {{"", DQ_T(ST_U8)}, {"_scale", DQ_T(ST_F8_E4M3)}, {"_scale_2", SCALES}}, dq_nvfp4_fit, dq_nvfp4_mul_row},
+    {"NVFP4", NULL, {{"", DQ_T(ST_U8)}, {"_scale|_weight_scale", DQ_T(ST_F8_E4M3)}, {"_scale_2|_weight_scale_2", SCALES}}, dq_nvfp4_fit, dq_nvfp4_mul_row},
     {"MXFP4", NULL, {{"_packed", DQ_T(ST_U8)}, {"_scale", EXPS}}, dq_mxfp4_fit, dq_mxfp4_row},
-    {"MXFP4", NULL, {{"", DQ_T(ST_I8) | DQ_T(ST_U8)}, {"^scale", EXPS}}, dq_mxfp4_fit, dq_mxfp4_row},
+    {"MXFP4", NULL, {{"", DQ_T(ST_I8) | DQ_T(ST_U8)}, {"_scale|^scale", EXPS}}, dq_mxfp4_fit, dq_mxfp4_row},
     {"MXFP4", NULL, {{"_blocks", DQ_T(ST_U8)}, {"_scales", EXPS}}, dq_mxfp4_fit, dq_mxfp4_row},
     {"bitsandbytes int8", NULL, {{"", DQ_T(ST_I8)}, {"^SCB", DQ_T(ST_F32)}, {"^weight_format", DQ_T(ST_U8) | OPT}}, dq_bnb8_fit, dq_bnb8_row},
-    {"bitsandbytes 4-bit", NULL, {{"", DQ_T(ST_U8)}, {".absmax", DQ_T(ST_F32) | DQ_T(ST_U8)}, {".quant_map", DQ_T(ST_F32)}, {".quant_state.bitsandbytes__nf4|.quant_state.bitsandbytes__fp4", DQ_T(ST_U8)}, {".nested_absmax", DQ_T(ST_F32) | OPT}, {".nested_quant_map", DQ_T(ST_F32) | OPT}}, dq_bnb4_fit, dq_bnb4_row},
+    {"bitsandbytes 4-bit", NULL, {{"", DQ_T(ST_U8) | DQ_T(ST_I8) | DQ_FLOATS}, {".absmax", DQ_T(ST_F32) | DQ_T(ST_U8)}, {".quant_map", DQ_T(ST_F32)}, {BNB_STATE, DQ_T(ST_U8)}, {".nested_absmax", DQ_T(ST_F32) | OPT}, {".nested_quant_map", DQ_T(ST_F32) | OPT}}, dq_bnb4_fit, dq_bnb4_row},
 };
 // clang-format on
 
@@ -123,7 +124,10 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
         q->scale.per_col = q->cols;
         return 0;
     }
-    if (n >= 2 && !(n == 2 && q->mats > 1)) { /* rows and columns of scales */
+    if (n == 4 && t->shape[1] == 1 && t->shape[3] == 1) { /* of blocks [rows, 1, columns, 1] */
+        rows = t->shape[0];
+        cols = t->shape[2];
+    } else if (n >= 2 && !(n == 2 && q->mats > 1)) { /* rows and columns of scales */
         for (int d = 0; d < n - 2; d++) mats *= t->shape[d];
         rows = t->shape[n - 2];
         cols = t->shape[n - 1];
@@ -203,13 +207,26 @@ static bool allows_dtype(const struct dq_part *p, const struct st_tensor *t) {
     return (p->dtypes >> t->dtype & 1) != 0;
 }
 
+/* The format that the tensors match best if they match none. */
+struct nearest {
+    const struct st_tensor *values; /* its main tensor; NULL: no format has one */
+    const char *lacks;              /* names of its first missing part; NULL: nothing is missing */
+    int n_found;
+    const struct st_tensor *odd; /* a part with a dtype that the format does not allow */
+};
+
 /* Returns 1 if the tensors have this format, 0 if not, and -1 if the main tensor exists but a part
- * is missing (*lacks is its name) or has a dtype that the format does not allow (*odd). */
+ * is missing or has a dtype that the format does not allow. */
 static int try_form(struct dq *q, const struct dq_form *form, const struct dq_config *c,
-                    const struct finder *f, const char **lacks, const struct st_tensor **odd) {
+                    const struct finder *f, struct nearest *near) {
     const struct st_tensor *t = find_part(f, form->part[0].name);
+    const char *lacks = NULL;
+    bool odd = false;
+    int n_found = 0;
     if (!t || !allows_dtype(&form->part[0], t)) return 0;
     if (form->method && c->method[0] && strcmp(form->method, c->method) != 0) return 0;
+    /* bitsandbytes can store its bytes in tensors of floats */
+    if (form == &forms[0] && find_part(f, BNB_STATE)) return 0;
     memset(q->part, 0, sizeof q->part);
     q->part[0] = t;
     for (int i = 1; i < DQ_PARTS && form->part[i].name; i++) {
@@ -217,31 +234,44 @@ static int try_form(struct dq *q, const struct dq_form *form, const struct dq_co
         const struct st_tensor *part = find_part(f, p->name);
         if (part && allows_dtype(p, part)) {
             q->part[i] = part;
+            n_found++;
         } else if (part && p->dtypes & DQ_OPTIONAL) {
-            *odd = part;
-            return -1;
-        } else if (!(p->dtypes & DQ_OPTIONAL)) {
-            *lacks = p->name;
-            return -1;
+            near->odd = part;
+            odd = true;
+        } else if (!(p->dtypes & DQ_OPTIONAL) && !lacks) {
+            lacks = p->name;
         }
     }
+    if (lacks && (!near->lacks || n_found > near->n_found))
+        *near = (struct nearest){t, lacks, n_found, near->odd};
+    if (lacks || odd) return -1;
     q->form = form;
     return 1;
 }
 
+/* Writes the possible names of a part as "a or b". */
+static void spell(char out[128], const char *names) {
+    size_t k = 0;
+    for (const char *p = names; *p && k < 120; p++) {
+        if (*p == '|') k += (size_t)snprintf(out + k, 128 - k, " or ");
+        if (*p != '|' && *p != '^') out[k++] = *p;
+    }
+    out[k] = 0;
+}
+
 /* Rejects a main tensor whose dtype or parts match no format. */
 static int unknown_form(const struct st_tensor *t, const char *lacks, struct err *e) {
-    const bool fp8 = t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2, part = lacks && *lacks;
+    char part[128] = "";
+    if (lacks) spell(part, lacks);
+    if (lacks && (t->dtype == ST_F8_E4M3 || t->dtype == ST_F8_E5M2))
+        snprintf(part, sizeof part, "its scales (weight_scale_inv, weight_scale)");
     return err_set(
         e, ERR_DATA,
         "tensor %s has dtype %s%s%s: it is neither plain numbers nor stored in a known format "
         "(FP8, compressed-tensors, GPTQ, AWQ, NVFP4, MXFP4, bitsandbytes); "
         "%sconvert the unquantized (BF16) release",
-        show_n(t->name, strlen(t->name)).s, st_dtype_name(t->dtype), part ? " without " : "",
-        !part ? ""
-        : fp8 ? "its scales (weight_scale_inv, weight_scale)"
-              : lacks + (*lacks == '^'),
-        part ? "download the folder again if it should have them, or " : "");
+        show_n(t->name, strlen(t->name)).s, st_dtype_name(t->dtype), lacks ? " without " : "", part,
+        lacks ? "download the folder again if it should have them, or " : "");
 }
 
 /* Returns whether two shapes are equal apart from dimensions of 1. */
@@ -285,8 +315,7 @@ static int plain_shape(const struct st_tensor *t, const int64_t *want, int n, st
 int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int64_t *want, int n,
             bool turned, dq_find find, void *ud, bool *found, struct err *e) {
     struct finder f = {name, find, ud};
-    const struct st_tensor *first = NULL, *odd = NULL;
-    const char *lacks = NULL;
+    struct nearest near = {0};
     memset(q, 0, sizeof *q);
     q->mats = 1;
     for (int d = 0; d < n - 2; d++) q->mats *= want[d];
@@ -294,9 +323,7 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
     q->cols = want[n - 1];
     *found = false;
     for (size_t i = 0; i < COUNT_OF(forms) && !q->form; i++) {
-        int is = try_form(q, &forms[i], c, &f, &lacks, &odd);
-        *found = *found || is != 0;
-        if (is < 0 && !first) first = q->part[0];
+        *found = try_form(q, &forms[i], c, &f, &near) != 0 || *found;
     }
     const int64_t swapped[] = {want[0], want[n - 1], q->rows};
     if (q->form && dq_is_plain(q))
@@ -304,15 +331,15 @@ int dq_open(struct dq *q, const struct dq_config *c, const char *name, const int
     q->turned = turned && n == 3 && q->form && q->form->row == dq_fp8_row;
     if (q->form && n >= 2) return q->form->fit(q, c, e);
     if (q->form) return dq_bad(q, 0, e, "is quantized, but a vector is expected");
-    if (odd)
+    q->part[0] = near.values ? near.values : find_part(&f, "");
+    if (near.odd)
         return err_set(e, ERR_DATA,
                        "tensor %s has dtype %s, which no known storage format has for it: convert "
                        "the unquantized (BF16) release",
-                       show_n(odd->name, strlen(odd->name)).s, st_dtype_name(odd->dtype));
-    if (!first) first = find_part(&f, "");
-    *found = first != NULL;
-    q->part[0] = first;
-    return first ? unknown_form(first, lacks, e) : 0;
+                       show_n(near.odd->name, strlen(near.odd->name)).s,
+                       st_dtype_name(near.odd->dtype));
+    *found = q->part[0] != NULL;
+    return *found ? unknown_form(q->part[0], near.lacks, e) : 0;
 }
 
 int dq_open_integers(struct dq *q, const char *name, const struct st_tensor *t, const int64_t *want,

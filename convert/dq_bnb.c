@@ -49,7 +49,7 @@ int dq_bnb4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     int64_t n = 0;
     if (!mul_ok_i64(q->mats, q->rows, &n) || !mul_ok_i64(n, q->cols, &n) || q->cols % 2)
         return dq_bad(q, 0, e, "needs rows of even length");
-    if (q->part[0]->n_elems != n / 2)
+    if (q->part[0]->n_bytes != (uint64_t)n / 2)
         return dq_bad(q, 0, e, "should have %lld bytes", (long long)n / 2);
     TRY(read_state(q, e));
     int64_t blocks = div_up(n, q->group);

@@ -8,23 +8,47 @@
 #include "base/log.h"
 #include "base/str.h"
 
-/* Returns whether two block sizes are the same. */
-static bool same_block(const struct json *a, const struct json *b) {
-    int64_t x = 0, y = 0;
-    bool same = json_len(a) == json_len(b);
-    for (a = json_first(a), b = json_first(b); a && b && same; a = json_next(a), b = json_next(b))
-        same = json_i64(a, &x) && json_i64(b, &y) && x == y;
-    return same;
+/* Reads a block size, [rows, columns] or "ROWSxCOLUMNS". Returns false if it is neither. */
+static bool read_block(const struct json *j, int64_t *rows, int64_t *cols) {
+    const char *text = json_str(j);
+    long long r = 0, c = 0;
+    int used = 0;
+    if (!text) {
+        const struct json *first = json_first(j);
+        return json_len(j) == 2 && json_i64(first, rows) && json_i64(json_next(first), cols) &&
+               *rows > 0 && *cols > 0;
+    }
+    if (strlen(text) > 20 || sscanf(text, "%lldx%lld%n", &r, &c, &used) != 2 || text[used])
+        return false;
+    *rows = r;
+    *cols = c;
+    return r > 0 && c > 0;
 }
 
-/* Reads bit widths, block sizes and group sizes from the config_groups of compressed-tensors. Sets
- * *blk to the block size that the groups share. If group sizes differ, c->group becomes 0, and the
- * shapes of the scales decide. */
-static int read_groups(struct dq_config *c, const struct json *groups, const struct json **blk,
+/* Sets the block size to the one in j. Rejects a second, different one. Blocks are optional. */
+static int set_block(struct dq_config *c, const struct json *j, const char *key, const char *where,
+                     struct err *e) {
+    int64_t rows = 0, cols = 0;
+    if (json_type(j) == JSON_NULL) return 0;
+    if (!read_block(j, &rows, &cols))
+        return err_set(e, ERR_DATA, "%s: %s is not two positive numbers", where, key);
+    if (c->block_rows && (c->block_rows != rows || c->block_cols != cols))
+        return err_set(e, ERR_DATA,
+                       "%s: config_groups has more than one block_structure, which is not "
+                       "supported: convert the unquantized (BF16) release",
+                       where);
+    c->block_rows = rows;
+    c->block_cols = cols;
+    return 0;
+}
+
+/* Reads bit widths, block sizes and group sizes from the config_groups of compressed-tensors. If
+ * group sizes differ, c->group becomes 0, and the shapes of the scales decide. */
+static int read_groups(struct dq_config *c, const struct json *groups, bool blocks,
                        const char *where, struct err *e) {
     bool differ = false;
     for (const struct json *g = json_first(groups); g; g = json_next(g)) {
-        const struct json *w = json_get(g, "weights"), *b = json_get(w, "block_structure");
+        const struct json *w = json_get(g, "weights");
         int64_t bits = 0, group = 0;
         if (json_i64(json_get(w, "num_bits"), &bits) && bits > 0 && bits < 32)
             c->widths |= 1u << bits;
@@ -33,13 +57,7 @@ static int read_groups(struct dq_config *c, const struct json *groups, const str
             differ = differ || (c->group && c->group != group);
             c->group = group;
         }
-        if (json_type(b) != JSON_ARR) continue;
-        if (*blk && !same_block(*blk, b))
-            return err_set(e, ERR_DATA,
-                           "%s: config_groups has more than one block_structure, which is not "
-                           "supported: convert the unquantized (BF16) release",
-                           where);
-        *blk = b;
+        if (blocks) TRY(set_block(c, json_get(w, "block_structure"), "block_structure", where, e));
     }
     if (differ) c->group = 0;
     return 0;
@@ -47,19 +65,19 @@ static int read_groups(struct dq_config *c, const struct json *groups, const str
 
 /* Reads what config.json says about widths, block and group sizes. */
 static int read_sizes(struct dq_config *c, const struct json *q, const char *where, struct err *e) {
-    const struct json *whole = json_get(q, "weight_block_size"), *blk = NULL;
+    const struct json *whole = json_get(q, "weight_block_size");
     const struct json *groups = json_get(q, "config_groups");
-    TRY(read_groups(c, groups, &blk, where, e));
+    const char *algo = json_str(json_get(q, "quant_algo"));
+    TRY(set_block(c, whole, "weight_block_size", where, e));
+    TRY(read_groups(c, groups, !c->block_rows, where, e));
     if (!json_get(json_first(groups), "weights")) {
         (void)json_i64(json_get(q, "group_size"), &c->group);
         c->group = max_i64(c->group, 0);
     }
-    blk = json_first(json_type(whole) == JSON_ARR ? whole : blk);
-    if (!blk) return 0;
-    if (json_i64(blk, &c->block_rows) && json_i64(json_next(blk), &c->block_cols) &&
-        c->block_rows > 0 && c->block_cols > 0)
-        return 0;
-    return err_set(e, ERR_DATA, "%s: weight_block_size is not two positive numbers", where);
+    /* the blocks of ModelOpt always have this size */
+    if (algo && strcmp(algo, "FP8_PB_WO") == 0 && !c->block_rows)
+        c->block_rows = c->block_cols = 128;
+    return 0;
 }
 
 struct packing {
@@ -80,11 +98,15 @@ static int check_named(const struct packing *p, const struct json *j, const char
                    where, p->method, p->key, v);
 }
 
-/* Sets the method of an auto-round folder to GPTQ or AWQ if its tensors have that layout. */
+/* Sets the method of an auto-round folder to the one whose layout its tensors have. */
 static int resolve_auto_round(struct dq_config *c, const struct json *q, const char *where,
                               struct err *e) {
     static const char *const row[][2] = {{"auto_round:auto_gptq", "gptq"},
-                                         {"auto_round:auto_awq", "awq"}};
+                                         {"auto_round:gptq", "gptq"},
+                                         {"auto_round:auto_awq", "awq"},
+                                         {"auto_round:awq", "awq"},
+                                         {"auto_round:llm_compressor", "compressed-tensors"},
+                                         {"auto_round:fp8_static", "fp8"}};
     const char *v = json_str(json_get(q, "packing_format"));
     if (strcmp(c->method, "auto-round") != 0) return 0;
     for (size_t i = 0; v && i < COUNT_OF(row); i++) {

@@ -36,8 +36,14 @@ static void unpack_fp4(const uint8_t *p, int64_t n, float *dst) {
 /* ---- NVFP4: 16 values per E4M3 scale, and one f32 scale per matrix ---- */
 
 int dq_nvfp4_fit(struct dq *q, const struct dq_config *c, struct err *e) {
+    const struct st_tensor *t = q->part[0];
     UNUSED(c);
     if (q->cols % 16) return dq_bad(q, 0, e, "needs a row length divisible by 16");
+    if (t->n_dims == 3 && t->shape[1] == q->cols / 2 && t->shape[2] == q->rows &&
+        q->rows != q->cols / 2)
+        return dq_bad(q, 0, e,
+                      "holds transposed matrices, which is not supported in this format: convert "
+                      "the unquantized (BF16) release");
     TRY(dq_shape(q, 0, q->rows, q->cols / 2, e));
     TRY(dq_shape(q, 1, q->rows, q->cols / 16, e));
     if (q->part[2]->n_elems == 1 || q->part[2]->n_elems == q->mats) return 0;

@@ -162,7 +162,7 @@ static int fit_groups(struct dq *q, const struct dq_config *c, struct err *e) {
                                                                   : 0;
     TRY(dq_shape(q, 1, n, q->rows, e));
     TRY(check_groups(q, e));
-    if (q->scale.per_col) return 0;
+    if (q->scale.per_col || q->part[3]) return 0; /* part 3 is g_idx */
     return dq_bad(q, 1, e, "has %lld groups, which neither divide %lld inputs nor fit group_size",
                   (long long)n, (long long)q->cols);
 }

@@ -679,10 +679,12 @@ static int check_bad(const struct job *j, struct err *e) {
     for (int i = 0; i < j->b->n_workers; i++) {
         const struct dq *q = j->b->tally[i].bad;
         if (q)
-            return err_set(e, ERR_DATA,
-                           "%s: g_idx of %s names missing groups, or its scales "
-                           "are not numbers: the file is damaged",
-                           st_path(hfdir_file(j->p->dir, q->part[0]->file)), q->part[0]->name);
+            return err_set(e, ERR_DATA, "%s: %s of %s %s: the file is damaged",
+                           st_path(hfdir_file(j->p->dir, q->part[0]->file)),
+                           dq_is_nvfp4(q) || dq_is_mxfp4(q) ? "scales" : "g_idx", q->part[0]->name,
+                           dq_is_nvfp4(q)   ? "are negative or not numbers"
+                           : dq_is_mxfp4(q) ? "are not numbers"
+                                            : "names missing groups");
     }
     return 0;
 }

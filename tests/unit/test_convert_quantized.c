@@ -268,13 +268,15 @@ static void test_wrong_shapes_are_refused(void) {
 static void test_missing_parts_are_named(void) {
     static const char *const part[][3] = {
         {"fp8-block", "_scale_inv", "its scales"},
-        {"modelopt-nvfp4", "_scale_2", "download the folder again"},
+        {"modelopt-nvfp4", "_scale_2", "without _scale_2 or _weight_scale_2: "},
+        {"modelopt-nvfp4", "_scale", "without _scale or _weight_scale: "},
         {"gptq4", ".qzeros", "without qzeros"},
         {"awq", ".scales", "without scales"},
         {"ct-pack4-group", "_scale", "without _scale"},
         {"ct-nvfp4", "_packed", "k_proj.weight"},
         {"bnb-nf4-nested", ".nested_absmax", "nested_absmax"},
         {"bnb-nf4", ".quant_state.bitsandbytes__nf4", ".quant_state"},
+        {"bnb-nf4", ".absmax", "without .absmax: "},
         {"gptq4-act", ".g_idx", "has no g_idx, but config.json says desc_act"},
     };
     for (size_t i = 0; i < COUNT_OF(part); i++) {
@@ -409,33 +411,6 @@ static void test_groups_are_refused(void) {
     }
 }
 
-/* Checks that auto-round's packings are read as the methods whose tensors they are. */
-static void test_auto_round(void) {
-    static const struct {
-        const char *form, *packing, *message;
-    } c[] = {{"gptq4", "auto_round:auto_gptq", NULL},
-             {"awq", "auto_round:auto_awq", NULL},
-             {"gptq4", "auto_round:llm_compressor",
-              "auto-round with packing_format \"auto_round:llm_compressor\" cannot be converted"}};
-    for (size_t i = 0; i < COUNT_OF(c); i++) {
-        struct err e = {0};
-        struct convert_report r;
-        struct json *j = NULL;
-        char *text = xasprintf("{\"quant_method\":\"auto-round\",\"bits\":4,\"group_size\":%d,"
-                               "\"sym\":false,\"packing_format\":\"%s\"}",
-                               i == 1 ? 32 : 64, c[i].packing);
-        CHECK_OK(json_parse(&j, text, strlen(text), "config", &e));
-        build(form(c[i].form), NULL);
-        write_quantization(form(c[i].form), j);
-        if (c[i].message)
-            CHECK_ERR(convert("f32", &r, &e), ERR_DATA, c[i].message);
-        else
-            check_folder(form(c[i].form));
-        json_free(j);
-        free(text);
-    }
-}
-
 /* ---- what config.json says ---- */
 
 /* Builds a form's folder with a quantization_config given as text. */
@@ -455,15 +430,18 @@ static void refused_as(const char *name, const char *quantization, const char *m
     CHECK_ERR(convert("f32", &r, &e), ERR_DATA, message);
 }
 
-/* Converts a form and returns the f32 values of k_proj, n of them. */
-static float *k_proj_as(const char *name, damage_fn damage, const char *quantization, int64_t *n) {
+#define K_PROJ "blk.1.attn_k.weight"
+static const char *seen = K_PROJ;
+
+/* Converts a form and returns the f32 values of `seen`, n of them. */
+static float *values_as(const char *name, damage_fn damage, const char *quantization, int64_t *n) {
     struct err e = {0};
     struct convert_report r;
     struct gguf *g = NULL;
     build_as(name, damage, quantization);
     CHECK_OK(convert("f32", &r, &e));
     CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
-    const struct gguf_tensor *t = g ? gguf_find_tensor(g, "blk.1.attn_k.weight") : NULL;
+    const struct gguf_tensor *t = g ? gguf_find_tensor(g, seen) : NULL;
     *n = t ? t->ne[0] * t->ne[1] : 0;
     float *x = xcalloc((size_t)*n + 1, sizeof *x);
     if (t) memcpy(x, t->data, (size_t)*n * sizeof *x);
@@ -471,16 +449,41 @@ static float *k_proj_as(const char *name, damage_fn damage, const char *quantiza
     return x;
 }
 
-/* Converts a form stored and described in two ways. Returns how many values of k_proj differ. */
+/* Converts a form stored and described in two ways. Returns how many values differ. */
 static int64_t n_differ(const char *name, damage_fn one, const char *as_one, damage_fn other,
                         const char *as_other) {
     int64_t n, m, wrong = 0;
-    float *a = k_proj_as(name, one, as_one, &n), *b = k_proj_as(name, other, as_other, &m);
+    float *a = values_as(name, one, as_one, &n), *b = values_as(name, other, as_other, &m);
     CHECK(n == m && n > 0);
     for (int64_t i = 0; i < n && n == m; i++) wrong += fabsf(a[i] - b[i]) > 0;
     free(a);
     free(b);
     return wrong;
+}
+
+/* Checks that auto-round's packings are read as the methods whose tensors they are. */
+static void test_auto_round(void) {
+    static const struct {
+        const char *form, *packing;
+        int group;
+    } c[] = {{"gptq4", "auto_gptq", 64},
+             {"gptq4", "gptq", 64},
+             {"awq", "auto_awq", 32},
+             {"awq", "awq", 32},
+             {"ct-mxfp4", "llm_compressor", 32},
+             {"ct-nvfp4", "llm_compressor", 16},
+             {"ct-fp8-channel", "fp8_static", -1}};
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "{\"quant_method\":\"auto-round\",\"group_size\":%d,"
+                 "\"packing_format\":\"auto_round:%s\"}",
+                 c[i].group, c[i].packing);
+        build_as(c[i].form, NULL, text);
+        check_folder(form(c[i].form));
+    }
+    refused_as("gptq4", "{\"quant_method\":\"auto-round\",\"packing_format\":\"auto_round:fake\"}",
+               "auto-round with packing_format \"auto_round:fake\" cannot be converted");
 }
 
 /* GPTQModel divides by the scales of FP8. */
@@ -492,7 +495,7 @@ static void test_inverse_scales(void) {
     char text[256];
     int64_t n, wrong = 0;
     snprintf(text, sizeof text, as, "inverse");
-    float *x = k_proj_as("fp8-block", NULL, text, &n);
+    float *x = values_as("fp8-block", NULL, text, &n);
     CHECK_OK(st_open(&st, DIR "/fp8-block.safetensors", &e));
     const struct st_tensor *w = stored(st, "model.layers.1.self_attn.k_proj.weight");
     const struct st_tensor *s = stored(st, "model.layers.1.self_attn.k_proj.weight_scale_inv");
@@ -536,6 +539,102 @@ static void test_null_in_text_config(void) {
     check_form(form("gptq4-act-v2"), NULL);
     check_form(form("fp8-block"), NULL);
     in_text_config = false;
+}
+
+/* ---- the same tensors in other shapes, dtypes or names ---- */
+
+/* Stores scales of blocks as [rows, 1, columns, 1]. */
+static void spread_blocks(struct st_tensor *t) {
+    if (!str_ends(t->name, "_scale_inv")) return;
+    t->n_dims = 4;
+    t->shape[2] = t->shape[1];
+    t->shape[1] = t->shape[3] = 1;
+}
+/* Keeps one scale per 128 columns, and one row of them. */
+static void few_blocks(struct st_tensor *t) {
+    if (!str_ends(t->name, "_scale_inv")) return;
+    t->shape[0] = 1;
+    t->shape[1] = (t->shape[1] + 1) / 2; /* blocks of 64 */
+    t->n_elems = t->shape[1];
+    t->n_bytes = 4 * (uint64_t)t->shape[1];
+}
+static void few_spread_blocks(struct st_tensor *t) {
+    few_blocks(t);
+    spread_blocks(t);
+}
+/* Stores the bytes of bitsandbytes as numbers. */
+static enum st_dtype storage;
+static void store_as(struct st_tensor *t) {
+    const int64_t size = storage == ST_F32 ? 4 : storage == ST_I8 ? 1 : 2;
+    if (!str_ends(t->name, "_proj.weight")) return;
+    t->dtype = storage;
+    t->shape[0] /= size;
+    t->n_elems /= size;
+}
+static void rename_packed(struct st_tensor *t) {
+    static char name[2][64];
+    static int n_names;
+    const size_t n = strlen(t->name) - strlen("_packed");
+    if (!str_ends(t->name, "_packed")) return;
+    char *to = name[n_names++ % 2];
+    snprintf(to, sizeof name[0], "%.*s", (int)n, t->name);
+    t->name = to;
+}
+/* Adds a group to GPTQ that no column belongs to. */
+static void add_group(struct st_tensor *t) {
+    static uint8_t copy[4][1 << 12];
+    static int n_copies;
+    const uint64_t n = t->n_bytes / (uint64_t)t->shape[0];
+    if (!str_ends(t->name, "scales") && !str_ends(t->name, "qzeros")) return;
+    uint8_t *to = copy[n_copies++ % 4];
+    if (t->n_bytes + n > sizeof copy[0]) CHECK_FAIL("%s: too large", t->name);
+    memcpy(to, t->data, t->n_bytes);
+    memset(to + t->n_bytes, 0, n);
+    t->data = to;
+    t->n_elems += t->shape[1];
+    t->n_bytes += n;
+    t->shape[0]++;
+}
+
+static void test_other_shapes(void) {
+    static const char *const block[] = {"[48,96]", "\"48x96\""};
+    int64_t wrong;
+    build_as("fp8-block", spread_blocks,
+             "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8_PB_WO\",\"weight_block_size\":["
+             "32,64]}");
+    check_folder(form("fp8-block"));
+    seen = "blk.1.ffn_down.weight";
+    wrong = n_differ(
+        "fp8-block", few_blocks, "{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}",
+        few_spread_blocks, "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8_PB_WO\"}");
+    CHECK_EQ_I64(wrong, 0);
+    seen = K_PROJ;
+    for (size_t i = 0; i < COUNT_OF(block); i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
+                 "groups\":"
+                 "{\"a\":{\"weights\":{\"num_bits\":8,\"block_structure\":%s}}}}",
+                 block[i]);
+        build_as("ct-fp8-block", NULL, text);
+        check_folder(form("ct-fp8-block"));
+    }
+    refused_as("ct-fp8-block",
+               "{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"a\":{\"weights\":"
+               "{\"block_structure\":\"48x\"}}}}",
+               "block_structure is not two positive numbers");
+    check_form(form("gptq4-act"), add_group);
+}
+
+static void test_other_names_and_dtypes(void) {
+    static const enum st_dtype of_bytes[] = {ST_BF16, ST_F16, ST_F32, ST_I8};
+    for (size_t i = 0; i < COUNT_OF(of_bytes); i++) {
+        storage = of_bytes[i];
+        check_form(form("bnb-nf4"), store_as);
+        check_form(form("bnb-fp4-nested"), store_as);
+    }
+    build_as("ct-mxfp4", rename_packed, "{\"quant_method\":\"modelopt\",\"quant_algo\":\"MXFP4\"}");
+    check_folder(form("ct-mxfp4"));
 }
 
 /* ---- zero points of 0 in GPTQ ---- */
@@ -649,7 +748,7 @@ static void test_mxfp4_is_kept(void) {
     kept("ct-mxfp4", 2);
     kept("mxfp4-blocks", 3);
     keep = true;
-    refused("mxfp4-blocks", infinite_scale, "scales are not numbers");
+    refused("mxfp4-blocks", infinite_scale, "gate_up_proj_blocks are not numbers");
     keep = false;
 }
 
@@ -750,6 +849,80 @@ static void nan_scale(struct st_tensor *t) {
     t->data = copy;
 }
 
+/* Adds the matrices `from` of layer 1's experts, one below the other, as one tensor `to` with the
+ * second scale of the first. turned: its shapes are those of transposed matrices. */
+static void fuse(struct st_build *b, const struct st *st, const char *to, const char *const from[2],
+                 bool turned) {
+    static const char *const part[][2] = {
+        {"weight", ""}, {"weight_scale", "_weight_scale"}, {"weight_scale_2", "_weight_scale_2"}};
+    for (size_t p = 0; p < COUNT_OF(part); p++) {
+        struct buf bytes = {0};
+        char name[160];
+        const struct st_tensor *t = NULL;
+        for (int i = 0; i < 16; i++) {
+            if (!from[i % 2] || (p == 2 && i % 2)) continue;
+            snprintf(name, sizeof name, "model.layers.1.mlp.experts.%d.%s.%s", i / 2, from[i % 2],
+                     part[p][0]);
+            t = stored(st, name);
+            if (t) buf_add(&bytes, t->data, (size_t)t->n_bytes);
+        }
+        int64_t shape[3] = {8};
+        if (t && p < 2) {
+            shape[1] = t->shape[0] * (from[1] ? 2 : 1);
+            shape[2] = t->shape[1];
+        }
+        if (turned && p < 2) {
+            const int64_t rows = shape[1];
+            shape[1] = shape[2];
+            shape[2] = rows;
+        }
+        snprintf(name, sizeof name, "model.layers.1.mlp.experts.%s%s", to, part[p][1]);
+        if (t)
+            st_add(b, name, st_dtype_name(t->dtype), p < 2 ? 3 : 1, shape, bytes.data, bytes.len);
+        buf_release(&bytes);
+    }
+}
+
+/* ModelOpt's names of fused experts. */
+static void test_fused_nvfp4(void) {
+    static const char *const gate_up[] = {"gate_proj", "up_proj"}, *const down[] = {"down_proj",
+                                                                                    NULL};
+    static const char *const same[] = {"blk.1.ffn_gate_exps.weight", "blk.1.ffn_down_exps.weight"};
+    const struct json *f = form("nvfp4-experts");
+    for (int turned = 0; turned < 2; turned++) {
+        struct err e;
+        struct st *base = NULL, *st = NULL;
+        struct st_build b = {{0}, {0}};
+        struct gguf *g = NULL;
+        struct convert_report r;
+        build(f, NULL);
+        write_config(f);
+        CHECK_OK(st_open(&base, "tests/golden/models/qwen3moe/model.safetensors", &e));
+        CHECK_OK(st_open(&st, DIR "/nvfp4-experts.safetensors", &e));
+        for (int64_t i = 0; base && i < st_n_tensors(base); i++) {
+            const struct st_tensor *t = st_tensor_at(base, i);
+            if (!removed(json_get(f, "remove"), t->name)) st_copy(&b, t->name, t);
+        }
+        fuse(&b, st, "gate_up_proj", gate_up, false);
+        fuse(&b, st, "down_proj", down, turned);
+        unlink(tmp_path("hf/model.safetensors"));
+        st_finish(&b, tmp_path("hf/model.safetensors"));
+        st_close(base);
+        st_close(st);
+        if (turned) {
+            CHECK_ERR(convert("f32", &r, &e), ERR_DATA, "holds transposed matrices");
+            continue;
+        }
+        CHECK_OK(convert("f32", &r, &e));
+        CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
+        for (size_t i = 0; g && i < COUNT_OF(same); i++) {
+            const struct json *want = json_get(json_get(f, "expected"), same[i]);
+            check_hash(g, "fused", same[i], json_str(json_get(want, "f32")), "F32");
+        }
+        gguf_close(g);
+    }
+}
+
 static void test_nvfp4_is_kept(void) {
     struct err e;
     struct st *st = NULL;
@@ -787,7 +960,7 @@ static void test_nvfp4_is_kept(void) {
     CHECK_EQ_I64(r.n_nvfp4, 0);
     build(form("nvfp4-experts"), nan_scale);
     unlink(tmp_path("out.gguf"));
-    CHECK_ERR(convert(NULL, &r, &e), ERR_DATA, "scales are not numbers");
+    CHECK_ERR(convert(NULL, &r, &e), ERR_DATA, "gate_proj.weight are negative or not numbers");
     CHECK(!io_exists(tmp_path("out.gguf")));
 }
 
@@ -809,7 +982,10 @@ int main(void) {
     RUN(test_inverse_scales);
     RUN(test_rotations_are_refused);
     RUN(test_null_in_text_config);
+    RUN(test_other_shapes);
+    RUN(test_other_names_and_dtypes);
     RUN(test_zero_points_of_gptqmodel);
+    RUN(test_fused_nvfp4);
     RUN(test_mxfp4_is_kept);
     RUN(test_nvfp4_is_kept);
     json_free(all);
