@@ -145,7 +145,6 @@ struct cu_kda { /* arguments of OP_KDA */
     int64_t state_at;    /* in seg.state: [n_heads][v_dim][k_dim] */
     float *out;          /* [n_tok][n_heads][v_dim] */
 };
-#define CU_MAX_TAPS 8
 #define CU_CHUNK 64
 
 /* t = a [+ x * sigmoid(gate . h)] [+ res], y = rms(t; w, eps), rows of n. x, res and w may be NULL.

@@ -10,8 +10,9 @@
  * token's slot destroys no input that is still read. Therefore each block of cu_delta_token can
  * convolve the channels it needs, without a separate launch. */
 #include "kernels/cuda/chunk.cuh"
+#include "kernels/cuda/limits.h"
 
-enum { BLOCK = 256, WARPS = BLOCK / 32, LANES = 8, SLICE = BLOCK / LANES, T = 8, MAX_DIM = 256 };
+enum { BLOCK = 256, WARPS = BLOCK / 32, LANES = 8, SLICE = BLOCK / LANES, T = 8 };
 
 CU_DEV float softplus(float x) {
     return x > 20.0f ? x : log1pf(expf(x));
@@ -37,7 +38,7 @@ CU_KERNEL __launch_bounds__(BLOCK) conv_edges(struct cu_delta a, int64_t n_ch, f
     const float *ring = seg.state + a.ring_at;
     float *e = edge + ((int64_t)blockIdx.y * gridDim.z + blockIdx.z) * (taps - 1) * n_ch + c;
     CU_UNROLL
-    for (int back = 1; back < CU_MAX_TAPS; back++)
+    for (int back = 1; back < CU_MOST_TAPS; back++)
         if (back < taps)
             e[(back - 1) * n_ch] = t0 ? a.u[(seg.row + t0 - back) * n_ch + c]
                                       : ring[slot_of(seg.pos - back, taps) * n_ch + c];
@@ -90,16 +91,9 @@ CU_KERNEL __launch_bounds__(BLOCK) conv_silu(struct cu_delta a, int64_t n_ch, co
         if (back < taps) ring[slot_of(p0 + n_tok - back, taps) * n_ch + c] = past[TAPS - 1 - back];
 }
 
-/* Returns ERR_USAGE unless the convolution has a supported number of taps. */
-static int check_taps(const struct cu_delta *a, struct err *e) {
-    if (a->taps >= 1 && a->taps <= CU_MAX_TAPS) return 0;
-    return err_set(e, ERR_USAGE, "CUDA: a convolution of %lld taps; 1 to %d are supported",
-                   (long long)a->taps, CU_MAX_TAPS);
-}
-
 /* Replaces u by silu of its causal convolution, and updates the ring of inputs. */
 int cu_conv_silu(struct cu_stream *s, const struct cu_delta *a, int64_t n_ch, struct err *e) {
-    TRY(check_taps(a, e));
+    TRY(cu_check(CU_TAPS, a->taps, e));
     const int64_t chunks = div_up(a->rows.longest, CONV_TOK), n = a->rows.n_segs * chunks;
     dim3 grid((unsigned)div_up(n_ch, BLOCK), (unsigned)a->rows.n_segs);
     void *edge = NULL;
@@ -112,13 +106,13 @@ int cu_conv_silu(struct cu_stream *s, const struct cu_delta *a, int64_t n_ch, st
     if (a->taps <= 4)
         CU_LAUNCH(e, conv_silu<4>, grid, BLOCK, 0, s, *a, n_ch, (const float *)edge);
     else
-        CU_LAUNCH(e, conv_silu<CU_MAX_TAPS>, grid, BLOCK, 0, s, *a, n_ch, (const float *)edge);
+        CU_LAUNCH(e, conv_silu<CU_MOST_TAPS>, grid, BLOCK, 0, s, *a, n_ch, (const float *)edge);
     return 0;
 }
 
 /* Data of one channel for the current token, so that all loads precede the sum. */
 struct conv_in {
-    float x, bias, tap[CU_MAX_TAPS], past[CU_MAX_TAPS]; /* [back] */
+    float x, bias, tap[CU_MOST_TAPS], past[CU_MOST_TAPS]; /* [back] */
 };
 template <int TAPS>
 CU_DEV void conv_load(const struct cu_delta &a, const float *ring, int slot, int c, int n_ch,
@@ -174,7 +168,7 @@ CU_DEV void conv_token(const struct cu_delta &a, const struct cu_seg &seg, int h
 /* ---- delta rule ---- */
 
 struct alignas(16) tokens { /* per block, in shared memory; read four floats at a time */
-    float q[T][MAX_DIM], k[T][MAX_DIM], v[T][SLICE];
+    float q[T][CU_MOST_DELTA_KEY], k[T][CU_MOST_DELTA_KEY], v[T][SLICE];
     float kq[T], decay[T], beta[T];
 };
 
@@ -306,7 +300,7 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     if (a.taps <= 4)
         conv_token<4>(a, seg, hk, h, j0, (int)n_ch, keeps, x[0]);
     else
-        conv_token<CU_MAX_TAPS>(a, seg, hk, h, j0, (int)n_ch, keeps, x[0]);
+        conv_token<CU_MOST_TAPS>(a, seg, hk, h, j0, (int)n_ch, keeps, x[0]);
     if (threadIdx.x == BLOCK - 1) gates(a, x[0], 0, 0, h);
     __syncthreads();
     if (threadIdx.x < 32) norm_qk(a, x[0], 0, (int)threadIdx.x);
@@ -335,19 +329,11 @@ template <int F4> CU_KERNEL __launch_bounds__(BLOCK) delta_token(struct cu_delta
     }
 }
 
-/* Returns ERR_USAGE unless keys have a supported size. */
-static int check_dims(const struct cu_delta *a, struct err *e) {
-    if (a->k_dim >= 4 && a->k_dim % 4 == 0 && a->k_dim <= MAX_DIM) return 0;
-    return err_set(e, ERR_USAGE,
-                   "CUDA: delta-rule keys of %lld values; multiples of 4 up to %d are supported",
-                   (long long)a->k_dim, MAX_DIM);
-}
-
 /* Runs the delta rule over all rows and updates the states. */
 int cu_delta_rows(struct cu_stream *s, const struct cu_delta *a, struct err *e) {
     const unsigned n_segs = (unsigned)a->rows.n_segs;
     dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads, n_segs);
-    TRY(check_dims(a, e));
+    TRY(cu_check(CU_DELTA_KEY, a->k_dim, e));
     if (n_segs < 1) return 0;
     if (a->chunked && a->k_dim == CH_DIM && a->v_dim % CH_ROWS == 0) {
         CU_SMEM(e, delta_chunks, sizeof(struct chunk));
@@ -367,8 +353,8 @@ int cu_delta_rows(struct cu_stream *s, const struct cu_delta *a, struct err *e) 
 /* Runs convolution, delta rule and norm for sequences of one row each. */
 int cu_delta_token(struct cu_stream *s, const struct cu_delta *a, struct err *e) {
     const dim3 grid((unsigned)div_up(a->v_dim, SLICE), (unsigned)a->n_v_heads);
-    TRY(check_dims(a, e));
-    TRY(check_taps(a, e));
+    TRY(cu_check(CU_DELTA_KEY, a->k_dim, e));
+    TRY(cu_check(CU_TAPS, a->taps, e));
     if (a->n_v_heads < a->n_k_heads) /* some key channels would never be stored in the ring */
         return err_set(e, ERR_USAGE, "CUDA: fewer value heads than key heads");
     if (a->k_dim <= 64)

@@ -4,7 +4,7 @@
  * runtime/engine/kv_type.c. */
 #include "kernels/cuda/kv.cuh"
 
-enum { BLOCK = 128, WARPS = BLOCK / 32, MAX_DIM = 512 };
+enum { BLOCK = 128, WARPS = BLOCK / 32, MAX_DIM = CU_MOST_HEAD };
 
 struct rows_at { /* the rows of a pass */
     const struct cu_seg *seg;

@@ -5,6 +5,7 @@
 #define HONE_KERNELS_CUDA_KV_CUH
 
 #include "kernels/cuda/gpu.cuh"
+#include "kernels/cuda/limits.h"
 
 enum kv_form { KV_F32, KV_F16, KV_Q8, KV_Q4, KV_ANY }; /* KV_ANY: decided at run time */
 
@@ -37,12 +38,7 @@ static int kv_plane_at(struct kv_plane *p, enum qtype type, const struct cu_attn
     if (!kv_form_of(type, &p->form))
         return err_set(e, ERR_USAGE, "CUDA: a KV cache of type %s: use f32, f16, q8_0 or q4_0",
                        qtype_name(type));
-    if (dim % (p->form >= KV_Q8 ? 32 : 8) || dim > 512)
-        return err_set(
-            e, ERR_USAGE,
-            "CUDA: a KV cache of type %s needs heads of a multiple of %d values, at most "
-            "512; these have %lld",
-            qtype_name(type), p->form >= KV_Q8 ? 32 : 8, (long long)dim);
+    TRY(cu_check(cu_head_limit(type), dim, e));
     const int64_t n = a->n_kv_heads * CU_PAGE * dim;
     p->dim = (int)dim;
     p->codes = (uint32_t)*at;

@@ -10,6 +10,7 @@
 /* A block takes 128 rows of a head's matrix, a thread each, and TOKENS tokens. Reads the
  * matrices once per TOKENS tokens. */
 enum { ROWS = 128, TOKENS = 4 };
+static_assert(TOKENS * CU_MOST_HEAD_MATRIX * sizeof(float) <= 48 << 10, "fits without CU_SMEM");
 
 struct heads_job {
     const uint8_t *mat;
@@ -92,9 +93,10 @@ int cu_matmul_heads(struct cu_stream *s, const struct cu_weight *w, const float 
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].type == w->type) fn = table[i].fn;
     const size_t smem = (size_t)(TOKENS * in) * sizeof(float);
-    if (!fn || smem > (48 << 10))
-        return err_set(e, ERR_USAGE, "CUDA: no products for heads of %lld values with %s",
-                       (long long)in, qtype_name(w->type));
+    TRY(cu_check(CU_HEAD_MATRIX, in, e));
+    if (!fn)
+        return err_set(e, ERR_USAGE, "CUDA: no products of heads with weights of type %s",
+                       qtype_name(w->type));
     const struct heads_job j = {(const uint8_t *)w->data,
                                 s->c->grid,
                                 w->row_bytes,
@@ -116,7 +118,7 @@ int cu_matmul_heads(struct cu_stream *s, const struct cu_weight *w, const float 
 /* A block takes HEADS query heads of one token, a warp each, and walks the keys in chunks of
  * KEYS, decoded once for all of them. A lane adds values lane, lane + 32, ... of the output.
  * Reads every row once per HEADS heads. */
-enum { HEADS = 8, KEYS = 16, BLOCK = 32 * HEADS, MOST = 512 };
+enum { HEADS = 8, KEYS = 16, BLOCK = 32 * HEADS, MOST = CU_MOST_HEAD };
 
 CU_KERNEL __launch_bounds__(BLOCK) attend_latent(struct attn_job j) {
     CU_DYN_SHARED(float, mem); /* queries [HEADS][dim], then rows [KEYS][dim] */

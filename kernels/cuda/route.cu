@@ -5,8 +5,9 @@
  * Ties go to the lower index, and an expert's tokens are in token order. So choices and bits are
  * those of runtime/engine/cpu/moe.c, up to rounding in the router. */
 #include "kernels/cuda/last.cuh"
+#include "kernels/cuda/limits.h"
 
-enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256, MAX_EXPERTS = 1024 };
+enum { BLOCK = 256, WARPS = BLOCK / 32, FEW_EXPERTS = 256 };
 
 /* Lower bound of the sum of the chosen probabilities: the smallest normal f16, as in llama.cpp. */
 #define MIN_SUM 6.1035e-5f
@@ -103,13 +104,12 @@ CU_KERNEL __launch_bounds__(BLOCK) choose_experts(struct cu_choice j, int64_t n_
     if (t < n_tok) choose<PER>(j, t); /* whole warps */
 }
 
-/* Other routers also use a warp per token; p and the values that decide the choice are in shared
- * memory. */
-enum { MAX_GROUPS = 256 };
+/* Chooses the experts of other routers, also a warp per token; p and the values that decide the
+ * choice are in shared memory. */
 CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
-    CU_SHARED(float, p, [MAX_EXPERTS]);
-    CU_SHARED(float, by, [MAX_EXPERTS]);
-    CU_SHARED(float, best2, [MAX_GROUPS]);
+    CU_SHARED(float, p, [CU_MOST_EXPERTS]);
+    CU_SHARED(float, by, [CU_MOST_EXPERTS]);
+    CU_SHARED(float, best2, [CU_MOST_GROUPS]);
     const int lane = (int)threadIdx.x, n = (int)j.n_experts, n_used = (int)j.n_used;
     const int64_t t = blockIdx.x;
     float m = -INFINITY, sum = 0.0f;
@@ -193,12 +193,14 @@ CU_KERNEL __launch_bounds__(32) choose_any(struct cu_choice j) {
 
 /* Chooses the experts of n_tok tokens. ERR_USAGE: too many experts. */
 int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, struct err *e) {
-    if (a->n_experts > MAX_EXPERTS || a->n_used > a->n_experts || a->n_used < 1)
-        return err_set(e, ERR_USAGE, "CUDA: %lld of %lld experts; at most %d are supported",
-                       (long long)a->n_used, (long long)a->n_experts, MAX_EXPERTS);
+    TRY(cu_check(CU_EXPERTS, a->n_experts, e));
+    if (a->n_used > a->n_experts || a->n_used < 1)
+        return err_set(e, ERR_USAGE, "CUDA: %lld of %lld experts", (long long)a->n_used,
+                       (long long)a->n_experts);
     const unsigned grid = (unsigned)div_up(n_tok, WARPS);
     if (n_tok < 1) return 0;
-    if (a->groups > MAX_GROUPS || (a->groups > 0 && a->n_experts % a->groups))
+    if (a->groups > 0) TRY(cu_check(CU_GROUPS, a->groups, e));
+    if (a->groups > 0 && a->n_experts % a->groups)
         return err_set(e, ERR_USAGE, "CUDA: %lld expert groups are not supported",
                        (long long)a->groups);
     if (a->score || a->keep || a->scale > 0 || a->prefer || a->bias || a->groups > 0)
@@ -206,7 +208,7 @@ int cu_route(struct cu_stream *s, const struct cu_choice *a, int64_t n_tok, stru
     else if (a->n_experts <= FEW_EXPERTS)
         CU_LAUNCH_EARLY(e, choose_experts<FEW_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
     else
-        CU_LAUNCH_EARLY(e, choose_experts<MAX_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
+        CU_LAUNCH_EARLY(e, choose_experts<CU_MOST_EXPERTS / 32>, grid, BLOCK, 0, s, *a, n_tok);
     return 0;
 }
 

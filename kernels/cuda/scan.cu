@@ -6,8 +6,9 @@
  * it is read and written once. The past products of the short convolution are in a ring, as in
  * delta.cu. */
 #include "kernels/cuda/last.cuh"
+#include "kernels/cuda/limits.h"
 
-enum { BLOCK = 256, LANES = 8, ROWS = BLOCK / LANES, MAX_PER = 32, MAX_DIM = LANES * MAX_PER };
+enum { BLOCK = 256, LANES = 8, ROWS = BLOCK / LANES, MAX_PER = CU_MOST_STATE / LANES };
 
 CU_DEV float softplus(float x) {
     return x > 20.0f ? x : log1pf(expf(x));
@@ -36,9 +37,7 @@ CU_KERNEL __launch_bounds__(BLOCK) short_conv(struct cu_short a) {
 
 /* Computes the gated short convolution and updates the ring of inputs. */
 int cu_short_conv(struct cu_stream *s, const struct cu_short *a, struct err *e) {
-    if (a->taps < 1 || a->taps > CU_MAX_TAPS)
-        return err_set(e, ERR_USAGE, "CUDA: a convolution of %lld taps; 1 to %d are supported",
-                       (long long)a->taps, CU_MAX_TAPS);
+    TRY(cu_check(CU_TAPS, a->taps, e));
     const dim3 grid((unsigned)div_up(a->n_ch, BLOCK), (unsigned)a->rows.n_segs);
     if (a->rows.n_segs < 1 || a->n_ch < 1) return 0;
     CU_LAUNCH(e, short_conv, grid, BLOCK, 0, s, *a);
@@ -94,18 +93,11 @@ template <int PER, bool first> CU_KERNEL __launch_bounds__(BLOCK) scan(struct cu
         if (l + LANES * i < dim) row[l + LANES * i] = m[i];
 }
 
-/* Returns ERR_USAGE unless the state's size is supported. */
-static int check_dim(int64_t k_dim, struct err *e) {
-    if (k_dim >= 1 && k_dim <= MAX_DIM) return 0;
-    return err_set(e, ERR_USAGE, "CUDA: states of %lld values; up to %d are supported",
-                   (long long)k_dim, MAX_DIM);
-}
-
 /* Runs the state space scan over all rows and updates the states. */
 int cu_scan_rows(struct cu_stream *s, const struct cu_scan *a, struct err *e) {
     const dim3 grid((unsigned)div_up(a->v_dim, ROWS), (unsigned)a->n_heads,
                     (unsigned)a->rows.n_segs);
-    TRY(check_dim(a->k_dim, e));
+    TRY(cu_check(CU_STATE, a->k_dim, e));
     if (a->rows.n_segs < 1) return 0;
     if (a->first && a->k_dim <= 2 * LANES)
         CU_LAUNCH(e, (scan<2, true>), grid, BLOCK, 0, s, *a);
@@ -188,7 +180,7 @@ template <int PER> CU_KERNEL __launch_bounds__(BLOCK) kda_rows(struct cu_kda a) 
 int cu_kda_rows(struct cu_stream *s, const struct cu_kda *a, struct err *e) {
     const dim3 grid((unsigned)div_up(a->v_dim, ROWS), (unsigned)a->n_heads,
                     (unsigned)a->rows.n_segs);
-    TRY(check_dim(a->k_dim, e));
+    TRY(cu_check(CU_STATE, a->k_dim, e));
     if (a->rows.n_segs < 1 || a->n_tok < 1) return 0;
     CU_LAUNCH(e, kda_ready, (unsigned)div_up(a->n_tok * a->n_heads, BLOCK / 32), BLOCK, 0, s, *a);
     if (a->k_dim <= 16 * LANES)

@@ -30,6 +30,19 @@ for d in cpu cuda auto; do
     cmp "$t/cpu" "$t/$d"
 done
 
+# heads that no kernel supports: the CPU by default, an error if a device is named
+echo '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 400, "intermediate_size": 256,
+ "num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 1, "vocab_size": 4096, "rms_norm_eps": 1e-6}' > "$t/config.json"
+"$HONE" synth --arch-from "$t/config.json" --tokenizer $tiny --recipe F16 -o "$t/odd.gguf" -q > /dev/null
+why="CUDA has no kernels for 100 values per head in a cache of f32 or f16 (at most 512, a multiple of 8): use --device cpu"
+for d in cpu cuda auto; do
+    rc=0
+    "$HONE_EMU" run "$t/odd.gguf" -p "The value of" -n 2 --temp 0 --device $d > "$t/odd-$d" 2> "$t/log-$d" || rc=$?
+    [ $rc = "$([ $d = cuda ] && echo 2 || echo 0)" ] || { cat "$t/log-$d"; exit 1; }
+done
+cmp "$t/odd-cpu" "$t/odd-auto"
+grep -q "computing on the CPU: $why" "$t/log-auto" && grep -q "$why" "$t/log-cuda" || { cat "$t/log-auto" "$t/log-cuda"; exit 1; }
+
 # a server uses no drafts if states cannot be rolled back
 rc=0
 "$HONE_EMU" serve "$t/m.gguf" --port 0 --draft auto --device cuda > /dev/null 2> "$t/log" || rc=$?

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* tests/kern/cuda_more.c - CUDA operators that only some architectures use (LayerNorms,
  * activations, routers), compared with double arithmetic. Otherwise like cuda_ops.c. */
+#include "kernels/cuda/limits.h"
 #include "kernels/ops.h"
 #include "tests/kern/cuda_pages.h"
 #include "tests/kern/cuda_vec.h"
@@ -353,7 +354,7 @@ static void test_short(struct dev *d) {
     }
     free(w);
     free(tail);
-    a.taps = CU_MAX_TAPS + 1;
+    a.taps = CU_MOST_TAPS + 1;
     CHECK_ERR(cu_short_conv(d->s, &a, &e), ERR_USAGE, "taps");
 }
 
@@ -431,7 +432,7 @@ static void scan_case(struct dev *d, bool first, int heads, int groups, int dim,
     float *own[] = {a, bias, skip, state};
     for (int i = 0; i < 4; i++) free(own[i]);
     s.k_dim = 300;
-    CHECK_ERR(cu_scan_rows(d->s, &s, &e), ERR_USAGE, "states of 300");
+    CHECK_ERR(cu_scan_rows(d->s, &s, &e), ERR_USAGE, "300 values per row");
 }
 static void test_scans(struct dev *d) {
     scan_case(d, false, 6, 2, 16, 8);

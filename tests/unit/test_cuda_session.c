@@ -816,6 +816,63 @@ static void test_refuses(void) {
     model_close(m);
 }
 
+/* Returns the size of a node that kernels limit. */
+static int64_t *size_of(struct graph *g, struct gr_node *n) {
+    if (n->op == OP_ATTN) return &n->attn.head_dim;
+    if (n->op == OP_MATMUL_HEADS) return &g->reg_width[n->src[0]];
+    if (n->op == OP_MOE) return &g->weight[n->moe.router].ne[1];
+    if (n->op == OP_CONV_SILU || n->op == OP_SHORT_CONV) return &g->weight[n->conv.weight].ne[0];
+    return &n->delta.k_dim;
+}
+/* Tests that sizes without kernels are refused when a session opens, not in its first pass, so
+ * `auto` uses the CPU. */
+static void test_sizes(void) {
+    static const struct {
+        const char *folder;
+        enum gr_op op;
+        int64_t n;
+        const char *why;
+    } c[] = {{MODELS "qwen35moe", OP_ATTN, 100, "no kernels for 100 values per head in a cache"},
+             {MODELS "qwen35moe", OP_CONV_SILU, 9, "9 taps"},
+             {MODELS "qwen35moe", OP_DELTA, 260, "260 values per key"},
+             {MODELS "qwen35moe", OP_MOE, 1025, "1025 experts"},
+             {"tests/golden/archs/deepseek-v3", OP_MATMUL_HEADS, 1 << 20, "a matrix of its own"},
+             {"tests/golden/archs/lfm2", OP_SHORT_CONV, 9, "9 taps"},
+             {"tests/golden/archs/jamba", OP_MAMBA1, 257, "257 values per row"},
+             {"tests/golden/archs/granitehybrid", OP_MAMBA2, 257, "257 values per row"},
+             {"tests/golden/archs/kimi-linear", OP_KDA, 257, "257 values per row"}};
+    struct session_opts o = {.n_ctx = 16, .device = cuda};
+    struct session *s = NULL;
+    struct err e = {0};
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        const bool micro = strstr(c[i].folder, "/archs/") != NULL;
+        struct model *m =
+            golden_open(micro ? micro_folder(c[i].folder, NULL) : c[i].folder, tmp_path("m.gguf"));
+        if (!m) continue;
+        CHECK_OK(session_new(&s, m, &o, &e));
+        const struct gr_node *n = graph_nth(&m->graph, c[i].op, 0);
+        int64_t *size = size_of(&m->graph, &m->graph.node[n - m->graph.node]);
+        const int64_t was = *size;
+        CHECK_OK(exec_cuda_check(s, &e));
+        *size = c[i].n;
+        CHECK_ERR(exec_cuda_check(s, &e), ERR_USAGE, c[i].why);
+        *size = was;
+        session_free(s);
+        model_close(m);
+    }
+    struct model *m = golden_open(MODELS "qwen3moe", tmp_path("m.gguf"));
+    if (!m) return;
+    m->graph.node[graph_nth(&m->graph, OP_MOE, 0) - m->graph.node].moe.choice.groups = 257;
+    CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "257 groups of experts (at most 256)");
+    o.device.kind = DEVICE_AUTO;
+    log_set_level(LOG_ERROR);
+    CHECK_OK(session_new(&s, m, &o, &e));
+    log_set_level(LOG_INFO);
+    CHECK_EQ_STR(session_info(s).device, "cpu");
+    session_free(s);
+    model_close(m);
+}
+
 /* Checks that a pass has no more rows than a kernel's grid. */
 static void test_long_pass(void) {
     struct model *m = golden_open(MODELS "qwen3moe", tmp_path("m.gguf"));
@@ -854,6 +911,7 @@ int main(void) {
     RUN(test_fast);
     RUN(test_any_type);
     RUN(test_refuses);
+    RUN(test_sizes);
     RUN(test_long_pass);
     tmp_remove();
     return check_done();

@@ -18,44 +18,6 @@ enum { MIN_KEYS_PER_PART = 64 };
 
 /* ---- memory ---- */
 
-/* Returns whether caches of the type can be on a GPU. */
-static bool has_kv_type(const struct kv_type *t) {
-    return (t->flags & KV_ON_CUDA) != 0;
-}
-
-/* Returns an error unless GPUs support the cache's types. */
-static int check_kv(const struct session *s, struct err *e) {
-    for (int i = 0; i < s->cache.kv.n_slots; i++) {
-        const struct kv_slot *c = &s->cache.kv.slot[i];
-        if (!c->n_heads || (has_kv_type(c->kt) && has_kv_type(c->vt))) continue;
-        return err_set(e, ERR_USAGE,
-                       "a cache of type %s/%s does not exist on CUDA: use f32, f16, q8_0 or "
-                       "q4_0, or --device cpu",
-                       c->kt->name, c->vt->name);
-    }
-    return 0;
-}
-
-/* Fails if the context is long enough for attention to see selected keys only. */
-static int check_keys(const struct session *s, struct err *e) {
-    if (s->all_keys) return 0;
-    return err_set(e, ERR_USAGE,
-                   "sparse attention is not supported on CUDA: use --ctx %" PRId64
-                   " or less, or --device cpu",
-                   graph_top_keys(s->g));
-}
-
-/* Fails if the model has weights with scales of their own, which no kernel applies. */
-static int check_scales(const struct session *s, struct err *e) {
-    for (int i = 0; i < s->g->n_weights; i++)
-        if (model_weight(s->m, i)->scale)
-            return err_set(e, ERR_USAGE,
-                           "%s has a scale of its own (NVFP4), which is not supported on CUDA: "
-                           "use --device cpu, or convert with --type bf16",
-                           s->g->weight[i].name);
-    return 0;
-}
-
 /* Allocates part d as planned in p: registers, scratch, room for streamed experts. */
 static int alloc_part(struct cuda *d, const struct cuda_plan *p, struct err *e) {
     struct session *s = d->s;
@@ -166,9 +128,7 @@ static int cuda_open(struct session *s, struct err *e) {
     all->part_of = xcalloc((size_t)all->n_layers + 1, sizeof *all->part_of);
     all->on_host = xcalloc((size_t)s->g->n_nodes + 1, sizeof *all->on_host);
     for (int i = 0; i <= s->o.device.n_more; i++) TRY(open_part(s, all, i, e));
-    TRY(check_kv(s, e));
-    TRY(check_keys(s, e));
-    TRY(check_scales(s, e));
+    TRY(exec_cuda_check(s, e));
     exec_cuda_own_cache(s);
     TRY(alloc_all(s, e));
     TRY(exec_cuda_refresh(s, true, e));

@@ -359,6 +359,9 @@ bool exec_cuda_glu_is_whole(const struct gr_moe *m);
 bool exec_cuda_has_experts(const struct gr_moe *m);
 /* Returns whether CUDA has kernels for node n. */
 bool exec_cuda_has(const struct gr_node *n);
+/* Returns ERR_USAGE, with the reason, unless CUDA supports the session's cache, context, weights
+ * and the sizes of all its nodes (check.c). */
+int exec_cuda_check(const struct session *s, struct err *e);
 /* Sets ERR_USAGE: no device supports node n. */
 int exec_cuda_refuse(struct cuda *d, const struct gr_node *n, struct err *e);
 /* Copies the rows of the pass's images to the residual, after EMBED (images.c). */
