@@ -13,7 +13,8 @@
  * Rounding: as in gemm.cu, block weights are decoded as in ref and rounded to bf16, nearest even.
  * bf16 weights are exact; so are f16 and f32 weights, as sums of two and three bf16 values, each
  * multiplied in a separate step. Activations are rounded to bf16. A token's sums depend only on its
- * own column, in the order of K. Not yet run on a GPU; registers: docs/notebook/cuda-counts.md. */
+ * own column, in the order of K. Its tests passed on one H200 (docs/notebook/cuda-h200.md);
+ * registers: docs/notebook/cuda-counts.md. */
 #include "kernels/cuda/gemm.cuh"
 
 enum {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* quantize/enc/cuda/grid.cu - device launches of the IQ1, IQ2 and IQ3 searches (../grid_*.h). Not
- * run on a GPU yet.
+/* quantize/enc/cuda/grid.cu - device launches of the IQ1, IQ2 and IQ3 searches (../grid_*.h). On
+ * one H200 the kernel tests passed and IQ3_S files had the CPU's bytes
+ * (docs/notebook/cuda-h200.md).
  *
  * A wave has at most 2048 super-blocks. For each super-block:
  *  - eight threads load it and compute its search weights;
