@@ -39,22 +39,35 @@ struct cu_scratch {
  * contained, external and unknown. */
 static const int for_good[] = {3,   46,  201, 214, 220, 221, 226, 700, 702, 714, 715,
                                716, 717, 718, 719, 721, 722, 723, 724, 725, 999};
-static int lost; /* atomic */
+enum { BUSY = 46 };     /* cudaErrorDevicesUnavailable */
+static int lost;        /* atomic */
+static uint64_t opened; /* atomic: a bit per device (modulo 64) that was opened */
 
 bool cu_lost(void) {
     return __atomic_load_n(&lost, __ATOMIC_ACQUIRE) != 0;
 }
 
+/* Returns what to do about an error that makes all later calls fail. A process that has opened no
+ * device has none to lose. */
+static const char *advice(cudaError_t rc, bool had_device) {
+    if (had_device)
+        return ": this process has lost the device. Run the same command again: it reuses the "
+               "results kept on disk";
+    return (int)rc == BUSY
+               ? ": another program uses the device exclusively, its compute mode forbids programs "
+                 "(nvidia-smi -q -d COMPUTE), or MIG is on without instances"
+               : "";
+}
+
 /* Fills *e for a failed CUDA call `what` and clears CUDA's error; returns the status. */
 int cu_fail(struct err *e, cudaError_t rc, const char *what) {
     cudaGetLastError(); /* clear it, so that the next launch does not report it */
+    const bool had_device = __atomic_load_n(&opened, __ATOMIC_ACQUIRE) != 0;
     bool now = false;
     for (size_t i = 0; i < sizeof for_good / sizeof for_good[0]; i++) now |= (int)rc == for_good[i];
-    if (now) __atomic_store_n(&lost, 1, __ATOMIC_RELEASE);
+    if (now && had_device) __atomic_store_n(&lost, 1, __ATOMIC_RELEASE);
     return err_set(e, ERR_SYS, "CUDA: %s (%.120s)%s", cudaGetErrorString(rc), what,
-                   now ? ": this process has lost the device. Run the same command again: it "
-                         "reuses the results kept on disk"
-                       : "");
+                   now ? advice(rc, had_device) : "");
 }
 
 /* Selects c's device for the calling thread. Every function calls it; otherwise a thread's first
@@ -176,8 +189,8 @@ CU_KERNEL nothing(int32_t *p) {
 }
 
 /* Determines which code of this build the device runs: code for this device, code for an older card
- * of its generation, or PTX compiled by the driver. */
-static int ask_code(struct cu_ctx *c, struct err *e) {
+ * of its generation, or PTX compiled by the driver, which is logged if `first`. */
+static int ask_code(struct cu_ctx *c, bool first, struct err *e) {
     struct cudaFuncAttributes a;
     int pageable = 0, integrated = 0;
     CU_TRY(e, cudaFuncGetAttributes(&a, (const void *)nothing));
@@ -186,7 +199,7 @@ static int ask_code(struct cu_ctx *c, struct err *e) {
     c->code = a.ptxVersion;
     c->reads_pageable = pageable != 0;
     c->integrated = integrated != 0;
-    if (a.ptxVersion < a.binaryVersion)
+    if (first && a.ptxVersion < a.binaryVersion)
         log_info(
             "%s: the driver compiles PTX for it at the first use, which can take minutes; a build "
             "with CUDA_ARCHS=%d has native code",
@@ -203,12 +216,14 @@ int cu_open(struct cu_ctx **out, int device, struct err *e) {
                          : "no CUDA device was found (%d requested, %d present); use --device cpu",
                        device, n);
     struct cu_ctx *c = (struct cu_ctx *)xcalloc(1, sizeof *c);
+    const uint64_t bit = UINT64_C(1) << device % 64;
     int rc;
     struct cu_info now;
     TRY_GOTO(fail, rc, fill_info(&c->info, device, e));
-    TRY_GOTO(fail, rc, ask_code(c, e));
+    TRY_GOTO(fail, rc, ask_code(c, !(__atomic_load_n(&opened, __ATOMIC_ACQUIRE) & bit), e));
     TRY_GOTO(fail, rc, load_grid(c, e));
     TRY_GOTO(fail, rc, cu_get_info(c, &now, e));
+    __atomic_fetch_or(&opened, bit, __ATOMIC_RELEASE);
     *out = c;
     return 0;
 fail:

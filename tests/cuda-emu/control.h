@@ -80,6 +80,8 @@ __attribute__((weak)) void emu_reads_pageable(int yes);
 __attribute__((weak)) void emu_integrated(int yes);
 /* Devices are parts of a card (MIG) from here on. */
 __attribute__((weak)) void emu_mig(int yes);
+/* cudaSetDevice fails with this error from here on; 0: it works. */
+__attribute__((weak)) void emu_refuse(int error);
 /* cudaMallocHost refuses from here on. */
 __attribute__((weak)) void emu_no_pinned(int yes);
 /* Bit i: the work of the i-th oldest stream runs only when something waits for it. */

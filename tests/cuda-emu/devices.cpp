@@ -145,7 +145,12 @@ cudaError_t cudaGetDeviceCount(int *n) {
 int emu_current(void) {
     return current;
 }
+static cudaError_t refusal;
+extern "C" void emu_refuse(int error) {
+    refusal = (cudaError_t)error;
+}
 cudaError_t cudaSetDevice(int device) {
+    if (refusal != cudaSuccess) return emu_error(refusal);
     if (device < 0 || device >= n_cards) return emu_error(cudaErrorInvalidDevice);
     current = device;
     return cudaSuccess;

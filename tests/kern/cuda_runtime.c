@@ -2,10 +2,48 @@
 /* tests/kern/cuda_runtime.c - the code around the kernels: errors that must not surface later,
  * drivers that are too old, shared memory, early launches. Most of it needs the emulation, which
  * can inject failures. */
+#include "base/log.h"
 #include "tests/kern/cuda_dev.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Checks that a device that cannot be opened is not reported as lost. Runs before any is opened. */
+static void test_busy(void) {
+    struct err e;
+    struct cu_ctx *c = NULL;
+    if (!emu_refuse) return;
+    emu_refuse(46); /* cudaErrorDevicesUnavailable */
+    CHECK_ERR(cu_open(&c, 0, &e), ERR_SYS, "another program uses the device exclusively");
+    CHECK(!strstr(e.msg, "lost"));
+    emu_refuse(999);
+    CHECK_ERR(cu_open(&c, 0, &e), ERR_SYS, "cudaSetDevice");
+    CHECK(!strstr(e.msg, "lost") && !cu_lost());
+    emu_refuse(0);
+}
+
+/* Counts messages about PTX. */
+static void count_ptx(void *ud, enum log_level level, const char *text) {
+    int *n = ud;
+    (void)level;
+    *n += strstr(text, "compiles PTX") != NULL;
+}
+/* Checks that the time which PTX takes is mentioned once, not for every session. */
+static void test_ptx(void) {
+    struct err e;
+    int n = 0;
+    if (!emu_code || cu_count() == 0) return;
+    log_set_sink(count_ptx, &n);
+    emu_code(80);
+    for (int i = 0; i < 3; i++) {
+        struct cu_ctx *c = NULL;
+        CHECK_OK(cu_open(&c, 0, &e));
+        cu_close(c);
+    }
+    emu_code(0);
+    log_set_sink(NULL, NULL);
+    CHECK_EQ_I64(n, 1);
+}
 
 static void one_launch(struct dev *d, float *x) {
     struct err e;
@@ -195,6 +233,8 @@ static void test_integrated(struct dev *d) {
 
 int main(void) {
     struct dev d;
+    RUN(test_busy);
+    RUN(test_ptx);
     if (!dev_open(&d)) return check_skip("no CUDA device");
     RUN_DEV(test_last_error, &d);
     RUN_DEV(test_capture, &d);
