@@ -216,7 +216,7 @@ int pretok_unknown(const char *name, struct err *e) {
 static int compile_regex(pcre2_code **out, const char *regex, const char *name, uint32_t more,
                          struct err *e) {
     struct buf re = {0};
-    pretok_spell(&re, regex);
+    (void)pretok_spell(&re, regex); /* the caller checks a file's regex */
     int code;
     PCRE2_SIZE off;
     pcre2_code *c =
@@ -258,12 +258,13 @@ int pretok_new(struct pretok **out, const struct pretok_row *row, struct err *e)
  * engine read its syntax differently; NULL: it can. */
 static const char *unusable(const char *regex) {
     size_t n = strlen(regex);
-    const char *less = strstr(regex, "&&");
     if (n == 0) return "is empty";
     if (n > OWN_LENGTH) return "is too long";
     if (utf8_valid_prefix(regex, n) != n) return "is not UTF-8";
-    if (less && strncmp(less, "&&[^", 4) != 0) return "intersects classes";
-    return NULL;
+    struct buf spelled = {0};
+    const char *why = pretok_spell(&spelled, regex);
+    buf_release(&spelled);
+    return why;
 }
 
 int pretok_new_own(struct pretok **out, const char *const *regex, int n, struct err *e) {

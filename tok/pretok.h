@@ -52,8 +52,9 @@ void pretok_nearest(const char *const *regex, int n, struct buf *out);
 int pretok_unknown(const char *name, struct err *e);
 
 /* Appends a regex translated from the syntax of the tokenizers library to PCRE2
- * (pretok_spell.c). */
-void pretok_spell(struct buf *out, const char *re);
+ * (pretok_spell.c). Returns why it cannot be translated, such as "has \\p without braces"; NULL: it
+ * can. */
+const char *pretok_spell(struct buf *out, const char *re);
 
 struct pretok; /* compiled; immutable */
 /* Compiles a row's expressions; *out is unchanged on error. */

@@ -178,9 +178,76 @@ static void test_rewritten(void) {
     }
 }
 
+/* Tests syntax that PCRE2 reads differently. Lengths of the pieces: Split of the tokenizers library
+ * 0.23.3, behavior Isolated. */
+static void test_syntax(void) {
+    static const struct {
+        const char *regex, *text, *want;
+    } list[] = {
+        {"\\p{Katakana}+", "\xe3\x82\xb9\xe3\x83\xbc-", "3 4"},
+        {"[\\p{Arabic}x]+", "\xd8\xb9\xd8\x8cxa", "2 2 1 1"},
+        {"\\p{^Hiragana}+", "a\xe3\x83\xbc\xe3\x81\xae", "4 3"},
+        {"[\\W_]+", "x_y \xe0\xa4\x95\xe0\xa4\xbe", "1 1 1 1 6"},
+        {"[^\\W\\d]+",
+         "a\xc2\xb2"
+         "1\xe0\xa4\xbe",
+         "1 3 3"},
+        {"[\\s[^\\w]]+", "a, b", "1 2 1"},
+        {"[a-w&&[^c-g]z]+", "abczd", "2 3"},
+        {"[a-z&&aeiou]+", "abe", "1 1 1"},
+        {"[^\\s&&[^\\n]]+",
+         "a\x0d\x0a"
+         "b",
+         "1 1 2"},
+        {"[^a-z&&[aeiou]]+", "abe!", "1 1 1 1"},
+        {"[[:^space:]]+", "a b", "1 1 1"},
+        {"[\\w]+",
+         "\xef\xbc\xa1\xc2\xb2"
+         "b",
+         "3 2 1"},
+        {"\\w+",
+         "\xe3\x80\x81\xc2\xb2"
+         "b",
+         "3 3"},
+        {"\\v+",
+         "a\x0a\x0b"
+         "b",
+         "2 1 1"},
+        {"[\\v]", "\x0d\x0a\x0b", "2 1"},
+        {"(?m:.+)",
+         "a\x0a"
+         "b",
+         "3"},
+        {"(?:(?i)ab|c)d", "xABdCd", "1 3 2"},
+        {"\\u4e2d+", "a\xe4\xb8\xad\xe4\xb8\xad", "1 6"},
+        {"[\\S]+", "a\xe1\xa0\x8e b", "4 1 1"},
+    };
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        struct pretok *p = NULL;
+        struct err e;
+        struct buf b = {0};
+        const size_t n = strlen(list[i].text);
+        CHECK_OK(pretok_new_own(&p, &list[i].regex, 1, &e));
+        if (!p) continue;
+        struct pretok_run *run = pretok_run_new(p);
+        for (size_t at = 0, end; at < n; at = end) {
+            end = pretok_next(run, list[i].text, n, at);
+            buf_fmt(&b, "%s%zu", at ? " " : "", end - at);
+        }
+        if (strcmp(b.data, list[i].want) != 0)
+            CHECK_FAIL("%s: %s, not %s", list[i].regex, b.data, list[i].want);
+        pretok_run_free(run);
+        pretok_free(p);
+        buf_release(&b);
+    }
+}
+
 /* Checks that a file's regex that explodes is stopped, and that an invalid one is refused. */
 static void test_own(void) {
-    static const char *const bad[] = {"(", "", "[a-z&&b]", "\xff", "(?<=a*)b"};
+    static const char *const bad[] = {
+        "(",    "",      "\xff",    "(?<=a*)b", "[a",     "[a[b&&c]]",   "[[^a]&&[^[^b]]]",
+        "\\X",  "\\pL+", "\\Qa\\E", "a(?i)b|c", "(?s:.)", "[[:graph:]]", "[\\B]",
+        "[&&a]"};
     const char *slow = "(a|aa)+$|(a+)+b";
     struct pretok *p = NULL;
     struct err e;
@@ -203,6 +270,7 @@ int main(void) {
     RUN(test_regexes);
     RUN(test_behaviour);
     RUN(test_rewritten);
+    RUN(test_syntax);
     RUN(test_own);
     return check_done();
 }
