@@ -112,20 +112,37 @@ int make_check_folder(struct make *mk, struct err *e) {
     return check_strangers(mk, false, e);
 }
 
+/* Returns a list of the draft files whose acceptance was measured; NULL: none. */
+static cJSON *list_drafts(const struct make *mk) {
+    cJSON *list = NULL;
+    for (int i = 0; i < mk->n_files && mk->draft; i++) {
+        if (!mk->file[i].drafts) continue;
+        if (!list) list = cJSON_CreateArray();
+        cJSON *row = doc_obj(list, NULL);
+        doc_put_str(row, "file", mk->file[i].file);
+        for (const cJSON *m = doc_first(mk->file[i].drafts); m; m = m->next)
+            if (cJSON_IsNumber(m)) doc_put_copy(row, m->string, m);
+    }
+    return list;
+}
+
 int make_publish(struct make *mk, const cJSON *results, struct err *e) {
     struct facts f;
     struct publish_report r;
+    cJSON *drafts = list_drafts(mk);
     struct publish_opts o = {.dir = mk->job.dir,
                              .source = io_is_dir(mk->src) ? mk->src : NULL,
                              .facts = &f,
                              .notes = mk->words,
                              .tmpl = mk->tmpl,
                              .results = results,
+                             .drafts = drafts,
                              .any_template = true,
                              .way = mk->redo ? GUARD_KEEP : GUARD_ASIDE};
     facts_init(&f);
     int rc = publish_facts_parse(&mk->given, &f, e);
     if (rc == 0) rc = publish_folder(&o, &r, e);
+    cJSON_Delete(drafts);
     facts_release(&f);
     if (rc == 0 && !mk->tmpl_fault && !(r.has_license && r.has_base)) {
         struct buf dir = {0};

@@ -373,6 +373,33 @@ static void put_images(cJSON *to, const cJSON *rows, const char *name) {
         if (doc_get(row, member[i])) doc_put_copy(to, member[i], doc_get(row, member[i]));
 }
 
+static const char *const draft_member[] = {"acceptance", "acceptance_stderr", "n_drafts"};
+
+/* Returns the row with the acceptance of a draft file; NULL: not measured. That of an earlier
+ * manifest counts if the file is the same. */
+static const cJSON *draft_row(const struct publish *p, const char *name) {
+    const cJSON *row = doc_first(p->o->drafts ? p->o->drafts : doc_get(p->old, "files"));
+    char hex[65], *path = io_join(p->o->dir, name);
+    struct err ignored;
+    while (row && !doc_is(row, "file", name)) row = row->next;
+    if (!doc_get(row, draft_member[0]) ||
+        (!p->o->drafts && (sha256_file(path, hex, &ignored) || !doc_is(row, "sha256", hex))))
+        row = NULL;
+    free(path);
+    return row;
+}
+
+/* Sets the acceptance of draft files for the card. */
+static void set_acceptance(struct publish *p) {
+    for (int i = 0; i < p->rel.n_files && p->rel.drafts; i++) {
+        struct release_file *f = &p->rel.file[i];
+        const cJSON *row = draft_row(p, f->file);
+        f->acceptance = doc_num(row, draft_member[0], 0);
+        f->acceptance_stderr = doc_num(row, draft_member[1], 0);
+        f->n_drafts = doc_num(row, draft_member[2], 0);
+    }
+}
+
 /* Adds a file to the manifest and to the checksums. */
 static int list_file(struct publish *p, cJSON *files, struct buf *sums, const char *name,
                      struct progress *prog, struct err *e) {
@@ -388,6 +415,10 @@ static int list_file(struct publish *p, cJSON *files, struct buf *sums, const ch
         put_images(entry, doc_get(p->res.root, "files"), name);
         put_images(entry, doc_get(doc_get(p->res.root, "vision"), "files"), name);
     }
+    const cJSON *row = rc == 0 && gguf && p->rel.drafts ? draft_row(p, name) : NULL;
+    for (size_t i = 0; i < COUNT_OF(draft_member) && row; i++)
+        doc_put_copy(cJSON_GetArrayItem(files, cJSON_GetArraySize(files) - 1), draft_member[i],
+                     doc_get(row, draft_member[i]));
     if (rc == 0) rc = io_file_size(path, &size, e);
     if (rc == 0) buf_fmt(sums, "%s  %s\n", hex, name);
     p->r->n_bytes += size;
@@ -509,6 +540,7 @@ static int publish_open(struct publish *p, struct err *e) {
     else
         TRY(open_results(p, e));
     publish_facts_apply(&p->facts, &p->rel);
+    set_acceptance(p);
     p->r->has_license = *p->rel.license != 0;
     p->r->has_base = *p->rel.base_model != 0;
     return 0;

@@ -21,6 +21,7 @@ struct publish_opts {
     const char *supersedes;    /* manifest.json of the release that this one replaces, or NULL */
     const char *tmpl;     /* text to use for chat_template.jinja instead of the source's, or NULL */
     const cJSON *results; /* results.json to write; NULL: the folder's */
+    const cJSON *drafts;  /* list of draft files with their acceptance; NULL: of the manifest */
     enum guard_way way;   /* what to do with the user's own files */
     bool manifest_only;   /* write only manifest.json and SHA256SUMS */
     bool any_template;    /* also if no conversation can use the chat template; the card says it */

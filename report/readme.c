@@ -182,6 +182,29 @@ static void numbers_of(const struct release *rel, struct buf *out) {
     buf_fmt(out, ", %s parameters, context %lld)", params, (long long)rel->ctx);
 }
 
+/* Explains what drafts are for, and writes the measured share of accepted ones of each file. */
+static void put_drafts(const struct release *rel, struct buf *out) {
+    static const double z = 1.96; /* 95 % */
+    bool any = false;
+    buf_str(out, "**A draft, not a complete model**: it guesses the next tokens, and its model "
+                 "checks them, so the model's answers do not change.\n\n");
+    for (int i = 0; i < rel->n_files; i++) {
+        const struct release_file *f = &rel->file[i];
+        if (f->n_drafts <= 0) continue;
+        if (!any)
+            buf_fmt(out, "**Accepted guesses**, of %.0f along the evaluation text: ", f->n_drafts);
+        buf_str(out, any ? ", " : "");
+        md_text(out, *f->encoding ? f->encoding : f->file);
+        buf_fmt(out, " %.1f &plusmn; %.1f %%", f->acceptance * 100, z * f->acceptance_stderr * 100);
+        any = true;
+    }
+    buf_str(out, any ? "."
+                     : "**Not listed**: how many of these guesses the model accepts, in each "
+                       "of the files.");
+    buf_str(out, " No matrix has a type below Q4_K, because drafts are accepted less often below "
+                 "it.\n\n");
+}
+
 void report_readme(const struct result *r, const struct release *rel, const cJSON *versus,
                    struct buf *out) {
     char params[24];
@@ -215,12 +238,7 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
     if (r) answer(r, out);
     if (r && rel) card_glance(r, rel, versus, out);
     if (rel && rel->drafts)
-        buf_str(
-            out,
-            "**A draft, not a complete model**: it guesses the next tokens, and its model checks "
-            "them, so the model's answers do not change.\n\n**Not listed**: how many of "
-            "these guesses the model accepts, in each of the files. No matrix has a type below "
-            "Q4_K, because drafts are accepted less often below it.\n\n");
+        put_drafts(rel, out);
     else if (rel && rel->unknown) {
         buf_str(out, "**Not evaluated**: hone cannot run the architecture `");
         md_text(out, rel->arch);

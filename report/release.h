@@ -23,6 +23,8 @@ struct release_file { /* one model: a file or a split set */
     uint64_t need; /* GPU memory in bytes with fit_ctx[0] tokens and the projector; 0: unknown */
     const char *compared; /* its name in the results of hone versus, set and owned by the caller;
                              NULL: they do not include it */
+    double n_drafts;      /* drafts of a draft file that were measured, set by the caller */
+    double acceptance, acceptance_stderr; /* share that matches the model's choice, if n_drafts */
 };
 struct release_mmproj { /* vision tower in a file of its own, for any of the models */
     const char *file, *projector;

@@ -78,6 +78,13 @@ run 0 eval mtp "$t/Qwen/model.gguf" "$t/a/eagle3-Shares-Q8_0.gguf" "$t/eval.txt"
 [ -n "$one" ] && grep -q "^eagle3-Shares-Q8_0.gguf,$one," "$t/o" || say "make: $one, eval mtp: $(cat "$t/o")"
 acceptance
 grep -q ",$one," "$t/o" || say "a second make: $(cat "$t/o")"
+card() { grep -q "^\*\*Accepted guesses\*\*, of [0-9]* along the evaluation text: Q8_0 $(awk -v a="$one" 'BEGIN { printf "%.1f", a * 100 }') &plusmn; [0-9.]* %\." "$t/a/README.md"; }
+card && ! grep -q 'Not listed' "$t/a/README.md" || say "the card lacks the acceptance: $(cat "$t/a/README.md")"
+run 0 publish "$t/a" --repo me/Shares-GGUF
+card && grep -q '"acceptance": ' "$t/a/manifest.json" || say "the acceptance is lost by publish"
+run 0 meta "$t/a/eagle3-Shares-Q8_0.gguf" general.description=other
+run 0 publish "$t/a"
+grep -q 'Not listed' "$t/a/README.md" || say "the card has the acceptance of another file"
 
 # ---- --consume: also a second job, with a shard that is kept; not if the shard has changed ----
 cp -r "$t/Head" "$t/Eaten"
