@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* mix/sequential.c - block-by-block quantization: collects the inputs that the finished blocks
  * produce, encodes the next block, and continues. */
-#include "mix/sequential.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/gradients.h"
-#include "calib/moments.h"
-#include "calib/imatrix.h"
-#include "calib/pair.h"
 #include "grad/grad.h"
 #include "kernels/dev_product.h"
 #include "mix/learn_block.h"
+#include "mix/sequential_int.h"
 #include "work/apart.h"
 #include "work/device.h"
-#include "base/hash.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -23,46 +17,8 @@
 #include "base/os.h"
 #include "base/out.h"
 #include "base/progress.h"
-#include "quantize/exact.h"
 #include "quantize/feedback.h"
 #include "quantize/learn.h"
-#include "quantize/qplan.h"
-
-struct side { /* one side: the original, or the file so far */
-    struct session *s;
-    float *residual; /* [n_chunks][ctx][n_embd] input of the current block */
-};
-struct seq_job {
-    struct work *w;
-    const struct sequential_opts *o;
-    /* now: the base with the blocks that have been quantized so far; NULL: none yet. */
-    struct model *base, *now;
-    struct side side[2]; /* indexed by enum pair_side */
-    struct gram_col *col;
-    struct pair *pair;
-    struct gradients *gradients;  /* of the base; NULL: moments of inputs only */
-    struct dev_product *products; /* the device for large products; NULL: none */
-    float *gate;                  /* [ctx] weights of an input's rows */
-    int64_t chunk;                /* current chunk */
-    struct qplan plan;
-    struct imat imat;
-    struct ids ids;
-    int64_t *end;        /* end of each text, in chunks */
-    struct weight *done; /* [n_done] encoded weights, owned */
-    /* The `done` weights in the form that the file's writer takes; names are borrowed. */
-    struct quantize_given *given;
-    struct gram_learned *final; /* the same in the form of the file of moments */
-    bool *exact;                /* [n_done] it holds the weights without loss, so it stays */
-    int n_done;
-    bool can_learn;
-    bool is_learned;              /* by gradients: moments alone do not give the file */
-    int64_t ctx, n_chunks, width; /* width of the residual */
-    float *hidden;                /* scratch for the rows after the last block */
-    /* Block of the current pass; for the head, the number of blocks. */
-    int block;
-    float *to;       /* where the residual after the block goes */
-    bool collecting; /* observers collect */
-};
 
 /* ---- observers ---- */
 
@@ -169,133 +125,17 @@ static int collect_block(struct seq_job *j, struct progress *p, struct err *e) {
     return 0;
 }
 
-/* Returns whether a tensor is a separate output head. Tied embeddings are needed earlier, by the
- * first block. */
-static bool is_head(const struct seq_job *j, const char *name) {
-    return strcmp(name, model_head(j->base)->name) == 0 && strcmp(name, "token_embd.weight") != 0;
-}
-
-/* Returns whether an encoded tensor holds the weights of `from` without loss. */
-static bool is_exact(const struct seq_job *j, const struct gguf_tensor *from, enum qtype to) {
-    return to != from->type && j->o->q->search != SEARCH_CONVENTIONAL &&
-           exact_in(from, to, j->w->pool);
-}
-/* Keeps a tensor of the file, whose data it takes over, for the models that follow. */
-static int keep(struct seq_job *j, const struct weight *like, const char *name, enum qtype to,
-                void *data, double alpha, struct err *e) {
-    j->done = xreallocarray(j->done, (size_t)j->n_done + 1, sizeof *j->done);
-    j->given = xreallocarray(j->given, (size_t)j->n_done + 1, sizeof *j->given);
-    j->final = xreallocarray(j->final, (size_t)j->n_done + 1, sizeof *j->final);
-    j->exact = xreallocarray(j->exact, (size_t)j->n_done + 1, sizeof *j->exact);
-    const int rc = weight_given(&j->done[j->n_done], like, name, data, to, mem_free, e);
-    if (rc)
-        mem_free(data);
-    else {
-        const struct weight *w = &j->done[j->n_done];
-        j->final[j->n_done] = (struct gram_learned){.name = name,
-                                                    .type = to,
-                                                    .ne = {w->ne[0], w->ne[1], w->ne[2], w->ne[3]},
-                                                    .data = data,
-                                                    .n_bytes = w->n_bytes};
-        const struct gguf_tensor *from = gguf_find_tensor(j->base->gguf, name);
-        if (j->can_learn)
-            hash_xxh128_hex(j->final[j->n_done].source, from->data, (size_t)from->n_bytes);
-        j->exact[j->n_done] = j->can_learn && is_exact(j, from, to);
-        j->given[j->n_done++] = (struct quantize_given){name, data, alpha};
-    }
-    return rc;
-}
-/* Encodes a tensor and keeps it. */
-static int encode(struct seq_job *j, const struct gram *gram, int64_t index, struct err *e) {
-    const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, index);
-    const struct weight *like = model_find_weight(j->base, t->name);
-    const enum qtype to = j->plan.item[index].type;
-    void *data = NULL;
-    double alpha = 0;
-    if (!like || to == t->type) return 0;
-    TRY(quantize_tensor(j->o->q, j->base->gguf, j->o->q->imatrix ? &j->imat : NULL, gram, &j->plan,
-                        index, &data, &alpha, e));
-    return keep(j, like, t->name, to, data, alpha, e);
-}
-
-/* Rebuilds the model of the file so far: the base with all encoded weights. */
-static int renew(struct seq_job *j, struct err *e) {
-    struct model_change *change = xcalloc((size_t)j->n_done + 1, sizeof *change);
-    struct model *m = NULL;
-    for (int i = 0; i < j->n_done; i++)
-        change[i] = (struct model_change){j->given[i].name, &j->done[i]};
-    int rc = model_with(&m, j->base, change, j->n_done, e);
-    free(change);
-    if (rc) return rc;
-    rc = session_use(j->side[PAIR_OTHER].s, m, e);
-    if (rc) {
-        model_close(m);
-        return rc;
-    }
-    model_close(j->now);
-    j->now = m;
-    return 0;
-}
-
-/* Encodes the tensors whose names begin with `head`. NULL: the tensors outside of blocks, except
- * the output head, which comes last. */
-static int encode_all(struct seq_job *j, const char *head, struct err *e) {
-    struct gram gram;
-    gram_init(&gram);
-    int rc = head ? gram_col_finish(j->col, &gram, e) : 0;
-    for (int64_t i = 0; i < j->plan.n && !rc; i++) {
-        const char *name = gguf_tensor_at(j->base->gguf, i)->name;
-        const bool outside = strncmp(name, "blk.", 4) != 0 && !is_head(j, name);
-        if (head ? strncmp(name, head, strlen(head)) == 0 : outside) rc = encode(j, &gram, i, e);
-    }
-    gram_release(&gram);
-    return rc ? rc : renew(j, e);
-}
-
 /* Collects the head's inputs and encodes the head. */
 static int head(struct seq_job *j, struct err *e) {
     for (int64_t i = 0; i < j->n_chunks; i++) {
         TRY(pass_head(j, PAIR_BASE, i, e));
         TRY(pass_head(j, PAIR_OTHER, i, e));
     }
-    return encode_all(j, model_head(j->base)->name, e);
+    return seq_encode(j, model_head(j->base)->name, e);
 }
 
 /* ---- learning -------------------------------------------------------------------------------- */
 
-/* Returns whether the model has more weights than may be learned: then only vectors are. */
-static bool is_too_large(const struct seq_job *j) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < j->plan.n; i++) {
-        const int64_t *ne = gguf_tensor_at(j->base->gguf, i)->ne;
-        n += ne[0] * ne[1] * ne[2] * ne[3];
-    }
-    return j->o->learn_most && n > j->o->learn_most;
-}
-/* Returns whether a tensor belongs to the blocks whose names begin with `head`; NULL: to none. */
-static bool is_among(const char *name, const char *head) {
-    return head ? strncmp(name, head, strlen(head)) == 0 : strncmp(name, "blk.", 4) != 0;
-}
-/* Returns whether each block is learned once it is encoded. */
-static bool learns_blocks(const struct seq_job *j) {
-    return j->can_learn && !is_too_large(j);
-}
-/* Copies the F32 vectors of a block, or those outside of blocks (head NULL), which are to be
- * learned. */
-static int keep_vectors(struct seq_job *j, const char *head, struct err *e) {
-    for (int64_t i = 0; i < j->plan.n; i++) {
-        const struct gguf_tensor *t = gguf_tensor_at(j->base->gguf, i);
-        const struct weight *like = model_find_weight(j->base, t->name);
-        void *data = NULL;
-        if (!is_among(t->name, head) || !like || !learn_is_vector(t->type, t->ne) ||
-            j->plan.item[i].type != t->type)
-            continue;
-        TRY(mem_alloc(&data, (uint64_t)t->ne[0] * sizeof(float), "vectors", e));
-        memcpy(data, t->data, (size_t)t->ne[0] * sizeof(float));
-        TRY(keep(j, like, t->name, t->type, data, 0, e));
-    }
-    return renew(j, e);
-}
 /* Returns the options for learning the tensors of a block (NULL: of the model) that are not exact,
  * or of them the vectors only. The list of tensors belongs to the caller. */
 static struct learn_opts learn_opts_of(const struct seq_job *j, const char *head, bool vectors) {
@@ -310,7 +150,7 @@ static struct learn_opts learn_opts_of(const struct seq_job *j, const char *head
                            .passes = j->o->learn,
                            .products = j->products};
     for (int i = 0; i < j->n_done; i++)
-        if (!j->exact[i] && (!head || is_among(j->given[i].name, head)) &&
+        if (!j->exact[i] && (!head || seq_is_among(j->given[i].name, head)) &&
             (!vectors || learn_is_vector(j->final[i].type, j->final[i].ne)))
             t[o.n_tensors++] =
                 (struct learn_tensor){j->given[i].name, (void *)(uintptr_t)j->given[i].data};
@@ -335,14 +175,26 @@ static int learn_current(struct seq_job *j, const char *head, struct progress *p
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* Collects the moments of one block, encodes it, and runs the encoded block. */
+/* Makes the tensors of the current block: encoded, then learned. */
+static int make_block(struct seq_job *j, const char *head, struct progress *p, struct err *e) {
+    TRY(seq_encode(j, head, e));
+    if (j->can_learn) TRY(seq_keep_vectors(j, head, e));
+    return seq_learns_blocks(j) ? learn_current(j, head, p, e) : 0;
+}
+/* Collects the moments of one block, makes its tensors or takes those of an earlier run, and runs
+ * the block with them. */
 static int block(struct seq_job *j, struct progress *p, struct err *e) {
     char head[32];
+    bool taken;
     snprintf(head, sizeof head, "blk.%d.", j->block);
     TRY(collect_block(j, p, e));
-    TRY(encode_all(j, head, e));
-    if (j->can_learn) TRY(keep_vectors(j, head, e));
-    if (learns_blocks(j)) TRY(learn_current(j, head, p, e));
+    TRY(seq_saved_take(j, &taken, e));
+    if (!taken) TRY(make_block(j, head, p, e));
+    if (taken && seq_learns_blocks(j)) {
+        j->is_learned = true;
+        progress_update(p, p->done + (uint64_t)learn_block_chunks(j->n_chunks, j->o->learn));
+    }
+    seq_saved_add(j);
     for (int64_t i = 0; i < j->n_chunks; i++) {
         TRY(pass(j, PAIR_OTHER, i, true, e));
         progress_update(p, p->done + 1);
@@ -445,7 +297,7 @@ static int survey(struct seq_job *j, struct err *e) {
     j->collecting = true;
     TRY(session_forward(j->side[PAIR_OTHER].s, j->ids.v, j->ctx, j->hidden, e));
     j->collecting = false;
-    if (is_head(j, model_head(j->base)->name))
+    if (seq_is_head(j, model_head(j->base)->name))
         gram_col_see(j->col, model_head(j->base), -1, j->hidden, NULL, j->ctx, j->width);
     if (j->gradients) gradients_keep(j->gradients, j->ctx);
     if (j->gradients) TRY(gradients_text(j->gradients, j->ids.v, j->ctx, 0, e));
@@ -517,23 +369,33 @@ static void release(struct seq_job *j) {
     imat_release(&j->imat);
     ids_release(&j->ids);
     free(j->end);
+    seq_saved_release(j);
     mem_free(j->hidden);
     free(j->gate);
 }
 
+/* Makes the tensors outside of blocks, or takes those of an earlier run. */
+static int outside(struct seq_job *j, struct err *e) {
+    bool taken;
+    seq_saved_open(j);
+    TRY(seq_saved_take(j, &taken, e));
+    if (!taken) TRY(seq_encode(j, NULL, e));
+    seq_saved_add(j);
+    return 0;
+}
 /* Calibrates and encodes block by block, then the head. */
 static int all_blocks(struct seq_job *j, struct err *e) {
     const int64_t layers = j->base->hp.d[HD_LAYERS];
     struct progress p;
     TRY(survey(j, e));
     TRY(collect_gradients(j, e));
-    TRY(encode_all(j, NULL, e));
+    TRY(outside(j, e));
     int rc = 0;
     const int64_t each =
-        3 * j->n_chunks + (learns_blocks(j) ? learn_block_chunks(j->n_chunks, j->o->learn) : 0);
+        3 * j->n_chunks + (seq_learns_blocks(j) ? learn_block_chunks(j->n_chunks, j->o->learn) : 0);
     progress_begin(&p, "block by block", PROG_ITEMS, (uint64_t)(layers * each));
     for (j->block = 0; j->block < layers && !rc; j->block++) rc = block(j, &p, e);
-    if (!rc && is_head(j, model_head(j->base)->name)) rc = head(j, e);
+    if (!rc && seq_is_head(j, model_head(j->base)->name)) rc = head(j, e);
     progress_end(&p);
     return rc;
 }
@@ -542,8 +404,8 @@ static int all_blocks(struct seq_job *j, struct err *e) {
 static int learn(struct seq_job *j, struct err *e) {
     struct learn_report r;
     if (!j->can_learn) return 0;
-    TRY(keep_vectors(j, NULL, e));
-    const struct learn_opts o = learn_opts_of(j, NULL, is_too_large(j));
+    TRY(seq_keep_vectors(j, NULL, e));
+    const struct learn_opts o = learn_opts_of(j, NULL, seq_is_too_large(j));
     const int rc = learn_run(&o, &r, e);
     free((void *)(uintptr_t)o.tensor);
     if (rc) return rc;
@@ -600,6 +462,10 @@ static int check_outputs(struct work *w, const struct sequential_opts *o, struct
     return quantize_check(o->q, e);
 }
 
+char *sequential_part(const char *out) {
+    return xasprintf("%s.blocks.part", out);
+}
+
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e) {
     struct seq_job j = {.w = w, .o = o};
@@ -609,6 +475,7 @@ int sequential_quantize(struct work *w, const struct sequential_opts *o, struct 
     if (!rc) rc = all_blocks(&j, e);
     if (!rc) rc = learn(&j, e);
     rc = rc ? leave_out(o, rc, e) : write_file(&j, r, e);
+    seq_saved_end(&j, rc);
     release(&j);
     return rc;
 }

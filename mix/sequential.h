@@ -31,8 +31,12 @@ struct sequential_opts {
  * the head comes last. quantize_run produces the same bytes from the saved moments. Tokens are
  * weighted by the original model's gradients (calib/gradients.h), if it has them. Memory: the
  * moments, the encoded weights, two residuals per token, four bytes per matrix and token, and what
- * grad_new needs. ERR_USAGE if the graph cannot start at a block. */
+ * grad_new needs. An interrupted run leaves the finished tensors in a checkpoint next to the output
+ * (sequential_part), from which the same run resumes. ERR_USAGE if the graph cannot start at a
+ * block. */
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e);
+/* Returns the path of an output's checkpoint; the caller frees it. */
+char *sequential_part(const char *out);
 
 #endif
