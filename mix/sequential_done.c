@@ -3,7 +3,8 @@
  *
  * The checkpoint holds the number of groups and, for each, the number of its tensors; for each
  * tensor, the length of its name, its type and bytes (8 bytes each), its alpha, name and data.
- * Moments are not saved: the passes that collect them cost little beside encoding and learning. */
+ * Moments are not saved: the passes that collect them cost little compared with encoding and
+ * learning. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -72,17 +72,17 @@ int seq_encode(struct seq_job *j, const char *head, struct err *e);
  * learned. */
 int seq_keep_vectors(struct seq_job *j, const char *head, struct err *e);
 
-/* Finished groups of tensors are those outside of blocks and then those of each block. They are
- * saved next to the output now and then (base/checkpoint.h), so that the same command goes on from
- * them, with the same bytes. */
-/* Opens what an earlier run saved. */
+/* The first group of finished tensors are those outside of blocks; each block is another. Groups
+ * are saved next to the output now and then (base/checkpoint.h), so that the same command resumes
+ * after them, with the same bytes. */
+/* Opens the checkpoint of an earlier run. */
 void seq_saved_open(struct seq_job *j);
-/* Takes the next group from there. Sets *taken to false if there is none: then make it. */
+/* Takes the next group from the checkpoint; sets *taken to false if it has no more. */
 int seq_saved_take(struct seq_job *j, bool *taken, struct err *e);
 /* Ends a group, and saves all of them if it is time. */
 void seq_saved_add(struct seq_job *j);
-/* At the end of the job, whose result is rc: removes what was saved if the output is complete, and
- * saves all groups if the job was interrupted. */
+/* Ends the job with the result rc: removes the checkpoint if the output is complete, and saves all
+ * groups if the job was interrupted. */
 void seq_saved_end(struct seq_job *j, int rc);
 void seq_saved_release(struct seq_job *j);
 

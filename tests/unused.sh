@@ -9,7 +9,7 @@ t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 # functions that only tests and benchmarks call: they show state that no result contains, or a device's work
 cat > "$t/tests" << 'END'
-arena_reset cu_count cu_launches cu_mark cu_marked_ms cu_unpack_weight cu_uses_wgmma eval_kld_file grad_observe_residual gram_may_end gram_vocab_of gram_vocab_size
+arena_reset cu_count cu_launches cu_mark cu_marked_ms cu_unpack_weight cu_uses_wgmma dev_product_least eval_kld_file grad_observe_residual gram_may_end gram_vocab_of gram_vocab_size
 jinja_render_text kern_unpack kv_turbo_codebook lint_probe_id tok_add_eos tok_merge session_own_seq tok_n_merges tok_pre
 END
 tr ' ' '\n' < "$t/tests" | sort > "$t/known"

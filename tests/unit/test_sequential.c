@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/unit/test_sequential.c - block-by-block quantization that is interrupted goes on after the
+/* tests/unit/test_sequential.c - block-by-block quantization that is interrupted resumes after the
  * finished blocks, with the same bytes. */
 #include "base/ctx.h"
 #include "base/io.h"
@@ -29,13 +29,13 @@ static void set_up(void) {
     free(all);
 }
 
-struct stop {      /* when to interrupt, and what was said */
-    uint64_t half; /* of the work with blocks, in units of a tenth; 0: never */
+struct stop {        /* when to interrupt, and after which block the job resumed */
+    uint64_t tenths; /* of the work with blocks; 0: never */
     int resumed;
 };
 static int see_progress(void *ud, const char *stage, uint64_t done, uint64_t total) {
     const struct stop *s = ud;
-    return s->half && strcmp(stage, "block by block") == 0 && done * 10 >= total * s->half;
+    return s->tenths && strcmp(stage, "block by block") == 0 && done * 10 >= total * s->tenths;
 }
 static void see_log(void *ud, enum log_level level, const char *line) {
     struct stop *s = ud;
@@ -49,7 +49,7 @@ static int make(const char *out, int learn, uint64_t tenths, int *resumed) {
     struct err e;
     struct quantize_report r;
     struct work w = {.ctx = ctx_process(), .isa = kern_isa_best(), .threads = 1};
-    struct stop s = {.half = tenths};
+    struct stop s = {.tenths = tenths};
     const struct quantize_opts q = {
         .in = in, .out = out, .recipe = "IQ3_S", .pure = true, .search = SEARCH_BEST};
     const char *texts[] = {text};
@@ -97,7 +97,7 @@ static void test_resume(void) {
     CHECK_EQ_I64(make(out, 1, 9, &after), ERR_INTR);
     CHECK_EQ_I64(make(out, 0, 0, &after), 0);
     CHECK(after == 0 && !same(out, want) && !io_exists(part));
-    /* a file of somebody else is not touched */
+    /* a file that is not a checkpoint is not touched */
     unlink(out);
     tmp_write("out.gguf.blocks.part", "mine", 4);
     CHECK_EQ_I64(make(out, 1, 5, &after), ERR_INTR);
