@@ -210,7 +210,7 @@ int io_need_space(const char *path, uint64_t n_bytes, struct err *e) {
     else if (have < n_bytes)
         rc = err_set(e, ERR_SYS,
                      "not enough space for %s: %llu bytes needed, %llu free in %s; free %llu "
-                     "bytes or choose another folder with -o",
+                     "bytes or choose another folder",
                      path, (unsigned long long)n_bytes, (unsigned long long)have, dir,
                      (unsigned long long)(n_bytes - have));
     free(p);

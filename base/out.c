@@ -71,7 +71,7 @@ static int write_failed(const struct out *o, uint64_t n_left, struct err *e) {
         unsigned long long left = n_left;
         return err_set(e, ERR_SYS,
                        "cannot write %s: %s with %llu more bytes to write; free %llu bytes or "
-                       "choose another folder with -o",
+                       "choose another folder",
                        o->path, why, left, left);
     }
     return err_sys(e, "cannot write %s", o->path);

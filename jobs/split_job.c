@@ -84,8 +84,9 @@ static int write_split(const struct work *w, const struct split_opts *a, const s
                        gguf_path(g));
     if (n < 2 || (!a->max_size && largest <= max && n == 2 && !a->data_first))
         return err_set(e, ERR_USAGE,
-                       "%s fits in one file of %llu bytes; give a smaller --max-size to split it",
-                       gguf_path(g), (unsigned long long)max);
+                       "%s fits in one file of %llu bytes%s; give a smaller --max-size to split it",
+                       gguf_path(g), (unsigned long long)max,
+                       a->max_size ? "" : ", the limit without --max-size or with 0");
     if (largest > max)
         log_warn("a tensor is larger than --max-size: its file has %llu bytes",
                  (unsigned long long)largest);

@@ -106,7 +106,8 @@ static int plan_line(struct parser *ps, char *s, struct err *e) {
 static int plan_lines(struct parser *ps, char *text, size_t len, struct err *e) {
     if (memchr(text, 0, len))
         return err_set(e, ERR_DATA, "%s: not a text file (it holds a NUL byte)", ps->path);
-    for (char *s = text; *s;) {
+    const size_t mark = len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (char *s = text + mark; *s;) {
         char *end = s + strcspn(s, "\n"), *next = *end ? end + 1 : end;
         *end = 0;
         ps->line++;

@@ -70,6 +70,8 @@ grep -q 'exists already; use -f' "$t/e" || say "no advice: $(cat "$t/e")"
 run 0 split "$t/m.gguf" --max-size 300K -f
 run 2 split "$t/m.gguf"
 grep -q 'smaller --max-size' "$t/e" || say "no advice: $(cat "$t/e")"
+run 2 split "$t/m.gguf" --max-size 0
+grep -q '49000000000 bytes, the limit without --max-size or with 0;' "$t/e" || say "--max-size 0: $(cat "$t/e")"
 run 2 merge "$first"
 for how in "merge $first -o $first" "split $first --max-size 300K"; do
     run 2 $how -f

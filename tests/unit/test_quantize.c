@@ -345,6 +345,7 @@ static void test_plans(void) {
         {"# c\nnone.weight\tQ4_K\n", ":2: the model has no tensor named none.weight"},
         {"output.weight\tQ4_K\noutput.weight\tQ4_K\n", ":2: tensor output.weight is listed twice"},
         {"output.weight\tQ9\n", ":1: Q9 is not a type"},
+        {"\xef\xbb\xbfoutput.weight\tQ9\n", ":1: Q9 is not a type"}, /* a byte order mark */
         {"output.weight\n", ":1: expected"},
         {"output.weight Q8_1\n", ":1: type Q8_1 cannot be written"},
         {"blk.0.attn_norm.weight\tQ8_0\n", "never quantized"},
