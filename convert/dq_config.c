@@ -125,6 +125,7 @@ static int check_packing(const struct dq_config *c, const struct json *q, const 
                          struct err *e) {
     static const struct packing row[] = {
         {"gptq", "checkpoint_format", "|gptq|gptq_v2|"},
+        {"gptq", "format", "|gptq|gptq_v2|"},
         {"awq", "version", "|gemm|GEMM|"},
         {"compressed-tensors", "format",
          "|dense|pack-quantized|int-quantized|float-quantized|naive-quantized|"
@@ -200,6 +201,7 @@ static bool names_tool(const struct json *j, const char *tool) {
 /* Reads what the tensors of GPTQ do not show. */
 static void read_gptq(struct dq_config *c, const struct json *q) {
     const char *format = json_str(json_get(q, "checkpoint_format"));
+    if (!format) format = json_str(json_get(q, "format"));
     c->gptq_words = names_tool(json_get(json_get(q, "meta"), "quantizer"), "gptqmodel");
     c->gptq_v2 = format && strcmp(format, "gptq_v2") == 0;
     /* static groups are adjacent columns in any order */

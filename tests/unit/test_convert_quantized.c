@@ -673,14 +673,16 @@ static void test_zero_points_of_gptqmodel(void) {
              {"gptq8-act", 8, 0xff00ffff, 0x01010101},
              {"gptq3", 3, 0, 1}}; /* values straddle words: each is 7 instead of 0 */
     for (size_t i = 0; i < COUNT_OF(c); i++) {
-        char v2[256], old[256], model[256];
+        char v2[256], alias[256], old[256], model[256];
         static const char as[] = "{\"quant_method\":\"gptq\",\"bits\":%d,\"group_size\":64%s}";
         keeps = c[i].keeps;
         ones = c[i].ones;
         snprintf(v2, sizeof v2, as, c[i].bits, ",\"checkpoint_format\":\"gptq_v2\"");
+        snprintf(alias, sizeof alias, as, c[i].bits, ",\"format\":\"gptq_v2\"");
         snprintf(old, sizeof old, as, c[i].bits, ",\"meta\":{\"quantizer\":\"other:1.0\"}");
         snprintf(model, sizeof model, as, c[i].bits,
                  ",\"meta\":{\"quantizer\":[\"optimum:1.24\",\"gptqmodel:5.6.0\"]}");
+        CHECK_EQ_I64(n_differ(c[i].form, whole_zeros, v2, whole_zeros, alias), 0);
         CHECK_EQ_I64(n_differ(c[i].form, whole_zeros, v2, less_zeros, model), 0);
         CHECK(n_differ(c[i].form, whole_zeros, v2, less_zeros, old) > 0);
     }
