@@ -405,6 +405,7 @@ static int learn(struct seq_job *j, struct err *e) {
     struct learn_report r;
     if (!j->can_learn) return 0;
     TRY(seq_keep_vectors(j, NULL, e));
+    seq_saved_last(j);
     const struct learn_opts o = learn_opts_of(j, NULL, seq_is_too_large(j));
     const int rc = learn_run(&o, &r, e);
     free((void *)(uintptr_t)o.tensor);

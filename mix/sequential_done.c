@@ -142,7 +142,7 @@ static char *identity(const struct seq_job *j) {
     for (int i = 0; i < o->texts.n; i++) buf_fmt(&b, "%" PRId64 ",", j->end[i]);
     buf_fmt(&b, "learn %d %" PRId64 ";search %s;without %u;tau %.17g;gradients %d %d;", o->learn,
             o->learn_most, search_name(o->q->search), o->q->without, o->q->tau,
-            j->gradients != NULL, o->inputs_only);
+            j->gradients != NULL, gram_col_without_gradients(j->col));
     if (o->q->imatrix && record_file_hash(o->q->imatrix, hex, &ignored) == 0)
         buf_fmt(&b, "importance %s;", hex);
     for (int64_t i = 0; i < j->plan.n; i++) buf_fmt(&b, "%s,", qtype_name(j->plan.item[i].type));
@@ -161,6 +161,7 @@ void seq_saved_open(struct seq_job *j) {
         s->path = NULL;
     }
     if (is != SNAP_SAME || !checkpoint_get(&s->from, &s->left, sizeof s->left)) s->left = 0;
+    s->n_saved = (int)s->left;
     if (s->left > 1)
         log_info("%s: resuming after %" PRIu64 " of %" PRId64 " blocks", s->path, s->left - 1,
                  j->base->hp.d[HD_LAYERS]);
@@ -249,13 +250,20 @@ void seq_saved_add(struct seq_job *j) {
     if (s->path && !s->left && checkpoint_due(&s->clock)) save_now(j);
 }
 
+/* Saves all groups that the checkpoint lacks. */
+static void save_rest(struct seq_job *j) {
+    const struct seq_saved *s = &j->saved;
+    if (s->path && !s->changed && !s->left && s->n > s->n_saved) save_now(j);
+}
+
+void seq_saved_last(struct seq_job *j) {
+    save_rest(j);
+    j->saved.changed = true;
+}
+
 void seq_saved_end(struct seq_job *j, int rc) {
-    struct seq_saved *s = &j->saved;
-    if (!s->path) return;
-    if (rc == 0)
-        checkpoint_remove(s->path);
-    else if (rc == ERR_INTR && !s->left && s->n > s->n_saved)
-        save_now(j);
+    if (rc == ERR_INTR) save_rest(j);
+    if (rc == 0 && j->saved.path) checkpoint_remove(j->saved.path);
 }
 
 void seq_saved_release(struct seq_job *j) {

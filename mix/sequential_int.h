@@ -51,7 +51,8 @@ struct seq_job {
         struct checkpoint_r from; /* of an earlier run, at the next group */
         uint64_t left;            /* its groups that were not taken yet */
         int *end;                 /* [n] end of each finished group in `done` */
-        int n, n_saved;           /* n_saved: of them, those in the file that this run wrote */
+        int n, n_saved;           /* n_saved: of them, those in the checkpoint */
+        bool changed;             /* tensors were learned since: nothing is saved */
         struct checkpoint_clock clock;
     } saved;
 };
@@ -81,6 +82,8 @@ void seq_saved_open(struct seq_job *j);
 int seq_saved_take(struct seq_job *j, bool *taken, struct err *e);
 /* Ends a group, and saves all of them if it is time. */
 void seq_saved_add(struct seq_job *j);
+/* Saves all groups before their tensors are changed; later calls save nothing. */
+void seq_saved_last(struct seq_job *j);
 /* Ends the job with the result rc: removes the checkpoint if the output is complete, and saves all
  * groups if the job was interrupted. */
 void seq_saved_end(struct seq_job *j, int rc);

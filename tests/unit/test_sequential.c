@@ -29,13 +29,14 @@ static void set_up(void) {
     free(all);
 }
 
-struct stop {        /* when to interrupt, and after which block the job resumed */
-    uint64_t tenths; /* of the work with blocks; 0: never */
+struct stop { /* when to interrupt, and after which block the job resumed */
+    const char *stage;
+    uint64_t tenths; /* of the stage; 0: never */
     int resumed;
 };
 static int see_progress(void *ud, const char *stage, uint64_t done, uint64_t total) {
     const struct stop *s = ud;
-    return s->tenths && strcmp(stage, "block by block") == 0 && done * 10 >= total * s->tenths;
+    return s->tenths && strcmp(stage, s->stage) == 0 && done * 10 >= total * s->tenths;
 }
 static void see_log(void *ud, enum log_level level, const char *line) {
     struct stop *s = ud;
@@ -45,11 +46,12 @@ static void see_log(void *ud, enum log_level level, const char *line) {
 }
 
 /* Makes a file; returns the result and, in *resumed, after how many blocks it resumed. */
-static int make(const char *out, int learn, uint64_t tenths, int *resumed) {
+static int make_until(const char *out, int learn, const char *stage, uint64_t tenths,
+                      int *resumed) {
     struct err e;
     struct quantize_report r;
     struct work w = {.ctx = ctx_process(), .isa = kern_isa_best(), .threads = 1};
-    struct stop s = {.tenths = tenths};
+    struct stop s = {.stage = stage, .tenths = tenths};
     const struct quantize_opts q = {
         .in = in, .out = out, .recipe = "IQ3_S", .pure = true, .search = SEARCH_BEST};
     const char *texts[] = {text};
@@ -63,6 +65,9 @@ static int make(const char *out, int learn, uint64_t tenths, int *resumed) {
     progress_resume();
     *resumed = s.resumed;
     return rc;
+}
+static int make(const char *out, int learn, uint64_t tenths, int *resumed) {
+    return make_until(out, learn, "block by block", tenths, resumed);
 }
 /* Returns whether two files have the same bytes. */
 static bool same(const char *a, const char *b) {
@@ -92,6 +97,14 @@ static void test_resume(void) {
     CHECK_EQ_I64(make(out, 1, 0, &after), 0);
     CHECK_EQ_I64(after, 2);
     CHECK(same(out, want) && !io_exists(part));
+    /* in the last step, which changes the tensors of all blocks, after its first checks */
+    unlink(out);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ_I64(make_until(out, 1, "learning scales", 8, &after), ERR_INTR);
+        CHECK_EQ_I64(after, i * 3);
+    }
+    CHECK_EQ_I64(make(out, 1, 0, &after), 0);
+    CHECK(after == 3 && same(out, want));
     /* other options start over */
     unlink(out);
     CHECK_EQ_I64(make(out, 1, 9, &after), ERR_INTR);
