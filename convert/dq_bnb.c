@@ -38,7 +38,7 @@ static int read_state(struct dq *q, struct err *e) {
     bool ok = json_i64(json_get(j, "blocksize"), &q->group) && q->group > 0 && q->group % 2 == 0;
     const bool nested = json_get(j, "nested_blocksize") != NULL;
     if (nested) ok = ok && json_i64(json_get(j, "nested_blocksize"), &q->nested) && q->nested > 0;
-    q->offset = nested ? (float)json_num(json_get(j, "nested_offset"), NAN) : 0;
+    q->offset = nested ? (float)json_num(json_get(j, "nested_offset"), (double)NAN) : 0;
     json_free(j);
     if (!ok) return dq_bad(q, 3, e, "does not specify positive block sizes");
     return isfinite(q->offset) ? 0 : dq_bad(q, 3, e, "has no nested_offset that is a number");
