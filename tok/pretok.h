@@ -39,9 +39,10 @@ const struct pretok_row *pretok_by_regexes(const char *const *regex, int n, bool
  * written; NULL: there is no such row, or a regex does not compile. */
 const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bool nfc,
                                              bool ignore_merges);
-/* Returns the row whose splits of the probe text are most similar; NULL: a regex does not
- * compile. */
-const struct pretok_row *pretok_most_like(const char *const *regex, int n);
+/* Returns the row whose splits of the probe text are most similar, preferably with the same NFC and
+ * ignore_merges; NULL: a regex does not compile. */
+const struct pretok_row *pretok_most_like(const char *const *regex, int n, bool nfc,
+                                          bool ignore_merges);
 /* Returns whether the matches of a regex cover both probe texts. */
 bool pretok_covers(const char *regex);
 /* Appends the names of all rows: "qwen2, qwen35, ...". */

@@ -181,6 +181,11 @@ static bool same_on_long(const char *const *regex, int n, const struct pretok_ro
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* Returns how well a row agrees with a file on NFC and ignore_merges; NFC counts more. */
+static int agreement(const struct pretok_row *row, bool nfc, bool ignore_merges) {
+    return 2 * (row->nfc == nfc) + (row->ignore_merges == ignore_merges);
+}
+
 const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bool nfc,
                                              bool ignore_merges) {
     struct cuts *a = xcalloc(2, sizeof *a), *b = a + 1;
@@ -188,7 +193,7 @@ const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bo
     int best_agrees = -1;
     bool ok = cut_own(regex, n, a);
     for (size_t i = 0; ok && (row = pretok_at(i)) != NULL; i++) {
-        const int agrees = 2 * (row->nfc == nfc) + (row->ignore_merges == ignore_merges);
+        const int agrees = agreement(row, nfc, ignore_merges);
         if (agrees <= best_agrees || !cut_row(row, b) || !same_cuts(a, b)) continue;
         if (!same_on_long(regex, n, row)) continue;
         best_agrees = agrees;
@@ -198,14 +203,20 @@ const struct pretok_row *pretok_by_behaviour(const char *const *regex, int n, bo
     return best;
 }
 
-const struct pretok_row *pretok_most_like(const char *const *regex, int n) {
+const struct pretok_row *pretok_most_like(const char *const *regex, int n, bool nfc,
+                                          bool ignore_merges) {
     struct cuts *a = xcalloc(2, sizeof *a), *b = a + 1;
     const struct pretok_row *row, *best = NULL;
     size_t least = SIZE_MAX;
+    int best_agrees = -1;
     bool ok = cut_own(regex, n, a);
     for (size_t i = 0; ok && (row = pretok_at(i)) != NULL; i++) {
-        if (!cut_row(row, b) || difference(a, b) >= least) continue;
-        least = difference(a, b);
+        const int agrees = agreement(row, nfc, ignore_merges);
+        if (!cut_row(row, b)) continue;
+        const size_t differ = difference(a, b);
+        if (differ > least || (differ == least && agrees <= best_agrees)) continue;
+        least = differ;
+        best_agrees = agrees;
         best = row;
     }
     free(a);

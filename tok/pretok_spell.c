@@ -26,6 +26,7 @@
     "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 #define WORD "\\xb2\\xb3\\xb9\\xbc-\\xbe" WORD_IN_CLASS
 #define HEX "0-9a-fA-F"
+#define GRAPH "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"
 
 static const struct named {
     const char *name, *members;
@@ -33,7 +34,8 @@ static const struct named {
     {"alpha", ALPHA}, {"alnum", ALPHA "\\p{Nd}"}, {"word", WORD_IN_CLASS},
     {"space", WHITE}, {"blank", "\\t\\p{Zs}"},    {"punct", "\\p{P}\\p{S}"},
     {"xdigit", HEX},  {"digit", "\\p{Nd}"},       {"cntrl", "\\p{Cc}"},
-    {"upper", UPPER}, {"lower", LOWER},
+    {"upper", UPPER}, {"lower", LOWER},           {"ascii", "\\x00-\\x7f"},
+    {"graph", GRAPH}, {"print", GRAPH "\\p{Zs}"},
 };
 /* Escapes with other meanings. In a class, `not` is set instead for a complement. */
 static const struct escape {

@@ -198,21 +198,34 @@ static void look_at_pre(const struct json *j, int depth, struct found *f) {
     }
 }
 
+/* Returns why the first regex that cannot be translated cannot be; NULL: all can. */
+static const char *not_spelled(const struct found *f) {
+    const char *why = NULL;
+    for (int i = 0; !why && !f->n_others && i < f->n_regexes; i++) {
+        struct buf spelled = {0};
+        why = pretok_spell(&spelled, f->regex[i]);
+        buf_release(&spelled);
+    }
+    return why;
+}
+
 /* Sets ERR_DATA about an unknown pre-tokenizer, listing the nearest known names. */
 static int unknown_pre(const struct found *f, struct err *e) {
     struct buf names = {0};
+    const char *why = not_spelled(f);
     if (f->n_regexes)
         pretok_nearest(f->regex, f->n_regexes, &names);
     else
         pretok_names(&names);
     err_set(e, ERR_DATA,
-            "tokenizer.json: pre-tokenizer with %s %s is not %s; if it works like one of %s%s, "
+            "tokenizer.json: pre-tokenizer with %s %s is not %s%s%s; if it works like one of %s%s, "
             "name that with --pre NAME",
             f->n_others ? "step" : "split regex",
             f->n_others    ? f->other.data
             : f->n_regexes ? f->regexes.data
                            : "(none)",
-            f->n_others ? "supported" : "known", f->n_regexes ? "the nearest, " : "", names.data);
+            f->n_others ? "supported" : "known", why ? " and " : "", why ? why : "",
+            f->n_regexes ? "the nearest, " : "", names.data);
     buf_release(&names);
     return ERR_DATA;
 }
@@ -280,12 +293,12 @@ static int named_pre(struct tok *t, const char *pre, struct err *e) {
 /* Uses the row with these regexes, or one that splits in the same way. Otherwise the regexes run
  * unchanged, and other programs are given the name of the most similar row. */
 static void by_regexes(struct tok *t, const struct found *f) {
-    t->row = pretok_by_regexes(f->regex, f->n_regexes, t->prep.form == UTF8_NFC, t->ignore_merges);
+    const bool nfc = t->prep.form == UTF8_NFC;
+    t->row = pretok_by_regexes(f->regex, f->n_regexes, nfc, t->ignore_merges);
     if (t->row) return;
-    t->row =
-        pretok_by_behaviour(f->regex, f->n_regexes, t->prep.form == UTF8_NFC, t->ignore_merges);
+    t->row = pretok_by_behaviour(f->regex, f->n_regexes, nfc, t->ignore_merges);
     if (t->row) return;
-    t->row = pretok_most_like(f->regex, f->n_regexes);
+    t->row = pretok_most_like(f->regex, f->n_regexes, nfc, t->ignore_merges);
     for (int i = 0; t->row && i < f->n_regexes; i++)
         t->own_regex[i] = arena_strdup(&t->v.arena, f->regex[i]);
     if (t->row) t->n_own = f->n_regexes;

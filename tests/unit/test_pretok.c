@@ -178,6 +178,26 @@ static void test_rewritten(void) {
     }
 }
 
+/* Tests that equally similar rows are told apart by NFC and ignore_merges. */
+static void test_most_like(void) {
+#define SPELLED_OUT "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+    static const struct {
+        const char *regex, *name;
+        bool nfc, ignore_merges;
+    } list[] = {
+        {LLAMA3(SPELLED_OUT, "\\p{L}+", "\\p{N}{1,3}", "\\s*[\\r\\n]+"), "dbrx", false, false},
+        {LLAMA3(SPELLED_OUT, "\\p{L}+", "\\p{N}{1,3}", "\\s*[\\r\\n]+"), "llama-bpe", false, true},
+        {LLAMA3(SPELLED_OUT, "\\p{L}+", "\\p{N}", "\\s*[\\r\\n]+"), "stablelm2", false, false},
+        {LLAMA3(SPELLED_OUT, "\\p{L}+", "\\p{N}", "\\s*[\\r\\n]+"), "qwen2", true, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        const struct pretok_row *row =
+            pretok_most_like(&list[i].regex, 1, list[i].nfc, list[i].ignore_merges);
+        CHECK(row != NULL);
+        if (row) CHECK_EQ_STR(row->name, list[i].name);
+    }
+}
+
 /* Tests syntax that PCRE2 reads differently. Lengths of the pieces: Split of the tokenizers library
  * 0.23.3, behavior Isolated. */
 static void test_syntax(void) {
@@ -221,6 +241,10 @@ static void test_syntax(void) {
         {"(?:(?i)ab|c)d", "xABdCd", "1 3 2"},
         {"\\u4e2d+", "a\xe4\xb8\xad\xe4\xb8\xad", "1 6"},
         {"[\\S]+", "a\xe1\xa0\x8e b", "4 1 1"},
+        {"[[:print:]]+", "a b\t\xe2\x80\xa8\xee\x80\x80\xc2\xad\xc2\xa0\x7f", "3 4 7 1"},
+        {"[[:graph:]]+", "a b\xee\x80\x80\xc2\xad\xc2\xa0", "1 1 6 2"},
+        {"[[:ascii:]]+", "a\t\x7f\xc3\xa9 b", "3 2 2"},
+        {"[[:^ascii:]x]+", "a\xc3\xa9x\xc2\xb2", "1 5"},
     };
     for (size_t i = 0; i < COUNT_OF(list); i++) {
         struct pretok *p = NULL;
@@ -245,8 +269,8 @@ static void test_syntax(void) {
 /* Checks that a file's regex that explodes is stopped, and that an invalid one is refused. */
 static void test_own(void) {
     static const char *const bad[] = {
-        "(",    "",      "\xff",    "(?<=a*)b", "[a",     "[a[b&&c]]",   "[[^a]&&[^[^b]]]",
-        "\\X",  "\\pL+", "\\Qa\\E", "a(?i)b|c", "(?s:.)", "[[:graph:]]", "[\\B]",
+        "(",    "",      "\xff",    "(?<=a*)b", "[a",     "[a[b&&c]]",    "[[^a]&&[^[^b]]]",
+        "\\X",  "\\pL+", "\\Qa\\E", "a(?i)b|c", "(?s:.)", "[[:graphs:]]", "[\\B]",
         "[&&a]"};
     const char *slow = "(a|aa)+$|(a+)+b";
     struct pretok *p = NULL;
@@ -270,6 +294,7 @@ int main(void) {
     RUN(test_regexes);
     RUN(test_behaviour);
     RUN(test_rewritten);
+    RUN(test_most_like);
     RUN(test_syntax);
     RUN(test_own);
     return check_done();

@@ -78,7 +78,11 @@ static void test_bad_json(void) {
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
          "\"pattern\":{\"Regex\":\"my (own\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\","
          "\"use_regex\":false}]},\"model\":{" ABC ",\"merges\":[]}}",
-         "split regex my (own is not known", 0},
+         "split regex my (own is not known;", 0},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+         "\"pattern\":{\"Regex\":\"\\\\X\"},\"behavior\":\"Isolated\"},{\"type\":\"ByteLevel\","
+         "\"use_regex\":false}]},\"model\":{" ABC ",\"merges\":[]}}",
+         "split regex \\X is not known and has an escape that PCRE2 reads differently;", 0},
         {"{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{" ABC ",\"merges\":[]}}",
          "qwen35, tekken, gpt-2", 0},
     };
