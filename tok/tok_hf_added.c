@@ -295,13 +295,16 @@ static bool is_own_token(const struct json *c, const char *const *usual, size_t 
 
 /* Reads NAME_token and the lists of additional special tokens. transformers adds those that
  * tokenizer.json does not declare, in this order; texts under names of their own, also those of an
- * object extra_special_tokens, replace model_specific_special_tokens. */
+ * object extra_special_tokens, replace model_specific_special_tokens, and a list
+ * extra_special_tokens replaces additional_special_tokens. */
 static int read_named(struct tok *t, const struct json *config, bool *declared, struct err *e) {
     static const char *const one[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                       "pad_token", "cls_token", "mask_token"};
     static const char *const more[] = {"model_specific_special_tokens", "additional_special_tokens",
                                        "extra_special_tokens"};
-    bool own = json_type(json_get(config, "extra_special_tokens")) == JSON_OBJ;
+    const struct json *extra = json_get(config, "extra_special_tokens");
+    const bool listed = json_type(extra) == JSON_ARR && json_len(extra);
+    bool own = json_type(extra) == JSON_OBJ;
     for (size_t i = 0; i < COUNT_OF(one); i++)
         TRY(add_named(t, json_get(config, one[i]), config, declared, e));
     for (int text = 0; text < 2; text++)
@@ -310,9 +313,11 @@ static int read_named(struct tok *t, const struct json *config, bool *declared, 
             own = own || text;
             TRY(add_named(t, c, config, declared, e));
         }
-    for (size_t i = own; i < COUNT_OF(more); i++)
+    for (size_t i = own; i < COUNT_OF(more); i++) {
+        if (listed && strcmp(more[i], "additional_special_tokens") == 0) continue;
         for (const struct json *c = json_first(json_get(config, more[i])); c; c = json_next(c))
             TRY(add_named(t, c, config, declared, e));
+    }
     return 0;
 }
 

@@ -351,6 +351,11 @@ static void test_named_tokens(void) {
         {"{" COMMON "," VIDEO ",\"extra_special_tokens\":[\"<l>\"]}", "3 0 1 4 5 0 2 6 1"},
         {"{" COMMON "," VIDEO ",\"additional_special_tokens\":[\"<l>\"],\"image_token\":\"<i>\"}",
          "3 0 5 1 4 0 2 6 1"},
+        {"{" COMMON "," VIDEO ",\"additional_special_tokens\":[\"<i>\"],"
+         "\"extra_special_tokens\":[\"<l>\"]}",
+         "3 0 1 4 5 0 2 6 1"},
+        {"{" COMMON ",\"extra_special_tokens\":[],\"additional_special_tokens\":[\"<i>\"]}",
+         "3 0 5 1 4 0 2 1"},
         {"{" COMMON ",\"extra_special_tokens\":{\"video_token\":\"<v>\"}}", "3 0 1 4 5 0 2 1"},
     };
     static const char text[] =
