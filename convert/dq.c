@@ -148,8 +148,12 @@ int dq_grid_fit(struct dq *q, int i, const struct dq_config *c, struct err *e) {
     /* With a scale in each row, scales belong to groups of columns, otherwise to blocks. */
     const bool each = rows == q->rows;
     const int64_t wide = c->group && (each || !block_cols) ? c->group : block_cols;
-    q->scale.per_col = per_scale(q->cols, cols, wide, each);
+    q->scale.per_col = per_scale(q->cols, cols, wide, each && !c->bad_block);
     if (mats == q->mats && q->scale.per_row && q->scale.per_col) return 0;
+    if (c->bad_block)
+        return dq_bad(q, i, e,
+                      "needs a block size, but %s is not two positive numbers: correct config.json",
+                      c->bad_block);
     return dq_bad(q, i, e,
                   "does not fit a matrix [%lld, %lld] with the weight_block_size or group_size of "
                   "config.json",

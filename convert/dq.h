@@ -19,6 +19,7 @@ struct dq_config {
     unsigned widths;                /* compressed-tensors: bit b: a group has b bits; 0: unknown */
     int64_t group;                  /* columns per scale; 0: unspecified */
     int64_t block_rows, block_cols; /* elements per scale; 0: unspecified */
+    const char *bad_block;          /* key of an unreadable block size; NULL: none */
     bool gptq_v2;                   /* zero points are stored without an offset of 1 */
     bool gptq_words;                /* that offset was subtracted from words, not from values */
     bool act_order;                 /* GPTQ: the columns of a group need not be adjacent */

@@ -25,13 +25,23 @@ static bool read_block(const struct json *j, int64_t *rows, int64_t *cols) {
     return r > 0 && c > 0;
 }
 
-/* Sets the block size to the one in j. Rejects a second, different one. Blocks are optional. */
+/* Returns whether j names no block size: null, false or []. */
+static bool no_block(const struct json *j) {
+    const enum json_type type = json_type(j);
+    return type == JSON_NULL || (type == JSON_BOOL && !json_bool(j, false)) ||
+           (type == JSON_ARR && !json_len(j));
+}
+
+/* Sets the block size to the one in j. Rejects a second, different one. Blocks are optional; an
+ * unreadable size is an error only if scales need it. */
 static int set_block(struct dq_config *c, const struct json *j, const char *key, const char *where,
                      struct err *e) {
     int64_t rows = 0, cols = 0;
-    if (json_type(j) == JSON_NULL) return 0;
-    if (!read_block(j, &rows, &cols))
-        return err_set(e, ERR_DATA, "%s: %s is not two positive numbers", where, key);
+    if (no_block(j)) return 0;
+    if (!read_block(j, &rows, &cols)) {
+        c->bad_block = key;
+        return 0;
+    }
     if (c->block_rows && (c->block_rows != rows || c->block_cols != cols))
         return err_set(e, ERR_DATA,
                        "%s: config_groups has more than one block_structure, which is not "
@@ -75,7 +85,7 @@ static int read_sizes(struct dq_config *c, const struct json *q, const char *whe
         c->group = max_i64(c->group, 0);
     }
     /* the blocks of ModelOpt always have this size */
-    if (algo && strcmp(algo, "FP8_PB_WO") == 0 && !c->block_rows)
+    if (algo && strcmp(algo, "FP8_PB_WO") == 0 && !c->block_rows && !c->bad_block)
         c->block_rows = c->block_cols = 128;
     return 0;
 }
@@ -157,14 +167,24 @@ static int check_transforms(const struct json *q, const char *where, struct err 
     return 0;
 }
 
+/* Returns whether j describes a rotation. "none" and an object of nulls do not. */
+static bool is_rotation(const struct json *j) {
+    const char *text = json_str(j);
+    if (text) return *text && strcmp(text, "none") != 0;
+    if (json_type(j) == JSON_BOOL) return json_bool(j, false);
+    if (json_type(j) != JSON_OBJ) return json_len(j) > 0;
+    for (j = json_first(j); j; j = json_next(j))
+        if (json_type(j) != JSON_NULL) return true;
+    return false;
+}
+
 /* Rejects weights that expect rotated activations, as named by GPTQModel and AutoRound. */
 static int check_rotation(const struct json *q, const char *where, struct err *e) {
     static const char *const key[] = {"rotation", "rotation_config"};
     for (size_t i = 0; i < COUNT_OF(key); i++) {
         const struct json *v = json_get(q, key[i]);
         const char *text = json_str(v);
-        const bool some = text ? *text : json_type(v) == JSON_BOOL ? json_bool(v, 0) : json_len(v);
-        if (some)
+        if (is_rotation(v))
             return err_set(e, ERR_DATA,
                            "%s: %s%s%.40s%s rotates activations, which is not supported: convert "
                            "the unquantized (BF16) release",

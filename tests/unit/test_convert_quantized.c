@@ -531,6 +531,8 @@ static void test_rotations_are_refused(void) {
     check_folder(form("gptq4"));
     build_as("gptq4", NULL, GPTQ4 ",\"rotation\":null,\"rotation_config\":null}");
     check_folder(form("gptq4"));
+    build_as("gptq4", NULL, GPTQ4 ",\"rotation\":\"none\",\"rotation_config\":{\"a\":null}}");
+    check_folder(form("gptq4"));
 }
 
 /* A null in text_config does not hide the root's quantization_config. */
@@ -597,7 +599,9 @@ static void add_group(struct st_tensor *t) {
 }
 
 static void test_other_shapes(void) {
-    static const char *const block[] = {"[48,96]", "\"48x96\""};
+    static const char *const block[][2] = {
+        {"ct-fp8-block", "[48,96]"}, {"ct-fp8-block", "\"48x96\""}, {"ct-fp8-tensor", "[]"},
+        {"ct-fp8-channel", "false"}, {"ct-fp8-tensor", "\"48x\""},  {"ct-fp8-channel", "128"}};
     int64_t wrong;
     build_as("fp8-block", spread_blocks,
              "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8_PB_WO\",\"weight_block_size\":["
@@ -615,9 +619,9 @@ static void test_other_shapes(void) {
                  "{\"quant_method\":\"compressed-tensors\",\"format\":\"float-quantized\",\"config_"
                  "groups\":"
                  "{\"a\":{\"weights\":{\"num_bits\":8,\"block_structure\":%s}}}}",
-                 block[i]);
-        build_as("ct-fp8-block", NULL, text);
-        check_folder(form("ct-fp8-block"));
+                 block[i][1]);
+        build_as(block[i][0], NULL, text);
+        check_folder(form(block[i][0]));
     }
     refused_as("ct-fp8-block",
                "{\"quant_method\":\"compressed-tensors\",\"config_groups\":{\"a\":{\"weights\":"
