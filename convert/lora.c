@@ -82,7 +82,8 @@ static int check_numbers(const struct lora *l, const char *name, const char *pat
     const struct json *list = json_get(l->cfg, pattern);
     char what[40];
     double ignored;
-    TRY(read_number(l, name, json_get(l->cfg, name), out, e));
+    if (!(l->no_rank && out == &l->rank)) TRY(read_number(l, name, json_get(l->cfg, name), out, e));
+    if (json_type(list) == JSON_ARR && !json_len(list)) return 0; /* no pattern */
     if (list && json_type(list) != JSON_OBJ && json_type(list) != JSON_NULL)
         return err_set(e, ERR_DATA, "%s: %s is not an object of names and numbers", l->path,
                        pattern);
@@ -116,6 +117,7 @@ static int check_config(struct lora *l, struct err *e) {
                 "which is not supported: " LORA_MERGE,
                 l->path, init);
     l->alpha = l->rank = 8; /* defaults of LoraConfig */
+    l->no_rank = json_type(json_get(l->cfg, "r")) == JSON_NULL;
     TRY(check_numbers(l, "lora_alpha", "alpha_pattern", &l->alpha, e));
     return check_numbers(l, "r", "rank_pattern", &l->rank, e);
 }

@@ -130,6 +130,20 @@ static int bad_pair(const struct lora *l, int64_t i, struct err *e) {
                    st_path(l->st), LORA_SHOW(st_tensor_at(l->st, i)->name));
 }
 
+/* Sets and returns the error for tensor i, of rank r, whose rank in the configuration is `want`. */
+static int bad_rank(const struct lora *l, int64_t i, int64_t r, double want, struct err *e) {
+    const char *name = st_tensor_at(l->st, i)->name;
+    if (l->no_rank && !(fabs(want - l->rank) > 0))
+        return err_set(e, ERR_DATA,
+                       "%s: r is missing: peft assumes 8, but %s has rank %lld; if that is right, "
+                       "write it as r",
+                       l->path, LORA_SHOW(name), (long long)r);
+    return err_set(e, ERR_DATA,
+                   "%s: %s has rank %lld, but %s gives it rank %g: the two files belong to "
+                   "different adapters; copy both from one save",
+                   st_path(l->st), LORA_SHOW(name), (long long)r, l->path, want);
+}
+
 /* Binds tensors i (A) and j (B) to q. param: the parameter within the module; "" for the module's
  * weight. */
 static int bind_pair(struct lora *l, struct dq *q, int64_t i, int64_t j, const char *param,
@@ -142,12 +156,7 @@ static int bind_pair(struct lora *l, struct dq *q, int64_t i, int64_t j, const c
     char *key = *param ? xasprintf("%s.%s", module, param) : xstrdup(module);
     int rc = lora_pattern(l, "alpha_pattern", key, &alpha, e);
     if (!rc) rc = lora_pattern(l, "rank_pattern", key, &rank, e);
-    if (!rc && fabs(rank - (double)d.rank) > 0)
-        rc = err_set(e, ERR_DATA,
-                     "%s: %s has rank %lld, but %s gives it rank %g: the two files belong to "
-                     "different adapters; copy both from one save",
-                     st_path(l->st), LORA_SHOW(st_tensor_at(l->st, i)->name), (long long)d.rank,
-                     l->path, rank);
+    if (!rc && fabs(rank - (double)d.rank) > 0) rc = bad_rank(l, i, d.rank, rank, e);
     free(module);
     free(key);
     if (rc) return rc;

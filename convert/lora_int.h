@@ -20,6 +20,7 @@ struct lora {
     bool *used;             /* [n] */
     int64_t n;
     double alpha, rank; /* of modules in no pattern */
+    bool no_rank;       /* r is missing: rank is peft's default */
     bool rslora, has_tokenizer;
     bool rows_first;    /* peft before 0.19.1: A of fused experts spans dimension 0 */
     bool swapped_0;     /* 0.19.0: A of transposed experts spans the last */

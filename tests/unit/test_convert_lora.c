@@ -131,7 +131,9 @@ static void test_refusals(void) {
     refused("mistral", "\"lora_alpha\": 4", "\"lora_alpha\": null", "lora_alpha is not a finite");
     refused("mistral", "\"lora_alpha\": 4", "\"lora_alpha\": \"4\"", "lora_alpha is not a finite");
     refused("mistral", "\"r\": 2", "\"r\": 16", "gives it rank 16");
-    refused("mistral", "\"r\": 2", "\"r\": null", ": r is not a finite number");
+    refused("mistral", "\"r\": 2", "\"r\": null", "r is missing: peft assumes 8");
+    refused("mistral", "\"r\": 2", "\"ra\": 2", "r is missing: peft assumes 8");
+    refused("qwen3", "\"rank_pattern\": {}", "\"rank_pattern\": []", "was made for another");
     refused("mistral", "\"rank_pattern\": {}", "\"rank_pattern\": {\"k_proj\": 4}",
             "k_proj.lora_A.weight has rank 2, but ");
     refused("mistral", "\"rank_pattern\": {}", "\"rank_pattern\": 4",
