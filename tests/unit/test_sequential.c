@@ -63,6 +63,7 @@ static int make_until(const char *out, int learn, const char *stage, uint64_t te
     progress_set_sink(NULL, NULL);
     log_set_sink(NULL, NULL);
     progress_resume();
+    arena_release(&w.mem);
     *resumed = s.resumed;
     return rc;
 }
