@@ -167,7 +167,11 @@ void seq_saved_open(struct seq_job *j) {
                  j->base->hp.d[HD_LAYERS]);
 }
 
-/* Takes the next tensor of an earlier run. ERR_DATA: the checkpoint does not fit. */
+/* Reports a checkpoint that was not written by this job. */
+static int misfit(const struct seq_job *j, struct err *e) {
+    return err_set(e, ERR_DATA, "%s does not fit %s: remove it", j->saved.path, j->o->q->in);
+}
+/* Takes the next tensor of an earlier run. */
 static int take(struct seq_job *j, struct err *e) {
     struct checkpoint_r *r = &j->saved.from;
     uint64_t size[3]; /* of the name; type; bytes */
@@ -177,14 +181,14 @@ static int take(struct seq_job *j, struct err *e) {
     if (!checkpoint_get(r, size, sizeof size) || !checkpoint_get(r, &alpha, sizeof alpha) ||
         size[0] >= sizeof name || !checkpoint_get(r, name, size[0]) || size[1] >= QT_COUNT ||
         size[2] > checkpoint_left(r))
-        return err_set(e, ERR_DATA, "%s does not fit", j->saved.path);
+        return misfit(j, e);
     name[size[0]] = 0;
     const struct gguf_tensor *t = gguf_find_tensor(j->base->gguf, name);
     const struct weight *like = t ? model_find_weight(j->base, name) : NULL;
     const enum qtype to = (enum qtype)size[1];
     if (!like ||
         (uint64_t)(t->ne[1] * t->ne[2] * t->ne[3]) * qtype_row_bytes(to, t->ne[0]) != size[2])
-        return err_set(e, ERR_DATA, "%s does not fit %s", j->saved.path, name);
+        return misfit(j, e);
     TRY(mem_alloc(&data, size[2], "encoded weights", e));
     if (!checkpoint_get(r, data, size[2])) memset(data, 0, size[2]); /* its size was checked */
     return keep(j, like, t->name, to, data, alpha, e);
@@ -196,8 +200,7 @@ int seq_saved_take(struct seq_job *j, bool *taken, struct err *e) {
     *taken = s->left > 0;
     if (!*taken) return 0;
     s->left--;
-    if (!checkpoint_get(&s->from, &n, sizeof n))
-        return err_set(e, ERR_DATA, "%s does not fit", s->path);
+    if (!checkpoint_get(&s->from, &n, sizeof n)) return misfit(j, e);
     for (uint64_t i = 0; i < n; i++) TRY(take(j, e));
     if (!s->left) checkpoint_close(&s->from);
     return renew(j, e);
