@@ -39,9 +39,9 @@ static const struct arch *by_type(struct hfdir *dir, const char *cls) {
     return a;
 }
 
-/* Returns the architecture of the model_type if the tensors are named as in that one and not as in
- * `a`, which the class names: transformers 5 computes some models, such as EXAONE 3, with the class
- * of another and saves its name. Otherwise returns a. */
+/* Returns the architecture of model_type if the folder's tensor names fit it and not `a`, the
+ * architecture of the class; otherwise `a`. transformers 5 runs some models, such as EXAONE 3, with
+ * another model's class, and saves the name of that class. */
 static const struct arch *of_names(struct hfdir *dir, const struct arch *a) {
     const char *type = json_str(hfdir_hparam(dir, "model_type"));
     const struct arch *b = arch_find_type(type);

@@ -73,7 +73,7 @@ static int read_groups(struct dq_config *c, const struct json *groups, bool bloc
     return 0;
 }
 
-/* Reads what config.json says about widths, block and group sizes. */
+/* Reads bit widths, block sizes and group sizes. */
 static int read_sizes(struct dq_config *c, const struct json *q, const char *where, struct err *e) {
     const struct json *whole = json_get(q, "weight_block_size");
     const struct json *groups = json_get(q, "config_groups");

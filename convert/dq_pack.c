@@ -186,9 +186,9 @@ int dq_gptq_fit(struct dq *q, const struct dq_config *c, struct err *e) {
     return check_g_idx(q, 3, e);
 }
 
-/* Returns the zero point of a row from its group's words. A stored value is 1 too small: older
- * tools keep 15 for a zero point of 16, GPTQModel subtracts from words, so that a zero point of 0
- * borrows from the next value (with 3 bits, which straddle words, from each value). */
+/* Returns the zero point of a row from its group's words. Stored zero points are 1 too small. Older
+ * tools store 15 for 16. GPTQModel subtracts from whole words, so a zero point of 0 borrows from
+ * the next value; with 3 bits, where values straddle words, it subtracts from each value. */
 static unsigned gptq_zero(const struct dq *q, const uint8_t *words, int64_t row) {
     const uint32_t mask = (1u << q->bits) - 1;
     const unsigned z = value_at(words, 4, row, q->bits, true);

@@ -257,9 +257,9 @@ static int check_gathered(const struct lora *l, struct err *e) {
     return 0;
 }
 
-/* Indexes tensor i by name. After resizing the vocabulary, peft writes trained embeddings and heads
- * twice and loads the copy without "modules_to_save." in its name; `copies`: adds only tensors with
- * it, which give way. */
+/* Indexes tensor i by name. If the vocabulary was resized, peft writes trained embeddings and heads
+ * twice, and loads the one without "modules_to_save." in its name. `copies`: only tensors with it
+ * are added, unless the other one is there. */
 static int add_tensor(struct lora *l, int64_t i, bool copies, struct err *e) {
     const struct st_tensor *t = st_tensor_at(l->st, i);
     if (l->used[i] || copies != (strstr(t->name, ".modules_to_save.") != NULL)) return 0;

@@ -48,7 +48,7 @@ struct dev_pair { /* g[m][rows] and x[m][k], their rows ld_g and ld_x values apa
 /* Adds g^T x to sum[rows][k]. Returns the number of rows of `sum` computed: all of them, or fewer
  * if the device is missing (d NULL), fails, or would not be faster. */
 int64_t dev_product_outer(struct dev_product *d, const struct dev_pair *p, float *sum);
-/* Sets the operations below which a product is left to the CPU (5e7). For tests. */
+/* Sets the operations below which a product is left to the CPU. For tests. */
 void dev_product_least(struct dev_product *d, double operations);
 
 #endif

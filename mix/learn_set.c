@@ -56,7 +56,8 @@ static void add_panels(void *ctx, int64_t i0, int64_t i1, int worker) {
         p->s->kern.gemm_nn(turned, p->n, p->x, p->ld_x, p->d + r0 * cols, cols, m, cols, p->n);
     }
 }
-/* Adds g x^T of n_rows tokens to the gradient of p's matrix, at most s->most tokens at a time. */
+/* Adds the products g x^T of n_rows tokens to the gradient of p's matrix, s->most tokens at a time.
+ */
 static void add_product(const struct learn_set *s, struct panel_job p, int64_t n_rows) {
     const float *x = p.x, *g = p.g;
     for (int64_t t0 = 0; t0 < n_rows; t0 += p.n) {

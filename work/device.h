@@ -26,9 +26,9 @@ int device_sessions(struct work *w, struct model *const *m, int n, int64_t ctx, 
 /* Returns the usable device memory, in bytes, over all devices. 0: --device is the CPU, or the
  * device does not respond. */
 uint64_t device_free(const struct work *w);
-/* Opens the first device of --device for products of matrices in main memory. Returns NULL if the
- * CPU computes them: without a device, with --isa or --max-vram, or, after a warning, if the device
- * fails. Free it with dev_product_free; borrows w->pool. */
+/* Opens the first device of --device for products of matrices in main memory. Returns NULL if
+ * --device is the CPU, if --isa or --max-vram was given, or if the device fails (with a warning):
+ * the CPU then computes them. Free it with dev_product_free; borrows w->pool. */
 struct dev_product *device_products(const struct work *w);
 /* Returns the device that quantization uses, according to --device. */
 struct qdev_want device_quantize(const struct work *w);

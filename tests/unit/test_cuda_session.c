@@ -301,6 +301,18 @@ static void test_begin(void) {
     model_close(m);
 }
 
+/* Checks that a session that the device refuses runs on the CPU with `auto`. */
+static void check_fallback(const struct model *m, struct session_opts o) {
+    struct session *s = NULL;
+    struct err e;
+    o.device.kind = DEVICE_AUTO;
+    log_set_level(LOG_ERROR);
+    CHECK_OK(session_new(&s, m, &o, &e));
+    log_set_level(LOG_INFO);
+    CHECK_EQ_STR(session_info(s).device, "cpu");
+    session_free(s);
+}
+
 /* Checks that the cache has the CPU's codes, except where the last bit of a value moves it across
  * the boundary between two codes: then one value of a row is off by one step. Limits: a fifth of
  * the type's own error (test_session). */
@@ -337,12 +349,7 @@ static void test_kv_types(void) {
     CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "tq4");
     o.kv_k = kv_type_find("q5_1");
     CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "q5_1-norot/tq4");
-    o.device.kind = DEVICE_AUTO; /* falls back */
-    log_set_level(LOG_ERROR);
-    CHECK_OK(session_new(&s, m, &o, &e));
-    log_set_level(LOG_INFO);
-    CHECK_EQ_STR(session_info(s).device, "cpu");
-    session_free(s);
+    check_fallback(m, o);
     model_close(m);
 }
 
@@ -864,12 +871,7 @@ static void test_sizes(void) {
     if (!m) return;
     m->graph.node[graph_nth(&m->graph, OP_MOE, 0) - m->graph.node].moe.choice.groups = 257;
     CHECK_ERR(session_new(&s, m, &o, &e), ERR_USAGE, "257 groups of experts (at most 256)");
-    o.device.kind = DEVICE_AUTO;
-    log_set_level(LOG_ERROR);
-    CHECK_OK(session_new(&s, m, &o, &e));
-    log_set_level(LOG_INFO);
-    CHECK_EQ_STR(session_info(s).device, "cpu");
-    session_free(s);
+    check_fallback(m, o);
     model_close(m);
 }
 

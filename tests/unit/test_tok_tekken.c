@@ -112,76 +112,53 @@ static void test_through_a_gguf(void) {
     gguf_close(g);
 }
 
-static void test_named_templates(void) {
+/* Checks the named templates of the folder's conversion; NULL: not checked. n: those listed. */
+static void expect_templates(const char *main_text, const char *tools, const char *rag, int n) {
+    const char *const want[][2] = {{"tokenizer.chat_template", main_text},
+                                   {"tokenizer.chat_template.tool_use", tools},
+                                   {"tokenizer.chat_template.rag", rag}};
     struct err e;
     struct gguf *g = NULL;
-    const char *s = NULL;
-    folder();
+    CHECK_OK(convert(&e));
+    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
+    if (!g) return;
+    for (size_t i = 0; i < COUNT_OF(want); i++) {
+        const char *s = NULL;
+        if (!want[i][1]) continue;
+        CHECK_OK(gguf_get_str(g, want[i][0], &s, &e));
+        CHECK_EQ_STR(s, want[i][1]);
+    }
+    const struct gguf_kv *kv = gguf_find(g, "tokenizer.chat_templates");
+    CHECK(kv && kv->type == GV_ARR && kv->count == (uint64_t)n);
+    gguf_close(g);
+}
+
+static void test_named_templates(void) {
     static const char main_text[] = "main", tools[] = "{# tools #}", rag[] = "{# rag #}";
+    static const char list[] = "{\"chat_template\": [{\"name\": \"default\", \"template\": \"D\"}, "
+                               "{\"name\": \"tool use\", \"template\": \"T\"}]}";
+    static const char object[] = "{\"chat_template\": {\"default\": \"D2\", \"tool use\": \"T2\"}}";
+    static const char others[] = "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, "
+                                 "{\"name\": \"tool_use\", \"template\": \"T\"}]}";
+    folder();
     tmp_write("hf/chat_template.jinja", main_text, sizeof main_text - 1);
     mkdir(tmp_path("hf/additional_chat_templates"), 0700);
     tmp_write("hf/additional_chat_templates/tool_use.jinja", tools, sizeof tools - 1);
     tmp_write("hf/additional_chat_templates/rag.jinja", rag, sizeof rag - 1);
-    CHECK_OK(convert(&e));
-    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
-    if (!g) return;
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template", &s, &e));
-    CHECK_EQ_STR(s, main_text);
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.tool_use", &s, &e));
-    CHECK_EQ_STR(s, tools);
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.rag", &s, &e));
-    CHECK_EQ_STR(s, rag);
-    const struct gguf_kv *kv = gguf_find(g, "tokenizer.chat_templates");
-    CHECK(kv && kv->type == GV_ARR && kv->count == 2);
-    gguf_close(g);
-    g = NULL;
+    expect_templates(main_text, tools, rag, 2);
     /* the list form, which files with the same names override, as in transformers */
-    static const char list[] = "{\"chat_template\": [{\"name\": \"default\", \"template\": \"D\"}, "
-                               "{\"name\": \"tool use\", \"template\": \"T\"}]}";
     unlink(tmp_path("hf/chat_template.jinja"));
     tmp_write("hf/tokenizer_config.json", list, sizeof list - 1);
-    CHECK_OK(convert(&e));
-    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
-    if (!g) return;
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.tool_use", &s, &e));
-    CHECK_EQ_STR(s, tools);
-    gguf_close(g);
+    expect_templates(NULL, tools, rag, 2);
     unlink(tmp_path("hf/additional_chat_templates/tool_use.jinja"));
     unlink(tmp_path("hf/additional_chat_templates/rag.jinja"));
-    CHECK_OK(convert(&e));
-    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
-    if (!g) return;
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template", &s, &e));
-    CHECK_EQ_STR(s, "D");
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.tool_use", &s, &e));
-    CHECK_EQ_STR(s, "T");
-    gguf_close(g);
+    expect_templates("D", "T", NULL, 1);
     /* an object in place of the list */
-    static const char object[] = "{\"chat_template\": {\"default\": \"D2\", \"tool use\": \"T2\"}}";
     tmp_write("hf/tokenizer_config.json", object, sizeof object - 1);
-    CHECK_OK(convert(&e));
-    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
-    if (!g) return;
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template", &s, &e));
-    CHECK_EQ_STR(s, "D2");
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.tool_use", &s, &e));
-    CHECK_EQ_STR(s, "T2");
-    gguf_close(g);
-    g = NULL;
+    expect_templates("D2", "T2", NULL, 1);
     /* without a default */
-    static const char others[] = "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, "
-                                 "{\"name\": \"tool_use\", \"template\": \"T\"}]}";
     tmp_write("hf/tokenizer_config.json", others, sizeof others - 1);
-    CHECK_OK(convert(&e));
-    CHECK_OK(gguf_open(&g, tmp_path("out.gguf"), 0, &e));
-    if (!g) return;
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template", &s, &e));
-    CHECK_EQ_STR(s, "T");
-    CHECK_OK(gguf_get_str(g, "tokenizer.chat_template.rag", &s, &e));
-    CHECK_EQ_STR(s, "R");
-    kv = gguf_find(g, "tokenizer.chat_templates");
-    CHECK(kv && kv->type == GV_ARR && kv->count == 2);
-    gguf_close(g);
+    expect_templates("T", NULL, "R", 2);
 }
 
 static void test_damage_is_refused(void) {
