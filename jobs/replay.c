@@ -30,7 +30,9 @@ struct replay {
     struct record rec;
     char *source_path, *imatrix, *gram; /* paths of the inputs, owned */
     char *shown;                        /* the source's path as given */
-    char *dir, *link[2]; /* links to inputs whose names differ from the recorded ones */
+    char *dir;                          /* temporary folder, NULL: none yet */
+    char *link[2]; /* links in it to inputs whose names differ from the recorded ones */
+    char *plan;    /* file in it with the types */
     char *copy;
     int n_copy; /* files of the copy; 0: not written */
     struct quant_note note[MAX_NOTES];
@@ -83,19 +85,22 @@ static int find_input(struct replay *r, const char *what, const char *given, con
                    *out, hash, want);
 }
 
+/* Makes the temporary folder for links and the plan, unless it is there. */
+static int need_dir(struct replay *r, struct err *e) {
+    if (r->dir) return 0;
+    r->dir = xasprintf("%s/hone-replay-XXXXXX", r->w->tmp);
+    if (os_mkdtemp(r->dir)) return 0;
+    free(r->dir);
+    r->dir = NULL;
+    return err_sys(e, "cannot make a temporary folder");
+}
+
 /* Links an input under its recorded name, since the names of inputs become metadata. */
 static int link_input(struct replay *r, char **path, const char *name, char **link, struct err *e) {
     if (!*path || strcmp(io_base(*path), name) == 0) return 0;
     /* The keys will then differ, which is reported. */
     if (!*name || strchr(name, '/')) return 0;
-    if (!r->dir) {
-        r->dir = xasprintf("%s/hone-replay-XXXXXX", r->w->tmp);
-        if (!os_mkdtemp(r->dir)) {
-            free(r->dir);
-            r->dir = NULL;
-            return err_sys(e, "cannot make a temporary folder");
-        }
-    }
+    TRY(need_dir(r, e));
     *link = xasprintf("%s/%s", r->dir, name);
     char *real = io_real(*path);
     const int rc = real && os_symlink(real, *link) == 0
@@ -137,12 +142,11 @@ static char *exactly(const char *name) {
     return out;
 }
 
-/* Returns the preset of the file's general.file_type, or NULL: the file was made from a plan. */
-static const char *preset_of(const struct replay *r) {
+/* Returns the name of the file's general.file_type; NULL: none. It need not be that of most
+ * weights, because rows that do not fit it have another type. */
+static const char *file_type(const struct replay *r) {
     const struct gguf_kv *kv = gguf_find(r->g, "general.file_type");
-    for (int i = 0; kv && kv->type == GV_U32 && recipe_name(i); i++)
-        if (qtype_ftype_id(recipe_name(i)) == gguf_kv_i64(kv, 0)) return recipe_name(i);
-    return NULL;
+    return kv && kv->type == GV_U32 ? qtype_ftype_name(gguf_kv_i64(kv, 0)) : NULL;
 }
 
 /* Adds an override by name for each tensor whose type differs from the preset's. */
@@ -163,14 +167,16 @@ static int set_types(struct replay *r, struct quantize_opts *o, struct err *e) {
     return 0;
 }
 
-/* Writes the file's types as a plan. */
-static int write_types(const struct replay *r, const char *path, struct err *e) {
+/* Writes the file's types as a plan, in the temporary folder. */
+static int write_types(struct replay *r, struct err *e) {
     struct buf b = {0};
+    TRY(need_dir(r, e));
+    r->plan = io_join(r->dir, "plan.tsv");
     for (int64_t i = 0; i < gguf_n_tensors(r->g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(r->g, i);
         buf_fmt(&b, "%s\t%s\n", t->name, qtype_name(t->type));
     }
-    int rc = out_write_file(path, b.data ? b.data : "", b.len, true, e);
+    int rc = out_write_file(r->plan, b.data ? b.data : "", b.len, false, e);
     buf_release(&b);
     return rc;
 }
@@ -178,9 +184,11 @@ static int write_types(const struct replay *r, const char *path, struct err *e) 
 /* Quantizes the source to a copy, as the record specifies. */
 static int make_again(struct replay *r, struct err *e) {
     struct quantize_report q;
+    const char *type = file_type(r);
     struct quantize_opts o = {.in = r->source_path,
                               .out = r->copy,
-                              .recipe = preset_of(r),
+                              .recipe = type ? recipe_find(type) : NULL, /* NULL: a plan */
+                              .file_type = type,
                               /* `hone make` may have repaired it. */
                               .tmpl = gguf_str_or(r->g, "tokenizer.chat_template", NULL),
                               .imatrix = r->imatrix,
@@ -189,25 +197,17 @@ static int make_again(struct replay *r, struct err *e) {
                               .without = r->rec.without,
                               .tau = r->rec.tau,
                               .split_max = r->rec.split_max,
+                              .spared = r->g,
                               .note = r->note,
                               .n_notes = r->n_notes,
                               .overwrite = r->w->overwrite || !r->out,
                               .pool = r->w->pool};
-    char *plan = NULL;
-    int rc;
     o.device = device_quantize(r->w);
-    if (!o.recipe) {
-        plan = xasprintf("%s.plan.tsv", r->copy);
-        o.recipe = plan;
-        rc = write_types(r, plan, e);
-    } else {
-        rc = set_types(r, &o, e);
-    }
-    if (!rc) rc = quantize_run(&o, &q, e);
-    if (!rc) r->n_copy = q.n_files;
-    if (plan) os_unlink(plan);
-    free(plan);
-    return rc;
+    TRY(o.recipe ? set_types(r, &o, e) : write_types(r, e));
+    if (!o.recipe) o.recipe = r->plan;
+    TRY(quantize_run(&o, &q, e));
+    r->n_copy = q.n_files;
+    return 0;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -322,6 +322,7 @@ static void release_replay(struct replay *r) {
     remove_copy(r);
     for (int i = 0; i < 2; i++)
         if (r->link[i]) os_unlink(r->link[i]);
+    if (r->plan) os_unlink(r->plan);
     if (r->dir) os_rmdir(r->dir);
     for (int i = 0; i < r->n_notes; i++) free(r->note_text[i]);
     for (int i = 0; i < r->n_over; i++) {
@@ -337,6 +338,7 @@ static void release_replay(struct replay *r) {
     free(r->dir);
     free(r->link[0]);
     free(r->link[1]);
+    free(r->plan);
     free(r->copy);
     gguf_close(r->g);
     gguf_close(r->source);

@@ -487,6 +487,7 @@ static int prepare(struct target *q, struct err *e) {
     q->w = gguf_w_new();
     TRY(declare_target(q, e));
     if (o->out && !o->dry_run) TRY(gguf_w_apart(q->w, o->out, q->s->g, e));
+    if (o->spared && !o->dry_run) TRY(gguf_w_apart(q->w, o->out, o->spared, e));
     q->r->file_bytes = gguf_w_total_bytes(q->w);
     q->r->n_files = gguf_w_header_hash(q->w, hash);
     return 0;

@@ -49,6 +49,7 @@ struct quantize_opts {
     const char *plan_out;  /* file to write the plan to, or NULL */
     double tau; /* prior tokens for rarely used experts; 0: 256, the default; < 0: none */
     uint64_t split_max;
+    const struct gguf *spared; /* another file that the output must not replace; NULL: none */
     enum quantize_resume resume;
     const struct quant_note *note; /* reasons for choosing these types, copied to the metadata */
     int n_notes;

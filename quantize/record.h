@@ -19,7 +19,8 @@ int record_text(struct buf *out, const struct quantize_opts *o, const struct ggu
                 struct err *e);
 
 struct record {
-    char version[32], source[128], source_hash[33], imatrix[33], gram[33];
+    char version[32], source_hash[33], imatrix[33], gram[33];
+    char source[1024]; /* name of a file; bytes that are not UTF-8 take three */
     uint64_t source_bytes, split_max;
     enum search search;
     unsigned without;

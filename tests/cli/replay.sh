@@ -19,8 +19,10 @@ quantize -o "$t/pure.gguf" --type Q5_1 --without balance
 quantize -o "$t/mix.gguf" --budget 1250K
 quantize -o "$t/again.gguf" --recipe "$t/mix.gguf.plan.tsv"
 quantize -o "$t/set.gguf" --recipe Q4_K_M --split-max 600K
+quantize -o "$t/ternary.gguf" --type TQ2_0 # most rows do not fit it, so its file type is not that of most weights
+quantize -o "$t/plan.gguf" --type NVFP4    # there is no preset of that name
 mkdir "$t/away"
-for f in preset tensor named pure mix again set-00001-of-0000?; do
+for f in preset tensor named pure mix again ternary plan set-00001-of-0000?; do
     f=$(echo "$t"/$f.gguf)
     "$HONE" replay "$f" -q --json > "$t/r.json" 2> "$t/err" || fail "$f: $(cat "$t/err" "$t/r.json")"
     grep -q '"equal": true' "$t/r.json" || fail "$f is not equal: $(cat "$t/r.json")"
@@ -44,10 +46,27 @@ rc=0
 [ $rc = 1 ] && grep -q '^equal except for the split *no$' "$t/o" || fail "a changed key of a split set: $rc, $(cat "$t/o" "$t/err")"
 [ -z "$(ls "$t" | grep 'replay-')" ] || fail "replay left files: $(ls "$t")"
 
+# a source with a long name
+long=$(printf '%0200d' 0)
+ln "$t/base.gguf" "$t/$long.gguf"
+"$HONE" quantize "$t/$long.gguf" -o "$t/of-long.gguf" --type Q8_0 -q > /dev/null
+"$HONE" replay "$t/of-long.gguf" -q > "$t/o" 2> "$t/err" || fail "a source with a long name: $(cat "$t/err" "$t/o")"
+
+# the copy replaces neither the file that it is compared with, under any of its names, nor a plan next to it
+refuse() { want=$1; shift; rc=0; "$HONE" replay "$@" -q > /dev/null 2> "$t/err" || rc=$?; [ $rc = "$want" ] || fail "status $rc, expected $want: replay $*: $(cat "$t/err")"; }
+ln "$t/preset.gguf" "$t/link.gguf"
+sums=$(cat "$t"/preset.gguf "$t"/set-*.gguf | cksum)
+for o in preset link; do refuse 2 "$t/preset.gguf" -o "$t/$o.gguf" -f; done
+refuse 2 "$(echo "$t"/set-00001-of-*.gguf)" -o "$t/set.gguf" -f
+[ "$sums" = "$(cat "$t"/preset.gguf "$t"/set-*.gguf | cksum)" ] || fail "replay replaced the file that it checks"
+echo mine > "$t/copy.gguf.plan.tsv"
+"$HONE" replay "$t/plan.gguf" -o "$t/copy.gguf" -q > /dev/null 2> "$t/err" || fail "a copy: $(cat "$t/err")"
+[ "$(cat "$t/copy.gguf.plan.tsv")" = mine ] || fail "replay replaced a plan"
+rm "$t/copy.gguf"
+
 # inputs with different names and in a different folder
 mv "$t/base.gguf" "$t/away/source.gguf"
 mv "$t/im.gguf" "$t/away/importance.gguf"
-refuse() { want=$1; shift; rc=0; "$HONE" replay "$@" -q > /dev/null 2> "$t/err" || rc=$?; [ $rc = "$want" ] || fail "status $rc, expected $want: replay $*: $(cat "$t/err")"; }
 refuse 2 "$t/preset.gguf"
 "$HONE" replay "$t/preset.gguf" --source "$t/away/source.gguf" --imatrix "$t/away/importance.gguf" -o "$t/copy.gguf" -q > "$t/o" 2> "$t/err" || {
     fail "inputs by other names: $(cat "$t/err" "$t/o")"
