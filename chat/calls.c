@@ -229,9 +229,18 @@ static gnode raw_value(struct gcalls *c, const struct gcall *t, const struct jso
 static gnode flagged_value(struct gcalls *c, const struct gcall *t, const struct json *schema) {
     const struct tool_tags *f = &c->f->tags;
     const struct raw r = raw_parts(c, t, schema, f->par_close);
-    const gnode end = call_text(c, f->par_name_end);
-    return gn_alt(c->g, CAT(c, gn_str(c->g, " string=\"true\""), end, r.text),
-                  CAT(c, gn_str(c->g, " string=\"false\""), end, r.json));
+    const gnode end = gn_cat(c->g, gn_str(c->g, "\""), call_text(c, f->par_name_end));
+    gnode json = gn_str(c->g, "false");
+    if (strcmp(f->is_text, "string") == 0) {
+        static const char *const types[] = {"number", "boolean", "null", "object", "array"};
+        json = G_NONE;
+        for (size_t k = 0; k < COUNT_OF(types); k++)
+            json = gn_alt(c->g, json, gn_str(c->g, types[k]));
+    }
+    /* The name's closing quote, with which `flag` begins, has been written. */
+    return gn_cat(
+        c->g, gn_str(c->g, f->flag + 1),
+        gn_alt(c->g, CAT(c, gn_str(c->g, f->is_text), end, r.text), CAT(c, json, end, r.json)));
 }
 
 /* Names of parameters that a schema allows without listing them; tool_takes_other() knows the same.
@@ -320,10 +329,11 @@ static gnode parameters_node(struct gcalls *c, const struct gcall *t, const stru
     return each_form(c, t, l, list_of);
 }
 
-/* Returns whether the parameter's name is in quotes, as after "name=". */
+/* Returns whether the name after the tag's beginning is in quotes: it is the value of an attribute,
+ * as after "<invoke name=". */
 static bool is_quoted(const char *open) {
-    const size_t n = strlen(open);
-    return n >= 5 && strcmp(open + n - 5, "name=") == 0;
+    const char *space = strrchr(open, ' ');
+    return space && space[1] && open[strlen(open) - 1] == '=';
 }
 
 /* Returns the rule for one parameter as a tag that contains its name. */
@@ -332,17 +342,21 @@ static gnode tag_parameter(struct gcalls *c, const struct gcall *t, gnode name,
     const struct tool_tags *f = &c->f->tags;
     const gnode q = gn_str(c->g, is_quoted(f->par_open) ? "\"" : ""),
                 nl = gn_str(c->g, f->newline ? "\n" : ""), lf = gn_str(c->g, c->lines ? "\n" : "");
-    const gnode value = strstr(f->par_open, DSML) ? flagged_value(c, t, schema)
-                                                  : CAT(c, call_text(c, f->par_name_end), nl,
-                                                        raw_value(c, t, schema, f->par_close), nl);
+    const gnode value = f->flag ? flagged_value(c, t, schema)
+                                : CAT(c, call_text(c, f->par_name_end), nl,
+                                      raw_value(c, t, schema, f->par_close), nl);
     return CAT(c, call_text(c, f->par_open), q, name, q, value, call_text(c, f->par_close), lf);
 }
 
 gnode call_tags(struct gcalls *c, const struct gcall *t) {
     const struct tool_tags *f = &c->f->tags;
     const gnode q = gn_str(c->g, is_quoted(f->fn_open) ? "\"" : "");
+    const gnode number =
+        !f->counter ? (gnode)G_EPS
+                    : CAT(c, gn_str(c->g, f->counter + 1),
+                          gn_rep(c->g, gn_bytes(c->g, '0', '9'), 1, 3), gn_str(c->g, "\""));
     const struct listed l = {G_EPS, call_text(c, f->fn_close), tag_parameter, FREE_NAME};
-    return CAT(c, q, call_text(c, t->name), q, call_text(c, f->fn_name_end),
+    return CAT(c, q, call_text(c, t->name), q, number, call_text(c, f->fn_name_end),
                gn_str(c->g, c->lines ? "\n" : ""), parameters_node(c, t, &l));
 }
 
@@ -435,8 +449,8 @@ gnode call_elements(struct gcalls *c, const struct gcall *t) {
 /* ---- literals ---- */
 
 gnode call_gemma(struct gcalls *c, const struct gcall *t) {
-    const struct gform form = {
-        .object = true, .open = "<|\"|>", .close = "<|\"|>", .bare_names = true};
+    const char *const quote = c->f->quote;
+    const struct gform form = {.object = true, .open = quote, .close = quote, .bare_names = true};
     return CAT(c, call_text(c, t->name), gn_as_rule(c->g, schema_value(c, t, t->schema, &form)));
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* chat/tool_detect.c - detection of a template's call syntax from its output: renders a call and
  * picks the syntax that parses it back with the least text left over. Templates that do not render
- * calls are recognized by the instructions they render for declared tools, or else by the
- * template's own text. */
+ * calls, or not all of them, are recognized by the instructions they render for declared tools, or
+ * else by the template's own text. A whole call that no syntax parses is of an unknown syntax. */
 #include "chat/tool_int.h"
 
 #include <string.h>
@@ -26,8 +26,9 @@ static const char tools[] =
 static const struct probe {
     const char *content, *id, *args, *after;
 } probes[] = {
-#define ARGS "{\"word\": \"xyzzy\", \"count\": 7}"
-#define TEXT_ARGS "\"{\\\"word\\\": \\\"xyzzy\\\", \\\"count\\\": 7}\""
+#define WORD "xyzzy"
+#define ARGS "{\"word\": \"" WORD "\", \"count\": 7}"
+#define TEXT_ARGS "\"{\\\"word\\\": \\\"" WORD "\\\", \\\"count\\\": 7}\""
 #define RESULT                                                                                     \
     ", {\"role\": \"tool\", \"tool_call_id\": \"abcdefghi\", \"name\": \"" NAME                    \
     "\", \"content\": \"ok\"}"
@@ -41,6 +42,7 @@ struct trial {
     struct jinja *t;
     struct buf out; /* last rendering */
     bool over;      /* a limit was exceeded: render no more */
+    bool whole;     /* a call was rendered with its name and arguments */
 };
 
 /* Renders a list of messages with the probe's tool into r->out. False: rendering failed. */
@@ -122,6 +124,7 @@ static const struct toolfmt *format_by_call(struct trial *r) {
         const char *at = NULL;
         if (render(r, messages.data, false))
             for (const char *s = r->out.data; (s = strstr(s, USER)); s++) at = s + strlen(USER);
+        r->whole |= at && strstr(at, NAME) && strstr(at, WORD);
         for (int i = 0; at && i < toolfmt_count(); i++) {
             const struct toolfmt *f = toolfmt_at(i);
             if (!fits(f, at, &fit)) continue;
@@ -158,10 +161,10 @@ const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len) {
     const struct toolfmt *f = NULL;
     if (jinja_compile_mode(&r.t, tmpl, len, "template", JINJA_LENIENT, NULL, &ignored) == 0) {
         f = format_by_call(&r);
-        if (!f && render(&r, "[{\"role\": \"user\", \"content\": \"" USER "\"}]", true))
+        if (!f && !r.whole && render(&r, "[{\"role\": \"user\", \"content\": \"" USER "\"}]", true))
             f = by_text(r.out.data, r.out.len, true);
         jinja_free(r.t);
     }
     buf_release(&r.out);
-    return f ? f : by_text(tmpl, len, false);
+    return f || r.whole ? f : by_text(tmpl, len, false);
 }

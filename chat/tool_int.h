@@ -21,7 +21,12 @@ enum {
 struct tool_tags {
     const char *fn_open, *fn_name_end, *fn_close;
     const char *par_open, *par_name_end, *par_close;
-    bool newline;         /* one newline on each side of a value is not part of it */
+    bool newline; /* one newline on each side of a value is not part of it */
+    /* Text between a parameter's name and the word for the type of its value; NULL: no such word.
+     */
+    const char *flag;
+    const char *is_text;  /* the word for text; others: JSON */
+    const char *counter;  /* text between the tool's name and the call's number; NULL: no number */
     const char *val_open; /* GLM: between name and value */
 };
 /* Name and JSON: open NAME sep {json} close. */
@@ -75,6 +80,7 @@ struct toolfmt {
     struct tool_named named;
     const char *detect[2];    /* texts in templates of this syntax; all must occur */
     const char *hint[2];      /* texts in prompts with tools; one is enough */
+    const char *quote;        /* Gemma: around strings */
     const char *think[2];     /* tags around reasoning; NULL: <think>, </think> */
     const char *think_end[2]; /* texts that also end reasoning that was not closed */
     /* The closing tag also ends other things, so it counts only after an opening one. */
@@ -170,6 +176,9 @@ struct toolparse {
 #define DS_END "<" DS_BAR "end" DS_LOW "of" DS_LOW "sentence" DS_BAR ">"
 #define DS_SEP "<" DS_BAR "tool" DS_LOW "sep" DS_BAR ">"
 #define DSML DS_BAR "DSML" DS_BAR
+#define GCML DS_BAR "GCML" DS_BAR
+#define K3_OPEN(x) "<|open|>" x
+#define K3_CLOSE(x) "<|close|>" x "<|sep|>"
 #define M3_GUARD "]<]minimax[>[" /* before every tag of MiniMax M3 */
 #define CHANNEL(x) "<|channel|>" x
 #define PY_CALLS "<|tool_call_start|>"
@@ -239,8 +248,11 @@ size_t tool_wrapper(const struct toolparse *p, size_t i);
 size_t tool_wrapper_end(const struct toolparse *p, size_t i);
 /* Returns the closing tag of a syntax's wrapper around calls, or NULL. */
 const char *tool_wrapper_close(const struct toolfmt *f);
-/* Returns NAME of `"NAME"`, or of DSML's `"NAME" string="true"`. */
-struct text tool_attr_name(struct text t);
+/* Returns NAME of `"NAME"`, or of a tag with more attributes, `"NAME" string="true"`. */
+struct text tool_attr_name(const struct toolparse *p, struct text t);
+/* Returns whether a parameter's tag `"NAME" string="true"` calls the value text (1) or JSON (0),
+ * and cuts *t after the name; -1: it has no such attribute. */
+int tool_flag(const struct toolparse *p, struct text *t);
 /* Returns whether `name` is the pseudo-tool that Cohere models call to answer directly. */
 bool tool_is_no_call(const struct toolparse *p, struct text name);
 /* Alternative names of the members for a call's name and arguments, as models write them;
@@ -315,6 +327,8 @@ struct tool_fence {
     size_t n;
     const char *tag;
 };
+/* Returns whether the syntax writes calls in Python's notation, each on a line of its own. */
+bool tool_has_lines(const struct toolfmt *f);
 /* Returns the position after the opening fence at i; i: no fence. SIZE_MAX: more text is needed. */
 size_t tool_fence_open(const struct toolparse *p, size_t i, struct tool_fence *f);
 /* Returns the position after the closing fence at i; i: no fence. SIZE_MAX: more text is needed. */

@@ -341,10 +341,10 @@ bool tool_one_python(struct toolparse *p, size_t *i) {
 
 bool tool_cut_python(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
                      size_t *n_close) {
-    static const char *const opens[] = {PY_CALLS, "<|python_tag|>"};
+    const char *const opens[] = {p->f->named.open, "<|python_tag|>"};
     size_t k = at;
     for (size_t m = 0; m < COUNT_OF(opens); m++)
-        if (tool_at(p, at, opens[m])) k += strlen(opens[m]);
+        if (opens[m] && tool_at(p, at, opens[m])) k += strlen(opens[m]);
     k = identifier_end(p, tool_ws(p, k), ".-");
     if (!tool_at(p, k, "(")) return false;
     *cut = k = tool_ws(p, k + 1);
@@ -376,12 +376,34 @@ bool tool_python_calls(struct toolparse *p, size_t *i) {
     return true;
 }
 
+bool tool_has_lines(const struct toolfmt *f) {
+    return f->parse == tool_parse_python && strcmp(f->written.sep, "\n") == 0;
+}
+
+/* Parses further calls on lines of their own at *i and moves past them. before: number of calls
+ * before the first line. False: more text is needed to know whether another call follows. */
+static bool py_lines(struct toolparse *p, size_t *i, const char *close, int before) {
+    for (size_t k = *i;; *i = k) {
+        k = tool_ws(p, k);
+        const size_t name = identifier_end(p, k, ".-");
+        if (!p->ended && (name >= p->in.len || k + tool_partial(p, k, close) >= p->in.len))
+            return false;
+        if (!next_is(p, name, '(') || name == k) return true;
+        if (tool_one_python(p, &k)) continue;
+        if (!p->ended) return false;
+        tool_problem(p, "the list of calls breaks off after %d", p->n_calls - before);
+        return p->broken = true;
+    }
+}
+
 /* Parses calls of the form <|tool_call_start|>[f(k='v'), g()]<|tool_call_end|>. Between the
- * markers, a single call without brackets or JSON is also accepted. False: incomplete. */
+ * markers, a single call without brackets or JSON is also accepted, and in syntaxes with a line for
+ * each call, several. False: incomplete. */
 bool tool_parse_python(struct toolparse *p, size_t *i) {
-    static const char open[] = PY_CALLS, close[] = "<|tool_call_end|>";
+    const char *const open = p->f->named.open ? p->f->named.open : PY_CALLS,
+                      *const close = p->f->named.close ? p->f->named.close : "<|tool_call_end|>";
     struct tool_fence fence;
-    size_t k = tool_ws(p, tool_at(p, *i, open) ? *i + sizeof open - 1 : *i);
+    size_t k = tool_ws(p, tool_at(p, *i, open) ? *i + strlen(open) : *i);
     k = tool_fence_open(p, k, &fence);
     if (k == SIZE_MAX) return false;
     k = tool_ws(p, k);
@@ -389,25 +411,25 @@ bool tool_parse_python(struct toolparse *p, size_t *i) {
         *i = k;
         return tool_list(p, i, tool_one_python, &fence, close);
     }
+    const int before = p->n_calls;
     if (!tool_one_python(p, &k)) return false;
+    if (tool_has_lines(p->f) && !py_lines(p, &k, close, before)) return false;
     k = tool_fence_close(p, k, &fence);
     if (k == SIZE_MAX) return false;
-    if (tool_at(p, tool_ws(p, k), close)) k = tool_ws(p, k) + sizeof close - 1;
+    if (tool_at(p, tool_ws(p, k), close)) k = tool_ws(p, k) + strlen(close);
     *i = k;
     return true;
 }
 
-/* ---- Gemma 4 ---- */
-
-static const char quote[] = "<|\"|>";
-enum { QUOTE = sizeof quote - 1 };
+/* ---- Gemma 4, FunctionGemma ---- */
 
 /* Parses a string. It ends at the first quote token that is followed by a separator, since a string
  * may itself contain quote tokens. False: incomplete. */
 static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
-    size_t from = *i + QUOTE;
+    const char *const quote = p->f->quote;
+    const size_t from = *i + strlen(quote);
     for (size_t at = tool_find(p, from, quote); at != SIZE_MAX; at = tool_find(p, at + 1, quote)) {
-        size_t next = at + QUOTE;
+        const size_t next = at + strlen(quote);
         const size_t sep = tool_ws(p, next);
         if (sep >= p->in.len || !strchr(",}]:", p->in.data[sep])) continue;
         if (tool_find(p, from, quote) != at) tool_problem(p, "a text holds its own quote token");
@@ -420,7 +442,7 @@ static bool gemma_string(struct toolparse *p, size_t *i, struct text *out) {
 
 /* Parses a member's name and colon. Some models quote the name, as in JSON. False: incomplete. */
 static bool gemma_key(struct toolparse *p, size_t *i, struct text *key) {
-    if (tool_at(p, *i, quote)) {
+    if (tool_at(p, *i, p->f->quote)) {
         if (!gemma_string(p, i, key)) return false;
     } else {
         const size_t colon = tool_find(p, *i, ":");
@@ -477,7 +499,7 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
     struct text text;
     *i = tool_ws(p, *i);
     if (*i >= p->in.len || depth > TOOL_DEPTH) return NULL;
-    if (tool_at(p, *i, quote)) return gemma_string(p, i, &text) ? tool_str(p, text) : NULL;
+    if (tool_at(p, *i, p->f->quote)) return gemma_string(p, i, &text) ? tool_str(p, text) : NULL;
     if (strchr("\"'", p->in.data[*i])) return py_string(p, i);
     if (p->in.data[*i] == '{') return gemma_object(p, i, depth);
     if (p->in.data[*i] == '[') return gemma_list(p, i, depth);
@@ -488,9 +510,10 @@ static const struct json *gemma_value(struct toolparse *p, size_t *i, int depth)
 /* Parses calls of the form <|tool_call>call:NAME{key:value,...}<tool_call|>. False: no complete
  * call. */
 bool tool_parse_gemma(struct toolparse *p, size_t *i) {
-    static const char open[] = "<|tool_call>", name_mark[] = "call:", close[] = "<tool_call|>";
+    static const char name_mark[] = "call:";
     static const char *const next[] = {"call:", ",call:", "\ncall:"};
-    size_t from = tool_ws(p, *i + sizeof open - 1), k;
+    const char *const close = p->f->named.close;
+    size_t from = tool_ws(p, *i + strlen(p->f->named.open)), k;
     bool again = true;
     if (tool_at(p, from, name_mark)) from += sizeof name_mark - 1;
     while (again) { /* one tag may contain several calls */
@@ -507,7 +530,7 @@ bool tool_parse_gemma(struct toolparse *p, size_t *i) {
             if (again) from = k + strlen(next[m]);
         }
     }
-    if (tool_at(p, k, close)) k += sizeof close - 1;
+    if (tool_at(p, k, close)) k += strlen(close);
     *i = k;
     return true;
 }

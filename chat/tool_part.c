@@ -62,16 +62,13 @@ static size_t value_cut(const struct toolparse *p, size_t start) {
     return cut > start && p->in.data[cut - 1] == '\n' ? cut - 1 : cut;
 }
 
-/* Returns whether a parameter's schema allows only strings, so that any value is text. name: the
- * contents of its tag. */
+/* Returns whether any value of a parameter is text, by its tag or because its schema allows only
+ * strings. name: the contents of its tag. */
 static bool is_text(struct toolparse *p, struct text fn, struct text name) {
-    static const char flag[] = "\" string=\"";
-    if (memmem(name.s, name.n, flag, sizeof flag - 1)) return false;
-    name = tool_strip(name);
-    if (name.n >= 2 && name.s[0] == '"') {
-        name.s++;
-        name.n -= 2;
-    }
+    struct text tag = name;
+    const int flag = tool_flag(p, &tag);
+    if (flag >= 0) return flag;
+    name = tool_attr_name(p, name);
     const struct json *schema = tool_schema(p, fn, name);
     const char *type = json_str(json_get(schema, "type"));
     return type && strcasecmp(type, "string") == 0 &&
@@ -113,8 +110,7 @@ bool tool_cut_tags(struct toolparse *p, size_t at, size_t *cut, struct buf *end,
     if (!tool_at(p, k, t->fn_open)) return false;
     const size_t from = k + strlen(t->fn_open), to = name_end(p, from);
     if (to == SIZE_MAX) return false;
-    struct text fn = tool_strip(tool_text(p, from, to));
-    if (fn.n >= 2 && fn.s[0] == '"') fn.s++, fn.n -= 2;
+    const struct text fn = tool_attr_name(p, tool_text(p, from, to));
     k = tool_ws(p, to);
     if (tool_at(p, k, t->fn_name_end)) k += strlen(t->fn_name_end);
     *cut = k = tool_ws(p, k);
@@ -195,9 +191,13 @@ static size_t next_call(struct toolparse *p) {
             if (!lists) return at;
             k = tool_list_at(p, at, NULL);
             if (k >= p->in.len) return SIZE_MAX;
-            if (p->in.data[k] != '[') return at;
+            const bool bracket = p->in.data[k] == '[';
+            if (!bracket && !tool_has_lines(p->f)) return at;
             p->part_list = true;
-            p->part_at = k + 1;
+            p->part_at = k + bracket;
+        } else if (tool_has_lines(p->f) && tool_at(p, k, p->f->named.close)) {
+            p->part_list = false;
+            p->part_at = p->part_piece = k + strlen(p->f->named.close);
         } else if (p->in.data[k] == ']') {
             p->part_list = false;
             p->part_at = p->part_piece = k + 1;

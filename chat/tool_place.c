@@ -86,7 +86,7 @@ static void walk_tags(struct walk *w, const struct tags *t, const struct json *a
 
 /* ---- arguments as JSON or literals ---- */
 
-static const char *const quotes[] = {"<|\"|>", "\"", "'"};
+static const char *const quotes[] = {"<|\"|>", "<escape>", "\"", "'"};
 
 /* Moves *i past the string or word there; *t: its text without quotes. False: there is neither. */
 static bool token(const struct walk *w, size_t *i, struct text *t) {

@@ -14,11 +14,20 @@ enum is_end { NO_END, UNKNOWN_END, IS_END };
 static const char *const closes[] = {
     "</tool_call>",           "</seed:tool_call>",         "</minimax:tool_call>",
     "</atem:function_calls>", "</" DSML "function_calls>", "</" DSML "tool_calls>",
-    "</tool_calls>",          "</tool_calls:opensource>",  M3_GUARD "</tool_call>"};
+    "</tool_calls>",          "</tool_calls:opensource>",  M3_GUARD "</tool_call>",
+    "</" DSML " calls>",      "</" GCML "tool_calls>",     "</dots_function_call>",
+    K3_CLOSE("tools")};
 
 const char *tool_wrapper_close(const struct toolfmt *f) {
-    for (size_t k = 0; k < COUNT_OF(closes); k++)
-        if (f->marker[0] && strcmp(closes[k] + 2, f->marker[0] + 1) == 0) return closes[k];
+    static const char *const pairs[][2] = {{"<|open|>", "<|close|>"}, {"<", "</"}};
+    for (size_t i = 0; i < COUNT_OF(pairs) && f->marker[0]; i++) {
+        const size_t n = strlen(pairs[i][0]), m = strlen(pairs[i][1]);
+        if (strncmp(f->marker[0], pairs[i][0], n) != 0) continue;
+        for (size_t k = 0; k < COUNT_OF(closes); k++)
+            if (strncmp(closes[k], pairs[i][1], m) == 0 &&
+                strcmp(closes[k] + m, f->marker[0] + n) == 0)
+                return closes[k];
+    }
     return NULL;
 }
 
@@ -38,7 +47,7 @@ static enum is_end begins_call(const struct toolparse *p, size_t i) {
     size_t from = i + strlen(t->fn_open), to = from;
     while (to < p->in.len && to - from < NAME_MAX_LEN && !strchr("<>\n", p->in.data[to])) to++;
     if (to == p->in.len && !p->ended) return UNKNOWN_END;
-    const struct text name = tool_attr_name(tool_text(p, from, to));
+    const struct text name = tool_attr_name(p, tool_text(p, from, to));
     return name.n && (!p->tools || tool_declared(p, name)) ? IS_END : NO_END;
 }
 
@@ -142,7 +151,7 @@ static size_t next_parameter(struct toolparse *p, size_t i, size_t to, struct te
         const size_t k = tool_ws(p, end + strlen(t->par_name_end));
         if (t->val_open ? !tool_at(p, k, t->val_open) : at > i && p->in.data[at - 1] != '\n')
             continue;
-        if (!tool_schema(p, fn, tool_attr_name(tool_text(p, from, end)))) continue;
+        if (!tool_schema(p, fn, tool_attr_name(p, tool_text(p, from, end)))) continue;
         const bool open = count_of(p, at, to, t->par_open) > count_of(p, at, to, t->par_close);
         return open ? at : SIZE_MAX;
     }
@@ -176,16 +185,14 @@ static struct text strip_quotes(struct text t) {
     return t;
 }
 
-/* Returns NAME of `<parameter name="NAME" string="true">`. raw: DSML's flag; 1: text, 0: JSON, -1:
- * absent. */
-static struct text attr_name(struct text t, int *raw) {
-    static const char flag[] = "\" string=\"";
-    const char *at = memmem(t.s, t.n, flag, sizeof flag - 1);
-    *raw = -1;
-    if (!at) return strip_quotes(t);
-    *raw = memmem(at, t.n - (size_t)(at - t.s), "true", 4) != NULL;
-    t.n = (size_t)(at - t.s) + 1;
-    return strip_quotes(t);
+int tool_flag(const struct toolparse *p, struct text *t) {
+    const struct tool_tags *f = &p->f->tags;
+    const char *at = f->flag ? memmem(t->s, t->n, f->flag, strlen(f->flag)) : NULL;
+    if (!at) return -1;
+    const char *word = at + strlen(f->flag);
+    const size_t rest = t->n - (size_t)(word - t->s);
+    t->n = (size_t)(at - t->s) + 1;
+    return memmem(word, rest, f->is_text, strlen(f->is_text)) != NULL;
 }
 
 /* Returns the text inside <![CDATA[ ]]>, or t unchanged. */
@@ -197,9 +204,12 @@ static struct text without_cdata(struct text t) {
     return (struct text){s.s + a, s.n - a - b};
 }
 
-struct text tool_attr_name(struct text t) {
-    int raw;
-    return attr_name(t, &raw);
+struct text tool_attr_name(const struct toolparse *p, struct text t) {
+    const char *more = p->f->tags.counter;
+    const char *at = more ? memmem(t.s, t.n, more, strlen(more)) : NULL;
+    if (at) t.n = (size_t)(at - t.s) + 1;
+    tool_flag(p, &t);
+    return strip_quotes(t);
 }
 
 /* Returns whether a parameter's closing tag ends at i. */
@@ -220,7 +230,7 @@ static void check_value(struct toolparse *p, struct text fn, struct text key, st
     const size_t from = (size_t)(at - p->in.data) + strlen(t->par_open);
     const size_t end = tool_find(p, from, t->par_name_end);
     if (end == SIZE_MAX || end - from > NAME_MAX_LEN) return;
-    const struct text name = strip_quotes(tool_text(p, from, end));
+    const struct text name = tool_attr_name(p, tool_text(p, from, end));
     if (tool_schema(p, fn, name) && !json_getn(args, name.s, name.n))
         tool_problem(p, "the value of '%.*s' holds the tag of '%.*s': it may not be closed",
                      tool_len(key), key.s, tool_len(name), name.s);
@@ -232,9 +242,10 @@ static bool parse_parameter(struct toolparse *p, size_t *i, struct text fn, stru
     const struct tool_tags *t = &p->f->tags;
     size_t from = *i + strlen(t->par_open), name_end = tool_find(p, from, t->par_name_end), next,
            used;
-    int raw;
     if (name_end == SIZE_MAX) return false;
-    const struct text key = attr_name(tool_text(p, from, name_end), &raw);
+    struct text tag = tool_text(p, from, name_end);
+    const struct text key = tool_attr_name(p, tag);
+    const int raw = tool_flag(p, &tag);
     size_t start = name_end + strlen(t->par_name_end);
     if (t->newline && start < p->in.len && p->in.data[start] == '\n') start++;
     size_t end = tool_value_end(p, start, fn, &next);
@@ -294,7 +305,7 @@ bool tool_parse_tags(struct toolparse *p, size_t *i) {
     if (!tool_at(p, k, t->fn_open)) return json_in_wrapper(p, i, k);
     size_t from = k + strlen(t->fn_open), end = tool_find(p, from, t->fn_name_end);
     if (end == SIZE_MAX || end == from || end - from > 500) return false;
-    const struct text name = strip_quotes(tool_text(p, from, end));
+    const struct text name = tool_attr_name(p, tool_text(p, from, end));
     struct json *args = json_new(&p->arena, JSON_OBJ);
     k = tool_ws(p, end + strlen(t->fn_name_end));
     while (tool_at(p, k, t->par_open)) {

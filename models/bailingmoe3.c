@@ -146,5 +146,5 @@ const struct arch arch_bailingmoe3 = {
     .read_keys = read_keys,
     .write_keys = write_keys,
     .decoder = &decoder,
-    .tools = "hermes-json",
+    .tools = "glm-argkv",
 };

@@ -202,4 +202,5 @@ const struct arch arch_gemma3 = {
     .from_hf = from_hf3,
     .window_period = 6,
     .decoder = &decoder3,
+    .tools = "functiongemma",
 };

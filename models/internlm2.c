@@ -54,4 +54,5 @@ const struct arch arch_internlm2 = {
     .derive = layers_fill,
     .from_hf = from_hf,
     .decoder = &decoder,
+    .tools = "internlm",
 };

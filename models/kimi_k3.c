@@ -119,4 +119,5 @@ const struct arch arch_kimi_k3 = {
     .from_hf = from_hf,
     .write_keys = write_keys,
     .mxfp4 = true,
+    .tools = "kimi-k3",
 };

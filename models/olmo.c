@@ -121,6 +121,7 @@ const struct arch arch_olmo2 = {
     .window_period = 4,
     .window_keys = true,
     .decoder = &decoder,
+    .tools = "python-lines",
 };
 const struct arch arch_olmoe = {
     .name = "olmoe",

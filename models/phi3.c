@@ -119,6 +119,7 @@ const struct arch arch_phi3 = {
     .write_keys = dense_write,
     .window_period = WINDOW_EVERYWHERE,
     .decoder = &decoder,
+    .tools = "phi4-mini",
 };
 const struct arch arch_phimoe = {
     .name = "phimoe",

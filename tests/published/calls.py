@@ -230,14 +230,76 @@ answer("no end of value", "glm-argkv", "<tool_call>edit\n<arg_key>path</arg_key>
 answer("no end of last value", "glm-argkv", "<tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>ls\n</tool_call>", [bash("ls")], problems=True)
 answer("thought", "seed-xml", "<seed:think>Hm.</seed:think><seed:tool_call>\n<function=bash>\n<parameter=command>a\nb</parameter>\n</function>\n</seed:tool_call><seed:eos>", [bash("a\nb")], reasoning="Hm.", think="auto")
 answer("closing tag in text", "seed-xml", "<seed:tool_call>\n<function=bash>\n<parameter=command>a</parameter>b</parameter>\n</function>\n</seed:tool_call>", [bash("a</parameter>b")])
-D = "｜DSML｜"
+D, EOS = "｜DSML｜", "<｜end▁of▁sentence｜>"
 d = lambda w, *a, fn="edit": f'<{D}{w}>\n<{D}invoke name="{fn}">\n' + "".join(f'<{D}parameter name="{k}" string="{s}">{v}</{D}parameter>\n' for k, s, v in a) + f"</{D}invoke>\n</{D}{w}>"
 for f, w in (("dsml", "function_calls"), ("dsml-v4", "tool_calls")):
     answer("flags", f, "Hm.\n\n" + d(w, ("path", "true", "12"), ("n", "false", "12")) + "<｜end▁of▁sentence｜>", [("edit", {"path": "12", "n": 12})], "Hm.")
     answer("odd text", f, d(w, ("path", "true", '\n{"a"}\n<b> '), ("n", "false", "-1")), [("edit", {"path": '\n{"a"}\n<b> ', "n": -1})])
     answer("no end", f, d(w, ("path", "true", "a")).rsplit("\n", 1)[0], [("edit", {"path": "a"})])
+
+# ---- models of autumn 2026, and syntaxes of their own ----
+# DeepSeek V4.1: https://huggingface.co/deepseek-ai/DeepSeek-V4.1-Flash, encoding/encoding.py; the space is part of a tag's name.
+# GigaChat 3.5: its chat_template.jinja. dots: dots-studio/dots-3-note, as vLLM and SGLang read it.
+spaced = lambda s: s.replace(D, D + " ")
+russian = lambda s: s.replace(D, "｜GCML｜")
+for f, w, as_written in (("dsml-v41", "calls", spaced), ("gcml", "tool_calls", russian)):
+    both = d(w, ("path", "true", "12"), ("n", "false", "12")).rsplit("\n", 1)[0] + "\n" + d(w, ("command", "true", "a </b> <c>\n"), fn="bash").split("\n", 1)[1]
+    answer("two", f, "Hm.\n\n" + as_written(both) + EOS, [("edit", {"path": "12", "n": 12}), bash("a </b> <c>\n")], "Hm.")
+    answer("no arguments", f, "\n\n" + as_written(d(w, fn="now")), [("now", {})])
+    answer("nested", f, as_written(d(w, ("o", "false", '{"k": [1, null]}'), ("s", "true", "null"), fn="mix")), [("mix", {"o": {"k": [1, None]}, "s": "null"})])
+    answer("closing tag in text", f, as_written(d(w, ("path", "true", f"a </{D}parameter> b"))), [("edit", {"path": as_written(f"a </{D}parameter> b")})])
+    answer("no end", f, as_written(d(w, ("path", "true", "a")).rsplit("\n", 1)[0]), [("edit", {"path": "a"})])
+    answer("cut off", f, as_written(d(w, ("path", "true", "a")).rsplit("a</", 1)[0]), [], as_written(d(w, ("path", "true", "a")).rsplit("a</", 1)[0]), problems=True)
+    answer("thought", f, "Why.</think>\n\n" + as_written(d(w, ("command", "true", "a"), fn="bash")), [bash("a")], reasoning="Why.", think="open")
+answer("no call of V4", "dsml-v41", "Write <｜DSML｜ calls> to call.", [], "Write <｜DSML｜ calls> to call.", problems=True)
+answer("end of message", "gcml", russian(d("tool_calls", ("command", "true", "a"), fn="bash")) + "<|message_sep|>\n\n", [bash("a")])
+dots = lambda *calls: "<dots_function_call>\n" + "\n".join(inv(fn, **a) for fn, a in calls) + "\n</dots_function_call>"
+answer("two", "dots", "Hm.\n" + dots(bash("a\nb"), ("edit", {"path": "12", "n": 3})), [bash("a\nb"), ("edit", {"path": "12", "n": 3})], "Hm.")
+answer("no arguments", "dots", dots(("now", {})), [("now", {})])
+answer("no quotes", "dots", "<dots_function_call><invoke name=bash><parameter name=command>a</parameter></invoke></dots_function_call>", [bash("a")])
+answer("JSON", "dots", f"<dots_function_call>\n{A}\n</dots_function_call>", [bash("a")])
+# Kimi K3: its chat_template.jinja.
+k3_kind = lambda v: {str: "string", bool: "boolean", type(None): "null", dict: "object", list: "array"}.get(type(v), "number")
+k3_call = lambda i, fn, a: f'<|open|>call tool="{fn}" index="{i}"<|sep|>' + "".join(
+    f'<|open|>argument key="{k}" type="{k3_kind(v)}"<|sep|>{v if isinstance(v, str) else json.dumps(v)}<|close|>argument<|sep|>' for k, v in a.items()) + "<|close|>call<|sep|>"
+k3 = lambda text, *calls: f"<|open|>response<|sep|>{text}<|close|>response<|sep|><|open|>tools<|sep|>" + "".join(k3_call(i + 1, *c) for i, c in enumerate(calls)) + "<|close|>tools<|sep|>"
+K3_END = "<|close|>message<|sep|><|end_of_msg|>"
+answer("two", "kimi-k3", k3("Hm.", bash("a\n<b> "), ("edit", {"path": "12", "n": 3})) + K3_END, [bash("a\n<b> "), ("edit", {"path": "12", "n": 3})], "Hm.")
+answer("thought", "kimi-k3", "Why.<|close|>think<|sep|>" + k3("", bash("a")) + K3_END, [bash("a")], reasoning="Why.", think="open")
+answer("types", "kimi-k3", k3("", ("mix", {"s": "1", "n": 1, "x": 1.5, "b": True, "l": [1, "a"], "o": {"k": None}, "u": None})), [("mix", {"s": "1", "n": 1, "x": 1.5, "b": True, "l": [1, "a"], "o": {"k": None}, "u": None})])
+answer("no arguments", "kimi-k3", k3("", ("now", {})), [("now", {})])
+answer("answer", "kimi-k3", "<|open|>response<|sep|>Hi.<|close|>response<|sep|>" + K3_END, [], "Hi.")
+answer("thought and answer", "kimi-k3", "Why.<|close|>think<|sep|><|open|>response<|sep|>Hi.<|close|>response<|sep|>" + K3_END, [], "Hi.", "Why.", think="open")
+answer("answer of an opened response", "kimi-k3", "Hi.<|close|>response<|sep|>" + K3_END, [], "Hi.")
+# FunctionGemma: its chat_template.jinja.
+FG = lambda s: f"<start_function_call>call:{s}<end_function_call>"
+X = "<escape>"
+answer("string", "functiongemma", FG(f"bash{{command:{X}ls {{}},[a]:b{X}}}") + "<start_function_response>", [bash("ls {},[a]:b")])
+answer("two", "functiongemma", "Hm." + FG(f"edit{{n:3,path:{X}a{X}}}") + FG("now{}"), [("edit", {"n": 3, "path": "a"}), ("now", {})], "Hm.")
+answer("nested", "functiongemma", FG(f"mix{{b:true,l:[1,{X}a{X}],o:{{k:{{k:-2.5}}}}}}"), [("mix", {"b": True, "l": [1, "a"], "o": {"k": {"k": -2.5}}})])
+answer("newline in text", "functiongemma", FG(f"bash{{command:{X}a\nb \"c\" 'd' \\{X}}}"), [bash("a\nb \"c\" 'd' \\")])
+answer("cut off", "functiongemma", f"<start_function_call>call:bash{{command:{X}a", [], f"<start_function_call>call:bash{{command:{X}a", problems=True)
+# OLMo 3: its chat_template.jinja.
+OL = lambda *calls: "<function_calls>" + "\n".join(calls) + "</function_calls>"
+answer("one", "python-lines", OL('bash(command="a")') + "<|im_end|>", [bash("a")])
+answer("two", "python-lines", "Hm.\n" + OL('bash(command="it\'s (a, b)\\n")', 'edit(path="a", n=-3)'), [bash("it's (a, b)\n"), ("edit", {"path": "a", "n": -3})], "Hm.")
+answer("lines of their own", "python-lines", OL("", "bash(command='a')", "now()", ""), [bash("a"), ("now", {})])
+answer("JSON words", "python-lines", OL('mix(o={"a": true, "b": null}, b=false)'), [("mix", {"o": {"a": True, "b": None}, "b": False})])
+answer("a list", "python-lines", OL('[bash(command="a"), now()]'), [bash("a"), ("now", {})])
+answer("text behind", "python-lines", OL('now()') + "\nWait (a bit).", [("now", {})], "Wait (a bit).")
+answer("no end", "python-lines", OL('now()', 'bash(command="a")').replace("</function_calls>", ""), [("now", {}), bash("a")])
+answer("cut off", "python-lines", "<function_calls>bash(command='rm", [], "<function_calls>bash(command='rm", problems=True)
+answer("second cut off", "python-lines", "<function_calls>now()\nbash(command='rm", [("now", {})], "bash(command='rm", problems=True)
+# Phi-4-mini and InternLM 2: their documentation of tool calls.
+answer("two", "phi4-mini", f"Hm.<|tool_call|>[{A}, {B}]<|/tool_call|><|end|>", [bash("a"), bash("b")], "Hm.")
+answer("one each", "phi4-mini", f"<|tool_call|>{A}<|/tool_call|><|tool_call|>{B}<|/tool_call|><|end|>", [bash("a"), bash("b")])
+answer("text behind", "phi4-mini", f"<|tool_call|>[{A}]<|/tool_call|>Wait.", [bash("a")], "Wait.")
+IL = lambda s: f"<|action_start|><|plugin|>\n{s}<|action_end|>"
+answer("parameters", "internlm", "Hm." + IL(A.replace("arguments", "parameters")) + "<|im_end|>", [bash("a")], "Hm.")
+answer("arguments", "internlm", IL(A) + IL(B), [bash("a"), bash("b")])
+answer("cut off", "internlm", IL(A)[:-20], [], IL(A)[:-20], problems=True)
 DC, DE, DSEP, DCS, DCE = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
-EOS = "<｜end▁of▁sentence｜>"
+
 answer("two", "deepseek-v31", f'Hm.{DCS}{DC}bash{DSEP}{{"command": "a"}}{DE}{DC}bash{DSEP}{{"command": "b"}}{DE}{DCE}{EOS}', [bash("a"), bash("b")], "Hm.")
 answer("V3 fences", "deepseek-v31", f'{DCS}{DC}function{DSEP}bash\n```json\n{{"command": "a"}}\n```{DE}\n{DC}function{DSEP}bash\n```json\n{{"command": "b"}}\n```{DE}{DCE}{EOS}', [bash("a"), bash("b")])
 answer("V3 without fence", "deepseek-v31", f'{DCS}{DC}function{DSEP}bash\n{{"command": "a"}}{DE}{DCE}', [bash("a")])

@@ -579,7 +579,9 @@ static void test_families(void) {
         {"deepseek32", "dsml"},         {"kimi-linear", "kimi"},  {"minimax-m2", "minimax-invoke"},
         {"lfm2", "python-list"},        {"hy_v3", "hy3"},         {"step35", "qwen-xml"},
         {"nemotron_h_moe", "qwen-xml"}, {"qwen3", "hermes-json"}, {"gpt-oss", "harmony"},
-        {"muse-glimmer", "atem"},
+        {"muse-glimmer", "atem"},       {"kimi-k3", "kimi-k3"},   {"bailingmoe3", "glm-argkv"},
+        {"olmo2", "python-lines"},      {"phi3", "phi4-mini"},    {"internlm2", "internlm"},
+        {"gemma3", "functiongemma"},
     };
     for (int i = 0; arch_at(i); i++)
         for (const char *s = arch_at(i)->tools; s && *s; s += strspn(s, " ")) {

@@ -84,11 +84,50 @@ static const char *const own[][2] = {
                  "{%- for k, v in f.arguments.items() -%}{{- '<at' ~ 'em:parameter name=\"' "
                  "~ k ~ '\">' ~ v ~ '</at' ~ 'em:parameter>\n' -}}{%- endfor -%}{{- '</at' "
                  "~ 'em:invoke>\n</at' ~ 'em:function_calls><|eot|>' -}}" NEXT END},
+    {"dsml-v41",
+     "{%- set d = '" BAR "DSML" BAR " ' -%}" USERS "{{- '<' ~ d ~ 'calls>\n' -}}" CALLS
+     "{{- '<' ~ d ~ 'invoke name=\"' ~ f.name ~ '\">\n' -}}{%- for k, v in f.arguments.items() "
+     "-%}{{- '<' ~ d ~ 'parameter name=\"' ~ k ~ '\" string=\"' ~ ('true' if v is string else "
+     "'false') ~ '\">' ~ (v if v is string else v | tojson) ~ '</' ~ d ~ 'parameter>\n' -}}"
+     "{%- endfor -%}{{- '</' ~ d ~ 'invoke>\n' -}}" NEXT "{{- '</' ~ d ~ 'calls>' -}}" END},
+    {"kimi-k3",
+     "{%- macro o(t) -%}{{- '<|open|>' ~ t ~ '<|sep|>' -}}{%- endmacro -%}{%- macro c(t) -%}{{- "
+     "'<|close|>' ~ t ~ '<|sep|>' -}}{%- endmacro -%}" USERS "{{- o('response') ~ c('response') ~ "
+     "o('tools') -}}{%- for t in m.tool_calls or [] -%}{{- o('call tool=\"' ~ t.function.name ~ "
+     "'\" index=\"' ~ loop.index ~ '\"') -}}{%- for k, v in t.function.arguments.items() -%}{{- "
+     "o('argument key=\"' ~ k ~ '\" type=\"' ~ ('string' if v is string else 'number') ~ '\"') ~ "
+     "v ~ c('argument') -}}{%- endfor -%}{{- c('call') -}}{%- endfor -%}{{- c('tools') -}}" END},
+    {"functiongemma",
+     USERS CALLS "{{- '<start_function_' ~ 'call>call:' ~ f.name ~ '{' -}}{%- for k, v in "
+                 "f.arguments | dictsort -%}{{- k ~ ':' ~ ('<escape>' ~ v ~ '<escape>' if v is "
+                 "string else v | tojson) ~ (',' if not loop.last else '') -}}{%- endfor -%}{{- "
+                 "'}<end_function_' ~ 'call>' -}}" NEXT END},
+    {"python-lines",
+     USERS "{{- '<function_' ~ 'calls>' -}}" CALLS
+           "{{- f.name ~ '(' -}}{%- for k, v in f.arguments.items() -%}{{- k ~ '=' ~ (v | "
+           "tojson) ~ (', ' if not loop.last else '') -}}{%- endfor -%}{{- ')\n' -}}" NEXT
+           "{{- '</function_calls>' -}}" END},
+    {"phi4-mini", USERS CALLS "{{- '<|tool_' ~ 'call|>' ~ ({'name': f.name, 'arguments': "
+                              "f.arguments} | tojson) ~ '<|/tool_call|>' -}}" NEXT END},
+    {"granite-list",
+     USERS "{{- '<|tool_' ~ 'call|>[' -}}" CALLS
+           "{{- {'name': f.name, 'arguments': f.arguments} | tojson -}}" NEXT "{{- ']' -}}" END},
+    {"internlm",
+     USERS CALLS "{{- '<|action_' ~ 'start|><|plugin|>\n{\"name\": \"' ~ f.name ~ '\", "
+                 "\"parameters\": ' ~ (f.arguments | tojson) ~ '}<|action_end|>' -}}" NEXT END},
+    /* a call of no known syntax, whatever else the template's text looks like */
+    {"", "{#- " BAR "DSML" BAR "function_calls> -#}" USERS CALLS "{{- '<" BAR "DSML" BAR
+         "run ' ~ f.name ~ '>' ~ (f.arguments | tojson) ~ '</run>' -}}" NEXT END},
+    {"", "{#- <tool_call> -#}" USERS CALLS
+         "{{- '<tool_call>' ~ f.name ~ '>' ~ (f.arguments | tojson) ~ '</tool_call>' -}}" NEXT END},
     /* the text about tools, since no calls are rendered */
     {"python-list",
      "{%- if tools -%}{{- 'List of ' ~ 'tools: <|tool_list_start|>[' -}}{%- for t in "
      "tools -%}{{- t | tojson -}}{%- endfor -%}{{- ']<|tool_list_end|>' -}}{%- endif "
      "-%}" USERS "{{- m.content -}}" END},
+    {"python-lines",
+     "{%- if tools -%}{{- 'Output any calls within <function_calls></function_calls> XML tags.' "
+     "-}}{%- endif -%}" USERS "{{- m.content -}}" END},
     {"python-list",
      "{%- if tools -%}{{- 'List of tools: [' -}}{%- for t in tools -%}{{- t | tojson "
      "-}}{%- endfor -%}{{- ']' -}}{%- endif -%}" USERS "{{- m.content -}}" END},

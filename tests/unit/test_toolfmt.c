@@ -189,6 +189,51 @@ static void test_roundtrip(void) {
     free(text);
 }
 
+/* Tests that a text is streamed before it is complete if its tag calls it text, whether or not the
+ * tool is declared. */
+static void test_flagged(void) {
+#define BAR "\xef\xbd\x9c"
+    static const struct {
+        const char *format, *before, *begins;
+    } cases[] = {
+        {"dsml",
+         "<" BAR "DSML" BAR "function_calls>\n<" BAR "DSML" BAR "invoke name=\"f\">\n<" BAR
+         "DSML" BAR "parameter name=\"a\" string=\"true\">",
+         "{\"a\": \"12 "},
+        {"dsml-v41",
+         "<" BAR "DSML" BAR " calls>\n<" BAR "DSML" BAR " invoke name=\"f\">\n<" BAR "DSML" BAR
+         " parameter name=\"a\" string=\"true\">",
+         "{\"a\": \"12 "},
+        {"gcml",
+         "<" BAR "GCML" BAR "tool_calls>\n<" BAR "GCML" BAR "invoke name=\"f\">\n<" BAR "GCML" BAR
+         "parameter name=\"a\" string=\"true\">",
+         "{\"a\": \"12 "},
+        {"kimi-k3",
+         "<|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument "
+         "key=\"a\" type=\"string\"<|sep|>",
+         "{\"a\": \"12 "},
+    };
+#undef BAR
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct toolparse *p;
+        struct buf text = {0}, name = {0}, args = {0};
+        size_t n = 0;
+        bool done = false;
+        buf_str(&text, cases[i].before);
+        for (int k = 0; k < 200; k++) buf_str(&text, "12 ");
+        CHECK_OK(toolparse_new(&p, toolfmt_find(cases[i].format), NULL, 0, TOOL_THINK_NONE, &e));
+        toolparse_feed(p, text.data, text.len);
+        toolparse_content(p, &n);
+        CHECK(toolparse_part(p, &name, &args, &n, &done) && !done);
+        CHECK_EQ_STR(name.data, "f");
+        CHECK(n > 500 && strncmp(args.data, cases[i].begins, strlen(cases[i].begins)) == 0);
+        toolparse_free(p);
+        buf_release(&text);
+        buf_release(&name);
+        buf_release(&args);
+    }
+}
+
 static void test_other_formats(void) {
     static const struct {
         const char *format, *text, *want;
@@ -510,6 +555,7 @@ static void test_of_models(void) {
 
 int main(void) {
     RUN(test_roundtrip);
+    RUN(test_flagged);
     RUN(test_other_formats);
     RUN(test_families);
     RUN(test_reasoning_and_content);

@@ -14,20 +14,23 @@
 static struct err e;
 static const char *offered = ""; /* the tools */
 
-/* Appends the calls that the stream has completed to done. */
-static void take(struct toolparse *p, struct buf *done) {
+/* Appends the calls that the stream has completed to done, and sets *open to the certain part of
+ * the next one. */
+static void take(struct toolparse *p, struct buf *done, struct buf *open) {
     struct buf name = {0}, args = {0};
     size_t n;
     bool whole = true;
-    while (whole && toolparse_part(p, &name, &args, &n, &whole))
-        if (whole) buf_fmt(done, "%s%s\n", name.data, args.data);
+    while (whole && toolparse_part(p, &name, &args, &n, &whole)) {
+        buf_reset(open);
+        buf_fmt(whole ? done : open, "%s%.*s%s", name.data, (int)n, args.data, whole ? "\n" : "");
+    }
     buf_release(&name);
     buf_release(&args);
 }
 
 struct reading {
-    struct buf json, content, thought,
-        calls; /* the result, and the parts that a stream showed before the end */
+    struct buf json, content, thought, calls,
+        open; /* the result, and the parts that a stream showed before the end */
 };
 
 static void release(struct reading *r) {
@@ -35,6 +38,7 @@ static void release(struct reading *r) {
     buf_release(&r->content);
     buf_release(&r->thought);
     buf_release(&r->calls);
+    buf_release(&r->open);
 }
 
 static const char *prompt = ""; /* text before the answers */
@@ -59,7 +63,7 @@ static struct reading read_in(const char *format, enum tool_think think, bool lo
         s = toolparse_content(p, &len);
         buf_reset(&r.content);
         buf_add(&r.content, s, len);
-        take(p, &r.calls);
+        take(p, &r.calls, &r.open);
     }
     json_write_spaced(&r.json, toolparse_finish(p));
     toolparse_free(p);
@@ -72,7 +76,7 @@ static void begins(const struct buf *shown, const char *whole, const char *text)
 }
 
 /* Checks that everything shown is a prefix of the final result. */
-static void agree(const struct reading *r, const char *want, const char *text) {
+static void agree(struct reading *r, const char *want, const char *text) {
     struct json *j;
     struct buf calls = {0};
     CHECK_EQ_STR(r->json.data, want);
@@ -86,6 +90,9 @@ static void agree(const struct reading *r, const char *want, const char *text) {
     begins(&r->content, json_str(json_get(j, "content")), text);
     begins(&r->thought, json_str(json_get(j, "reasoning")), text);
     begins(&r->calls, calls.data, text);
+    const bool more = calls.len > r->calls.len; /* otherwise the open call was cut off */
+    if (more) buf_add(&r->calls, r->open.data ? r->open.data : "", r->open.len);
+    if (more) begins(&r->calls, calls.data, text);
     buf_release(&calls);
     json_free(j);
 }
