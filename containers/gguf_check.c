@@ -16,7 +16,8 @@
 
 /* ---- tokenizer ------------------------------------------------------------------------------- */
 
-/* Returns ERR_DATA if two tokens have the same text. */
+/* Returns ERR_DATA if two tokens have the same text. Several may be empty, as in llama.cpp: they
+ * are never found in text. */
 static int check_token_texts(const struct gguf_kv *tokens, struct err *e) {
     struct strmap *seen = strmap_try_new((size_t)tokens->count, "the texts of tokens", e);
     if (!seen) return ERR_SYS;
@@ -26,7 +27,7 @@ static int check_token_texts(const struct gguf_kv *tokens, struct err *e) {
         const char *s;
         uint64_t len;
         gguf_kv_str_next(tokens, &pos, &s, &len);
-        if (!strmap_add(seen, s, (size_t)len, (int64_t)i))
+        if (len && !strmap_add(seen, s, (size_t)len, (int64_t)i))
             rc = err_set(e, ERR_DATA, "tokens %lld and %llu have the same text \"%s\"",
                          (long long)strmap_get(seen, s, (size_t)len), (unsigned long long)i,
                          show_n(s, (size_t)len).s);
@@ -36,12 +37,13 @@ static int check_token_texts(const struct gguf_kv *tokens, struct err *e) {
 }
 
 /* Checks an array that may be absent; if present, it must have one element of this type per
- * token. */
+ * token. u32 counts as i32: MLX writes it, and llama.cpp reads both. */
 static int check_parallel(const struct gguf *g, const char *key, enum gguf_vtype elem, uint64_t n,
                           struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
     if (!kv) return 0;
-    if (kv->type != GV_ARR || kv->elem != elem)
+    const bool as_i32 = elem == GV_I32 && kv->elem == GV_U32;
+    if (kv->type != GV_ARR || (kv->elem != elem && !as_i32))
         return err_set(e, ERR_DATA, "key \"%s\" is not an array of %s", key, gguf_vtype_name(elem));
     if (kv->count != n)
         return err_set(e, ERR_DATA, "key \"%s\" has %llu elements for %llu tokens", key,

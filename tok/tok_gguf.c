@@ -29,6 +29,10 @@ static const char *const special_key[TS_COUNT] = {
 static int string_list(const struct gguf *g, const char *key, const struct gguf_kv **out,
                        struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, key);
+    if (!kv && gguf_u64_or(g, "split.no", 0) > 0)
+        return err_set(e, ERR_DATA,
+                       "%s: only the first file of a split set has the tokenizer: name that one",
+                       gguf_path(g));
     if (!kv)
         return err_set(
             e, ERR_DATA,
@@ -146,7 +150,8 @@ static int read_own_regexes(struct tok *t, const struct gguf *g, struct err *e) 
 static int read_tokens(struct tok *t, const struct gguf *g, const struct gguf_kv *list,
                        struct err *e) {
     const struct gguf_kv *types = gguf_find(g, KEY("token_type"));
-    if (types && (types->type != GV_ARR || types->elem != GV_I32 || types->count != list->count))
+    const bool ints = types && (types->elem == GV_I32 || types->elem == GV_U32); /* u32: MLX */
+    if (types && (types->type != GV_ARR || !ints || types->count != list->count))
         return err_set(e, ERR_DATA, "%s: key %s must be a list of %llu i32 values, one per token",
                        gguf_path(g), types->key, (unsigned long long)list->count);
     const uint8_t *pos = list->data;

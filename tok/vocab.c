@@ -47,7 +47,7 @@ int vocab_index(struct vocab *v, struct err *e) {
     if (!v->map) return ERR_SYS;
     TRY(mem_check(e));
     for (int64_t i = 0; i < v->n; i++)
-        if (!strmap_add(v->map, v->text[i], v->len[i], i))
+        if (v->len[i] && !strmap_add(v->map, v->text[i], v->len[i], i))
             return err_set(e, ERR_DATA,
                            "tokens %lld and %lld have the same text \"%.64s\": ids must be unique",
                            (long long)strmap_get(v->map, v->text[i], v->len[i]), (long long)i,

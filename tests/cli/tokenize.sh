@@ -70,4 +70,7 @@ refused "no tokenizer" 3 "no tokenizer.json" "$HONE" tokenize "$t/empty"
 refused "unknown pre" 2 "forces the rules of one of qwen2" "$HONE" tokenize $m/qwen3 --pre nonsense
 sed 's/"type": *"BPE"/"type": "WordPiece"/' $m/qwen3/tokenizer.json > "$t/empty/tokenizer.json"
 refused "WordPiece" 3 "WordPiece" "$HONE" tokenize "$t/empty"
+"$HONE" split "$t/q.gguf" -o "$t/s.gguf" --max-size 50K > /dev/null 2> "$t/e" || { cat "$t/e"; fail=1; }
+second=$(ls "$t"/s-00002-of-*)
+refused "not the first of a set" 3 "only the first file of a split set has the tokenizer: name that one" "$HONE" tokenize "$second"
 exit $fail

@@ -529,6 +529,11 @@ static void twice(struct gguf_w *w) {
     static const char *const v[] = {"a", "b", "ab", "a"};
     gguf_w_arr_str(w, "tokenizer.ggml.tokens", v, 4);
 }
+static void two_empty(struct gguf_w *w) {
+    static const char *const v[] = {"", "b", "", "a"};
+    gguf_w_arr_str(w, "tokenizer.ggml.tokens", v, 4);
+    gguf_w_arr_str(w, "tokenizer.ggml.merges", NULL, 0);
+}
 static void empty(struct gguf_w *w) {
     gguf_w_arr_str(w, "tokenizer.ggml.tokens", NULL, 0);
     gguf_w_remove(w, "tokenizer.ggml.token_type");
@@ -590,6 +595,19 @@ static void test_bad_keys(void) {
     struct tok *t = NULL;
     CHECK_OK(tok_of_writer(&t, toy_keys(), &e));
     if (t) check_ids(t, "ab<s>b", "2 3 1");
+    tok_free(t);
+    const uint32_t types[] = {1, 1, 1, 3}; /* as MLX's save_gguf() writes them */
+    struct gguf_w *w = toy_keys();
+    gguf_w_arr(w, "tokenizer.ggml.token_type", GV_U32, types, 4);
+    t = NULL;
+    CHECK_OK(tok_of_writer(&t, w, &e));
+    if (t) check_ids(t, "ab<s>b", "2 3 1");
+    tok_free(t);
+    w = toy_keys();
+    two_empty(w);
+    t = NULL;
+    CHECK_OK(tok_of_writer(&t, w, &e));
+    if (t) check_ids(t, "ab", "3 1");
     tok_free(t);
 }
 
