@@ -169,11 +169,9 @@ static int check_extra(const struct model *m, struct err *e) {
         }
     }
     if (!rc && n_extra)
-        rc =
-            err_set(e, ERR_DATA,
-                    "%" PRId64 " tensors are not part of a %s model of this size: %s%s; they would "
-                    "be ignored, so the file is rejected",
-                    n_extra, m->arch->name, names, n_extra > 5 ? ", ..." : "");
+        rc = err_set(e, ERR_DATA, "%" PRId64 " %s not part of a %s model of this size: %s%s",
+                     n_extra, n_extra == 1 ? "tensor is" : "tensors are", m->arch->name, names,
+                     n_extra > 5 ? ", ..." : "");
     strmap_free(map);
     free(inst);
     return rc;
