@@ -306,7 +306,7 @@ int make_check_time(struct make *mk, const char *out, struct err *e);
  * it. */
 cJSON *make_budget_record(const char *state, const char *text);
 /* Version of the encoders in the keys of steps: a new one makes every file again. */
-#define MAKE_ENCODER "6"
+#define MAKE_ENCODER "7"
 struct make_disk {        /* bytes on disk, at most */
     uint64_t files, work; /* of the files in DIR, and of temporary ones in DIR.work */
     uint64_t left;        /* bytes of both that are still to be written */

@@ -293,9 +293,13 @@ static const bool can_lack[TS_COUNT] = {
     [TS_UNK] = true, [TS_SEP] = true, [TS_PAD] = true, [TS_MASK] = true};
 
 /* Reads the token of bytes without one. unknown_token_id does not imply it: most models drop such
- * bytes, and the token can be a control token. */
+ * bytes, and the token can be a control token. For characters, unknown_token_id is that token. */
 static int read_unk(struct tok *t, const struct gguf *g, struct err *e) {
     uint64_t id;
+    if (t->kind == TOK_META) {
+        t->fuse_unk = gguf_bool_or(g, OWN("fuse_unk"), true);
+        if (gguf_bool_or(g, OWN("no_unk"), false)) t->special[TS_UNK] = -1;
+    }
     if (t->kind != TOK_BYTES || !gguf_find(g, OWN("unk"))) return 0;
     TRY(gguf_get_u64(g, OWN("unk"), &id, e));
     if (id >= (uint64_t)t->v.n)
@@ -609,9 +613,13 @@ static void write_form(const struct tok *t, struct gguf_w *w) {
         utf8_form_name(form), utf8_form_name(nfc ? UTF8_NFC : UTF8_AS_IS));
 }
 
-/* Writes the token of bytes without one if there are such bytes. */
+/* Writes the token of bytes or characters without one if there are any. */
 static void write_unk(const struct tok *t, struct gguf_w *w) {
     bool missing = false;
+    if (t->kind == TOK_META && !t->all_bytes) {
+        if (t->unk < 0 && find_model(tok_model(t))->unk >= 0) gguf_w_bool(w, OWN("no_unk"), true);
+        if (t->unk >= 0 && !t->fuse_unk) gguf_w_bool(w, OWN("fuse_unk"), false);
+    }
     for (int b = 0; b < 256; b++) missing = missing || t->byte_id[b] < 0;
     if (t->kind != TOK_BYTES || t->unk < 0 || !missing) return;
     gguf_w_u32(w, OWN("unk"), (uint32_t)t->unk);

@@ -147,7 +147,9 @@ static int add_token(struct tok *t, int64_t id, const char *text, struct flags f
     note_found(t, id, type, f.normalized);
     uint32_t cp;
     const bool one = *text && utf8_decode(text, strlen(text), &cp) == strlen(text);
-    if (t->kind == TOK_META && in_vocab && one && (f.special || f.normalized))
+    const bool space = strcmp(text, META) == 0; /* normalization makes it of spaces */
+    if (t->kind == TOK_META && in_vocab && one &&
+        (f.special || f.normalized || f.single_word || space))
         tok_found(t, id, FOUND_PIECE);
     struct spot *s = tok_want(t, id, text, strlen(text), f.normalized, t->v.role[id] != TT_USER);
     if (s) {

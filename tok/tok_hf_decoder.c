@@ -40,13 +40,14 @@ static void read_replace(struct tok *t, const struct json *j, struct steps *done
     if (strcmp(from, to) != 0) tok_add_replace(t, from, to, done->whole, !text);
 }
 
-/* Reads a Strip step. The published ones only remove the space that encoding adds. False: any other
- * Strip. */
-static bool read_strip(const struct json *j, struct steps *done) {
+/* Reads a Strip step. The published ones only remove the space that encoding adds, in vocabularies
+ * with U+2581. False: any other Strip. */
+static bool read_strip(const struct tok *t, const struct json *j, struct steps *done) {
     int64_t start = 0, stop = 0;
     (void)json_i64(json_get(j, "start"), &start);
     (void)json_i64(json_get(j, "stop"), &stop);
     if (stop || start > 1 || (start && !hf_is(json_get(j, "content"), " "))) return false;
+    if (start && !tok_has_meta(t)) return false;
     done->one = done->one || start;
     return true;
 }
@@ -67,7 +68,7 @@ static void read_step(struct tok *t, const struct json *j, struct steps *done, i
         /* In a vocabulary of single words, U+2581 only begins a piece. */
         const bool words = t->kind == TOK_UNIGRAM && t->split_words;
         t->drops_first = t->kind != TOK_SPM && !words && done->meta;
-    } else if (!hf_is(type, "ByteFallback") && !(hf_is(type, "Strip") && read_strip(j, done))) {
+    } else if (!hf_is(type, "ByteFallback") && !(hf_is(type, "Strip") && read_strip(t, j, done))) {
         done->n_other++;
         log_warn("tokenizer.json: the decoder \"%.64s\" is not supported: text is decoded without "
                  "it",

@@ -9,6 +9,7 @@
 #include "tok/tok_hf.h"
 
 #define META "\xe2\x96\x81" /* U+2581 */
+#define WITHOUT "; if the model was trained without it, remove it from tokenizer.json"
 
 /* ---- normalizer ------------------------------------------------------------------------------ */
 
@@ -25,6 +26,15 @@ static bool is_replace_rule(const struct json *j, const char *kind, const char *
     return hf_is(json_get(json_get(j, "pattern"), kind), from) && hf_is(json_get(j, "content"), to);
 }
 
+/* Returns the form of text that is normalized to one form and then to another: the last one
+ * decides whether it is composed, and either can make it compatible. */
+static enum utf8_form form_after(enum utf8_form first, enum utf8_form last) {
+    const bool composed = last == UTF8_NFC || last == UTF8_NFKC;
+    const bool compatible = first >= UTF8_NFKC || last >= UTF8_NFKC;
+    if (compatible) return composed ? UTF8_NFKC : UTF8_NFKD;
+    return composed ? UTF8_NFC : UTF8_NFD;
+}
+
 /* Records the effects of a normalizer or of a sequence of them; keeps the first unknown one. */
 static void look_at_norm(const struct json *j, int depth, struct norm *n) {
     const struct json *type = json_get(j, "type");
@@ -32,8 +42,8 @@ static void look_at_norm(const struct json *j, int depth, struct norm *n) {
     if (hf_is(type, "Sequence") && depth < 4) {
         for (const struct json *c = json_first(json_get(j, "normalizers")); c; c = json_next(c))
             look_at_norm(c, depth + 1, n);
-    } else if (utf8_form_of(json_str(type)) && !n->form)
-        n->form = utf8_form_of(json_str(type));
+    } else if (utf8_form_of(json_str(type)))
+        n->form = form_after(n->form, utf8_form_of(json_str(type)));
     else if (hf_is(type, "Replace") && is_replace_rule(j, "String", " ", META))
         n->meta = true;
     else if (hf_is(type, "Replace") && (is_replace_rule(j, "Regex", " {2,}", " ") ||
@@ -209,14 +219,49 @@ static const char *not_spelled(const struct found *f) {
     return why;
 }
 
+/* Appends the names of the rows that are nearest to the regexes; without a regex, of all rows. */
+static void list_rows(const struct found *f, struct buf *names) {
+    if (f->n_regexes)
+        pretok_nearest(f->regex, f->n_regexes, names);
+    else
+        pretok_names(names);
+}
+
+/* Sets ERR_DATA about a step that text with U+2581 for spaces cannot have. */
+static int not_with_meta(const struct found *f, struct err *e) {
+    if (f->byte_level)
+        return err_set(e, ERR_DATA,
+                       "tokenizer.json: step ByteLevel is supported only in BPE without U+2581 for "
+                       "spaces");
+    return err_set(e, ERR_DATA,
+                   "tokenizer.json: %s %s is not supported in a vocabulary with U+2581 for "
+                   "spaces" WITHOUT,
+                   f->n_others ? "step" : "split regex",
+                   f->n_others ? f->other.data : f->regexes.data);
+}
+
+/* Sets ERR_DATA about a vocabulary that spells spaces neither as bytes nor as U+2581. */
+static int no_spaces(const struct tok *t, const struct found *f, struct err *e) {
+    struct buf names = {0};
+    if (t->kind == TOK_BYTES) {
+        buf_str(&names, "; if this one spells bytes as ByteLevel does, name the way it splits text "
+                        "with --pre NAME, one of ");
+        list_rows(f, &names);
+    }
+    err_set(e, ERR_DATA,
+            "tokenizer.json: there is neither a ByteLevel nor a Metaspace step, and no normalizer "
+            "replaces spaces by U+2581: only vocabularies that spell text in one of these ways are "
+            "supported%s",
+            names.data ? names.data : "");
+    buf_release(&names);
+    return ERR_DATA;
+}
+
 /* Sets ERR_DATA about an unknown pre-tokenizer, listing the nearest known names. */
 static int unknown_pre(const struct found *f, struct err *e) {
     struct buf names = {0};
     const char *why = not_spelled(f);
-    if (f->n_regexes)
-        pretok_nearest(f->regex, f->n_regexes, &names);
-    else
-        pretok_names(&names);
+    list_rows(f, &names);
     err_set(e, ERR_DATA,
             "tokenizer.json: pre-tokenizer with %s %s is not %s%s%s; if it works like one of %s%s, "
             "name that with --pre NAME",
@@ -356,9 +401,19 @@ static bool is_gemma4(const struct tok *t, const struct json *model_config) {
 /* Sets ERR_DATA about a normalizer and returns it. */
 static int unknown_norm(const char *what, struct err *e) {
     return err_set(e, ERR_DATA,
-                   "tokenizer.json: normalizer \"%.64s\" is not supported: only NFC, NFD, "
-                   "NFKC, NFKD, those of SentencePiece, and none are",
+                   "tokenizer.json: normalizer \"%.64s\" is not supported: only NFC, NFD, NFKC, "
+                   "NFKD, those of SentencePiece, and none are" WITHOUT,
                    what);
+}
+
+/* Returns the first of SentencePiece's steps that a byte-level vocabulary cannot have; NULL: none.
+ */
+static const char *not_for_bytes(const struct norm *n) {
+    return n->charsmap      ? "Precompiled"
+           : n->squeeze     ? "Replace"
+           : n->strip_right ? "Strip"
+           : n->prepend     ? "Prepend"
+                            : NULL;
 }
 
 /* Decides between byte-level and U+2581 vocabularies, and reads their rules; pre may be NULL. */
@@ -371,10 +426,22 @@ static int decide_kind(struct tok *t, const struct norm *n, const struct found *
         t->kind = TOK_META;
         return 0;
     }
-    if (t->kind == TOK_BYTES && (pre || (f->byte_level && !meta)))
-        return recognise_bytes(t, f, pre, e);
+    if (t->kind == TOK_BYTES && (pre || (f->byte_level && !meta))) {
+        const char *step = not_for_bytes(n);
+        if (!step) return recognise_bytes(t, f, pre, e);
+        return err_set(e, ERR_DATA,
+                       "tokenizer.json: normalizer \"%s\" is not supported in a byte-level "
+                       "vocabulary: only NFC, NFD, NFKC, NFKD and none are" WITHOUT,
+                       step);
+    }
+    if (!meta && !f->byte_level) return no_spaces(t, f, e);
     if (!meta || f->byte_level || f->n_others || f->n_regexes > f->n_space)
-        return unknown_pre(f, e);
+        return not_with_meta(f, e);
+    /* Alone it would also strip other white space. */
+    if (n->strip_right && !n->squeeze && !f->white_split)
+        return err_set(e, ERR_DATA,
+                       "tokenizer.json: normalizer \"Strip\" is supported only with a Replace of "
+                       "\" {2,}\"" WITHOUT);
     if (t->kind == TOK_BYTES) {
         if (n->charsmap || n->squeeze || f->white_split)
             return unknown_norm("Precompiled or Replace", e);

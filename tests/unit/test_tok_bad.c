@@ -13,6 +13,8 @@
 
 #define BYTES "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
 #define LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
+#define STRIP "{\"type\":\"Strip\",\"strip_left\":false,\"strip_right\":true}"
+#define META_STEP "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\u2581\"}"
 #define TOY(model, rest) "{" BYTES rest "\"model\":{" model "}}"
 #define ABC "\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4,\"abc\":5}"
 
@@ -33,7 +35,8 @@ static void test_bad_json(void) {
         {"{}", "no \"model\"", 0},
         {"[]", "no \"model\"", 0},
         {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "\"WordPiece\" is not supported", 0},
-        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "split regex (none) is not known", 0},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}",
+         "there is neither a ByteLevel nor a Metaspace step", 0},
         {TOY("\"type\":\"BPE\",\"vocab\":[],\"merges\":[]", ""), "model.vocab", 0},
         {TOY(ABC, ""), "model.merges", 0},
         {TOY(ABC ",\"merges\":[\"a b\",\"q b\"]", ""), "merge 1 \"q b\" has a left part", 0},
@@ -57,6 +60,23 @@ static void test_bad_json(void) {
         {TOY(ABC ",\"merges\":[]", "\"added_tokens\":[{\"id\":9}],"), "no content", 0},
         {TOY(ABC ",\"merges\":[]", "\"normalizer\":{\"type\":\"Lowercase\"},"),
          "normalizer \"Lowercase\"", 0},
+        {TOY(ABC ",\"merges\":[]", "\"normalizer\":" STRIP ","),
+         "normalizer \"Strip\" is not supported in a byte-level", 0},
+        {TOY(ABC ",\"merges\":[]",
+             "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["
+             "{\"type\":\"NFC\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},"
+             "\"content\":\" \"}]},"),
+         "normalizer \"Replace\" is not", 0},
+        {TOY(ABC ",\"merges\":[]", "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"\u2581\"},"),
+         "normalizer \"Prepend\" is not", 0},
+        {"{\"normalizer\":" STRIP "," META_STEP ",\"model\":{" ABC ",\"merges\":[]}}",
+         "normalizer \"Strip\" is supported only with a Replace", 0},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},"
+         "{\"type\":\"Metaspace\",\"replacement\":\"\u2581\"}]},\"model\":{" ABC ",\"merges\":[]}}",
+         "split regex \\p{N}+ is not supported in a vocabulary with U+2581", 0},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\d\"},"
+         "\"behavior\":\"Isolated\"},\"model\":{" ABC ",\"merges\":[]}}",
+         "neither a ByteLevel nor a Metaspace step, and no normalizer replaces spaces", 0},
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
          "{\"type\":\"WhitespaceSplit\"},{\"type\":\"Metaspace\",\"replacement\":\"▁\"}]},"
          "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"a\",-1]]}}",
@@ -124,6 +144,28 @@ static void test_taken_space(void) {
         for (size_t i = 0; t && i < COUNT_OF(c); i++) check_ids(t, c[i].text, c[i].want[k]);
         tok_free(t);
     }
+}
+
+static void count_strips(void *ud, enum log_level level, const char *text) {
+    (void)level;
+    *(int *)ud += strstr(text, "the decoder \"Strip\" is not supported") != NULL;
+}
+/* Tests the warning about a Strip that is not that of a space which encoding adds. */
+static void test_decoder_strip(void) {
+    struct err e = {0};
+    struct tok *t = NULL;
+    int n = 0;
+    log_set_level(LOG_WARN);
+    log_set_sink(count_strips, &n);
+    CHECK_OK(from_text(&t,
+                       TOY(ABC ",\"merges\":[]",
+                           "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[" LEVEL
+                           ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"),
+                       0, NULL, &e));
+    log_set_sink(NULL, NULL);
+    log_set_level(LOG_ERROR);
+    CHECK_EQ_I64(n, 1);
+    tok_free(t);
 }
 
 static void count_gaps(void *ud, enum log_level level, const char *text) {
@@ -373,6 +415,103 @@ static void test_named_tokens(void) {
         json_free(config);
     }
     json_free(doc);
+}
+
+#define SPACE_TO_META                                                                              \
+    "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"},"
+#define CHARS(rest)                                                                                \
+    "{" SPACE_TO_META "\"model\":{\"type\":\"BPE\",\"vocab\":{\"<unk>\":0,\"\u2581\":1,\"a\":2,"   \
+    "\"b\":3},\"merges\":[]" rest "}}"
+/* Makes a tokenizer of a model that is not Gemma 4. */
+static struct tok *tok_of_llama(const char *text) {
+    static const char config[] = "{\"model_type\":\"llama\"}";
+    struct err e = {0};
+    struct json *j = NULL, *c = NULL;
+    struct tok *t = NULL;
+    CHECK_OK(json_parse(&j, text, strlen(text), "toy", &e));
+    CHECK_OK(json_parse(&c, config, strlen(config), "toy", &e));
+    CHECK_OK(tok_from_hf(&t, j, NULL, c, NULL, 0, NULL, &e));
+    json_free(j);
+    json_free(c);
+    return t;
+}
+
+/* Tests unknown characters in a vocabulary without bytes, also after a GGUF. Ids: the tokenizers
+ * library 0.23.3. */
+static void test_unknown_chars(void) {
+    static const struct {
+        const char *text, *want[3];
+    } c[] = {
+        {CHARS(",\"unk_token\":\"<unk>\",\"fuse_unk\":false"), {"2 0 0 3", "0", "2 1 0 0 1 0 1 3"}},
+        {CHARS(",\"unk_token\":\"<unk>\",\"fuse_unk\":true"), {"2 0 3", "0", "2 1 0 1 0 1 3"}},
+        {CHARS(",\"unk_token\":null"), {"2 3", "", "2 1 1 1 3"}},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct tok *t = tok_of_llama(c[i].text);
+        struct tok *g = t ? tok_through_gguf(t) : NULL;
+        for (int k = 0; k < 2 && g; k++) {
+            check_ids(k ? g : t, "a\u65e5\u672c\x62", c[i].want[0]);
+            check_ids(k ? g : t, "\u65e5", c[i].want[1]);
+            check_ids(k ? g : t, "a \u65e5\u672c \u65e5 b", c[i].want[2]);
+        }
+        tok_free(g);
+        tok_free(t);
+    }
+}
+
+/* Tests added tokens that are also the pieces of spaces or of a letter that is not matched as a
+ * word. Ids: the tokenizers library 0.23.3. */
+static void test_added_pieces(void) {
+    static const char unk[] = ",\"unk_token\":\"<unk>\"";
+    static const struct {
+        const char *added, *text[3], *want[3];
+    } c[] = {
+        {"{\"id\":1,\"content\":\"\u2581\"}", {"a b", " \u2581", "  a"}, {"2 1 3", "1 1", "1 1 2"}},
+        {"{\"id\":2,\"content\":\"a\",\"single_word\":true}",
+         {"ab", "a b", "bab"},
+         {"2 3", "2 1 3", "3 2 3"}},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct buf b = {0};
+        buf_fmt(&b, "{\"added_tokens\":[%s],%s", c[i].added, CHARS("") + 1);
+        b.len -= 2; /* the closing braces */
+        buf_fmt(&b, "%s}}", unk);
+        struct tok *t = tok_of_llama(b.data);
+        struct tok *g = t ? tok_through_gguf(t) : NULL;
+        for (int k = 0; k < 6 && g; k++)
+            check_ids(k % 2 ? g : t, c[i].text[k / 2], c[i].want[k / 2]);
+        tok_free(g);
+        tok_free(t);
+        buf_release(&b);
+    }
+}
+
+/* Tests normal forms one after the other. Ids: the tokenizers library 0.23.3. */
+static void test_forms(void) {
+    static const struct {
+        const char *first, *last, *accent, *ligature;
+    } c[] = {
+        {"NFD", "NFC", "1 2", "7 8 4"},   {"NFKD", "NFC", "1 2", "5 6"},
+        {"NFC", "NFD", "0 3 4", "7 8 4"}, {"NFKC", "NFD", "0 3 4", "5 6"},
+        {"NFC", "NFKC", "1 2", "5 6"},    {"NFKC", "NFC", "1 2", "5 6"},
+    };
+    for (size_t i = 0; i < COUNT_OF(c); i++) {
+        struct err e = {0};
+        struct tok *t = NULL;
+        struct buf b = {0};
+        buf_fmt(&b,
+                "{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"%s\"},"
+                "{\"type\":\"%s\"}]}," BYTES "\"model\":{\"type\":\"BPE\",\"vocab\":{\"e\":0,"
+                "\"\u00c3\":1,\"\u00a9\":2,\"\u00cc\":3,\"\u0123\":4,\"f\":5,\"i\":6,"
+                "\"\u00ef\":7,\"\u00ac\":8,\"\u0124\":9},\"merges\":[]}}",
+                c[i].first, c[i].last);
+        CHECK_OK(from_text(&t, b.data, 0, NULL, &e));
+        if (t) check_ids(t, "\u00e9", c[i].accent);
+        if (t) check_ids(t, "e\u0301", c[i].accent);
+        if (t) check_ids(t, "\ufb01", c[i].ligature);
+        tok_free(t);
+        buf_release(&b);
+    }
 }
 
 /* Tests pieces of one character that are also added tokens. Ids: the tokenizers library 0.23.3,
@@ -664,6 +803,7 @@ int main(void) {
     log_set_level(LOG_ERROR);
     RUN(test_bad_json);
     RUN(test_taken_space);
+    RUN(test_decoder_strip);
     RUN(test_gap);
     RUN(test_merge_order);
     RUN(test_missing_bytes);
@@ -671,6 +811,9 @@ int main(void) {
     RUN(test_add_bos);
     RUN(test_processors);
     RUN(test_named_tokens);
+    RUN(test_unknown_chars);
+    RUN(test_added_pieces);
+    RUN(test_forms);
     RUN(test_added_chars);
     RUN(test_vocab_json);
     RUN(test_nul);
