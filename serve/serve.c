@@ -2,7 +2,7 @@
 /* serve/serve.c - the server's threads and the queues between them.
  *
  *   network:  bytes -> job         routes.c; answers cheap requests itself
- *   prepare:  job -> task          JSON, template, tokens: prepare.c
+ *   prepare:  job -> task          JSON, template, tokens: prepare.c, prompt.c
  *   compile:  task -> task         schemas and grammars not yet cached: constraint.c
  *   engine:   task -> bytes        passes, sampling, events: sched.c, task.c
  *

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* serve/server.h - state and functions shared by the server's files: serve.c (threads), routes.c
- * (routing), prepare.c (requests to tasks), info.c (status and model lists). Internal. */
+ * (routing), prepare.c (requests to tasks), prompt.c (their prompts), info.c (status and model
+ * lists). Internal. */
 #ifndef HONE_SERVE_SERVER_H
 #define HONE_SERVE_SERVER_H
 
@@ -138,6 +139,13 @@ int prepare_read(struct served *d, const struct job *j, const struct api *api,
 /* Renders the conversation of a, computes its images, and writes text and ids of the prompt to *p.
  * Returns 0 or the fault's HTTP status. */
 int prepare_prompt(struct served *d, struct ask *a, struct chat_prompt *p, struct fault *f);
+/* Returns the number of p's tokens up to the end of the messages; what follows them may change with
+ * the next turn. 0: unknown. */
+int64_t prompt_turn_end(struct served *d, struct ask *a, const struct chat_prompt *p);
+/* Returns the number of tokens that p shares with a prompt of only the messages up to `message`,
+ * which has a cache_control mark (ask.mark). 0: unknown. */
+int64_t prompt_mark_end(struct served *d, const struct ask *a, int message,
+                        const struct chat_prompt *p);
 /* Writes the texts of the special tokens to the open object, with their names in templates; null:
  * no such token. */
 void texts_specials(const struct tok *t, struct jw *w);
