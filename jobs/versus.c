@@ -96,14 +96,10 @@ static int by_size(const void *a, const void *b) {
 
 /* Sorts the files by size and numbers the groups of equal size. */
 static void set_groups(struct versus *v) {
-    int group = -1;
-    int64_t first = 0;
+    int group = 0;
     qsort(v->f, (size_t)v->n, sizeof v->f[0], by_size);
     for (int i = 0; i < v->n; i++) {
-        if (!i || (double)v->f[i].n_bytes > 1.01 * (double)first) {
-            group++;
-            first = v->f[i].n_bytes;
-        }
+        if (i && !versus_same_size(&v->f[i - 1], &v->f[i])) group++;
         v->f[i].group = group;
     }
 }
@@ -163,6 +159,16 @@ static int read_kv(struct versus *v, struct err *e) {
     return 0;
 }
 
+/* Warns if a file has more bits per weight than the base, which then is no measure of it. */
+static void warn_base(const struct versus *v) {
+    for (int i = v->n - 1; i >= 0; i--) {
+        if (v->f[i].bpw <= 1.01 * v->base.bpw) continue;
+        log_warn("%s has fewer bits per weight than %s: the divergence is then mostly its own loss",
+                 v->base.path, v->f[i].path);
+        return;
+    }
+}
+
 /* Opens and checks all files, then their sessions. */
 static int open_all(struct versus *v, struct err *e) {
     const struct versus_opts *o = v->o;
@@ -173,6 +179,7 @@ static int open_all(struct versus *v, struct err *e) {
     TRY(versus_inspect(v, &v->base, e));
     for (int i = 0; i < v->n; i++) TRY(versus_inspect(v, &v->f[i], e));
     set_groups(v);
+    warn_base(v);
     set_names(v);
     set_labels(v);
     struct eval_opening s[VERSUS_MAX + 1];
@@ -216,13 +223,30 @@ static int load_text(struct versus *v, const char *given, const char *shown, str
     return rc;
 }
 
-/* Loads the texts: [NAME=]FILE, names of built-in domains, or all built-in domains. */
+/* Returns the number of tokens of the first n domains. */
+static int64_t n_tokens(const struct eval_texts *t, int n) {
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++) sum += t->domain[i].n_ids;
+    return sum;
+}
+
+/* Loads the texts: [NAME=]FILE, names of built-in domains, or all built-in domains. Windows are the
+ * first ones of a domain, so one that consists of several files would have none of the last. */
 static int load_texts(struct versus *v, struct err *e) {
     const struct str_list *l = &v->o->text;
     if (!l->n) return eval_texts_add_all(&v->texts, v->base.m, e);
     char **shown = versus_shown(l, versus_text_file);
     int rc = 0;
-    for (int i = 0; i < l->n && !rc; i++) rc = load_text(v, l->v[i], shown[i], e);
+    for (int i = 0; i < l->n && !rc; i++) {
+        const int n = v->texts.n;
+        const int64_t before = n_tokens(&v->texts, n);
+        rc = load_text(v, l->v[i], shown[i], e);
+        if (!rc && n_tokens(&v->texts, n) > before)
+            rc = err_set(e, ERR_USAGE,
+                         "--text %s: an earlier text has a domain of this name; join the files, or "
+                         "use another name",
+                         l->v[i]);
+    }
     for (int i = 0; i < l->n; i++) free(shown[i]);
     free(shown);
     return rc;
@@ -308,6 +332,19 @@ static void release_file(struct versus_file *x) {
     free(x->label);
 }
 
+/* Adds the files in a list option to the inputs. Returns ERR_USAGE if one is given twice: its cases
+ * would count as independent ones. file: finds the file in a value. */
+static int add_inputs(struct apart *files, const char *option, const struct str_list *l,
+                      const char *(*file)(const char *given), struct err *e) {
+    for (int i = 0; i < l->n; i++) {
+        apart_in(files, file(l->v[i]));
+        for (int k = 0; k < i; k++)
+            if (apart_same(file(l->v[i]), file(l->v[k])))
+                return err_set(e, ERR_USAGE, "--%s: %s is given twice", option, file(l->v[i]));
+    }
+    return 0;
+}
+
 /* Returns ERR_USAGE unless the options and the number of files make sense; outputs that exist or
  * cannot be written are refused before the work. */
 static int check_options(struct work *w, const struct versus_opts *o, struct err *e) {
@@ -321,6 +358,9 @@ static int check_options(struct work *w, const struct versus_opts *o, struct err
     struct apart files = {.w = w};
     apart_in(&files, o->base);
     apart_in_all(&files, o->file, o->n_files);
+    TRY(add_inputs(&files, "text", &o->text, versus_text_file, e));
+    TRY(add_inputs(&files, "choice", &o->choice, versus_choice_file, e));
+    TRY(add_inputs(&files, "tools", &o->tools, versus_whole, e));
     for (size_t i = 0; i < COUNT_OF(out); i++) apart_out(&files, out[i]);
     TRY(apart_check(&files, e));
     for (size_t i = 0; i < COUNT_OF(out); i++)

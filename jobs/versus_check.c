@@ -263,6 +263,32 @@ const struct toolfmt *versus_calls(const struct model *m) {
     return *t ? toolfmt_detect(t, strlen(t)) : NULL;
 }
 
+/* Returns the name in the key of a named template, such as tool_use, which programs that take it
+ * use instead of the default one; NULL: another key. */
+static const char *template_name(const struct gguf_kv *kv) {
+    static const char key[] = "tokenizer.chat_template.";
+    const size_t n = sizeof key - 1;
+    return strncmp(kv->key, key, n) == 0 && kv->type == GV_STR ? kv->key + n : NULL;
+}
+
+/* Adds a fault for each named template that only one of x and the base has, or that differs. */
+static void compare_named(const struct versus *v, struct versus_file *x) {
+    const struct gguf *a = v->base.m->gguf, *b = x->m->gguf;
+    for (int64_t i = 0; i < gguf_n_kv(a); i++) {
+        const struct gguf_kv *of = gguf_kv_at(a, i), *kv = gguf_find(b, of->key);
+        if (template_name(of) && !(kv && is_equal(of, kv)))
+            add_fault(x, xasprintf("the chat template '%s' %s",
+                                   show_n(template_name(of), strlen(template_name(of))).s,
+                                   kv ? "differs from the base's" : "is missing"));
+    }
+    for (int64_t i = 0; i < gguf_n_kv(b); i++) {
+        const struct gguf_kv *kv = gguf_kv_at(b, i);
+        if (template_name(kv) && !gguf_find(a, kv->key))
+            add_fault(x, xasprintf("the base has no chat template '%s'",
+                                   show_n(template_name(kv), strlen(template_name(kv))).s));
+    }
+}
+
 /* Judges the chat template; a template equal to the base's has the base's verdict. */
 static void judge_template(const struct versus *v, struct versus_file *x) {
     const char *text = gguf_str_or(x->m->gguf, "tokenizer.chat_template", ""),
@@ -301,6 +327,7 @@ int versus_inspect(const struct versus *v, struct versus_file *x, struct err *e)
         TRY(same_tokens(v, x, e));
         compare_own(v, x);
         compare_tokenizer(v, x);
+        compare_named(v, x);
     }
     for (int64_t i = 0; i < gguf_n_tensors(g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(g, i);

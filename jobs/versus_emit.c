@@ -41,7 +41,7 @@ static bool best_pair(const struct versus *v, int *a, int *b, struct eval_pair *
     for (int i = 0; i < v->n; i++)
         for (int k = 0; k < v->n; k++) {
             struct eval_pair p;
-            if (i == k || v->f[i].group != v->f[k].group) continue;
+            if (i == k || !versus_same_size(&v->f[i], &v->f[k])) continue;
             eval_kld_pair(&v->r, i, k, &p);
             if (!is_clear(&p) || (found && p.ratio >= out->ratio)) continue;
             *a = i;
@@ -50,6 +50,17 @@ static bool best_pair(const struct versus *v, int *a, int *b, struct eval_pair *
             found = true;
         }
     return found;
+}
+
+/* Returns whether the closest and the farthest file differ, as far as the windows show: they are
+ * not equal, and with enough windows the interval excludes that. */
+static bool ends_differ(const struct versus *v, const struct eval_kld *k) {
+    struct eval_pair p;
+    int near, far;
+    eval_ends(k, v->n, &near, &far);
+    if (near == far) return true;
+    eval_kld_pair(&v->r, near, far, &p);
+    return p.n_chunks < MEASURE_MIN ? p.diff < 0 : is_clear(&p);
 }
 
 static void put_answer(const struct versus *v, struct emit *m) {
@@ -62,7 +73,7 @@ static void put_answer(const struct versus *v, struct emit *m) {
         k[i] = v->f[i].k;
         label[i] = v->f[i].label;
     }
-    eval_answer(k, label, v->n, v->base.name, &b);
+    eval_answer(k, label, v->n, v->base.name, ends_differ(v, k), &b);
     if (best_pair(v, &x, &y, &p))
         buf_fmt(&b, " At equal size, %s has %.2fx the divergence of %s (95 %%: %.2f to %.2f).",
                 v->f[x].label, p.ratio, v->f[y].label, p.ratio_lo, p.ratio_hi);
@@ -131,14 +142,12 @@ char **versus_shown(const struct str_list *l, const char *(*file)(const char *gi
     return name;
 }
 
-/* Returns the file of FORMAT:FILE. */
-static const char *choice_file(const char *given) {
+const char *versus_choice_file(const char *given) {
     const char *colon = strchr(given, ':');
     return colon ? colon + 1 : given;
 }
 
-/* Returns the file of an option that names nothing else. */
-static const char *whole(const char *given) {
+const char *versus_whole(const char *given) {
     return given;
 }
 
@@ -178,8 +187,8 @@ static void put_command(const struct versus *v, struct buf *out) {
     if (o->eval.by_depth) buf_str(out, " --by-depth");
     if (o->flips) buf_str(out, " --flips");
     if (greedy) buf_fmt(out, " --greedy %" PRId64, greedy);
-    put_each(out, "choice", &o->choice, choice_file);
-    put_each(out, "tools", &o->tools, whole);
+    put_each(out, "choice", &o->choice, versus_choice_file);
+    put_each(out, "tools", &o->tools, versus_whole);
     if (o->flips || o->choice.n || o->tools.n) buf_fmt(out, " --cases %" PRId64, o->n_cases);
     if (o->flips || o->tools.n) buf_fmt(out, " --max-tokens %" PRId64, o->max_tokens);
     buf_str(out, " --kv-type");
@@ -205,20 +214,25 @@ static void put_fields(const struct versus *v, struct emit *m) {
              v->base.n_template);
     emit_str(m, "base_template_first", NULL, v->base.first_template);
     if (v->has_choices) emit_num(m, "base_right_per_100", NULL, v->base.n.right_per_100, 1);
-    if (v->has_tools) emit_i64(m, "base_tools_passed", NULL, v->base.n.tools_passed);
+    if (v->has_tools) {
+        emit_i64(m, "base_tools_passed", NULL, v->base.n.tools_passed);
+        emit_bool(m, "tools_offered", NULL, !v->mixed_suites);
+    }
     emit_i64(m, "n_tokens", "scored tokens", v->f[0].k.n_tokens);
     emit_i64(m, "n_chunks", "windows", v->r.n_chunks);
     emit_i64(m, "ctx", "window length", v->r.ctx);
     put_missing(v, m);
     emit_str(m, "kv_type", NULL, v->eval.kv_type);
     emit_str(m, "act", NULL, v->o->eval.act);
+    emit_bool(m, "exact", NULL,
+              strcmp(v->eval.kv_type, KV_EXACT) == 0 && strcmp(v->o->eval.act, ACT_EXACT) == 0);
     put_command(v, &command);
     emit_str(m, "command", NULL, command.data);
     buf_release(&command);
 }
 
 static void put_files(const struct versus *v, struct emit *m) {
-    emit_table(m, "files", "files, smallest first (group: equal size within 1 %)");
+    emit_table(m, "files", "files, smallest first (group: each within 1 % of the next)");
     emit_col(m, "name", "file");
     emit_col(m, "file", NULL);
     emit_col(m, "group", "group");
@@ -263,7 +277,7 @@ static void put_files(const struct versus *v, struct emit *m) {
 /* Adds every pair of files of equal size, the closer one first. */
 static void put_pairs(const struct versus *v, struct emit *m) {
     bool any = false;
-    for (int i = 0; i + 1 < v->n; i++) any = any || v->f[i].group == v->f[i + 1].group;
+    for (int i = 0; i + 1 < v->n; i++) any = any || versus_same_size(&v->f[i], &v->f[i + 1]);
     if (!any) return;
     emit_table(m, "equal_size",
                "pairs of equal size: divergence of the first, relative to the second");
@@ -278,7 +292,7 @@ static void put_pairs(const struct versus *v, struct emit *m) {
     emit_col(m, "diff_ci95_high", NULL);
     emit_col(m, "clear", "clear");
     for (int i = 0; i < v->n; i++)
-        for (int k = i + 1; k < v->n && v->f[k].group == v->f[i].group; k++) {
+        for (int k = i + 1; k < v->n && versus_same_size(&v->f[i], &v->f[k]); k++) {
             const bool turn = v->f[k].g.mean_kld < v->f[i].g.mean_kld;
             const int a = turn ? k : i, b = turn ? i : k;
             struct eval_pair p;
@@ -295,17 +309,17 @@ static void put_pairs(const struct versus *v, struct emit *m) {
         }
 }
 
-static void put_changes(const struct versus *v, struct emit *m) {
-    if (!v->has_choices && !v->has_greedy && !v->has_tools) return;
-    emit_table(m, "flips", "what changes, per 100 (95 % interval)");
+/* Adds the counts of all files as one table, for programs. */
+static void put_flips(const struct versus *v, struct emit *m) {
+    emit_table(m, "flips", NULL);
     emit_col(m, "name", "file");
-    eval_share_columns(m, "choices", v->has_choices ? "choices" : NULL);
-    emit_col(m, "right_per_100", v->has_choices ? "right" : NULL);
-    eval_share_columns(m, "greedy", v->has_greedy ? "texts" : NULL);
-    emit_col(m, "first_change", v->has_greedy ? "at token" : NULL);
-    eval_share_columns(m, "tools", v->has_tools ? "calls" : NULL);
+    eval_share_columns(m, "choices", NULL);
+    emit_col(m, "right_per_100", NULL);
+    eval_share_columns(m, "greedy", NULL);
+    emit_col(m, "first_change", NULL);
+    eval_share_columns(m, "tools", NULL);
     emit_col(m, "tools_valid", NULL);
-    emit_col(m, "tools_passed", v->has_tools ? "pass" : NULL);
+    emit_col(m, "tools_passed", NULL);
     for (int i = 0; i < v->n; i++) {
         const struct versus_counts *c = &v->f[i].n;
         emit_row(m);
@@ -323,6 +337,52 @@ static void put_changes(const struct versus *v, struct emit *m) {
             emit_cell_none(m);
         }
     }
+}
+
+enum change { CHOICES, GREEDY, TOOLS };
+
+/* Adds a row of a table of changes; x is the base if `base`, of which only the last cell is shown.
+ */
+static void put_change_row(struct emit *m, const char *name, const struct versus_file *x,
+                           enum change kind, bool base) {
+    const struct versus_counts *c = &x->n;
+    const struct eval_share none = {.of = 0};
+    const struct eval_share *s = kind == CHOICES  ? &c->choices
+                                 : kind == GREEDY ? &c->greedy
+                                                  : &c->tools;
+    emit_row(m);
+    emit_cell_str(m, name);
+    eval_share_cells(m, base ? &none : s);
+    if (kind == TOOLS && s->of)
+        emit_cell_i64(m, c->tools_passed);
+    else
+        number_cell(m, kind == CHOICES ? c->right_per_100 : c->first_change, 1);
+}
+
+/* Adds a table that only people see: one kind of changes, and the base's right or passed ones. */
+static void put_change_table(const struct versus *v, struct emit *m, enum change kind,
+                             const char *title, const char *last) {
+    emit_table(m, NULL, title);
+    emit_col(m, "", "file");
+    eval_share_columns(m, "", "per 100");
+    emit_col(m, "", last);
+    for (int i = 0; i < v->n; i++) put_change_row(m, v->f[i].label, &v->f[i], kind, false);
+    if (kind != GREEDY) put_change_row(m, v->base.name, &v->base, kind, true);
+}
+
+static void put_changes(const struct versus *v, struct emit *m) {
+    if (!v->has_choices && !v->has_greedy && !v->has_tools) return;
+    put_flips(v, m);
+    if (v->has_choices)
+        put_change_table(v, m, CHOICES, "multiple choice: answers that change (95 % interval)",
+                         "right");
+    if (v->has_greedy)
+        put_change_table(v, m, GREEDY, "greedy texts that change (95 % interval)", "at token");
+    if (v->has_tools)
+        put_change_table(v, m, TOOLS,
+                         v->mixed_suites ? "suites: answers that change (95 % interval)"
+                                         : "tool calls that change (95 % interval)",
+                         "passed");
 }
 
 /* Adds the cells that by_domain, by_depth and by_kv share. */
@@ -367,7 +427,8 @@ static void put_ratio(struct emit *m, const struct eval_pair *p) {
 static int rival(const struct versus *v, int i) {
     int best = i;
     for (int k = 0; k < v->n; k++)
-        if (v->f[k].group == v->f[i].group && v->f[k].g.mean_kld < v->f[best].g.mean_kld) best = k;
+        if (versus_same_size(&v->f[i], &v->f[k]) && v->f[k].g.mean_kld < v->f[best].g.mean_kld)
+            best = k;
     return best == i ? -1 : best;
 }
 
@@ -538,6 +599,28 @@ static void put_checks(const struct versus *v, struct emit *m) {
     buf_release(&b);
 }
 
+/* Adds a row with the first error of a template, if it has any. */
+static void put_first_error(struct emit *m, const char *whose, const struct versus_file *x) {
+    if (!x->first_template) return;
+    emit_row(m);
+    emit_cell_str(m, whose);
+    emit_cell_str(m, x->first_template);
+}
+
+/* Adds a table that only people see: the first error of the base's template and of those that
+ * differ from it. */
+static void put_template_errors(const struct versus *v, struct emit *m) {
+    bool any = v->base.first_template != NULL;
+    for (int i = 0; i < v->n; i++) any = any || (v->f[i].other_template && v->f[i].first_template);
+    if (!any) return;
+    emit_table(m, NULL, "first error of each template");
+    emit_col(m, "", "file");
+    emit_col(m, "", "error");
+    put_first_error(m, v->base.name, &v->base);
+    for (int i = 0; i < v->n; i++)
+        if (v->f[i].other_template) put_first_error(m, v->f[i].label, &v->f[i]);
+}
+
 /* Adds the faults of all files, one per row. */
 static void put_faults(const struct versus *v, struct emit *m) {
     int n = 0;
@@ -563,5 +646,6 @@ void versus_emit(const struct versus *v, struct emit *m) {
     put_depths(v, m);
     put_kv(v, m);
     put_checks(v, m);
+    put_template_errors(v, m);
     put_faults(v, m);
 }

@@ -90,14 +90,14 @@ static int run_choices(struct versus *v, struct err *e) {
 /* ---- greedy texts ---- */
 
 /* Copies the prompt of text i: the domains in turn, evenly spaced within each. Returns false if the
- * domain is too short. */
+ * domain is too short for another one. */
 static bool prompt_of(const struct versus *v, int64_t i, int64_t n, int32_t *out) {
     const struct eval_domain *d = &v->texts.domain[i % v->texts.n];
     const int64_t each = (n + v->texts.n - 1) / v->texts.n, k = i / v->texts.n;
     const struct tok *t = v->base.m->tok;
-    if (d->n_ids < VERSUS_PROMPT_LEN) return false;
-    memcpy(out, d->ids + k * (d->n_ids - VERSUS_PROMPT_LEN) / each,
-           VERSUS_PROMPT_LEN * sizeof *out);
+    const int64_t room = d->n_ids - VERSUS_PROMPT_LEN, at = k * room / each;
+    if (room < 0 || (k && at == (k - 1) * room / each)) return false;
+    memcpy(out, d->ids + at, VERSUS_PROMPT_LEN * sizeof *out);
     if (tok_add_bos(t) && tok_special(t, TS_BOS) >= 0) out[0] = (int32_t)tok_special(t, TS_BOS);
     return true;
 }
@@ -183,6 +183,8 @@ static int run_suite(struct versus *v, const char *path, struct calls *c, struct
     struct suite suite;
     struct suite_answers base = {0};
     TRY(eval_suite_read(&suite, path, e));
+    for (int i = 0; i < suite.n; i++)
+        v->mixed_suites |= !json_first(json_get(suite.c[i].json, "tools"));
     int rc = answer_suite(v, 0, &suite, &base, e);
     for (int i = 0; i <= v->n && !rc && base.n; i++) {
         struct suite_answers own = {0}, *a = i ? &own : &base;

@@ -36,7 +36,7 @@ struct versus_file {
     char *first_template;           /* explanation of the first error; NULL: none; owned */
     char *fault[VERSUS_MAX_FAULTS]; /* metadata that differs from the base's; owned */
     int n_faults;                   /* may exceed VERSUS_MAX_FAULTS */
-    int group;                      /* files of equal size, within 1 %, share a number, from 0 */
+    int group; /* from 0; a file at most 1 % larger than the next smaller one is in its group */
     struct eval_kld k;
     struct eval_group g;
     struct versus_counts n;
@@ -51,6 +51,7 @@ struct versus {
     struct eval_texts texts;
     struct eval_kld_run r;
     bool has_choices, has_greedy, has_tools; /* measured */
+    bool mixed_suites; /* cases of the suites offer no tools, so their answers are no calls */
 };
 
 /* Returns the candidate of the run that is file i with cache type k. */
@@ -58,6 +59,11 @@ static inline int versus_cand(const struct versus *v, int i, int k) {
     return k * v->n + i;
 }
 
+/* Returns whether two files have the same size, within 1 %. */
+static inline bool versus_same_size(const struct versus_file *a, const struct versus_file *b) {
+    const double x = (double)a->n_bytes, y = (double)b->n_bytes;
+    return x <= 1.01 * y && y <= 1.01 * x;
+}
 /* Fills the metadata of x and compares them with the base's. ERR_DATA: not the same model. */
 int versus_inspect(const struct versus *v, struct versus_file *x, struct err *e);
 /* Reads the files of tasks and suites that the options name, to find errors before the work. */
@@ -68,6 +74,10 @@ int64_t versus_n_greedy(const struct versus_opts *o);
 int versus_flips(struct versus *v, struct err *e);
 /* Returns the file of a text [NAME=]FILE. */
 const char *versus_text_file(const char *given);
+/* Returns the file of FORMAT:FILE. */
+const char *versus_choice_file(const char *given);
+/* Returns the value of an option that names only a file. */
+const char *versus_whole(const char *given);
 /* Returns short names (io_short_names) of the files in a list; file: finds the file in a value. The
  * caller frees the names and the array. */
 char **versus_shown(const struct str_list *l, const char *(*file)(const char *given));

@@ -9,6 +9,7 @@
 #include "report/card.h"
 #include "report/pick.h"
 #include "report/report_text.h"
+#include "report/versus.h"
 #include "base/io.h"
 
 struct glance {
@@ -42,9 +43,17 @@ static const cJSON *row_of(const struct glance *g, const char *table, const cJSO
     return row;
 }
 
-/* Names the base of a comparison if it is not that of the other numbers. */
+/* Names the cache type of a comparison if it is not exact, and the base if it is not that of the
+ * other numbers. */
 static void put_base(const struct glance *g) {
-    const char *base = doc_str(g->versus, "base"), *own = card_base_file(g->r);
+    const char *base = doc_str(g->versus, "base"), *own = card_base_file(g->r),
+               *kv = doc_str(g->versus, "kv_type"), *act = doc_str(g->versus, "act");
+    if (!versus_exact(g->versus)) {
+        buf_str(g->out, ", with a key-value cache of ");
+        md_text(g->out, kv ? kv : "?");
+        buf_str(g->out, " and activations of ");
+        md_text(g->out, act ? act : "?");
+    }
     if (!base || (own && strcmp(io_base(base), own) == 0)) return;
     buf_str(g->out, ", compared with ");
     md_text(g->out, base);
@@ -64,15 +73,16 @@ static void put_loss(struct glance *g, int i) {
     buf_release(&words);
 }
 
-/* Writes one kind of changes per 100, from versus. */
-static void put_flips(struct glance *g, const char *prefix, const char *what, const char *cases) {
+/* Writes one kind of changes per 100, from versus; name: what is missing without them. */
+static void put_flips(struct glance *g, const char *prefix, const char *what, const char *name,
+                      const char *cases) {
     char key[4][32];
     static const char *const part[] = {"per_100", "lo", "hi", "of"};
     const cJSON *row = row_of(g, "flips", NULL);
     for (int i = 0; i < 4; i++) snprintf(key[i], sizeof key[i], "%s_%s", prefix, part[i]);
     const double x = doc_num(row, key[0], (double)NAN);
     if (!isfinite(x)) {
-        missing(g, what);
+        missing(g, name);
         return;
     }
     begin(g, what);
@@ -87,7 +97,9 @@ static void put_tools(struct glance *g) {
     for (int i = 0; i < g->r->n_files; i++)
         if (g->r->file[i].is_base) base = g->r->file[i].tools_passed;
     if (!(g->f->tools_n > 0)) {
-        put_flips(g, "tools", "tool calls", "answers to tool prompts");
+        const bool calls = versus_calls_only(g->versus);
+        put_flips(g, "tools", calls ? "tool calls" : "suites", "tool calls",
+                  calls ? "answers to tool prompts" : "answers to the cases of suites");
         return;
     }
     begin(g, "tool calls");
@@ -158,20 +170,38 @@ static void put_domains(struct glance *g) {
     buf_release(&list);
 }
 
-/* Writes the divergence at the longest context compared with the shortest. */
+/* Sets the first and the last row of the divergence by depth: of the results, or else of versus.
+ * Returns false if there are no two rows with numbers. */
+static bool find_depths(const struct glance *g, const cJSON **first, const cJSON **last) {
+    *first = *last = doc_first(g->f->by_depth);
+    while (*last && (*last)->next) *last = (*last)->next;
+    if (!*first) {
+        *first = *last = row_of(g, "by_depth", NULL);
+        for (const cJSON *r = *first; r; r = row_of(g, "by_depth", r)) *last = r;
+    }
+    return *first != *last && doc_num(*first, "mean_kld", 0) > 0 && doc_num(*last, "to", 0) > 0 &&
+           isfinite(doc_num(*last, "mean_kld", (double)NAN));
+}
+
+/* Writes the divergence at the longest context compared with the shortest, and notes that longer
+ * ones were not measured. */
 static void put_depth(struct glance *g) {
-    const cJSON *first = doc_first(g->f->by_depth), *last = first;
-    while (last && last->next) last = last->next;
-    const double a = doc_num(first, "mean_kld", (double)NAN),
-                 b = doc_num(last, "mean_kld", (double)NAN);
-    if (first == last || !(a > 0) || !isfinite(b)) {
+    const cJSON *first, *last;
+    if (!find_depths(g, &first, &last)) {
         missing(g, "long contexts");
         return;
     }
-    begin(g, "long contexts");
-    buf_fmt(g->out, "up to %.0f tokens: %.2fx the divergence of short ones",
-            doc_num(last, "to", (double)NAN), b / a);
+    const double to = doc_num(last, "to", 0);
+    begin(g, "context");
+    buf_fmt(g->out, "%.0f to %.0f tokens: %.2fx the divergence of the first %.0f",
+            doc_num(last, "from", 0), to,
+            doc_num(last, "mean_kld", 0) / doc_num(first, "mean_kld", 1), doc_num(first, "to", 0));
+    if (!doc_first(g->f->by_depth)) put_base(g);
     end(g);
+    if (g->rel->ctx <= to + 1) return;
+    char longer[64];
+    snprintf(longer, sizeof longer, "contexts of more than %.0f tokens", to);
+    missing(g, longer);
 }
 
 /* Writes the divergence and the changed answers over questions about images. */
@@ -243,8 +273,8 @@ void card_glance(const struct result *r, const struct release *rel, const cJSON 
     buf_str(out, " |\n|---|---|\n");
     put_memory(&g);
     put_loss(&g, i);
-    put_flips(&g, "choices", "answers", "multiple-choice answers");
-    put_flips(&g, "greedy", "texts", "greedy texts");
+    put_flips(&g, "choices", "answers", "multiple choice", "multiple-choice answers");
+    put_flips(&g, "greedy", "texts", "greedy texts", "greedy texts");
     put_tools(&g);
     put_suites(&g);
     put_domains(&g);

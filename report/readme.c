@@ -170,7 +170,7 @@ static void credits(const struct result *r, const struct release *rel, struct bu
         buf_str(out, " by ");
         md_text(out, rel->quantized_by);
     }
-    buf_str(out, r ? ", made and measured with hone.\n" : ", made with hone.\n");
+    buf_str(out, r ? ", made and measured with hone.\n" : "; this card was written by hone.\n");
 }
 
 /* Writes the architecture, the parameters and the context in parentheses. */

@@ -101,7 +101,15 @@ static void put_same(const cJSON *row, struct buf *out) {
 static const struct {
     const char *key, *name;
 } kinds[] = {{"choices", "choices"}, {"greedy", "texts"}, {"tools", "tool calls"}};
-enum { GREEDY = 1, KINDS = sizeof kinds / sizeof *kinds };
+enum { GREEDY = 1, TOOLS, KINDS = sizeof kinds / sizeof *kinds };
+
+bool versus_exact(const cJSON *root) {
+    return doc_bool(root, "exact", true);
+}
+
+bool versus_calls_only(const cJSON *root) {
+    return doc_bool(root, "tools_offered", true);
+}
 
 /* Returns member PREFIX_SUFFIX of a row of "flips"; NaN if it is missing. */
 static double share(const cJSON *row, int kind, const char *suffix) {
@@ -124,7 +132,9 @@ static void put_changes(const cJSON *root, const char *name, struct buf *out) {
     for (int k = 0; k < KINDS; k++) {
         const double x = share(r, k, "per_100");
         if (!isfinite(x)) continue;
-        buf_fmt(out, "%s%s %.*f", any ? ", " : "", kinds[k].name, x < 9.95 ? 1 : 0, x);
+        buf_fmt(out, "%s%s %.*f", any ? ", " : "",
+                k == TOOLS && !versus_calls_only(root) ? "suites" : kinds[k].name, x < 9.95 ? 1 : 0,
+                x);
         if (isfinite(share(r, k, "lo")) && isfinite(share(r, k, "hi")))
             buf_fmt(out, " (%.0f to %.0f)", share(r, k, "lo"), share(r, k, "hi"));
         if (k == GREEDY && num(r, "first_change") > 0)
@@ -172,7 +182,10 @@ static void put_files(const cJSON *root, struct buf *out) {
     if (has_kind(root, GREEDY))
         buf_str(out, " Texts: greedy continuations that change, and the median position of their "
                      "first different token.");
-    if (has_kind(root, 2)) buf_str(out, " Tool calls: answers to tool prompts that change.");
+    if (has_kind(root, TOOLS))
+        buf_str(out, versus_calls_only(root)
+                         ? " Tool calls: answers to tool prompts that change."
+                         : " Suites: answers to the cases of the suites that change.");
     buf_chr(out, '\n');
 }
 
@@ -303,13 +316,16 @@ static void put_domains(const struct domains *t, struct buf *out) {
     buf_str(out, "\n\n");
 }
 
-/* Returns the domain on which file f loses most relative to its mean; -1: none. */
+/* Returns the domain on which file f loses most relative to its mean; -1: none, or the difference
+ * may be an error of the domain's mean. */
 static int weakest(const struct domains *t, int f) {
     int worst = -1;
     for (int d = 0; d < t->n_domains; d++)
         if (isfinite(relative(t, d, f)) && (worst < 0 || relative(t, d, f) > relative(t, worst, f)))
             worst = d;
-    return worst;
+    if (worst < 0) return -1;
+    const double err = num(t->row[worst][f], "mean_kld_stderr");
+    return relative(t, worst, f) - 2 * (isfinite(err) ? err : 0) / t->mean[f] > 1 ? worst : -1;
 }
 
 /* Appends a sentence that names these domains, each with its files. */
@@ -378,6 +394,58 @@ static void put_kv(const cJSON *root, struct buf *out) {
     buf_chr(out, '\n');
 }
 
+/* Appends a number of a row, or a dash, and ends the cell. */
+static void put_cell(const cJSON *row, const char *key, int digits, struct buf *out) {
+    if (isfinite(num(row, key)))
+        buf_fmt(out, " %.*f |", digits, num(row, key));
+    else
+        buf_str(out, " - |");
+}
+
+/* Appends the numbers of every file that the first table leaves out. */
+static void put_numbers(const cJSON *root, struct buf *out) {
+    bool any = false;
+    for (const cJSON *r = doc_first(doc_get(root, "files")); r; r = r->next)
+        any = any || isfinite(num(r, "median_kld")) || isfinite(num(r, "kld_p999"));
+    if (!any) return;
+    buf_str(out, "| file | bits per weight | median KLD | 99.9 % | perplexity |\n"
+                 "|---|---:|---:|---:|---:|\n");
+    for (const cJSON *r = doc_first(doc_get(root, "files")); r; r = r->next) {
+        buf_str(out, "| ");
+        put_text(r, "name", out);
+        buf_str(out, " |");
+        put_cell(r, "bpw", 2, out);
+        put_cell(r, "median_kld", 5, out);
+        put_cell(r, "kld_p999", 3, out);
+        put_cell(r, "ppl", 3, out);
+        buf_chr(out, '\n');
+    }
+    if (isfinite(num(root, "base_ppl")))
+        buf_fmt(out,
+                "\nPerplexity of the base: %.3f. 99.9 %%: one token in a thousand diverges more.\n",
+                num(root, "base_ppl"));
+    buf_chr(out, '\n');
+}
+
+/* Appends the first error of the base's template, and of each file's own template. */
+static void put_template_errors(const cJSON *root, struct buf *out) {
+    const char *why = doc_str(root, "base_template_first");
+    if (why) {
+        buf_str(out, "\nFirst error of the base's template: ");
+        md_text(out, why);
+        buf_chr(out, '\n');
+    }
+    for (const cJSON *r = doc_first(doc_get(root, "checks")); r; r = r->next) {
+        const char *own = doc_str(r, "template_first");
+        if (!own || (why && strcmp(own, why) == 0)) continue;
+        buf_str(out, "\nFirst error of the template of ");
+        put_text(r, "name", out);
+        buf_str(out, ": ");
+        md_text(out, own);
+        buf_chr(out, '\n');
+    }
+}
+
 /* Appends vision, MTP blocks, template and faults of every file. */
 static void put_checks(const cJSON *root, struct buf *out) {
     buf_str(out, "| file | vision | MTP blocks | template |\n|---|---|---:|---|\n");
@@ -389,6 +457,7 @@ static void put_checks(const cJSON *root, struct buf *out) {
         put_text(r, "template", out);
         buf_str(out, " |\n");
     }
+    put_template_errors(root, out);
     const cJSON *f = doc_first(doc_get(root, "faults"));
     if (f) buf_str(out, "\nMetadata that differ from the base's:\n\n");
     for (; f; f = f->next) {
@@ -426,6 +495,24 @@ static void put_measured(const cJSON *root, struct buf *out) {
     buf_str(out, ". ");
 }
 
+/* Appends what besides the weights was not exact, and whether the base is no measure of a file. */
+static void put_caveats(const cJSON *root, struct buf *out) {
+    const double bpw = num(root, "base_bpw");
+    bool finer = false;
+    if (!versus_exact(root)) {
+        buf_str(out, "Computed with a key-value cache of ");
+        put_text(root, "kv_type", out);
+        buf_str(out, " and activations of ");
+        put_text(root, "act", out);
+        buf_str(out, ", whose errors are in these numbers. ");
+    }
+    for (const cJSON *r = doc_first(doc_get(root, "files")); r; r = r->next)
+        finer = finer || num(r, "bpw") > 1.01 * bpw;
+    if (finer)
+        buf_str(out, "The base has fewer bits per weight than some files, so the divergence of "
+                     "those is mostly its own loss. ");
+}
+
 /* Appends the long contexts that were not measured: all, or those past the deepest. */
 static void put_past(const cJSON *root, struct buf *out) {
     double most = 0;
@@ -459,6 +546,7 @@ static void put_how(const cJSON *root, struct buf *out) {
     const char *command = doc_str(root, "command");
     buf_chr(out, '\n');
     if (doc_num(root, "n_tokens", 0) > 0) put_measured(root, out);
+    put_caveats(root, out);
     buf_str(out, "Not measured: ");
     for (int k = 0; k < KINDS; k++)
         if (!has_kind(root, k)) buf_fmt(out, "%s, ", none[k]);
@@ -479,7 +567,8 @@ void versus_markdown(const cJSON *root, struct buf *out) {
     put_files(root, out);
     put_pairs(root, out);
     put_weakest(t, out);
-    card_fold("By domain and depth, metadata", out);
+    card_fold("Numbers, by domain and depth, metadata", out);
+    put_numbers(root, out);
     put_domains(t, out);
     free(t);
     put_depths(root, out);

@@ -4,6 +4,8 @@
 #ifndef HONE_REPORT_VERSUS_H
 #define HONE_REPORT_VERSUS_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "base/doc.h"
 #include "base/err.h"
@@ -12,6 +14,11 @@
 int versus_read(cJSON **out, const char *path, struct err *e);
 /* Returns ERR_DATA unless the tree is a document of hone versus; `path` names it in the message. */
 int versus_check(const cJSON *root, const char *path, struct err *e);
+/* Returns whether cache and activations were exact, so that only the weights differ. */
+bool versus_exact(const cJSON *root);
+/* Returns whether all cases of the suites offered tools, so that the answers counted under "tools"
+ * are tool calls. */
+bool versus_calls_only(const cJSON *root);
 /* Appends the block: a table of files, what changes, pairs of equal size, the missing measurements,
  * and the command. */
 void versus_markdown(const cJSON *root, struct buf *out);

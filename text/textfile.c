@@ -114,6 +114,11 @@ int text_check(const char *data, size_t len, const char *path, struct err *e) {
 int text_read_file(char **out, size_t *len, const char *path, struct err *e) {
     TRY(gz_read_file(out, len, path, limit_of(LIM_TEXT), e));
     int rc = text_check(*out, *len, path, e);
+    if (!rc && *len >= 3 && memcmp(*out, "\xef\xbb\xbf", 3) == 0) {
+        *len -= 3;
+        memmove(*out, *out + 3, *len);
+        (*out)[*len] = 0;
+    }
     if (rc) {
         free(*out);
         *out = NULL;

@@ -8,8 +8,8 @@
 
 #include "base/err.h"
 
-/* Reads a plain or gzip text; "-" is standard input. Free *out with free(). ERR_DATA if
- * text_check() rejects it. */
+/* Reads a plain or gzip text, without a byte order mark; "-" is standard input. Free *out with
+ * free(). ERR_DATA if text_check() rejects it. */
 int text_read_file(char **out, size_t *len, const char *path, struct err *e);
 /* Checks that the bytes are plausible UTF-8 text: they do not start like a known binary format and
  * contain no NUL, and at most 1/8 of them is invalid UTF-8. Otherwise returns ERR_DATA; the message

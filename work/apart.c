@@ -45,8 +45,7 @@ static char *real_path(const char *path) {
     return real;
 }
 
-/* Returns whether two paths name the same file. */
-static bool is_same(const char *a, const char *b) {
+bool apart_same(const char *a, const char *b) {
     char *x = real_path(a), *y = real_path(b);
     const bool same = strcmp(x, y) == 0;
     free(x);
@@ -58,7 +57,7 @@ int apart_check(const struct apart *a, struct err *e) {
     for (int i = 0; i < a->out.n; i++) {
         TRY(out_apart(a->out.v[i], a->in.v, (size_t)a->in.n, e));
         for (int k = 0; k < i; k++)
-            if (is_same(a->out.v[i], a->out.v[k]))
+            if (apart_same(a->out.v[i], a->out.v[k]))
                 return err_set(e, ERR_USAGE, "%s is named for two outputs; give each its own file",
                                a->out.v[i]);
     }

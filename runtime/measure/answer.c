@@ -55,20 +55,26 @@ static void put_end(const struct eval_kld *k, const char *label, struct buf *out
     buf_chr(out, ')');
 }
 
-void eval_answer(const struct eval_kld *k, char *const *label, int n, const char *base,
+void eval_ends(const struct eval_kld *k, int n, int *near, int *far) {
+    *near = *far = 0;
+    for (int i = 1; i < n; i++) {
+        if (k[i].mean_kld < k[*near].mean_kld) *near = i;
+        if (k[i].mean_kld >= k[*far].mean_kld) *far = i;
+    }
+}
+
+void eval_answer(const struct eval_kld *k, char *const *label, int n, const char *base, bool differ,
                  struct buf *out) {
-    int near = 0, far = 0;
+    int near, far;
     if (n == 1) {
         answer_one(k, label[0], base, out);
         return;
     }
-    for (int i = 1; i < n; i++) {
-        if (k[i].mean_kld < k[near].mean_kld) near = i;
-        if (k[i].mean_kld >= k[far].mean_kld) far = i;
-    }
-    buf_fmt(out, "Closest to %s is ", base);
+    eval_ends(k, n, &near, &far);
+    buf_fmt(out,
+            differ ? "Closest to %s is " : "No file is clearly closer to %s than another: ", base);
     put_end(&k[near], label[near], out);
-    buf_str(out, ", farthest ");
+    buf_str(out, differ ? ", farthest " : " to ");
     put_end(&k[far], label[far], out);
     buf_chr(out, '.');
 }

@@ -43,7 +43,7 @@ static bool v_pass(const struct verdict *v) {
     return v->pass;
 }
 static const struct grade grades[] = {
-    {"parsed", "a call was made", CASES_OF_CALLS, v_parsed},
+    {"parsed", "a call exactly where one is expected", CASES_OF_CALLS, v_parsed},
     {"valid", "it is valid for the tool's schema", CASES_OF_CALLS, v_valid},
     {"named", "it names the expected tool", CASES_THAT_EXPECT, v_named},
     {"equal", "with the expected arguments", CASES_THAT_EXPECT, v_equal},

@@ -350,7 +350,7 @@ static int emit_result(struct run *x, struct emit *m, struct err *e) {
     const struct eval_args *a = x->a;
     for (int i = 0; i < x->n; i++) eval_kld_total(&x->r, i, &x->k[i]);
     struct buf answer = {0};
-    eval_answer(x->k, x->label, x->n, io_base(a->base ? a->base : a->base_file), &answer);
+    eval_answer(x->k, x->label, x->n, io_base(a->base ? a->base : a->base_file), true, &answer);
     emit_answer(m, answer.data);
     buf_release(&answer);
     emit_str(m, "base", "base", a->base ? a->base : a->base_file);

@@ -37,6 +37,24 @@ static int check_object(const struct json *of, const char *name, const char *wha
     return err_set(e, ERR_DATA, "%s: \"loop\": \"%s\" must be an object", what, name);
 }
 
+/* Returns ERR_DATA if an object has a member without a meaning: a misspelled one would change what
+ * passes. */
+static int check_members(const struct json *of, const char *const *name, size_t n, const char *what,
+                         struct err *e) {
+    struct buf list = {0};
+    const struct json *m = json_first(of);
+    for (size_t i = 0; m; m = json_next(m)) {
+        for (i = 0; i < n && strcmp(json_name(m), name[i]) != 0;) i++;
+        if (i == n) break;
+    }
+    if (!m) return 0;
+    for (size_t i = 0; i < n; i++) buf_fmt(&list, "%s%s", i ? ", " : "", name[i]);
+    const int rc = err_set(e, ERR_DATA, "%s: \"loop\": '%s' is not one of %s", what,
+                           show_n(json_name(m), strlen(json_name(m))).s, list.data);
+    buf_release(&list);
+    return rc;
+}
+
 /* Returns ERR_DATA if a rule has an argument that its tool does not allow. */
 static int check_arguments(const struct suite_case *c, const struct json *rule, const char *what,
                            struct err *e) {
@@ -57,6 +75,8 @@ static int check_arguments(const struct suite_case *c, const struct json *rule, 
 /* Checks one rule of "results". */
 static int check_rule(const struct suite_case *c, const struct json *rule, const char *what,
                       struct err *e) {
+    static const char *const members[] = {"name",  "arguments", "schema", "when",
+                                          "times", "set",       "result"};
     const char *name = json_str(json_get(rule, "name"));
     const struct json *times = json_get(rule, "times");
     int64_t n = 0;
@@ -66,6 +86,7 @@ static int check_rule(const struct suite_case *c, const struct json *rule, const
     if (!json_get(rule, "result"))
         return err_set(e, ERR_DATA, "%s: \"loop\": a result of '%s' has no \"result\"", what,
                        show_n(name, strlen(name)).s);
+    TRY(check_members(rule, members, COUNT_OF(members), what, e));
     if (times && (!json_i64(times, &n) || n < 1))
         return err_set(e, ERR_DATA, "%s: \"loop\": \"times\" must be a count", what);
     if (json_get(rule, "schema") && schema_sound(json_get(rule, "schema"), e))
@@ -111,12 +132,14 @@ static int check_names(const struct names *set, const struct json *of, const cha
 int loop_check(const struct suite_case *c, const char *what, struct err *e) {
     const struct json *spec = spec_of(c), *rules = json_get(spec, "results"),
                       *then = json_get(spec, "then"), *steps = json_get(spec, "max_steps");
+    static const char *const members[] = {"results", "state", "goal", "then", "max_steps"};
     struct names set = {.n = 0};
     int64_t n = 0;
     if (json_type(spec) != JSON_OBJ || json_type(rules) != JSON_ARR)
         return err_set(e, ERR_DATA, "%s: \"loop\" must be an object with a list \"results\"", what);
     if (json_type(json_get(c->json, "messages")) != JSON_ARR)
         return err_set(e, ERR_DATA, "%s: a case with \"loop\" needs \"messages\"", what);
+    TRY(check_members(spec, members, COUNT_OF(members), what, e));
     if (json_len(rules) > MAX_RULES)
         return err_set(e, ERR_DATA, "%s: \"loop\" has more than %d results", what, MAX_RULES);
     TRY(check_object(spec, "state", what, e));

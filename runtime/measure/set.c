@@ -313,6 +313,11 @@ int eval_set_run(struct work *w, struct eval_set_opts *a, struct emit *m, struct
     apart_in(&files, a->eval.base);
     apart_in_all(&files, a->text.v, a->text.n);
     apart_in_all(&files, a->tools.v, a->tools.n);
+    apart_in_all(&files, a->needle.v, a->needle.n);
+    for (int i = 0; i < a->choice.n; i++) {
+        const char *colon = strchr(a->choice.v[i], ':');
+        if (colon) apart_in(&files, colon + 1);
+    }
     apart_out(&files, a->eval.out);
     TRY(apart_check(&files, e));
     TRY(out_try(a->eval.out, w->overwrite, e));

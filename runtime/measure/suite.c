@@ -142,17 +142,36 @@ static int read_stops(struct suite_case *c, const char *what, struct err *e) {
     return 0;
 }
 
+/* Reads "id": a text or a number. */
+static void read_id(struct suite_case *c, const struct json *id) {
+    struct buf number = {0};
+    const char *s = json_str(id);
+    if (json_type(id) == JSON_NUM) json_write(&number, id);
+    if (number.len) s = number.data;
+    if (s) snprintf(c->id, sizeof c->id, "%s", show_n(s, strlen(s)).s);
+    buf_release(&number);
+}
+
+/* Returns ERR_DATA if the tools are no list, or the checks no object. */
+static int check_types(const struct suite_case *c, const char *what, struct err *e) {
+    const struct json *tools = json_get(c->json, "tools"), *checks = json_get(c->json, "checks");
+    if (tools && json_type(tools) != JSON_ARR && json_type(tools) != JSON_NULL)
+        return err_set(e, ERR_DATA, "%s: \"tools\" must be a list", what);
+    if (checks && json_type(checks) != JSON_OBJ)
+        return err_set(e, ERR_DATA, "%s: \"checks\" must be an object", what);
+    return 0;
+}
+
 /* Parses one line into c, which has only `record` set. line is kept, not copied; what: its name for
  * errors. */
 static int read_case(struct suite_case *c, const char *line, size_t len, const char *what,
                      struct err *e) {
     TRY(json_parse(&c->json, line, len, what, e));
-    const struct json *j = c->json, *id = json_get(j, "id"), *max = json_get(j, "max_tokens");
+    const struct json *j = c->json, *max = json_get(j, "max_tokens");
     int n_prompts = 0;
     c->line = line;
     c->len = len;
-    if (json_str(id))
-        snprintf(c->id, sizeof c->id, "%s", show_n(json_str(id), strlen(json_str(id))).s);
+    read_id(c, json_get(j, "id"));
     n_prompts += json_type(json_get(j, "messages")) == JSON_ARR;
     n_prompts += json_str(json_get(j, "prompt")) != NULL;
     n_prompts += json_str(json_get(j, "text")) != NULL;
@@ -161,6 +180,7 @@ static int read_case(struct suite_case *c, const char *line, size_t len, const c
                        what);
     if (max && (!json_i64(max, &c->max_tokens) || c->max_tokens < 1 || c->max_tokens > MAX_TOKENS))
         return err_set(e, ERR_DATA, "%s: \"max_tokens\" is not a count of tokens", what);
+    TRY(check_types(c, what, e));
     TRY(read_stops(c, what, e));
     c->expect = find_expect(j);
     c->loop = json_get(j, "loop") != NULL;
@@ -217,7 +237,11 @@ int suite_open(struct suite *s, const char *path, struct err *e) {
     size_t len = 0;
     memset(s, 0, sizeof *s);
     TRY(text_read_file(&data, &len, path, e));
-    int rc = suite_parse(s, data, len, path, e);
+    const size_t blank = strspn(data, " \t\r\n");
+    int rc = data[blank] == '['
+                 ? err_set(e, ERR_DATA,
+                           "%s: this is a list, but a suite has one JSON object per line", path)
+                 : suite_parse(s, data, len, path, e);
     free(data);
     return rc;
 }
@@ -252,9 +276,13 @@ int suite_prompt(const struct suite_case *c, const struct chat *chat, const stru
         buf_str(&conv, "{\"messages\":[{\"role\":\"user\",\"content\":");
         json_quote(&conv, prompt, strlen(prompt));
         buf_str(&conv, "}]");
-        if (json_get(c->json, "tools")) {
-            buf_str(&conv, ",\"tools\":");
-            json_write(&conv, json_get(c->json, "tools"));
+        for (const struct json *m = json_first(c->json); m; m = json_next(m)) {
+            if (strcmp(json_name(m), "prompt") == 0 || strcmp(json_name(m), "messages") == 0)
+                continue;
+            buf_chr(&conv, ',');
+            json_quote(&conv, json_name(m), strlen(json_name(m)));
+            buf_chr(&conv, ':');
+            json_write(&conv, m);
         }
         buf_chr(&conv, '}');
     } else {

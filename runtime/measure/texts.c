@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "template/chat.h"
 #include "text/textfile.h"
+#include "work/apart.h"
 
 enum { MAX_DOMAINS = 256 };
 
@@ -176,8 +177,14 @@ int eval_texts_add_all(struct eval_texts *t, const struct model *m, struct err *
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e) {
     int rc = 0;
-    char **name = xcalloc((size_t)n_paths + 1, sizeof *name);
     memset(out, 0, sizeof *out);
+    for (int i = 0; i < n_paths; i++)
+        for (int k = 0; k < i; k++)
+            if (apart_same(path[i], path[k]))
+                return err_set(e, ERR_USAGE,
+                               "%s is given twice: its windows would count as independent ones",
+                               path[i]);
+    char **name = xcalloc((size_t)n_paths + 1, sizeof *name);
     io_short_names(path, n_paths, name);
     for (int i = 0; i < n_paths && !rc; i++) rc = eval_texts_add(out, m, name[i], path[i], e);
     for (int i = 0; i < n_paths; i++) free(name[i]);

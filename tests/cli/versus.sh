@@ -131,7 +131,7 @@ vs --text code="$texts_of/code.txt" --text ja="$texts_of/ja.txt"
 grep -v '"command' "$t/o" | cmp - "$t/named" || say "a built-in domain differs from its file"
 run 0 eval kld "$t/a/M-all.gguf" code --base "$t/base.gguf" --ctx 64 --chunks 2 --json
 [ "$(num "$t/o" mean_kld)" = "$code" ] || say "code: $code, eval kld $(num "$t/o" mean_kld)"
-vs --text tools --text x=tools --text builtin
+vs --text tools --text x=code --text builtin
 [ "$(names "$t/o")" = "tools x prose chat " ] || say "--text builtin: $(names "$t/o")"
 
 # two texts of one file name are two domains, named in the command as in the tables; also in eval kld

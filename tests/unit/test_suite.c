@@ -179,6 +179,10 @@ static void test_bad_suites(void) {
          "line 1: tool 'f': the regular expression '('"},
         {"{\"prompt\": \"x\", \"tools\": [{\"name\": \"f\", \"parameters\": 3}], \"expect\": null}",
          "line 1: tool 'f': the schema is neither object nor bool"},
+        {"{\"prompt\": \"x\", \"checks\": \"exact\", \"expect\": null}",
+         "\"checks\" must be an object"},
+        {"{\"prompt\": \"x\", \"tools\": {\"name\": \"f\"}, \"expect\": null}",
+         "line 1: \"tools\" must be a list"},
         {"{\"prompt\": \"x\", \"stop\": 3, \"checks\": {\"exact\": \"\"}}", "\"stop\" must be"},
         {"{\"prompt\": \"x\", \"stop\": [\"a\", \"\"], \"checks\": {\"exact\": \"\"}}",
          "\"stop\" must be"},
@@ -351,6 +355,11 @@ static void test_bad_loops(void) {
         {LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"when\": {\"b\": 1}, \"set\": "
                    "{\"a\": 1}}], \"goal\": {\"a\": 1}}}",
          "\"when\" has 'b', which neither"},
+        {LOOP_HEAD "{\"results\": [], \"max_step\": 2, \"goal\": {\"a\": 1}}}",
+         "'max_step' is not one of results, state, goal, then, max_steps"},
+        {LOOP_HEAD "{\"results\": [{\"name\": \"f\", \"result\": 1, \"args\": {\"m\": 1}, \"set\": "
+                   "{\"a\": 1}}], \"goal\": {\"a\": 1}}}",
+         "'args' is not one of name, arguments,"},
         {CLOSED_F(""), "'f' has no argument 'm'"},
         {CLOSED_F(", \"anyOf\": [true]"), "'f' has no argument 'm'"},
         {LOOP_HEAD "{\"results\": [], \"then\": [1], \"goal\": {\"a\": 1}}}",
@@ -385,6 +394,47 @@ static void test_open_tools(void) {
     CHECK_OK(judge(null, "x", CALL("f", "{}"), &v));
     CHECK(v.pass);
     verdict_release(&v);
+}
+
+/* Checks ids: texts, numbers as written, and the line without one. */
+static void test_ids(void) {
+#define REST "\"prompt\": \"x\", \"checks\": {\"exact\": \"\"}}\n"
+    static const char text[] =
+        "{\"id\": \"a\", " REST "{\"id\": 7, " REST "{\"id\": 1.50, " REST "{\"id\": null, " REST;
+    static const char *const want[] = {"a", "7", "1.50", "line-4"};
+    struct suite s;
+    CHECK_OK(suite_parse(&s, text, sizeof text - 1, "s.jsonl", &e));
+    for (int i = 0; i < s.n; i++) CHECK_EQ_STR(s.c[i].id, want[i]);
+    CHECK_EQ_I64(s.n, 4);
+    suite_close(&s);
+}
+
+/* Checks that members of a case with "prompt" are variables of the template, as with "messages". */
+static void test_variables(void) {
+    static const char tmpl[] = "{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}"
+                               "{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}"
+                               "{{ style }}{{ n }}";
+    static const char *const line[] = {
+        "{\"prompt\": \"a\\\"b\", \"enable_thinking\": false, \"style\": \"k\", \"n\": 1.0, "
+        "\"checks\": {\"exact\": \"\"}}",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\\"b\"}], \"enable_thinking\": "
+        "false, "
+        "\"style\": \"k\", \"n\": 1.0, \"checks\": {\"exact\": \"\"}}"};
+    struct chat *c = NULL;
+    struct tok *tok = NULL;
+    struct suite s;
+    CHECK_OK(tok_from_dir(&tok, "tests/golden/tiny-qwen35moe", 0, NULL, &e));
+    CHECK_OK(chat_new(&c, tmpl, "t", NULL, NULL, &e));
+    for (size_t i = 0; i < COUNT_OF(line); i++) {
+        struct chat_prompt p = {0};
+        CHECK_OK(suite_parse(&s, line[i], strlen(line[i]), "s.jsonl", &e));
+        CHECK_OK(suite_prompt(&s.c[0], c, tok, &p, &e));
+        CHECK_EQ_STR(p.text.data, "user=a\"b;Falsek1.0");
+        chat_prompt_release(&p);
+        suite_close(&s);
+    }
+    chat_free(c);
+    tok_free(tok);
 }
 
 /* Checks that a malformed schema matters in a record only if the answer calls the tool. */
@@ -680,6 +730,8 @@ int main(void) {
     RUN(test_loop_world);
     RUN(test_bad_loops);
     RUN(test_open_tools);
+    RUN(test_ids);
+    RUN(test_variables);
     RUN(test_record);
     RUN(test_many_results);
     RUN(test_checks_of_ours);

@@ -39,6 +39,26 @@ static void test_formats(void) {
     CHECK_OK(text_check_file("-", &e)); /* can be read only once, so not now */
 }
 
+/* Tests that a byte order mark at the beginning is no part of the text, but one elsewhere is. */
+static void test_mark(void) {
+    static const struct {
+        const char *file, *text;
+    } c[] = {{"\xef\xbb\xbf{\"a\": 1}\n", "{\"a\": 1}\n"},
+             {"\xef\xbb\xbf", ""},
+             {"a\xef\xbb\xbf", "a\xef\xbb\xbf"},
+             {"", ""}};
+    tmp_make();
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        char *out = NULL;
+        size_t len = 99;
+        CHECK_OK(text_read_file(&out, &len, tmp_write("mark", c[i].file, strlen(c[i].file)), &e));
+        CHECK_EQ_I64((int64_t)len, (int64_t)strlen(c[i].text));
+        CHECK_EQ_STR(out, c[i].text);
+        free(out);
+    }
+    tmp_remove();
+}
+
 /* Tests random bytes without NUL, nearly none of which begins a character. */
 static void test_random(void) {
     char b[4000];
@@ -52,6 +72,7 @@ int main(void) {
     log_set_level(LOG_ERROR);
     RUN(test_texts);
     RUN(test_formats);
+    RUN(test_mark);
     RUN(test_random);
     return check_done();
 }
