@@ -295,12 +295,17 @@ static int read_compare(struct publish *p, struct err *e) {
 
 /* Writes the texts of all files of the release to memory. */
 static int make_texts(struct publish *p, struct err *e) {
+    struct result compared;
     if (p->have_result) {
         const char *name = p->facts.text[FACT_NAME];
         if (name && *name) p->res.name = name;
         TRY(add_results(p, e));
     }
-    publish_fit(&p->rel, p->have_result ? &p->res : NULL);
+    TRY(read_compare(p, e));
+    const bool seen =
+        !p->have_result && p->compare && versus_result(&compared, &p->rel, p->compare);
+    publish_fit(&p->rel, p->have_result ? &p->res : seen ? &compared : NULL);
+    if (seen) result_close(&compared);
     for (int i = 0; i < p->rel.n_files && !p->have_result; i++) {
         char *path = io_join(p->o->dir, p->rel.file[i].file);
         struct err why;
@@ -311,7 +316,6 @@ static int make_texts(struct publish *p, struct err *e) {
     TRY(copy_source(p, e));
     TRY(update_template(p, e));
     TRY(read_notes(p, e));
-    TRY(read_compare(p, e));
     struct buf *card = add_text(p, "README.md");
     report_readme(p->have_result ? &p->res : NULL, &p->rel, p->compare, card);
     add_notes(p, card);

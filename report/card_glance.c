@@ -69,6 +69,7 @@ static void put_loss(struct glance *g, int i) {
     if (isfinite(g->f->same_top1))
         buf_fmt(g->out, ": of 100 next tokens, %.1f differ from the first choice of %s",
                 100 * (1 - g->f->same_top1), pick_base_word(g->r));
+    if (!*g->r->version) put_base(g); /* by hone versus, not by hone make */
     end(g);
     buf_release(&words);
 }

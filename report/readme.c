@@ -63,8 +63,8 @@ static void front_matter(const struct result *r, const struct release *rel, stru
     buf_str(out, "---\n\n" README_MARK "\n\n");
 }
 
-/* Writes the recommendation, the first section of the card. */
-static void answer(const struct result *r, struct buf *out) {
+/* Writes which file to take. */
+static void put_take(const struct result *r, struct buf *out) {
     struct buf text = {0};
     pick_head(r, &text);
     if (text.len) {
@@ -78,6 +78,12 @@ static void answer(const struct result *r, struct buf *out) {
         md_text(out, text.data ? text.data : "");
         buf_str(out, "\n\n");
     }
+    buf_release(&text);
+}
+
+/* Writes the recommendation, the first section of the card. */
+static void answer(const struct result *r, struct buf *out) {
+    put_take(r, out);
     if (r->base_is_quantized) {
         buf_str(out, "The base of these files was already quantized");
         if (*r->base_type) {
@@ -88,7 +94,15 @@ static void answer(const struct result *r, struct buf *out) {
         buf_str(out, ". The losses below are measured against it, and add to the loss "
                      "it already has.\n\n");
     }
-    buf_release(&text);
+}
+
+/* Writes which file to take by the results of hone versus, if they are all there is. */
+static void compared_answer(const struct release *rel, const cJSON *versus, struct buf *out) {
+    struct result seen;
+    if (!versus_result(&seen, rel, versus)) return;
+    put_take(&seen, out);
+    card_glance(&seen, rel, versus, out);
+    result_close(&seen);
 }
 
 /* Appends the inside of a code span. */
@@ -237,6 +251,7 @@ void report_readme(const struct result *r, const struct release *rel, const cJSO
     }
     if (r) answer(r, out);
     if (r && rel) card_glance(r, rel, versus, out);
+    if (!r && rel && versus) compared_answer(rel, versus, out);
     if (rel && rel->drafts)
         put_drafts(rel, out);
     else if (rel && rel->unknown) {

@@ -135,6 +135,36 @@ done
 # and the card claims nothing about who made the files
 grep -q 'made with hone\|measured with hone' "$t/p/README.md" && say "$(grep 'with hone' "$t/p/README.md")"
 
+# ---- a folder that only hone versus measured: the card takes the file by these numbers, not the smallest ----
+mkdir "$t/own"
+cp "$t/a"/M-*.gguf "$t/own"
+only() { # divergence of Q8_0, bits of the base, name of the compared files
+    for n in Q8_0:$1 Q4_0:0.4; do
+        echo "{\"name\": \"${n%:*}\", \"file\": \"$3-${n%:*}.gguf\", \"size_bytes\": $(stat -c %s "$t/a/M-${n%:*}.gguf")," \
+            "\"mean_kld\": ${n#*:}, \"mean_kld_stderr\": 0.0001, \"same_top1\": 0.875},"
+    done | sed '$s/,$//' > "$t/rows"
+    echo "{\"hone_versus\": 1, \"base\": \"base.gguf\", \"base_bpw\": $2, \"files\": [$(cat "$t/rows")], \"by_depth\": [" \
+        '{"name": "Q8_0", "from": 1, "to": 63, "mean_kld": 0.002}, {"name": "Q8_0", "from": 64, "to": 127, "mean_kld": 0.003}]}' > "$t/doc"
+    run 0 publish "$t/own" --compare "$t/doc" --force
+}
+card() { grep -qF -- "$1" "$t/own/README.md" || say "the card lacks '$1': $(sed -n '1,/^## Use/p' "$t/own/README.md")"; }
+only 0.001 16.03 M
+card '**Take Q8_0, '
+card ': no noticeable loss.**'
+card '| at a glance | Q8_0 |'
+card '| loss | no noticeable loss: of 100 next tokens, 12.5 differ from the first choice of the original |'
+card '| context | 64 to 127 tokens: 1.50x the divergence of the first 63 |'
+card 'multiple choice, greedy texts, tool calls, tool loops, checks'
+card 'hone run M-Q8_0.gguf'
+only 0.2 8.5 M
+card '**Take Q8_0, '
+card ': heavy loss. No file here is closer to its base'
+card 'from the first choice of its base |'
+grep -q 'was already quantized' "$t/own/README.md" && say "the base of a comparison is not that of the files"
+# other files' numbers recommend nothing
+only 0.001 16.03 N
+grep -q 'at a glance\|\*\*Take' "$t/own/README.md" && say "recommended by the numbers of other files"
+
 # ---- suites: one JSON object per line, perhaps after a byte order mark ----
 echo '[{"prompt": "x", "checks": {"exact": "y"}}]' > "$t/list.json"
 refused 3 "this is a list, but a suite has one JSON object per line" eval checks "$t/with-base.gguf" "$t/list.json"
