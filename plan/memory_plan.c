@@ -57,7 +57,7 @@ static bool has_flag(const struct kv_type *t, enum kv_flag flag) {
 
 int plan_sizes(const struct gguf *g, struct sizes *z, const struct arch **a, struct err *e) {
     const char *name = gguf_str_or(g, "general.architecture", "");
-    TRY(model_no_imatrix(g, e));
+    TRY(model_check_kind(g, e));
     *a = arch_find(name);
     if (!*a) return arch_refuse(gguf_path(g), name, e);
     struct hparams *h = xcalloc(1, sizeof *h); /* 24 KB: too large for the stack */

@@ -87,6 +87,22 @@ static const struct weight *find_weight(const struct model *m, const struct mode
     return &root->tensor[*t - gguf_tensor_at(m->gguf, 0)];
 }
 
+/* Sets ERR_DATA about a missing tensor. */
+static int missing(const struct model *m, const char *name, struct err *e) {
+    char one[80];
+    const char *at = strstr(name, "_exps.");
+    snprintf(one, sizeof one, "%.*s.0.weight", at ? (int)(at - name) : 0, name);
+    if (at && gguf_find_tensor(m->gguf, one))
+        return err_set(e, ERR_DATA,
+                       "the experts are stored one by one, as %s and so on, which older programs "
+                       "and MLX do: get a newer file, or convert the model again",
+                       one);
+    return err_set(e, ERR_DATA, "tensor %s is missing: the file is incomplete%s", name,
+                   m->target ? "; convert the draft again"
+                             : " or holds only an MTP block, which --draft takes; use a file of "
+                               "the whole model");
+}
+
 /* Binds the graph's weights and checks their shapes. They are shared with `trunk` or, if that is
  * NULL, taken from the file. */
 static int bind_weights(struct model *m, const struct model *trunk, const struct kern *k,
@@ -106,10 +122,7 @@ static int bind_weights(struct model *m, const struct model *trunk, const struct
         }
         int rc = 0;
         if (!t)
-            rc = err_set(e, ERR_DATA, "tensor %s is missing: the file is incomplete%s", gw->name,
-                         m->target ? "; convert the draft again"
-                                   : " or holds only an MTP block, which --draft takes; use a file "
-                                     "of the whole model");
+            rc = missing(m, gw->name, e);
         else if (!(rc = check_shape(t, gw->ne, e)) && !kern_has(k, w->type))
             rc = err_set(e, ERR_DATA, "tensor %s has type %s, which is not supported", t->name,
                          qtype_name(w->type));
@@ -347,8 +360,15 @@ static int open_bound(struct model *m, const char *path, struct err *e) {
     return rc ? err_wrap(e, "%s", path) : 0;
 }
 
-int model_no_imatrix(const struct gguf *g, struct err *e) {
-    if (strcmp(gguf_str_or(g, "general.type", ""), "imatrix") != 0) return 0;
+int model_check_kind(const struct gguf *g, struct err *e) {
+    const char *type = gguf_str_or(g, "general.type", "");
+    if (strcmp(type, "adapter") == 0)
+        return err_set(e, ERR_DATA,
+                       "%s is an adapter (LoRA), not a model: hone merges adapters when it "
+                       "converts their model, from the adapter's original folder: hone convert "
+                       "HF_DIR --lora DIR",
+                       gguf_path(g));
+    if (strcmp(type, "imatrix") != 0) return 0;
     return err_set(e, ERR_DATA,
                    "%s is an importance matrix, not a model: pass the model's GGUF here, and "
                    "this file to hone quantize as --imatrix",
@@ -362,7 +382,7 @@ int model_open(struct model **out, const char *path, struct err *e) {
         model_close(m);
         return rc;
     }
-    rc = model_no_imatrix(m->gguf, e);
+    rc = model_check_kind(m->gguf, e);
     if (!rc) rc = open_bound(m, path, e);
     if (rc) {
         model_close(m);

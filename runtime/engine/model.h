@@ -53,8 +53,9 @@ int model_computes(struct gguf *g, struct err *e);
 int model_make_weights(struct model *m, bool data, struct err *e);
 /* Appends what the file can still be used for to the reason in e; returns the code. */
 int model_refuse(struct err *e);
-/* Fails if the file is an importance matrix; the message names the option that takes one. */
-int model_no_imatrix(const struct gguf *g, struct err *e);
+/* Fails if the file is an importance matrix or an adapter; the message names the option that takes
+ * one. */
+int model_check_kind(const struct gguf *g, struct err *e);
 /* Closes the model. Models made from it and their sessions must be closed first. */
 void model_close(struct model *m);
 /* Reloads the tokenizer with the pre-tokenizer of this name instead of the file's; NULL: no-op.

@@ -103,6 +103,9 @@ words=$(sed -n 's/^hone  *hone run \(.*\) --ctx.*/\1/p' "$t/o")
 run 0 convert tests/golden/tiny-qwen35moe -o "$t/tiny.gguf"
 "$HONE" imatrix "$t/tiny.gguf" tests/golden/tiny-qwen35moe/self_calib.txt -o "$t/imatrix.gguf" --ctx 64 --chunks 2 -q > /dev/null
 for c in plan serve; do refused 3 'is an importance matrix, not a model: pass the model' $c "$t/imatrix.gguf"; done
+cp "$t/m.gguf" "$t/lora.gguf"
+run 0 meta "$t/lora.gguf" general.type=adapter
+for c in plan serve; do refused 3 'is an adapter (LoRA), not a model' $c "$t/lora.gguf"; done
 refused 2 'all-recipes takes a single file' plan "$t/m.gguf" "$t/Q8_0.gguf" --all-recipes
 
 # the plot: a line per cache type and one of the card, at the contexts of the table, in GiB of its column

@@ -577,6 +577,8 @@ static void test_wrong_files(void) {
     char *good = path_of("qwen35moe"), *bad = path_of("bad");
     copy_model(good, bad, "blk.2.ffn_up_exps.weight", NULL, QT_F32, 0);
     CHECK_ERR(model_open(&m, bad, &e), ERR_DATA, "blk.2.ffn_up_exps.weight is missing");
+    copy_model(good, bad, "blk.2.ffn_up_exps.weight", "blk.2.ffn_up.0.weight", QT_F32, d);
+    CHECK_ERR(model_open(&m, bad, &e), ERR_DATA, "one by one, as blk.2.ffn_up.0.weight and so on");
     copy_model(good, bad, "", "blk.0.surprise.weight", QT_F32, 4);
     CHECK_ERR(model_open(&m, bad, &e), ERR_DATA, "blk.0.surprise.weight");
     copy_model(good, bad, "", "blk.9.attn_norm.weight", QT_F32, d);
