@@ -103,7 +103,7 @@ static bool accept(struct search *s, const struct repair_plan *p, const char *me
 static bool may_use(const struct search *s, enum repair_piece k) {
     const bool about_calls = (k >= P_CALLS_NULL && k <= P_ARGS_DUMP) || k == P_SPLIT_CALLS ||
                              k == P_CALLS_BARE || k == P_SPLIT_TEXT || k == P_IDS_LONG ||
-                             k == P_IDS_ABSENT;
+                             k == P_IDS_ABSENT || k == P_RESULT_NAME;
     bool listed = s->only == NULL;
     for (int i = 0; i < s->n_only && !listed; i++) listed = strcmp(s->only[i], pieces[k].id) == 0;
     if (about_calls && !s->has_calls) return false;

@@ -30,6 +30,7 @@ struct maker {
     bool odd;
     unsigned features;
     int n_messages, n_calls;
+    const char *called[2]; /* names of the last answer's calls */
 };
 
 /* Returns a pseudo-random number from 0 to n - 1. */
@@ -116,8 +117,8 @@ static void put_id(struct maker *m, const char *key, int n) {
         buf_fmt(m->out, "\"%s\":\"call%05d\",", key, n);
 }
 
-/* Writes a tool call, in its unusual form if this conversation is to have it. */
-static void call(struct maker *m) {
+/* Writes call i of an answer, in its unusual form if this conversation is to have it. */
+static void call(struct maker *m, int i) {
     const size_t k = below(m, COUNT_OF(arguments));
     const bool empty = m->form == FORM_ARGS_NULL || m->form == FORM_ARGS_ABSENT ||
                        m->form == FORM_ARGS_BLANK || chance(m, 8);
@@ -125,7 +126,8 @@ static void call(struct maker *m) {
     m->features |= empty ? 1u << FEATURE_NO_ARGS : arguments[k].features;
     put(m, "{");
     put_id(m, "id", ++m->n_calls);
-    buf_fmt(m->out, "\"type\":\"function\",\"function\":{\"name\":\"%s\"", PICK(m, names));
+    m->called[i] = PICK(m, names);
+    buf_fmt(m->out, "\"type\":\"function\",\"function\":{\"name\":\"%s\"", m->called[i]);
     if (odd_as(m, FORM_ARGS_NULL)) {
         put(m, ",\"arguments\":null");
     } else if (odd_as(m, FORM_ARGS_BLANK)) {
@@ -165,7 +167,7 @@ static void tool_round(struct maker *m, bool last) {
     put(m, ",\"tool_calls\":[");
     for (int i = 0; i < n; i++) {
         if (i) put(m, ",");
-        call(m);
+        call(m, i);
     }
     put(m, "]}");
     for (int i = 0; i < n && !(last && chance(m, 10)); i++) {
@@ -173,7 +175,11 @@ static void tool_round(struct maker *m, bool last) {
         begin_message(m, "tool");
         put(m, ",");
         put_id(m, "tool_call_id", first + i + 1);
-        buf_fmt(m->out, "\"name\":\"%s\"", PICK(m, names));
+        const char *any = PICK(m, names), *name = m->form == FORM_RESULT_NAME ? m->called[i] : any;
+        if (odd_as(m, FORM_RESULT_NAME))
+            m->out->len--; /* the comma */
+        else
+            buf_fmt(m->out, "\"name\":\"%s\"", name);
         if (null && m->odd)
             put(m, ",\"content\":null");
         else
@@ -227,7 +233,7 @@ static bool needs_system(enum repair_form f) {
 static bool needs_calls(enum repair_form f) {
     return (f >= FORM_ARGS_TEXT && f <= FORM_RESULT_PARTS) || f == FORM_CONTENT_NULL ||
            f == FORM_CONTENT_ABSENT || f == FORM_CONTENT_BLANK || f == FORM_IDS_LONG ||
-           f == FORM_IDS_ABSENT;
+           f == FORM_IDS_ABSENT || f == FORM_RESULT_NAME;
 }
 static bool needs_answer(enum repair_form f) {
     return f == FORM_ANSWER_PARTS || f == FORM_CALLS_NULL || f == FORM_CALLS_NONE;

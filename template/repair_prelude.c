@@ -134,6 +134,11 @@ static void message(struct writer *w, const char *content, const char *calls) {
                    "role)");
             continue;
         }
+        if (plan_wants(w, P_RESULT_NAME) && jv_is(w->keys.v[i], "name")) {
+            put(w, ", ('name' if hone.name is string else 'role'): (hone.name if hone.name is "
+                   "string else role)");
+            continue;
+        }
         const int n = (int)w->keys.v[i].len;
         const char *k = w->keys.v[i].u.s;
         if (of_others(w->keys.v[i])) continue;
@@ -291,6 +296,26 @@ static void calls(struct writer *w) {
            "{%- set o = false %}\n");
     new_id(w, "tid", "n_results");
     put(w, "{%- if o %}{%- set odd = true %}{%- endif %}\n"
+           "{%- endif %}\n");
+}
+
+/* Writes the code that gives a result the name of its tool: that of the call with its id or, if it
+ * has no id, of the call at its position. */
+static void result_names(struct writer *w) {
+    if (!plan_wants(w, P_RESULT_NAME)) return;
+    put(w, "{%- set hone.name = m.name if m.name is string else none %}\n"
+           "{%- if m.tool_calls %}{%- set hone.named = m.tool_calls %}{%- set hone.nth = 0 %}"
+           "{%- endif %}\n"
+           "{%- if role == 'tool' %}\n"
+           "{%- if not hone.name %}\n"
+           "{%- for c in hone.named %}\n"
+           "{%- set f = c.function if c.function is defined else c %}\n"
+           "{%- if f.name is string and (c.id == m.tool_call_id if m.tool_call_id is string else "
+           "loop.index0 == hone.nth) %}{%- set hone.name = f.name %}{%- endif %}\n"
+           "{%- endfor %}\n"
+           "{%- if hone.name %}{%- set odd = true %}{%- endif %}\n"
+           "{%- endif %}\n"
+           "{%- set hone.nth = hone.nth + 1 %}\n"
            "{%- endif %}\n");
 }
 
@@ -578,7 +603,7 @@ static void messages(struct writer *w) {
            "q='', d=0, w=none, bad=false, raw=false, "
            "ok=true, odd=false, open=false, sys=none, lead=true, pre='', role='', text=none, "
            "had=false, user=false, all='', keep=[], last=0, n_calls=0, "
-           "n_results=0) %}\n");
+           "n_results=0, name=none, named=[], nth=0) %}\n");
     if (plan_wants(w, P_REASON))
         put(w, "{%- set hone.keep = [] %}{%- set hone.last = -1 %}\n"
                "{%- for m in messages %}{%- if m.role == 'user' %}{%- set hone.last = loop.index0 "
@@ -597,6 +622,7 @@ static void messages(struct writer *w) {
     parts(w);
     no_content(w);
     if (w->has_calls) calls(w);
+    result_names(w);
     calls_as_text(w);
     reasoning(w);
     if (plan_wants(w, P_ORPHAN)) {

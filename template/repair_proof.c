@@ -311,6 +311,8 @@ static unsigned features_of(const char *probe, const char *json) {
 
 /* Records the renderings that a repair must not change. */
 static int keep_all(struct proof *p, const struct jinja *t, struct err *e) {
+    /* The template prints the names of results, and results of probes have none. */
+    const bool named = proof_failed_id(p, repair_form_id[FORM_RESULT_NAME]);
     struct buf json = {0};
     int rc = 0;
     for (int i = 0; i < lint_probe_count() && !rc; i++) {
@@ -318,8 +320,9 @@ static int keep_all(struct proof *p, const struct jinja *t, struct err *e) {
         json.len = 0;
         lint_conversation(&f, &json);
         if (p->null_calls) text_to_null(&json);
-        const bool odd = proof_listed(odd_probes, f.probe) &&
-                         !(p->null_calls && strcmp(f.probe, "content_null") == 0);
+        const bool odd = (named && strstr(json.data, "\"tool_call_id\"")) ||
+                         (proof_listed(odd_probes, f.probe) &&
+                          !(p->null_calls && strcmp(f.probe, "content_null") == 0));
         const bool failed =
             proof_failed_id(p, f.probe) || probe_fails(t, i) ||
             !is_right(p, features_of(f.probe, json.data)) ||

@@ -139,8 +139,10 @@ def engine(kind, text):
 def normal(sc):
     """The same conversation in the normal form, as a server would convert it before rendering."""
     sc = copy.deepcopy(sc)
-    out = []
+    out, called = [], {}
     for m in sc["messages"]:
+        if m.get("role") == "tool" and m.get("tool_call_id") in called:
+            m.setdefault("name", called[m["tool_call_id"]])
         if m.get("role") == "developer":
             m["role"] = "system"
         c = m.get("content")
@@ -150,6 +152,7 @@ def normal(sc):
             m["content"] = ""
         for call in m.get("tool_calls") or []:
             f = call.get("function", call)
+            called[call.get("id")] = f.get("name")
             a = f.get("arguments")
             if a is None or (isinstance(a, str) and not a.strip()):
                 f["arguments"] = {}

@@ -211,6 +211,54 @@ static char *rendered(const char *src, size_t len, const char *rest) {
     return buf_take(&out);
 }
 
+/* Tests results without the name of their tool, which OpenAI's clients send: in templates that
+ * print the name or require it, they get that of the call with their id or at their position, and
+ * other results stay as they are. */
+static void test_result_names(void) {
+#define ANSWER                                                                                     \
+    "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":"     \
+    "\"function\","                                                                                \
+    "\"function\":{\"name\":\"f\",\"arguments\":{}}},{\"id\":\"call00002\",\"type\":\"function\"," \
+    "\"function\":{\"name\":\"g\",\"arguments\":{}}}]},"
+#define SHOWN "<u>Hi<a><call>f {}</call><call>g {}</call><end>"
+    static const struct {
+        const char *rest, *want;
+    } rows[] = {
+        {ANSWER "{\"role\":\"tool\",\"tool_call_id\":\"call00002\",\"content\":\"R\"},"
+                "{\"role\":\"tool\",\"tool_call_id\":\"call00001\",\"content\":\"S\"}",
+         SHOWN "<r g>R</r><r f>S</r>"},
+        {ANSWER "{\"role\":\"tool\",\"content\":\"R\"},{\"role\":\"tool\",\"content\":\"S\"}",
+         SHOWN "<r f>R</r><r g>S</r>"},
+        {ANSWER
+         "{\"role\":\"tool\",\"name\":\"h\",\"tool_call_id\":\"call00001\",\"content\":\"R\"}",
+         SHOWN "<r h>R</r>"},
+    };
+#undef ANSWER
+#undef SHOWN
+    static const char *const needs[] = {"", "{% if not m.name %}{{ raise_exception('no name') }}"
+                                            "{% endif %}"};
+    for (size_t i = 0; i < COUNT_OF(needs); i++) {
+        struct repair r;
+        char src[800];
+        snprintf(src, sizeof src,
+                 "{%% for m in messages %%}{%% if m.role == 'user' %%}<u>{{ m.content }}"
+                 "{%% elif m.role == 'tool' %%}%s<r {{ m.name }}>{{ m.content }}</r>"
+                 "{%% elif m.role == 'assistant' %%}<a>{{ m.content }}"
+                 "{%% for c in m.tool_calls or [] %%}<call>{{ c.function.name }} "
+                 "{{ c.function.arguments | tojson }}</call>{%% endfor %%}<end>{%% endif %%}"
+                 "{%% endfor %%}{%% if add_generation_prompt %%}<a>{%% endif %%}",
+                 needs[i]);
+        CHECK_OK(repair_run(&r, src, strlen(src), "names", NULL, 0, &e));
+        CHECK(has(&r, "result-name"));
+        for (size_t k = 0; k < COUNT_OF(rows); k++) {
+            char *got = rendered(r.text.data, r.text.len, rows[k].rest);
+            CHECK_EQ_STR(got, rows[k].want);
+            free(got);
+        }
+        repair_free(&r);
+    }
+}
+
 /* Checks that a call without text gets no answer of its own where the template prints empty text as
  * an answer and tests for null. */
 static void test_null_calls(void) {
@@ -284,6 +332,7 @@ static void test_one_turn(void) {
 }
 
 int main(void) {
+    RUN(test_result_names);
     RUN(test_null_calls);
     RUN(test_one_turn);
     RUN(test_objects);
