@@ -355,6 +355,8 @@ static void put_change_row(struct emit *m, const char *name, const struct versus
     eval_share_cells(m, base ? &none : s);
     if (kind == TOOLS && s->of)
         emit_cell_i64(m, c->tools_passed);
+    else if (kind == TOOLS)
+        emit_cell_none(m);
     else
         number_cell(m, kind == CHOICES ? c->right_per_100 : c->first_change, 1);
 }

@@ -317,15 +317,17 @@ static void put_domains(const struct domains *t, struct buf *out) {
 }
 
 /* Returns the domain on which file f loses most relative to its mean; -1: none, or the difference
- * may be an error of the domain's mean. */
+ * is small or may be an error of the domain's mean. */
 static int weakest(const struct domains *t, int f) {
+    static const double least = 1.05;
     int worst = -1;
     for (int d = 0; d < t->n_domains; d++)
         if (isfinite(relative(t, d, f)) && (worst < 0 || relative(t, d, f) > relative(t, worst, f)))
             worst = d;
     if (worst < 0) return -1;
     const double err = num(t->row[worst][f], "mean_kld_stderr");
-    return relative(t, worst, f) - 2 * (isfinite(err) ? err : 0) / t->mean[f] > 1 ? worst : -1;
+    const double x = relative(t, worst, f), margin = 2 * (isfinite(err) ? err : 0) / t->mean[f];
+    return x > least && x - margin > 1 ? worst : -1;
 }
 
 /* Appends a sentence that names these domains, each with its files. */

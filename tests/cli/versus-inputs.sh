@@ -104,6 +104,14 @@ json "$t/o" | grep -q '"tools_offered":false' && grep -q '| suites [0-9]' "$t/s.
 suites "$t/c.md" --tools builtin
 json "$t/o" | grep -q '"tools_offered":true' && grep -q '| tool calls [0-9]' "$t/c.md" || say "tool calls: $(cat "$t/c.md")"
 
+# a file whose calls were not compared has no number of passed ones
+cp "$t/a/M-Q4_0.gguf" "$t/mute.gguf"
+"$HONE" meta "$t/mute.gguf" --unset tokenizer.chat_template -q > /dev/null 2>&1 || say "hone meta failed"
+run 0 versus "$t/with-base.gguf" "$t/with-M-Q8_0.gguf" "$t/mute.gguf" --text "$t/mine.txt" --ctx 64 --chunks 2 --greedy 4 --tools builtin \
+    --cases 2 --max-tokens 4
+sed -n '/^tool calls that change/,/^$/p' "$t/o" > "$t/calls"
+grep -q '^mute  *-  *-  *-  *-  *-$' "$t/calls" && grep -q '^with-M-Q8_0 .* 2  *[0-2]$' "$t/calls" || say "a file without calls: $(cat "$t/calls")"
+
 # ---- named templates, which some programs use instead of the default; the first error of a template ----
 plain='{% for m in messages %}{{ m.content }}{% endfor %}'
 cp "$t/with-base.gguf" "$t/named.gguf"
@@ -127,7 +135,7 @@ doc() { # error of the mean on domain b, whose mean is 1.5 times the file's
 }
 mkdir "$t/p"
 cp "$t/a/M-Q8_0.gguf" "$t/p"
-for e in 0.004:1 0.006:0; do
+for e in 0.004:1 0.006:0 null:1; do
     doc "${e%:*}" > "$t/doc"
     run 0 publish "$t/p" --compare "$t/doc" --force
     [ "$(grep -c 'loses most, relative to its mean: b for x (1.5x)' "$t/p/README.md")" = "${e#*:}" ] || say "an error of ${e%:*}: $(grep loses "$t/p/README.md")"
