@@ -363,7 +363,7 @@ def hone_batch(hone, path, scenarios):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump({"defaults": SPECIAL, "clock": "2026-03-05T14:30:00", "scenarios": scenarios}, f)
         f.flush()
-        r = subprocess.run([hone, "template", "render", path, "--batch", f.name, "--args", "as-is"],
+        r = subprocess.run([hone, "template", "render", path, "--batch", f.name],
                            capture_output=True, text=True)
     return json.loads(r.stdout)
 

@@ -46,6 +46,10 @@ rc=0; "$HONE" template lint "$t/broken" --json > "$t/o" 2> "$t/e" || rc=$?
 [ $rc = 1 ] && grep -q '"mode": "none"' "$t/o" && grep -q '1 defect$' "$t/e" || say "lint of a broken template: exit $rc"
 rc=0; "$HONE" template render $src --batch "$t/u" --spans 2> /dev/null || rc=$?
 [ $rc = 2 ] || say "--batch with --spans: exit $rc"
+for o in "--now 2020-01-01T00:00:00" "--args as-is" "--kwargs {}" --no-generation-prompt; do # the file says these
+    rc=0; "$HONE" template render $src --batch "$t/u" $o > "$t/o" 2>&1 || rc=$?
+    [ $rc = 2 ] || say "--batch with $o: exit $rc"
+done
 echo ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="f">]<]minimax[>[<a>1]<]minimax[>[</a>]<]minimax[>[</invoke>' > "$t/m"
 "$HONE" template parse $src --format minimax-m3 < "$t/m" | grep -q '"tool_calls": \[{"name": "f", "arguments": {"a": 1}}\]' || say "parse --format minimax-m3"
 rc=0; "$HONE" template frob x 2> /dev/null || rc=$?
