@@ -5,6 +5,7 @@
 
 #include "chat/calls.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // clang-format off
@@ -180,6 +181,12 @@ const struct toolfmt *toolfmt_at(int i) {
 }
 const char *toolfmt_name(const struct toolfmt *f) {
     return f->name;
+}
+void toolfmt_list(char *out, size_t cap) {
+    size_t n = 0;
+    *out = 0;
+    for (int i = 0; i < toolfmt_count() && n < cap; i++)
+        n += (size_t)snprintf(out + n, cap - n, "%s%s", i ? ", " : "", toolfmt_name(toolfmt_at(i)));
 }
 bool toolfmt_numbers(const struct toolfmt *f) {
     return f->named.numbered;

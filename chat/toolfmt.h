@@ -21,6 +21,8 @@ int toolfmt_count(void);
 /* Returns format i, from 0; i must be below toolfmt_count(). */
 const struct toolfmt *toolfmt_at(int i);
 const char *toolfmt_name(const struct toolfmt *f);
+/* Writes the names of all formats, separated by ", ". */
+void toolfmt_list(char *out, size_t cap);
 const struct toolfmt *toolfmt_find(const char *name); /* NULL: no such format */
 /* Returns the call syntax of a template, or NULL if it is not recognized. */
 const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len);

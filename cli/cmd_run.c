@@ -114,6 +114,13 @@ static int add_file(struct buf *out, const char *path, struct err *e) {
     return 0;
 }
 
+/* Appends a text of the command line, which a terminal may have written in another encoding. */
+static int add_word(struct buf *out, const char *word, struct err *e) {
+    TRY(text_check(word, strlen(word), "the prompt", e));
+    buf_str(out, word);
+    return 0;
+}
+
 /* Joins the prompt from files, then words. An empty line separates a file from the text after it.
  */
 static int gather(const struct run_cli *x, struct buf *out, bool *any, struct err *e) {
@@ -128,15 +135,13 @@ static int gather(const struct run_cli *x, struct buf *out, bool *any, struct er
     if (raw) {
         *any = true;
         if (strcmp(x->r.a.prompt, "-") == 0) return add_file(out, "-", e);
-        buf_str(out, x->r.a.prompt);
+        TRY(add_word(out, x->r.a.prompt, e));
     }
     for (int i = 1; i < x->c->n_args; i++) {
         *any = true;
         if (i > 1) buf_chr(out, ' ');
-        if (strcmp(x->c->arg[i], "-") == 0)
-            TRY(add_file(out, "-", e));
-        else
-            buf_str(out, x->c->arg[i]);
+        const bool in = strcmp(x->c->arg[i], "-") == 0;
+        TRY(in ? add_file(out, "-", e) : add_word(out, x->c->arg[i], e));
     }
     return 0;
 }
@@ -229,7 +234,8 @@ static int run_prompt(struct run_cli *x, struct err *e) {
     const bool people = x->c->form == EMIT_TABLE && x->c->out == stdout;
     const bool hand = people && os_is_tty(stdin);
     const bool has_template = gguf_str_or(r->m->gguf, "tokenizer.chat_template", NULL) != NULL;
-    int rc = gather(x, &text, &any, e);
+    int rc = r->a.system ? text_check(r->a.system, strlen(r->a.system), "--system", e) : 0;
+    if (!rc) rc = gather(x, &text, &any, e);
     if (!rc && !any && !r->a.chat && !hand) {
         rc = read_stdin(x, &text, e);
         any = true;

@@ -75,7 +75,7 @@ static int unknown_command(const char *name, struct err *e) {
                        "no command '%.80s'; 'hone run FILE' runs a model, 'hone inspect FILE' "
                        "describes it, 'hone --help' lists the commands",
                        name);
-    return err_set(e, ERR_USAGE, "no command '%.80s'; 'hone --help' lists them", name);
+    return err_set(e, ERR_USAGE, "no command '%.80s'; 'hone --help' lists the commands", name);
 }
 
 static void print_overview(struct cli *c) {

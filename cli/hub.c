@@ -49,6 +49,14 @@ static bool wants_folder(const char *command) {
     return strcmp(command, "make") == 0 || strcmp(command, "convert") == 0;
 }
 
+/* Returns whether the command also takes a model's folder. */
+static bool takes_folder(const char *command) {
+    static const char *const names[] = {"inspect", "verify", "template", "tokenize"};
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (strcmp(command, names[i]) == 0) return true;
+    return false;
+}
+
 /* Returns whether the first argument of a command is always a model. */
 static bool wants_model(const char *command) {
     static const char *const names[] = {"plan", "run", "serve", "quantize", "imatrix"};
@@ -84,6 +92,16 @@ static void say_download(const char *repo, int n_org, int n, const char *tag, co
                  "hone does not download: run 'hf download %.*s config.json --local-dir %.*s', "
                  "which is enough for 'hone plan %.*s'",
                  n, repo, n_name, name, n_name, name);
+    else if (!tag && !strcasestr(repo, "gguf") && takes_folder(command))
+        snprintf(say, cap,
+                 "hone does not download: run 'hf download %.*s --local-dir %.*s', then pass the "
+                 "folder",
+                 n, repo, n_name, name);
+    else if (!tag && !strcasestr(repo, "gguf"))
+        snprintf(say, cap,
+                 "hone does not download: run 'hf download %.*s --local-dir %.*s', then 'hone "
+                 "convert %.*s -o %.*s.gguf'; or download a GGUF file that someone has published",
+                 n, repo, n_name, name, n_name, name, n_name, name);
     else
         snprintf(say, cap,
                  "hone does not download: run 'hf download %.*s --include \"*%.40s*\" --local-dir "

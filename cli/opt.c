@@ -172,7 +172,9 @@ static int store_value(struct parse *p, const struct option *o, const char *v, s
         if (end != v && !errno && x > 0 && x < 1 << 20 && (*end == 'k' || *end == 'K') && !end[1])
             return err_set(e, ERR_USAGE, "%s: '%s' is not a whole number; write %lld or %lld", what,
                            v, x * 1024, x * 1000);
-        if (end == v || *end || errno || x < 0)
+        if (end != v && !*end && !errno && x < 0)
+            return err_set(e, ERR_USAGE, "%s: '%s' is below 0", what, v);
+        if (end == v || *end || errno)
             return err_set(e, ERR_USAGE, "%s: '%s' is not a whole number", what, v);
         *(int64_t *)dst = x;
         return 0;

@@ -605,8 +605,9 @@ int eval_replay_run(struct work *w, const struct replay_opts *o, struct emit *m,
         index = xcalloc((size_t)n, sizeof *index);
         for (int i = 0; i < n; i++) index[i] = (int)((int64_t)i * l.n / n);
         r.index = index;
-        rc = ask_model(w, o, &l, index, n, &r.model, e);
+        if (r.has_base) rc = eval_check_model(&o->eval, o->eval.base, e);
     }
+    if (!rc) rc = ask_model(w, o, &l, index, n, &r.model, e);
     if (!rc && r.has_base) rc = ask_model(w, o, &l, index, n, &r.base, e);
     if (!rc) {
         emit_result(m, &r);

@@ -48,6 +48,9 @@ static int emit_recipes(const char *model, const char *imatrix, struct emit *m, 
 /* Writes the recipe's types for a model as a plan file. */
 static int write_plan(const struct work *w, const struct recipes_opts *x, struct emit *m,
                       struct err *e) {
+    if (!recipe_find(x->recipe) && recipe_like(x->recipe))
+        return err_set(e, ERR_USAGE, "--recipe: there is no recipe %s; did you mean %s?", x->recipe,
+                       recipe_like(x->recipe));
     if (!recipe_find(x->recipe))
         return err_set(e, ERR_USAGE, "--recipe: there is no recipe %s; `hone recipes` lists them",
                        x->recipe);

@@ -174,7 +174,8 @@ static int check_args(const struct serve_job_opts *a, struct serve_opts *o, stru
     static const char *const think[] = {"auto", "on", "off"};
     /* in the order of enum guards_mode */
     static const char *const constrain[] = {"auto", "strict", "off"};
-    if (a->port > 65535) return err_set(e, ERR_USAGE, "--port: 0 to 65535");
+    if (a->port > 65535)
+        return err_set(e, ERR_USAGE, "--port: %lld is not from 0 to 65535", (long long)a->port);
     if (a->parallel < 1 || a->parallel > 256)
         return err_set(e, ERR_USAGE, "--parallel: 1 to 256 sequences");
     if (!(a->drain >= 0)) return err_set(e, ERR_USAGE, "--drain: 0 seconds or more");

@@ -88,10 +88,24 @@ int template_describe(const char *src, const char *name, struct emit *m, struct 
 static int read_doc(struct jdoc *d, const char *path, struct err *e) {
     char *text;
     size_t len;
+    const bool in = strcmp(path, "-") == 0;
     TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
-    int rc = jdoc_parse(d, text, len, path, e);
+    int rc = in && !len
+                 ? err_set(e, ERR_DATA,
+                           "standard input is empty: send it the conversation, or name a file with "
+                           "--chat")
+                 : jdoc_parse(d, text, len, in ? "standard input" : path, e);
     free(text);
     return rc;
+}
+
+/* Returns ERR_DATA, naming the file, unless the tools are a list of objects. */
+static int check_tools(struct jval tools, const char *path, struct err *e) {
+    bool ok = tools.tag == JT_LIST;
+    for (uint32_t i = 0; ok && i < tools.u.list->n; i++) ok = tools.u.list->v[i].tag == JT_DICT;
+    return ok ? 0
+              : err_set(e, ERR_DATA,
+                        "%s: neither a list of tools (objects) nor an object with \"tools\"", path);
 }
 
 /* Renders all units of a file; appends the results as JSON. */
@@ -150,7 +164,11 @@ static int make_case(const struct render_opts *a, const struct chat_src *s, stru
     if (a->tools) {
         TRY(read_doc(&d->tools, a->tools, e));
         d->has_tools = true;
-        k->tools = d->tools.root;
+        const struct jval request = chat_member(d->tools.root, "tools");
+        k->tools = request.tag == JT_MISSING ? d->tools.root : request;
+        TRY(check_tools(k->tools, a->tools, e));
+    } else if (k->tools.tag != JT_MISSING && k->tools.tag != JT_NONE) {
+        TRY(check_tools(k->tools, a->chat ? a->chat : "standard input", e));
     }
     if (a->kwargs) {
         TRY(jdoc_parse(&d->kwargs, a->kwargs, strlen(a->kwargs), "--kwargs", e));
@@ -238,10 +256,7 @@ static const struct toolfmt *choose_format(const char *name, const char *src, st
     if (f) return f;
     if (name) {
         char list[700] = "";
-        for (int i = 0; i < toolfmt_count(); i++) {
-            size_t n = strlen(list);
-            snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", toolfmt_name(toolfmt_at(i)));
-        }
+        toolfmt_list(list, sizeof list);
         err_set(e, ERR_USAGE, "--format: '%s' is not one of %s", name, list);
         return NULL;
     }
@@ -282,16 +297,34 @@ static const char *opened_by(const struct toolfmt *f, const char *path) {
     return opened;
 }
 
+/* Reads a list of tools, or that of an object with "tools", and writes it as JSON. */
+static int read_tools(const char *path, struct buf *out, struct err *e) {
+    char *text;
+    size_t len;
+    struct json *j = NULL;
+    TRY(io_read_file(&text, &len, path, MAX_INPUT, e));
+    int rc = json_parse(&j, text, len, path, e);
+    const struct json *tools = json_type(j) == JSON_OBJ ? json_get(j, "tools") : j;
+    if (!rc && json_type(tools) != JSON_ARR)
+        rc = err_set(e, ERR_DATA,
+                     "%s: neither a list of tools (objects) nor an object with \"tools\"", path);
+    if (!rc) json_write(out, tools);
+    json_free(j);
+    free(text);
+    return rc;
+}
+
 int template_parse(const struct parse_opts *o, struct buf *out, struct err *e) {
     enum tool_think think;
-    char *tools_text = NULL, *text;
-    size_t tools_len = 0, len;
+    struct buf tools = {0};
+    char *text;
+    size_t len;
     struct toolparse *p = NULL;
     TRY(think_of(o->think, &think, e));
     const struct toolfmt *f = choose_format(o->format, o->src, e);
     if (!f) return (int)e->code;
-    if (o->tools) TRY(io_read_file(&tools_text, &tools_len, o->tools, MAX_INPUT, e));
-    int rc = toolparse_new(&p, f, tools_text, tools_len, think, e);
+    if (o->tools) TRY(read_tools(o->tools, &tools, e));
+    int rc = toolparse_new(&p, f, tools.data, tools.len, think, e);
     if (!rc) rc = io_read_file(&text, &len, "-", MAX_INPUT, e);
     if (!rc) {
         const char *opened = o->src ? opened_by(f, o->src) : NULL;
@@ -303,6 +336,6 @@ int template_parse(const struct parse_opts *o, struct buf *out, struct err *e) {
     }
     if (!rc) end_line(out);
     toolparse_free(p);
-    free(tools_text);
+    buf_release(&tools);
     return rc;
 }

@@ -29,6 +29,9 @@ static int check_recipes(struct make *mk, const char *names, struct err *e) {
         for (int i = 0; recipe_ladder(i); i++) work_list_add(mk->w, &all, recipe_ladder(i));
     for (int i = 0; i < all.n; i++) {
         const char *name = recipe_find(all.v[i]), *class = ladder_find(all.v[i]);
+        if (!name && recipe_like(all.v[i]))
+            return err_set(e, ERR_USAGE, "--recipe: no recipe '%s'; did you mean %s?", all.v[i],
+                           recipe_like(all.v[i]));
         if (!name)
             return err_set(e, ERR_USAGE, "--recipe: no recipe '%s'; 'hone recipes' lists them",
                            all.v[i]);

@@ -334,7 +334,7 @@ static bool is_too_long(const struct dry *d, char out[512]) {
 static void say_answer(const struct dry *d, const struct make_disk *disk, bool nothing_left,
                        struct emit *m) {
     const struct make *mk = d->mk;
-    char time[32], all[32], answer[2048], late[512], begun[80] = "";
+    char time[32], all[32], files[32], temporary[32], answer[2048], late[512], begun[80] = "";
     const double total = plan_total(&mk->in, &mk->plan) - mk->in.spent, whole = whole_time(mk);
     const bool too_long = !nothing_left && is_too_long(d, late);
     struct err full;
@@ -342,6 +342,8 @@ static void say_answer(const struct dry *d, const struct make_disk *disk, bool n
     char *work = job_work(d->out);
     plan_time_text(total, time);
     plan_time_text(whole, all);
+    plan_amount_text((double)disk->files, files);
+    plan_amount_text((double)disk->work, temporary);
     if (d->begun.state && whole > total) snprintf(begun, sizeof begun, " left of %s", all);
     if (nothing_left)
         snprintf(answer, sizeof answer,
@@ -349,11 +351,11 @@ static void say_answer(const struct dry *d, const struct make_disk *disk, bool n
                  d->out);
     else
         snprintf(answer, sizeof answer,
-                 "About %s%s on this machine, %.1f GB of files and %.1f GB of temporary files in "
+                 "About %s%s on this machine, %s of files and %s of temporary files in "
                  "%.1024s; nothing was written.%s%s%s%s%s%s",
-                 time, begun, (double)disk->files / 1e9, (double)disk->work / 1e9, work ? work : "",
-                 too_long ? " Note: " : "", too_long ? late : "", too_long ? "." : "",
-                 no_room ? " Note: " : "", no_room ? full.msg : "", no_room ? "." : "");
+                 time, begun, files, temporary, work ? work : "", too_long ? " Note: " : "",
+                 too_long ? late : "", too_long ? "." : "", no_room ? " Note: " : "",
+                 no_room ? full.msg : "", no_room ? "." : "");
     free(work);
     emit_answer(m, answer);
     emit_num(m, "seconds", NULL, total, 1);

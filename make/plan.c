@@ -312,8 +312,7 @@ static void size_text(double bytes, char out[32]) {
     snprintf(out, 32, "%.0f%s", ceil(bytes / (large ? 0x1p30 : 0x1p20)), large ? "GiB" : "MiB");
 }
 
-/* Writes an amount of bytes in MB or GB (powers of ten). */
-static void amount_text(double bytes, char out[32]) {
+void plan_amount_text(double bytes, char out[32]) {
     if (bytes < 1e9)
         snprintf(out, 32, "%.0f MB", bytes / 1e6);
     else
@@ -338,8 +337,8 @@ bool plan_no_memory(const struct plan_in *in, int i, char *out, size_t cap) {
     for (size_t k = 0; k < COUNT_OF(row); k++) {
         char need[32], have[32], size[32];
         if (!row[k].out || i--) continue;
-        amount_text(in->need[row[k].need], need);
-        amount_text(in->memory, have);
+        plan_amount_text(in->need[row[k].need], need);
+        plan_amount_text(in->memory, have);
         size_text(in->need[row[k].need], size);
         snprintf(out, cap, "%s: needs %s of memory, %s%s%s; %s--max-memory %s would allow it",
                  row[k].what, need, in->memory_given ? "--max-memory allows " : "", have,

@@ -129,6 +129,8 @@ bool plan_left_out(const struct plan_in *in, const struct make_plan *p, int i, c
                    size_t cap);
 /* Writes a duration in words: "3.2 hours", "14 minutes", "40 seconds". */
 void plan_time_text(double seconds, char out[32]);
+/* Writes an amount of bytes in MB or GB (powers of ten). */
+void plan_amount_text(double bytes, char out[32]);
 /* Returns whether `high` lets the file of a size class follow gradients (mix/learn.h): its main
  * type has fewer than four bits per weight. */
 bool plan_learns(const char *size_class);

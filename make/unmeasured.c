@@ -62,14 +62,16 @@ static void say_space(const struct make *mk, const struct shapes *s, const char 
                       struct emit *m) {
     struct make_disk disk;
     struct err full;
-    char answer[2304], *work = job_work(out);
+    char files[32], temporary[32], answer[2304], *work = job_work(out);
     make_disk_of(mk, s, out, &disk);
+    plan_amount_text((double)disk.files, files);
+    plan_amount_text((double)disk.work, temporary);
     const bool no_room = io_need_space(out, disk.left, &full) != 0;
     snprintf(answer, sizeof answer,
-             "Presets without an importance matrix: %.1f GB of files and %.1f GB of temporary "
-             "files in %.1024s; nothing was written.%s%s%s",
-             (double)disk.files / 1e9, (double)disk.work / 1e9, work ? work : "",
-             no_room ? " Note: " : "", no_room ? full.msg : "", no_room ? "." : "");
+             "Presets without an importance matrix: %s of files and %s of temporary files in "
+             "%.1024s; nothing was written.%s%s%s",
+             files, temporary, work ? work : "", no_room ? " Note: " : "", no_room ? full.msg : "",
+             no_room ? "." : "");
     free(work);
     emit_answer(m, answer);
     emit_i64(m, "file_bytes", "files, bytes", (int64_t)disk.files);

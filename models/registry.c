@@ -234,6 +234,11 @@ int arch_refuse(const char *path, const char *name, struct err *e) {
                        "%s: hone supports %s (%s) for conversion and quantization only and "
                        "cannot run the file",
                        path, a->family, a->name);
+    if (strcmp(name, "clip") == 0)
+        return err_set(e, ERR_DATA,
+                       "%s: a projector file (mmproj), not a model: pass the model's GGUF; images "
+                       "use the projector file next to it, or that of --mmproj",
+                       path);
     return err_set(e, ERR_DATA,
                    "%s: architecture %.80s is not known (`hone doctor --models` lists those that "
                    "are)",

@@ -107,7 +107,8 @@ static int settle_options(struct plan *p, const struct memory_plan_opts *a, stru
                               .n_slots = a->slots,
                               .rows = kv_type_rows(p->k, p->v)};
     if (!p->ask.n_ctx) p->ask.n_ctx = 4096;
-    if (a->ctx > p->z.n_ctx_train && p->z.n_ctx_train > 0) plan_warn_trained(p->z.n_ctx_train);
+    if (a->ctx > p->z.n_ctx_train && p->z.n_ctx_train > 0)
+        plan_warn_trained(p->z.n_ctx_train, false);
     if (!fit_use(&p->z, &p->ask, 0, 0, &u))
         return err_set(e, ERR_USAGE,
                        "--kv-type %s does not fit this model's heads, or --ctx %lld times --slots "
@@ -175,7 +176,7 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
     }
     emit_col(m, "total_mib", "total");
     if (p->have_fit) emit_col(m, "fits", "fits");
-    for (int64_t ctx = 0; (ctx = plan_next_ctx(&p->z, ctx)) != 0;) {
+    for (int64_t ctx = 0; (ctx = plan_next_ctx(&p->z, p->ask.n_ctx, ctx)) != 0;) {
         struct fit_ask a = p->ask;
         struct fit_use u;
         uint64_t n;
@@ -194,11 +195,6 @@ static void emit_contexts(struct emit *m, const struct plan *p) {
             if (p->have_fit) emit_cell_str(m, ctx <= p->fit.max_ctx ? "yes" : "no");
         }
     }
-}
-
-/* Limits a context to the trained context, if that is known. */
-static int64_t as_trained(const struct sizes *z, int64_t ctx) {
-    return z->n_ctx_train ? min_i64(ctx, z->n_ctx_train) : ctx;
 }
 
 /* ---- recipes --------------------------------------------------------------------------------- */
@@ -228,7 +224,7 @@ static int recipe_row(struct emit *m, const struct plan *p, const char *name, st
     struct plan_split split = p->split;
     if (p->have_fit && plan_split_fit(&split, &z, &p->ask, &f)) {
         emit_cell_str(m, f.way == FIT_ALL ? "yes" : "no");
-        emit_cell_i64(m, as_trained(&z, f.max_ctx));
+        emit_cell_i64(m, f.max_ctx);
     }
     quantize_report_release(&r);
     return 0;
@@ -253,7 +249,7 @@ static int emit_recipes(struct emit *m, const struct plan *p, struct err *e) {
 /* Appends what part of the model fits, and for how many tokens. */
 static void fit_text(const struct plan *p, struct buf *b) {
     const struct fit *f = &p->fit;
-    const bool beyond = as_trained(&p->z, p->ask.n_ctx) < p->ask.n_ctx;
+    const bool beyond = p->z.n_ctx_train && p->ask.n_ctx > p->z.n_ctx_train;
     switch (f->way) {
     case FIT_ALL:
         if (!beyond) buf_str(b, "all of it, with ");
@@ -286,7 +282,12 @@ static void fit_answer(struct emit *m, const struct plan *p, const char *what) {
             : p->fit.way == FIT_NONE ? "Does not fit"
                                      : "Fits in part",
             what);
-    plan_of_memory(&b, p->fit.use.total, p->vram);
+    if (p->fit.way == FIT_NONE) {
+        buf_str(&b, show_bytes(p->fit.use.total).s);
+        plan_usable(&b, &p->ask);
+    } else {
+        plan_of_memory(&b, p->fit.use.total, p->vram);
+    }
     if (p->fit.way == FIT_ALL && p->k != small && p->split.n_cards < 2 &&
         fit_use(&p->z, &less, 0, 0, &u) && u.total < p->fit.use.total) {
         buf_str(&b, "; with --kv-type " KV_SMALL " ");
@@ -331,7 +332,7 @@ static void emit_fit(struct emit *m, const struct plan *p, uint64_t vram) {
     size_field(m, "used", "  takes", f->use.total);
     size_field(m, "used_host", f->way == FIT_EXPERTS || f->way == FIT_BLOCKS ? "main memory" : NULL,
                f->host);
-    emit_i64(m, "max_ctx", "longest context fully on the card", as_trained(&p->z, f->max_ctx));
+    emit_i64(m, "max_ctx", "longest context fully on the card", f->max_ctx);
     buf_release(&text);
 }
 

@@ -46,6 +46,7 @@ struct choice {
     const struct kv_type *k, *v;
     int64_t n_ctx_train; /* shortest trained context of all models */
     bool contexts;       /* models are planned with different contexts */
+    bool trained;        /* models were trained for different contexts */
     bool measured;       /* the divergence of at least one file is known */
     bool forecast;       /* candidates are recipes for a model that has not been converted yet */
 };
@@ -236,6 +237,37 @@ static int add_recipes(struct choice *x, const char *folder, struct err *e) {
     return rc;
 }
 
+/* Returns whether the i-th argument is a later shard of a model whose first shard is an argument
+ * too, as in "plan *.gguf". */
+static bool is_later_shard(const struct choice *x, int i) {
+    const char *path = x->o->path[i];
+    int shard, n, k, n_k;
+    size_t len, len_k;
+    if (!gguf_split_parse(path, &shard, &n, &len) || !shard) return false;
+    for (int j = 0; j < x->o->n_paths; j++)
+        if (gguf_split_parse(x->o->path[j], &k, &n_k, &len_k) && !k && n_k == n && len_k == len &&
+            strncmp(x->o->path[j], path, len) == 0)
+            return true;
+    return false;
+}
+
+/* Counts the projector files among the arguments with the models of the same folder. */
+static void add_projectors(struct choice *x) {
+    for (int k = 0; k < x->o->n_paths && x->o->n_paths > 1; k++) {
+        const char *path = x->o->path[k];
+        const size_t n = (size_t)(io_base(path) - path);
+        uint64_t n_bytes = 0;
+        if (!str_ends(path, ".gguf") || io_is_dir(path) || !comes_with_model(path, &n_bytes))
+            continue;
+        for (int i = 0; i < x->n; i++) {
+            struct candidate *c = x->c[i];
+            if (str_ends(c->name, ".gguf") && io_base(c->name) == c->name + n &&
+                strncmp(c->name, path, n) == 0)
+                c->projector = max_u64(c->projector, n_bytes);
+        }
+    }
+}
+
 /* Adds the candidates of an argument: a file, a folder of files or a folder to be converted. */
 static int add_argument(struct choice *x, const char *path, struct err *e) {
     const int first = x->n;
@@ -243,7 +275,9 @@ static int add_argument(struct choice *x, const char *path, struct err *e) {
     if (!io_is_dir(path)) {
         uint64_t projector = 0;
         if (x->o->n_paths > 1 && comes_with_model(path, &projector)) {
-            log_info("%s: left out: not a model", path);
+            log_info(projector ? "%s: a projector file, counted with the models in its folder"
+                               : "%s: left out: not a model",
+                     path);
             return 0;
         }
         TRY(add_file(x, path, e));
@@ -305,9 +339,10 @@ static int settle_options(struct choice *x, struct err *e) {
     for (int i = 0; i < x->n; i++) {
         const int64_t trained = x->c[i]->z.n_ctx_train;
         x->n_ctx_train = i ? min_i64(x->n_ctx_train, trained) : trained;
+        x->trained |= trained != x->c[0]->z.n_ctx_train;
         x->contexts |= ask_of(x, x->c[i]).n_ctx != ask_of(x, x->c[0]).n_ctx;
     }
-    if (x->n_ctx_train && o->ctx > x->n_ctx_train) plan_warn_trained(x->n_ctx_train);
+    if (x->n_ctx_train && o->ctx > x->n_ctx_train) plan_warn_trained(x->n_ctx_train, x->trained);
     for (int i = 0; i < x->n; i++) {
         struct candidate *c = x->c[i];
         const struct fit_ask ask = ask_of(x, c);
@@ -444,10 +479,10 @@ static void answer_none(const struct choice *x, struct buf *b) {
     int64_t ctx;
     const int best = fits_shorter(x, &small_cache, &ctx);
     buf_fmt(b, x->n > 1 ? "None of %d files fits" : "It does not fit", x->n);
-    buf_fmt(b, ": the smallest, %s, takes ", c->shown);
-    plan_of_memory(b, whole_bytes(x, c), x->ask.memory);
-    buf_chr(b, ' ');
+    buf_fmt(b, ": the smallest, %s, takes %s ", c->shown, show_bytes(whole_bytes(x, c)).s);
     with_tokens(x, c, b);
+    const struct fit_ask ask = ask_of(x, c);
+    plan_usable(b, &ask);
     if (best < 0)
         buf_str(b, "; no context is short enough");
     else
@@ -527,9 +562,7 @@ static void emit_files(const struct choice *x, int take, struct emit *m) {
         if (x->contexts) emit_cell_i64(m, ask_of(x, c).n_ctx);
         emit_cell_num(m, whole / 0x1p30, digits);
         if (card) emit_cell_num(m, left / 0x1p30, digits);
-        if (card)
-            emit_cell_i64(m, c->z.n_ctx_train ? min_i64(c->fit.max_ctx, c->z.n_ctx_train)
-                                              : c->fit.max_ctx);
+        if (card) emit_cell_i64(m, c->fit.max_ctx);
         if (isfinite(c->kld))
             emit_cell_num(m, c->kld, 5);
         else if (x->measured)
@@ -562,7 +595,7 @@ static int emit_choice(const struct choice *x, struct emit *m, struct err *e) {
     emit_i64(m, "vram_bytes", NULL, (int64_t)x->ask.memory);
     emit_i64(m, "reserve_bytes", NULL, (int64_t)x->ask.reserve);
     if (!x->contexts) emit_i64(m, "ctx", "planned context per slot", ask_of(x, x->c[0]).n_ctx);
-    emit_i64(m, "ctx_train", x->contexts ? "shortest trained context" : "trained context",
+    emit_i64(m, "ctx_train", x->trained ? "shortest trained context" : "trained context",
              x->n_ctx_train);
     emit_i64(m, "slots", "slots", x->ask.n_slots);
     emit_str(m, "kv_type", "type of keys and values", kv);
@@ -578,7 +611,9 @@ int plan_files_run(struct work *w, const struct memory_plan_opts *o, struct emit
     int rc = 0;
     if (o->launches || o->plot || o->act)
         return err_set(e, ERR_USAGE, "--launches and --plot take a single file");
-    for (int i = 0; i < o->n_paths && !rc; i++) rc = add_argument(&x, o->path[i], e);
+    for (int i = 0; i < o->n_paths && !rc; i++)
+        if (!is_later_shard(&x, i)) rc = add_argument(&x, o->path[i], e);
+    if (!rc) add_projectors(&x);
     if (!rc && o->recipes && !x.forecast)
         rc = err_set(e, ERR_USAGE, "--all-recipes takes a single file, or an unconverted model");
     if (!rc && !x.n) rc = err_set(e, ERR_USAGE, "%s: not a model", o->path[0]);

@@ -12,11 +12,11 @@
 /* Upper bound on the number of doublings of an int64_t. */
 enum { CONTEXTS_MAX = 48, LINES_MAX = 8 /* number of cache types shown */ };
 
-int64_t plan_next_ctx(const struct sizes *z, int64_t ctx) {
-    int64_t next = ctx ? ctx * 2 : 4096, trained = z->n_ctx_train;
-    if (trained > 0 && ctx >= trained) return 0;
-    if (ctx >= PLAN_CTX_MAX) return 0;
-    return trained > 0 && next > trained ? trained : next;
+int64_t plan_next_ctx(const struct sizes *z, int64_t planned, int64_t ctx) {
+    const int64_t next = ctx ? ctx * 2 : 4096;
+    const int64_t last = z->n_ctx_train > 0 ? max_i64(z->n_ctx_train, planned) : PLAN_CTX_MAX;
+    if (ctx >= last || ctx >= PLAN_CTX_MAX) return 0;
+    return min_i64(next, last);
 }
 
 int plan_plot(const struct work *w, const struct sizes *z, const struct fit_ask *ask,
@@ -33,7 +33,7 @@ int plan_plot(const struct work *w, const struct sizes *z, const struct fit_ask 
         const struct kv_type *t = kv_type_at(i);
         if (!(t->flags & KV_SHOWN)) continue;
         snprintf(label[n_lines], sizeof *label, "KV %s", t->name);
-        for (int64_t ctx = 0; (ctx = plan_next_ctx(z, ctx)) != 0;) {
+        for (int64_t ctx = 0; (ctx = plan_next_ctx(z, ask->n_ctx, ctx)) != 0;) {
             struct fit_ask a = *ask;
             struct fit_use u;
             a.rows = (struct kv_rows){0};
@@ -48,7 +48,7 @@ int plan_plot(const struct work *w, const struct sizes *z, const struct fit_ask 
     }
     double room = ask->memory > ask->reserve ? (double)(ask->memory - ask->reserve) / 0x1p30 : 0;
     snprintf(card, sizeof card, "card: %.3g GiB", room);
-    for (int64_t ctx = 0; ask->memory && (ctx = plan_next_ctx(z, ctx)) != 0;)
+    for (int64_t ctx = 0; ask->memory && (ctx = plan_next_ctx(z, ask->n_ctx, ctx)) != 0;)
         p[n++] = (struct plot_point){.x = (double)ctx, .y = room, .series = n_lines, .label = card};
     return plot_write(w, &axes, p, n, path, e);
 }

@@ -44,9 +44,14 @@ int plan_split_check(const struct plan_split *s, struct err *e) {
                    show_bytes(s->reserve).s, show_bytes(most).s);
 }
 
-void plan_warn_trained(int64_t n_ctx_train) {
-    log_warn("the model was trained for %lld tokens; longer contexts need rope scaling",
-             (long long)n_ctx_train);
+void plan_warn_trained(int64_t n_ctx_train, bool one) {
+    log_warn("%s was trained for %lld tokens; longer contexts need rope scaling",
+             one ? "one of the models" : "the model", (long long)n_ctx_train);
+}
+
+void plan_usable(struct buf *b, const struct fit_ask *a) {
+    buf_str(b, "; usable are ");
+    plan_of_memory(b, a->memory > a->reserve ? a->memory - a->reserve : 0, a->memory);
 }
 
 void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory) {

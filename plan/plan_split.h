@@ -37,10 +37,13 @@ bool plan_split_llama(const struct plan_split *s, const struct sizes *z, const s
 int plan_split_layers(const struct plan_split *s, const struct sizes *z, int card);
 /* Returns ERR_USAGE if the reserve exceeds the memory of every card. */
 int plan_split_check(const struct plan_split *s, struct err *e);
-/* Warns if --ctx exceeds the trained context. */
-void plan_warn_trained(int64_t n_ctx_train);
+/* Warns that --ctx exceeds the trained context: that of the model or, if `one` is set, the shortest
+ * of several models. */
+void plan_warn_trained(int64_t n_ctx_train, bool one);
 /* Appends "6.7 MiB of 24.0 GiB", or "21.3 of 24.0 GiB". */
 void plan_of_memory(struct buf *b, uint64_t used, uint64_t memory);
+/* Appends "; usable are 26.2 of 30.0 MiB". */
+void plan_usable(struct buf *b, const struct fit_ask *a);
 /* Appends how much of the model is in main memory, if it fits only in part. */
 void plan_host_memory(struct buf *b, const struct fit *f);
 /* Adds the table of blocks and bytes by card. */

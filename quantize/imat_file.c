@@ -186,8 +186,7 @@ static int read_dat(struct imat *m, const struct map *map, struct err *e) {
     char *text;
     TRY(take_i32(&c, &n, "the header", e));
     if (n < 1 || (uint64_t)n > limit_of(LIM_IMAT_ENTRIES) || (uint64_t)n * 16 > c.left)
-        return err_set(e, ERR_DATA,
-                       "not an importance matrix: neither GGUF nor a .dat file (%d entries)", n);
+        return err_set(e, ERR_DATA, "not an importance matrix: neither GGUF nor a .dat file");
     for (int32_t i = 0; i < n; i++)
         if (read_dat_entry(m, &c, e)) return err_wrap(e, "entry %d of %d", i + 1, n);
     m->chunk_size = DEFAULT_CHUNK;

@@ -126,7 +126,8 @@ enum { RECIPE_FILE = 96 };
 void recipe_file(const char *name, char out[RECIPE_FILE]);
 /* Returns the canonical name of a preset or named recipe, ignoring case; NULL: unknown. */
 const char *recipe_find(const char *name);
-/* Returns the recipe with the same letters and digits, e.g. for "q4km" or "Q4-K-M"; NULL: none. */
+/* Returns the recipe with the same letters and digits, e.g. for "q4km" or "Q4-K-M", or one whose
+ * publisher's name is missing, "bartowski-Q5_K_L" for "Q5_K_L"; NULL: none. */
 const char *recipe_like(const char *name);
 
 #endif

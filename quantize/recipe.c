@@ -146,6 +146,10 @@ const char *recipe_like(const char *name) {
         if (same_letters(recipe_name(i), name)) return recipe_name(i);
     for (int i = 0; recipe_named(i); i++)
         if (same_letters(recipe_named(i), name)) return recipe_named(i);
+    for (int i = 0; recipe_named(i); i++) { /* bartowski-Q5_K_L for Q5_K_L */
+        const char *part = strchr(recipe_named(i), '-');
+        if (part && same_letters(part + 1, name)) return recipe_named(i);
+    }
     return NULL;
 }
 

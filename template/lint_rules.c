@@ -125,9 +125,10 @@ void lint_verdict(const struct lint_report *r, const char *tool_format, struct b
         and_more(out, n, "defect");
         buf_chr(out, '.');
     } else if (r->n_by[LINT_ERROR] == 0 && warn) {
-        int n_all = r->n_by[LINT_WARN] - (find_rule(r, "TOOLS-UNSUPPORTED") != NULL);
-        buf_fmt(out, " No defect; %d warning%s, the first: %s.", n_all, n_all == 1 ? "" : "s",
-                warn->meaning);
+        const bool other = find_rule(r, "TOOLS-UNSUPPORTED") != NULL; /* tool_calls() reports it */
+        const int n_all = r->n_by[LINT_WARN] - other;
+        buf_fmt(out, " No defect; %d %swarning%s, the first: %s.", n_all, other ? "other " : "",
+                n_all == 1 ? "" : "s", warn->meaning);
     } else if (r->n_by[LINT_ERROR] == 0) {
         buf_str(out, " No defect found.");
     }

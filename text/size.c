@@ -51,8 +51,8 @@ int size_parse(const char *text, const char *what, uint64_t *out, struct err *e)
                        "powers of 1000, or KiB MiB GiB TiB, powers of 1024, such as 24GiB",
                        what, text);
     if (bare && v > 0 && v < LEAST_BARE)
-        return err_set(e, ERR_USAGE, "%s: %s bytes? write %sGiB, or %sB if bytes are meant", what,
-                       text, text, text);
+        return err_set(e, ERR_USAGE, "%s: %s bytes? write %s%s, or %sB if bytes are meant", what,
+                       text, text, v < 1024 ? "GiB" : "MiB", text);
     *out = (uint64_t)(v * factor);
     return 0;
 }

@@ -275,6 +275,9 @@ int eval_cases_run(struct work *w, struct cases_opts *a, struct emit *m, struct 
         return err_set(e, ERR_USAGE, "--no-loss needs a --base to compare with");
     if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens must be at least 1");
     TRY(a->from_answers ? suite_open_answers(&suite, path, e) : eval_suite_read(&suite, path, e));
+    if (r.has_base)
+        TRY_GOTO(out, rc,
+                 eval_check_suite(&a->eval, a->eval.base, &suite, a->n_cases, a->format, e));
     TRY_GOTO(out, rc, kept_open(&a->eval.kept, a->eval.keep, e));
     TRY_GOTO(out, rc,
              eval_suite_of(w, &a->eval, a->model, &suite, a->n_cases, a->max_tokens, a->format,

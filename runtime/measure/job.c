@@ -141,6 +141,26 @@ int eval_parse_list(const char *text, const char *what, int64_t out[EVAL_MAX_LIS
     }
 }
 
+int eval_check_model(const struct eval_args *a, const char *model, struct err *e) {
+    struct model *m = NULL;
+    int rc = eval_model(a, model, &m, e);
+    if (!rc) rc = model_need_tok(m, e);
+    model_close(m);
+    return rc;
+}
+
+int eval_check_suite(const struct eval_args *a, const char *model, const struct suite *suite,
+                     int64_t n_cases, const char *format, struct err *e) {
+    struct model *m = NULL;
+    struct suite_plan p = {0};
+    int rc = eval_model(a, model, &m, e);
+    if (!rc) rc = suite_plan_open(&p, suite, m, n_cases, format, e);
+    suite_plan_close(&p);
+    model_close(m);
+    if (rc && rc != ERR_INTR) err_wrap(e, "%s", model);
+    return rc;
+}
+
 int eval_suite_of(struct work *w, const struct eval_args *a, const char *model,
                   const struct suite *suite, int64_t n_cases, int64_t max_tokens,
                   const char *format, struct suite_answers *out, struct err *e) {
@@ -173,6 +193,11 @@ out:
 
 int eval_suite_read(struct suite *s, const char *path, struct err *e) {
     const struct default_text *t = default_suite(path);
+    if (!t && !io_exists(path) && strcmp(path, "-") != 0 && !strpbrk(path, "./"))
+        return err_set(e, ERR_USAGE,
+                       "there is no file '%s', and the built-in suites are builtin, loops and "
+                       "checks",
+                       path);
     if (!t || (strcmp(path, "builtin") != 0 && io_exists(path))) return suite_open(s, path, e);
     return suite_parse(s, t->data, default_text_len(t), t->name, e);
 }

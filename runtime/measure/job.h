@@ -54,6 +54,12 @@ struct suite;
 struct suite_answers;
 /* Reads a suite of cases from a file, or the built-in one if path is "builtin". */
 int eval_suite_read(struct suite *s, const char *path, struct err *e);
+/* Opens the model and closes it again: reports, before hours of work with another model, why this
+ * one could not be measured. */
+int eval_check_model(const struct eval_args *a, const char *model, struct err *e);
+/* Does the same for a model that will answer a suite: also reports a missing call syntax. */
+int eval_check_suite(const struct eval_args *a, const char *model, const struct suite *suite,
+                     int64_t n_cases, const char *format, struct err *e);
 /* Opens the model, runs n_cases of the suite (0: all), and closes it. Of `a`, these fields apply:
  * context (0: as needed), cache type, activations and the constraints on calls. `format` names the
  * call syntax; NULL: the template's. */

@@ -39,6 +39,7 @@ int eval_ppl_run(struct work *w, const struct eval_args *a, const char *model, c
     if (!rc) rc = kept_open(&k, a->keep, e);
     kept_model(&kept, k, l.s, NULL);
     if (!rc) rc = eval_ppl(l.s, &ids, a->ctx, a->stride, a->chunks, kept.of, &r, e);
+    if (rc == ERR_DATA) err_wrap(e, "%s", text);
     kept_release(&kept);
     results_cache_close(k, false);
     if (!rc) {

@@ -23,15 +23,16 @@ static int find_format(const struct suite *suite, const struct model *m, const c
     TRY(gguf_chat_template(m->gguf, &tmpl, e));
     if (!tmpl) tmpl = "";
     *out = name ? toolfmt_find(name) : toolfmt_detect(tmpl, strlen(tmpl));
-    if (name && !*out)
-        return err_set(e, ERR_USAGE,
-                       "--format: '%s' is not a known syntax; 'hone template parse' lists them",
-                       name);
+    if (name && !*out) {
+        char list[700] = "";
+        toolfmt_list(list, sizeof list);
+        return err_set(e, ERR_USAGE, "--format: '%s' is not one of %s", name, list);
+    }
     if (!*out && suite_calls(suite))
         return err_set(
             e, ERR_DATA,
-            "%s: its template has no known syntax of tool calls (hone eval tools can name "
-            "one with --format)",
+            "%s: its template has no known syntax of tool calls, which the suite needs; --format "
+            "names one, if the model was trained on it",
             gguf_path(m->gguf));
     return 0;
 }

@@ -122,6 +122,7 @@ int eval_tasks_run(struct work *w, const struct eval_args *a, const char *model,
     if (!j->format &&
         (j->n_depths < 1 || j->n_depths > 1000 || j->per_depth < 1 || j->per_depth > 1000))
         return err_set(e, ERR_USAGE, "eval needle: --depths and --per-depth are 1 to 1000");
+    if (a->base) TRY(eval_check_model(a, a->base, e));
     TRY(eval_choice_of(w, a, model, j, &t, &r, e));
     int rc = a->base ? eval_choice_of(w, a, a->base, j, &tb, &rb, e) : 0;
     if (!rc) {

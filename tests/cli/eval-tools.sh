@@ -48,7 +48,7 @@ refused 3 'neither "checks" nor "expect"' eval checks "$t/m.gguf" "$t/bad.jsonl"
 refused 2 "none.jsonl" eval tools "$t/m.gguf" "$t/none.jsonl"
 refused 2 "--no-loss needs a --base" eval checks "$t/m.gguf" "$t/mine.jsonl" --no-loss
 refused 2 "--max-tokens" eval tools "$t/m.gguf" "$t/one.jsonl" --max-tokens 0
-refused 2 "not a known syntax" eval tools "$t/m.gguf" "$t/one.jsonl" --format xml
+refused 2 "is not one of seed-xml" eval tools "$t/m.gguf" "$t/one.jsonl" --format xml
 refused 2 "use a larger --ctx" eval tools "$t/m.gguf" "$t/one.jsonl" --ctx 64
 refused 2 "--format is missing: one of hellaswag" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv
 refused 2 "not one of hellaswag" eval choice "$t/m.gguf" tests/golden/suites/mmlu.csv --format csv

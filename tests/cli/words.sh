@@ -70,7 +70,7 @@ for c in chat pull list ls bench perplexity show push create llama-quantize conv
 says 2 "hf download" pull Qwen/Qwen3-0.6B
 says 2 "hone eval ppl" perplexity -m x -f y
 says 2 "hone run FILE" "$t/m.gguf"
-says 2 "no command 'frobnicate'; 'hone --help' lists them" frobnicate
+says 2 "no command 'frobnicate'; 'hone --help' lists the commands" frobnicate
 out Q4_K_M -q recipes
 out '"format": "GGUF"' --json inspect "$t/m.gguf"
 out '"arch"' --threads 1 --json plan "$t/m.gguf"

@@ -48,7 +48,7 @@ static void test_sizes(void) {
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         CHECK_ERR(size_parse(bad[i], "--x", &n, &e), ERR_USAGE, "is not a size");
     CHECK_ERR(size_parse("24", "--vram", &n, &e), ERR_USAGE, "--vram: 24 bytes? write 24GiB");
-    CHECK_ERR(size_parse("1048575", "--vram", &n, &e), ERR_USAGE, "1048575GiB");
+    CHECK_ERR(size_parse("1048575", "--vram", &n, &e), ERR_USAGE, "1048575MiB");
     CHECK_ERR(size_parse("0.5", "--vram", &n, &e), ERR_USAGE, "write 0.5GiB");
 }
 
