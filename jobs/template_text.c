@@ -255,7 +255,7 @@ static const struct toolfmt *choose_format(const char *name, const char *src, st
     const struct toolfmt *f = name ? toolfmt_find(name) : NULL;
     if (f) return f;
     if (name) {
-        char list[700] = "";
+        char list[900] = "";
         toolfmt_list(list, sizeof list);
         err_set(e, ERR_USAGE, "--format: '%s' is not one of %s", name, list);
         return NULL;

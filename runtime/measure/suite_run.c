@@ -24,7 +24,7 @@ static int find_format(const struct suite *suite, const struct model *m, const c
     if (!tmpl) tmpl = "";
     *out = name ? toolfmt_find(name) : toolfmt_detect(tmpl, strlen(tmpl));
     if (name && !*out) {
-        char list[700] = "";
+        char list[900] = "";
         toolfmt_list(list, sizeof list);
         return err_set(e, ERR_USAGE, "--format: '%s' is not one of %s", name, list);
     }
