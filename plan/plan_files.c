@@ -481,8 +481,7 @@ static void answer_none(const struct choice *x, struct buf *b) {
     buf_fmt(b, x->n > 1 ? "None of %d files fits" : "It does not fit", x->n);
     buf_fmt(b, ": the smallest, %s, takes %s ", c->shown, show_bytes(whole_bytes(x, c)).s);
     with_tokens(x, c, b);
-    const struct fit_ask ask = ask_of(x, c);
-    plan_usable(b, &ask);
+    plan_usable(b, &x->ask);
     if (best < 0)
         buf_str(b, "; no context is short enough");
     else
