@@ -119,13 +119,17 @@ void checkpoint_close(struct checkpoint_r *r) {
     memset(r, 0, sizeof *r);
 }
 
-void checkpoint_remove(const char *path) {
+bool checkpoint_is(const char *path) {
     struct map m = {0};
     struct err e;
-    if (!io_exists(path) || map_open(&m, path, &e) != 0) return;
+    if (!io_exists(path) || map_open(&m, path, &e) != 0) return false;
     const bool ours = m.size >= MAGIC_BYTES && memcmp(m.data, magic, MAGIC_BYTES) == 0;
     map_close(&m);
-    if (ours) (void)os_unlink(path);
+    return ours;
+}
+
+void checkpoint_remove(const char *path) {
+    if (checkpoint_is(path)) (void)os_unlink(path);
 }
 
 bool checkpoint_due(struct checkpoint_clock *c) {

@@ -13,7 +13,6 @@
 #include "work/device.h"
 #include "mix/mixer.h"
 #include "mix/sequential.h"
-#include "base/checkpoint.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -281,9 +280,6 @@ static int make_block(const struct ladder *l, struct rung *r, const char *types,
                                        .learn_most = PLAN_LEARN_MOST,
                                        .if_possible = true,
                                        .inputs_only = !l->mk->plan.answers};
-    char *part = sequential_part(o.out);
-    if (l->mk->redo) checkpoint_remove(part);
-    free(part);
     const int rc = sequential_quantize(l->mk->w, &so, &report, e);
     gguf_close(g);
     return rc;

@@ -233,7 +233,7 @@ static void note_share(struct make *mk, const struct make_step *s) {
     int of = mk->n_found + mk->n_missing;
     if (s->part >= PART_EVAL && of < n_files(mk)) of = n_files(mk);
     if (s->run == make_mix) {
-        make_share(mk, PART_LADDER, mk->n_found, mk->budget.n, mk->classes.n);
+        make_share(mk, PART_LADDER, mk->n_found + mk->n_begun, mk->budget.n, mk->classes.n);
         make_share(mk, PART_JUDGE, mk->n_found, mk->budget.n, mk->classes.n);
     } else if (s->part < PART_REPORT && s->part != PART_PROBES) {
         make_share(mk, s->part, mk->n_found + mk->n_begun, of, 0);

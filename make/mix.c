@@ -2,7 +2,8 @@
 /* make/mix.c - the --budget step of `hone make`: makes the best mix of each size and decides
  * whether to accept it (mix/accept.h). A mix becomes a file of the folder only if it is accepted;
  * otherwise the best plain recipe that fits takes its place, and a note in the report gives the
- * reason. */
+ * reason. Every file that is compared has a record, so an interrupted job makes only the missing
+ * ones. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,6 +28,9 @@ enum { MAX_RECORD = 1 << 20 };
 struct candidate { /* a mix and its comparison */
     struct make *mk;
     const char *text; /* the budget as given */
+    uint64_t budget;
+    const char *sens_hash;
+    double loss, least; /* the mix's predicted divergence, and a lower bound of any mix's */
     struct gate gate;
     char *mix;    /* path in the state folder */
     char *gram;   /* file of second moments; NULL: none */
@@ -144,12 +148,77 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
     return rc;
 }
 
-/* Makes the mix in the state folder and judges it. */
-static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struct mix_job *job,
-                   struct err *e) {
+/* Adds everything that an encoded file depends on, besides its types, to the step's key. sens_hash:
+ * of the sensitivities; "" for a plain recipe. */
+static int add_encoding_keys(const struct make *mk, const char *sens_hash, struct step *s,
+                             struct err *e) {
+    char *gram = mk->plan.feedback ? make_gram(mk) : NULL, gram_hash[33] = "";
+    const int rc = gram ? job_file_hash(&mk->job, gram, gram_hash, e) : 0;
+    step_key(s, "base", "%s", mk->file[0].hash);
+    step_key(s, "imatrix", "%s", mk->imatrix_hash);
+    step_key(s, "gram", "%s", gram_hash);
+    step_key(s, "sensitivity", "%s", sens_hash);
+    step_key(s, "search", "%s%s", make_mix_search(mk, mk->plan.feedback),
+             mk->plan.feedback ? " feedback" : "");
+    step_key(s, "encoder", MAKE_ENCODER);
+    make_key_template(mk, s);
+    free(gram);
+    return rc;
+}
+
+/* Quantizes a recipe for the comparison, unless an earlier run did. */
+static int encode_plain(void *ctx, const char *recipe, const struct quantize_opts *o,
+                        struct err *e) {
+    struct make *mk = ctx;
+    struct step s;
+    struct quantize_report r;
+    struct quantize_opts resumable = *o;
+    cJSON *found = NULL;
+    char *name = xasprintf("compared-%s", recipe),
+         *file = xasprintf(JOB_WORK "%s", io_base(o->out));
+    const char *files[] = {file};
+    resumable.resume = make_resume(mk);
+    step_init(&s, &mk->job, name);
+    int rc = add_encoding_keys(mk, "", &s, e);
+    const bool known = !rc && make_reuse(mk, &s, &found);
+    if (!rc && !known) {
+        log_info("quantizing %s, for comparison with the mix", recipe);
+        rc = quantize_run(&resumable, &r, e);
+    }
+    if (!rc && !known) rc = step_save_files(&s, files, 1, e);
+    cJSON_Delete(found);
+    step_release(&s);
+    free(file);
+    free(name);
+    return rc;
+}
+
+/* Begins the step that makes the mix, before it is compared. */
+static int mix_step(const struct candidate *k, struct step *s, struct err *e) {
+    char *name = xasprintf("candidate-%s", k->text);
+    step_init(s, &k->mk->job, name);
+    free(name);
+    step_key(s, "budget", "%" PRIu64, k->budget);
+    return add_encoding_keys(k->mk, k->sens_hash, s, e);
+}
+
+/* Returns whether an earlier run made the mix but did not compare it to the end. */
+static bool is_encoded(const struct candidate *k) {
+    struct step s;
+    struct err ignored;
+    cJSON *found = NULL;
+    const bool is = !mix_step(k, &s, &ignored) && !k->mk->redo && step_done(&s, &found);
+    cJSON_Delete(found);
+    step_release(&s);
+    return is;
+}
+
+/* Makes the mix in the state folder. */
+static int encode_mix(struct candidate *k, const char *sens, struct err *e) {
     struct make *mk = k->mk;
     struct gate *g = &k->gate;
     struct mixer x;
+    struct mix_job job = {0};
     struct quantize_report r;
     struct quantize_opts o = {.in = mk->file[0].path,
                               .tmpl = mk->tmpl,
@@ -162,12 +231,42 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
                               .resume = make_resume(mk),
                               .pool = mk->w->pool};
     o.device = device_quantize(mk->w);
-    log_info("making the best mix of at most %" PRIu64 " bytes", budget);
-    int rc = mixer_open(&x, mk->w, &o, sens, budget, e);
-    if (!rc) rc = mix_solve_size(&x, &o, budget, job, e);
-    if (!rc) rc = quantize_run(&job->o, &r, e);
+    log_info("making the best mix of at most %" PRIu64 " bytes", k->budget);
+    int rc = mixer_open(&x, mk->w, &o, sens, k->budget, e);
+    if (!rc) rc = mix_solve_size(&x, &o, k->budget, &job, e);
+    if (!rc) rc = quantize_run(&job.o, &r, e);
     mixer_close(&x);
-    if (!rc) rc = gate_find(g, budget, e);
+    k->loss = job.m.loss;
+    k->least = fmax(0, job.m.loss - job.m.gap);
+    mix_job_release(&job);
+    return rc;
+}
+
+/* Makes the mix, unless an earlier run did, and judges it. */
+static int try_mix(struct candidate *k, const char *sens, struct err *e) {
+    struct make *mk = k->mk;
+    struct gate *g = &k->gate;
+    struct step s;
+    cJSON *found = NULL;
+    int rc = mix_step(k, &s, e);
+    if (!rc && make_reuse(mk, &s, &found)) {
+        k->loss = doc_num(found, "predicted_kld", 0);
+        k->least = doc_num(found, "predicted_kld_bound", 0);
+    } else if (!rc) {
+        char *file = xasprintf(JOB_WORK "%s", io_base(k->mix));
+        char *plan = xasprintf("%s" MIX_PLAN, file);
+        const char *files[] = {file, plan};
+        found = doc_new();
+        rc = encode_mix(k, sens, e);
+        doc_put_num(found, "predicted_kld", k->loss);
+        doc_put_num(found, "predicted_kld_bound", k->least);
+        if (!rc) rc = step_save(&s, files, 2, found, e);
+        free(file);
+        free(plan);
+    }
+    cJSON_Delete(found);
+    step_release(&s);
+    if (!rc) rc = gate_find(g, k->budget, e);
     for (int i = 0; i < g->n; i++) /* reuse plain recipes that are already in the folder */
         for (int f = 0; f < mk->n_files && !g->plain[i].path; f++)
             if (is_plain(mk, &mk->file[f], g, g->plain[i].name))
@@ -176,11 +275,10 @@ static int try_mix(struct candidate *k, uint64_t budget, const char *sens, struc
 }
 
 /* Makes the mix for a budget and compares it with the plain recipes. */
-static int new_mix(struct candidate *k, const char *label, uint64_t budget, const char *sens,
-                   struct step *s, struct err *e) {
+static int new_mix(struct candidate *k, const char *label, const char *sens, struct step *s,
+                   struct err *e) {
     struct make *mk = k->mk;
     struct gate *g = &k->gate;
-    struct mix_job job = {0};
     char *file = NULL, *plan = NULL, *recipe = NULL;
     k->mix = xasprintf("%s/%s.gguf", mk->job.state, label);
     k->gram = mk->plan.feedback ? make_gram(mk) : NULL;
@@ -193,9 +291,12 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
                        .prefix = k->prefix,
                        .texts = mk->eval,
                        .ctx = mk->eval_ctx,
-                       .chunks = mk->eval_chunks};
+                       .chunks = mk->eval_chunks,
+                       .encode = encode_plain,
+                       .encode_ctx = mk};
     TRY(mix_search(make_mix_search(mk, mk->plan.feedback), &g->search, e));
-    int rc = try_mix(k, budget, sens, &job, e);
+    int rc = try_mix(k, sens, e);
+    g->keep = rc != 0;
     if (!rc) rc = settle(k, label, &file, &plan, &recipe, e);
     if (!rc) {
         cJSON *found = doc_new();
@@ -206,13 +307,12 @@ static int new_mix(struct candidate *k, const char *label, uint64_t budget, cons
         doc_put_str(found, "recipe", recipe);
         doc_put_str(found, "file", file);
         doc_put_str(found, "why", g->why);
-        doc_put_i64(found, "budget_bytes", (int64_t)budget);
-        doc_put_num(found, "predicted_kld", job.m.loss);
-        doc_put_num(found, "predicted_kld_bound", fmax(0, job.m.loss - job.m.gap));
+        doc_put_i64(found, "budget_bytes", (int64_t)k->budget);
+        doc_put_num(found, "predicted_kld", k->loss);
+        doc_put_num(found, "predicted_kld_bound", k->least);
         rc = step_save(s, files, plan ? 2 : 1, found, e);
         cJSON_Delete(found);
     }
-    mix_job_release(&job);
     free(file);
     free(plan);
     free(recipe);
@@ -249,20 +349,11 @@ static int add_recorded(struct make *mk, const cJSON *result, const char *text, 
 static int make_budget(struct make *mk, const char *text, uint64_t budget, const char *sens,
                        const char *sens_hash, struct err *e) {
     struct step s;
-    struct candidate k = {.mk = mk, .text = text};
+    struct candidate k = {.mk = mk, .text = text, .budget = budget, .sens_hash = sens_hash};
     cJSON *result = NULL;
     char *label = xasprintf("%s-mix", text), *name = xasprintf(BUDGET_STEP, text);
-    char *gram = mk->plan.feedback ? make_gram(mk) : NULL, gram_hash[33] = "";
-    int rc = gram ? job_file_hash(&mk->job, gram, gram_hash, e) : 0;
     step_init(&s, &mk->job, name);
-    step_key(&s, "base", "%s", mk->file[0].hash);
-    step_key(&s, "imatrix", "%s", mk->imatrix_hash);
-    step_key(&s, "gram", "%s", gram_hash);
-    step_key(&s, "sensitivity", "%s", sens_hash);
-    step_key(&s, "search", "%s%s", make_mix_search(mk, mk->plan.feedback),
-             mk->plan.feedback ? " feedback" : "");
-    step_key(&s, "encoder", MAKE_ENCODER);
-    make_key_template(mk, &s);
+    int rc = add_encoding_keys(mk, sens_hash, &s, e);
     step_key(&s, "budget", "%" PRIu64, budget);
     step_key(&s, "ctx", "%" PRId64 " %" PRId64, mk->eval_ctx, mk->eval_chunks);
     for (int i = 0; i < mk->eval.n && rc == 0; i++) {
@@ -271,8 +362,9 @@ static int make_budget(struct make *mk, const char *text, uint64_t budget, const
         step_key(&s, "text", "%s", hex);
     }
     bool reuse = rc == 0 && make_reuse(mk, &s, &result);
+    if (rc == 0 && !reuse && make_counts(mk)) mk->n_begun += is_encoded(&k);
     if (rc == 0 && !reuse && !make_counts(mk)) {
-        rc = new_mix(&k, label, budget, sens, &s, e);
+        rc = new_mix(&k, label, sens, &s, e);
         if (rc == 0 && !step_done(&s, &result))
             rc = err_set(e, ERR_SYS, "%s: the record of the mix cannot be read", mk->job.dir);
     }
@@ -280,7 +372,6 @@ static int make_budget(struct make *mk, const char *text, uint64_t budget, const
     cJSON_Delete(result);
     candidate_release(&k);
     step_release(&s);
-    free(gram);
     free(name);
     free(label);
     return rc;

@@ -161,6 +161,11 @@ static int another_model(const struct make *mk, const struct source *s, const ch
     char *here = io_real(mk->src);
     const bool changed = here && s->path && strcmp(here, s->path) == 0;
     free(here);
+    if (changed && strcmp(s->name, mk->name) != 0)
+        return err_set(e, ERR_USAGE,
+                       "%s already holds this model's files under the name %.100s: continue with "
+                       "--name %.100s, or choose another folder with -o",
+                       out, s->name, s->name);
     if (changed)
         return err_set(e, ERR_USAGE,
                        "%s already holds the job of another model (what %.300s was before its "

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "make/ownership.h"
+#include "base/checkpoint.h"
 #include "base/hash.h"
 #include "base/io.h"
 #include "base/map.h"
@@ -19,6 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "mix/sequential.h"
 #include "quantize/journal.h"
 
 enum { MAX_RECORD = 64 << 20 };
@@ -44,10 +46,19 @@ static bool is_log(const char *dir, const char *name) {
     return is;
 }
 
-/* Returns whether name i is an interrupted model: a TARGET.part that has a TARGET.part.log. A part
- * without hone's log may be a user's download. */
+/* Returns whether a file is a checkpoint. */
+static bool is_checkpoint(const char *dir, const char *name) {
+    char *path = io_join(dir, name);
+    const bool is = checkpoint_is(path);
+    free(path);
+    return is;
+}
+
+/* Returns whether name i is an interrupted model: a TARGET.part that has a TARGET.part.log, or the
+ * finished blocks of one (mix/sequential.h). A part without hone's log may be a user's download. */
 static bool is_part(const char *dir, const struct io_names *all, int i) {
     const char *s = all->v[i];
+    if (str_ends(s, ".gguf" SEQUENTIAL_PART)) return is_checkpoint(dir, s);
     if (str_ends(s, ".gguf.part.log")) return is_log(dir, s);
     size_t n = strlen(s);
     return str_ends(s, ".gguf.part") && i + 1 < all->n && strncmp(all->v[i + 1], s, n) == 0 &&
@@ -86,13 +97,21 @@ char *job_work(const char *dir) {
     return work;
 }
 
+/* Returns whether a folder holds a job's state: its lock, or, if that was lost, its first record.
+ */
+static bool is_state(const char *dir) {
+    char *lock = io_join(dir, "lock");
+    cJSON *first = io_exists(lock) ? NULL : doc_find(dir, "convert.json", MAX_RECORD);
+    const bool is = io_exists(lock) || doc_is(first, "step", "convert");
+    cJSON_Delete(first);
+    free(lock);
+    return is;
+}
+
 /* Returns an error if there is a folder of that name that is not a job's. */
 static int check_work(const struct job *j, struct err *e) {
     struct io_names all;
-    char *lock = io_join(j->state, "lock");
-    bool ours = io_exists(lock);
-    free(lock);
-    if (ours || !io_is_dir(j->state)) return 0;
+    if (!io_is_dir(j->state) || is_state(j->state)) return 0;
     int rc = io_list(&all, j->state, e);
     if (rc == 0 && all.n)
         rc = err_set(e, ERR_USAGE,

@@ -113,8 +113,8 @@ static int make_missing(struct gate *g, struct err *e) {
                                   .search = g->search,
                                   .pool = g->w->pool};
         o.device = device_quantize(g->w);
-        log_info("quantizing %s, for comparison with the mix", p->name);
-        TRY(quantize_run(&o, &r, e));
+        if (!g->encode) log_info("quantizing %s, for comparison with the mix", p->name);
+        TRY(g->encode ? g->encode(g->encode_ctx, p->name, &o, e) : quantize_run(&o, &r, e));
     }
     return 0;
 }
@@ -193,7 +193,7 @@ int gate_judge(struct gate *g, const char *mix, struct err *e) {
 
 void gate_release(struct gate *g) {
     for (int i = 0; i < g->n; i++) {
-        if (g->plain[i].ours && g->plain[i].path) os_unlink(g->plain[i].path);
+        if (g->plain[i].ours && g->plain[i].path && !g->keep) os_unlink(g->plain[i].path);
         free(g->plain[i].path);
     }
     g->n = 0;

@@ -27,6 +27,10 @@ struct gate {
     enum search search;
     struct str_list texts;
     int64_t ctx, chunks; /* number of windows, spread evenly over the texts; 0: all */
+    /* Quantizes a recipe's file; NULL: quantize_run. */
+    int (*encode)(void *ctx, const char *recipe, const struct quantize_opts *o, struct err *e);
+    void *encode_ctx;
+    bool keep; /* gate_release leaves the files that this test quantized */
     /* results */
     struct gate_plain plain[GATE_PLAIN];
     int n, best; /* best: index of the best plain recipe; -1: none fits */
@@ -40,7 +44,8 @@ int gate_find(struct gate *g, uint64_t budget, struct err *e);
 /* Quantizes the missing files, compares the mix with all of them, and sets best, passed and why.
  * The mix passes if no recipe fits. */
 int gate_judge(struct gate *g, const char *mix, struct err *e);
-/* Removes the files that this test quantized, except those that were moved away. */
+/* Removes the files that this test quantized, except those that were moved away or are to be
+ * kept. */
 void gate_release(struct gate *g);
 
 #endif

@@ -464,18 +464,20 @@ static int check_outputs(struct work *w, const struct sequential_opts *o, struct
 }
 
 char *sequential_part(const char *out) {
-    return xasprintf("%s.blocks.part", out);
+    return xasprintf("%s" SEQUENTIAL_PART, out);
 }
 
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e) {
     struct seq_job j = {.w = w, .o = o};
+    const double began = progress_now_s();
     TRY(check_outputs(w, o, e));
     imat_init(&j.imat);
     int rc = start(&j, e);
     if (!rc) rc = all_blocks(&j, e);
     if (!rc) rc = learn(&j, e);
     rc = rc ? leave_out(o, rc, e) : write_file(&j, r, e);
+    if (!rc) r->seconds = progress_now_s() - began;
     seq_saved_end(&j, rc);
     release(&j);
     return rc;

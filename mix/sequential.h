@@ -36,7 +36,8 @@ struct sequential_opts {
  * block. */
 int sequential_quantize(struct work *w, const struct sequential_opts *o, struct quantize_report *r,
                         struct err *e);
-/* Returns the path of an output's checkpoint; the caller frees it. */
+#define SEQUENTIAL_PART ".blocks.part"
+/* Returns the path of an output's checkpoint, OUT.blocks.part; the caller frees it. */
 char *sequential_part(const char *out);
 
 #endif

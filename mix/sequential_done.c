@@ -266,7 +266,12 @@ void seq_saved_last(struct seq_job *j) {
 
 void seq_saved_end(struct seq_job *j, int rc) {
     if (rc == ERR_INTR) save_rest(j);
-    if (rc == 0 && j->saved.path) checkpoint_remove(j->saved.path);
+    const struct seq_saved *s = &j->saved;
+    if (rc == 0 && s->path) checkpoint_remove(s->path);
+    if ((rc == ERR_INTR || rc == ERR_SYS) && s->path && s->n_saved > 1)
+        log_warn("%d of %" PRId64 " blocks are kept in %s: run the same command to resume, or "
+                 "remove it to give up",
+                 s->n_saved - 1, j->base->hp.d[HD_LAYERS], s->path);
 }
 
 void seq_saved_release(struct seq_job *j) {

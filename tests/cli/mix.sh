@@ -250,6 +250,24 @@ done
 cksum "$t/job"/*.gguf "$t/job.work/sens.json" > "$t/sums"
 job job Q4_0 > "$t/job.out"
 cksum "$t/job"/*.gguf "$t/job.work/sens.json" | cmp - "$t/sums" || fail "a second run changed files"
+# a job that is killed while the mix is compared keeps what it encoded
+x= # exec: the program takes the place of the shell that runs it
+comparing() { $x "$HONE" make "$t/base.gguf" -o "$t/$1" --effort fast --recipes Q4_0 --budget 1300K --calib "$t/calib.txt" --probe "$t/short.txt" --eval "$t/eval.txt" --chunks 40 --ctx 64 --calib-ctx 64 --calib-chunks 8 --pp 4 --tg 2 --reps 1 --tools none 2> "$t/err"; }
+comparing whole > "$t/job.out" || fail "$(cat "$t/err")"
+x=exec
+comparing cut > "$t/job.out" &
+pid=$! x=
+while kill -0 $pid 2> /dev/null && [ "$(find "$t" -path '*cut.work/compared-*.json' | wc -l)" -lt 2 ]; do sleep 0.02; done
+kill -KILL $pid 2> /dev/null || true
+wait $pid 2> /dev/null || true
+known=$(cd "$t/cut.work" && ls | sed -n 's/^compared-\(.*\)[.]json$/\1/p')
+if [ ! -e "$t/cut/results.json" ]; then # it was killed in time
+    comparing cut > "$t/job.out" || fail "$(cat "$t/err")"
+    grep 'making the best mix' "$t/err" && fail "the mix was encoded again"
+    for r in $known; do grep "quantizing $r, for comparison" "$t/err" && fail "$r was encoded again"; done
+fi
+for f in "$t"/whole/*.gguf; do cmp "$f" "$t/cut/${f##*/}" || fail "killed during the comparison: other bytes"; done
+find "$t/cut.work" -name 'plain-*' -o -name '*-mix.gguf' | grep . && fail "files that were compared are left"
 job classes Q8_0,Q6_K > "$t/job.out"
 for f in job classes; do grep "shipped for" "$t/$f/README.md" > "$t/$f.verdicts"; done
 cmp "$t/job.verdicts" "$t/classes.verdicts" || fail "classes change a verdict: $(cat "$t/classes.verdicts")"

@@ -19,6 +19,15 @@ private() { # folder: the job's files are next to it, none in it
 make 0 "$t/out//"
 private "$t/out"
 base=$(stat -c '%i %Y' "$t/out.work/Tiny-BF16.gguf") file=$(stat -c '%i %Y' "$t/out/Tiny-Q8_0.gguf")
+# without its lock, which is an empty file, the state is still recognized; blocks that an interrupted job left are removed, other files are not
+rm "$t/out.work/lock"
+printf 'hone-snap-v1\r\n\032\n' > "$t/out.work/block-Q2_K.gguf.blocks.part"
+echo mine > "$t/out/llama.gguf.blocks.part"
+make 0 "$t/out"
+[ "$base" = "$(stat -c '%i %Y' "$t/out.work/Tiny-BF16.gguf")" ] || say "without its lock: the base was made again"
+[ ! -e "$t/out.work/block-Q2_K.gguf.blocks.part" ] || say "the blocks of an interrupted job are left"
+[ "$(cat "$t/out/llama.gguf.blocks.part")" = mine ] || say "a person's file was removed"
+rm "$t/out/llama.gguf.blocks.part"
 # a folder of an earlier version is migrated, and nothing is made again
 mv "$t/out.work" "$t/out/.hone"
 mv "$t/out/.hone/Tiny-BF16.gguf" "$t/out/"
@@ -116,6 +125,8 @@ rm -f "$d"/*.orig* && make 0 "$d"
 cp -r "$t/Tiny" "$t/Other"
 another "a model of another name" "$t/Other" -o "$d"
 grep -q "job of another model (Tiny, from" "$t/e" || say "$(cat "$t/e")"
+another "another name" "$t/Tiny" -o "$d" --name Big
+grep -q "under the name Tiny: continue with --name Tiny" "$t/e" || say "another name: $(cat "$t/e")"
 mkdir "$t/elsewhere" && cp -r tests/golden/models/mistral "$t/elsewhere/Tiny"
 run 2 make "$t/elsewhere/Tiny" -o "$d" --plain --recipes Q8_0 --eval "$t/eval.txt" --calib "$t/calib.txt" --tools none
 grep -q "job of another model" "$t/e" || say "a model of the same name: $(cat "$t/e")"
