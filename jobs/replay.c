@@ -44,13 +44,23 @@ struct replay {
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Returns the path of an input: `given`, or the recorded name in the file's folder. NULL: `given`
- * is NULL and no plain file name is recorded. Free the result. */
+/* Returns the path of an input: `given`, or the recorded name in the file's folder or, for a file
+ * of hone make, in FOLDER.work. NULL: `given` is NULL and no plain file name is recorded. Free the
+ * result. */
 static char *beside(const struct replay *r, const char *given, const char *name) {
     if (given) return xstrdup(given);
     if (!*name || strchr(name, '/')) return NULL;
-    size_t n = (size_t)(io_base(r->path) - r->path);
-    return xasprintf("%.*s%s", (int)n, r->path, name);
+    const size_t n = (size_t)(io_base(r->path) - r->path);
+    char *dir = n ? xstrndup(r->path, n) : xstrdup("."), *folder = io_real(dir);
+    char *here = xasprintf("%.*s%s", (int)n, r->path, name);
+    char *work = xasprintf("%s.work/%s", folder ? folder : dir, name);
+    char **found = !io_exists(here) && io_exists(work) ? &work : &here, *path = *found;
+    *found = NULL;
+    free(work);
+    free(here);
+    free(folder);
+    free(dir);
+    return path;
 }
 
 /* Finds the source that the file was made from: `given`, or the recorded name next to the file.

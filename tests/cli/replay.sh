@@ -64,6 +64,13 @@ echo mine > "$t/copy.gguf.plan.tsv"
 [ "$(cat "$t/copy.gguf.plan.tsv")" = mine ] || fail "replay replaced a plan"
 rm "$t/copy.gguf"
 
+# the inputs of hone make's files are next to their folder
+mkdir "$t/made" "$t/made.work"
+ln "$t/named.gguf" "$t/im.gguf" "$t/made/" && ln "$t/base.gguf" "$t/gram.gguf" "$t/made.work/"
+"$HONE" replay "$t/made/named.gguf" -q > /dev/null 2> "$t/err" || fail "inputs in FOLDER.work: $(cat "$t/err")"
+program=$(realpath "$HONE")
+(cd "$t/made" && "$program" replay named.gguf -q > /dev/null 2> "$t/err") || fail "inputs in FOLDER.work, from the folder: $(cat "$t/err")"
+
 # inputs with different names and in a different folder
 mv "$t/base.gguf" "$t/away/source.gguf"
 mv "$t/im.gguf" "$t/away/importance.gguf"
