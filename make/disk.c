@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "make/make.h"
+#include "mix/accept.h"
 #include "text/size.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -39,6 +40,8 @@ struct tally {
     struct make_disk *disk;
     uint64_t there; /* bytes that are on disk already, or need no space */
     bool missing;   /* a mix or class has no file yet */
+    /* The most bytes of recipes that the mix of a --budget is compared with, all at once. */
+    uint64_t compared;
 };
 
 /* Adds an output of at most `size` bytes, some of which may be in the folder. file NULL: not made
@@ -65,16 +68,21 @@ static void add_budget(struct tally *t, const char *text, uint64_t most) {
     const char *file = doc_str(doc_get(root, "result"), "file");
     if (size_parse(text, "--budget", &size, &ignored)) size = 0;
     if (file && strchr(file, '/')) file = NULL;
-    if (!add_output(t, file, min_u64(size, most))) t->missing = true; /* no mix is larger */
+    size = min_u64(size, most); /* no mix is larger */
+    if (!add_output(t, file, size)) {
+        t->missing = true;
+        t->compared = max_u64(t->compared, GATE_PLAIN * size);
+    }
     cJSON_Delete(root);
 }
 
 /* Adds what is only in DIR.work: the converted model, second moments, the preset that a mix is
- * compared with (one at a time), and what files made block by block keep. */
+ * compared with (one at a time; with --budget up to three), and what files made block by block
+ * keep. */
 static void add_work(struct tally *t, const struct make *mk, const struct shapes *s,
                      uint64_t preset, uint64_t learned) {
     struct shapes_gram g;
-    uint64_t candidates = mk->plan.mixes ? preset : 0, rest = 0;
+    uint64_t candidates = mk->plan.mixes ? max_u64(preset, t->compared) : 0, rest = 0;
     shapes_gram(s, &g);
     const uint64_t answers = mk->plan.answers ? (uint64_t)g.answers : 0,
                    moments = mk->plan.feedback ? (uint64_t)g.inputs + answers : 0,

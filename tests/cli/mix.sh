@@ -222,6 +222,13 @@ for how in --dry-run "" "--time 0"; do
     [ "$how" = "--time 0" ] || [ ! -e "$t/nofit.work" ] || fail "a refused budget left a folder $how"
 done
 
+# make: the forecast has the recipes that a mix is compared with, the three largest ones within the size, which are on the disk together
+few -o "$t/x" --effort fast --budget 1300K --dry-run --json > "$t/dry.json"
+sizes=$(for r in Q5_0 Q5_K_S Q4_K_M Q4_K_S Q4_1 Q3_K_L IQ4_NL IQ4_XS Q4_0 Q3_K_M; do
+    "$HONE" quantize "$t/base.gguf" --imatrix "$t/im.gguf" --recipe $r --dry-run --json -q | sed -n 's/.*"size_bytes": \([0-9]*\).*/\1/p' | head -1
+done | awk '$1 <= 1300000' | sort -rn | head -3 | awk '{s += $1} END {print s}')
+[ "$(n work_bytes "$t/dry.json")" -ge "$sizes" ] || fail "temporary files: $(n work_bytes "$t/dry.json"), the recipes compared take $sizes"
+
 # make: a size at which the mix wins, and one at which every type fits and it cannot
 if grep -q __asan_init "$HONE"; then
     echo "mixes: budgets, plans, resume, refusals, gate (not make, under a sanitizer)"
