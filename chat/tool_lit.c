@@ -380,15 +380,33 @@ bool tool_has_lines(const struct toolfmt *f) {
     return f->parse == tool_parse_python && strcmp(f->written.sep, "\n") == 0;
 }
 
+/* Returns the position after white space, commas and comments at i, or that of `close`. */
+static size_t py_gap(const struct toolparse *p, size_t i, const char *close) {
+    for (;; i++) {
+        i = tool_ws(p, i);
+        if (next_is(p, i, '#'))
+            while (i < p->in.len && p->in.data[i] != '\n' && !tool_at(p, i, close)) i++;
+        else if (!next_is(p, i, ','))
+            return i;
+        if (i >= p->in.len || tool_at(p, i, close)) return i;
+    }
+}
+
 /* Parses further calls on lines of their own at *i and moves past them. before: number of calls
  * before the first line. False: more text is needed to know whether another call follows. */
 static bool py_lines(struct toolparse *p, size_t *i, const char *close, int before) {
     for (size_t k = *i;; *i = k) {
-        k = tool_ws(p, k);
+        k = py_gap(p, k, close);
         const size_t name = identifier_end(p, k, ".-");
         if (!p->ended && (name >= p->in.len || k + tool_partial(p, k, close) >= p->in.len))
             return false;
-        if (!next_is(p, name, '(') || name == k) return true;
+        if (!next_is(p, name, '(') || name == k) {
+            if (tool_at(p, k, close))
+                *i = k;
+            else if (k < p->in.len)
+                tool_problem(p, "the list of calls breaks off after %d", p->n_calls - before);
+            return true;
+        }
         if (tool_one_python(p, &k)) continue;
         if (!p->ended) return false;
         tool_problem(p, "the list of calls breaks off after %d", p->n_calls - before);

@@ -186,13 +186,16 @@ static struct text strip_quotes(struct text t) {
 }
 
 int tool_flag(const struct toolparse *p, struct text *t) {
-    const struct tool_tags *f = &p->f->tags;
-    const char *at = f->flag ? memmem(t->s, t->n, f->flag, strlen(f->flag)) : NULL;
+    /* models also write DSML's flag in syntaxes without one */
+    const bool own = p->f->tags.flag != NULL;
+    const char *flag = own ? p->f->tags.flag : "\" string=\"",
+               *is_text = own ? p->f->tags.is_text : "true";
+    const char *at = memmem(t->s, t->n, flag, strlen(flag));
     if (!at) return -1;
-    const char *word = at + strlen(f->flag);
+    const char *word = at + strlen(flag);
     const size_t rest = t->n - (size_t)(word - t->s);
     t->n = (size_t)(at - t->s) + 1;
-    return memmem(word, rest, f->is_text, strlen(f->is_text)) != NULL;
+    return memmem(word, rest, is_text, strlen(is_text)) != NULL;
 }
 
 /* Returns the text inside <![CDATA[ ]]>, or t unchanged. */

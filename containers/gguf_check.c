@@ -91,7 +91,7 @@ static int check_token_ids(const struct gguf *g, uint64_t n, struct err *e) {
     const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.suppress_tokens");
     if (!kv || !kv->count) return 0;
     if (kv->type != GV_ARR || (kv->elem != GV_I32 && kv->elem != GV_U32))
-        return err_set(e, ERR_DATA, "key \"%s\" is not an array of i32", kv->key);
+        return err_set(e, ERR_DATA, "key \"%s\" is not an array of i32 or u32", kv->key);
     for (uint64_t k = 0; k < kv->count; k++) {
         int64_t id = gguf_kv_i64(kv, k);
         if (id < 0 || (uint64_t)id >= n)

@@ -299,8 +299,8 @@ static void calls(struct writer *w) {
            "{%- endif %}\n");
 }
 
-/* Writes the code that gives a result the name of its tool: that of the call with its id or, if it
- * has no id, of the call at its position. */
+/* Writes the code that gives a result the name of its tool: that of the call with its id (of
+ * several, the one at its position) or, if it has no id, of the call at its position. */
 static void result_names(struct writer *w) {
     if (!plan_wants(w, P_RESULT_NAME)) return;
     put(w, "{%- set hone.name = m.name if m.name is string else none %}\n"
@@ -311,7 +311,8 @@ static void result_names(struct writer *w) {
            "{%- for c in hone.named %}\n"
            "{%- set f = c.function if c.function is defined else c %}\n"
            "{%- if f.name is string and (c.id == m.tool_call_id if m.tool_call_id is string else "
-           "loop.index0 == hone.nth) %}{%- set hone.name = f.name %}{%- endif %}\n"
+           "loop.index0 == hone.nth) and (not hone.name or loop.index0 == hone.nth) %}"
+           "{%- set hone.name = f.name %}{%- endif %}\n"
            "{%- endfor %}\n"
            "{%- if hone.name %}{%- set odd = true %}{%- endif %}\n"
            "{%- endif %}\n"

@@ -152,7 +152,8 @@ static int read_tokens(struct tok *t, const struct gguf *g, const struct gguf_kv
     const struct gguf_kv *types = gguf_find(g, KEY("token_type"));
     const bool ints = types && (types->elem == GV_I32 || types->elem == GV_U32); /* u32: MLX */
     if (types && (types->type != GV_ARR || !ints || types->count != list->count))
-        return err_set(e, ERR_DATA, "%s: key %s must be a list of %llu i32 values, one per token",
+        return err_set(e, ERR_DATA,
+                       "%s: key %s must be a list of %llu i32 or u32 values, one per token",
                        gguf_path(g), types->key, (unsigned long long)list->count);
     const uint8_t *pos = list->data;
     for (uint64_t i = 0; i < list->count; i++) {

@@ -215,11 +215,11 @@ static char *rendered(const char *src, size_t len, const char *rest) {
  * print the name or require it, they get that of the call with their id or at their position, and
  * other results stay as they are. */
 static void test_result_names(void) {
-#define ANSWER                                                                                     \
-    "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00001\",\"type\":"     \
-    "\"function\","                                                                                \
-    "\"function\":{\"name\":\"f\",\"arguments\":{}}},{\"id\":\"call00002\",\"type\":\"function\"," \
-    "\"function\":{\"name\":\"g\",\"arguments\":{}}}]},"
+#define CALLS(id, other)                                                                           \
+    "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"" id "\",\"type\":"        \
+    "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{}}},{\"id\":\"" other "\",\"type\":" \
+    "\"function\",\"function\":{\"name\":\"g\",\"arguments\":{}}}]},"
+#define ANSWER CALLS("call00001", "call00002")
 #define SHOWN "<u>Hi<a><call>f {}</call><call>g {}</call><end>"
     static const struct {
         const char *rest, *want;
@@ -232,8 +232,12 @@ static void test_result_names(void) {
         {ANSWER
          "{\"role\":\"tool\",\"name\":\"h\",\"tool_call_id\":\"call00001\",\"content\":\"R\"}",
          SHOWN "<r h>R</r>"},
+        {CALLS("same", "same") "{\"role\":\"tool\",\"tool_call_id\":\"same\",\"content\":\"R\"},"
+                               "{\"role\":\"tool\",\"tool_call_id\":\"same\",\"content\":\"S\"}",
+         SHOWN "<r f>R</r><r g>S</r>"},
     };
 #undef ANSWER
+#undef CALLS
 #undef SHOWN
     static const char *const needs[] = {"", "{% if not m.name %}{{ raise_exception('no name') }}"
                                             "{% endif %}"};

@@ -234,6 +234,33 @@ static void test_flagged(void) {
     }
 }
 
+/* Tests lists of calls with a line for each: commas and comments are skipped, and other text is
+ * reported. */
+static void test_lines(void) {
+    static const struct {
+        const char *text, *content;
+        int n_calls, n_problems;
+    } rows[] = {
+        {"<function_calls>now()\n# then (this)\nf(a=1) # done</function_calls>", "", 2, 0},
+        {"<function_calls>now(),\nf(a=1)</function_calls>", "", 2, 0},
+        {"<function_calls>now()\nHello</function_calls>", "Hello</function_calls>", 1, 1},
+        {"<function_calls>now()", "", 1, 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t step = 1; step < 100; step += 98) {
+            struct toolparse *p;
+            const size_t len = strlen(rows[i].text);
+            CHECK_OK(toolparse_new(&p, toolfmt_find("python-lines"), NULL, 0, TOOL_THINK_NONE, &e));
+            for (size_t at = 0; at < len; at += step)
+                toolparse_feed(p, rows[i].text + at, at + step < len ? step : len - at);
+            const struct json *r = toolparse_finish(p);
+            CHECK_EQ_I64(json_len(json_get(r, "tool_calls")), rows[i].n_calls);
+            CHECK_EQ_I64(json_len(json_get(r, "problems")), rows[i].n_problems);
+            CHECK_EQ_STR(json_str(json_get(r, "content")), rows[i].content);
+            toolparse_free(p);
+        }
+}
+
 static void test_other_formats(void) {
     static const struct {
         const char *format, *text, *want;
@@ -258,6 +285,10 @@ static void test_other_formats(void) {
          "DSML\xef\xbd\x9c"
          "function_calls>",
          "{\"name\": \"f\", \"arguments\": {\"a\": \"7\", \"b\": 7}}"},
+        {"minimax-invoke",
+         "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"a\" string=\"true\">12"
+         "</parameter>\n</invoke>\n</minimax:tool_call>",
+         "{\"name\": \"f\", \"arguments\": {\"a\": \"12\"}}"},
         {"minicpm-xml", "<function name=\"f\"><param name=\"a\"><![CDATA[<b>]]></param></function>",
          "{\"name\": \"f\", \"arguments\": {\"a\": \"<b>\"}}"},
         {"python-list",
@@ -556,6 +587,7 @@ static void test_of_models(void) {
 int main(void) {
     RUN(test_roundtrip);
     RUN(test_flagged);
+    RUN(test_lines);
     RUN(test_other_formats);
     RUN(test_families);
     RUN(test_reasoning_and_content);
