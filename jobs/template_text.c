@@ -166,7 +166,7 @@ static int make_case(const struct render_opts *a, const struct chat_src *s, stru
         d->has_tools = true;
         const struct jval request = chat_member(d->tools.root, "tools");
         k->tools = request.tag == JT_MISSING ? d->tools.root : request;
-        TRY(check_tools(k->tools, a->tools, e));
+        if (request.tag != JT_NONE) TRY(check_tools(k->tools, a->tools, e));
     } else if (k->tools.tag != JT_MISSING && k->tools.tag != JT_NONE) {
         TRY(check_tools(k->tools, a->chat ? a->chat : "standard input", e));
     }

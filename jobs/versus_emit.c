@@ -52,15 +52,15 @@ static bool best_pair(const struct versus *v, int *a, int *b, struct eval_pair *
     return found;
 }
 
-/* Returns whether the closest and the farthest file differ, as far as the windows show: they are
- * not equal, and with enough windows the interval excludes that. */
+/* Returns whether the closest and the farthest file clearly differ: there are enough windows for
+ * an interval, which excludes 0. */
 static bool ends_differ(const struct versus *v, const struct eval_kld *k) {
     struct eval_pair p;
     int near, far;
     eval_ends(k, v->n, &near, &far);
     if (near == far) return true;
     eval_kld_pair(&v->r, near, far, &p);
-    return p.n_chunks < MEASURE_MIN ? p.diff < 0 : is_clear(&p);
+    return p.n_chunks >= MEASURE_MIN && is_clear(&p);
 }
 
 static void put_answer(const struct versus *v, struct emit *m) {

@@ -54,11 +54,15 @@ static bool is_checkpoint(const char *dir, const char *name) {
     return is;
 }
 
-/* Returns whether name i is an interrupted model: a TARGET.part that has a TARGET.part.log, or the
- * finished blocks of one (mix/sequential.h). A part without hone's log may be a user's download. */
+/* Returns whether name i holds the finished blocks of an interrupted model (mix/sequential.h). */
+static bool is_blocks(const char *dir, const struct io_names *all, int i) {
+    return str_ends(all->v[i], ".gguf" SEQUENTIAL_PART) && is_checkpoint(dir, all->v[i]);
+}
+
+/* Returns whether name i is an interrupted model: a TARGET.part that has a TARGET.part.log. A part
+ * without hone's log may be a user's download. */
 static bool is_part(const char *dir, const struct io_names *all, int i) {
     const char *s = all->v[i];
-    if (str_ends(s, ".gguf" SEQUENTIAL_PART)) return is_checkpoint(dir, s);
     if (str_ends(s, ".gguf.part.log")) return is_log(dir, s);
     size_t n = strlen(s);
     return str_ends(s, ".gguf.part") && i + 1 < all->n && strncmp(all->v[i + 1], s, n) == 0 &&
@@ -206,7 +210,9 @@ int job_open(struct job *j, const char *dir, struct err *e) {
 
 int job_remove_parts(const struct job *j, struct err *e) {
     TRY(remove_leftovers(j->dir, is_part, e));
-    return remove_leftovers(j->state, is_part, e);
+    TRY(remove_leftovers(j->state, is_part, e));
+    /* those in the folder may be of the user's own `hone quantize` */
+    return remove_leftovers(j->state, is_blocks, e);
 }
 
 /* Cleans up after a rejected job: removes the lock and empty folders. */

@@ -13,10 +13,11 @@
 enum { CONTEXTS_MAX = 48, LINES_MAX = 8 /* number of cache types shown */ };
 
 int64_t plan_next_ctx(const struct sizes *z, int64_t planned, int64_t ctx) {
-    const int64_t next = ctx ? ctx * 2 : 4096;
-    const int64_t last = z->n_ctx_train > 0 ? max_i64(z->n_ctx_train, planned) : PLAN_CTX_MAX;
-    if (ctx >= last || ctx >= PLAN_CTX_MAX) return 0;
-    return min_i64(next, last);
+    const int64_t trained = z->n_ctx_train > 0 ? z->n_ctx_train : PLAN_CTX_MAX;
+    int64_t next = ctx < PLAN_CTX_MAX ? (ctx ? ctx * 2 : 4096) : INT64_MAX;
+    if (ctx < trained) next = min_i64(next, trained);
+    if (ctx < planned) next = min_i64(next, planned);
+    return next <= max_i64(trained, planned) ? next : 0;
 }
 
 int plan_plot(const struct work *w, const struct sizes *z, const struct fit_ask *ask,

@@ -10,8 +10,8 @@
 #define PLAN_CTX_MAX (INT64_C(1) << 20)
 
 /* Returns the context that follows ctx in the plot (0: the first): 4096, then twice as long each
- * time, up to the trained context, or the planned one if that is longer, or PLAN_CTX_MAX. Returns 0
- * after the last one. */
+ * time, up to PLAN_CTX_MAX or the longer of the trained and the planned context, and these two.
+ * Returns 0 after the last one. */
 int64_t plan_next_ctx(const struct sizes *z, int64_t planned, int64_t ctx);
 
 /* Writes an SVG to `path`: bytes of weights, state, working memory and ask->n_slots caches of f16,

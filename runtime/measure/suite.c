@@ -157,7 +157,7 @@ static int check_types(const struct suite_case *c, const char *what, struct err 
     const struct json *tools = json_get(c->json, "tools"), *checks = json_get(c->json, "checks");
     if (tools && json_type(tools) != JSON_ARR && json_type(tools) != JSON_NULL)
         return err_set(e, ERR_DATA, "%s: \"tools\" must be a list", what);
-    if (checks && json_type(checks) != JSON_OBJ)
+    if (checks && json_type(checks) != JSON_OBJ && json_type(checks) != JSON_NULL)
         return err_set(e, ERR_DATA, "%s: \"checks\" must be an object", what);
     return 0;
 }
