@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/progress.h"
 #include "chat/think.h"
 #include "chat/toolfmt.h"
 #include "lib/handles.h"
@@ -149,6 +150,8 @@ int hone_template_read_answer(const struct hone_template *t, const char *tools, 
     const char *opened;
     if (!f) f = toolfmt_plain();
     const enum tool_think think = prompts_end(t, f, &opened);
+    if (progress_interrupted()) /* a syntax found without all renderings may be wrong */
+        return call_end(&c, err_set(&c.err, ERR_INTR, "interrupted"), e);
     rc = toolparse_new(&p, f, tools, tools ? strlen(tools) : 0, think, &c.err);
     if (!rc) {
         if (opened) toolparse_opened(p, opened);
