@@ -199,7 +199,7 @@ static void put_depth(struct glance *g) {
             doc_num(last, "mean_kld", 0) / doc_num(first, "mean_kld", 1), doc_num(first, "to", 0));
     if (!doc_first(g->f->by_depth)) put_base(g);
     end(g);
-    if (g->rel->ctx <= to + 1) return;
+    if ((double)g->rel->ctx <= to + 1) return;
     char longer[64];
     snprintf(longer, sizeof longer, "contexts of more than %.0f tokens", to);
     missing(g, longer);

@@ -473,7 +473,7 @@ static void test_added_pieces(void) {
     };
     for (size_t i = 0; i < COUNT_OF(c); i++) {
         struct buf b = {0};
-        buf_fmt(&b, "{\"added_tokens\":[%s],%s", c[i].added, CHARS("") + 1);
+        buf_fmt(&b, "{\"added_tokens\":[%s],%s", c[i].added, &CHARS("")[1]);
         b.len -= 2; /* the closing braces */
         buf_fmt(&b, "%s}}", unk);
         struct tok *t = tok_of_llama(b.data);
