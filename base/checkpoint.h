@@ -48,7 +48,7 @@ bool checkpoint_get(struct checkpoint_r *r, void *p, uint64_t n); /* false: data
 uint64_t checkpoint_left(const struct checkpoint_r *r);
 /* Unmaps the file and clears *r. */
 void checkpoint_close(struct checkpoint_r *r);
-bool checkpoint_is(const char *path);     /* it is a checkpoint, whole or not */
+bool checkpoint_is(const char *path);     /* also if it was cut short */
 void checkpoint_remove(const char *path); /* only if it is a checkpoint */
 
 enum { SNAP_S = 20 };

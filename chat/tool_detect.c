@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* chat/tool_detect.c - detection of a template's call syntax from its output: renders a call and
  * picks the syntax that parses it back with the least text left over. Templates that do not render
- * calls, or not all of them, are recognized by the instructions they render for declared tools, or
- * else by the template's own text. A whole call that no syntax parses is of an unknown syntax. */
+ * whole calls are recognized by the instructions they render for declared tools, or else by the
+ * template's own text. If a whole call is rendered but no syntax parses it, the syntax is
+ * unknown. */
 #include "chat/tool_int.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@
 #define ARG_KEY(x) .par_open = "<arg_key" x ">", .par_name_end = "</arg_key" x ">", \
                    .val_open = "<arg_value" x ">", .par_close = "</arg_value" x ">"
 #define FLAGGED(x) .fn_open = "<" x "invoke name=", .fn_name_end = ">", .fn_close = "</" x "invoke>", \
-                   .par_open = "<" x "parameter name=", .par_name_end = ">", .par_close = "</" x "parameter>", .flag = "\" string=\"", .is_text = "true"
+                   .par_open = "<" x "parameter name=", .par_name_end = ">", .par_close = "</" x "parameter>", .flag = TEXT_FLAG, .is_text = "true"
 static const struct toolfmt formats[] = {
     {.name = "seed-xml", .parse = tool_parse_tags, .grammar = call_tags, .written = {"", "<seed:tool_call>\n", "\n</seed:tool_call>", "\n", "", true, NULL, NULL},
     .marker = {"<seed:tool_call>", "<function="},

@@ -177,6 +177,8 @@ struct toolparse {
 #define DS_SEP "<" DS_BAR "tool" DS_LOW "sep" DS_BAR ">"
 #define DSML DS_BAR "DSML" DS_BAR
 #define GCML DS_BAR "GCML" DS_BAR
+/* DSML's flag of a parameter: string="true" or string="false" */
+#define TEXT_FLAG "\" string=\""
 #define K3_OPEN(x) "<|open|>" x
 #define K3_CLOSE(x) "<|close|>" x "<|sep|>"
 #define M3_GUARD "]<]minimax[>[" /* before every tag of MiniMax M3 */

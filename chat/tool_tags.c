@@ -188,7 +188,7 @@ static struct text strip_quotes(struct text t) {
 int tool_flag(const struct toolparse *p, struct text *t) {
     /* models also write DSML's flag in syntaxes without one */
     const bool own = p->f->tags.flag != NULL;
-    const char *flag = own ? p->f->tags.flag : "\" string=\"",
+    const char *flag = own ? p->f->tags.flag : TEXT_FLAG,
                *is_text = own ? p->f->tags.is_text : "true";
     const char *at = memmem(t->s, t->n, flag, strlen(flag));
     if (!at) return -1;

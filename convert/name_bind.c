@@ -26,7 +26,7 @@ struct only {
     const char *name;
     const struct st_tensor *t;
 };
-/* Implements dq_find for the single tensor in ud. NULL: its name is different. */
+/* Implements dq_find for the one tensor in ud. Returns NULL for any other name. */
 static const struct st_tensor *find_only(void *ud, const char *name) {
     const struct only *o = ud;
     return strcmp(name, o->name) == 0 ? o->t : NULL;

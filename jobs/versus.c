@@ -159,7 +159,8 @@ static int read_kv(struct versus *v, struct err *e) {
     return 0;
 }
 
-/* Warns if a file has more bits per weight than the base, which then is no measure of it. */
+/* Warns if a file has more bits per weight than the base: the divergence is then mostly the base's
+ * own loss. */
 static void warn_base(const struct versus *v) {
     for (int i = v->n - 1; i >= 0; i--) {
         if (v->f[i].bpw <= 1.01 * v->base.bpw) continue;
@@ -230,8 +231,8 @@ static int64_t n_tokens(const struct eval_texts *t, int n) {
     return sum;
 }
 
-/* Loads the texts: [NAME=]FILE, names of built-in domains, or all built-in domains. Windows are the
- * first ones of a domain, so one that consists of several files would have none of the last. */
+/* Loads the texts: [NAME=]FILE, names of built-in domains, or all built-in domains. Windows are
+ * taken from the beginning of a domain, so a domain of several files would leave out the last. */
 static int load_texts(struct versus *v, struct err *e) {
     const struct str_list *l = &v->o->text;
     if (!l->n) return eval_texts_add_all(&v->texts, v->base.m, e);
@@ -333,7 +334,7 @@ static void release_file(struct versus_file *x) {
 }
 
 /* Adds the files in a list option to the inputs. Returns ERR_USAGE if one is given twice: its cases
- * would count as independent ones. file: finds the file in a value. */
+ * would count twice. file: finds the file in a value. */
 static int add_inputs(struct apart *files, const char *option, const struct str_list *l,
                       const char *(*file)(const char *given), struct err *e) {
     for (int i = 0; i < l->n; i++) {

@@ -263,8 +263,8 @@ const struct toolfmt *versus_calls(const struct model *m) {
     return *t ? toolfmt_detect(t, strlen(t)) : NULL;
 }
 
-/* Returns the name in the key of a named template, such as tool_use, which programs that take it
- * use instead of the default one; NULL: another key. */
+/* Returns the name of a named template, such as tool_use, from its key; NULL: a different key. Some
+ * programs use these templates instead of the default one. */
 static const char *template_name(const struct gguf_kv *kv) {
     static const char key[] = "tokenizer.chat_template.";
     const size_t n = sizeof key - 1;

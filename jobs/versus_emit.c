@@ -361,7 +361,8 @@ static void put_change_row(struct emit *m, const char *name, const struct versus
         number_cell(m, kind == CHOICES ? c->right_per_100 : c->first_change, 1);
 }
 
-/* Adds a table that only people see: one kind of changes, and the base's right or passed ones. */
+/* Adds a table that is printed but not in the JSON: one kind of changes, and
+ * the base's right or passed answers. */
 static void put_change_table(const struct versus *v, struct emit *m, enum change kind,
                              const char *title, const char *last) {
     emit_table(m, NULL, title);
@@ -461,7 +462,8 @@ static double relative(const struct versus_file *f, const struct eval_group *g) 
     return f->g.mean_kld > 0 ? kld(g->mean_kld) / f->g.mean_kld : (double)NAN;
 }
 
-/* Adds a table that only people see: domains as rows, files i to end - 1 as columns. */
+/* Adds a table that is printed but not in the JSON: domains as rows, files i to end - 1 as columns.
+ */
 static void put_domain_columns(const struct versus *v, struct emit *m, int i, int end) {
     struct eval_group g;
     struct buf b = {0};
@@ -601,7 +603,7 @@ static void put_checks(const struct versus *v, struct emit *m) {
     buf_release(&b);
 }
 
-/* Adds a row with the first error of a template, if it has any. */
+/* Adds a row with the first error of a template; none for a template without errors. */
 static void put_first_error(struct emit *m, const char *whose, const struct versus_file *x) {
     if (!x->first_template) return;
     emit_row(m);
@@ -609,8 +611,8 @@ static void put_first_error(struct emit *m, const char *whose, const struct vers
     emit_cell_str(m, x->first_template);
 }
 
-/* Adds a table that only people see: the first error of the base's template and of those that
- * differ from it. */
+/* Adds a table that is printed but not in the JSON: the first error of the base's template and of
+ * those that differ from it. */
 static void put_template_errors(const struct versus *v, struct emit *m) {
     bool any = v->base.first_template != NULL;
     for (int i = 0; i < v->n; i++) any = any || (v->f[i].other_template && v->f[i].first_template);

@@ -51,7 +51,7 @@ struct versus {
     struct eval_texts texts;
     struct eval_kld_run r;
     bool has_choices, has_greedy, has_tools; /* measured */
-    bool mixed_suites; /* cases of the suites offer no tools, so their answers are no calls */
+    bool mixed_suites; /* some cases offer no tools, so answers are not always calls */
 };
 
 /* Returns the candidate of the run that is file i with cache type k. */

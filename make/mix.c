@@ -30,7 +30,7 @@ struct candidate { /* a mix and its comparison */
     const char *text; /* the budget as given */
     uint64_t budget;
     const char *sens_hash;
-    double loss, least; /* the mix's predicted divergence, and a lower bound of any mix's */
+    double loss, least; /* predicted divergence of the mix, and its lower bound for any mix */
     struct gate gate;
     char *mix;    /* path in the state folder */
     char *gram;   /* file of second moments; NULL: none */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* make/tools.c - the suites of `hone make`. Every file answers some cases of a suite of tool calls
- * and, if asked for, all loops and checks. Settings are those of normal use: 8-bit activations, f16
+ * and, if requested, all loops and checks. Settings are those of normal use: 8-bit activations, f16
  * cache. Tool calls are answered a second time, constrained to the tools' schemas; the number of
  * tokens that the grammar overrules shows how much a file depends on it. Records keep the answers,
  * so a file that is made later is compared with the base's earlier ones. */

@@ -63,7 +63,7 @@ static void front_matter(const struct result *r, const struct release *rel, stru
     buf_str(out, "---\n\n" README_MARK "\n\n");
 }
 
-/* Writes which file to take. */
+/* Writes the recommendation from the results of hone make. */
 static void put_take(const struct result *r, struct buf *out) {
     struct buf text = {0};
     pick_head(r, &text);
@@ -96,7 +96,7 @@ static void answer(const struct result *r, struct buf *out) {
     }
 }
 
-/* Writes which file to take by the results of hone versus, if they are all there is. */
+/* Writes the recommendation from the results of hone versus, without those of hone make. */
 static void compared_answer(const struct release *rel, const cJSON *versus, struct buf *out) {
     struct result seen;
     if (!versus_result(&seen, rel, versus)) return;

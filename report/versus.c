@@ -497,7 +497,8 @@ static void put_measured(const cJSON *root, struct buf *out) {
     buf_str(out, ". ");
 }
 
-/* Appends what besides the weights was not exact, and whether the base is no measure of a file. */
+/* Appends a note if the cache or the activations were not exact, and one if the base has fewer bits
+ * than a file. */
 static void put_caveats(const cJSON *root, struct buf *out) {
     const double bpw = num(root, "base_bpw");
     bool finer = false;

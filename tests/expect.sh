@@ -14,6 +14,14 @@ run() { # expected exit, then arguments of hone
     [ $rc = "$want" ] || say "hone $*: exit $rc, expected $want: $(cat "$t/e")"
 }
 
+says() { # expected exit, text, arguments: one line on stderr that holds the text; unlike refused(), the script continues
+    want=$1 text=$2
+    shift 2
+    rc=0
+    "$HONE" "$@" < /dev/null > "$t/o" 2> "$t/e" || rc=$?
+    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] || say "hone $*: exit $rc, expected $want and \"$text\": $(cat "$t/e")"
+}
+
 refused() { # exit code, text, arguments: exactly one line on stderr that holds the text, nothing on stdout; else the script ends
     want=$1 text=$2
     shift 2

@@ -52,6 +52,9 @@ grep -q '"answer": "Fits: 1000000 tokens, more than the 4096 it was trained for'
 grep -q 'all of it' "$t/o" && say "all of it, beyond what it was trained for"
 grep -q 'more than the 4096 it was trained for' "$t/o" || say "beyond training: $(num fits)"
 is max_ctx 1000000 # all that was requested
+grep -q '"ctx": 4096,' "$t/o" || say "no row for the trained context"
+run 0 plan "$t/m.gguf" --ctx 3000000 --vram 1TiB --json
+grep -q '"ctx": 3000000,' "$t/o" || say "no row for a long context"
 # plan and run support the same cache types, from one table
 "$HONE" eval kv --head-dims 32 --depths 16 --kv-type nope 2> "$t/e" && say "a cache type nope"
 for kv in $(sed 's/.*must be one of \(.*\), or two.*/\1/; s/,//g' "$t/e") q8_0/q4_0 Q5_0; do

@@ -68,6 +68,9 @@ done
 [ "$(pairs "$t/o")" = "$want" ] || say "pairs of equal size: $(pairs "$t/o"), expected $want"
 # none of these is closer, and the answer does not say so
 grep -q '"answer": "No file is clearly closer to base.gguf than another: ' "$t/o" || say "$(grep '"answer"' "$t/o")"
+# two windows have no interval
+run 0 versus "$t/base.gguf" "$t/a/M-Q8_0.gguf" "$t/a/M-Q4_0.gguf" --text "$t/mine.txt" --ctx 64 --chunks 2 --json
+grep -q '"answer": "No file is clearly closer' "$t/o" || say "two windows: $(grep '"answer"' "$t/o")"
 versus 0 "$t/a/M-Q8_0.gguf" "$t/a/M-Q4_0.gguf" --text "$t/mine.txt" --chunks 8 --json --markdown "$t/md"
 grep -q '"answer": "Closest to base.gguf is Q8_0 (.*, farthest Q4_0 (' "$t/o" || say "$(grep '"answer"' "$t/o")"
 

@@ -6,13 +6,6 @@ set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
-says() { # expected exit, text on stderr, arguments; unlike refused(), the script continues
-    want=$1 text=$2
-    shift 2
-    rc=0
-    "$HONE" "$@" < /dev/null > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] || say "hone $*: exit $rc, expected $want and \"$text\": $(cat "$t/e")"
-}
 out() { # text on stdout, arguments; exit 0, nothing on stderr
     text=$1
     shift

@@ -5,13 +5,6 @@ set -eu
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 . tests/expect.sh
-says() { # expected exit, text on stderr, arguments; unlike refused(), the script continues
-    want=$1 text=$2
-    shift 2
-    rc=0
-    "$HONE" "$@" < /dev/null > "$t/o" 2> "$t/e" || rc=$?
-    [ $rc = "$want" ] && grep -qF -- "$text" "$t/e" && [ "$(wc -l < "$t/e")" = 1 ] || say "hone $*: exit $rc, expected $want and \"$text\": $(cat "$t/e")"
-}
 tiny=tests/golden/tiny-qwen35moe
 "$HONE" convert $tiny -o "$t/m.gguf" -q > /dev/null
 "$HONE" convert tests/golden/models/qwen3 -o "$t/plain.gguf" -q > /dev/null # its template knows no tools
@@ -58,6 +51,8 @@ for bad in "$tool" '"abc"' '[1, 2]' '{"tools": {"name": "f"}}' null; do
     echo "$bad" > "$t/bad$n.json"
     says 3 "bad$n.json: neither a list of tools" template render $tiny --chat "$t/chat.json" --tools "$t/bad$n.json"
 done
+echo '{"tools": null}' > "$t/null.json" # a request without tools
+run 0 template render $tiny --chat "$t/chat.json" --tools "$t/null.json"
 says 3 "bad1.json: neither a list of tools" template parse $tiny --tools "$t/bad1.json"
 echo '{"messages": [{"role": "user", "content": "Hi"}], "tools": {"name": "f"}}' > "$t/odd.json"
 says 3 "odd.json: neither a list of tools" template render $tiny --chat "$t/odd.json"

@@ -191,6 +191,10 @@ static void test_bad_suites(void) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_ERR(suite_parse(&s, bad[i][0], strlen(bad[i][0]), "s.jsonl", &e), ERR_DATA,
                   bad[i][1]);
+    static const char none[] =
+        "{\"prompt\": \"x\", \"tools\": null, \"checks\": null, \"expect\": null}";
+    CHECK_OK(suite_parse(&s, none, strlen(none), "s.jsonl", &e));
+    suite_close(&s);
 }
 
 static void test_stops(void) {

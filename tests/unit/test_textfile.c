@@ -39,7 +39,7 @@ static void test_formats(void) {
     CHECK_OK(text_check_file("-", &e)); /* can be read only once, so not now */
 }
 
-/* Tests that a byte order mark at the beginning is no part of the text, but one elsewhere is. */
+/* Tests that a byte order mark is skipped at the beginning of a text and kept elsewhere. */
 static void test_mark(void) {
     static const struct {
         const char *file, *text;
