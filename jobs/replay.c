@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* jobs/replay.c - hone replay: reproduces a quantized file and compares the two byte by byte.
  *
- * Takes from the file its record (search, options, inputs by hash), the types of its tensors, and
- * the keys hone.mix.*, which explain the types. All other metadata and every byte of data must come
- * out the same. A file that was merged or split since is compared without its keys split.*. */
+ * Takes from the file its record (search, options, inputs by hash), the types of its tensors, the
+ * keys general.file_type and hone.mix.*, which describe the types, and the chat template. All other
+ * metadata and every byte of data must come out the same. A file that was merged or split since is compared without its keys split.*. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,8 @@ struct replay {
     struct record rec;
     char *source_path, *imatrix, *gram; /* paths of the inputs, owned */
     char *shown;                        /* the source's path as given */
+    struct buf missing;                 /* list of the inputs that were not found */
+    int n_missing, n_wrong;             /* their number, and how many have a file of their name */
     char *dir;                          /* temporary folder, NULL: none yet */
     char *link[2]; /* links in it to inputs whose names differ from the recorded ones */
     char *plan;    /* file in it with the types */
@@ -44,55 +46,111 @@ struct replay {
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Returns the path of an input: `given`, or the recorded name in the file's folder or, for a file
- * of hone make, in FOLDER.work. NULL: `given` is NULL and no plain file name is recorded. Free the
- * result. */
-static char *beside(const struct replay *r, const char *given, const char *name) {
-    if (given) return xstrdup(given);
-    if (!*name || strchr(name, '/')) return NULL;
-    const size_t n = (size_t)(io_base(r->path) - r->path);
-    char *dir = n ? xstrndup(r->path, n) : xstrdup("."), *folder = io_real(dir);
-    char *here = xasprintf("%.*s%s", (int)n, r->path, name);
-    char *work = xasprintf("%s.work/%s", folder ? folder : dir, name);
-    char **found = !io_exists(here) && io_exists(work) ? &work : &here, *path = *found;
-    *found = NULL;
-    free(work);
-    free(here);
+enum { PLACES = 2 };
+
+/* Fills path[] with the existing files that may be an input: `given`, or those of the recorded name
+ * in the file's folder and, for a file of hone make, in FOLDER.work. Returns their number; the
+ * caller frees them. */
+static int places(const struct replay *r, const char *given, const char *name,
+                  char *path[PLACES]) {
+    int n = 0;
+    if (given) path[n++] = xstrdup(given);
+    if (given || !*name || strchr(name, '/')) return n;
+    const size_t len = (size_t)(io_base(r->path) - r->path);
+    char *dir = len ? xstrndup(r->path, len) : xstrdup("."), *folder = io_real(dir);
+    path[n++] = xasprintf("%.*s%s", (int)len, r->path, name);
+    if (!io_exists(path[0])) free(path[--n]);
+    path[n++] = xasprintf("%s.work/%s", folder ? folder : dir, name);
+    if (!io_exists(path[n - 1])) free(path[--n]);
     free(folder);
     free(dir);
-    return path;
+    return n;
 }
 
-/* Finds the source that the file was made from: `given`, or the recorded name next to the file.
- * Checks its hash. */
-static int find_source(struct replay *r, const char *given, struct err *e) {
+/* Adds an input that is missing to the list of all of them. wrong: a file of its name with other
+ * contents, or NULL. */
+static void add_missing(struct replay *r, const char *what, const char *name, const char *option,
+                        const char *wrong) {
+    buf_fmt(&r->missing, "%sthe %s%s%s (%s", r->missing.len ? ", " : "", what, *name ? " " : "",
+            name, option);
+    if (wrong) buf_fmt(&r->missing, "; %s is another file", wrong);
+    buf_chr(&r->missing, ')');
+    r->n_missing++;
+    r->n_wrong += wrong != NULL;
+}
+
+/* Opens a file as the source that the file was made from. ERR_DATA: it is another one. */
+static int open_source(struct replay *r, const char *path, struct err *e) {
     char hash[33];
-    r->source_path = beside(r, given, r->rec.source);
-    if (!r->source_path || !io_exists(r->source_path))
-        return err_set(e, ERR_USAGE, "the source %s is not next to the file; name it with --source",
-                       r->rec.source);
-    r->shown = xstrdup(r->source_path);
-    TRY(gguf_open(&r->source, r->source_path, 0, e));
+    TRY(gguf_open(&r->source, path, 0, e));
     record_source_hash(r->source, hash);
     if (strcmp(hash, r->rec.source_hash) == 0 && gguf_file_bytes(r->source) == r->rec.source_bytes)
         return 0;
+    gguf_close(r->source);
+    r->source = NULL;
     return err_set(e, ERR_DATA,
                    "%s is not the source of %s (its headers differ); name the source with --source",
-                   r->source_path, r->path);
+                   path, r->path);
 }
 
-/* Finds an input other than the source by its recorded name and hash. */
-static int find_input(struct replay *r, const char *what, const char *given, const char *name,
-                      const char *want, char **out, struct err *e) {
-    char hash[33];
-    if (strcmp(want, RECORD_NONE) == 0) return 0;
-    *out = beside(r, given, name);
-    if (!*out || !io_exists(*out))
-        return err_set(e, ERR_USAGE, "the file was made with %s: name it with %s", what, what);
-    TRY(record_file_hash(*out, hash, e));
-    if (strcmp(hash, want) == 0) return 0;
-    return err_set(e, ERR_DATA, "%s: %s is not the file that was used (XXH3 %s, recorded %s)", what,
-                   *out, hash, want);
+/* Opens the source that the file was made from. Notes that it is missing. */
+static int find_source(struct replay *r, const char *given, struct err *e) {
+    char *path[PLACES];
+    const int n = places(r, given, r->rec.source, path);
+    int rc = 0;
+    for (int i = 0; i < n && !r->source; i++) {
+        rc = open_source(r, path[i], e);
+        if (!rc) r->source_path = xstrdup(path[i]);
+    }
+    if (!r->source && !given)
+        add_missing(r, "source", r->rec.source, "--source", n ? path[0] : NULL);
+    for (int i = 0; i < n; i++) free(path[i]);
+    if (r->source) r->shown = xstrdup(r->source_path);
+    return given ? rc : 0;
+}
+
+struct input { /* an input other than the source */
+    const char *what, *option, *given;
+    const char *name, *hash; /* recorded */
+    char **path;             /* result */
+};
+
+/* Finds an input by its recorded name and hash. Notes that it is missing. */
+static int find_input(struct replay *r, const struct input *in, struct err *e) {
+    char *path[PLACES], hash[33];
+    int rc = 0;
+    if (strcmp(in->hash, RECORD_NONE) == 0) return 0;
+    const int n = places(r, in->given, in->name, path);
+    for (int i = 0; i < n && !rc && !*in->path; i++) {
+        rc = record_file_hash(path[i], hash, e);
+        if (!rc && strcmp(hash, in->hash) == 0) *in->path = xstrdup(path[i]);
+    }
+    if (!rc && !*in->path && in->given)
+        rc = err_set(e, ERR_DATA, "%s: %s is not the file that was used (XXH3 %s, recorded %s)",
+                     in->option, in->given, hash, in->hash);
+    else if (!rc && !*in->path)
+        add_missing(r, in->what, in->name, in->option, n ? path[0] : NULL);
+    for (int i = 0; i < n; i++) free(path[i]);
+    return rc;
+}
+
+/* Finds all inputs; the error names every one that is missing. */
+static int find_inputs(struct replay *r, const struct replay_opts *o, const char *imatrix,
+                       struct err *e) {
+    const struct input in[] = {
+        {"importance matrix", "--imatrix", o->imatrix, imatrix, r->rec.imatrix, &r->imatrix},
+        {"second moments", "--gram", o->gram, "gram.gguf", r->rec.gram, &r->gram}};
+    TRY(find_source(r, o->source, e));
+    for (size_t i = 0; i < COUNT_OF(in); i++) TRY(find_input(r, &in[i], e));
+    if (!r->n_missing) return 0;
+    const bool moments = strcmp(r->rec.gram, RECORD_NONE) != 0 && !r->gram;
+    return err_set(e, r->n_wrong == r->n_missing ? ERR_DATA : ERR_USAGE,
+                   "%s: cannot be made again without %s: name %s with %s%s", r->path,
+                   r->missing.data, r->n_missing > 1 ? "them" : "it",
+                   r->n_missing > 1 ? "these options" : "this option",
+                   moments ? "; the moments of quantize --sequential and of make --effort high "
+                             "exist only if quantize --gram kept them"
+                           : "");
 }
 
 /* Makes the temporary folder for links and the plan, unless it is there. */
@@ -301,6 +359,13 @@ static int compare_copy(const struct replay *r, struct verdict *v, struct err *e
     return rc;
 }
 
+/* Returns whether the copy got the file's chat template in place of another one of the source. */
+static bool has_own_template(const struct replay *r) {
+    static const char key[] = "tokenizer.chat_template";
+    const char *file = gguf_str_or(r->g, key, ""), *source = gguf_str_or(r->source, key, "");
+    return *file && *source && strcmp(file, source) != 0;
+}
+
 static void emit_verdict(const struct replay *r, const struct verdict *v, struct emit *m) {
     emit_bool(m, "equal", v->resplit ? "equal except for the split" : "equal to the byte",
               v->equal);
@@ -313,6 +378,8 @@ static void emit_verdict(const struct replay *r, const struct verdict *v, struct
     emit_str(m, "first_tensor", v->first[0] ? "first tensor that differs" : NULL, v->first);
     emit_i64(m, "n_files", v->resplit ? "files" : NULL, v->n_files);
     emit_i64(m, "n_files_recorded", v->resplit ? "files when it was made" : NULL, v->n_copy);
+    if (has_own_template(r))
+        emit_str(m, "chat_template", "chat template", "taken from the file; not the source's");
     if (r->out) emit_str(m, "output", "output", r->out);
 }
 
@@ -341,6 +408,7 @@ static void release_replay(struct replay *r) {
         free(s);
     }
     free(r->over);
+    buf_release(&r->missing);
     free(r->source_path);
     free(r->shown);
     free(r->imatrix);
@@ -364,9 +432,7 @@ static int run_replay(struct replay *r, const struct replay_opts *o, struct emit
         log_warn("made by hone %s, this is %s: bytes may differ for that reason", r->rec.version,
                  HONE_VERSION);
     const char *name = gguf_str_or(r->g, "quantize.imatrix.file", "");
-    TRY(find_source(r, o->source, e));
-    TRY(find_input(r, "--imatrix", o->imatrix, name, r->rec.imatrix, &r->imatrix, e));
-    TRY(find_input(r, "--gram", o->gram, "gram.gguf", r->rec.gram, &r->gram, e));
+    TRY(find_inputs(r, o, name, e));
     TRY(link_input(r, &r->imatrix, name, &r->link[0], e));
     if (gguf_n_shards(r->source) == 1)
         TRY(link_input(r, &r->source_path, r->rec.source, &r->link[1], e));

@@ -71,6 +71,29 @@ ln "$t/named.gguf" "$t/im.gguf" "$t/made/" && ln "$t/base.gguf" "$t/gram.gguf" "
 program=$(realpath "$HONE")
 (cd "$t/made" && "$program" replay named.gguf -q > /dev/null 2> "$t/err") || fail "inputs in FOLDER.work, from the folder: $(cat "$t/err")"
 
+# a file of the recorded name in the folder does not hide the input in FOLDER.work
+echo junk > "$t/made/base.gguf"
+cp "$t/im2.gguf" "$t/made/gram.gguf"
+"$HONE" replay "$t/made/named.gguf" -q > /dev/null 2> "$t/err" || fail "other files with the names of inputs: $(cat "$t/err")"
+
+# the error names every input that is missing, and one that is another file
+rm "$t/made.work/gram.gguf" "$t/made.work/base.gguf"
+mv "$t/made/im.gguf" "$t/made/im3.gguf"
+rc=0
+"$HONE" replay "$t/made/named.gguf" -q > /dev/null 2> "$t/err" || rc=$?
+[ $rc = 2 ] || fail "status $rc, expected 2: $(cat "$t/err")"
+for word in "source base.gguf (--source; $t/made/base.gguf is another file)" "importance matrix im.gguf (--imatrix)" \
+    "second moments gram.gguf (--gram; $t/made/gram.gguf is another file)" "exist only if quantize --gram kept them"; do
+    grep -qF -- "$word" "$t/err" || fail "missing inputs: no '$word' in $(cat "$t/err")"
+done
+"$HONE" replay "$t/made/named.gguf" --source "$t/base.gguf" --imatrix "$t/made/im3.gguf" --gram "$t/gram.gguf" -q > /dev/null 2> "$t/err" || fail "all inputs named: $(cat "$t/err")"
+
+# a chat template that is not the source's is taken from the file and reported
+LC_ALL=C sed 's/m[.]role/m.kind/' "$t/preset.gguf" > "$t/own-template.gguf" # as long as the old one
+cmp -s "$t/preset.gguf" "$t/own-template.gguf" && fail "the template has no m.role"
+"$HONE" replay "$t/own-template.gguf" -q > "$t/o" 2> "$t/err" || fail "another template: $(cat "$t/err" "$t/o")"
+grep -q '^chat template *taken from the file; not the source.s$' "$t/o" || fail "another template is not reported: $(cat "$t/o")"
+
 # inputs with different names and in a different folder
 mv "$t/base.gguf" "$t/away/source.gguf"
 mv "$t/im.gguf" "$t/away/importance.gguf"
