@@ -25,13 +25,6 @@ static double kld(double x) {
     return x < 0 ? 0 : x;
 }
 
-/* Returns whether the divergence of a pair's first file is lower by more than chance: by the
- * interval of the ratio, which is shown, or that of the difference if there is no ratio. */
-static bool is_clear(const struct eval_pair *p) {
-    const bool lower = isfinite(p->ratio_hi) ? p->ratio_hi < 1 : p->hi < 0;
-    return p->n_chunks >= MEASURE_MIN && lower;
-}
-
 /* ---- the answer ---- */
 
 /* Finds the pair of files of equal size whose divergences differ most, clearly: the closer file in
@@ -43,24 +36,13 @@ static bool best_pair(const struct versus *v, int *a, int *b, struct eval_pair *
             struct eval_pair p;
             if (i == k || !versus_same_size(&v->f[i], &v->f[k])) continue;
             eval_kld_pair(&v->r, i, k, &p);
-            if (!is_clear(&p) || (found && p.ratio >= out->ratio)) continue;
+            if (!eval_is_closer(&p) || (found && p.ratio >= out->ratio)) continue;
             *a = i;
             *b = k;
             *out = p;
             found = true;
         }
     return found;
-}
-
-/* Returns whether the closest and the farthest file clearly differ: there are enough windows for
- * an interval, which excludes 0. */
-static bool ends_differ(const struct versus *v, const struct eval_kld *k) {
-    struct eval_pair p;
-    int near, far;
-    eval_ends(k, v->n, &near, &far);
-    if (near == far) return true;
-    eval_kld_pair(&v->r, near, far, &p);
-    return p.n_chunks >= MEASURE_MIN && is_clear(&p);
 }
 
 static void put_answer(const struct versus *v, struct emit *m) {
@@ -73,7 +55,7 @@ static void put_answer(const struct versus *v, struct emit *m) {
         k[i] = v->f[i].k;
         label[i] = v->f[i].label;
     }
-    eval_answer(k, label, v->n, v->base.name, ends_differ(v, k), &b);
+    eval_answer(k, label, v->n, v->base.name, &v->r, &b);
     if (best_pair(v, &x, &y, &p))
         buf_fmt(&b, " At equal size, %s has %.2fx the divergence of %s (95 %%: %.2f to %.2f).",
                 v->f[x].label, p.ratio, v->f[y].label, p.ratio_lo, p.ratio_hi);
@@ -305,7 +287,7 @@ static void put_pairs(const struct versus *v, struct emit *m) {
             emit_cell_num(m, p.diff, 6);
             error_cell(m, p.stderr_, p.n_chunks, 6);
             interval_cells(m, p.lo, p.hi, p.n_chunks, 6);
-            emit_cell_bool(m, is_clear(&p));
+            emit_cell_bool(m, eval_is_closer(&p));
         }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/io.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/out.h"
 #include "containers/gguf.h"
 
@@ -46,6 +47,8 @@ static char *real_path(const char *path) {
 }
 
 bool apart_same(const char *a, const char *b) {
+    struct os_stat s, u;
+    if (os_stat(a, &s) == 0 && os_stat(b, &u) == 0) return os_same_file(&s, &u);
     char *x = real_path(a), *y = real_path(b);
     const bool same = strcmp(x, y) == 0;
     free(x);

@@ -14,7 +14,7 @@ void apart_in(struct apart *a, const char *path);
 void apart_out(struct apart *a, const char *path);
 /* Adds n files that the job reads. */
 void apart_in_all(struct apart *a, const char *const *path, int n);
-/* Returns whether two paths name the same file, which need not exist. */
+/* Returns whether two paths name the same file, also as hard links; it need not exist. */
 bool apart_same(const char *a, const char *b);
 /* Returns ERR_USAGE if an output is, under any name, an input or another output. */
 int apart_check(const struct apart *a, struct err *e);

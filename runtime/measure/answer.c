@@ -2,6 +2,9 @@
 /* runtime/measure/answer.c - one-sentence summary of a divergence measurement. */
 #include "runtime/measure/answer.h"
 
+#include <math.h>
+
+#include "runtime/measure/measures.h"
 #include "report/pick.h"
 #include "report/report_text.h"
 
@@ -45,36 +48,72 @@ static void answer_one(const struct eval_kld *k, const char *label, const char *
     buf_chr(out, '.');
 }
 
-/* Appends a file's name with its grade and numbers in parentheses. */
-static void put_end(const struct eval_kld *k, const char *label, struct buf *out) {
-    struct pick_grade g = loss_grade(k);
-    buf_fmt(out, "%s (", label);
+bool eval_is_closer(const struct eval_pair *p) {
+    const bool lower = isfinite(p->ratio_hi) ? p->ratio_hi < 1 : p->hi < 0;
+    return p->n_chunks >= MEASURE_MIN && lower;
+}
+
+struct field { /* several models and their measurement */
+    const struct eval_kld *k;
+    char *const *label;
+    int n;
+    const struct eval_kld_run *run; /* NULL: differences are not tested */
+};
+
+/* Returns whether model a is closer to the base than b by more than chance. */
+static bool is_closer(const struct field *f, int a, int b) {
+    struct eval_pair p;
+    if (!f->run) return true;
+    eval_kld_pair(f->run, a, b, &p);
+    return eval_is_closer(&p);
+}
+
+/* Returns whether any model is closer than another by more than chance. */
+static bool any_closer(const struct field *f) {
+    for (int i = 0; i < f->n; i++)
+        for (int j = 0; j < f->n; j++)
+            if (i != j && is_closer(f, i, j)) return true;
+    return false;
+}
+
+/* Appends a model's name with its grade, numbers and, with `near` or `far`, the first model from
+ * which it does not clearly differ and the number of others. */
+static void put_end(const struct field *f, int i, bool near, bool far, struct buf *out) {
+    struct pick_grade g = loss_grade(&f->k[i]);
+    int first = -1, more = 0;
+    buf_fmt(out, "%s (", f->label[i]);
     pick_grade_text(&g, out);
     buf_str(out, ": ");
-    put_numbers(k, out);
+    put_numbers(&f->k[i], out);
+    for (int j = 0; j < f->n; j++) {
+        const bool alike =
+            j != i && ((near && !is_closer(f, i, j)) || (far && !is_closer(f, j, i)));
+        more += alike && first >= 0;
+        if (alike && first < 0) first = j;
+    }
+    if (first >= 0)
+        buf_fmt(out, "; not clearly %s than %s", near ? "closer" : "farther", f->label[first]);
+    if (more) buf_fmt(out, " and %d other%s", more, more > 1 ? "s" : "");
     buf_chr(out, ')');
 }
 
-void eval_ends(const struct eval_kld *k, int n, int *near, int *far) {
-    *near = *far = 0;
-    for (int i = 1; i < n; i++) {
-        if (k[i].mean_kld < k[*near].mean_kld) *near = i;
-        if (k[i].mean_kld >= k[*far].mean_kld) *far = i;
-    }
-}
-
-void eval_answer(const struct eval_kld *k, char *const *label, int n, const char *base, bool differ,
-                 struct buf *out) {
-    int near, far;
+void eval_answer(const struct eval_kld *k, char *const *label, int n, const char *base,
+                 const struct eval_kld_run *run, struct buf *out) {
+    const struct field f = {k, label, n, run};
+    int near = 0, far = 0; /* of equal ones the first and the last */
     if (n == 1) {
         answer_one(k, label[0], base, out);
         return;
     }
-    eval_ends(k, n, &near, &far);
+    for (int i = 1; i < n; i++) {
+        if (k[i].mean_kld < k[near].mean_kld) near = i;
+        if (k[i].mean_kld >= k[far].mean_kld) far = i;
+    }
+    const bool differ = any_closer(&f);
     buf_fmt(out,
             differ ? "Closest to %s is " : "No file is clearly closer to %s than another: ", base);
-    put_end(&k[near], label[near], out);
+    put_end(&f, near, differ, false, out);
     buf_str(out, differ ? ", farthest " : " to ");
-    put_end(&k[far], label[far], out);
+    put_end(&f, far, false, differ, out);
     buf_chr(out, '.');
 }

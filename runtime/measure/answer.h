@@ -8,13 +8,15 @@
 #include "base/buf.h"
 #include "runtime/measure/eval.h"
 
-/* Sets the indexes of the closest and the farthest of n models; of equal ones the first and the
- * last. */
-void eval_ends(const struct eval_kld *k, int n, int *near, int *far);
+/* Returns whether the divergence of a pair's first file is lower by more than chance: there are
+ * enough windows for an interval, and that of the ratio, which is shown, excludes 1, or that of the
+ * difference 0 if there is no ratio. */
+bool eval_is_closer(const struct eval_pair *p);
 /* Appends a sentence that compares n models with `base`: how much a single model loses, or which of
- * several is closest and which is farthest. Labels come from the tables, the wording from
- * report/pick.h. differ: the difference of those two is more than chance. */
-void eval_answer(const struct eval_kld *k, char *const *label, int n, const char *base, bool differ,
-                 struct buf *out);
+ * several is closest and which is farthest, and from which others these two do not differ by more
+ * than chance. Labels come from the tables, the wording from report/pick.h. run: the measurement of
+ * these models; NULL: differences are not tested. */
+void eval_answer(const struct eval_kld *k, char *const *label, int n, const char *base,
+                 const struct eval_kld_run *run, struct buf *out);
 
 #endif

@@ -350,7 +350,7 @@ static int emit_result(struct run *x, struct emit *m, struct err *e) {
     const struct eval_args *a = x->a;
     for (int i = 0; i < x->n; i++) eval_kld_total(&x->r, i, &x->k[i]);
     struct buf answer = {0};
-    eval_answer(x->k, x->label, x->n, io_base(a->base ? a->base : a->base_file), true, &answer);
+    eval_answer(x->k, x->label, x->n, io_base(a->base ? a->base : a->base_file), &x->r, &answer);
     emit_answer(m, answer.data);
     buf_release(&answer);
     emit_str(m, "base", "base", a->base ? a->base : a->base_file);
@@ -538,6 +538,10 @@ static int check_options(const struct divergence_opts *o, struct err *e) {
     if (a->worst > MAX_WORST)
         return err_set(e, ERR_USAGE, "--worst: at most %d tokens are listed", MAX_WORST);
     if (!a->base_file && !o->n_texts) return err_set(e, ERR_USAGE, "eval kld: the TEXT is missing");
+    for (int i = 0; i < o->n_models; i++)
+        for (int k = 0; k < i; k++)
+            if (apart_same(o->model[i], o->model[k]))
+                return err_set(e, ERR_USAGE, "eval kld: %s is given twice", o->model[i]);
     if (o->n_models > MAX_CAND)
         return err_set(e, ERR_USAGE, "eval kld: at most %d models at a time", MAX_CAND);
     if (a->save_base && (o->n_models > 1 || o->n_texts > 1))

@@ -174,6 +174,22 @@ int eval_texts_add_all(struct eval_texts *t, const struct model *m, struct err *
     return rc;
 }
 
+/* Adds a file of eval_texts_load; warns if it continues a domain of an earlier file. */
+static int add_file(struct eval_texts *t, const struct model *m, const char *name, const char *path,
+                    struct err *e) {
+    const int n = t->n;
+    int64_t *before = xcalloc((size_t)n + 1, sizeof *before);
+    for (int i = 0; i < n; i++) before[i] = t->ids[i].n;
+    const int rc = eval_texts_add(t, m, name, path, e);
+    for (int i = 0; i < n && !rc; i++)
+        if (t->ids[i].n > before[i])
+            log_warn("%s: an earlier text also has a domain \"%s\": they are reported as one; give "
+                     "one of them another name to tell them apart",
+                     path, t->domain[i].name);
+    free(before);
+    return rc;
+}
+
 int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                     struct eval_texts *out, struct err *e) {
     int rc = 0;
@@ -186,7 +202,7 @@ int eval_texts_load(const struct model *m, const char *const *path, int n_paths,
                                path[i]);
     char **name = xcalloc((size_t)n_paths + 1, sizeof *name);
     io_short_names(path, n_paths, name);
-    for (int i = 0; i < n_paths && !rc; i++) rc = eval_texts_add(out, m, name[i], path[i], e);
+    for (int i = 0; i < n_paths && !rc; i++) rc = add_file(out, m, name[i], path[i], e);
     for (int i = 0; i < n_paths; i++) free(name[i]);
     free(name);
     if (!rc && !out->n) rc = err_set(e, ERR_DATA, "%s: holds no text", path[0]);

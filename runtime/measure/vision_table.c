@@ -262,7 +262,7 @@ static void emit_sentence(const struct tables *t) {
                                      .n_tokens = t->r[i].n_kld};
         label[i - 1] = t->r[i].label;
     }
-    eval_answer(k, label, t->n - 1, io_base(t->r[0].path), true, &b);
+    eval_answer(k, label, t->n - 1, io_base(t->r[0].path), NULL, &b);
     emit_answer(t->m, b.data);
     buf_release(&b);
     free(label);

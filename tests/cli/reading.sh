@@ -22,7 +22,7 @@ run eval kld "$t/$long-Q2_K.gguf" "$t/text" --base "$t/base.gguf" --ctx 128 --ch
 grep -q '"answer": ".* has ' "$t/o" && grep -q '"min_kld"' "$t/o" || say "JSON has not answer and min_kld"
 run eval kld "$t/base.gguf" "$t/text" --base "$t/base.gguf" --ctx 128 --chunks 1
 first "base.gguf is the same as base.gguf"
-run eval kld "$t/$long-Q4_K_M.gguf" "$t/$long-Q2_K.gguf" "$t/text" --base "$t/base.gguf" --ctx 128 --chunks 2
+run eval kld "$t/$long-Q4_K_M.gguf" "$t/$long-Q2_K.gguf" "$t/text" --base "$t/base.gguf" --ctx 64 --chunks 8
 first "^Closest to base.gguf is $long-Q4_K_M.gguf (.*, farthest $long-Q2_K.gguf ("
 grep -q "^$long-Q4_K_M.gguf  " "$t/o" && grep -q "^$long-Q4_K_M.gguf  $long-Q2_K.gguf" "$t/o" || say "names are cut: $(cat "$t/o")"
 grep -qF '...' "$t/o" && say "something is cut: $(grep -F ... "$t/o")"

@@ -39,6 +39,18 @@ for o in "--text $t/mine.txt --text x=$t/other.txt" "--text ja --text code --tex
     refused 2 "is given twice" versus "$t/base.gguf" "$t/a/M-Q8_0.gguf" $o --ctx 64 --chunks 2
 done
 refused 2 "is given twice" eval kld "$t/a/M-Q8_0.gguf" "$t/mine.txt" "$t/other.txt" --base "$t/base.gguf" --ctx 64 --chunks 2
+# eval kld: links of either kind are the same text, and the same model
+ln "$t/mine.txt" "$t/hard.txt"
+ln "$t/a/M-Q8_0.gguf" "$t/a/hard.gguf"
+refused 2 "is given twice" eval kld "$t/a/M-Q8_0.gguf" "$t/mine.txt" "$t/hard.txt" --base "$t/base.gguf" --ctx 64 --chunks 2
+refused 2 "is given twice" eval kld "$t/a/M-Q8_0.gguf" "$t/a/hard.gguf" "$t/mine.txt" --base "$t/base.gguf" --ctx 64 --chunks 2
+rm "$t/a/hard.gguf"
+# domains of one name in two files are one, which is not silent
+for f in one two; do echo "{\"domain\": \"code\", \"text\": \"$(head -c 900 calib/text/eval.txt | tr -cd 'a-z ') $f\"}" > "$t/$f.jsonl"; done
+run 0 eval kld "$t/a/M-Q8_0.gguf" "$t/one.jsonl" "$t/two.jsonl" --base "$t/base.gguf" --ctx 64 --chunks 2
+grep -q 'two.jsonl: an earlier text also has a domain "code"' "$t/e" || say "domains of one name: $(cat "$t/e")"
+run 0 eval kld "$t/a/M-Q8_0.gguf" "$t/one.jsonl" --base "$t/base.gguf" --ctx 64 --chunks 2
+grep -q 'also has a domain' "$t/e" && say "one file: $(cat "$t/e")"
 for o in "--text x=$t/mine.txt --text x=calib/text/calib.txt" "--text builtin --text prose"; do
     refused 2 "an earlier text has a domain of this name" versus "$t/base.gguf" "$t/a/M-Q8_0.gguf" $o --ctx 64 --chunks 2
 done
@@ -73,6 +85,14 @@ run 0 versus "$t/base.gguf" "$t/a/M-Q8_0.gguf" "$t/a/M-Q4_0.gguf" --text "$t/min
 grep -q '"answer": "No file is clearly closer' "$t/o" || say "two windows: $(grep '"answer"' "$t/o")"
 versus 0 "$t/a/M-Q8_0.gguf" "$t/a/M-Q4_0.gguf" --text "$t/mine.txt" --chunks 8 --json --markdown "$t/md"
 grep -q '"answer": "Closest to base.gguf is Q8_0 (.*, farthest Q4_0 (' "$t/o" || say "$(grep '"answer"' "$t/o")"
+
+# eval kld makes the same test; two files with the same weights do not differ, and neither is called the closest without it
+run 0 eval kld "$t/a/M-Q8_0.gguf" "$t/a/M-Q4_0.gguf" "$t/mine.txt" --base "$t/base.gguf" --ctx 64 --chunks 2 --json
+grep -q '"answer": "No file is clearly closer' "$t/o" || say "eval kld, two windows: $(grep '"answer"' "$t/o")"
+run 0 eval kld "$t/P-0.gguf" "$t/a/M-Q4_0.gguf" "$t/P-5.gguf" "$t/mine.txt" --base "$t/base.gguf" --ctx 64 --chunks 8 --json
+grep -q '"answer": "Closest to base.gguf is P-0.gguf (.*; not clearly closer than P-5.gguf), farthest M-Q4_0.gguf ([^;]*)[.]"' "$t/o" || say "a tie: $(grep '"answer"' "$t/o")"
+versus 0 "$t/P-0.gguf" "$t/a/M-Q4_0.gguf" "$t/P-5.gguf" --text "$t/mine.txt" --chunks 8 --json
+grep -q '"answer": "Closest to base.gguf is P-0 (.*; not clearly closer than P-5), farthest M-Q4_0 ([^;]*)[.]' "$t/o" || say "a tie: $(grep '"answer"' "$t/o")"
 
 # ---- the block: median and tail, cache and activations only if not exact ----
 for k in median_kld:5 kld_p999:3; do
