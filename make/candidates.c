@@ -16,7 +16,11 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/os.h"
+#include "base/str.h"
+#include "quantize/record.h"
+#include "text/size.h"
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -327,4 +331,43 @@ int cand_block(const struct ladder *l, struct rung *r, struct err *e) {
 
 void cand_remove(const struct cand *c) {
     if (c->path) os_unlink(c->path);
+}
+
+/* Returns whether a name in the work folder is that of a candidate: KIND-RECIPE.gguf, SIZE-mix.gguf
+ * or its plan. */
+static bool is_candidate(const char *name) {
+    static const char *const kinds[] = {"plain-", "feedback-", "mix-", "block-"};
+    static const char *const ends[] = {"-mix.gguf", "-mix.gguf" MIX_PLAN};
+    uint64_t size;
+    struct err ignored;
+    bool is = false;
+    for (size_t i = 0; i < COUNT_OF(ends); i++) {
+        if (!str_ends(name, ends[i])) continue;
+        char *text = xstrndup(name, strlen(name) - strlen(ends[i]));
+        is |= size_parse(text, "", &size, &ignored) == 0;
+        free(text);
+    }
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        const size_t n = strlen(kinds[i]);
+        if (strncmp(name, kinds[i], n) != 0 || !str_ends(name, ".gguf")) continue;
+        char *recipe = xstrndup(name + n, strlen(name) - n - 5);
+        is |= recipe_find(recipe) != NULL;
+        free(recipe);
+    }
+    return is;
+}
+
+int cand_remove_left(const struct job *j, struct err *e) {
+    struct io_names all;
+    int rc = io_list(&all, j->state, e);
+    for (int i = 0; i < all.n && !rc; i++) {
+        if (!is_candidate(all.v[i])) continue;
+        char *path = io_join(j->state, all.v[i]);
+        /* a base has no record, whatever the model is called */
+        if ((str_ends(path, MIX_PLAN) || record_in(path)) && os_unlink(path) == 0)
+            log_debug("removed leftover %s", path);
+        free(path);
+    }
+    io_names_release(&all);
+    return rc;
 }

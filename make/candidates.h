@@ -36,5 +36,8 @@ int cand_mixes(const struct ladder *l, struct err *e);
 int cand_block(const struct ladder *l, struct rung *r, struct err *e);
 /* Removes a candidate. A mix's plan stays in the work folder for reference. */
 void cand_remove(const struct cand *c);
+/* Removes the candidates that interrupted jobs left in the work folder: of classes, and of --budget
+ * the mixes with their plans and the recipes that they are compared with. */
+int cand_remove_left(const struct job *j, struct err *e);
 
 #endif

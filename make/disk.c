@@ -60,18 +60,47 @@ static bool add_output(struct tally *t, const char *file, uint64_t size) {
     return whole;
 }
 
+/* Returns whether the job makes a preset of this recipe that a mix can be compared with (is_plain
+ * in make/mix.c). */
+static bool is_made(const struct make *mk, const char *recipe) {
+    const bool alike = !mk->plan.feedback || (mk->search && strcmp(mk->search, "best") == 0);
+    for (int i = 0; i < mk->recipes.n && alike; i++)
+        if (strcmp(mk->recipes.v[i], recipe) == 0) return true;
+    return false;
+}
+
+/* Returns the bytes of the recipes that are made only to compare them with a mix of `size` bytes:
+ * of those that fit, the largest (mix/accept.c). */
+static uint64_t compared_bytes(const struct make *mk, const struct shapes *s, uint64_t size) {
+    uint64_t most[GATE_PLAIN] = {0}, sum = 0; /* the largest first */
+    bool made[GATE_PLAIN] = {false};
+    for (int i = 0; recipe_name(i); i++) {
+        if (qtype_info(recipe_default(recipe_name(i)))->flags & QF_FLOAT) continue;
+        const uint64_t bytes = shapes_preset(s, recipe_name(i));
+        int at = GATE_PLAIN;
+        while (at > 0 && most[at - 1] < bytes) at--;
+        if (bytes > size || at == GATE_PLAIN) continue;
+        for (int k = GATE_PLAIN - 1; k > at; k--) most[k] = most[k - 1], made[k] = made[k - 1];
+        most[at] = bytes;
+        made[at] = is_made(mk, recipe_name(i));
+    }
+    for (int k = 0; k < GATE_PLAIN; k++) sum += made[k] ? 0 : most[k];
+    return sum;
+}
+
 /* Adds the file of a --budget under the name in its record. */
-static void add_budget(struct tally *t, const char *text, uint64_t most) {
+static void add_budget(struct tally *t, const struct make *mk, const struct shapes *s,
+                       const char *text) {
     uint64_t size;
     struct err ignored;
     cJSON *root = make_budget_record(t->state, text);
     const char *file = doc_str(doc_get(root, "result"), "file");
     if (size_parse(text, "--budget", &size, &ignored)) size = 0;
     if (file && strchr(file, '/')) file = NULL;
-    size = min_u64(size, most); /* no mix is larger */
+    size = min_u64(size, s->base_bytes); /* no mix is larger */
     if (!add_output(t, file, size)) {
         t->missing = true;
-        t->compared = max_u64(t->compared, GATE_PLAIN * size);
+        t->compared = max_u64(t->compared, compared_bytes(mk, s, size));
     }
     cJSON_Delete(root);
 }
@@ -119,7 +148,7 @@ void make_disk_of(const struct make *mk, const struct shapes *s, const char *out
             free(file);
         }
     for (int i = 0; i < mk->budget.n && mk->plan.mixes; i++)
-        add_budget(&t, mk->budget.v[i], s->base_bytes);
+        add_budget(&t, mk, s, mk->budget.v[i]);
     for (int i = 0; i < mk->n_extras; i++)
         (void)add_output(&t, mk->extra[i].file, mk->extra[i].bytes);
     add_work(&t, mk, s, preset, learned);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/measure/measurement_cache.h"
+#include "make/candidates.h"
 #include "make/make.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -93,9 +94,10 @@ static void release_make(struct make *mk) {
     job_close(&mk->job);
 }
 
-/* Removes unfinished files of earlier runs. */
-static int remove_parts(struct make *mk, struct err *e) {
-    return job_remove_parts(&mk->job, e);
+/* Removes unfinished files and candidates of earlier runs, which this job did not need. */
+static int remove_left(struct make *mk, struct err *e) {
+    TRY(job_remove_parts(&mk->job, e));
+    return cand_remove_left(&mk->job, e);
 }
 
 /* Opens the steps' results cache, which keeps finished windows until the steps have records. */
@@ -117,7 +119,7 @@ static void look_at_kept(struct make *mk) {
 static int begin(struct make *mk, struct err *e) {
     if (make_counts(mk)) return 0;
     TRY(make_pre_keep(mk, e));
-    if (mk->redo) TRY(remove_parts(mk, e));
+    if (mk->redo) TRY(job_remove_parts(&mk->job, e));
     TRY(make_set_aside(mk, e));
     open_kept(mk);
     return 0;
@@ -187,7 +189,7 @@ static const struct make_step {
      true},
     {"the best file of each size class", make_ladder, wants_classes, PART_COUNT, true},
     {"mixes of other sizes", make_mix, wants_budgets, PART_JUDGE, true},
-    {NULL, remove_parts, has_output, PART_COUNT, false},
+    {NULL, remove_left, has_output, PART_COUNT, false},
     {"perplexity and divergence", make_eval, has_output, PART_EVAL, true},
     {"acceptance of drafts", make_acceptance, can_draft, PART_COUNT, true},
     {"speed", make_speed, has_output, PART_SPEED, true},
@@ -252,7 +254,7 @@ static void count_steps(struct make *mk, bool whole) {
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
         const struct make_step *s = &steps[i];
         mk->n_begun = 0;
-        if (!s->asked(mk) || s->run == remove_parts || (!planned && i > FORECAST)) continue;
+        if (!s->asked(mk) || s->run == remove_left || (!planned && i > FORECAST)) continue;
         if (!whole && i <= FORECAST) continue;
         mk->n_found = mk->n_missing = 0;
         if (s->run(mk, &ignored)) return; /* it needs a file that has not been made yet */

@@ -229,6 +229,12 @@ sizes=$(for r in Q5_0 Q5_K_S Q4_K_M Q4_K_S Q4_1 Q3_K_L IQ4_NL IQ4_XS Q4_0 Q3_K_M
 done | awk '$1 <= 1300000' | sort -rn | head -3 | awk '{s += $1} END {print s}')
 [ "$(n work_bytes "$t/dry.json")" -ge "$sizes" ] || fail "temporary files: $(n work_bytes "$t/dry.json"), the recipes compared take $sizes"
 
+# a preset that the job makes anyway is counted once, and float recipes, which are never compared, are not counted
+"$HONE" recipes "$t/base.gguf" --imatrix "$t/im.gguf" --csv | awk -F, '$6 == "llama.cpp preset" && $1 !~ /^B?F[0-9]*$/ {print $2, $1}' | sort -rn | head -3 > "$t/largest"
+third=$(sed -n '3s/.* //p' "$t/largest") # no size class, so its file is the preset
+few -o "$t/x" --effort fast --recipes "$third" --budget 90M --dry-run --json > "$t/dry.json"
+awk -v got="$(n work_bytes "$t/dry.json")" 'NR < 3 {want += $1} END {exit !(got > want * 0.99 && got < want * 1.01)}' "$t/largest" || fail "temporary files: $(n work_bytes "$t/dry.json"), the two largest are compared: $(cat "$t/largest")"
+
 # make: a size at which the mix wins, and one at which every type fits and it cannot
 if grep -q __asan_init "$HONE"; then
     echo "mixes: budgets, plans, resume, refusals, gate (not make, under a sanitizer)"
@@ -261,12 +267,16 @@ cksum "$t/job"/*.gguf "$t/job.work/sens.json" | cmp - "$t/sums" || fail "a secon
 x= # exec: the program takes the place of the shell that runs it
 comparing() { $x "$HONE" make "$t/base.gguf" -o "$t/$1" --effort fast --recipes Q4_0 --budget 1300K --calib "$t/calib.txt" --probe "$t/short.txt" --eval "$t/eval.txt" --chunks 40 --ctx 64 --calib-ctx 64 --calib-chunks 8 --pp 4 --tg 2 --reps 1 --tools none 2> "$t/err"; }
 comparing whole > "$t/job.out" || fail "$(cat "$t/err")"
-x=exec
-comparing cut > "$t/job.out" &
-pid=$! x=
-while kill -0 $pid 2> /dev/null && [ "$(find "$t" -path '*cut.work/compared-*.json' | wc -l)" -lt 2 ]; do sleep 0.02; done
-kill -KILL $pid 2> /dev/null || true
-wait $pid 2> /dev/null || true
+cut_short() { # folder
+    x=exec
+    comparing "$1" > "$t/job.out" &
+    pid=$! x=
+    while kill -0 $pid 2> /dev/null && [ "$(find "$t" -path "*$1.work/compared-*.json" | wc -l)" -lt 2 ]; do sleep 0.02; done
+    kill -KILL $pid 2> /dev/null || true
+    wait $pid 2> /dev/null || true
+}
+compared_files() { find "$t/$1.work" -name 'plain-*' -o -name '*-mix.gguf*'; } # folder
+cut_short cut
 known=$(cd "$t/cut.work" && ls | sed -n 's/^compared-\(.*\)[.]json$/\1/p')
 if [ ! -e "$t/cut/results.json" ]; then # it was killed in time
     comparing cut > "$t/job.out" || fail "$(cat "$t/err")"
@@ -274,7 +284,14 @@ if [ ! -e "$t/cut/results.json" ]; then # it was killed in time
     for r in $known; do grep "quantizing $r, for comparison" "$t/err" && fail "$r was encoded again"; done
 fi
 for f in "$t"/whole/*.gguf; do cmp "$f" "$t/cut/${f##*/}" || fail "killed during the comparison: other bytes"; done
-find "$t/cut.work" -name 'plain-*' -o -name '*-mix.gguf' | grep . && fail "files that were compared are left"
+compared_files cut | grep . && fail "files that were compared are left"
+# a later job that does not need them removes them too
+cut_short other
+if [ ! -e "$t/other/results.json" ]; then
+    compared_files other | grep -q . || fail "the killed job left no files: the test shows nothing"
+    few -o "$t/other" --plain > "$t/job.out" 2> "$t/err" || fail "$(cat "$t/err")"
+    compared_files other | grep . && fail "another job left the files that were compared"
+fi
 job classes Q8_0,Q6_K > "$t/job.out"
 for f in job classes; do grep "shipped for" "$t/$f/README.md" > "$t/$f.verdicts"; done
 cmp "$t/job.verdicts" "$t/classes.verdicts" || fail "classes change a verdict: $(cat "$t/classes.verdicts")"
