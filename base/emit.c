@@ -3,7 +3,8 @@
  *
  * Cells keep their type until they are rendered, and no form truncates a cell. The table form
  * right-aligns numbers. A table wider than 100 columns puts the texts of a row on one line and its
- * numbers on the next, if that makes it narrower; text in the last column may exceed the width.
+ * numbers on the next, or on as many lines as they need. The last text is wrapped between words, so
+ * that only a word (such as a path) that is longer than a line exceeds the width.
  * Width is counted in code points, not bytes. CSV is a single table, so that any program can read
  * it: the first table, or "key,value" lines of the fields if there is no table. */
 #include "base/emit.h"
@@ -16,7 +17,7 @@
 #include "base/mem.h"
 #include "base/visible.h"
 
-enum { WIDTH_MAX = 100, GAP = 2, INDENT = 2 };
+enum { WIDTH_MAX = 100, GAP = 2, INDENT = 2, WRAP_MIN = 30 };
 enum cell_kind { CELL_NONE, CELL_STR, CELL_I64, CELL_NUM, CELL_BOOL };
 
 struct cell {
@@ -281,26 +282,44 @@ static void put_aligned(struct buf *out, const char *s, int w, bool right) {
 struct layout {
     int *width; /* width of each column; 0: hidden */
     bool *right;
-    bool stacked; /* texts on one line, numbers on the next */
+    int *line; /* on which line of a row the column is */
+    int n_lines;
+    int last;  /* the last column with text, which is wrapped; -1: none is */
 };
 
-/* Returns the total width of the columns on one line, not counting text in the last column. */
-static int line_width(const struct layout *l, int n_cols, bool texts, bool numbers) {
-    int total = -GAP, last = -1;
-    for (int i = 0; i < n_cols; i++) {
-        if (!l->width[i] || !(l->right[i] ? numbers : texts)) continue;
-        total += l->width[i] + GAP;
-        last = i;
-    }
-    return last >= 0 && !l->right[last] ? total - l->width[last] : total;
+/* Returns the width that a column needs at least on its line. */
+static int least_width(const struct layout *l, int i) {
+    return i == l->last && l->width[i] > WRAP_MIN ? WRAP_MIN : l->width[i];
 }
 
-/* Returns column widths and alignments, which the caller frees. fold: wide tables take two lines
- * per row. */
+/* Distributes the columns of a wide table over the lines of a row: texts first, then numbers. */
+static void fold_lines(struct layout *l, int n_cols) {
+    int used = -GAP;
+    for (int numbers = 0; numbers < 2; numbers++)
+        for (int i = 0, first = 1; i < n_cols; i++) {
+            if (!l->width[i] || l->right[i] != (numbers != 0)) continue;
+            const int need = GAP + least_width(l, i);
+            if (used > 0 && (used + need > WIDTH_MAX || (numbers && first))) {
+                l->n_lines++;
+                used = INDENT - GAP;
+            }
+            used += need;
+            l->line[i] = l->n_lines - 1;
+            first = 0;
+        }
+}
+
+/* Returns the layout of a table, which the caller frees. fold: the rows of wide tables take several
+ * lines, and the last text is wrapped. */
 static struct layout lay_out(const struct table *t, bool fold) {
-    struct layout l = {xcalloc((size_t)t->n_cols, sizeof *l.width),
-                       xcalloc((size_t)t->n_cols, sizeof *l.right), false};
+    const size_t n = (size_t)t->n_cols;
+    struct layout l = {.width = xcalloc(n, sizeof *l.width),
+                       .right = xcalloc(n, sizeof *l.right),
+                       .line = xcalloc(n, sizeof *l.line),
+                       .n_lines = 1,
+                       .last = -1};
     struct buf b = {0};
+    int total = -GAP;
     for (int i = 0; i < t->n_cols; i++) {
         if (!t->col[i].title) continue;
         bool any_num = false, any_str = false;
@@ -314,47 +333,86 @@ static struct layout lay_out(const struct table *t, bool fold) {
         }
         l.width[i] = w > 0 ? w : 1;
         l.right[i] = any_num && !any_str;
+        if (fold && !l.right[i]) l.last = i;
     }
     buf_release(&b);
-    l.stacked = fold && line_width(&l, t->n_cols, true, true) > WIDTH_MAX &&
-                line_width(&l, t->n_cols, false, true) > 0 &&
-                line_width(&l, t->n_cols, true, false) >= 0;
+    for (int i = 0; i < t->n_cols; i++) {
+        const bool ends = i == l.last && l.width[i] && i + 1 == t->n_cols;
+        if (l.width[i]) total += GAP + (ends ? least_width(&l, i) : l.width[i]);
+    }
+    if (fold && total > WIDTH_MAX) fold_lines(&l, t->n_cols);
     return l;
+}
+
+static void layout_release(struct layout *l) {
+    free(l->width);
+    free(l->right);
+    free(l->line);
 }
 
 static void trim_right(struct buf *b) {
     while (b->len && b->data[b->len - 1] == ' ') b->data[--b->len] = 0;
 }
 
-/* Writes one line of row r (0: the titles): its texts, its numbers, or both. */
-static void put_line(const struct table *t, const struct layout *l, size_t r, bool texts,
-                     bool numbers, struct buf *out) {
+/* Appends s, which begins in column `at`, and continues between words on further lines where it
+ * would exceed the width. */
+static void put_wrapped(struct buf *out, const char *s, int at) {
+    const int room = WIDTH_MAX - at;
+    int have = 0;
+    if (text_width(s) <= room) {
+        buf_str(out, s);
+        return;
+    }
+    while (*s) {
+        const size_t n = strcspn(s, " ");
+        char *word = xstrndup(s, n);
+        const int w = text_width(word);
+        if (have && have + 1 + w > room) {
+            buf_chr(out, '\n');
+            put_blanks(out, at);
+            have = 0;
+        }
+        if (have) buf_chr(out, ' ');
+        buf_str(out, word);
+        have += w + (have > 0);
+        free(word);
+        s += n + strspn(s + n, " ");
+    }
+}
+
+/* Writes line k of row r (0: the titles). */
+static void put_line(const struct table *t, const struct layout *l, size_t r, int k,
+                     struct buf *out) {
     struct buf b = {0};
+    int at = k ? INDENT : 0;
     bool first = true;
-    if (!texts) put_blanks(out, INDENT);
+    put_blanks(out, at);
     for (int i = 0; i < t->n_cols; i++) {
-        if (!l->width[i] || !(l->right[i] ? numbers : texts)) continue;
+        if (!l->width[i] || l->line[i] != k) continue;
         if (!first) put_blanks(out, GAP);
+        at += first ? 0 : GAP;
         first = false;
         if (r > 0) cell_text(&b, cell_at(t, r - 1, i), t->col[i].key);
-        put_aligned(out, r ? b.data : t->col[i].title, l->width[i], l->right[i]);
+        const char *s = r ? b.data : t->col[i].title;
+        if (i == l->last && at + l->width[i] > WIDTH_MAX)
+            put_wrapped(out, s, at);
+        else
+            put_aligned(out, s, l->width[i], l->right[i]);
+        at += l->width[i];
     }
     trim_right(out);
     buf_chr(out, '\n');
     buf_release(&b);
 }
 
-/* Appends the table as text; fold: a row may take two lines. */
+/* Appends the table as text; fold: a row may take several lines. */
 static void render_table(const struct table *t, bool fold, struct buf *out) {
     struct layout l = lay_out(t, fold);
     if (out->len) buf_chr(out, '\n');
     if (t->title[0]) buf_fmt(out, "%s\n", t->title);
-    for (size_t r = 0; r <= n_rows(t); r++) { /* line 0 has the titles */
-        put_line(t, &l, r, true, !l.stacked, out);
-        if (l.stacked) put_line(t, &l, r, false, true, out);
-    }
-    free(l.width);
-    free(l.right);
+    for (size_t r = 0; r <= n_rows(t); r++) /* line 0 has the titles */
+        for (int k = 0; k < l.n_lines; k++) put_line(t, &l, r, k, out);
+    layout_release(&l);
 }
 
 /* Writes the answer, which comes first, no matter when it was added. */
@@ -435,8 +493,7 @@ static void md_table(const struct table *t, struct buf *out) {
         }
         buf_chr(out, '\n');
     }
-    free(l.width);
-    free(l.right);
+    layout_release(&l);
     buf_release(&b);
 }
 

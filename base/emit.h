@@ -6,7 +6,7 @@
  * for each table, with the keys as given. CSV is the first table, or key,value lines of the fields
  * if there is no table. The table form is for people: it shows the titles, puts thousands
  * separators into amounts (keys that begin with n_ or end in bytes), never truncates, and folds
- * rows wider than 100 columns into two lines, with texts above numbers. */
+ * rows wider than 100 columns into lines with texts above numbers; the last text is wrapped. */
 #ifndef HONE_BASE_EMIT_H
 #define HONE_BASE_EMIT_H
 

@@ -3,7 +3,8 @@
  *
  * Takes from the file its record (search, options, inputs by hash), the types of its tensors, the
  * keys general.file_type and hone.mix.*, which describe the types, and the chat template. All other
- * metadata and every byte of data must come out the same. A file that was merged or split since is compared without its keys split.*. */
+ * metadata and every byte of data must come out the same. A file that was merged or split since is
+ * compared without its keys split.*. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -174,6 +174,52 @@ static void test_wide_table(void) {
     emit_free(m);
 }
 
+/* Checks that a table with long texts keeps to 100 columns: the last text continues between words,
+ * and no word is lost. Only a label longer than that exceeds it, on a line of its own. */
+static void test_wrapped_text(void) {
+    char label[121], text[1200] = "";
+    int lines;
+    memset(label, 'l', 120);
+    label[120] = 0;
+    for (int i = 0; i < 100; i++) snprintf(text + strlen(text), 12, "%sw%d", i ? " " : "", i);
+    for (int wide = 0; wide < 2; wide++) {
+        struct emit *m = emit_new();
+        struct buf b = {0}, words = {0};
+        emit_table(m, "t", "");
+        emit_col(m, "file", "file");
+        emit_col(m, "n_x", "count");
+        emit_col(m, "use", "use");
+        emit_col(m, "why", "reason");
+        emit_row(m);
+        emit_cell_str(m, wide ? label : "short");
+        emit_cell_i64(m, 12345);
+        emit_cell_str(m, "a text of no more than sixty columns, which is not wrapped");
+        emit_cell_str(m, text);
+        emit_render(m, EMIT_TABLE, &b);
+        char *rest = strstr(b.data, "w0 w1");
+        CHECK(rest != NULL);
+        for (char *s = rest; s && *s; s++) { /* undo the line breaks */
+            if (*s == '\n') *s = ' ';
+            if (*s != ' ' || s[1] != ' ') buf_chr(&words, *s);
+        }
+        CHECK(strstr(words.data ? words.data : "", text) != NULL);
+        b.len = 0;
+        emit_render(m, EMIT_TABLE, &b);
+        char *longest = strstr(b.data, label);
+        CHECK((longest != NULL) == (wide == 1));
+        if (longest) memmove(longest, longest + 120, strlen(longest + 120) + 1), b.len -= 120;
+        CHECK(longest_line(&b, &lines) <= 100);
+        emit_one_line(m);
+        b.len = 0;
+        emit_render(m, EMIT_TABLE, &b);
+        longest_line(&b, &lines);
+        CHECK_EQ_I64(lines, 2);
+        buf_release(&words);
+        buf_release(&b);
+        emit_free(m);
+    }
+}
+
 /* Checks that a long text in the last column stays on its row, and that a table with only texts is
  * not folded. */
 static void test_long_text_runs_on(void) {
@@ -242,6 +288,7 @@ int main(void) {
     RUN(test_markdown);
     RUN(test_answer);
     RUN(test_wide_table);
+    RUN(test_wrapped_text);
     RUN(test_long_text_runs_on);
     RUN(test_hostile_text);
     RUN(test_bytes);
