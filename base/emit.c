@@ -284,7 +284,7 @@ struct layout {
     bool *right;
     int *line; /* on which line of a row the column is */
     int n_lines;
-    int last;  /* the last column with text, which is wrapped; -1: none is */
+    int last; /* the last column with text, which is wrapped; -1: none is */
 };
 
 /* Returns the width that a column needs at least on its line. */

@@ -52,8 +52,7 @@ enum { PLACES = 2 };
 /* Fills path[] with the existing files that may be an input: `given`, or those of the recorded name
  * in the file's folder and, for a file of hone make, in FOLDER.work. Returns their number; the
  * caller frees them. */
-static int places(const struct replay *r, const char *given, const char *name,
-                  char *path[PLACES]) {
+static int places(const struct replay *r, const char *given, const char *name, char *path[PLACES]) {
     int n = 0;
     if (given) path[n++] = xstrdup(given);
     if (given || !*name || strchr(name, '/')) return n;

@@ -147,8 +147,7 @@ void make_disk_of(const struct make *mk, const struct shapes *s, const char *out
             if (!k && plan_learns(name) && size > learned) learned = size;
             free(file);
         }
-    for (int i = 0; i < mk->budget.n && mk->plan.mixes; i++)
-        add_budget(&t, mk, s, mk->budget.v[i]);
+    for (int i = 0; i < mk->budget.n && mk->plan.mixes; i++) add_budget(&t, mk, s, mk->budget.v[i]);
     for (int i = 0; i < mk->n_extras; i++)
         (void)add_output(&t, mk->extra[i].file, mk->extra[i].bytes);
     add_work(&t, mk, s, preset, learned);

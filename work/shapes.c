@@ -231,6 +231,22 @@ static bool has_mxfp4(const struct arch *a, const struct hfdir *dir) {
     return a->mxfp4 && method && strcmp(method, "mxfp4") == 0;
 }
 
+/* Returns whether a member of an object is a text that names NVFP4. */
+static bool is_nvfp4(const struct json *o, const char *member) {
+    const char *s = json_str(json_get(o, member));
+    return s && (strstr(s, "NVFP4") || strstr(s, "nvfp4"));
+}
+
+/* Returns whether config.json describes matrices in NVFP4, whose blocks conversion keeps: as
+ * ModelOpt or compressed-tensors write it. */
+static bool has_nvfp4(const struct hfdir *dir) {
+    const struct json *q = hfdir_hparam(dir, "quantization_config"), *g;
+    bool has = is_nvfp4(q, "quant_algo") || is_nvfp4(q, "format") || is_nvfp4(q, "quant_method");
+    for (g = json_first(json_get(q, "config_groups")); g; g = json_next(g))
+        has |= is_nvfp4(g, "format");
+    return has;
+}
+
 /* Adds the tensors of a model with these hyperparameters. mxfp4: as in has_mxfp4. */
 static int list_tensors(struct shapes *s, const struct hparams *h, bool mxfp4, struct err *e) {
     struct tensor_inst *t;
@@ -258,6 +274,11 @@ int shapes_from_config(struct shapes *s, const char *src, struct hparams *h, str
     if (!rc) rc = hfdir_from_config(&dir, text, len, path, e);
     if (!rc) rc = read_numbers(dir, path, &s->model.arch, h, e);
     if (!rc) rc = list_tensors(s, h, has_mxfp4(s->model.arch, dir), e);
+    if (!rc && has_nvfp4(dir))
+        log_warn(
+            "%s: matrices in NVFP4 stay so in every file, and the config does not list them: "
+            "sizes are those of a BF16 release; those of the folder with its weights are exact",
+            path);
     if (!rc) {
         s->projector = mmproj_config_bytes(s->model.arch, dir);
         s->model.imatrix = true;

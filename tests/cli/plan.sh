@@ -294,6 +294,16 @@ if [ -x "${HONE_MICRO:-}" ]; then
     n=$(sed -n 's/^Q8_0,\([0-9]*\),.*/\1/p' "$t/o")
     [ $((n - real)) -ge 0 ] && [ $((n - real)) -lt 2048 ] || say "Q8_0 of a config.json of MXFP4: $n, tensors take $real"
 fi
+# the matrices of a release in NVFP4 also keep theirs, but config.json does not list them: its sizes are not given without a warning
+cp tests/golden/models/qwen3/config.json "$t/config/"
+run 0 plan "$t/config"
+grep NVFP4 "$t/e" && say "a warning about NVFP4 without NVFP4"
+for q in '"quant_method": "modelopt", "quant_algo": "NVFP4"' '"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized"' \
+    '"quant_method": "compressed-tensors", "format": "mixed-precision", "config_groups": {"group_0": {"format": "nvfp4-pack-quantized"}}'; do
+    { printf '{"quantization_config": {%s},' "$q" && tail -c +2 tests/golden/models/qwen3/config.json; } > "$t/config/config.json"
+    run 0 plan "$t/config"
+    grep -q "matrices in NVFP4 stay so in every file" "$t/e" || say "no warning: $q: $(cat "$t/e")"
+done
 # the projector that hone make would write takes room as it does once it is made
 run 0 convert tests/golden/models/qwen35 --mmproj "$t/tower.gguf" --type bf16
 tower=$(wc -c < "$t/tower.gguf")
