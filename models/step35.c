@@ -6,6 +6,7 @@
  * each with its own head; hone does not compute them. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "containers/hfdir.h"
 #include "base/json.h"
@@ -87,15 +88,25 @@ static double entry_of_layer(const struct json *j, int64_t i, double otherwise) 
     return json_num(t, otherwise);
 }
 
-/* Reads the RoPE bases, given per layer, and checks the rotated fractions. */
+/* Reads the RoPE bases and checks the rotated fractions: lists by layer as published, or parameters
+ * of both kinds of layers in re-saved configs. */
 static int rope(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *base = hfdir_hparam(dir, "rope_theta");
     const struct json *part = hfdir_hparam(dir, "partial_rotary_factors");
+    const bool by_kind = !base && !part;
     for (int64_t i = 0; i < h->d[HD_LAYERS]; i++) {
         const bool windowed = h->layer[i].window > 0;
+        const struct json *r = by_kind ? hf_rope(dir, windowed ? ROPE_SLIDING : ROPE_FULL) : NULL;
         double *to = windowed ? &h->f_windowed[HF_ROPE_BASE] : &h->f[HF_ROPE_BASE];
-        const double is = entry_of_layer(base, i, 10000),
-                     share = entry_of_layer(part, i, windowed ? 1 : 0.5);
+        const double is = r ? json_num(json_get(r, "rope_theta"), 10000)
+                            : entry_of_layer(base, i, 10000),
+                     share = r ? json_num(json_get(r, "partial_rotary_factor"), 1)
+                               : entry_of_layer(part, i, windowed ? 1 : 0.5);
+        const char *type = windowed ? json_str(json_get(r, "rope_type")) : NULL;
+        if (type && strcmp(type, "default") != 0)
+            return err_set(e, ERR_DATA,
+                           "layers with a window have rope_type \"%.40s\", which is not supported",
+                           type);
         if (!(is > 0 && isfinite(is)) || fabs(share - (windowed ? 1 : 0.5)) > 1e-9)
             return err_set(e, ERR_DATA,
                            "layer %lld has rope_theta %g and partial_rotary_factor %g: the format "
@@ -137,13 +148,41 @@ static int sparse_from(struct hparams *h, const struct hfdir *dir, struct err *e
     return 0;
 }
 
+/* Reads layer i's number of heads from per_layer_config, in which re-saved configs store the
+ * numbers that differ from the model's. ERR_DATA: it sets something else. */
+static int heads_of_layer(struct hparams *h, const struct json *all, int64_t i, struct err *e) {
+    const struct json *one = json_first(all); /* a number: also written "05" */
+    int64_t *n = layers_own(h, HD_HEADS, i);
+    while (one && strtoll(json_name(one), NULL, 10) != i) one = json_next(one);
+    *n = h->d[HD_HEADS];
+    for (const struct json *m = json_first(one); m; m = json_next(m)) {
+        if (strcmp(json_name(m), "num_attention_heads") != 0)
+            return err_set(e, ERR_DATA,
+                           "per_layer_config sets %.64s of layer %lld, which step35 files cannot "
+                           "store",
+                           json_name(m), (long long)i);
+        if (!json_i64(m, n) || *n < 1 || *n > 1 << 20)
+            return err_set(e, ERR_DATA,
+                           "per_layer_config: layer %lld has no proper number of heads",
+                           (long long)i);
+    }
+    return 0;
+}
+
 /* Reads settings that only config.json has. ERR_DATA: unsupported option. */
 static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     static const char *const no[] = {"attention_bias", "mlp_bias", NULL};
     const struct json *other = hfdir_hparam(dir, "attention_other_setting");
+    const struct json *by_layer = hfdir_hparam(dir, "per_layer_config");
+    const double scalar =
+        json_num(hfdir_hparam(dir, "query_pre_attn_scalar"), (double)h->d[HD_HEAD_DIM]);
     int64_t heads = h->d[HD_HEADS];
     TRY(hf_check_off(dir, no, e));
     TRY(hf_check_is(dir, "moe_router_activation", "sigmoid", e));
+    if (fabs(scalar - (double)h->d[HD_HEAD_DIM]) > 0)
+        return err_set(e, ERR_DATA,
+                       "query_pre_attn_scalar is %g, but the format has only head_dim, %lld",
+                       scalar, (long long)h->d[HD_HEAD_DIM]);
     (void)json_i64(json_get(other, "num_attention_heads"), &heads);
     (void)json_i64(hfdir_hparam(dir, "num_sliding_attention_heads"), &heads);
     if (heads < 1 || heads > 1 << 20)
@@ -151,6 +190,8 @@ static int from_hf(struct hparams *h, const struct hfdir *dir, struct err *e) {
     for (int64_t i = 0; i < h->d[HD_LAYERS] + h->d[HD_MTP]; i++) {
         struct layer_hp *l = &h->layer[i];
         *layers_own(h, HD_HEADS, i) = l->window ? heads : h->d[HD_HEADS];
+        if (json_type(by_layer) == JSON_OBJ && i < h->d[HD_LAYERS])
+            TRY(heads_of_layer(h, by_layer, i, e));
         l->limit_exp = (float)entry_of_layer(hfdir_hparam(dir, "swiglu_limits"), i, 0);
         l->limit = (float)entry_of_layer(hfdir_hparam(dir, "swiglu_limits_shared"), i, 0);
     }
@@ -212,6 +253,7 @@ const struct arch arch_step35 = {
     .tensors = tensors,
     .skip = skip,
     .keeps_mtp = true,
+    .layer_sizes = true,
     .derive = derive,
     .from_hf = from_hf,
     .read_keys = read_keys,

@@ -32,6 +32,10 @@ OTHER = {"archs/mimo2": [("absent", "num_hidden_layers")], "archs/phimoe": [("ab
          "archs/dbrx": [("absent", "ffn_config"), ("null", "ffn_config")], "archs/minicpm3": [("null", "dim_model_base"), ("null", "scale_depth")]}  # fmt: skip
 
 
+# Types that AutoConfig knows only inside another one: that type and its class.
+INSIDE = {"step3p5": ("step3p7", "Step3p7ForConditionalGeneration")}
+
+
 def is_read(key):
     return key not in NOT_READ and not key.endswith("_token_id")
 
@@ -130,14 +134,17 @@ def main():
         with open(d + "config.json") as f:
             config = json.load(f)
         new = "rope_parameters" in text(config)  # a config that transformers 4 does not read
-        base = None if new and mode == "v4" else saved(config)
+        inside = INSIDE.get(config.get("model_type"))
+        part = {k: v for k, v in config.items() if v is not None}  # its class refuses pad_token_id null
+        whole = {"architectures": [inside[1]], "model_type": inside[0], "text_config": part} if inside else config
+        base = None if new and mode == "v4" else saved(whole)
         row = table.setdefault(name, {})
         row.pop(mode, None)
         if base is None:
             print(name, "is not known to", transformers.__version__)
             continue
         row[mode] = change(config, base)
-        if mode == "v5":
+        if mode == "v5" and not inside:
             row["absent"] = variants(config, base, False)
             # if transformers keeps the null, both files have it and there is nothing to compare
             row["null"] = {k: v for k, v in variants(config, base, True).items() if v != {"set": {k: None}}}
