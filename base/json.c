@@ -12,12 +12,9 @@
 #include <string.h>
 
 #include "base/attr.h"
-#include "base/hash.h"
 #include "base/io.h"
 #include "base/limits.h"
 #include "base/mem.h"
-
-enum { FEW_MEMBERS = 8 };
 
 struct doc { /* a parsed document, freed by json_free */
     struct json root;
@@ -260,11 +257,8 @@ static bool same_name(const struct json *a, const struct json *b) {
 }
 
 /* Returns an earlier member of obj with the name of m; NULL: it is the first. */
-static struct json *earlier(struct json *obj, const struct json *m, struct strmap *seen) {
-    if (seen) {
-        if (strmap_add(seen, m->name, m->n_name, (int64_t)(intptr_t)m)) return NULL;
-        return (struct json *)(intptr_t)strmap_get(seen, m->name, m->n_name);
-    }
+static struct json *earlier(struct json *obj, struct json *m) {
+    if (obj->names) return json_names_add(obj, m);
     struct json *k = obj->child;
     while (k != m && !same_name(k, m)) k = k->next;
     return k == m ? NULL : k;
@@ -284,15 +278,14 @@ static void take_value(struct json *to, const struct json *from) {
 /* Handles repeated member names: an error, unless last_wins or first_wins is set; then the chosen
  * value takes the place of the first. False: sets r->why. */
 static bool check_names(struct reader *r, struct json *obj) {
-    struct strmap *seen = NULL;
     struct json *before = NULL;
-    if (obj->n_child > FEW_MEMBERS &&
-        !(seen = strmap_try_new(obj->n_child, "the names of a JSON object", r->e))) {
-        r->rc = ERR_SYS;
-        return false;
+    if (obj->n_child > FEW_MEMBERS) {
+        const size_t n = json_names_size(obj->n_child);
+        if ((r->rc = arena_reserve(r->a, n, "the names of a JSON object", r->e))) return false;
+        json_names_new(r->a, obj, obj->n_child);
     }
     for (struct json *m = obj->child; m; m = m->next) {
-        struct json *first = earlier(obj, m, seen);
+        struct json *first = earlier(obj, m);
         if (!first) {
             before = m;
             continue;
@@ -305,7 +298,6 @@ static bool check_names(struct reader *r, struct json *obj) {
         obj->n_child--;
     }
     obj->last = before;
-    strmap_free(seen);
     return r->o.last_wins || r->o.first_wins || !r->twice || fail_with(r, "a name occurs twice");
 }
 
@@ -526,14 +518,25 @@ void json_push(struct arena *a, struct json *arr, const struct json *v) {
 }
 
 void json_put(struct arena *a, struct json *obj, const char *name, size_t n, const struct json *v) {
-    for (struct json *m = obj->child; m; m = m->next) {
-        if (m->n_name != n || memcmp(m->name, name, n) != 0) continue;
+    struct json *m = obj->child;
+    if (obj->names)
+        m = json_names_find(obj, name, n);
+    else
+        while (m && (m->n_name != n || memcmp(m->name, name, n) != 0)) m = m->next;
+    if (m) {
         take_value(m, v);
         return;
     }
     json_push(a, obj, v);
     obj->last->name = arena_strndup(a, name, n);
     obj->last->n_name = (uint32_t)n;
+    if (obj->n_child <= FEW_MEMBERS) return;
+    if (obj->names && !json_names_full(obj)) {
+        json_names_add(obj, obj->last);
+        return;
+    }
+    json_names_new(a, obj, 2 * obj->n_child);
+    for (m = obj->child; m; m = m->next) json_names_add(obj, m);
 }
 
 /* ---- text of values -------------------------------------------------------------------------- */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* base/json_query.c - queries on JSON values. json_get searches an object's members one by one:
- * iterate over large objects instead. */
+/* base/json_query.c - queries on JSON values, and the index of large objects by name. */
 #include "base/json_int.h"
 
 #include <math.h>
@@ -14,8 +13,54 @@ enum json_type json_type(const struct json *j) {
     return j ? j->type : JSON_NULL;
 }
 
+struct json_names { /* a hash table, at most half full; a collision takes the next free slot */
+    uint32_t n, mask;
+    struct json *slot[];
+};
+
+/* Returns the number of slots, a power of two, for an index of n_members. */
+static size_t n_slots(uint32_t n_members) {
+    size_t n = 16;
+    while (n < 2 * (size_t)n_members) n *= 2;
+    return n;
+}
+
+size_t json_names_size(uint32_t n_members) {
+    return sizeof(struct json_names) + n_slots(n_members) * sizeof(struct json *);
+}
+
+void json_names_new(struct arena *a, struct json *obj, uint32_t n_members) {
+    obj->names = arena_alloc(a, json_names_size(n_members));
+    obj->names->mask = (uint32_t)(n_slots(n_members) - 1);
+}
+
+bool json_names_full(const struct json *obj) {
+    return obj->names->n > obj->names->mask / 2;
+}
+
+/* Returns the slot of the member with this name, or the free one where it belongs. */
+static struct json **slot_of(struct json_names *x, const char *name, size_t n) {
+    size_t i = hash_u64(name, n) & x->mask;
+    for (; x->slot[i]; i = (i + 1) & x->mask)
+        if (x->slot[i]->n_name == n && memcmp(x->slot[i]->name, name, n) == 0) break;
+    return &x->slot[i];
+}
+
+struct json *json_names_add(struct json *obj, struct json *m) {
+    struct json **slot = slot_of(obj->names, m->name, m->n_name);
+    if (*slot) return *slot;
+    *slot = m;
+    obj->names->n++;
+    return NULL;
+}
+
+struct json *json_names_find(const struct json *obj, const char *name, size_t n) {
+    return *slot_of(obj->names, name, n);
+}
+
 const struct json *json_getn(const struct json *obj, const char *name, size_t n) {
     if (json_type(obj) != JSON_OBJ) return NULL;
+    if (obj->names) return json_names_find(obj, name, n);
     for (const struct json *m = obj->child; m; m = m->next)
         if (m->n_name == n && memcmp(m->name, name, n) == 0) return m;
     return NULL;

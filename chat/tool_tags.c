@@ -81,6 +81,15 @@ static enum is_end closes_value(struct toolparse *p, struct text fn, size_t i, b
     return end > k ? call_ends(p, end) : NO_END;
 }
 
+/* Returns the offset of lit at or after i and before `to`; SIZE_MAX: not found. Reads no further.
+ */
+static size_t find_before(const struct toolparse *p, size_t i, size_t to, const char *lit) {
+    const size_t n = strlen(lit), end = to < p->in.len && p->in.len - to > n ? to + n : p->in.len;
+    const char *hit = i < to && i < end ? memmem(p->in.data + i, end - i, lit, n) : NULL;
+    const size_t at = hit ? (size_t)(hit - p->in.data) : SIZE_MAX;
+    return at < to ? at : SIZE_MAX;
+}
+
 /* Counts the occurrences of lit in [i, to). */
 static int64_t count_of(const struct toolparse *p, size_t i, size_t to, const char *lit) {
     const char *s = p->in.data + i, *const end = p->in.data + to;
@@ -121,7 +130,8 @@ static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum i
     size_t whole = SIZE_MAX, from = i;
     int64_t depth = 0;
     for (;;) {
-        size_t at = tool_find(p, i, t->fn_close), w = wrap ? tool_find(p, i, wrap) : SIZE_MAX;
+        size_t at = find_before(p, i, to, t->fn_close),
+               w = wrap ? find_before(p, i, to, wrap) : SIZE_MAX;
         const bool fn = at <= w;
         if (w < at) at = w;
         *is = NO_END;
@@ -145,8 +155,9 @@ static size_t call_closed(const struct toolparse *p, size_t i, size_t to, enum i
 static size_t next_parameter(struct toolparse *p, size_t i, size_t to, struct text fn) {
     const struct tool_tags *t = &p->f->tags;
     if (!tool_declared(p, fn)) return SIZE_MAX;
-    for (size_t at = i; (at = tool_find(p, at, t->par_open)) < to; at++) {
-        const size_t from = at + strlen(t->par_open), end = tool_find(p, from, t->par_name_end);
+    for (size_t at = i; (at = find_before(p, at, to, t->par_open)) < to; at++) {
+        const size_t from = at + strlen(t->par_open),
+                     end = find_before(p, from, to, t->par_name_end);
         if (end >= to || end - from > NAME_MAX_LEN) continue;
         const size_t k = tool_ws(p, end + strlen(t->par_name_end));
         if (t->val_open ? !tool_at(p, k, t->val_open) : at > i && p->in.data[at - 1] != '\n')

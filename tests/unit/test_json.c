@@ -289,6 +289,42 @@ static void test_quote_repairs_utf8(void) {
 }
 
 /* Checks that levels beyond the writer's limit are left out and the text is still JSON. */
+/* Tests lookups in objects of every size up to some hundreds, read and built, against a walk
+ * through their members; and that members can be replaced, in a copy too. */
+static void test_many_members(void) {
+    struct arena a;
+    struct err e;
+    arena_init(&a);
+    for (int n = 0; n < 300; n += n < 40 ? 1 : 37) {
+        struct json *built = json_new(&a, JSON_OBJ), *outer = json_new(&a, JSON_OBJ);
+        const struct json *read;
+        struct buf text = {0};
+        char name[24];
+        for (int i = 0; i < n; i++) {
+            snprintf(name, sizeof name, "n%d", i * 7919 % 1009);
+            json_put(&a, built, name, strlen(name), json_new_bool(&a, true));
+            json_put(&a, built, name, strlen(name), json_new_str(&a, name, strlen(name)));
+        }
+        json_put(&a, outer, "in", 2, built);
+        json_write(&text, outer);
+        const struct json_opts first = {.first_wins = true};
+        CHECK_OK(json_parse_in(&read, &a, text.data, text.len, &first, "x", NULL, &e));
+        const struct json *both[] = {json_get(outer, "in"), json_get(read, "in")};
+        for (int k = 0; k < 2; k++) {
+            int seen = 0;
+            for (const struct json *m = json_first(both[k]); m; m = json_next(m), seen++) {
+                CHECK(json_get(both[k], json_name(m)) == m);
+                CHECK_EQ_STR(json_str(m), json_name(m));
+            }
+            CHECK_EQ_I64(seen, n);
+            CHECK_EQ_I64(json_len(both[k]), n);
+            CHECK(json_get(both[k], "n1009") == NULL && json_get(both[k], "") == NULL);
+        }
+        buf_release(&text);
+    }
+    arena_release(&a);
+}
+
 static void test_deep_writer(void) {
     struct buf b = {0};
     struct jw w;
@@ -315,6 +351,7 @@ int main(void) {
     RUN(test_big_object_is_linear);
     RUN(test_values);
     RUN(test_writer);
+    RUN(test_many_members);
     RUN(test_deep_writer);
     RUN(test_quote_repairs_utf8);
     return check_done();
