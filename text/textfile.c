@@ -68,14 +68,22 @@ static bool is_format(size_t i, const char *s, size_t len, bool has_nul) {
     return has_nul || m[0] == '%' || m[0] == '{';
 }
 
-/* Counts the bytes that are not part of a UTF-8 character. */
-static size_t count_bad(const char *s, size_t n) {
-    size_t bad = 0;
+/* What is not UTF-8 in a text. */
+struct bytes_seen {
+    size_t bad, first; /* bytes that are not part of a UTF-8 character, and the first of them */
+    bool wide;         /* there are UTF-8 characters beyond ASCII */
+};
+
+/* Looks through n bytes. */
+static struct bytes_seen look(const char *s, size_t n) {
+    struct bytes_seen r = {.first = n};
     for (size_t i = 0; i < n; i++) {
-        i += utf8_valid_prefix(s + i, n - i);
-        if (i < n) bad++;
+        const size_t to = i + utf8_valid_prefix(s + i, n - i);
+        for (; i < to && !r.wide; i++) r.wide = (unsigned char)s[i] >= 0x80;
+        i = to;
+        if (i < n && !r.bad++) r.first = i;
     }
-    return bad;
+    return r;
 }
 
 /* Returns whether the data begin like safetensors: with an 8-byte header length and a JSON
@@ -98,16 +106,18 @@ int text_check(const char *data, size_t len, const char *path, struct err *e) {
                        "convert UTF-16 with iconv -f UTF-16 -t UTF-8)",
                        path, (size_t)(nul - data));
     size_t n = len < LOOK ? len : LOOK;
-    size_t bad = count_bad(data, n);
-    if (bad > n / REFUSE)
+    const struct bytes_seen x = look(data, n);
+    /* A text in an 8-bit encoding, such as Latin-1, has no UTF-8 characters beyond ASCII. */
+    if (x.bad > n / REFUSE || (x.bad > n / WARN && !x.wide))
         return err_set(e, ERR_DATA,
-                       "%s is not UTF-8 text: %zu of its first %zu bytes are invalid; another "
-                       "encoding is converted with: iconv -f NAME -t UTF-8",
-                       path, bad, n);
-    if (bad > n / WARN)
-        log_warn("%s: %zu of its first %zu bytes are not UTF-8; another encoding is converted "
-                 "with: iconv -f NAME -t UTF-8",
-                 path, bad, n);
+                       "%s is not UTF-8 text: byte %zu is 0x%02x, and %zu of its first %zu bytes "
+                       "are invalid; another encoding is converted with: iconv -f NAME -t UTF-8 "
+                       "(NAME: LATIN1, for example)",
+                       path, x.first, (unsigned char)data[x.first], x.bad, n);
+    if (x.bad > n / WARN)
+        log_warn("%s: %zu of its first %zu bytes are not UTF-8, from byte %zu on; another encoding "
+                 "is converted with: iconv -f NAME -t UTF-8",
+                 path, x.bad, n, x.first);
     return 0;
 }
 
