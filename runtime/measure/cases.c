@@ -53,7 +53,8 @@ static const struct grade grades[] = {
 struct tools_run {
     const struct cases_opts *a;
     const struct suite *suite;
-    int n, *index; /* cases that were run: their number, and their indices in the suite */
+    int n_left_out; /* cases that need tool calls, for which a template has no known syntax */
+    int n, *index;  /* cases that were run: their number, and their indices in the suite */
     /* Answers of the model, of its base, and of the model constrained to valid calls. */
     struct suite_answers cand, base, con;
     bool has_base, has_con;
@@ -210,6 +211,8 @@ static void emit_run(struct emit *m, const struct tools_run *r, const char *suit
     emit_str(m, "suite_xxh128", NULL, hex);
     emit_i64(m, "n_cases", "cases", r->n);
     emit_i64(m, "n_passed", NULL, n);
+    emit_i64(m, "n_left_out", r->n_left_out ? "cases left out, which need tool calls" : NULL,
+             r->n_left_out);
     emit_num(m, "pass_rate", "pass rate", rate_of(n, of), 4);
     emit_num(m, "pass_rate_stderr", "standard error", rate_stderr(n, of), 4);
     for (size_t k = 0; k + 1 < COUNT_OF(grades); k++) {
@@ -265,6 +268,24 @@ static int judge_run(const struct tools_run *r, const struct flips *f, struct er
 const struct cases_opts eval_cases_usual = {
     .eval = {.kv_type = KV_EXACT, .act = ACT_EXACT}, .max_tokens = 256, .require = (double)NAN};
 
+/* Removes the cases that need tool calls if the template of the model or of its base has no known
+ * syntax for them and there are other cases. Required results must not depend on fewer cases, so
+ * with those the suite stays as it is, and is refused. */
+static int leave_out_calls(struct tools_run *r, struct suite *s, struct err *e) {
+    const struct cases_opts *a = r->a;
+    const char *const models[] = {a->eval.base, a->model}; /* the base may be unusable */
+    bool knows = true;
+    if (a->format || a->no_loss || !isnan(a->require) || !suite_calls(s)) return 0;
+    for (int i = !r->has_base; i < 2 && knows; i++) {
+        TRY(eval_knows_calls(&a->eval, models[i], &knows, e));
+        if (knows || !(r->n_left_out = suite_drop_calls(s))) continue;
+        log_warn("%s: its template has no known syntax of tool calls; left out: %d of %d cases, "
+                 "which need calls (--format names a syntax, if the model was trained on it)",
+                 models[i], r->n_left_out, r->n_left_out + s->n);
+    }
+    return 0;
+}
+
 int eval_cases_run(struct work *w, struct cases_opts *a, struct emit *m, struct err *e) {
     const char *path = a->suite;
     struct suite suite;
@@ -275,6 +296,7 @@ int eval_cases_run(struct work *w, struct cases_opts *a, struct emit *m, struct 
         return err_set(e, ERR_USAGE, "--no-loss needs a --base to compare with");
     if (a->max_tokens < 1) return err_set(e, ERR_USAGE, "--max-tokens must be at least 1");
     TRY(a->from_answers ? suite_open_answers(&suite, path, e) : eval_suite_read(&suite, path, e));
+    TRY_GOTO(out, rc, leave_out_calls(&r, &suite, e));
     if (r.has_base)
         TRY_GOTO(out, rc,
                  eval_check_suite(&a->eval, a->eval.base, &suite, a->n_cases, a->format, e));

@@ -149,6 +149,16 @@ int eval_check_model(const struct eval_args *a, const char *model, struct err *e
     return rc;
 }
 
+int eval_knows_calls(const struct eval_args *a, const char *model, bool *knows, struct err *e) {
+    struct model *m = NULL;
+    const char *tmpl = NULL;
+    int rc = eval_model(a, model, &m, e);
+    if (!rc) rc = gguf_chat_template(m->gguf, &tmpl, e);
+    if (!rc) *knows = tmpl && toolfmt_detect(tmpl, strlen(tmpl));
+    model_close(m);
+    return rc;
+}
+
 int eval_check_suite(const struct eval_args *a, const char *model, const struct suite *suite,
                      int64_t n_cases, const char *format, struct err *e) {
     struct model *m = NULL;

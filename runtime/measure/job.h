@@ -57,7 +57,10 @@ int eval_suite_read(struct suite *s, const char *path, struct err *e);
 /* Opens the model and closes it again: reports, before hours of work with another model, why this
  * one could not be measured. */
 int eval_check_model(const struct eval_args *a, const char *model, struct err *e);
-/* Does the same for a model that will answer a suite: also reports a missing call syntax. */
+/* Sets *knows to whether the model's template has a known syntax of tool calls. */
+int eval_knows_calls(const struct eval_args *a, const char *model, bool *knows, struct err *e);
+/* Does the same as eval_check_model() for a model that will answer a suite: also reports a missing
+ * call syntax. */
 int eval_check_suite(const struct eval_args *a, const char *model, const struct suite *suite,
                      int64_t n_cases, const char *format, struct err *e);
 /* Opens the model, runs n_cases of the suite (0: all), and closes it. Of `a`, these fields apply:

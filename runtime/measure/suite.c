@@ -257,10 +257,32 @@ int suite_spread(int n_all, int n, int i) {
     return (int)((int64_t)i * n_all / n);
 }
 
+/* Returns whether calls are expected of the case. */
+static bool needs_calls(const struct suite_case *c) {
+    return c->expect || c->loop;
+}
+
 bool suite_calls(const struct suite *s) {
     for (int i = 0; i < s->n; i++)
-        if (s->c[i].expect || s->c[i].loop) return true;
+        if (needs_calls(&s->c[i])) return true;
     return false;
+}
+
+int suite_drop_calls(struct suite *s) {
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        if (!needs_calls(&s->c[i])) n++;
+    if (!n || n == s->n) return 0;
+    const int n_dropped = s->n - n;
+    n = 0;
+    for (int i = 0; i < s->n; i++) {
+        if (needs_calls(&s->c[i]))
+            json_free(s->c[i].json);
+        else
+            s->c[n++] = s->c[i];
+    }
+    s->n = n;
+    return n_dropped;
 }
 
 int suite_prompt(const struct suite_case *c, const struct chat *chat, const struct tok *t,

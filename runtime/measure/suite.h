@@ -57,6 +57,9 @@ int suite_prompt(const struct suite_case *c, const struct chat *chat, const stru
 void suite_checks(struct buf *out);
 /* Returns whether any case expects calls. */
 bool suite_calls(const struct suite *s);
+/* Removes the cases that expect calls, unless no others would remain; returns the number removed.
+ */
+int suite_drop_calls(struct suite *s);
 
 /* A model's answer, parsed. */
 struct answer {

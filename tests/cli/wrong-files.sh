@@ -19,6 +19,11 @@ says 2 "cannot open $none" eval tools "$t/m.gguf" --cases 1 --max-tokens 1 --bas
 [ ! -e "$t/kept" ] || say "eval tools: the model answered before its base was opened"
 says 3 "plain.gguf: its template has no known syntax of tool calls" eval tools "$t/m.gguf" --cases 1 --max-tokens 1 --base "$t/plain.gguf" --keep "$t/kept"
 [ ! -e "$t/kept" ] || say "eval tools: the model answered before the base's template was read"
+# ---- a model without tool calls: the built-in checks that need none are run, unless a result is required ----
+"$HONE" eval checks "$t/plain.gguf" --max-tokens 1 --json > "$t/o" 2> "$t/e" || say "eval checks without tool calls: $(cat "$t/e")"
+n=$(grep -c '"expect"' calib/text/checks.jsonl)
+grep -q "\"n_left_out\": $n" "$t/o" && grep -q "\"n_cases\": $(($(grep -c . calib/text/checks.jsonl) - n))" "$t/o" && grep -q "left out: $n of" "$t/e" || say "eval checks: $(cat "$t/e" "$t/o")"
+says 3 "no known syntax of tool calls" eval checks "$t/plain.gguf" --max-tokens 1 --require 50
 echo '{"query": "q", "choices": ["a", "b"], "gold": 0}' > "$t/c.jsonl"
 printf '{"hone_record": 1, "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi"}]}\n' > "$t/r.jsonl"
 says 2 "cannot open $none" eval choice "$mm" "$t/c.jsonl" --format hellaswag --base "$none"
