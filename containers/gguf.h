@@ -72,6 +72,9 @@ bool gguf_in_folder(const char *dir);
 /* Returns ERR_DATA for data that are not a GGUF file; the message names the actual format, and the
  * command that converts its folder. */
 int gguf_no_file(const char *path, const uint8_t *data, uint64_t size, struct err *e);
+/* Returns ERR_USAGE, naming the folder, for a JSON or safetensors file of a model's folder; for
+ * commands that accept the folder. */
+int gguf_name_folder(const char *path, struct err *e);
 void gguf_close(struct gguf *g);
 
 const char *gguf_path(const struct gguf *g);

@@ -63,12 +63,29 @@ bool gguf_in_folder(const char *dir) {
     return found;
 }
 
+/* Returns the folder of a file; the caller frees it. */
+static char *folder_of(const char *path) {
+    const size_t n = (size_t)(io_base(path) - path);
+    return n ? xstrndup(path, n > 1 ? n - 1 : n) : xstrdup(".");
+}
+
+int gguf_name_folder(const char *path, struct err *e) {
+    char *dir = folder_of(path), *config = io_join(dir, "config.json");
+    const bool part = (str_ends(path, ".json") || str_ends(path, ".safetensors")) &&
+                      io_exists(path) && !io_is_dir(path) && io_exists(config);
+    const int rc =
+        part ? err_set(e, ERR_USAGE, "%s is one file of a model: name its folder, %s", path, dir)
+             : 0;
+    free(config);
+    free(dir);
+    return rc;
+}
+
 int gguf_no_file(const char *path, const uint8_t *data, uint64_t size, struct err *e) {
     if (size < 4 || memcmp(data, "GGUF", 4) == 0) return 0;
     const bool tensors = size > 10 && memcmp(data + 8, "{\"", 2) == 0 && load_u64(data) < size;
-    const size_t n = (size_t)(io_base(path) - path);
-    char *dir = n ? xstrndup(path, n > 1 ? n - 1 : n) : xstrdup("."),
-         *config = io_join(dir, "config.json"), what[200] = "a safetensors file";
+    char *dir = folder_of(path), *config = io_join(dir, "config.json"),
+         what[200] = "a safetensors file";
     if (!tensors)
         snprintf(what, sizeof what, "not a GGUF file: it begins with \"%s\" instead of \"GGUF\"",
                  show_n((const char *)data, 4).s);

@@ -34,6 +34,7 @@ static int load_tok(struct tok **t, const char *model, const char *pre, struct e
         return rc && only_gguf(model) ? gguf_no_folder(model, e) : rc;
     }
     struct gguf *g = NULL;
+    TRY(gguf_name_folder(model, e));
     TRY(gguf_open(&g, model, GGUF_TOLERANT | GGUF_ONE_FILE, e));
     int rc = tok_from_gguf_as(t, g, pre, e);
     gguf_close(g);

@@ -53,6 +53,7 @@ static int check_gguf(const char *path, const char *pre, bool *unmeasured, const
 int make_check_source(const char *src, const char *pre, bool *unmeasured, const char **draft,
                       struct err *e) {
     if (!io_exists(src)) return err_set(e, ERR_USAGE, "%s: no such folder or file", src);
+    TRY(gguf_name_folder(src, e));
     if (!io_is_dir(src)) return check_gguf(src, pre, unmeasured, draft, e);
     TRY(source_check(src, "make", true, e));
     bool runs;

@@ -166,6 +166,11 @@ for c in run "eval speed" doctor split tokenize "template lint" "template show" 
     # shellcheck disable=SC2086
     (cd "$m/qwen35" && case $HONE in /*) ;; *) HONE=$OLDPWD/$HONE ;; esac; says 3 "hone convert . -o model.gguf makes" $c model.safetensors; exit $fail) || fail=1
 done
+# commands that take a folder too name it
+for f in model.safetensors config.json tokenizer.json; do
+    says 2 "is one file of a model: name its folder, $m/qwen35" make "$m/qwen35/$f" -o "$t/made"
+    says 2 "is one file of a model: name its folder, $m/qwen35" tokenize "$m/qwen35/$f" x
+done
 cp "$m/qwen35/model.safetensors" "$t/bare/x.safetensors"
 says 3 "a safetensors file: name its folder, or make a GGUF file of the folder" run "$t/bare/x.safetensors"
 says 3 "weight files have no chat template; name their folder" template lint "$m/qwen35/model.safetensors"
