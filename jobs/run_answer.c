@@ -217,6 +217,7 @@ static int new_parse(struct run *r, struct run_answer *a, struct err *e) {
     if (think == TOOL_THINK_UNKNOWN && r->shown && !r->a.raw) think = TOOL_THINK_NONE;
     TRY(toolparse_new(&a->parse, r->fmt, tools, tools ? strlen(tools) : 0, think, e));
     if (!tools) toolparse_no_calls(a->parse);
+    if (r->grammar && !r->a.schema) toolparse_exact(a->parse);
     const char *opened = toolfmt_opened(r->fmt, a->prompt_end.data);
     if (opened) toolparse_opened(a->parse, opened);
     if (!r->a.strict_calls && !r->grammar) toolparse_allow_loose(a->parse);

@@ -71,3 +71,10 @@ echo '{"$ref": "#/$defs/none"}' > "$t/ref.json"
 refused 3 'ref.json: $ref: the target of this $ref does not exist' run "$t/m.gguf" -p x --schema "$t/ref.json"
 echo 'root ::= x' > "$t/bad.gbnf"
 refused 3 "undefined rule 'x'" run "$t/m.gguf" -p x --grammar "$t/bad.gbnf"
+# white space that a grammar demands is part of the answer
+printf '%s\n' 'root ::= "\n  a  b \t"' > "$t/ws.gbnf"
+"$HONE" run "$t/m.gguf" 'Hi' --grammar "$t/ws.gbnf" --no-think --temp 0 -n 30 --json > "$t/json"
+grep -Fq '"content": "\n  a  b \t"' "$t/json" || say "white space of a grammar: $(cat "$t/json")"
+"$HONE" run "$t/m.gguf" -p 'Hi' --regex '  a  ' --temp 0 -n 30 -q > "$t/o"
+[ "$(cat "$t/o")" = '  a  ' ] || say "white space of a regex: '$(cat "$t/o")'"
+exit $fail
