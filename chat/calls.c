@@ -139,6 +139,10 @@ gnode call_item_id(struct gcalls *c, const struct gcall *t) {
 gnode call_item_llama(struct gcalls *c, const struct gcall *t) {
     return object(c, t, "name", "parameters", G_EPS);
 }
+/* Returns the language of Inkling's calls, with members name and args. */
+gnode call_item_args(struct gcalls *c, const struct gcall *t) {
+    return object(c, t, "name", "args", G_EPS);
+}
 /* Returns the language of Command R's calls, with members tool_name and parameters. */
 gnode call_item_action(struct gcalls *c, const struct gcall *t) {
     return object(c, t, "tool_name", "parameters", G_EPS);

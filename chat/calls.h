@@ -51,6 +51,7 @@ gnode call_item_llama(struct gcalls *c, const struct gcall *t);
 /* Returns the rule for a call as a JSON object in Command R's syntax. */
 gnode call_item_command(struct gcalls *c, const struct gcall *t);
 gnode call_item_action(struct gcalls *c, const struct gcall *t);
+gnode call_item_args(struct gcalls *c, const struct gcall *t);
 gnode call_item_key(struct gcalls *c, const struct gcall *t);
 /* Returns the rule for one call in Gemma's syntax. */
 gnode call_gemma(struct gcalls *c, const struct gcall *t);

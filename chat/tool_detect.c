@@ -111,20 +111,37 @@ static bool fits(const struct toolfmt *f, const char *text, struct fit *out) {
     return ok;
 }
 
+/* Writes a conversation that ends with an answer of this content and, if not NULL, this call. */
+static void write_talk(struct buf *out, const char *content, const char *id, const char *args,
+                       const char *after) {
+    buf_fmt(out,
+            "[{\"role\": \"user\", \"content\": \"" USER "\"}, {\"role\": \"assistant\", "
+            "\"content\": %s",
+            content);
+    if (args)
+        buf_fmt(out,
+                ", \"tool_calls\": [{\"id\": \"%s\", \"type\": \"function\", "
+                "\"function\": {\"name\": \"" NAME "\", \"arguments\": %s}}]",
+                id, args);
+    buf_fmt(out, "}%s]", after);
+}
+
+/* Returns the rendering after the user's last message; NULL: rendering failed. */
+static const char *after_user(struct trial *r, const char *messages) {
+    const char *at = NULL;
+    if (render(r, messages, false))
+        for (const char *s = r->out.data; (s = strstr(s, USER)); s++) at = s + strlen(USER);
+    return at;
+}
+
 /* Returns the format that leaves the least text of a rendered call unparsed; NULL if none fits. */
 static const struct toolfmt *format_by_call(struct trial *r) {
     const struct toolfmt *best = NULL;
     for (size_t k = 0; k < COUNT_OF(probes) && !best; k++) {
         struct buf messages = {0};
         struct fit least = {0, 0}, fit;
-        buf_fmt(&messages,
-                "[{\"role\": \"user\", \"content\": \"" USER "\"}, {\"role\": \"assistant\", "
-                "\"content\": %s, \"tool_calls\": [{\"id\": \"%s\", \"type\": \"function\", "
-                "\"function\": {\"name\": \"" NAME "\", \"arguments\": %s}}]}%s]",
-                probes[k].content, probes[k].id, probes[k].args, probes[k].after);
-        const char *at = NULL;
-        if (render(r, messages.data, false))
-            for (const char *s = r->out.data; (s = strstr(s, USER)); s++) at = s + strlen(USER);
+        write_talk(&messages, probes[k].content, probes[k].id, probes[k].args, probes[k].after);
+        const char *at = after_user(r, messages.data);
         r->whole |= at && strstr(at, NAME) && strstr(at, WORD);
         for (int i = 0; at && i < toolfmt_count(); i++) {
             const struct toolfmt *f = toolfmt_at(i);
@@ -168,4 +185,46 @@ const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len) {
     }
     buf_release(&r.out);
     return f || r.whole ? f : by_text(tmpl, len, false);
+}
+
+/* Returns the text before the brace of the call in a rendering; n 0: none. */
+static struct text before_call(const char *s) {
+    const char *name = strstr(s, "\"" NAME "\""), *brace = name;
+    while (brace && brace > s && *brace != '{') brace--;
+    return (struct text){s, brace && *brace == '{' ? (size_t)(brace - s) : 0};
+}
+
+/* Returns how many bytes of t precede its calls' own text: those that it shares with `plain`, up to
+ * the last tag or line that they have in full. */
+static size_t shared(struct text t, const struct buf *plain) {
+    size_t n = 0;
+    while (n < t.n && n < plain->len && t.s[n] == plain->data[n]) n++;
+    while (n < plain->len && n > 0 && !strchr(">]\n", t.s[n - 1])) n--;
+    return n;
+}
+
+void toolfmt_stray_tag(const struct toolfmt *f, const char *tmpl, size_t len, struct buf *out) {
+    struct trial r = {.over = false};
+    struct err ignored;
+    struct buf messages = {0}, plain = {0};
+    if (!f || !f->bare) return;
+    if (jinja_compile_mode(&r.t, tmpl, len, "template", JINJA_LENIENT, NULL, &ignored)) return;
+    buf_str(&plain, "");
+    write_talk(&messages, "\"" WORD "\"", NULL, NULL, "");
+    const char *at = after_user(&r, messages.data), *word = at ? strstr(at, WORD) : NULL;
+    if (word) buf_add(&plain, at, (size_t)(word - at));
+    struct text t = {NULL, 0};
+    for (size_t k = 0; k < COUNT_OF(probes) && word && !t.n; k++) {
+        buf_reset(&messages);
+        write_talk(&messages, probes[k].content, probes[k].id, probes[k].args, probes[k].after);
+        at = after_user(&r, messages.data);
+        if (at) t = before_call(at);
+    }
+    const size_t n = t.n ? shared(t, &plain) : 0;
+    t = tool_strip((struct text){t.s + n, t.n - n});
+    if (t.n) buf_add(out, t.s, t.n);
+    buf_release(&messages);
+    buf_release(&plain);
+    buf_release(&r.out);
+    jinja_free(r.t);
 }

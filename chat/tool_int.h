@@ -183,6 +183,7 @@ struct toolparse {
 #define K3_CLOSE(x) "<|close|>" x "<|sep|>"
 #define M3_GUARD "]<]minimax[>[" /* before every tag of MiniMax M3 */
 #define CHANNEL(x) "<|channel|>" x
+#define INVOKE_JSON "<|content_invoke_tool_json|>" /* Inkling: between a name and a call */
 #define PY_CALLS "<|tool_call_start|>"
 #define HY ":opensource"          /* in every tag of Hunyuan 3 */
 // clang-format on
@@ -353,8 +354,8 @@ const struct json *tool_literal(struct toolparse *p, size_t *i);
 /* Parses one Python call or a list of calls at *i and moves past it. If incomplete, returns false
  * without adding calls. */
 bool tool_python_calls(struct toolparse *p, size_t *i);
-/* Headers of gpt-oss and of Muse Glimmer. */
-extern const struct tool_headers tool_harmony_headers, tool_atem_headers;
+/* Headers of gpt-oss, Muse Glimmer and Inkling. */
+extern const struct tool_headers tool_harmony_headers, tool_atem_headers, tool_inkling_headers;
 /* Returns the next complete header that is a frame, at or after i; SIZE_MAX: none. */
 size_t tool_next_header(const struct toolparse *p, size_t i);
 

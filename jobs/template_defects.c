@@ -238,18 +238,24 @@ int template_explain(const char *name, struct emit *m, struct err *e) {
 /* Adds the linter's verdict and tables. */
 static int emit_lint(struct emit *m, const char *src, const char *name, const struct chat_src *s,
                      const struct lint_report *r, struct err *e) {
-    struct buf answer = {0};
+    struct buf answer = {0}, tag = {0};
     char hex[65];
     const struct toolfmt *f = toolfmt_detect(s->text, s->len);
     sha_of(s->text, s->len, hex);
-    lint_verdict(r, f ? toolfmt_name(f) : NULL, &answer);
+    buf_str(&tag, "");
+    toolfmt_stray_tag(f, s->text, s->len, &tag);
+    lint_verdict(r, f ? toolfmt_name(f) : NULL, tag.data, &answer);
     const int rc = r->n_by[LINT_ERROR] ? what_to_do(&answer, s, src, name, e) : 0;
     emit_answer(m, answer.data);
     buf_release(&answer);
+    if (!rc) {
+        emit_str(m, "source", "source", s->label);
+        emit_str(m, "sha256", "sha256", hex);
+        emit_str(m, "tool_format", "tool calls", f ? toolfmt_name(f) : "none known");
+        emit_str(m, "unknown_tag", tag.len ? "unknown tag" : NULL, tag.len ? tag.data : NULL);
+    }
+    buf_release(&tag);
     if (rc) return rc;
-    emit_str(m, "source", "source", s->label);
-    emit_str(m, "sha256", "sha256", hex);
-    emit_str(m, "tool_format", "tool calls", f ? toolfmt_name(f) : "none known");
     emit_str(m, "mode", "needs mode", lint_mode_name(r));
     emit_caps(m, &r->caps);
     emit_i64(m, "n_probes", "probes", r->n_probes);
@@ -391,14 +397,20 @@ static int store_in_folder(const char *dir, const struct chat_src *s, const char
     return rc ? rc : write_template(dir, name, fixed->data, fixed->len, e);
 }
 
+/* Checks, before anything is printed, that the repaired template can be stored. */
+static int check_output(const struct work *w, const struct fix_opts *o, struct err *e) {
+    if (o->in_place && !io_is_dir(o->src) && str_ends(o->src, ".json"))
+        return err_set(e, ERR_USAGE, "%s: --in-place: name the folder instead, or use -o", o->src);
+    if (!o->out) return 0;
+    TRY(out_apart(o->out, &o->src, 1, e));
+    return out_try(o->out, w->overwrite, e);
+}
+
 /* Writes the repaired template to --output or in place. */
 static int store_fixed(const struct work *w, const struct fix_opts *o, const struct chat_src *s,
                        const struct buf *fixed, struct err *e) {
     const char *name = o->name ? o->name : s->instead ? s->instead : "default";
-    if (o->out) {
-        TRY(out_apart(o->out, &o->src, 1, e));
-        return out_write_file(o->out, fixed->data, fixed->len, w->overwrite, e);
-    }
+    if (o->out) return out_write_file(o->out, fixed->data, fixed->len, w->overwrite, e);
     if (!o->in_place) return 0;
     if (s->is_gguf) {
         struct gguf_edit how;
@@ -410,8 +422,6 @@ static int store_fixed(const struct work *w, const struct fix_opts *o, const str
         return rc;
     }
     if (io_is_dir(o->src)) return store_in_folder(o->src, s, name, fixed, e);
-    if (str_ends(o->src, ".json"))
-        return err_set(e, ERR_USAGE, "%s: --in-place: name the folder instead, or use -o", o->src);
     return out_write_file(o->src, fixed->data, fixed->len, true, e);
 }
 
@@ -595,6 +605,7 @@ int template_fix(struct work *w, const struct fix_opts *o, struct emit *m, struc
     struct buf fixed = {0};
     struct str_list ids = {0};
     int done = 0;
+    TRY(check_output(w, o, e));
     TRY(open_source(o, &s, e));
     if (o->only) work_split(w, o->only, &ids);
     int rc = o->replace ? replace(&s, o->replace, &fixed, &done, e)

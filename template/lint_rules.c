@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/num.h"
+#include "base/printable.h"
 
 static const struct lint_rule rules[] = {
 #define LINT_RULE(name, area, meaning, remedy) {name, LINT_AREA_##area, meaning, remedy},
@@ -73,8 +74,10 @@ static void and_more(struct buf *out, int n, const char *what) {
     if (n > 1) buf_fmt(out, " (and %d other %s%s)", n - 1, what, n == 2 ? "" : "s");
 }
 
-/* Appends a sentence on tool calling; tool_format: the call syntax, or NULL. */
-static void tool_calls(const struct lint_report *r, const char *tool_format, struct buf *out) {
+/* Appends a sentence on tool calling; tool_format: the call syntax, or NULL. tag: the unknown tag
+ * before a call, or "". */
+static void tool_calls(const struct lint_report *r, const char *tool_format, const char *tag,
+                       struct buf *out) {
     int n;
     const struct lint_rule *bad = first_broken(r, LINT_ERROR, true, &n);
     if (find_rule(r, "TOOLS-UNSUPPORTED")) {
@@ -92,12 +95,20 @@ static void tool_calls(const struct lint_report *r, const char *tool_format, str
             out,
             "Tool calls: rendered, but in a syntax unknown to hone, so calls cannot be parsed from "
             "the model's text.");
+    } else if (*tag) {
+        buf_fmt(
+            out,
+            "Tool calls: rendered as JSON after %s, a syntax unknown to hone: it reads the JSON, "
+            "but the tags stay in the text of answers, and required calls are made without "
+            "them.",
+            show_n(tag, strlen(tag)).s);
     } else {
         buf_str(out, "Tool calls: work with this template.");
     }
 }
 
-void lint_verdict(const struct lint_report *r, const char *tool_format, struct buf *out) {
+void lint_verdict(const struct lint_report *r, const char *tool_format, const char *tag,
+                  struct buf *out) {
     int n, n_warn, n_calls;
     if (find_rule(r, "SYNTAX")) {
         buf_fmt(out, "The template does not compile%s and cannot be used.",
@@ -116,7 +127,7 @@ void lint_verdict(const struct lint_report *r, const char *tool_format, struct b
         buf_fmt(out, "The template fails with every conversation: %.*s.", k, fails->detail);
         return;
     }
-    tool_calls(r, tool_format, out);
+    tool_calls(r, tool_format, tag, out);
     const struct lint_rule *bad = first_broken(r, LINT_ERROR, false, &n);
     const struct lint_rule *warn = first_broken(r, LINT_WARN, false, &n_warn);
     if (!warn) warn = first_broken(r, LINT_WARN, true, &n_calls);

@@ -118,6 +118,6 @@ if [ -e $src ]; then
     [ "$(ls "$t" | grep -c tmp-)" = 0 ] || say "a temporary file is left"
 fi
 printf '{{ messages[0].content }}' > "$t/same.jinja"
-rc=0; "$HONE" template fix "$t/same.jinja" --replace qwen3.5 -o "$t/same.jinja" -f > /dev/null 2> "$t/e" || rc=$?
-[ $rc = 2 ] && grep -q 'same file' "$t/e" || say "fix -o over its input: exit $rc: $(cat "$t/e")"
+rc=0; "$HONE" template fix "$t/same.jinja" --replace qwen3.5 -o "$t/same.jinja" -f > "$t/o" 2> "$t/e" || rc=$?
+[ $rc = 2 ] && [ ! -s "$t/o" ] && grep -q 'same file' "$t/e" || say "fix -o over its input: exit $rc: $(cat "$t/e")"
 exit $fail

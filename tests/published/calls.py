@@ -271,6 +271,22 @@ answer("no arguments", "kimi-k3", k3("", ("now", {})), [("now", {})])
 answer("answer", "kimi-k3", "<|open|>response<|sep|>Hi.<|close|>response<|sep|>" + K3_END, [], "Hi.")
 answer("thought and answer", "kimi-k3", "Why.<|close|>think<|sep|><|open|>response<|sep|>Hi.<|close|>response<|sep|>" + K3_END, [], "Hi.", "Why.", think="open")
 answer("answer of an opened response", "kimi-k3", "Hi.<|close|>response<|sep|>" + K3_END, [], "Hi.")
+# Inkling: the messages that vLLM's parser documents. The prompt ends with <|message_model|>.
+INV, MSG, EOM = "<|content_invoke_tool_json|>", "<|message_model|>", "<|end_message|>"
+ink = lambda fn, a: fn + INV + json.dumps({"name": fn, "args": a}, separators=(",", ":")) + EOM
+SAMPLED = "<|content_model_end_sampling|>"
+answer("one", "inkling", ink(*bash("a\nb")) + SAMPLED, [bash("a\nb")])
+answer("two", "inkling", MSG.join(["<|content_text|>Hm." + EOM, ink(*bash("a")), ink("edit", {"path": "<|", "n": 3})]) + SAMPLED, [bash("a"), ("edit", {"path": "<|", "n": 3})], "Hm.")
+answer("thought", "inkling", MSG.join(["<|content_thinking|>Why." + EOM, ink("now", {})]) + SAMPLED, [("now", {})], reasoning="Why.")
+answer("thought and answer", "inkling", MSG.join(["<|content_thinking|>Why." + EOM, "<|content_text|>bash, now" + EOM]) + SAMPLED, [], "bash, now", "Why.")
+answer("no name", "inkling", ink(*bash("a"))[4:], [bash("a")])
+answer("one word", "inkling", "<|content_text|>now" + EOM + SAMPLED, [], "now")
+answer("text behind", "inkling", ink(*bash("a")) + MSG + "<|content_text|>Wait." + EOM, [bash("a")], "Wait.")
+# openPangu: a list of calls between two unused tokens, as its system prompts ask for.
+PG = lambda *calls: f"[unused11][{', '.join(calls)}][unused12]"
+answer("two", "pangu-list", "[unused16]Why.[unused17]Hm." + PG(A, B) + "[unused10]", [bash("a"), bash("b")], "Hm.", "Why.")
+answer("one", "pangu-list", PG(A), [bash("a")])
+answer("cut off", "pangu-list", PG(A)[:-22], [], PG(A)[:-22], problems=True)
 # FunctionGemma: its chat_template.jinja.
 FG = lambda s: f"<start_function_call>call:{s}<end_function_call>"
 X = "<escape>"

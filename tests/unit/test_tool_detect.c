@@ -115,6 +115,15 @@ static const char *const own[][2] = {
     {"internlm",
      USERS CALLS "{{- '<|action_' ~ 'start|><|plugin|>\n{\"name\": \"' ~ f.name ~ '\", "
                  "\"parameters\": ' ~ (f.arguments | tojson) ~ '}<|action_end|>' -}}" NEXT END},
+    {"inkling",
+     "{%- for m in messages -%}{{- '<|message_' ~ ('model|>' if m.role == 'assistant' else "
+     "'user|>') -}}{%- if m.content -%}{{- '<|content_text|>' ~ m.content ~ '<|end_message|>' -}}"
+     "{%- endif -%}" CALLS
+     "{{- f.name ~ '<|content_invoke_' ~ 'tool_json|>{\"name\":\"' ~ f.name ~ "
+     "'\",\"args\":' ~ (f.arguments | tojson) ~ '}<|end_message|>' -}}" NEXT NEXT},
+    {"pangu-list", USERS "{{- '[unused' ~ '11][' -}}" CALLS
+                         "{{- {'name': f.name, 'arguments': f.arguments} | tojson -}}" NEXT
+                         "{{- '][unused12]' -}}" END},
     /* a call of no known syntax, whatever else the template's text looks like */
     {"", "{#- " BAR "DSML" BAR "function_calls> -#}" USERS CALLS "{{- '<" BAR "DSML" BAR
          "run ' ~ f.name ~ '>' ~ (f.arguments | tojson) ~ '</run>' -}}" NEXT END},
@@ -151,6 +160,30 @@ static void test_own(void) {
         const char *got = name_of(own[i][1], strlen(own[i][1]));
         if (strcmp(got, own[i][0]) != 0)
             CHECK_FAIL("template %zu: '%s', not '%s'", i, got, own[i][0]);
+    }
+}
+
+/* Tests that a tag of no known syntax before bare JSON is found, and only that. */
+static void test_stray_tag(void) {
+    static const char *const t[][2] = {
+        {"<run>", USERS "{{- m.content -}}" CALLS "{{- '<run>' ~ ({'name': f.name, 'arguments': "
+                        "f.arguments} | tojson) ~ '</run>' -}}" NEXT END},
+        {"<|run|>",
+         "{%- for m in messages -%}{{- '<|' ~ m.role ~ '|>' -}}{{- '<|text|>' ~ m.content "
+         "if m.content -}}" CALLS "{{- '<|run|>' ~ ({'name': f.name, 'arguments': "
+         "f.arguments} | tojson) -}}" NEXT NEXT},
+        {"",
+         USERS "{{- m.content -}}" CALLS "{{- {'name': f.name, 'parameters': f.arguments} | tojson "
+               "-}}" NEXT END},
+    };
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        struct buf tag = {0};
+        const size_t n = strlen(t[i][1]);
+        buf_str(&tag, "");
+        CHECK_EQ_STR(name_of(t[i][1], n), "llama-json");
+        toolfmt_stray_tag(toolfmt_detect(t[i][1], n), t[i][1], n, &tag);
+        CHECK_EQ_STR(tag.data, t[i][0]);
+        buf_release(&tag);
     }
 }
 
@@ -211,6 +244,7 @@ static void test_vendors(void) {
 
 int main(void) {
     RUN(test_own);
+    RUN(test_stray_tag);
     RUN(test_vendors);
     return check_done();
 }
