@@ -514,15 +514,15 @@ static void test_plain_text_is_cut(void) {
     CHECK_OK(corpus_each(model, path, true, see_piece, &p, &e));
     CHECK(p.n > 4 && p.longest <= 32768);
     CHECK(p.text.len == b.len && memcmp(p.text.data, b.data, b.len) == 0);
-    /* bytes that are not text */
+    /* a byte that is not UTF-8, in a text with a character beyond ASCII */
     struct pieces q = {0};
     CHECK_OK(out_write_file(path,
                             "some words\xff"
-                            "and more",
-                            19, true, &e));
+                            "and m\xc3\xb6re",
+                            20, true, &e));
     CHECK_OK(corpus_each(model, path, true, see_piece, &q, &e));
     CHECK_EQ_STR(q.text.data, "some words\xef\xbf\xbd"
-                              "and more");
+                              "and m\xc3\xb6re");
     CHECK_OK(out_write_file(path, "some words\0and more", 19, true, &e));
     CHECK_ERR(corpus_each(model, path, true, see_piece, &q, &e), ERR_DATA, "byte 10 is NUL");
     buf_release(&p.text);
