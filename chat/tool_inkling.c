@@ -26,7 +26,7 @@ static bool may_begin(const struct toolparse *p, size_t i) {
     return i == 0 || p->in.data[i - 1] == '>';
 }
 
-/* Returns the length of the name at i that precedes a call's token; 0: there is none. */
+/* Returns the length of the name at i that precedes a call's token, or 0. */
 static size_t inkling_frame(const struct toolparse *p, size_t i, size_t n) {
     if (n || !may_begin(p, i)) return n;
     const size_t end = name_end(p, i);
