@@ -63,8 +63,10 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. $(LIB_CFLA
              -ffp-contract=off -fPIC -fvisibility=hidden $(if $(NATIVE),-march=native) $(CFLAGS)
 ALL_LDFLAGS = $(SANF) $(LDFLAGS)
 
+# not empty: kernels that this machine cannot run are compiled without optimization, which saves minutes (mk/isa.mk)
+ONLY_COMPILED ?= $(SAN)
 # other flags build in another folder: no stale objects
-OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)' | cksum | cut -d' ' -f1)
+OBJ := $(BUILD)/obj-$(shell echo '$(CC) $(ALL_CFLAGS)$(ONLY_COMPILED)' | cksum | cut -d' ' -f1)
 
 # files generated from commands/*.def by a program for this machine: the library's header and the manual pages
 GEN    := $(BUILD)/gen
@@ -140,6 +142,9 @@ $(OBJ)/bench/%: $(OBJ)/bench/%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
 $(OBJ)/tests/%: $(OBJ)/tests/%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
+# the library does these programs' work, so optimizing them takes minutes and gains nothing; others compute references
+COMPUTE := $(OBJ)/tests/kern/% $(OBJ)/tests/unit/test_fb_% $(OBJ)/tests/unit/%feedback
+$(addsuffix .o,$(filter-out $(COMPUTE),$(UNIT))): OPT := -O0 $(DBG)
 $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)

@@ -27,11 +27,10 @@ $(OBJ)/kernels/i8mm/%.o: ISA = -march=armv8.2-a+dotprod+i8mm
 # took two thirds of the time of every test with a model. tests/kern/check surrounds operands with guard pages
 $(OBJ)/kernels/avx2/gemm.o $(OBJ)/kernels/avx512/gemm.o: \
   SANF := $(if $(findstring address,$(SAN)),-DKERN_CHECK_ROWS,$(SANF))
-# kernels that this machine cannot run are compiled without the sanitizer: it takes minutes
-CPU_FLAGS := $(if $(SAN),$(shell sed -n 's/^flags[^:]*://p' /proc/cpuinfo 2>/dev/null | head -1))
+# kernels that this machine cannot run are compiled without optimization and without the sanitizer, if so requested
+CPU_FLAGS := $(if $(ONLY_COMPILED),$(shell sed -n 's/^flags[^:]*://p' /proc/cpuinfo 2>/dev/null | head -1))
 ifneq ($(CPU_FLAGS),)
-$(if $(filter avx512f,$(CPU_FLAGS)),,$(eval $(OBJ)/kernels/avx512/%.o $(OBJ)/kernels/amx/%.o: SANF =))
-$(if $(filter avx_vnni,$(CPU_FLAGS)),,$(eval $(OBJ)/kernels/avxvnni/%.o: SANF =))
+ISA_ELSEWHERE := $(if $(filter avx512f,$(CPU_FLAGS)),,avx512 amx) $(if $(filter avx_vnni,$(CPU_FLAGS)),,avxvnni)
 endif
 
 # packed rows: kernels/packed.c is compiled once per KERN_PACKED row of ops.def, as kernels/<isa>/packed_<type>.o
@@ -49,6 +48,10 @@ packed_of = $(foreach r,$(filter $(addsuffix :%,$(1)),$(PACKED_ROWS)),\
 PACKED_OBJS := $(call packed_of,$(patsubst kernels/%,%,$(filter kernels/%,$(DIRS))))
 # these contain only intrinsics: -g takes half of gcc's time, and with a sanitizer -O2 gains nothing
 $(PACKED_OBJS): OPT := $(if $(DEBUG),-O0,$(if $(SAN),-O1,-O2)) -g1
+ELSEWHERE := $(patsubst %.c,$(OBJ)/%.o,$(wildcard $(ISA_ELSEWHERE:%=kernels/%/*.c))) \
+             $(filter $(foreach i,$(ISA_ELSEWHERE),$(OBJ)/kernels/$i/%),$(PACKED_OBJS))
+$(ELSEWHERE): OPT := -O0
+$(ELSEWHERE): SANF :=
 $(PACKED_OBJS): $(OBJ)/%.o: kernels/packed.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  cc    $< ($*)")
@@ -67,7 +70,7 @@ $(OBJ)/isa-emu/%.o: %.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $<")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c $< -o $@
-$(ISA_PACKED): OPT := $(if $(DEBUG),-O0,-O2) -g1
+$(ISA_PACKED): OPT := $(if $(DEBUG),-O0,-O1) -g1
 $(ISA_PACKED): $(OBJ)/isa-emu/%.o: kernels/packed.c
 	@mkdir -p $(@D)
 	@$(if $(filter 0,$(V)),echo "  emu   $< ($*)")

@@ -8,9 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* No unrolling under a sanitizer: clang takes minutes to compile unrolled loops of checked
- * accesses. */
-#if defined(__has_feature)
+/* No unrolling without optimization, nor under a sanitizer: clang takes minutes to compile unrolled
+ * loops of checked accesses. */
+#if !defined(__OPTIMIZE__)
+#define UNROLL
+#elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define UNROLL
 #endif
