@@ -67,8 +67,7 @@ int json_parse_in(const struct json **out, struct arena *a, const char *text, si
 
 enum json_type { JSON_NULL, JSON_BOOL, JSON_NUM, JSON_STR, JSON_ARR, JSON_OBJ };
 enum json_type json_type(const struct json *j); /* JSON_NULL for NULL */
-/* Returns the member with this name, or NULL. Objects with many members have an index, so the time
- * does not depend on their number. */
+/* Returns the member with this name, or NULL. Large objects have an index, so this stays fast. */
 const struct json *json_get(const struct json *obj, const char *name);
 /* Returns the first member whose name is these n bytes; NULL if it is missing or obj is not an
  * object. */

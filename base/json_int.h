@@ -32,7 +32,7 @@ size_t json_names_size(uint32_t n_members);
 struct json *json_names_add(struct json *obj, struct json *m);
 /* Returns the member of an indexed object with this name, or NULL. */
 struct json *json_names_find(const struct json *obj, const char *name, size_t n);
-/* Returns whether the index has no room for another member. */
+/* Returns whether the index is full. */
 bool json_names_full(const struct json *obj);
 
 #endif

@@ -126,7 +126,7 @@ static void write_talk(struct buf *out, const char *content, const char *id, con
     buf_fmt(out, "}%s]", after);
 }
 
-/* Returns the rendering after the user's last message; NULL: rendering failed. */
+/* Returns the part of a rendering that follows the user's last message, or NULL if it fails. */
 static const char *after_user(struct trial *r, const char *messages) {
     const char *at = NULL;
     if (render(r, messages, false))
@@ -194,8 +194,7 @@ static struct text before_call(const char *s) {
     return (struct text){s, brace && *brace == '{' ? (size_t)(brace - s) : 0};
 }
 
-/* Returns how many bytes of t precede its calls' own text: those that it shares with `plain`, up to
- * the last tag or line that they have in full. */
+/* Returns how many bytes t and `plain` begin with in common, up to the end of a tag or a line. */
 static size_t shared(struct text t, const struct buf *plain) {
     size_t n = 0;
     while (n < t.n && n < plain->len && t.s[n] == plain->data[n]) n++;

@@ -26,8 +26,8 @@ void toolfmt_list(char *out, size_t cap);
 const struct toolfmt *toolfmt_find(const char *name); /* NULL: no such format */
 /* Returns the call syntax of a template, or NULL if it is not recognized. */
 const struct toolfmt *toolfmt_detect(const char *tmpl, size_t len);
-/* Appends the text that a template writes before a call but not before other content, if its syntax
- * f is bare JSON: the opening tag of a syntax that is not known. */
+/* Appends the unknown tag that a template writes before its calls, if hone reads them as bare JSON
+ * (f) and there is one. */
 void toolfmt_stray_tag(const struct toolfmt *f, const char *tmpl, size_t len, struct buf *out);
 /* Returns whether the syntax writes calls as "functions.NAME:NUMBER", which its templates take from
  * the calls' ids. */

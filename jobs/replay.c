@@ -49,8 +49,8 @@ struct replay {
 
 enum { PLACES = 2 };
 
-/* Fills path[] with the existing files that may be an input: `given`, or those of the recorded name
- * in the file's folder and, for a file of hone make, in FOLDER.work. Returns their number; the
+/* Lists in path[] the files to try for an input: `given`, or else those with the recorded name in
+ * the file's folder and in FOLDER.work, where hone make keeps them. Returns their number; the
  * caller frees them. */
 static int places(const struct replay *r, const char *given, const char *name, char *path[PLACES]) {
     int n = 0;

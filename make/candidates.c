@@ -156,7 +156,7 @@ static int save_mix(const struct ladder *l, struct rung *r, const struct mix_job
                     struct err *e) {
     struct step s;
     cJSON *found = doc_new();
-    char *plan = xasprintf("%s.plan.tsv", r->cand.file);
+    char *plan = xasprintf("%s" MIX_PLAN, r->cand.file);
     const char *files[] = {r->cand.file, plan};
     doc_put_bool(found, "made", job != NULL);
     if (!job) doc_put_str(found, "why", r->why);
@@ -298,7 +298,7 @@ int cand_block(const struct ladder *l, struct rung *r, struct err *e) {
         r->plain = r->cand;
         r->cand = old;
     }
-    char *types = r->mix ? xasprintf("%s.plan.tsv", r->plain.path) : xstrdup(r->name);
+    char *types = r->mix ? xasprintf("%s" MIX_PLAN, r->plain.path) : xstrdup(r->name);
     name_cand(l->mk, &r->cand, "block", r);
     r->block = true;
     r->replaces = r->passed;
@@ -333,8 +333,8 @@ void cand_remove(const struct cand *c) {
     if (c->path) os_unlink(c->path);
 }
 
-/* Returns whether a name in the work folder is that of a candidate: KIND-RECIPE.gguf, SIZE-mix.gguf
- * or its plan. */
+/* Returns whether a name in the work folder is that of a candidate: KIND-RECIPE.gguf (name_cand,
+ * and mix/accept.c), or SIZE-mix.gguf or its plan (make/mix.c). */
 static bool is_candidate(const char *name) {
     static const char *const kinds[] = {"plain-", "feedback-", "mix-", "block-"};
     static const char *const ends[] = {"-mix.gguf", "-mix.gguf" MIX_PLAN};

@@ -118,12 +118,12 @@ static int settle(const struct candidate *k, const char *label, char **file, cha
     struct make *mk = k->mk;
     const struct gate *g = &k->gate;
     if (g->passed) TRY(encoding_of(k->mix, type, e));
-    char *from = xasprintf("%s.plan.tsv", k->mix);
+    char *from = xasprintf("%s" MIX_PLAN, k->mix);
     int rc = 0;
     if (g->passed) {
         *recipe = xstrdup(label);
         *file = xasprintf("%s-%s-%s.gguf", mk->name, label, type);
-        *plan = xasprintf("%s.plan.tsv", *file);
+        *plan = xasprintf("%s" MIX_PLAN, *file);
         char *a = job_path(&mk->job, *file), *b = job_path(&mk->job, *plan);
         rc = claim_take(&mk->job, *file, e);
         if (!rc) rc = claim_take(&mk->job, *plan, e);

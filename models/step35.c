@@ -88,8 +88,8 @@ static double entry_of_layer(const struct json *j, int64_t i, double otherwise) 
     return json_num(t, otherwise);
 }
 
-/* Reads the RoPE bases and checks the rotated fractions: lists by layer as published, or parameters
- * of both kinds of layers in re-saved configs. */
+/* Reads the RoPE bases and checks the rotated fractions. Published configs list both for each
+ * layer, re-saved ones give them for each kind of layer. */
 static int rope(struct hparams *h, const struct hfdir *dir, struct err *e) {
     const struct json *base = hfdir_hparam(dir, "rope_theta");
     const struct json *part = hfdir_hparam(dir, "partial_rotary_factors");

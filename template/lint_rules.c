@@ -74,8 +74,8 @@ static void and_more(struct buf *out, int n, const char *what) {
     if (n > 1) buf_fmt(out, " (and %d other %s%s)", n - 1, what, n == 2 ? "" : "s");
 }
 
-/* Appends a sentence on tool calling; tool_format: the call syntax, or NULL. tag: the unknown tag
- * before a call, or "". */
+/* Appends a sentence on tool calling. tool_format is the call syntax, or NULL; tag is an unknown
+ * tag before calls, or "". */
 static void tool_calls(const struct lint_report *r, const char *tool_format, const char *tag,
                        struct buf *out) {
     int n;

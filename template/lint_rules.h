@@ -25,8 +25,8 @@ const struct lint_rule *lint_rule_at(int i);
 const struct lint_rule *lint_rule_find(const char *name); /* case-insensitive; NULL: none */
 
 /* Appends a sentence or two on whether tool calls will work with this template and what else is
- * wrong. tool_format is the template's call syntax; NULL: unknown. tag: text before a call that is
- * not part of that syntax, or "". */
+ * wrong. tool_format is the template's call syntax, or NULL; tag is an unknown tag before calls, or
+ * "". */
 void lint_verdict(const struct lint_report *r, const char *tool_format, const char *tag,
                   struct buf *out);
 /* Appends s as a sentence: capitalised, with a full stop. */

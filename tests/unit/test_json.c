@@ -288,9 +288,8 @@ static void test_quote_repairs_utf8(void) {
     buf_release(&b);
 }
 
-/* Checks that levels beyond the writer's limit are left out and the text is still JSON. */
 /* Tests lookups in objects of every size up to some hundreds, read and built, against a walk
- * through their members; and that members can be replaced, in a copy too. */
+ * through their members, which can be replaced. */
 static void test_many_members(void) {
     struct arena a;
     struct err e;
@@ -325,6 +324,7 @@ static void test_many_members(void) {
     arena_release(&a);
 }
 
+/* Checks that levels beyond the writer's limit are left out and the text is still JSON. */
 static void test_deep_writer(void) {
     struct buf b = {0};
     struct jw w;
