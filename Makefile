@@ -142,9 +142,10 @@ $(OBJ)/bench/%: $(OBJ)/bench/%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
 $(OBJ)/tests/%: $(OBJ)/tests/%.o $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS)
-# the library does these programs' work, so optimizing them takes minutes and gains nothing; others compute references
-COMPUTE := $(OBJ)/tests/kern/% $(OBJ)/tests/unit/test_fb_% $(OBJ)/tests/unit/%feedback
-$(addsuffix .o,$(filter-out $(COMPUTE),$(UNIT))): OPT := -O0 $(DBG)
+# the library does these programs' work, so optimizing them takes minutes and gains nothing; those of error feedback
+# compute references. By patterns: if a fuzz program's object is named, make links it without driver.o
+$(OBJ)/tests/unit/%.o $(OBJ)/tests/fuzz/%.o: OPT := -O0 $(DBG)
+$(OBJ)/tests/unit/test_fb_%.o $(OBJ)/tests/unit/%feedback.o: OPT := $(OPT)
 $(OBJ)/tests/fuzz/fuzz_%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/driver.o $(LIB)
 	@$(if $(filter 0,$(V)),echo "  link  $@")
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
